@@ -1,0 +1,49 @@
+# Everything starts here, on a machine with Python >= 3.11, pip and make.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+
+.PHONY: demo test lint bench soak spec clean
+
+demo: $(VENV)/installed
+	$(BIN)/fourfold demo
+
+test: $(VENV)/tested
+	$(BIN)/ruff check .
+	$(BIN)/python -m pytest -n auto -m "not soak"
+
+lint: $(VENV)/tested
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyright
+	$(BIN)/python scripts/spec_table.py --check
+
+soak: $(VENV)/tested
+	$(BIN)/python -m pytest -m soak
+
+bench: $(VENV)/benched
+	$(BIN)/python benchmarks/compare.py
+
+spec: $(VENV)/tested
+	$(BIN)/python scripts/spec_table.py
+
+$(VENV)/made:
+	$(PYTHON) -m venv $(VENV)
+	touch $@
+
+$(VENV)/installed: $(VENV)/made pyproject.toml constraints.txt
+	$(PIP) --editable .
+	touch $@
+
+$(VENV)/tested: $(VENV)/installed
+	$(PIP) $$($(BIN)/python scripts/groups.py test lint)
+	touch $@
+
+$(VENV)/benched: $(VENV)/installed benchmarks/requirements.txt
+	$(PIP) --requirement benchmarks/requirements.txt
+	touch $@
+
+clean:
+	rm -rf $(VENV) dist build .pytest_cache .ruff_cache .hypothesis

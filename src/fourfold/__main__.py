@@ -1,0 +1,5 @@
+"""`python -m fourfold`."""
+
+from fourfold.cli.main import main
+
+main()

@@ -1,0 +1,190 @@
+"""add, update, list, get, forget."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from fourfold.cli.options import FilterFlags, ItemId, JsonFlag, MetaOption, grouped
+from fourfold.cli.output import clean, local_time, one_line, say, say_json, say_rows
+from fourfold.cli.session import run
+from fourfold.cli.values import read_id, read_metadata, read_time
+from fourfold.errors import InvalidItem, RequestError
+
+if TYPE_CHECKING:
+    from fourfold.memory import Memory
+    from fourfold.model import Filters, Item
+
+TagOption = Annotated[list[str] | None, typer.Option("--tag", metavar="T", help="A tag; repeat for more.")]
+WaitFlag = Annotated[bool, typer.Option("--wait", help="Return when the vectors are made.")]
+
+
+def add(
+    ctx: typer.Context,
+    text: Annotated[str, typer.Argument(metavar="TEXT|-", help="The text; - reads it from stdin.")],
+    key: Annotated[str | None, typer.Option(metavar="K", help="Your own id: storing it again replaces.")] = None,
+    title: Annotated[str, typer.Option(metavar="T")] = "",
+    tag: TagOption = None,
+    kind: Annotated[str | None, typer.Option(metavar="K", help="Such as note or decision.")] = None,
+    lang: Annotated[str | None, typer.Option(metavar="L", help="Such as de; detected if left out.")] = None,
+    source: Annotated[list[int] | None, typer.Option(metavar="RAW_ID", help="A raw record that it is made of.")] = None,
+    meta: MetaOption = None,
+    at: Annotated[str | None, typer.Option(metavar="TIME", help="When it was created.")] = None,
+    wait: WaitFlag = False,
+) -> None:
+    from fourfold.model import NewItem
+
+    item = NewItem(
+        text=_stdin() if text == "-" else text,
+        title=title,
+        key=key,
+        tags=tuple(tag or ()),
+        kind=kind,
+        metadata=read_metadata(meta or ()),
+        language=lang,
+        created_at=None if at is None else read_time(at),
+        source_ids=tuple(source or ()),
+    )
+
+    async def work(memory: Memory) -> Item:
+        added = await memory.add(item, wait=False)
+        if wait:
+            await embed_pending(memory)
+        return added
+
+    say(str(run(ctx, work).id))
+
+
+def update(
+    ctx: typer.Context,
+    item: ItemId,
+    text: Annotated[str | None, typer.Option(metavar="T", help="The new text.")] = None,
+    tag: TagOption = None,
+    untag: Annotated[list[str] | None, typer.Option(metavar="T", help="A tag to take away.")] = None,
+    meta: Annotated[list[str] | None, typer.Option(metavar="K=V", help="Metadata; K=null removes K.")] = None,
+) -> None:
+    from fourfold.model import ItemPatch
+
+    patch = ItemPatch(
+        text=text,
+        add_tags=tuple(tag or ()),
+        remove_tags=tuple(untag or ()),
+        metadata=read_metadata(meta) if meta else None,
+    )
+    if patch == ItemPatch():
+        raise InvalidItem("nothing to change", "Give --text, --tag, --untag or --meta")
+    say(str(run(ctx, lambda memory: memory.update(read_id(item), patch)).id))
+
+
+@grouped
+def list_items(
+    ctx: typer.Context,
+    where: FilterFlags,
+    limit: Annotated[int, typer.Option(metavar="N", help="How many, newest first.")] = 50,
+    offset: Annotated[int, typer.Option(metavar="N", help="How many to leave out before.")] = 0,
+    as_json: JsonFlag = False,
+) -> None:
+    filters = where.filters()
+    items = run(ctx, lambda memory: memory.list(filters, limit=limit, offset=offset))
+    if as_json:
+        _say_items(items)
+    else:
+        say_rows(("id", "created", "item", "tags"), (_row(item) for item in items))
+
+
+def get(
+    ctx: typer.Context,
+    items: Annotated[list[str], typer.Argument(metavar="ID...", help="Ids, or key:K.")],
+    as_json: JsonFlag = False,
+) -> None:
+    ids = [read_id(item) for item in items]
+    found = run(ctx, lambda memory: memory.get(ids))
+    if as_json:
+        _say_items(found)
+    else:
+        say("\n\n".join(_in_full(item) for item in found))
+
+
+def forget(
+    ctx: typer.Context,
+    items: Annotated[list[str] | None, typer.Argument(metavar="[ID...]", help="Ids, or key:K.")] = None,
+    tag: Annotated[list[str] | None, typer.Option(metavar="T", help="All items with this tag.")] = None,
+    path: Annotated[str | None, typer.Option(metavar="GLOB", help="All items of these files.")] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+) -> None:
+    from fourfold.model import Filters
+
+    if bool(items) == (tag is not None or path is not None):
+        raise RequestError("forget takes ids, or --tag and --path", "Give one or the other")
+    if items:
+        ids = [read_id(item) for item in items]
+        count = run(ctx, lambda memory: memory.forget(ids))
+    else:
+        filters = Filters(tags=tuple(tag or ()), path=path)
+        count = run(ctx, lambda memory: _forget_matching(memory, filters, yes=yes))
+    say(f"forgot {_items(count)}")
+
+
+async def _forget_matching(memory: Memory, filters: Filters, *, yes: bool) -> int:
+    count = await memory.count(filters)
+    if count == 0:
+        return 0
+    if not yes:
+        _confirm(count)
+    return await memory.forget_matching(filters)
+
+
+def _confirm(count: int) -> None:
+    if not sys.stdin.isatty():
+        raise RequestError(f"this would forget {_items(count)}", "Repeat it with --yes")
+    typer.confirm(f"Forget {_items(count)}?", abort=True, err=True)
+
+
+async def embed_pending(memory: Memory) -> None:
+    from fourfold.cli.render import progress_bar
+
+    with progress_bar("vectors") as progress:
+        await memory.embed_pending(progress=progress)
+
+
+def _stdin() -> str:
+    try:
+        return sys.stdin.buffer.read().decode("utf-8")
+    except UnicodeDecodeError as wrong:
+        raise InvalidItem("stdin is not UTF-8 text", "Convert it first") from wrong
+
+
+def _items(count: int) -> str:
+    return "1 item" if count == 1 else f"{count} items"
+
+
+def _say_items(items: list[Item]) -> None:
+    from fourfold.wire import item_json
+
+    say_json({"status": "success", "count": len(items), "items": [item_json(item) for item in items]})
+
+
+def _row(item: Item) -> tuple[object, ...]:
+    return item.id, local_time(item.created_at), one_line(item.title or item.text)[:100], ", ".join(item.tags)
+
+
+def _in_full(item: Item) -> str:
+    facts = {
+        "id": item.id,
+        "key": item.key,
+        "namespace": item.namespace,
+        "title": item.title,
+        "tags": ", ".join(item.tags),
+        "kind": item.kind,
+        "language": item.language,
+        "path": item.path,
+        "chunk": item.chunk_index,
+        "sources": ", ".join(map(str, item.source_ids)),
+        "metadata": dict(item.metadata),
+        "created": local_time(item.created_at),
+        "updated": local_time(item.updated_at),
+    }
+    lines = (f"{name:<10} {one_line(str(value))}" for name, value in facts.items() if value not in (None, "", {}))
+    return "\n".join([*lines, "", clean(item.text)])

@@ -1,0 +1,99 @@
+"""The command line: its commands, and how each kind of failure leaves it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any, Final, NoReturn
+
+import typer
+
+from fourfold.cli.commands import COMMANDS, Lazy
+from fourfold.cli.output import say_json, speak_utf8, warn
+from fourfold.cli.session import Globals
+from fourfold.errors import FourfoldError, RequestError, WorldError
+
+app = typer.Typer(
+    help="Search for the memory of AI agents and for RAG: vectors, BM25, a graph and tags in one explained ranking.",
+    cls=Lazy,
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+
+_Rejected: Final[type[Exception]] = typer.BadParameter.__mro__[1]
+"""What the argument parser raises: its UsageError, wherever this typer keeps it."""
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from fourfold import __version__
+
+        typer.echo(__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def before(
+    ctx: typer.Context,
+    store: Annotated[str | None, typer.Option(metavar="FOLDER|DSN", help="Default: the user's data folder.")] = None,
+    namespace: Annotated[str | None, typer.Option(metavar="NAME[,NAME]", help="Default: default.")] = None,
+    config: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Default: fourfold.yaml in the user's configuration folder.")
+    ] = None,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    ctx.obj = Globals(store, namespace, config)
+
+
+def main(argv: Sequence[str] | None = None) -> NoReturn:
+    """Exit codes: 0 done, 1 a wrong request, 2 rejected by the parser, 3 the world said no, 4 damaged data."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    speak_utf8()
+    try:
+        code: Any = app(arguments, prog_name="fourfold", standalone_mode=False)
+    except FourfoldError as error:
+        code = _report(error, arguments)
+    except OSError as error:
+        code = _report(
+            WorldError(f"the system says: {error}", "Check the path, its permissions and the space left"), arguments
+        )
+    except _Rejected as rejected:
+        code = _reject(rejected, arguments)
+    except typer.Abort:
+        warn("aborted")
+        code = RequestError.exit_code
+    raise SystemExit(code or 0)
+
+
+def _report(error: FourfoldError, arguments: Sequence[str]) -> int:
+    if _wants_json(arguments):
+        from fourfold.wire import error_json
+
+        say_json(error_json(error, _command_name(arguments)))
+    else:
+        warn(f"error: {error.message}" + (f"\n  {error.remedy}" if error.remedy else ""))
+    return error.exit_code
+
+
+def _reject(rejected: Any, arguments: Sequence[str]) -> int:
+    if _wants_json(arguments):
+        from fourfold.wire import error_json
+
+        say_json(error_json(RequestError(rejected.format_message(), "See --help"), _command_name(arguments)))
+    else:
+        rejected.show()
+    return int(rejected.exit_code)
+
+
+def _wants_json(arguments: Sequence[str]) -> bool:
+    options = arguments[: arguments.index("--")] if "--" in arguments else arguments
+    return "--json" in options
+
+
+def _command_name(arguments: Sequence[str]) -> str:
+    return next((word for word in arguments if word in COMMANDS), "fourfold")

@@ -1,0 +1,89 @@
+"""What reaches stdout and stderr without rich. Stored text is data: it never moves the cursor or sets a colour."""
+
+from __future__ import annotations
+
+import io
+import re
+import sys
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+import typer
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from fourfold.model import Json, SearchResponse
+
+_SEQUENCES = re.compile(
+    r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"  # colours, cursor
+    r"|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)?"  # titles, links, clipboard
+    r"|\x1b[ -/]*[0-~]"
+)
+_INVISIBLE = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f"  # control characters, without tab and newline
+    "\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff"  # zero width, direction of writing
+    "\ud800-\udfff\U000e0000-\U000e007f]"  # half characters, tags
+)
+
+
+def clean(text: str) -> str:
+    """The text without terminal sequences, control characters and characters that hide or reorder others."""
+    return _INVISIBLE.sub("", _SEQUENCES.sub("", text))
+
+
+def one_line(text: str) -> str:
+    return " ".join(clean(text).split())
+
+
+def speak_utf8() -> None:
+    """On every system and through every pipe; JSON that a codepage has damaged is no JSON."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(encoding="utf-8", errors="backslashreplace")
+
+
+def on_terminal() -> bool:
+    return sys.stdout.isatty()
+
+
+def say(text: str) -> None:
+    typer.echo(clean(text))
+
+
+def warn(text: str) -> None:
+    typer.echo(clean(text), err=True)
+
+
+def say_json(value: Json) -> None:
+    """One JSON object; what could act on a terminal is escaped, which means the same in JSON."""
+    from fourfold.wire import dumps
+
+    typer.echo(_INVISIBLE.sub(_escaped, dumps(value)))
+
+
+def _escaped(match: re.Match[str]) -> str:
+    utf16 = match[0].encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{utf16[at : at + 2].hex()}" for at in range(0, len(utf16), 2))
+
+
+def say_rows(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """A table on a terminal, tab-separated lines in a pipe."""
+    lines = [[one_line(str(cell)) for cell in row] for row in rows]
+    if on_terminal():
+        from fourfold.cli.render import print_table
+
+        print_table(columns, lines)
+    else:
+        typer.echo("".join("\t".join(line) + "\n" for line in lines), nl=False)
+
+
+def warn_degraded(response: SearchResponse) -> None:
+    for degraded in response.degraded:
+        warn(f"degraded: {degraded.retriever}: {degraded.reason}")
+    for note in response.notes:
+        warn(f"note: {note}")
+
+
+def local_time(moment: datetime) -> str:
+    return moment.astimezone().strftime("%Y-%m-%d %H:%M")

@@ -1,0 +1,92 @@
+"""search, why."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from fourfold.cli.options import FilterFlags, ItemId, JsonFlag, PlanFlags, ResultFlags, grouped
+from fourfold.cli.output import on_terminal, one_line, say, say_json, warn, warn_degraded
+from fourfold.cli.session import run, run_across
+from fourfold.cli.values import read_id
+
+if TYPE_CHECKING:
+    from fourfold.memory import Why
+    from fourfold.model import Result, SearchResponse
+
+QueryText = Annotated[str, typer.Argument(metavar="QUERY", help="Any text.")]
+
+
+@grouped
+def search(
+    ctx: typer.Context,
+    query: QueryText,
+    what: ResultFlags,
+    how: PlanFlags,
+    where: FilterFlags,
+    explain: Annotated[bool, typer.Option("--explain", help="Show how each score came about.")] = False,
+    as_json: JsonFlag = False,
+) -> None:
+    asked: dict[str, Any] = {**what.arguments(), **how.arguments(), "filters": where.filters(), "explain": explain}
+    response = run_across(ctx, lambda memory, namespaces: memory.search(query, namespaces=namespaces, **asked))
+    show_response(response, as_json=as_json)
+
+
+@grouped
+def why(
+    ctx: typer.Context, item: ItemId, query: QueryText, how: PlanFlags, where: FilterFlags, as_json: JsonFlag = False
+) -> None:
+    asked: dict[str, Any] = {**how.arguments(), "filters": where.filters()}
+    answer = run(ctx, lambda memory: memory.why(read_id(item), query, **asked))
+    if as_json:
+        from fourfold.wire import why_json
+
+        say_json(why_json(answer, query))
+    else:
+        _show_why(answer)
+
+
+def show_response(response: SearchResponse, *, as_json: bool) -> None:
+    if as_json:
+        from fourfold.wire import response_json
+
+        say_json(response_json(response))
+        return
+    if not response.results:
+        warn("nothing found")
+    elif on_terminal():
+        from fourfold.cli.render import print_results
+
+        print_results(response)
+    else:
+        for position, result in enumerate(response.results, start=1):
+            say(_plain(position, result))
+    _explain(response.results)
+    warn_degraded(response)
+
+
+def _plain(position: int, result: Result) -> str:
+    heading = one_line(result.item.title) or one_line(result.item.text)[:80]
+    ranks = (f"{part.source} {part.rank}" for part in result.contributions if part.rank is not None)
+    facts = f"score {result.score:.4f}, confidence {result.confidence:.2f}, {', '.join(ranks)}"
+    return f"{position}. [{result.id}] {heading}\n   {one_line(result.snippet)}\n   {facts}"
+
+
+def _explain(results: tuple[Result, ...]) -> None:
+    for position, result in enumerate(results, start=1):
+        if result.explanation is not None:
+            from fourfold.cli.render import print_explanation
+
+            print_explanation(f"{position}. [{result.id}] {result.item.title}", result.explanation)
+
+
+def _show_why(answer: Why) -> None:
+    place = "was not found" if answer.rank is None else f"is at rank {answer.rank}"
+    say(f"[{answer.item.id}] {one_line(answer.item.title or answer.item.text)[:80]} {place}")
+    for reason in answer.reasons:
+        say(f"  {one_line(reason)}")
+    if answer.result is not None and answer.result.explanation is not None:
+        from fourfold.cli.render import print_explanation
+
+        print_explanation("its score", answer.result.explanation)

@@ -1,0 +1,70 @@
+"""From what stood on the command line to an open store."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from fourfold.errors import InvalidSetting
+
+if TYPE_CHECKING:
+    import typer
+
+    from fourfold.config import Loaded, Settings
+    from fourfold.memory import Memory
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Globals:
+    """What stood before the command."""
+
+    store: str | None = None
+    namespace: str | None = None
+    config: Path | None = None
+
+
+def load_config(ctx: typer.Context) -> Loaded:
+    from fourfold.config import load
+
+    given = cast("Globals", ctx.obj)
+    return load({"store": given.store, "namespace": given.namespace}, os.environ, given.config)
+
+
+def namespaces(settings: Settings) -> tuple[str, ...]:
+    """`--namespace A,B` names several (B15)."""
+    names = tuple(dict.fromkeys(name.strip() for name in settings.namespace.split(",") if name.strip()))
+    if not names:
+        raise InvalidSetting("the namespace has no name", "Write --namespace NAME")
+    return names
+
+
+def run(ctx: typer.Context, work: Callable[[Memory], Awaitable[T]]) -> T:
+    """What `work` makes of the store, opened for one namespace and closed again."""
+    settings = load_config(ctx).settings
+    if len(namespaces(settings)) > 1:
+        raise InvalidSetting(f"{settings.namespace} are several namespaces", "Only `search` takes more than one")
+    return wait_for(_run(settings, work))
+
+
+def run_across(ctx: typer.Context, work: Callable[[Memory, tuple[str, ...]], Awaitable[T]]) -> T:
+    """The same for several namespaces; the store is opened for the first of them."""
+    settings = load_config(ctx).settings
+    return wait_for(_run(settings, lambda memory: work(memory, namespaces(settings))))
+
+
+def wait_for(work: Coroutine[Any, Any, T]) -> T:
+    import asyncio
+
+    return asyncio.run(work)
+
+
+async def _run(settings: Settings, work: Callable[[Memory], Awaitable[T]]) -> T:
+    from fourfold.memory import Memory
+
+    async with await Memory.open(settings.store, namespace=namespaces(settings)[0], settings=settings) as memory:
+        return await work(memory)

@@ -1,0 +1,65 @@
+"""import, export, backup, restore."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from fourfold.cli.items import WaitFlag, embed_pending
+from fourfold.cli.output import say
+from fourfold.cli.session import load_config, run, wait_for
+from fourfold.errors import NotFound
+
+if TYPE_CHECKING:
+    from fourfold.memory import Memory
+    from fourfold.model import Json
+
+FilePath = Annotated[Path, typer.Argument(metavar="FILE")]
+Jsonl = Annotated[Path, typer.Argument(metavar="FILE.jsonl")]
+
+
+def import_file(ctx: typer.Context, file: Jsonl, wait: WaitFlag = False) -> None:
+    _must_exist(file)
+
+    async def work(memory: Memory) -> Mapping[str, Json]:
+        from fourfold.cli.render import progress_bar
+
+        with progress_bar("import") as progress:
+            counts = await memory.import_file(file, progress=progress)
+        if wait:
+            await embed_pending(memory)
+        return counts
+
+    say(f"imported {_listed(run(ctx, work))}")
+
+
+def export(ctx: typer.Context, file: Jsonl) -> None:
+    say(f"exported {_listed(run(ctx, lambda memory: memory.export(file)))}")
+
+
+def backup(ctx: typer.Context, file: FilePath) -> None:
+    async def work(memory: Memory) -> None:
+        await memory.backup(file)
+
+    run(ctx, work)
+    say(f"backed up to {file}")
+
+
+def restore(ctx: typer.Context, file: FilePath) -> None:
+    from fourfold.memory import Memory
+
+    _must_exist(file)
+    wait_for(Memory.restore(file, load_config(ctx).settings.store))
+    say(f"restored from {file}")
+
+
+def _must_exist(file: Path) -> None:
+    if not file.is_file():
+        raise NotFound(f"there is no file {file}", "Check the path")
+
+
+def _listed(counts: Mapping[str, Json]) -> str:
+    return ", ".join(f"{count} {name}" for name, count in counts.items()) or "nothing"

@@ -1,0 +1,28 @@
+"""Embedders: what turns text into vectors. One file a provider, chosen by the setting `embedder`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from fourfold.embed.base import Embedder
+from fourfold.embed.minilm import minilm
+from fourfold.embed.onnx import onnx
+from fourfold.embed.openai import OpenAIEmbedder, OpenAISettings
+from fourfold.embed.vectors import check_vector
+from fourfold.errors import InvalidSetting
+
+__all__ = ["Embedder", "OpenAISettings", "check_vector", "create"]
+
+
+def create(spec: str, *, openai: OpenAISettings) -> Embedder | None:
+    """The embedder that a setting names; None for `none`. Loads nothing yet."""
+    provider, _, folder = spec.partition(":")
+    if provider == "onnx" and folder:
+        return onnx(Path(folder))
+    if spec == "minilm":
+        return minilm()
+    if spec == "openai":
+        return OpenAIEmbedder(openai)
+    if spec == "none":
+        return None
+    raise InvalidSetting(f"there is no embedder {spec!r}", "Choose minilm, openai, none or onnx:FOLDER")

@@ -1,0 +1,40 @@
+"""Files of a model, read and hashed."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from pathlib import Path
+
+from fourfold.errors import EmbedderUnavailable
+
+
+def content(file: Path, remedy: str) -> bytes:
+    try:
+        return file.read_bytes()
+    except OSError as error:
+        raise unreadable(file, error, remedy) from error
+
+
+def checked(file: Path, sha256: str, remedy: str) -> bytes:
+    """The content of a file if it is the pinned one: native code never sees another."""
+    found = content(file, remedy)
+    if hashlib.sha256(found).hexdigest() != sha256:
+        raise EmbedderUnavailable(f"{file} is damaged: its sha256 is not the expected one", remedy)
+    return found
+
+
+def digest(files: Iterable[Path], remedy: str) -> str:
+    """sha256 of the files, one after the other."""
+    sha256 = hashlib.sha256()
+    for file in files:
+        try:
+            with file.open("rb") as stream:
+                hashlib.file_digest(stream, lambda: sha256)
+        except OSError as error:
+            raise unreadable(file, error, remedy) from error
+    return sha256.hexdigest()
+
+
+def unreadable(file: Path, error: OSError, remedy: str) -> EmbedderUnavailable:
+    return EmbedderUnavailable(f"{file} cannot be read ({error.strerror or error})", remedy)

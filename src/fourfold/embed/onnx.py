@@ -1,0 +1,123 @@
+"""`onnx:FOLDER`: a sentence-transformers model that the user exported to ONNX, with its tokenizer beside it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from fourfold import limits
+from fourfold.embed.files import content, digest
+from fourfold.embed.graph import Pooling
+from fourfold.embed.session import LocalEmbedder, Recipe
+from fourfold.embed.wordpiece import wordpiece
+from fourfold.errors import EmbedderUnavailable
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
+Shape = TypeVar("Shape", dict[str, Any], list[dict[str, Any]])
+
+MODELS = ("model.onnx", "onnx/model.onnx")
+TOKENIZERS = ("tokenizer.json", "vocab.txt")
+MODULES = ("Transformer", "Pooling", "Normalize")
+POOLINGS: dict[str, Pooling] = {
+    "mean": "mean",
+    "mean_tokens": "mean",
+    "cls": "cls",
+    "cls_token": "cls",
+    "max": "max",
+    "max_tokens": "max",
+}
+
+LONGEST = 2048
+"""Tokens of one text at most, whatever the model allows: attention takes memory by the square of it."""
+
+UNSET = 1_000_000
+"""A model_max_length above this is the library's way of saying that there is none."""
+
+REMEDY = "FOLDER in `onnx:FOLDER` needs model.onnx (or onnx/model.onnx) and tokenizer.json (or vocab.txt)"
+ANOTHER = "Use a model of transformer, pooling and normalisation only"
+
+
+def onnx(folder: Path) -> LocalEmbedder:
+    place = folder.expanduser().absolute()
+    return LocalEmbedder(lambda: fingerprint(place), lambda: recipe(place))
+
+
+def fingerprint(folder: Path) -> str:
+    """By content, so that a folder may move; external weights (model.onnx_data) count as the model."""
+    model = one_of(folder, MODELS)
+    weights = digest(sorted(model.parent.glob("model.onnx*")), REMEDY)
+    words = digest([one_of(folder, TOKENIZERS)], REMEDY)
+    return f"onnx/sha256:{weights}/{words[:16]}/{pooling(folder)}/{max_tokens(folder)}"
+
+
+def recipe(folder: Path) -> Recipe:
+    refuse_other_modules(folder)
+    return Recipe(one_of(folder, MODELS), tokenizer(folder), max_tokens(folder), pooling(folder))
+
+
+def one_of(folder: Path, names: tuple[str, ...]) -> Path:
+    for name in names:
+        if (folder / name).is_file():
+            return folder / name
+    raise EmbedderUnavailable(f"{folder} has no {' or '.join(names)}", REMEDY)
+
+
+def tokenizer(folder: Path) -> Tokenizer:
+    from tokenizers import Tokenizer
+
+    file = one_of(folder, TOKENIZERS)
+    if file.name == "vocab.txt":
+        lowercase = settings(folder, "tokenizer_config.json").get("do_lower_case", True)
+        return wordpiece(content(file, REMEDY), lowercase=bool(lowercase))
+    try:
+        return Tokenizer.from_buffer(content(file, REMEDY))
+    except Exception as error:  # tokenizers raises nothing narrower
+        raise EmbedderUnavailable(f"{file} is not a tokenizer ({error})", "Export the model anew") from error
+
+
+def pooling(folder: Path) -> Pooling:
+    config = settings(folder, "1_Pooling/config.json")
+    flags = [
+        name.removeprefix("pooling_mode_") for name, on in config.items() if on is True and name != "include_prompt"
+    ]
+    wanted = [str(config["pooling_mode"])] if "pooling_mode" in config else flags or ["mean"]
+    if len(wanted) > 1 or wanted[0] not in POOLINGS:
+        message = f"{folder} pools by {' + '.join(wanted)}; mean, cls and max are supported"
+        raise EmbedderUnavailable(message, ANOTHER)
+    return POOLINGS[wanted[0]]
+
+
+def max_tokens(folder: Path) -> int:
+    known = settings(folder, "sentence_bert_config.json").get("max_seq_length")
+    known = known or settings(folder, "tokenizer_config.json").get("model_max_length")
+    if isinstance(known, int) and 2 < known < UNSET:
+        return min(known, LONGEST)
+    return limits.MODEL_TOKENS
+
+
+def refuse_other_modules(folder: Path) -> None:
+    """A dense layer after the pooling is not in the ONNX file: without it the vectors would be wrong."""
+    for module in read_json(folder / "modules.json", list[dict[str, Any]]()):
+        kind = str(module.get("type", "")).rpartition(".")[2]
+        if kind not in MODULES:
+            raise EmbedderUnavailable(f"{folder} has a module {kind}, which is not supported", ANOTHER)
+
+
+def settings(folder: Path, name: str) -> dict[str, Any]:
+    return read_json(folder / name, dict[str, Any]())
+
+
+def read_json(file: Path, absent: Shape) -> Shape:
+    """The content of a configuration file, of the same type as what stands for a file that is not there."""
+    if not file.is_file():
+        return absent
+    try:
+        found = json.loads(content(file, REMEDY))
+    except ValueError as error:
+        raise EmbedderUnavailable(f"{file} is not JSON ({error})", "Export the model anew") from error
+    if not isinstance(found, type(absent)):
+        raise EmbedderUnavailable(f"{file} is not a JSON {type(absent).__name__}", "Export the model anew")
+    return found

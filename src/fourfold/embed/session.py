@@ -1,0 +1,134 @@
+"""Local sentence models: texts in, unit vectors out. Nothing heavy is imported before a model loads."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
+
+from fourfold.embed.base import readable
+from fourfold.embed.graph import Graph, Pooling
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+    from tokenizers import Tokenizer
+
+    Floats: TypeAlias = NDArray[np.float32]
+
+BATCH_TOKENS = 1024
+"""Tokens of one run, padding included. More makes no token cheaper, and memory grows with it."""
+
+TEXTS_AT_ONCE = 1024
+"""Texts tokenised together: bounds the memory of an `embed` of any size."""
+
+CHARACTERS_A_TOKEN = 64
+"""A text is cut to this many characters a token before it is tokenised: a megabyte costs no more than a page."""
+
+NO_TOKENS = [0]
+"""What a text without a single token reads as: every text has a vector."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """Everything that turns texts into vectors."""
+
+    model: bytes | Path
+    """Bytes where they were checked, so that native code sees exactly what was hashed."""
+    tokenizer: Tokenizer
+    max_tokens: int
+    pooling: Pooling
+
+
+class Session:
+    """One loaded model. Safe to use from several threads at once."""
+
+    def __init__(self, recipe: Recipe) -> None:
+        self._tokenizer = recipe.tokenizer
+        self._tokenizer.no_padding()
+        self._tokenizer.enable_truncation(recipe.max_tokens)
+        self._characters = recipe.max_tokens * CHARACTERS_A_TOKEN
+        self._graph = Graph(recipe.model, recipe.pooling)
+        self.dimension = self._embed_slice(["a"]).shape[1]
+
+    def embed(self, texts: Sequence[str]) -> Floats:
+        import numpy as np
+
+        result = np.empty((len(texts), self.dimension), np.float32)
+        for start in range(0, len(texts), TEXTS_AT_ONCE):
+            end = start + TEXTS_AT_ONCE
+            result[start:end] = self._embed_slice(texts[start:end])
+        return result
+
+    def truncates(self, text: str) -> bool:
+        return len(text) > self._characters or bool(self._tokenizer.encode(self._readable(text)).overflowing)
+
+    def _embed_slice(self, texts: Sequence[str]) -> Floats:
+        import numpy as np
+
+        encodings = self._tokenizer.encode_batch([self._readable(text) for text in texts])
+        rows = [encoding.ids or NO_TOKENS for encoding in encodings]
+        order = sorted(range(len(rows)), key=lambda index: len(rows[index]))
+        vectors = np.concatenate([self._graph.run(batch) for batch in batches([rows[index] for index in order])])
+        result = np.empty_like(vectors)
+        result[order] = vectors
+        return result
+
+    def _readable(self, text: str) -> str:
+        return readable(text, self._characters)
+
+
+def batches(rows: Sequence[list[int]]) -> Iterator[list[list[int]]]:
+    """Rows, shortest first, in runs of at most BATCH_TOKENS when padded to their longest (and of at least one row)."""
+    batch: list[list[int]] = []
+    for row in rows:
+        if batch and len(row) * (len(batch) + 1) > BATCH_TOKENS:
+            yield batch
+            batch = []
+        batch.append(row)
+    yield batch
+
+
+class LocalEmbedder:
+    """The Embedder over a local model: hashes and loads once, on first use."""
+
+    def __init__(
+        self, fingerprint: Callable[[], str], recipe: Callable[[], Recipe], dimension: int | None = None
+    ) -> None:
+        self._make_fingerprint = fingerprint
+        self._make_recipe = recipe
+        self._dimension = dimension
+        self._fingerprint = ""
+        self._session: Session | None = None
+        self._loading = threading.Lock()
+
+    @property
+    def fingerprint(self) -> str:
+        self._fingerprint = self._fingerprint or self._make_fingerprint()
+        return self._fingerprint
+
+    @property
+    def dimension(self) -> int | None:
+        return self._dimension
+
+    def load(self) -> None:
+        self._loaded()
+
+    def embed(self, texts: Sequence[str]) -> Floats:
+        return self._loaded().embed(texts)
+
+    def truncates(self, text: str) -> bool:
+        return self._loaded().truncates(text)
+
+    def close(self) -> None:
+        with self._loading:
+            self._session = None
+
+    def _loaded(self) -> Session:
+        with self._loading:
+            if self._session is None:
+                self._session = Session(self._make_recipe())
+                self._dimension = self._session.dimension
+            return self._session

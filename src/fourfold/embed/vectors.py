@@ -1,0 +1,71 @@
+"""The one gate for vectors that come from outside: callers, files, endpoints."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from fourfold import limits
+from fourfold.errors import InvalidVector
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Floats: TypeAlias = NDArray[np.float32]
+    Numbers: TypeAlias = Sequence[float] | NDArray[Any]
+
+LARGEST = 1e18
+SMALLEST = 1e-18
+"""Beyond these, squares leave the range of float32, and a similarity would be NaN."""
+
+UNIT = 1e-6
+"""A vector this near to length 1 is taken as it is, so that exporting and importing changes no bit."""
+
+
+def check_vector(values: Numbers, dimension: int | None = None) -> Floats:
+    """The values as a float32 unit vector, or InvalidVector. Without a `dimension`, any up to the limit."""
+    import numpy as np
+
+    vector = as_row(values).astype(np.float64, copy=False)
+    check_dimension(vector.size, dimension)
+    check_size(float(np.abs(vector).max()))
+    length = float(np.sqrt(vector @ vector))
+    unit = vector if abs(length - 1.0) < UNIT else vector / length
+    return unit.astype(np.float32)
+
+
+def as_row(values: Numbers) -> NDArray[Any]:
+    """A flat array of numbers, whatever the caller sent."""
+    import numpy as np
+
+    try:
+        count = len(values)
+        row = np.asarray(values) if count <= limits.VECTOR_DIMENSIONS else None
+    except (ValueError, TypeError, OverflowError) as error:
+        raise not_numbers() from error
+    if row is None:
+        raise InvalidVector(f"the embedding has {count} dimensions", f"At most {limits.VECTOR_DIMENSIONS} are taken")
+    if row.ndim != 1 or (count and row.dtype.kind not in "fiu"):
+        raise not_numbers()
+    return row
+
+
+def not_numbers() -> InvalidVector:
+    return InvalidVector("an embedding is a flat list of numbers", "Send it as [0.1, -0.2, ...]")
+
+
+def check_dimension(found: int, wanted: int | None) -> None:
+    if found == 0:
+        raise InvalidVector("the embedding is empty", "Send one number a dimension, or leave it out")
+    if wanted is not None and found != wanted:
+        message = f"the embedding has {found} dimensions where {wanted} are expected"
+        raise InvalidVector(message, "Embed with the model that the namespace was built with, or leave it out")
+
+
+def check_size(peak: float) -> None:
+    """`peak` is the largest magnitude; NaN and infinity come through it too."""
+    if not peak <= LARGEST:
+        raise InvalidVector("the embedding has NaN, infinite or absurdly large numbers", "Check what made it")
+    if peak < SMALLEST:
+        raise InvalidVector("the embedding is all zero", "A zero vector has no direction; leave it out")

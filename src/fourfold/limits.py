@@ -1,0 +1,57 @@
+"""Every limit of the engine, in one place. What happens one past each is in docs/reference.md."""
+
+QUERY_BYTES = 32 * 1024
+"""A longer query is refused (InvalidQuery)."""
+
+QUERY_TERMS = 64
+"""Keyword search uses this many of a query's rarest terms; a note says so."""
+
+MODEL_TOKENS = 256
+"""The built-in model reads this many tokens of a text."""
+
+TOP_K = 100
+"""Results of one search: 1 to this."""
+
+CANDIDATES = 200
+"""Every retriever lists this many, whatever top_k is, so that results for k are a prefix of those for k + n."""
+
+ITEM_BYTES = 1024 * 1024
+"""Title and text of one item (InvalidItem)."""
+
+METADATA_BYTES = 64 * 1024
+"""Metadata of one item as JSON (InvalidItem)."""
+
+NAME_BYTES = 1024
+"""A key, tag, kind, path, node name or alias (InvalidItem)."""
+
+TAGS = 64
+"""Tags of one item (InvalidItem)."""
+
+SOURCES = 1000
+"""source_ids of one item (InvalidItem)."""
+
+EXPAND_SEEDS = 10
+"""The graph walk of `auto` starts from this many semantic and this many keyword hits."""
+
+WALK_EDGES = 500
+"""Edges followed from the nodes of one search, heaviest first."""
+
+RETRIEVER_SECONDS = 2.0
+"""A retriever that has not answered by then is named in `degraded`."""
+
+MODEL_LOAD_SECONDS = 15.0
+"""A search waits this long for the model's first load, then answers without vectors."""
+
+BUSY_SECONDS = 10.0
+"""How long a write waits for another process's transaction."""
+
+TAG_CACHE_SECONDS = 60.0
+"""S5.6: the list of tags is kept at most this long."""
+
+VECTOR_DIMENSIONS = 8192
+"""The largest vector that a namespace takes (InvalidVector)."""
+
+NEIGHBOR_DEPTH = 5
+PATH_DEPTH = 10
+PAGE_SIZE = 1000
+"""Rows of one page of `list`."""

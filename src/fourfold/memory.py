@@ -1,0 +1,585 @@
+"""Memory: the one public object. It orchestrates; ranking, storing and embedding are elsewhere."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from fourfold import items as rules
+from fourfold import limits
+from fourfold.config import Settings, default_store
+from fourfold.embed.base import Embedder
+from fourfold.embed.queue import Progress, Vectorizer
+from fourfold.errors import (
+    EmbedderUnavailable,
+    FourfoldError,
+    InvalidQuery,
+    MissingExtra,
+    NotFound,
+    RequestError,
+    SpaceMismatch,
+)
+from fourfold.model import (
+    NO_FILTERS,
+    Degraded,
+    Edge,
+    Filters,
+    Item,
+    ItemPatch,
+    Json,
+    Neighbor,
+    NewItem,
+    Node,
+    Plan,
+    Query,
+    RawRecord,
+    Result,
+    SearchResponse,
+)
+from fourfold.retrievers.graph import GraphRetriever
+from fourfold.retrievers.keyword import KeywordRetriever
+from fourfold.retrievers.semantic import SemanticRetriever
+from fourfold.retrievers.tags import TagRetriever, tag_candidates
+from fourfold.search import answer
+from fourfold.search.answer import Wish
+from fourfold.search.diversity import check_per_source
+from fourfold.search.pipeline import Found, HybridSearch
+from fourfold.search.plan import PlanRequest, StoreFacts, make_plan
+from fourfold.search.several import merged
+from fourfold.search.why import reasons
+from fourfold.stores.base import Direction, NewNode, Space, Store
+
+if TYPE_CHECKING:
+    from fourfold.model import Vector
+
+_QUIET_SECONDS = 0.25
+"""Indexes are published when writing has paused for this long, so that a bulk load publishes once."""
+_PER_SOURCE = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Why:
+    """Why an item is where it is in the answer to a query, or why it is not there."""
+
+    item: Item
+    rank: int | None
+    result: Result | None
+    reasons: tuple[str, ...]
+
+
+class Memory:
+    """A store of texts with search by meaning, words, relations and tags at once.
+
+        async with await Memory.open("notes") as memory:
+            await memory.add(NewItem("The router's password is in the blue folder", tags=("office",)))
+            response = await memory.search("how do I get into the network?")
+
+    Methods are safe to call concurrently. `namespace` is what methods act on unless they are told another.
+    """
+
+    def __init__(self, store: Store, embedder: Embedder | None, namespace: str, settings: Settings) -> None:
+        self.store = store
+        self.namespace = rules.name(namespace, "namespace")
+        self.settings = settings
+        self._vectorizer = Vectorizer(embedder, store) if embedder is not None else None
+        self._search = HybridSearch(
+            [SemanticRetriever(store), KeywordRetriever(store), GraphRetriever(store), TagRetriever(store)],
+            seconds=settings.retriever_seconds,
+        )
+        self._writes = 0
+        self._busy = 0
+        self._upkeep: asyncio.Task[None] | None = None
+        self._embedding: asyncio.Task[None] | None = None
+        self._trouble: str | None = None
+
+    # ------------------------------------------------------------ opening and closing
+
+    @classmethod
+    async def open(
+        cls,
+        store: str | Path | Store | None = None,
+        *,
+        namespace: str | None = None,
+        embedder: str | Embedder | None = None,
+        settings: Settings | None = None,
+    ) -> Self:
+        """Opens a store, making it if need be. `embedder`: minilm, openai, onnx:FOLDER, none, or one of your own."""
+        settings = settings or Settings()
+        opened = await _open_store(store if store is not None else settings.store)
+        model = _open_embedder(embedder if embedder is not None else settings.embedder, settings)
+        return cls(opened, model, namespace or settings.namespace, settings)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Stops the queue (what waits goes on waiting), publishes what is due, and lets go of everything."""
+        for task in (self._embedding, self._upkeep):
+            if task is not None:
+                task.cancel()
+                with suppress(asyncio.CancelledError):
+                    await task
+        try:
+            if self._writes:
+                await self.store.maintain(self.namespace)
+        finally:
+            if self._vectorizer is not None:
+                await self._vectorizer.close()
+            await self.store.close()
+
+    # ------------------------------------------------------------ storing
+
+    async def add(self, item: NewItem | str, *, wait: bool = False) -> Item:
+        """Stores one item, durably; its vector follows from the queue, or comes first if `wait`."""
+        new = NewItem(item) if isinstance(item, str) else item
+        return (await self.add_many([new], wait=wait))[0]
+
+    async def add_many(self, items: Sequence[NewItem], *, wait: bool = False) -> list[Item]:
+        """Stores all of them, or none. An item that is there already is returned or replaced (B10)."""
+        checked = [rules.checked(item) for item in items]
+        if any(item.vector is not None for item in checked):
+            checked = await self._with_vectors(checked)
+        self._busy += 1
+        try:
+            ids = await self.store.put(self.namespace, checked, _now(), links=self.settings.links)
+        finally:
+            self._busy -= 1
+        found = await self.store.get(self.namespace, ids)
+        stored = [found[item] for item in ids]
+        if wait and self._vectorizer is not None:
+            lacking = [item for item, new in zip(stored, checked, strict=True) if new.vector is None]
+            await self._vectorizer.embed_items(self.namespace, lacking)
+        self._written()
+        return stored
+
+    async def update(self, item: int | str, patch: ItemPatch) -> Item:
+        (old,) = await self.get([item])
+        checked = rules.checked_patch(patch)
+        title = old.title if checked.title is None else checked.title
+        text = old.text if checked.text is None else checked.text
+        if not title.strip() and not text.strip():
+            raise RequestError("title and text would both be empty", "Forget the item instead")
+        language = rules.language_of(title, text) if (title, text) != (old.title, old.text) else None
+        await self.store.patch(self.namespace, old.id, checked, language, _now(), links=self.settings.links)
+        self._written()
+        return (await self.get([old.id]))[0]
+
+    async def get(self, ids: Sequence[int | str]) -> list[Item]:
+        """Items by id, or by "key:K"; NotFound names the first that is missing."""
+        numbers = await self._numbers(ids)
+        found = await self.store.get(self.namespace, numbers)
+        for given, number in zip(ids, numbers, strict=True):
+            if number not in found:
+                raise NotFound(f"no item {given}", "fourfold list shows what is stored")
+        return [found[number] for number in numbers]
+
+    async def list(self, filters: Filters = NO_FILTERS, *, limit: int = 50, offset: int = 0) -> list[Item]:
+        """Newest first."""
+        if not 1 <= limit <= limits.PAGE_SIZE or offset < 0:
+            raise InvalidQuery(
+                f"limit {limit}, offset {offset}", f"A page has 1 to {limits.PAGE_SIZE} items; offset from 0"
+            )
+        return await self.store.list(self.namespace, filters, limit, offset)
+
+    async def count(self, filters: Filters = NO_FILTERS) -> int:
+        return len(await self.store.matching(self.namespace, filters))
+
+    async def forget(self, ids: Sequence[int | str]) -> int:
+        """Removes items; NotFound, and nothing removed, if one of them does not exist."""
+        items = await self.get(ids)
+        return await self._forget([item.id for item in items])
+
+    async def forget_matching(self, filters: Filters) -> int:
+        if filters == NO_FILTERS:
+            raise InvalidQuery("no filter was given", "Say which items to forget: a tag, a path, a kind ...")
+        return await self._forget(await self.store.matching(self.namespace, filters))
+
+    async def _forget(self, ids: Sequence[int]) -> int:
+        gone = await self.store.forget(self.namespace, ids)
+        self._written()
+        return gone
+
+    async def add_raw(
+        self,
+        content: str,
+        speaker: str | None = None,
+        session_id: str | None = None,
+        metadata: Mapping[str, Json] | None = None,
+    ) -> RawRecord:
+        """Keeps an original; items point back to it by `source_ids` (S1.7)."""
+        checked = rules.checked(NewItem(content))
+        return await self.store.add_raw(
+            self.namespace,
+            checked.text,
+            rules.optional_name(speaker, "speaker"),
+            rules.optional_name(session_id, "session_id"),
+            rules.checked_metadata(metadata or {}),
+            _now(),
+        )
+
+    # ------------------------------------------------------------ searching
+
+    async def search(
+        self,
+        text: str,
+        *,
+        vector: Sequence[float] | Vector | None = None,
+        top_k: int | None = None,
+        preset: str | None = None,
+        fusion: str | None = None,
+        weights: Mapping[str, float] | None = None,
+        alpha: float | None = None,
+        only: Collection[str] | None = None,
+        filters: Filters = NO_FILTERS,
+        per_source: int | None = None,
+        min_confidence: float | None = None,
+        explain: bool = False,
+        namespaces: Sequence[str] | None = None,
+    ) -> SearchResponse:
+        """What the store knows about a text, best first, with the reasons (B15: several `namespaces` apart)."""
+        request = PlanRequest(
+            text, preset or self.settings.preset, fusion, weights, alpha, self._top_k(preset, top_k), only
+        )
+        wish = Wish(_per_source(per_source, request.preset), _checked_confidence(min_confidence), explain)
+        names = [rules.name(name, "namespace") for name in namespaces or (self.namespace,)]
+        answers = [await self._answer(name, request, wish, vector, filters) for name in dict.fromkeys(names)]
+        return answers[0] if len(answers) == 1 else merged(answers)
+
+    def _top_k(self, preset: str | None, top_k: int | None) -> int | None:
+        """The setting stands for the default preset only: each other one has its own."""
+        return top_k if top_k is not None or preset is not None else self.settings.top_k
+
+    async def _answer(
+        self,
+        namespace: str,
+        request: PlanRequest,
+        wish: Wish,
+        vector: Sequence[float] | Vector | None,
+        filters: Filters,
+    ) -> SearchResponse:
+        started = time.perf_counter()
+        plan, found = await self._find(namespace, request, vector, filters)
+
+        async def fetch(ids: Sequence[int]) -> Mapping[int, Item]:
+            return await self.store.get(namespace, ids)
+
+        order = await answer.ordered(found, plan, fetch, _now())
+        chosen = await answer.results(found, plan, order, fetch, wish, request.text)
+        total = (time.perf_counter() - started) * 1000
+        return answer.response(request.text, plan, filters, found, chosen, total)
+
+    async def _find(
+        self, namespace: str, request: PlanRequest, vector: Sequence[float] | Vector | None, filters: Filters
+    ) -> tuple[Plan, Found]:
+        plan = make_plan(request, self.settings.plan, await self._facts(namespace, request))
+        started = time.perf_counter()
+        query_vector, degraded = await self._query_vector(namespace, plan, request.text, vector)
+        embedding = (time.perf_counter() - started) * 1000
+        found = await self._search.run(Query(namespace, request.text, query_vector, filters), plan, degraded)
+        notes = (*found.notes, *self._notes(request.text, query_vector is not None and vector is None))
+        timings = {"embed": embedding, **found.timings_ms}
+        return plan, replace(found, vector=query_vector, notes=notes, timings_ms=timings)
+
+    def _notes(self, text: str, embedded: bool) -> list[str]:
+        notes = [f"vectors are not being made: {self._trouble}"] if self._trouble else []
+        embedder = self._vectorizer.embedder if self._vectorizer is not None and embedded else None
+        if embedder is not None and len(text) > limits.MODEL_TOKENS and embedder.truncates(text):
+            notes.append("the model read only the beginning of the query")
+        return notes
+
+    async def _facts(self, namespace: str, request: PlanRequest) -> StoreFacts:
+        """Only adaptive alpha asks for them."""
+        if request.preset != "memories":
+            return StoreFacts()
+        counts = await self.store.tag_counts(namespace)
+        named = [tag for tag in tag_candidates(request.text) if tag in counts]
+        return StoreFacts((await self.store.size(namespace)).items, len(named))
+
+    async def _query_vector(
+        self, namespace: str, plan: Plan, text: str, given: Sequence[float] | Vector | None
+    ) -> tuple[Vector | None, list[Degraded]]:
+        if given is not None:
+            return await self._checked_vector(namespace, given), []
+        if "semantic" not in plan.retrievers:
+            return None, []
+        if self._vectorizer is None:
+            return None, [Degraded("semantic", "there is no embedder, and the query came without a vector")]
+        known = await self.store.space(namespace)
+        if known is not None and known.fingerprint != self._vectorizer.embedder.fingerprint:
+            raise _mismatch(known, self._vectorizer.embedder.fingerprint)
+        try:
+            return await self._vectorizer.query(text), []
+        except EmbedderUnavailable as error:
+            return None, [Degraded("semantic", str(error))]
+
+    async def why(
+        self,
+        item: int | str,
+        text: str,
+        *,
+        vector: Sequence[float] | Vector | None = None,
+        preset: str | None = None,
+        fusion: str | None = None,
+        weights: Mapping[str, float] | None = None,
+        alpha: float | None = None,
+        filters: Filters = NO_FILTERS,
+    ) -> Why:
+        """Why an item is where it is in the answer to a text, or was not found (B2)."""
+        (stored,) = await self.get([item])
+        request = PlanRequest(text, preset or self.settings.preset, fusion, weights, alpha)
+        plan, found = await self._find(self.namespace, request, vector, filters)
+        passes = stored.id in await self.store.matching(self.namespace, filters) if filters != NO_FILTERS else True
+
+        async def fetch(ids: Sequence[int]) -> Mapping[int, Item]:
+            return await self.store.get(self.namespace, ids)
+
+        order = await answer.ordered(found, plan, fetch, _now())
+        rank = order.ids.index(stored.id) + 1 if stored.id in order.scores else None
+        result = None
+        if rank is not None:
+            alone = replace(order, ids=[stored.id])
+            (result,) = await answer.results(found, plan, alone, fetch, Wish(explain=True), text)
+        query = Query(self.namespace, text, found.vector, filters)
+        scored = await self._search.scores(query, plan, stored.id)
+        return Why(stored, rank, result, reasons(stored.id, plan, found, scored, passes))
+
+    # ------------------------------------------------------------ vectors
+
+    async def embed_pending(self, progress: Progress | None = None) -> int:
+        """Makes the vectors of all items that wait for one; how many were made."""
+        if self._vectorizer is None:
+            return 0
+        return await self._vectorizer.drain(self.namespace, progress)
+
+    async def reembed(self, progress: Progress | None = None) -> int:
+        """Makes all vectors with the present embedder. Interrupted, it goes on where it was; searches go on."""
+        if self._vectorizer is None:
+            raise RequestError("there is no embedder", "Set one: FOURFOLD_EMBEDDER=minilm")
+        await self.store.reset_space(self.namespace, await self._vectorizer.space())
+        return await self._vectorizer.drain(self.namespace, progress)
+
+    async def _with_vectors(self, items: Sequence[NewItem]) -> list[NewItem]:
+        """Callers' own vectors, checked. Where there is an embedder, they have to be of its space."""
+        if self._vectorizer is not None:
+            await self.store.set_space(self.namespace, await self._vectorizer.space())
+        return [
+            item
+            if item.vector is None
+            else replace(item, vector=await self._checked_vector(self.namespace, item.vector))
+            for item in items
+        ]
+
+    async def _checked_vector(self, namespace: str, given: Sequence[float] | Vector) -> Vector:
+        from fourfold.embed.vectors import check_vector
+
+        known = await self.store.space(namespace)
+        return check_vector(given, known.dimension if known is not None else None)
+
+    async def _drain(self) -> None:
+        """The queue in the background; what stops it is said with the next search."""
+        try:
+            self._trouble = None
+            await self.embed_pending()
+        except FourfoldError as error:
+            self._trouble = str(error)
+
+    def _written(self) -> None:
+        """After a write: vectors and indexes follow in the background."""
+        self._writes += 1
+        if self._upkeep is None or self._upkeep.done():
+            self._upkeep = asyncio.create_task(self._maintain_when_quiet())
+        if self._vectorizer is not None and (self._embedding is None or self._embedding.done()):
+            self._embedding = asyncio.create_task(self._drain())
+
+    async def _maintain_when_quiet(self) -> None:
+        seen = -1
+        while self._busy or seen != self._writes:
+            seen = self._writes
+            await asyncio.sleep(_QUIET_SECONDS)
+        await self.store.maintain(self.namespace)
+
+    async def index(self) -> None:
+        """Publishes the indexes wholly, now."""
+        await self.store.maintain(self.namespace, wholly=True)
+
+    # ------------------------------------------------------------ graph
+
+    async def add_node(
+        self,
+        name: str,
+        label: str = "entity",
+        aliases: Sequence[str] = (),
+        properties: Mapping[str, Json] | None = None,
+        item: int | str | None = None,
+    ) -> Node:
+        """A node, or what is new about one that exists (S4.1)."""
+        new = NewNode(
+            rules.node_name(name),
+            rules.name(label, "label"),
+            tuple(rules.node_name(alias) for alias in aliases),
+            None if properties is None else rules.checked_metadata(properties),
+            None if item is None else (await self.get([item]))[0].id,
+        )
+        self._written()
+        return (await self.store.add_nodes(self.namespace, [new]))[0]
+
+    async def add_edge(self, source: str, relation: str, target: str, weight: float = 1.0) -> Edge:
+        """An edge; nodes that do not exist are made, an edge that exists gets the weight."""
+        await self.add_edges([(source, relation, target, weight)])
+        return Edge(source, relation, target, weight)
+
+    async def add_edges(self, edges: Sequence[tuple[str, str, str, float]]) -> None:
+        await self.store.add_edges(self.namespace, [rules.checked_edge(*edge) for edge in edges])
+        self._written()
+
+    async def neighbors(
+        self,
+        name: str,
+        depth: int = 1,
+        direction: Direction = "both",
+        relation: str | None = None,
+        label: str | None = None,
+    ) -> list[Neighbor]:
+        _check_range("depth", depth, limits.NEIGHBOR_DEPTH)
+        if direction not in ("both", "out", "in"):
+            raise InvalidQuery(f"direction is {direction!r}", "It is both, out or in")
+        return await self.store.neighbors(self.namespace, name, label, depth, direction, relation)
+
+    async def path(self, start: str, goal: str, max_depth: int = limits.PATH_DEPTH) -> list[Edge]:
+        """A shortest way between two nodes; empty if there is none."""
+        _check_range("max_depth", max_depth, limits.PATH_DEPTH)
+        return await self.store.path(self.namespace, start, goal, max_depth)
+
+    async def remove_node(self, name: str, label: str | None = None) -> bool:
+        return await self.store.remove_node(self.namespace, name, label)
+
+    async def remove_edge(self, source: str, relation: str, target: str) -> bool:
+        return await self.store.remove_edge(self.namespace, source, relation, target)
+
+    # ------------------------------------------------------------ the whole
+
+    async def tags(self) -> list[tuple[str, int]]:
+        """Tags with the number of their items, the commonest first."""
+        counts = await self.store.tag_counts(self.namespace)
+        return sorted(counts.items(), key=lambda tag: (-tag[1], tag[0]))
+
+    async def namespaces(self) -> list[tuple[str, int]]:
+        return list((await self.store.namespaces()).items())
+
+    async def status(self) -> dict[str, Json]:
+        embedder = self._vectorizer.embedder.fingerprint if self._vectorizer is not None else None
+        return {**await self.store.status(), "namespace": self.namespace, "embedder": embedder}
+
+    async def check(self) -> list[str]:
+        """What is wrong with the store, a line each."""
+        return await self.store.check()
+
+    async def repair(self) -> list[str]:
+        """Rebuilds what can be rebuilt from the rows; says what was done."""
+        return await self.store.repair()
+
+    async def backup(self, target: str | Path) -> None:
+        await self.store.backup(Path(target))
+
+    @staticmethod
+    async def restore(source: str | Path, store: str | Path | None = None) -> None:
+        """Puts a backup into a folder that holds no store yet."""
+        from fourfold.stores.sqlite.health import restore
+
+        await asyncio.to_thread(
+            restore, Path(source), Path(store).expanduser() if store is not None else default_store()
+        )
+
+    async def export(self, target: str | Path) -> dict[str, int]:
+        """Everything into one JSON Lines file; counts by kind (B9)."""
+        from fourfold.portable import export_file
+
+        return await export_file(self.store, Path(target))
+
+    async def import_file(self, source: str | Path, progress: Progress | None = None) -> dict[str, int]:
+        """An export, or rows {"text", "key"?, "title"?, ...}; counts by kind."""
+        from fourfold.portable import import_file
+
+        return await import_file(self, Path(source), progress)
+
+    async def _numbers(self, ids: Sequence[int | str]) -> list[int]:
+        keys = [_key(given) for given in ids if isinstance(given, str)]
+        known = await self.store.find_keys(self.namespace, keys) if keys else {}
+        return [known.get(_key(given), 0) if isinstance(given, str) else given for given in ids]
+
+
+# ---------------------------------------------------------------- what methods need
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+def _key(given: str) -> str:
+    if not given.startswith("key:"):
+        raise NotFound(f"{given!r} is no id", "An id is a number, or key:K")
+    return given.removeprefix("key:")
+
+
+def _check_range(name: str, value: int, most: int) -> None:
+    if isinstance(value, bool) or not 1 <= value <= most:
+        raise InvalidQuery(f"{name} is {value!r}", f"It is a whole number from 1 to {most}")
+
+
+def _per_source(given: int | None, preset: str) -> int | None:
+    """`auto` shows at most two chunks of one file, unless asked otherwise (B12)."""
+    if given is not None:
+        return check_per_source(given)
+    return _PER_SOURCE if preset == "auto" else None
+
+
+def _checked_confidence(given: float | None) -> float:
+    if given is not None and not 0 <= given <= 1:
+        raise InvalidQuery(f"min_confidence is {given!r}", "It is a number from 0 to 1")
+    return given or 0.0
+
+
+def _mismatch(known: Space, wanted: str) -> SpaceMismatch:
+    return SpaceMismatch(
+        f"the vectors here come from {known.fingerprint}, the embedder is {wanted}",
+        "Go back to that embedder, or make all vectors anew: fourfold reembed",
+    )
+
+
+async def _open_store(store: str | Path | Store | None) -> Store:
+    if store is not None and not isinstance(store, str | Path):
+        return store
+    if isinstance(store, str) and "://" in store:
+        raise MissingExtra(f"no store for {store.partition(':')[0]} is installed", "Use a folder")
+    from fourfold.stores.sqlite.store import SqliteStore
+
+    return await asyncio.to_thread(SqliteStore, Path(store).expanduser() if store is not None else default_store())
+
+
+def _open_embedder(given: str | Embedder, settings: Settings) -> Embedder | None:
+    if not isinstance(given, str):
+        return given
+    from fourfold.embed import OpenAISettings, create
+
+    return create(
+        given,
+        openai=OpenAISettings(
+            base_url=settings.openai_base_url,
+            api_key=settings.openai_api_key,
+            model=settings.openai_model,
+            dimensions=settings.openai_dimensions,
+            timeout=settings.openai_timeout,
+        ),
+    )

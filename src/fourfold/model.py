@@ -1,0 +1,312 @@
+"""The values that flow through Fourfold: frozen, plain, free of I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Vector: TypeAlias = NDArray[np.float32]
+
+Json: TypeAlias = Any
+"""What json.loads gives."""
+
+RetrieverName = Literal["semantic", "keyword", "graph", "tags"]
+FusionName = Literal["auto", "rrf", "weighted"]
+
+RETRIEVERS: tuple[RetrieverName, ...] = ("semantic", "keyword", "graph", "tags")
+
+
+# ---------------------------------------------------------------- what is stored
+
+
+@dataclass(frozen=True, slots=True)
+class NewItem:
+    """What a caller asks to store. Identity: `key`, else `path` + `chunk_index`, else the text itself (B10)."""
+
+    text: str = ""
+    title: str = ""
+    key: str | None = None
+    tags: tuple[str, ...] = ()
+    kind: str | None = None
+    metadata: Mapping[str, Json] = field(default_factory=dict[str, Json])
+    language: str | None = None
+    """ISO 639-1; detected when None."""
+    created_at: datetime | None = None
+    source_ids: tuple[int, ...] = ()
+    path: str | None = None
+    chunk_index: int | None = None
+    vector: Sequence[float] | Vector | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    id: int
+    namespace: str
+    key: str | None
+    title: str
+    text: str
+    tags: tuple[str, ...]
+    kind: str | None
+    metadata: Mapping[str, Json]
+    language: str
+    created_at: datetime
+    updated_at: datetime
+    """Moves with the text only."""
+    source_ids: tuple[int, ...]
+    path: str | None
+    chunk_index: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class ItemPatch:
+    """A change to one item; None leaves a field as it is."""
+
+    text: str | None = None
+    title: str | None = None
+    add_tags: tuple[str, ...] = ()
+    remove_tags: tuple[str, ...] = ()
+    metadata: Mapping[str, Json] | None = None
+    """Merged key by key; a key set to None is removed."""
+
+
+@dataclass(frozen=True, slots=True)
+class RawRecord:
+    """An original (dialogue turn, page, file) that items point back to through `source_ids`."""
+
+    id: int
+    namespace: str
+    content: str
+    speaker: str | None
+    session_id: str | None
+    metadata: Mapping[str, Json]
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    id: int
+    name: str
+    label: str
+    aliases: tuple[str, ...]
+    properties: Mapping[str, Json]
+    item_id: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    source: str
+    relation: str
+    target: str
+    weight: float
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbor:
+    """A node reached from another: over which relation, at what distance, with what product of weights."""
+
+    node: Node
+    relation: str
+    distance: int
+    weight: float
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataTest:
+    key: str
+    op: Literal["eq", "lt", "gte"]
+    value: Json
+
+
+@dataclass(frozen=True, slots=True)
+class Filters:
+    """What an item must satisfy, inside every retriever (B5). Empty fields ask for nothing."""
+
+    tags: tuple[str, ...] = ()
+    any_tag: bool = False
+    created_from: datetime | None = None
+    created_to: datetime | None = None
+    kind: str | None = None
+    language: str | None = None
+    path: str | None = None
+    """A glob: `*` within a folder, `**` across folders, `?` one character."""
+    metadata: tuple[MetadataTest, ...] = ()
+
+
+NO_FILTERS = Filters()
+
+
+# ---------------------------------------------------------------- what is asked and found
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """One question as a retriever sees it."""
+
+    namespace: str
+    text: str
+    vector: Vector | None = None
+    filters: Filters = NO_FILTERS
+
+
+class Hit(NamedTuple):
+    id: int
+    score: float
+
+
+class Background(NamedTuple):
+    """A retriever's scores over the whole store for this query: what a hit has to stand out from."""
+
+    mean: float
+    std: float
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """What one retriever found: best first, ties by id, each id once."""
+
+    hits: tuple[Hit, ...] = ()
+    background: Background | None = None
+    pending: int = 0
+    """Items that this retriever cannot see yet."""
+    notes: tuple[str, ...] = ()
+    evidence: Mapping[int, float] = field(default_factory=dict[int, float])
+    """Absolute evidence in 0..1 for some ids, e.g. the share of the query's rare words found (B14)."""
+
+    @cached_property
+    def scores(self) -> Mapping[int, float]:
+        return dict(self.hits)
+
+
+@runtime_checkable
+class Retriever(Protocol):
+    """One way to rank items. Anything with a name and this method can be injected (S2.1)."""
+
+    @property
+    def name(self) -> str: ...
+
+    async def search(self, query: Query, limit: int) -> Ranking: ...
+
+
+@runtime_checkable
+class ScoringRetriever(Retriever, Protocol):
+    """A retriever that can also score items it did not list; `auto` fuses these true scores."""
+
+    async def score(self, query: Query, ids: Sequence[int]) -> Ranking:
+        """Scores on the scale of `search`, in any order, for those of `ids` that have one; the others are left out."""
+        ...
+
+
+@runtime_checkable
+class ExpandingRetriever(Retriever, Protocol):
+    """A retriever that can go on from what others found: `auto` lets it before fusion."""
+
+    async def expand(self, query: Query, seeds: Mapping[int, float], limit: int) -> Ranking:
+        """`seeds`: items with their strength in 0..1."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Recency:
+    decay: float
+    floor: float = 0.3
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Which retrievers run, with what weights, and why."""
+
+    preset: str
+    retrievers: tuple[RetrieverName, ...]
+    fusion: FusionName
+    k: int
+    top_k: int
+    weights: Mapping[str, float] | None
+    """None: `auto` chooses per query."""
+    recency: Recency | None = None
+    query_type: Literal["standard", "relational"] = "standard"
+    matched_keywords: tuple[str, ...] = ()
+    expand: bool = False
+    """Walk the graph from the best hits before fusion."""
+
+
+@dataclass(frozen=True, slots=True)
+class Contribution:
+    """One line of a score: `value` is what it adds."""
+
+    source: str
+    """semantic, keyword, graph, tags, or `walk` (the graph from the best hits; it acts with the graph's weight)."""
+    rank: int | None
+    raw: float | None
+    """The retriever's own score: cosine, BM25, ..."""
+    scaled: float
+    """What was weighted: 1 / (k + rank), a min-max score, ..."""
+    weight: float
+    value: float
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """A score as a tree: the values of the details make the value."""
+
+    value: float
+    description: str
+    details: tuple[Explanation, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Degraded:
+    retriever: str
+    reason: str
+    pending: int = 0
+
+
+@dataclass(frozen=True)
+class Result:
+    item: Item
+    score: float
+    confidence: float
+    query: str
+    contributions: tuple[Contribution, ...]
+    recency: float = 1.0
+    explanation: Explanation | None = None
+
+    @property
+    def id(self) -> int:
+        return self.item.id
+
+    @property
+    def key(self) -> str | None:
+        return self.item.key
+
+    @cached_property
+    def snippet(self) -> str:
+        """The part of the text that answers the query, its words marked; made when it is first asked for."""
+        from fourfold.text.analysis import query_words
+        from fourfold.text.snippets import snippet
+
+        language = self.item.language
+        return snippet(self.item.text or self.item.title, query_words(self.query, (language,)), language)
+
+
+@dataclass(frozen=True, slots=True)
+class SearchResponse:
+    query: str
+    plan: Plan
+    applied_weights: Mapping[str, float]
+    filters: Filters
+    confidence: float
+    counts: Mapping[str, int]
+    """Length of each retriever's list."""
+    overlap: int
+    """Items that both semantic and keyword listed."""
+    degraded: tuple[Degraded, ...]
+    notes: tuple[str, ...]
+    timings_ms: Mapping[str, float]
+    results: tuple[Result, ...]

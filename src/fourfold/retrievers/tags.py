@@ -1,0 +1,48 @@
+"""By tags: words of the query that are tags rank the items that carry them (S5.2)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from fourfold.model import Hit, Query, Ranking
+from fourfold.search.fusion import in_order
+from fourfold.stores.base import Store, TagUse
+from fourfold.text.fold import fold, words
+from fourfold.text.stopwords import stop_words
+
+_STOP_WORDS = stop_words("en") | stop_words("de")
+_JOINTS = ("-", " ", "_")
+
+
+class TagRetriever:
+    name = "tags"
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def search(self, query: Query, limit: int) -> Ranking:
+        carried = await self._store.tagged(query.namespace, tag_candidates(query.text), query.filters)
+        return Ranking(ranked(carried, limit))
+
+
+def tag_candidates(text: str) -> list[str]:
+    """The tags that a query may name: words of it, and adjacent words joined."""
+    spelled = [fold(word) for word in words(text)]
+    single = (word for word in spelled if word not in _STOP_WORDS)
+    joined = (
+        joint.join(spelled[start : start + length])
+        for length in (2, 3)
+        for start in range(len(spelled) - length + 1)
+        for joint in _JOINTS
+    )
+    return list(dict.fromkeys((*single, *joined)))
+
+
+def ranked(carried: Sequence[TagUse], limit: int) -> tuple[Hit, ...]:
+    """By number and rarity of the matching tags: a tag that stands on few items says more."""
+    scores: dict[int, float] = {}
+    for use in carried:
+        scores[use.item] = scores.get(use.item, 0.0) + 1 / (1 + math.log(max(use.uses, 1)))
+    rounded = {item: round(score, 9) for item, score in scores.items()}
+    return tuple(Hit(item, rounded[item]) for item in in_order(rounded)[:limit])

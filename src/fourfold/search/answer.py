@@ -1,0 +1,104 @@
+"""From what a search found to what its caller gets: rows, snippets, confidence, explanations."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from fourfold.model import Degraded, Filters, Item, Plan, Result, SearchResponse
+from fourfold.search.confidence import response_confidence, result_confidence
+from fourfold.search.diversity import at_most_per_source
+from fourfold.search.explain import explain
+from fourfold.search.fusion import in_order
+from fourfold.search.pipeline import Found
+from fourfold.search.recency import recency_factor
+
+Fetch = Callable[[Sequence[int]], Awaitable[Mapping[int, Item]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """How the caller wants the answer."""
+
+    per_source: int | None = None
+    min_confidence: float = 0.0
+    explain: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Ordered:
+    """The final ranking, with the items that had to be read for it and their recency factors."""
+
+    ids: Sequence[int]
+    scores: Mapping[int, float]
+    items: dict[int, Item]
+    factors: Mapping[int, float]
+
+
+async def ordered(found: Found, plan: Plan, fetch: Fetch, now: datetime) -> Ordered:
+    """Fusion's order, or what recency makes of it."""
+    fusion = found.fusion
+    if plan.recency is None:
+        return Ordered(fusion.ids, fusion.scores, {}, {})
+    items = dict(await fetch(fusion.ids))
+    factors = {item.id: recency_factor(plan.recency, item.updated_at, now, item.tags) for item in items.values()}
+    scores = {item: score * factors.get(item, 1.0) for item, score in fusion.scores.items()}
+    return Ordered(in_order(scores), scores, items, factors)
+
+
+async def results(found: Found, plan: Plan, order: Ordered, fetch: Fetch, wish: Wish, text: str) -> list[Result]:
+    """The top_k that the wish lets through, read in as few steps as that takes."""
+    chosen: list[Result] = []
+    start, step = 0, plan.top_k
+    while len(chosen) < plan.top_k and start < len(order.ids):
+        part = order.ids[start : start + step]
+        missing = [item for item in part if item not in order.items]
+        order.items.update(await fetch(missing) if missing else {})
+        fresh = (_result(found, order, wish, text, item) for item in part if item in order.items)
+        chosen += [result for result in fresh if result.confidence >= wish.min_confidence]
+        chosen = list(at_most_per_source(chosen, lambda result: result.item.path, wish.per_source))
+        start, step = start + step, step * 4
+    return chosen[: plan.top_k]
+
+
+def _result(found: Found, order: Ordered, wish: Wish, text: str, item: int) -> Result:
+    score, factor = order.scores[item], order.factors.get(item, 1.0)
+    lines = found.fusion.contributions(item)
+    return Result(
+        item=order.items[item],
+        score=score,
+        confidence=round(result_confidence(found.raw("semantic", item), found.coverage.get(item)), 6),
+        query=text,
+        contributions=lines,
+        recency=factor,
+        explanation=explain(lines, score, factor) if wish.explain else None,
+    )
+
+
+def response(
+    text: str, plan: Plan, filters: Filters, found: Found, chosen: Sequence[Result], total_ms: float
+) -> SearchResponse:
+    listed = {name: ranking.scores.keys() for name, ranking in found.rankings.items()}
+    return SearchResponse(
+        query=text,
+        plan=plan,
+        applied_weights=found.fusion.weights,
+        filters=filters,
+        confidence=response_confidence(result.confidence for result in chosen),
+        counts={name: len(ids) for name, ids in listed.items()},
+        overlap=len(listed["semantic"] & listed["keyword"]) if {"semantic", "keyword"} <= listed.keys() else 0,
+        degraded=(*found.degraded, *_lacking(found)),
+        notes=found.notes,
+        timings_ms={name: round(spent, 3) for name, spent in {**found.timings_ms, "total": total_ms}.items()},
+        results=tuple(chosen),
+    )
+
+
+def _lacking(found: Found) -> list[Degraded]:
+    """Retrievers that answered, but could not see everything (B3)."""
+    return [
+        Degraded(name, f"{ranking.pending} items wait for their vectors", ranking.pending)
+        for name, ranking in found.rankings.items()
+        if ranking.pending
+    ]

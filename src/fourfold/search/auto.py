@@ -1,0 +1,126 @@
+"""`auto`: true scores of every retriever for every candidate, weighted by how much each stands out for this query.
+
+A retriever that knows the answer lifts its best hit far above what it says of the rest of the store; one that does not
+know gives everything about the same score. Let c be that distance in standard deviations. Then vectors weigh
+c_v^2 / (c_v^2 + c_k^2 / 2) and keywords the rest: BM25 has the longer tail, so its c is larger for the same certainty.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final, TypeAlias
+
+from fourfold.model import RETRIEVERS, Background, Hit
+from fourfold.search.fusion import Fusion, Part, fuse, grid_for, scores_of, unique
+from fourfold.search.weights import scaled_to_one
+
+GRAPH: Final = 0.4
+"""Share of the graph beside semantic + keyword = 1: lifts a linked item over its equals, not over a good hit."""
+TAGS: Final = 0.2
+"""Share of the tags: many items carry one tag, so it says little about each."""
+KEYWORD_TAIL: Final = 2.0
+LEAST_SHARE: Final = 0.05
+"""Neither semantic nor keyword is ever silenced: what only one of them found stays in the ranking."""
+LEAST_SPREAD: Final = 1e-9
+TEXT_FALLBACK: Final[Mapping[str, float]] = {"semantic": 0.4, "keyword": 0.6}
+"""Where a retriever cannot say how its scores are spread: the best fixed pair over 13 collections."""
+BELOW_AVERAGE: Final = 0.05
+"""The part of the scale for cosines under the store's average, which so keep their order."""
+WALK: Final = "walk"
+
+Scores: TypeAlias = Mapping[int, float]
+
+
+@dataclass(frozen=True, slots=True)
+class AutoInputs:
+    lists: Mapping[str, Sequence[Hit]]
+    """By retriever, and `walk`: the graph from the best hits. Best first."""
+    scores: Mapping[str, Scores] = field(default_factory=dict[str, Scores])
+    """Scores of semantic and keyword for what the other lists hold."""
+    backgrounds: Mapping[str, Background | None] = field(default_factory=dict[str, "Background | None"])
+    weights: Mapping[str, float] | None = None
+    """Of the caller or the preset; None: chosen by the evidence of this query."""
+
+
+def fuse_auto(inputs: AutoInputs) -> Fusion:
+    """Weights are scaled to sum 1 over the lists that have hits; the walk acts with the graph's weight."""
+    inputs = replace(inputs, lists={name: unique(hits) for name, hits in inputs.lists.items() if hits})
+    raw = {name: {**inputs.scores.get(name, {}), **scores_of(hits)} for name, hits in inputs.lists.items()}
+    shares = _chosen(inputs, raw) if inputs.weights is None else inputs.weights
+    weights = scaled_to_one(shares, _present(inputs.lists))
+    grid = grid_for(math.fsum(weights.values()) + weights.get("graph", 0.0))
+    parts = [_part(inputs, name, raw[name], weight, grid) for name, weight in _acting(inputs.lists, weights)]
+    return fuse(parts, weights)
+
+
+def _present(lists: Mapping[str, Sequence[Hit]]) -> list[str]:
+    return [name for name in RETRIEVERS if name in lists or (name == "graph" and WALK in lists)]
+
+
+def _acting(lists: Mapping[str, Sequence[Hit]], weights: Mapping[str, float]) -> list[tuple[str, float]]:
+    acting = [(name, weight) for name, weight in weights.items() if name in lists]
+    if WALK in lists and "graph" in weights:
+        acting.append((WALK, weights["graph"]))
+    return acting
+
+
+# ---------------------------------------------------------------- weights
+
+
+def _chosen(inputs: AutoInputs, raw: Mapping[str, Scores]) -> dict[str, float]:
+    return {**_text_shares(inputs, raw), "graph": GRAPH, "tags": TAGS}
+
+
+def _text_shares(inputs: AutoInputs, raw: Mapping[str, Scores]) -> Mapping[str, float]:
+    """Semantic and keyword, which share 1 between them."""
+    if not ("semantic" in raw and "keyword" in raw):
+        return {"semantic": 1.0, "keyword": 1.0}
+    semantic, keyword = (_standing_out(raw[name], inputs.backgrounds.get(name)) for name in ("semantic", "keyword"))
+    if semantic is None or keyword is None or semantic + keyword == 0:
+        return TEXT_FALLBACK
+    share = semantic**2 / (semantic**2 + keyword**2 / KEYWORD_TAIL)
+    share = min(max(share, LEAST_SHARE), 1 - LEAST_SHARE)
+    return {"semantic": share, "keyword": 1 - share}
+
+
+def _standing_out(raw: Scores, background: Background | None) -> float | None:
+    """How far the best hit stands above the store, in standard deviations; None if that cannot be said."""
+    if background is None or not background.std > LEAST_SPREAD:
+        return None
+    return max(0.0, (max(raw.values()) - background.mean) / background.std)
+
+
+# ---------------------------------------------------------------- scaled scores
+
+
+def _part(inputs: AutoInputs, name: str, raw: Scores, weight: float, grid: float) -> Part:
+    if name == "semantic":
+        values = _cosine_values(raw, inputs.backgrounds.get(name), weight, grid)
+    else:
+        values = _share_of_best(raw, weight, grid)
+    return Part(name, weight, inputs.lists[name], values, raw)
+
+
+def _share_of_best(raw: Scores, weight: float, grid: float) -> dict[int, float]:
+    best = max(raw.values())
+    if best <= 0:
+        return {}
+    unit = weight / best
+    return {id: (score * unit + grid) - grid for id, score in raw.items() if score > 0}
+
+
+def _cosine_values(raw: Scores, background: Background | None, weight: float, grid: float) -> dict[int, float]:
+    """Cosines between the store's average and the query's best; those below it in what is left of the scale.
+
+    Where nothing is above the average (a narrow filter), the worst takes its place.
+    """
+    best, worst = max(raw.values()), min(raw.values())
+    if best == worst:
+        return dict.fromkeys(raw, (weight + grid) - grid)
+    average = background.mean if background is not None and -1 < background.mean < best else worst
+    above = weight * (1 - BELOW_AVERAGE) / (best - average)
+    below = weight * BELOW_AVERAGE / max(1 + average, 1e-9)
+    base = weight * BELOW_AVERAGE + grid
+    return {id: ((score - average) * (above if score >= average else below) + base) - grid for id, score in raw.items()}

@@ -1,0 +1,171 @@
+"""One search: retrievers side by side, the graph going on from their best hits, and one ranking of it all."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from fourfold.errors import FourfoldError, RequestError, SearchFailed
+from fourfold.limits import CANDIDATES, RETRIEVER_SECONDS
+from fourfold.model import Degraded, ExpandingRetriever, Hit, Plan, Query, Ranking, Retriever, ScoringRetriever
+from fourfold.search.auto import WALK, AutoInputs, fuse_auto
+from fourfold.search.fusion import Fusion, rrf, weighted
+from fourfold.search.walk import seeds
+
+if TYPE_CHECKING:
+    from fourfold.model import Vector
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Everything that one search learned."""
+
+    rankings: Mapping[str, Ranking]
+    """By retriever, for those that answered; `walk` where the graph went on from the best hits."""
+    scores: Mapping[str, Mapping[int, float]]
+    """What a retriever says of items that it did not list."""
+    fusion: Fusion
+    coverage: Mapping[int, float]
+    """Share of the query's words, by their rarity, that stand in an item."""
+    degraded: tuple[Degraded, ...]
+    notes: tuple[str, ...]
+    timings_ms: Mapping[str, float]
+    vector: Vector | None = None
+    """The query's, as it was used."""
+
+    def raw(self, retriever: str, item: int) -> float | None:
+        """A retriever's own score of an item, if it has one."""
+        ranking = self.rankings.get(retriever, Ranking())
+        return ranking.scores[item] if item in ranking.scores else self.scores.get(retriever, {}).get(item)
+
+
+@dataclass(slots=True)
+class _Progress:
+    """What is known so far while one search runs."""
+
+    rankings: dict[str, Ranking] = field(default_factory=dict[str, Ranking])
+    degraded: list[Degraded] = field(default_factory=list[Degraded])
+    timings: dict[str, float] = field(default_factory=dict[str, float])
+
+
+class HybridSearch:
+    """Retrievers are injected: anything with a name and an async `search` (S2.1)."""
+
+    def __init__(self, retrievers: Sequence[Retriever], *, seconds: float = RETRIEVER_SECONDS) -> None:
+        self._retrievers = {each.name: each for each in retrievers}
+        self._scoring = {each.name: each for each in retrievers if isinstance(each, ScoringRetriever)}
+        self._expanding = [each for each in retrievers if isinstance(each, ExpandingRetriever)]
+        self._seconds = seconds
+
+    async def run(self, query: Query, plan: Plan, degraded: Sequence[Degraded] = ()) -> Found:
+        """`degraded` names retrievers that are known to be unable to answer; they are not asked."""
+        progress = _Progress(degraded=list(degraded))
+        lost = {failure.retriever for failure in degraded}
+        asked = [self._retrievers[name] for name in plan.retrievers if name in self._retrievers and name not in lost]
+        await self._all(progress, {each.name: each.search(query, CANDIDATES) for each in asked})
+        if not progress.rankings:
+            raise SearchFailed(
+                _said(progress.degraded), "The store is there; mend what the message names, and try again"
+            )
+        scores, coverage = await self._true_scores(query, plan, progress)
+        started = time.perf_counter()
+        fusion = _fused(plan, progress.rankings, scores)
+        progress.timings["fusion"] = (time.perf_counter() - started) * 1000
+        return Found(
+            progress.rankings,
+            scores,
+            fusion,
+            coverage,
+            tuple(progress.degraded),
+            tuple(note for ranking in progress.rankings.values() for note in ranking.notes),
+            progress.timings,
+        )
+
+    async def scores(self, query: Query, plan: Plan, item: int) -> dict[str, float]:
+        """What the planned retrievers that can score say of one item, listed or not."""
+        answers = _Progress()
+        asked = (each for name, each in self._scoring.items() if name in plan.retrievers)
+        await self._all(answers, {each.name: each.score(query, [item]) for each in asked})
+        return {name: ranking.scores[item] for name, ranking in answers.rankings.items() if item in ranking.scores}
+
+    async def _true_scores(
+        self, query: Query, plan: Plan, progress: _Progress
+    ) -> tuple[dict[str, Mapping[int, float]], dict[int, float]]:
+        """For `auto`: the walk, then what each retriever says of all that the others listed."""
+        coverage = dict(progress.rankings["keyword"].evidence) if "keyword" in progress.rankings else {}
+        if plan.fusion != "auto":
+            return {}, coverage
+        if plan.expand:
+            await self._expand(query, progress)
+        answers = _Progress(degraded=progress.degraded)
+        await self._all(answers, self._questions(query, progress.rankings))
+        for name, milliseconds in answers.timings.items():
+            progress.timings[name] += milliseconds
+        if "keyword" in answers.rankings:
+            coverage |= answers.rankings["keyword"].evidence
+        return {name: ranking.scores for name, ranking in answers.rankings.items()}, coverage
+
+    def _questions(self, query: Query, rankings: Mapping[str, Ranking]) -> dict[str, Awaitable[Ranking]]:
+        """For each retriever that can score: the items that only others listed."""
+        union = set[int]().union(*(ranking.scores for ranking in rankings.values()))
+        unlisted = {name: union - ranking.scores.keys() for name, ranking in rankings.items() if name in self._scoring}
+        return {name: self._scoring[name].score(query, sorted(ids)) for name, ids in unlisted.items() if ids}
+
+    async def _expand(self, query: Query, progress: _Progress) -> None:
+        lists = {name: ranking.hits for name, ranking in progress.rankings.items()}
+        starts = seeds(lists, {name: ranking.background for name, ranking in progress.rankings.items()})
+        able = [each for each in self._expanding if each.name in progress.rankings]
+        if starts and able:
+            await self._all(progress, {WALK: able[0].expand(query, starts, CANDIDATES)})
+
+    async def _all(self, progress: _Progress, calls: Mapping[str, Awaitable[Ranking]]) -> None:
+        """Runs the calls side by side. One that fails or is late is named, and the others count (S2.6)."""
+        if not calls:
+            return
+        tasks = {asyncio.ensure_future(_timed(name, call, progress)): name for name, call in calls.items()}
+        try:
+            done, late = await asyncio.wait(tasks, timeout=self._seconds)
+        except asyncio.CancelledError:
+            for task in tasks:
+                task.cancel()
+            raise
+        for task in late:
+            task.cancel()
+            progress.degraded.append(Degraded(tasks[task], f"no answer within {self._seconds:g} s"))
+        for task in sorted(done, key=lambda task: list(calls).index(tasks[task])):
+            error = task.exception()
+            if error is None:
+                progress.rankings[tasks[task]] = task.result()
+            elif isinstance(error, RequestError) or not isinstance(error, Exception):
+                raise error
+            else:
+                progress.degraded.append(Degraded(tasks[task], _reason(error)))
+
+
+async def _timed(name: str, call: Awaitable[Ranking], progress: _Progress) -> Ranking:
+    started = time.perf_counter()
+    try:
+        return await call
+    finally:
+        progress.timings[name] = progress.timings.get(name, 0.0) + (time.perf_counter() - started) * 1000
+
+
+def _fused(plan: Plan, rankings: Mapping[str, Ranking], scores: Mapping[str, Mapping[int, float]]) -> Fusion:
+    lists: dict[str, Sequence[Hit]] = {name: ranking.hits for name, ranking in rankings.items()}
+    if plan.fusion == "auto":
+        backgrounds = {name: ranking.background for name, ranking in rankings.items()}
+        return fuse_auto(AutoInputs(lists, scores, backgrounds, plan.weights))
+    weights = plan.weights or {}
+    return rrf(lists, weights, plan.k) if plan.fusion == "rrf" else weighted(lists, weights)
+
+
+def _reason(error: Exception) -> str:
+    return str(error) if isinstance(error, FourfoldError) else f"{type(error).__name__}: {error}"
+
+
+def _said(degraded: Sequence[Degraded]) -> str:
+    reasons = "; ".join(f"{failure.retriever}: {failure.reason}" for failure in degraded)
+    return f"no retriever could answer ({reasons})"

@@ -1,0 +1,38 @@
+"""Why an item is where it is, or was not found, a line for each planned retriever (B2)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from fourfold.limits import CANDIDATES
+from fourfold.model import Plan
+from fourfold.search.pipeline import Found
+
+_SCORE = {"semantic": "cosine", "keyword": "BM25"}
+_NOTHING = {
+    "semantic": "the item has no vector yet",
+    "keyword": "none of the query's words stands in the item",
+    "graph": "nothing that the query names is connected with the item",
+    "tags": "the item carries no tag that the query names",
+}
+
+
+def reasons(item: int, plan: Plan, found: Found, scores: Mapping[str, float], passes_filters: bool) -> tuple[str, ...]:
+    """`scores`: what retrievers say of the item, listed or not."""
+    lines = [] if passes_filters else ["the filters leave it out"]
+    failed = {failure.retriever: failure.reason for failure in found.degraded}
+    for name in plan.retrievers:
+        lines.append(f"{name}: {failed.get(name) or _placed(name, item, found, scores.get(name))}")
+    return tuple(lines)
+
+
+def _placed(name: str, item: int, found: Found, score: float | None) -> str:
+    hits = found.rankings[name].hits
+    what = _SCORE.get(name, "score")
+    for rank, hit in enumerate(hits, 1):
+        if hit.id == item:
+            return f"rank {rank} of {len(hits)}, {what} {hit.score:.4g}"
+    if not score:
+        return _NOTHING[name]
+    last = f"the best {CANDIDATES} end at {hits[-1].score:.4g}" if hits else "it listed nothing"
+    return f"not listed with {what} {score:.4g}: {last}"

@@ -1,0 +1,223 @@
+"""What the engine asks of a store. One conformance suite (tests/conformance) runs over every implementation.
+
+Every method that reads or writes items takes the namespace first: nothing of one namespace, no row and no statistic,
+ever reaches another (B15 searches several apart). A namespace comes into being with the first thing stored in it.
+
+Durability: when a writing method returns, its effect survives the death of the process and, on the stores that say so,
+of the machine. It happens as a whole or not at all. Read your writes (B6): a search that begins after a commit, in any
+process, sees it.
+
+Errors: what the caller got wrong is a RequestError; what happened to the store, a WorldError or a DamagedError.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
+
+from fourfold.model import (
+    Edge,
+    Filters,
+    Item,
+    ItemPatch,
+    Json,
+    Neighbor,
+    NewItem,
+    Node,
+    Ranking,
+    RawRecord,
+)
+from fourfold.search.walk import Link
+
+if TYPE_CHECKING:
+    from fourfold.model import Vector
+
+Record = dict[str, Json]
+"""A line of an export."""
+
+Direction = Literal["both", "out", "in"]
+
+
+@dataclass(frozen=True, slots=True)
+class Space:
+    """The vector space of a namespace (B8)."""
+
+    fingerprint: str
+    dimension: int
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    items: int
+    vectors: int
+
+    @property
+    def pending(self) -> int:
+        return self.items - self.vectors
+
+
+@dataclass(frozen=True, slots=True)
+class NewNode:
+    name: str
+    label: str = "entity"
+    aliases: tuple[str, ...] = ()
+    properties: Mapping[str, Json] | None = None
+    item: int | None = None
+
+
+class TagUse(NamedTuple):
+    """An item that carries a tag."""
+
+    item: int
+    tag: str
+    uses: int
+    """How many items carry it."""
+
+
+class Store(Protocol):
+    # ------------------------------------------------------------ items
+
+    async def put(self, namespace: str, items: Sequence[NewItem], now: datetime, *, links: bool = True) -> list[int]:
+        """Stores checked items (language set, vectors normalised) in one transaction; returns their ids, in order.
+
+        A vector that does not fit the namespace's space is an InvalidVector; unknown source_ids are NotFound.
+        With `links`, titles and mentions become nodes and edges (B11).
+        """
+        ...
+
+    async def patch(
+        self, namespace: str, item: int, patch: ItemPatch, language: str | None, now: datetime, *, links: bool = True
+    ) -> None: ...
+
+    async def get(self, namespace: str, ids: Sequence[int]) -> dict[int, Item]: ...
+
+    async def find_keys(self, namespace: str, keys: Sequence[str]) -> dict[str, int]: ...
+
+    async def list(self, namespace: str, filters: Filters, limit: int, offset: int) -> list[Item]:
+        """Newest first."""
+        ...
+
+    async def matching(self, namespace: str, filters: Filters) -> list[int]: ...
+
+    async def forget(self, namespace: str, ids: Sequence[int]) -> int:
+        """Removes items with all that hangs on them; returns how many there were."""
+        ...
+
+    async def add_raw(
+        self,
+        namespace: str,
+        content: str,
+        speaker: str | None,
+        session_id: str | None,
+        metadata: Mapping[str, Json],
+        now: datetime,
+    ) -> RawRecord: ...
+
+    async def get_raw(self, namespace: str, ids: Sequence[int]) -> dict[int, RawRecord]: ...
+
+    # ------------------------------------------------------------ vectors
+
+    async def space(self, namespace: str) -> Space | None: ...
+
+    async def set_space(self, namespace: str, space: Space) -> None:
+        """Fixes the space of a namespace that has none. SpaceMismatch if it has another one."""
+        ...
+
+    async def reset_space(self, namespace: str, space: Space) -> None:
+        """Drops all vectors of another space, so that every item waits for a new one."""
+        ...
+
+    async def waiting(self, namespace: str, limit: int) -> list[tuple[int, str, str]]:
+        """(id, title, text) of items without a vector, oldest first."""
+        ...
+
+    async def put_vectors(self, namespace: str, space: Space, vectors: Sequence[tuple[int, str, str, Vector]]) -> int:
+        """Vectors for (id, title, text); skips items that are gone or whose text is another by now."""
+        ...
+
+    # ------------------------------------------------------------ retrieval
+
+    async def nearest(self, namespace: str, vector: Vector, limit: int, filters: Filters) -> Ranking:
+        """By cosine, nearest first, ties by id."""
+        ...
+
+    async def similarities(self, namespace: str, vector: Vector, ids: Sequence[int]) -> Ranking:
+        """The same cosines for those of the given items that have vectors."""
+        ...
+
+    async def match(self, namespace: str, text: str, limit: int, filters: Filters) -> Ranking:
+        """By BM25 of the query's words, best first, ties by id."""
+        ...
+
+    async def match_scores(self, namespace: str, text: str, ids: Sequence[int]) -> Ranking:
+        """The same scores for given items; zero where nothing matches."""
+        ...
+
+    async def node_links(self, namespace: str, names: Sequence[str], filters: Filters) -> list[Link]:
+        """From the nodes that have one of these names (in normal form; the longest win) to items."""
+        ...
+
+    async def item_links(self, namespace: str, ids: Sequence[int], filters: Filters) -> list[Link]: ...
+
+    async def tag_counts(self, namespace: str) -> Mapping[str, int]:
+        """Folded tag to the number of items that carry it. Cached while the store's change number stands (S5.6)."""
+        ...
+
+    async def tagged(self, namespace: str, candidates: Sequence[str], filters: Filters) -> list[TagUse]:
+        """Every use of those of these folded strings that are tags."""
+        ...
+
+    # ------------------------------------------------------------ graph
+
+    async def add_nodes(self, namespace: str, nodes: Sequence[NewNode]) -> list[Node]: ...
+
+    async def add_edges(self, namespace: str, edges: Sequence[Edge]) -> None:
+        """Nodes that do not exist are made; an edge that exists gets the new weight."""
+        ...
+
+    async def remove_node(self, namespace: str, name: str, label: str | None) -> bool: ...
+
+    async def remove_edge(self, namespace: str, source: str, relation: str, target: str) -> bool: ...
+
+    async def neighbors(
+        self, namespace: str, name: str, label: str | None, depth: int, direction: Direction, relation: str | None
+    ) -> list[Neighbor]: ...
+
+    async def path(self, namespace: str, start: str, goal: str, max_depth: int) -> list[Edge]: ...
+
+    # ------------------------------------------------------------ the whole
+
+    async def namespaces(self) -> dict[str, int]:
+        """Every namespace with its number of items."""
+        ...
+
+    async def size(self, namespace: str) -> Size: ...
+
+    async def maintain(self, namespace: str, *, wholly: bool = False) -> None:
+        """Publishes indexes and catches up with postponed links where it is due; `wholly`: whatever is left."""
+        ...
+
+    async def status(self) -> dict[str, Json]: ...
+
+    async def check(self) -> list[str]:
+        """What is wrong, a line each; empty if nothing is."""
+        ...
+
+    async def repair(self) -> list[str]:
+        """Rebuilds what can be rebuilt; says what it did."""
+        ...
+
+    async def backup(self, target: Path) -> None: ...
+
+    async def export(self, write: Callable[[Record], None]) -> None:
+        """Hands over every record of one snapshot, in an order that depends on the content alone (B9)."""
+        ...
+
+    async def load(self, records: Iterable[Record]) -> None:
+        """Makes an empty store what the records of an export say, ids included; all or nothing."""
+        ...
+
+    async def close(self) -> None: ...

@@ -1,0 +1,87 @@
+"""A query text against the words of a store: what a keyword search looks for, and what each word is worth."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from fourfold.limits import QUERY_TERMS
+from fourfold.model import Background
+from fourfold.search.bm25 import idf
+from fourfold.text.analysis import query_words
+from fourfold.text.compounds import Lexicon, relatives
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """A word of the query with those of its variants that the store holds."""
+
+    terms: tuple[str, ...]
+    values: tuple[float, ...]
+    """For each term its idf times its weight: what it earns where it stands once in a text of average length."""
+    idf: float
+    """What the word counts in the coverage of a query, found or not."""
+    share: float
+    """The share of the store's items that have one of the terms."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeywordQuery:
+    words: tuple[Word, ...]
+    unknown: float
+    """The idf of the words that the store does not hold."""
+    notes: tuple[str, ...] = ()
+
+    @property
+    def weight(self) -> float:
+        """The idf of all words: what full coverage amounts to."""
+        return sum(word.idf for word in self.words) + self.unknown
+
+    @property
+    def background(self) -> Background:
+        """Mean and deviation of BM25 over the store, taking words as independent and lengths as average."""
+        worth = [(word.share, max(word.values)) for word in self.words]
+        mean = sum(share * value for share, value in worth)
+        variance = sum(share * (1 - share) * value * value for share, value in worth)
+        return Background(mean, math.sqrt(variance))
+
+
+def keyword_query(
+    text: str,
+    languages: Sequence[str],
+    lexicon: Lexicon | None,
+    frequencies: Callable[[Sequence[str]], Sequence[int]],
+    documents: int,
+) -> KeywordQuery:
+    """`lexicon` holds the terms of German items; `frequencies` counts the items that have each term."""
+    words = [word.variants for word in query_words(text, languages)]
+    if lexicon is not None:
+        words = [_with_compounds(variants, lexicon) for variants in words]
+    terms = list(dict.fromkeys(term for variants in words for term, _ in variants))
+    df = dict(zip(terms, frequencies(terms), strict=True))
+    built = [_word(variants, df, documents) for variants in words]
+    known = [word for word in built if word.terms]
+    kept = sorted(range(len(known)), key=lambda place: -known[place].idf)[:QUERY_TERMS]
+    notes = (f"keyword search used the {QUERY_TERMS} rarest of {len(known)} words",) if len(kept) < len(known) else ()
+    unknown = sum(word.idf for word in built if not word.terms)
+    return KeywordQuery(tuple(known[place] for place in sorted(kept)), unknown, notes)
+
+
+def _with_compounds(variants: tuple[tuple[str, float], ...], lexicon: Lexicon) -> tuple[tuple[str, float], ...]:
+    weights = dict(variants)
+    for term, _ in variants:
+        for related, weight in relatives(term, lexicon):
+            weights[related] = max(weight, weights.get(related, 0.0))
+    return tuple(weights.items())
+
+
+def _word(variants: tuple[tuple[str, float], ...], df: dict[str, int], documents: int) -> Word:
+    found = [(term, weight, df[term]) for term, weight in variants if df[term]]
+    own = [count for _, weight, count in found if weight == 1.0]
+    return Word(
+        terms=tuple(term for term, _, _ in found),
+        values=tuple(weight * idf(count, documents) for _, weight, count in found),
+        idf=idf(min(own, default=0), documents),
+        share=min(1.0, sum(count for _, _, count in found) / max(documents, 1)),
+    )

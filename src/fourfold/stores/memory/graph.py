@@ -1,0 +1,139 @@
+"""Nodes, edges, and what texts point to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from fourfold.errors import Ambiguous, NotFound
+from fourfold.model import Edge
+from fourfold.stores.base import NewNode
+from fourfold.stores.memory.state import Namespace, NodeRow
+from fourfold.text.entities import NameFinder, normal_name
+from fourfold.text.links import headings, links
+
+LABEL = "entity"
+_HEADINGS = 64
+
+
+# ---------------------------------------------------------------- nodes and edges
+
+
+def add_node(ns: Namespace, new: NewNode) -> int:
+    """The node of that name and label with all that is new about it, made if it is not there."""
+    if new.item is not None and new.item not in ns.items:
+        raise NotFound(f"no item {new.item}", "Store the item first, then refer to its id")
+    node = ensure_node(ns, new.name, new.label, made=True)
+    row = ns.nodes[node]
+    aliases = {normal_name(alias): alias for alias in reversed(new.aliases) if normal_name(alias) not in row.names}
+    properties = {**row.properties, **(new.properties or {})}
+    ns.nodes[node] = replace(row, aliases={**aliases, **row.aliases}, properties=properties)
+    if new.item is not None:
+        ns.own[node, new.item] = True
+    return node
+
+
+def ensure_node(ns: Namespace, name: str, label: str, *, made: bool) -> int:
+    for row in ns.nodes.values():
+        if (normal_name(row.name), row.label) == (normal_name(name), label):
+            ns.nodes[row.id] = replace(row, made=row.made or made)
+            return row.id
+    ns.counters.node += 1
+    ns.nodes[ns.counters.node] = NodeRow(ns.counters.node, name, label, made)
+    return ns.counters.node
+
+
+def resolve(ns: Namespace, name: str, label: str | None = None) -> int | None:
+    """The node that a name or alias means; its own name comes before others' aliases."""
+    folded = normal_name(name)
+    named = [row for row in ns.nodes.values() if folded in row.names and label in (None, row.label)]
+    own = [row for row in named if normal_name(row.name) == folded]
+    found = own or named
+    if len(found) > 1:
+        labels = ", ".join(sorted(row.label for row in found))
+        raise Ambiguous(f"{name!r} names {len(found)} nodes, with the labels {labels}", "Say which label is meant")
+    return found[0].id if found else None
+
+
+def required(ns: Namespace, name: str, label: str | None = None) -> int:
+    node = resolve(ns, name, label)
+    if node is None:
+        raise NotFound(f"no node {name!r}", "fourfold graph node NAME makes one")
+    return node
+
+
+def set_edge(ns: Namespace, edge: Edge) -> None:
+    source, target = (_end(ns, name) for name in (edge.source, edge.target))
+    ns.edges[source, edge.relation, target] = edge.weight
+
+
+def _end(ns: Namespace, name: str) -> int:
+    node = resolve(ns, name)
+    return ensure_node(ns, name, LABEL, made=True) if node is None else node
+
+
+def remove_node(ns: Namespace, node: int) -> None:
+    del ns.nodes[node]
+    ns.own = {(owner, item): made for (owner, item), made in ns.own.items() if owner != node}
+    ns.edges = {edge: weight for edge, weight in ns.edges.items() if node not in (edge[0], edge[2])}
+
+
+def prune(ns: Namespace, nodes: Iterable[int]) -> None:
+    """Removes those nodes that only existed because of a title that is gone."""
+    for node in nodes:
+        has_edge = any(node in (source, target) for source, _, target in ns.edges)
+        if not ns.nodes[node].made and not ns.items_of(node) and not has_edge:
+            remove_node(ns, node)
+
+
+# ---------------------------------------------------------------- links (B11)
+
+
+def link(ns: Namespace, changed: Iterable[int]) -> None:
+    """Gives items whose text is new the nodes of their titles and headings, and takes those of the old text away."""
+    stale: set[int] = set()
+    for item in sorted(set(changed)):
+        wanted = [ensure_node(ns, name, LABEL, made=False) for name in _names(ns, item)]
+        stale |= disown(ns, item, keep=wanted)
+        for node in wanted:
+            ns.own.setdefault((node, item), False)
+    prune(ns, stale)
+
+
+def _names(ns: Namespace, item: int) -> list[str]:
+    stored = ns.items[item]
+    wanted = [stored.item.title, *headings(stored.item.text)[:_HEADINGS]] if stored.linked else []
+    return [name for name in wanted if normal_name(name)]
+
+
+def disown(ns: Namespace, item: int, *, keep: Iterable[int] = ()) -> set[int]:
+    """Takes away the nodes that an item has by its title; returns them."""
+    lost = {node for (node, owned), made in ns.own.items() if owned == item and not made} - set(keep)
+    for node in lost:
+        del ns.own[node, item]
+    return lost
+
+
+def forget(ns: Namespace, item: int) -> None:
+    """Removes an item with all that hangs on it."""
+    del ns.items[item]
+    nodes = [node for node, owned in ns.own if owned == item]
+    for node in nodes:
+        del ns.own[node, item]
+    prune(ns, nodes)
+
+
+def mentions(ns: Namespace) -> dict[int, set[int]]:
+    """For every item the nodes that its text names or links to, and that are not its own."""
+    nodes: dict[str, set[int]] = {}
+    for row in ns.nodes.values():
+        for name in row.names:
+            nodes.setdefault(name, set()).add(row.id)
+    finder = NameFinder(nodes)
+    named = {
+        id: {*finder.find(stored.item.text), *map(normal_name, links(stored.item.text))}
+        for id, stored in ns.items.items()
+        if stored.linked
+    }
+    found = {id: {node for name in names for node in nodes.get(name, ())} for id, names in named.items()}
+    return {id: {node for node in of if (node, id) not in ns.own} for id, of in found.items()}

@@ -1,0 +1,166 @@
+"""Storing and changing items in a draft of a namespace. Each function says whether there is a text to link anew."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from fourfold.errors import InvalidVector, NotFound
+from fourfold.model import Filters, Item, ItemPatch, NewItem
+from fourfold.stores.base import Space
+from fourfold.stores.memory.filters import passes
+from fourfold.stores.memory.state import Namespace, Stored, identity
+from fourfold.text.fold import fold
+
+if TYPE_CHECKING:
+    from fourfold.model import Vector
+
+
+def put(ns: Namespace, new: NewItem, now: datetime, *, links: bool) -> tuple[int, bool]:
+    """Stores one checked item under its identity (B10)."""
+    _check_sources(ns, new.source_ids)
+    found = _find(ns, new)
+    if found is None:
+        item, changed = _insert(ns, new, now, links), True
+    elif identity(new) is not None:
+        item, changed = _unite(ns, found, new), False
+    else:
+        item, changed = found, _replace(ns, found, new, now, links)
+    if new.vector is not None:
+        _give_vector(ns, item, np.asarray(new.vector, np.float32))
+    return item, changed
+
+
+def _find(ns: Namespace, new: NewItem) -> int | None:
+    if new.key is not None:
+        return find_keys(ns, [new.key]).get(new.key)
+    if new.path is not None:
+        return next((id for id, stored in ns.items.items() if _place(stored.item) == _place(new)), None)
+    return next((id for id, stored in ns.items.items() if stored.identity == identity(new)), None)
+
+
+def _place(item: Item | NewItem) -> tuple[str, int] | None:
+    return None if item.key is not None or item.path is None else (item.path, item.chunk_index or 0)
+
+
+def find_keys(ns: Namespace, keys: Sequence[str]) -> dict[str, int]:
+    return {item.key: id for id, item in all_items(ns) if item.key is not None and item.key in keys}
+
+
+def all_items(ns: Namespace) -> list[tuple[int, Item]]:
+    return [(id, stored.item) for id, stored in ns.items.items()]
+
+
+def matching(ns: Namespace, filters: Filters) -> list[int]:
+    return [id for id, item in all_items(ns) if passes(item, filters)]
+
+
+def _insert(ns: Namespace, new: NewItem, now: datetime, links: bool) -> int:
+    ns.counters.item += 1
+    created = new.created_at or now
+    item = Item(
+        id=ns.counters.item,
+        namespace=ns.name,
+        key=new.key,
+        title=new.title,
+        text=new.text,
+        tags=_tags(new.tags),
+        kind=new.kind,
+        metadata=dict(new.metadata),
+        language=new.language or "",
+        created_at=created,
+        updated_at=created,
+        source_ids=new.source_ids,
+        path=new.path,
+        chunk_index=_chunk(new),
+    )
+    ns.items[item.id] = Stored(item, links)
+    return item.id
+
+
+def _chunk(new: NewItem) -> int | None:
+    return new.chunk_index or 0 if new.path is not None else new.chunk_index
+
+
+def _unite(ns: Namespace, id: int, new: NewItem) -> int:
+    """The same text again: the item that is there, with the tags and sources of both."""
+    old = ns.items[id].item
+    sources = tuple(dict.fromkeys((*old.source_ids, *new.source_ids)))
+    _set(ns, replace(old, tags=_tags((*old.tags, *new.tags)), source_ids=sources))
+    return id
+
+
+def _replace(ns: Namespace, id: int, new: NewItem, now: datetime, links: bool) -> bool:
+    changed = _set_text(ns, id, new.title, new.text, new.language or "", now, links)
+    item = replace(
+        ns.items[id].item,
+        tags=_tags(new.tags),
+        kind=new.kind,
+        metadata=dict(new.metadata),
+        source_ids=new.source_ids,
+        path=new.path,
+        chunk_index=_chunk(new),
+    )
+    _set(ns, item)
+    return changed
+
+
+def patch(ns: Namespace, id: int, change: ItemPatch, language: str | None, now: datetime, *, links: bool) -> bool:
+    if id not in ns.items:
+        raise NotFound(f"no item {id}", "fourfold list shows what is stored")
+    old, changed = ns.items[id].item, False
+    if change.title is not None or change.text is not None:
+        title = old.title if change.title is None else change.title
+        text = old.text if change.text is None else change.text
+        changed = _set_text(ns, id, title, text, language or old.language, now, links)
+    removed = {fold(tag) for tag in change.remove_tags}
+    tags = [tag for tag in _tags((*old.tags, *change.add_tags)) if fold(tag) not in removed]
+    merged = {**old.metadata, **(change.metadata or {})}
+    metadata = merged if change.metadata is None else {key: data for key, data in merged.items() if data is not None}
+    _set(ns, replace(ns.items[id].item, tags=tuple(tags), metadata=metadata))
+    return changed
+
+
+def _set_text(ns: Namespace, id: int, title: str, text: str, language: str, now: datetime, links: bool) -> bool:
+    """Where title or text differ, `updated_at` moves and the vector has to be made anew."""
+    stored = ns.items[id]
+    old = stored.item
+    changed = (old.title, old.text) != (title, text)
+    if not changed and old.language == language:
+        return False
+    item = replace(old, title=title, text=text, language=language, updated_at=now if changed else old.updated_at)
+    ns.items[id] = Stored(item, links, None if changed else stored.vector)
+    return True
+
+
+def _set(ns: Namespace, item: Item) -> None:
+    ns.items[item.id] = replace(ns.items[item.id], item=item)
+
+
+def _tags(tags: Iterable[str]) -> tuple[str, ...]:
+    """Each tag once, as it was first written, in order of spelling."""
+    first: dict[str, str] = {}
+    for tag in tags:
+        first.setdefault(fold(tag), tag)
+    return tuple(sorted(first.values()))
+
+
+def _check_sources(ns: Namespace, sources: Iterable[int]) -> None:
+    for raw in sources:
+        if raw not in ns.raw:
+            raise NotFound(f"no raw record {raw}", "Store the original first, then refer to its id")
+
+
+def _give_vector(ns: Namespace, id: int, vector: Vector) -> None:
+    """A caller's own vector; the first one fixes the space of a namespace that has none."""
+    ns.space = ns.space or Space("given", len(vector))
+    if ns.space.dimension != len(vector):
+        raise InvalidVector(
+            f"the vector has {len(vector)} dimensions, this namespace's have {ns.space.dimension}",
+            "Use one model for all vectors of a namespace",
+        )
+    ns.items[id] = replace(ns.items[id], vector=vector)

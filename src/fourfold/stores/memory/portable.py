@@ -1,0 +1,148 @@
+"""A whole store as records, and records as a store (B9)."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict
+from datetime import datetime
+
+import numpy as np
+
+from fourfold.errors import InvalidItem
+from fourfold.model import Item, RawRecord
+from fourfold.stores.base import Record, Space
+from fourfold.stores.memory.graph import mentions
+from fourfold.stores.memory.state import Counters, Namespace, NodeRow, Stored
+from fourfold.text.entities import normal_name
+
+World = dict[str, Namespace]
+
+# ---------------------------------------------------------------- out
+
+
+def records(world: World) -> Iterator[Record]:
+    """Everything, in an order that depends on the content alone."""
+    namespaces = [world[name] for name in sorted(world)]
+    for kind in (_namespace, _raw, _items, _nodes, _edges, _mentions):
+        for ns in namespaces:
+            yield from kind(ns)
+
+
+def _namespace(ns: Namespace) -> Iterator[Record]:
+    fingerprint, dimension = (None, None) if ns.space is None else (ns.space.fingerprint, ns.space.dimension)
+    yield {"type": "namespace", "name": ns.name, "fingerprint": fingerprint, "dimension": dimension}
+
+
+def _raw(ns: Namespace) -> Iterator[Record]:
+    for record in ns.raw.values():
+        yield {"type": "raw", **asdict(record), "created_at": record.created_at.isoformat()}
+
+
+def _items(ns: Namespace) -> Iterator[Record]:
+    for stored in ns.items.values():
+        item, vector = stored.item, stored.vector
+        yield {
+            "type": "item",
+            **asdict(item),
+            "tags": list(item.tags),
+            "source_ids": list(item.source_ids),
+            "created_at": item.created_at.isoformat(),
+            "updated_at": item.updated_at.isoformat(),
+            "linked": stored.linked,
+            "vector": None if vector is None else base64.b64encode(np.float32(vector).tobytes()).decode(),
+        }
+
+
+def _nodes(ns: Namespace) -> Iterator[Record]:
+    for row in ns.nodes.values():
+        yield {
+            "type": "node",
+            "namespace": ns.name,
+            "id": row.id,
+            "name": row.name,
+            "label": row.label,
+            "aliases": sorted(row.aliases.values()),
+            "properties": dict(row.properties),
+            "made": row.made,
+            "items": [[item, ns.own[row.id, item]] for item in ns.items_of(row.id)],
+        }
+
+
+def _edges(ns: Namespace) -> Iterator[Record]:
+    for (source, relation, target), weight in sorted(ns.edges.items()):
+        ends = {"source": source, "relation": relation, "target": target}
+        yield {"type": "edge", "namespace": ns.name, **ends, "weight": weight}
+
+
+def _mentions(ns: Namespace) -> Iterator[Record]:
+    for item, nodes in mentions(ns).items():
+        for node in sorted(nodes):
+            yield {"type": "mention", "namespace": ns.name, "item": item, "node": node}
+
+
+# ---------------------------------------------------------------- in
+
+
+def load(batch: Iterable[Record]) -> tuple[World, Counters]:
+    """Records of an export, in their order, with their ids."""
+    world: World = {}
+    last = Counters()
+    for record in batch:
+        try:
+            name = record["name"] if record["type"] == "namespace" else record["namespace"]
+            _LOADERS[record["type"]](world.setdefault(name, Namespace(name, last)), record)
+        except (KeyError, TypeError, ValueError) as error:
+            raise InvalidItem(f"a record of the export cannot be read ({error!r})", "Export the store again") from error
+    return world, last
+
+
+def _load_namespace(ns: Namespace, record: Record) -> None:
+    if record["fingerprint"] is not None:
+        ns.space = Space(record["fingerprint"], record["dimension"])
+
+
+def _load_raw(ns: Namespace, record: Record) -> None:
+    made = datetime.fromisoformat(record["created_at"])
+    ns.raw[record["id"]] = RawRecord(**{**_fields(record), "created_at": made})
+    ns.counters.raw = max(ns.counters.raw, record["id"])
+
+
+def _load_item(ns: Namespace, record: Record) -> None:
+    fields = _fields(record)
+    linked, vector = fields.pop("linked"), fields.pop("vector")
+    times = {name: datetime.fromisoformat(fields[name]) for name in ("created_at", "updated_at")}
+    lists = {name: tuple(fields[name]) for name in ("tags", "source_ids")}
+    decoded = None if vector is None else np.frombuffer(base64.b64decode(vector, validate=True), np.float32)
+    ns.items[record["id"]] = Stored(Item(**{**fields, **times, **lists}), linked, decoded)
+    ns.counters.item = max(ns.counters.item, record["id"])
+
+
+def _load_node(ns: Namespace, record: Record) -> None:
+    node = record["id"]
+    aliases = {normal_name(alias): alias for alias in record["aliases"]}
+    ns.nodes[node] = NodeRow(node, record["name"], record["label"], record["made"], aliases, record["properties"])
+    ns.own.update({(node, item): made for item, made in record["items"]})
+    ns.counters.node = max(ns.counters.node, node)
+
+
+def _load_edge(ns: Namespace, record: Record) -> None:
+    ns.edges[record["source"], record["relation"], record["target"]] = record["weight"]
+
+
+def _load_mention(ns: Namespace, record: Record) -> None:
+    """Nothing: mentions are read from the texts whenever they are asked for."""
+
+
+def _fields(record: Record) -> Record:
+    return {name: data for name, data in record.items() if name != "type"}
+
+
+_LOADERS: dict[str, Callable[[Namespace, Record], None]] = {
+    "namespace": _load_namespace,
+    "raw": _load_raw,
+    "item": _load_item,
+    "node": _load_node,
+    "edge": _load_edge,
+    "mention": _load_mention,
+}

@@ -1,0 +1,102 @@
+"""What a namespace holds: dicts of frozen values, so that copying the dicts is a snapshot."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from fourfold.model import Item, Json, NewItem, Node, RawRecord
+from fourfold.stores.base import Space
+from fourfold.text.entities import normal_name
+
+if TYPE_CHECKING:
+    from fourfold.model import Vector
+
+_QUERY_LANGUAGES = 8
+"""A query is analysed in so many languages of its namespace, the commonest."""
+
+
+@dataclass(slots=True)
+class Counters:
+    """The last ids given, over all namespaces; an id is never given twice."""
+
+    item: int = 0
+    raw: int = 0
+    node: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    item: Item
+    linked: bool
+    """Whether its text was stored with links on: it then owns nodes and mentions others (B11)."""
+    vector: Vector | None = None
+
+    @property
+    def identity(self) -> str | None:
+        return identity(self.item)
+
+
+def identity(item: Item | NewItem) -> str | None:
+    """The text itself identifies an item that has neither key nor path (B10)."""
+    if item.key is not None or item.path is not None:
+        return None
+    return item.text.strip() or f"\0{item.title.strip()}"
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRow:
+    id: int
+    name: str
+    label: str
+    made: bool
+    """Asked for by name; otherwise it exists because of a title, and goes with it."""
+    aliases: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Normal form to spelling."""
+    properties: Mapping[str, Json] = field(default_factory=dict[str, Json])
+
+    @property
+    def names(self) -> list[str]:
+        return [normal_name(self.name), *self.aliases]
+
+
+@dataclass
+class Namespace:
+    name: str
+    counters: Counters
+    space: Space | None = None
+    items: dict[int, Stored] = field(default_factory=dict[int, Stored])
+    raw: dict[int, RawRecord] = field(default_factory=dict[int, RawRecord])
+    nodes: dict[int, NodeRow] = field(default_factory=dict[int, NodeRow])
+    own: dict[tuple[int, int], bool] = field(default_factory=dict[tuple[int, int], bool])
+    """(node, item): the item is the node's text; True if someone said so, False if its title or a heading does."""
+    edges: dict[tuple[int, str, int], float] = field(default_factory=dict[tuple[int, str, int], float])
+    """(source, relation, target) to weight."""
+
+    def copy(self) -> Namespace:
+        return Namespace(
+            self.name,
+            replace(self.counters),
+            self.space,
+            dict(self.items),
+            dict(self.raw),
+            dict(self.nodes),
+            dict(self.own),
+            dict(self.edges),
+        )
+
+    @property
+    def languages(self) -> list[str]:
+        """The languages of the items, the commonest first."""
+        counts = Counter(stored.item.language for stored in self.items.values())
+        return sorted(counts, key=lambda language: (-counts[language], language))[:_QUERY_LANGUAGES]
+
+    def items_of(self, node: int) -> list[int]:
+        return sorted(item for owner, item in self.own if owner == node)
+
+    def node(self, node: int) -> Node:
+        row = self.nodes[node]
+        aliases = tuple(sorted(row.aliases.values()))
+        return Node(node, row.name, row.label, aliases, row.properties, min(self.items_of(node), default=None))

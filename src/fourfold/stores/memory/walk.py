@@ -1,0 +1,139 @@
+"""Walking the graph: by name for people, from nodes and items for retrieval."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from fourfold.limits import WALK_EDGES
+from fourfold.model import Edge, Filters, Neighbor
+from fourfold.search.walk import Link, LinkKind, longest
+from fourfold.stores.base import Direction
+from fourfold.stores.memory.filters import passes
+from fourfold.stores.memory.graph import mentions
+from fourfold.stores.memory.state import Namespace
+
+MENTIONS = "mentions"
+"""The relation of the edges that texts make by themselves (B11)."""
+
+
+class Step(NamedTuple):
+    source: int
+    relation: str
+    target: int
+    weight: float
+    forward: bool
+
+
+def _steps(ns: Namespace) -> list[Step]:
+    """All edges, said ones and those that mentions make, in both directions."""
+    edges = {(source, relation, target, weight) for (source, relation, target), weight in ns.edges.items()}
+    for item, named in mentions(ns).items():
+        owners = [node for node, owned in ns.own if owned == item]
+        edges |= {(owner, MENTIONS, node, 1.0) for owner in owners for node in named}
+    forward = [Step(*edge, True) for edge in edges]
+    return sorted([*forward, *(Step(step.target, step.relation, step.source, step.weight, False) for step in forward)])
+
+
+def neighbors(ns: Namespace, start: int, depth: int, direction: Direction, relation: str | None) -> list[Neighbor]:
+    """Nodes within `depth` steps, nearest first, then by the best product of weights on a shortest way."""
+    steps = [step for step in _steps(ns) if relation in (None, step.relation) and _goes(step, direction)]
+    found: dict[int, Neighbor] = {}
+    border = {start: 1.0}
+    for distance in range(1, depth + 1):
+        reached: dict[int, Neighbor] = {}
+        for step in steps:
+            weight = border.get(step.source, 0.0) * step.weight
+            known = reached[step.target].weight if step.target in reached else 0.0
+            if weight > known and step.target != start and step.target not in found:
+                reached[step.target] = Neighbor(ns.node(step.target), step.relation, distance, weight)
+        found |= reached
+        border = {node: near.weight for node, near in reached.items()}
+    return sorted(found.values(), key=lambda near: (near.distance, -near.weight, near.node.id))
+
+
+def _goes(step: Step, direction: Direction) -> bool:
+    return direction == "both" or step.forward == (direction == "out")
+
+
+def path(ns: Namespace, start: int, goal: int, max_depth: int) -> list[Edge]:
+    """A shortest way along edges in either direction; empty if there is none."""
+    steps = sorted(_steps(ns), key=lambda step: (-step.weight, step.target, not step.forward, step))
+    ways: dict[int, list[Edge]] = {start: []}
+    for _ in range(max_depth):
+        reached: dict[int, list[Edge]] = {}
+        for step in steps:
+            if step.source in ways and step.target not in ways:
+                reached.setdefault(step.target, [*ways[step.source], _edge(ns, step)])
+        ways |= reached
+    return ways.get(goal, [])
+
+
+def _edge(ns: Namespace, step: Step) -> Edge:
+    ends = (step.source, step.target) if step.forward else (step.target, step.source)
+    source, target = (ns.nodes[node].name for node in ends)
+    return Edge(source, step.relation, target, step.weight)
+
+
+# ---------------------------------------------------------------- retrieval
+
+
+def node_links(ns: Namespace, names: Sequence[str], filters: Filters) -> list[Link]:
+    """From the nodes of these names to their items, to those that mention them, and over one edge to neighbours'."""
+    known = {name for row in ns.nodes.values() for name in row.names}
+    wanted = set(longest([name for name in dict.fromkeys(names) if name in known]))
+    nodes = [row.id for row in ns.nodes.values() if wanted.intersection(row.names)]
+    own = _links([(node, item) for node in nodes for item in _own(ns, node, filters)], "own")
+    fans = _links([(node, item) for node in nodes for item in _mentioning(ns, node, filters)], "mentioned-by")
+    return [*own, *fans, *_over_edges(ns, [(node, node) for node in nodes], filters)]
+
+
+def item_links(ns: Namespace, ids: Sequence[int], filters: Filters) -> list[Link]:
+    """From items to what they mention, to what mentions them, and over one edge from their nodes."""
+    wanted = sorted(set(ids) & ns.items.keys())
+    named = mentions(ns)
+    popularity = Counter(node for nodes in named.values() for node in nodes)
+    mentioned = [
+        Link(id, item, "mentions", 1.0, popularity[node])
+        for id in wanted
+        for node in named.get(id, ())
+        for item in _own(ns, node, filters)
+    ]
+    owned = [(id, node) for node, id in ns.own if id in wanted]
+    fans = {node: _mentioning(ns, node, filters) for _, node in owned}
+    mentioning = [Link(id, fan, "mentioned-by", 1.0, len(fans[node])) for id, node in owned for fan in fans[node]]
+    found = [*mentioned, *mentioning, *_over_edges(ns, owned, filters)]
+    return [link for link in found if link.source != link.item]
+
+
+def _over_edges(ns: Namespace, starts: Iterable[tuple[int, int]], filters: Filters) -> list[Link]:
+    """`starts`: (what the links start from, its node)."""
+    sources: dict[int, list[int]] = {}
+    for source, node in starts:
+        sources.setdefault(node, []).append(source)
+    said = [(source, target, weight) for (source, _, target), weight in ns.edges.items()]
+    both = [*said, *((target, source, weight) for source, target, weight in said)]
+    edges = sorted((edge for edge in both if edge[0] in sources), key=lambda edge: (-edge[2], edge[0], edge[1]))
+    followed = edges[:WALK_EDGES]
+    degree = Counter(node for node, _, _ in followed)
+    return [
+        Link(source, item, "edge", weight, degree[node])
+        for node, target, weight in followed
+        for item in _own(ns, target, filters)
+        for source in sources[node]
+    ]
+
+
+def _own(ns: Namespace, node: int, filters: Filters) -> list[int]:
+    return [item for item in ns.items_of(node) if passes(ns.items[item].item, filters)]
+
+
+def _mentioning(ns: Namespace, node: int, filters: Filters) -> list[int]:
+    found = [item for item, nodes in mentions(ns).items() if node in nodes]
+    return [item for item in found if passes(ns.items[item].item, filters)]
+
+
+def _links(pairs: Sequence[tuple[int, int]], kind: LinkKind) -> list[Link]:
+    degree = Counter(source for source, _ in pairs)
+    return [Link(source, item, kind, 1.0, degree[source]) for source, item in pairs]

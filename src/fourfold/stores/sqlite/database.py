@@ -1,0 +1,173 @@
+"""One SQLite file: connections, transactions, and SQLite's errors in Fourfold's words."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, cast
+
+import apsw
+
+from fourfold.errors import (
+    DamagedStore,
+    FourfoldError,
+    ReadOnlyStore,
+    StorageFull,
+    StoreBusy,
+    StoreUnavailable,
+)
+from fourfold.limits import BUSY_SECONDS
+from fourfold.model import Json
+from fourfold.stores.globs import matches
+from fourfold.stores.sqlite import schema
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+_CACHE_KIB = 16 * 1024
+_MMAP_BYTES = 256 * 1024 * 1024
+
+
+_WORLD = (
+    apsw.BusyError,
+    apsw.LockedError,
+    apsw.FullError,
+    apsw.ReadOnlyError,
+    apsw.PermissionsError,
+    apsw.CorruptError,
+    apsw.NotADBError,
+    apsw.CantOpenError,
+    apsw.IOError,
+    apsw.ProtocolError,
+)
+"""What the world does to us. Anything else apsw raises is a bug of ours and stays what it is."""
+
+
+class Database:
+    """Readers have a connection per thread and never wait; writers take turns and begin IMMEDIATE.
+
+    A commit is on disk when it returns (WAL, synchronous=FULL).
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._local = threading.local()
+        self._open: list[apsw.Connection] = []
+        self._writing = threading.Lock()
+        self._closing = threading.Lock()
+        self._writer = self._connect()
+        with translated(path):
+            schema.migrate(self._writer)
+
+    def _connect(self) -> apsw.Connection:
+        with translated(self.path):
+            db = apsw.Connection(str(self.path))
+            db.set_busy_timeout(int(BUSY_SECONDS * 1000))
+            db.pragma("journal_mode", "wal")
+            db.pragma("synchronous", "full")
+            db.pragma("foreign_keys", True)
+            db.pragma("cache_size", -_CACHE_KIB)
+            db.pragma("mmap_size", _MMAP_BYTES)
+            db.pragma("temp_store", "memory")
+            db.create_scalar_function("regexp", _regexp, 2, deterministic=True)
+        with self._closing:
+            self._open.append(db)
+        return db
+
+    @contextmanager
+    def read(self) -> Generator[apsw.Connection]:
+        """This thread's connection in one snapshot: what is read inside belongs together."""
+        db = getattr(self._local, "db", None)
+        if db is None:
+            db = self._local.db = self._connect()
+        with translated(self.path):
+            if db.in_transaction:
+                yield db
+                return
+            db.execute("BEGIN")
+            try:
+                yield db
+            finally:
+                db.execute("ROLLBACK")
+
+    @contextmanager
+    def write(self) -> Generator[apsw.Connection]:
+        """The one writer of this process, in a transaction that is committed at the end or leaves nothing."""
+        with self._writing, translated(self.path):
+            db = self._writer
+            db.execute("BEGIN IMMEDIATE")
+            try:
+                yield db
+                db.execute("COMMIT")
+            except BaseException:
+                if db.in_transaction:
+                    db.execute("ROLLBACK")
+                raise
+
+    @contextmanager
+    def exclusive(self) -> Generator[apsw.Connection]:
+        """The writer without a transaction, for VACUUM, checkpoints and backups."""
+        with self._writing, translated(self.path):
+            yield self._writer
+
+    def close(self) -> None:
+        with self._closing:
+            for db in self._open:
+                db.close()
+            self._open.clear()
+
+
+@contextmanager
+def translated(path: Path) -> Generator[None]:
+    try:
+        yield
+    except _WORLD as error:
+        raise _translate(error, path) from error
+
+
+def _translate(error: apsw.Error, path: Path) -> FourfoldError:
+    what = str(error) or type(error).__name__
+    match error:
+        case apsw.BusyError() | apsw.LockedError():
+            return StoreBusy(f"another process has been writing to {path} for {BUSY_SECONDS:.0f} s", "Try again")
+        case apsw.FullError():
+            return StorageFull(f"no space left for {path}", "Free some space; what was confirmed is safe")
+        case apsw.ReadOnlyError() | apsw.PermissionsError():
+            return ReadOnlyStore(f"{path} cannot be written", "Check the permissions of the folder and its files")
+        case apsw.CorruptError() | apsw.NotADBError():
+            return DamagedStore(f"{path} is damaged ({what})", "Restore a backup: fourfold restore FILE")
+        case _:
+            return StoreUnavailable(
+                f"{path} cannot be used ({what})", "Check that the folder exists and can be written"
+            )
+
+
+def rows(db: apsw.Connection, sql: str, *bindings: Any) -> list[Any]:
+    """All rows, as tuples."""
+    return cast("list[Any]", db.execute(sql, bindings).fetchall())
+
+
+def value(db: apsw.Connection, sql: str, *bindings: Any) -> Any:
+    """The first column of the first row, or None."""
+    found = db.execute(sql, bindings).fetchone()
+    return found[0] if found else None
+
+
+def micros(moment: datetime) -> int:
+    return (moment - _EPOCH) // _MICROSECOND
+
+
+def moment(stamp: int) -> datetime:
+    return _EPOCH + timedelta(microseconds=stamp)
+
+
+def dumps(data: Json) -> str:
+    return json.dumps(data, ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def _regexp(*arguments: Any) -> bool:
+    glob, path = arguments
+    return matches(glob, path)

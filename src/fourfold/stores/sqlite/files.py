@@ -1,0 +1,128 @@
+"""Index files: append-only columns and small blobs under one manifest that is swapped in at the end.
+
+A crash leaves bytes behind the length that the manifest names; the next append cuts them off. Every file has a checksum
+in the manifest and is verified before anything reads it, native code above all.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import zlib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+FORMAT = 1
+_BLOCK = 1 << 20
+
+
+class Damaged(Exception):
+    """An index that must be rebuilt. It never leaves the store: rows are the truth."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A file's valid length and the checksum of that much of it."""
+
+    size: int = 0
+    crc: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    generation: int
+    seq: int
+    """The last change that the index holds."""
+    rows: int
+    space: str
+    """What the content depends on besides the rows: analyser version, or model fingerprint."""
+    store: str
+    """The store that this index belongs to."""
+    format: int = FORMAT
+    parts: Mapping[str, Part] = field(default_factory=dict[str, Part])
+
+
+def read_manifest(folder: Path) -> Manifest | None:
+    """None where there is none; Damaged where it does not say what a manifest says."""
+    try:
+        data: Any = json.loads((folder / "manifest.json").read_text("utf-8"))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        raise Damaged(f"unreadable manifest: {error}") from error
+    try:
+        crc = data.pop("crc")
+        if crc != _crc_of(data):
+            raise Damaged("the manifest's checksum is wrong")
+        parts = {name: Part(**part) for name, part in data.pop("parts").items()}
+        return Manifest(**data, parts=parts)
+    except (AttributeError, KeyError, TypeError) as error:
+        raise Damaged(f"not a manifest: {error}") from error
+
+
+def write_manifest(folder: Path, manifest: Manifest) -> None:
+    """Publishes an index: all that it names must be on disk by now."""
+    data = asdict(manifest)
+    data["crc"] = _crc_of(data)
+    replace_file(folder / "manifest.json", json.dumps(data).encode())
+
+
+def with_part(manifest: Manifest, name: str, part: Part) -> Manifest:
+    return replace(manifest, parts={**manifest.parts, name: part})
+
+
+def _crc_of(data: Any) -> int:
+    return zlib.crc32(json.dumps(data, sort_keys=True).encode())
+
+
+def replace_file(path: Path, content: bytes) -> Part:
+    """Written aside, synced, then swapped in: a reader finds the old bytes or the new, never a part."""
+    aside = path.with_name(path.name + ".new")
+    with aside.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    aside.replace(path)
+    sync_folder(path.parent)
+    return Part(len(content), zlib.crc32(content))
+
+
+def sync_folder(folder: Path) -> None:
+    if os.name == "nt":  # Windows has no handle for this, and orders the rename itself
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def append(path: Path, part: Part, content: bytes) -> Part:
+    """Adds to a file behind what `part` says is valid, and syncs it."""
+    with path.open("r+b" if path.exists() else "w+b") as file:
+        file.truncate(part.size)
+        file.seek(part.size)
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    return Part(part.size + len(content), zlib.crc32(content, part.crc))
+
+
+def verify(path: Path, part: Part) -> None:
+    """Raises Damaged unless the file holds what its part says."""
+    if checksum(path, part.size) != part:
+        raise Damaged(f"{path.name} is not what was written")
+
+
+def checksum(path: Path, size: int) -> Part:
+    crc, left = 0, size
+    try:
+        with path.open("rb") as file:
+            while left and (block := file.read(min(left, _BLOCK))):
+                crc = zlib.crc32(block, crc)
+                left -= len(block)
+    except OSError as error:
+        raise Damaged(f"{path.name}: {error}") from error
+    return Part(size - left, crc)

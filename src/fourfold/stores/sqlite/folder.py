@@ -1,0 +1,59 @@
+"""The folder that a store lives in."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from pathlib import Path
+
+from fourfold.errors import ReadOnlyStore, StoreUnavailable
+from fourfold.stores.sqlite.database import Database, value
+
+DATABASE = "fourfold.db"
+_NETWORK = {"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "ceph", "glusterfs", "lustre", "fuse.sshfs"}
+
+
+def prepare(folder: Path) -> None:
+    """Makes the folder, for its owner only, and refuses places where SQLite cannot keep its promises."""
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except PermissionError as error:
+        raise ReadOnlyStore(f"{folder} cannot be made ({error.strerror})", "Choose another folder: --store") from error
+    except OSError as error:
+        raise StoreUnavailable(
+            f"{folder} is no folder for a store ({error.strerror})", "Choose another: --store"
+        ) from error
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise ReadOnlyStore(f"{folder} cannot be written", "Change its permissions, or choose another folder: --store")
+    kind = file_system(folder)
+    if kind in _NETWORK:
+        raise StoreUnavailable(
+            f"{folder} is on a network file system ({kind}), where file locks cannot be trusted",
+            "Choose a local folder, or share a store on PostgreSQL",
+        )
+
+
+def file_system(folder: Path) -> str | None:
+    """The type of the file system, where the system tells (Linux)."""
+    mounts = Path("/proc/self/mounts")
+    if not mounts.exists():
+        return None
+    best, kind = "", None
+    for line in mounts.read_text("utf-8", "replace").splitlines():
+        point, found = line.split(" ")[1:3]
+        point = point.replace("\\040", " ")
+        inside = str(folder.resolve()).startswith(point.rstrip("/") + "/") or point == "/"
+        if inside and len(point) >= len(best):
+            best, kind = point, found
+    return kind
+
+
+def identity(database: Database) -> str:
+    """A name that no other store has: an index that carries another one is not ours."""
+    with database.read() as db:
+        known = value(db, "SELECT value FROM settings WHERE name = 'store'")
+    if known is not None:
+        return known
+    with database.write() as db:
+        db.execute("INSERT OR IGNORE INTO settings VALUES ('store', ?)", (uuid.uuid4().hex,))
+        return value(db, "SELECT value FROM settings WHERE name = 'store'")

@@ -1,0 +1,238 @@
+"""Nodes and edges: adding, finding, removing, and walking by name."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal
+
+import apsw
+
+from fourfold.errors import Ambiguous, NotFound
+from fourfold.model import Edge, Json, Neighbor, Node
+from fourfold.stores.sqlite.database import dumps, rows, value
+from fourfold.stores.sqlite.items import chunks, marks
+from fourfold.text.entities import normal_name
+
+Direction = Literal["both", "out", "in"]
+Step = tuple[int, str, int, float]
+"""Source node, relation, target node, weight."""
+
+MENTIONS = "mentions"
+"""The relation of the edges that texts make by themselves (B11)."""
+
+
+# ---------------------------------------------------------------- nodes
+
+
+def add_node(
+    db: apsw.Connection,
+    ns: int,
+    name: str,
+    label: str,
+    aliases: Iterable[str],
+    properties: Mapping[str, Json] | None,
+    *,
+    made: bool = True,
+) -> tuple[int, list[str]]:
+    """The node of that name and label, made if it is not there, and the names that are new."""
+    node, fresh = ensure_node(db, ns, name, label, made=made)
+    if properties is not None:
+        known = json.loads(value(db, "SELECT properties FROM nodes WHERE id = ?", node))
+        db.execute("UPDATE nodes SET properties = ? WHERE id = ?", (dumps({**known, **properties}), node))
+    for alias in aliases:
+        if _add_name(db, ns, node, normal_name(alias), alias):
+            fresh.append(normal_name(alias))
+    return node, fresh
+
+
+def ensure_node(db: apsw.Connection, ns: int, name: str, label: str, *, made: bool) -> tuple[int, list[str]]:
+    folded = normal_name(name)
+    node = value(db, "SELECT id FROM nodes WHERE ns = ? AND folded = ? AND label = ?", ns, folded, label)
+    if node is None:
+        return insert_node(db, ns, name, label, made=made), [folded]
+    if made:
+        db.execute("UPDATE nodes SET made = 1 WHERE id = ?", (node,))
+    return node, []
+
+
+def insert_node(db: apsw.Connection, ns: int, name: str, label: str, *, made: bool, node_id: int | None = None) -> int:
+    """A new row; under a given id where one is restored."""
+    folded = normal_name(name)
+    db.execute("INSERT INTO nodes VALUES (?, ?, ?, ?, ?, '{}', ?)", (node_id, ns, name, folded, label, made))
+    node = db.last_insert_rowid()
+    _add_name(db, ns, node, folded, None)
+    return node
+
+
+def _add_name(db: apsw.Connection, ns: int, node: int, folded: str, alias: str | None) -> bool:
+    db.execute("INSERT OR IGNORE INTO names VALUES (?, ?, ?, ?)", (ns, folded, node, alias))
+    return bool(db.changes())
+
+
+def attach(db: apsw.Connection, node: int, item: int, *, made: bool) -> None:
+    """Makes an item the text of a node."""
+    db.execute(
+        "INSERT INTO node_items VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET made = max(made, excluded.made)",
+        (node, item, made),
+    )
+
+
+def resolve(db: apsw.Connection, ns: int, name: str, label: str | None = None) -> int | None:
+    """The node that a name or alias means; its own name comes before others' aliases."""
+    sql = (
+        "SELECT nodes.id, nodes.label, names.alias IS NULL FROM names JOIN nodes ON nodes.id = names.node "
+        "WHERE names.ns = ? AND names.folded = ? AND (? IS NULL OR nodes.label = ?) ORDER BY 3 DESC, 2"
+    )
+    found = rows(db, sql, ns, normal_name(name), label, label)
+    best = [row for row in found if row[2] == found[0][2]]
+    if len(best) > 1:
+        labels = ", ".join(label for _, label, _ in best)
+        raise Ambiguous(f"{name!r} names {len(best)} nodes, with the labels {labels}", "Say which label is meant")
+    return best[0][0] if best else None
+
+
+def required(db: apsw.Connection, ns: int, name: str, label: str | None = None) -> int:
+    node = resolve(db, ns, name, label)
+    if node is None:
+        raise NotFound(f"no node {name!r}", "fourfold graph node NAME makes one")
+    return node
+
+
+def read_nodes(db: apsw.Connection, nodes: Sequence[int]) -> dict[int, Node]:
+    found: dict[int, Node] = {}
+    for part in chunks(nodes):
+        inside = marks(len(part))
+        aliases: dict[int, list[str]] = {}
+        sql = f"SELECT node, alias FROM names WHERE node IN ({inside}) AND alias IS NOT NULL ORDER BY alias"
+        for node, alias in db.execute(sql, tuple(part)):
+            aliases.setdefault(node, []).append(alias)
+        sql = f"SELECT node, min(item) FROM node_items WHERE node IN ({inside}) GROUP BY node"
+        items = dict(db.execute(sql, tuple(part)))
+        sql = f"SELECT id, name, label, properties FROM nodes WHERE id IN ({inside})"
+        for node, name, label, properties in db.execute(sql, tuple(part)):
+            found[node] = Node(node, name, label, tuple(aliases.get(node, ())), json.loads(properties), items.get(node))
+    return found
+
+
+def remove_node(db: apsw.Connection, node: int) -> list[str]:
+    """Removes a node with its edges and mentions; returns the names that are gone with it."""
+    names = [folded for (folded,) in rows(db, "SELECT folded FROM names WHERE node = ?", node)]
+    db.execute("DELETE FROM nodes WHERE id = ?", (node,))
+    return [name for name in names if value(db, "SELECT 1 FROM names WHERE folded = ?", name) is None]
+
+
+def prune(db: apsw.Connection, nodes: Iterable[int]) -> list[str]:
+    """Removes those nodes that only existed because of a title that is gone."""
+    gone: list[str] = []
+    for node in nodes:
+        needed = value(
+            db,
+            "SELECT made OR EXISTS (SELECT 1 FROM node_items WHERE node = nodes.id) "
+            "OR EXISTS (SELECT 1 FROM edges WHERE source = nodes.id OR target = nodes.id) FROM nodes WHERE id = ?",
+            node,
+        )
+        if needed == 0:
+            gone.extend(remove_node(db, node))
+    return gone
+
+
+# ---------------------------------------------------------------- edges
+
+
+def set_edge(db: apsw.Connection, source: int, relation: str, target: int, weight: float) -> None:
+    db.execute(
+        "INSERT INTO edges VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET weight = excluded.weight",
+        (source, relation, target, weight),
+    )
+
+
+def remove_edge(db: apsw.Connection, source: int, relation: str, target: int) -> bool:
+    db.execute("DELETE FROM edges WHERE source = ? AND relation = ? AND target = ?", (source, relation, target))
+    return bool(db.changes())
+
+
+def steps(db: apsw.Connection, nodes: Sequence[int], direction: Direction, relation: str | None) -> list[Step]:
+    """The edges at these nodes, as steps away from them: said ones and those that mentions make."""
+    found: list[Step] = []
+    for part in chunks(nodes):
+        if direction != "in":
+            found.extend(_away(db, part, relation, _OUT))
+        if direction != "out":
+            found.extend(_away(db, part, relation, _IN))
+    return found
+
+
+_OUT = (
+    "SELECT source, relation, target, weight FROM edges WHERE source IN ({0}) AND (? IS NULL OR relation = ?)",
+    "SELECT own.node, ?, mentions.node, 1.0 FROM node_items own JOIN mentions USING (item) "
+    "WHERE own.node IN ({0}) AND mentions.node <> own.node",
+)
+_IN = (
+    "SELECT target, relation, source, weight FROM edges WHERE target IN ({0}) AND (? IS NULL OR relation = ?)",
+    "SELECT mentions.node, ?, own.node, 1.0 FROM mentions JOIN node_items own USING (item) "
+    "WHERE mentions.node IN ({0}) AND mentions.node <> own.node",
+)
+
+
+def _away(db: apsw.Connection, nodes: Sequence[int], relation: str | None, sql: tuple[str, str]) -> list[Step]:
+    said, mentioned = (text.format(marks(len(nodes))) for text in sql)
+    found = rows(db, said, *nodes, relation, relation)
+    if relation in (None, MENTIONS):
+        found += rows(db, mentioned, MENTIONS, *nodes)
+    return found
+
+
+def neighbors(
+    db: apsw.Connection, start: int, depth: int, direction: Direction, relation: str | None
+) -> list[Neighbor]:
+    """Nodes within `depth` steps, nearest first, then by the best product of weights on a shortest way."""
+    seen: dict[int, tuple[str, int, float]] = {start: ("", 0, 1.0)}
+    border = [start]
+    for distance in range(1, depth + 1):
+        reached: dict[int, tuple[str, int, float]] = {}
+        for source, name, target, weight in steps(db, border, direction, relation):
+            total = seen[source][2] * weight
+            if target not in seen and (target not in reached or total > reached[target][2]):
+                reached[target] = (name, distance, total)
+        seen |= reached
+        border = sorted(reached)
+        if not border:
+            break
+    del seen[start]
+    nodes = read_nodes(db, list(seen))
+    found = [Neighbor(nodes[node], name, distance, weight) for node, (name, distance, weight) in seen.items()]
+    return sorted(found, key=lambda near: (near.distance, -near.weight, near.node.id))
+
+
+def find_path(db: apsw.Connection, start: int, goal: int, max_depth: int) -> list[Edge]:
+    """A shortest way along edges in either direction; empty if there is none."""
+    came: dict[int, tuple[int, Edge]] = {}
+    border, seen = [start], {start}
+    for _ in range(max_depth):
+        if goal in seen or not border:
+            break
+        found = _both_ways(db, border)
+        reached = sorted({step[2] for step in found} - seen)
+        names = {node.id: node.name for node in read_nodes(db, [*border, *reached]).values()}
+        for source, relation, target, weight, forward in found:
+            if target not in seen and target not in came:
+                ends = (names[source], names[target]) if forward else (names[target], names[source])
+                came[target] = (source, Edge(ends[0], relation, ends[1], weight))
+        seen.update(reached)
+        border = reached
+    return _traced(came, start, goal)
+
+
+def _both_ways(db: apsw.Connection, nodes: Sequence[int]) -> list[tuple[int, str, int, float, bool]]:
+    forward = [(*step, True) for step in steps(db, nodes, "out", None)]
+    backward = [(*step, False) for step in steps(db, nodes, "in", None)]
+    return sorted([*forward, *backward], key=lambda step: (-step[3], step[2], not step[4]))
+
+
+def _traced(came: dict[int, tuple[int, Edge]], start: int, goal: int) -> list[Edge]:
+    edges: list[Edge] = []
+    while goal != start and goal in came:
+        goal, edge = came[goal]
+        edges.append(edge)
+    return edges[::-1]

@@ -1,0 +1,327 @@
+"""Rows of items: storing, changing, reading, forgetting. Every function runs inside its caller's transaction."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import IntFlag
+from typing import TYPE_CHECKING, Any
+
+import apsw
+import numpy as np
+
+from fourfold.errors import NotFound
+from fourfold.model import Filters, Item, ItemPatch, NewItem
+from fourfold.stores.sqlite.database import dumps, micros, moment, rows, value
+from fourfold.stores.sqlite.filters import where
+from fourfold.text.fold import fold
+
+if TYPE_CHECKING:
+    from fourfold.stores.sqlite.rows import Ints
+    from fourfold.stores.sqlite.vector_base import Matrix
+
+_CHUNK = 500
+"""Bindings of one IN list."""
+
+_COLUMNS = "id, key, title, text, kind, metadata, language, created_at, updated_at, path, chunk_index"
+
+
+class Change(IntFlag):
+    """What the log says of an item."""
+
+    TEXT = 1
+    VECTOR = 2
+    GONE = 4
+    LABELS = 8
+    """Tags, metadata or graph: nothing that an index holds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    id: int
+    change: Change
+    new: bool = False
+
+
+# ---------------------------------------------------------------- writing
+
+
+def put(db: apsw.Connection, ns: int, item: NewItem, now: datetime) -> Written:
+    """Stores one checked item under its identity (B10)."""
+    found = _find(db, ns, item)
+    if found is None:
+        return insert(db, ns, item, item.created_at or now)
+    if _identity(item) is not None:
+        return _unite(db, ns, found, item)
+    return _replace(db, ns, found, item, now)
+
+
+def _identity(item: NewItem) -> bytes | None:
+    """The text itself identifies an item that has neither key nor path."""
+    if item.key is not None or item.path is not None:
+        return None
+    text = item.text.strip() or f"\0{item.title.strip()}"
+    return hashlib.blake2b(text.encode(), digest_size=16).digest()
+
+
+def _find(db: apsw.Connection, ns: int, item: NewItem) -> int | None:
+    if item.key is not None:
+        return value(db, "SELECT id FROM items WHERE ns = ? AND key = ?", ns, item.key)
+    if item.path is not None:
+        return value(
+            db,
+            "SELECT id FROM items WHERE ns = ? AND path = ? AND chunk_index = ? AND key IS NULL",
+            ns,
+            item.path,
+            item.chunk_index or 0,
+        )
+    return value(db, "SELECT id FROM items WHERE ns = ? AND identity = ?", ns, _identity(item))
+
+
+def insert(db: apsw.Connection, ns: int, item: NewItem, updated: datetime, item_id: int | None = None) -> Written:
+    """A new row; under a given id where one is restored."""
+    chunk = item.chunk_index or 0 if item.path is not None else item.chunk_index
+    db.execute(
+        "INSERT INTO items (id, ns, key, path, chunk_index, identity, title, text, kind, language, metadata, "
+        "created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            item_id, ns, item.key, item.path, chunk, _identity(item), item.title, item.text, item.kind,
+            item.language, dumps(dict(item.metadata)), micros(item.created_at or updated), micros(updated),
+        ),
+    )  # fmt: skip
+    item_id = db.last_insert_rowid()
+    db.execute("INSERT INTO waiting VALUES (?, ?)", (ns, item_id))
+    add_tags(db, ns, item_id, item.tags)
+    _add_sources(db, ns, item_id, item.source_ids)
+    _count_language(db, ns, item.language or "", 1)
+    return Written(item_id, Change.TEXT, new=True)
+
+
+def _unite(db: apsw.Connection, ns: int, item_id: int, item: NewItem) -> Written:
+    """The same text again: the item that is there, with the tags and sources of both."""
+    before = db.total_changes()
+    add_tags(db, ns, item_id, item.tags)
+    _add_sources(db, ns, item_id, item.source_ids)
+    return Written(item_id, Change.LABELS if db.total_changes() > before else Change(0))
+
+
+def _replace(db: apsw.Connection, ns: int, item_id: int, item: NewItem, now: datetime) -> Written:
+    change = set_text(db, ns, item_id, item.title, item.text, item.language or "", now)
+    db.execute(
+        "UPDATE items SET kind = ?, metadata = ?, path = ?, chunk_index = ? WHERE id = ?",
+        (item.kind, dumps(dict(item.metadata)), item.path, item.chunk_index, item_id),
+    )
+    db.execute("DELETE FROM item_tags WHERE item = ?", (item_id,))
+    add_tags(db, ns, item_id, item.tags)
+    db.execute("DELETE FROM sources WHERE item = ?", (item_id,))
+    _add_sources(db, ns, item_id, item.source_ids)
+    return Written(item_id, change | Change.LABELS)
+
+
+def set_text(db: apsw.Connection, ns: int, item_id: int, title: str, text: str, language: str, now: datetime) -> Change:
+    """Changes title and text; where they differ, `updated_at` moves and the vector has to be made anew."""
+    old_title, old_text, old_language = rows(db, "SELECT title, text, language FROM items WHERE id = ?", item_id)[0]
+    if old_language != language:
+        _count_language(db, ns, old_language, -1)
+        _count_language(db, ns, language, 1)
+        db.execute("UPDATE items SET language = ? WHERE id = ?", (language, item_id))
+    if (old_title, old_text) == (title, text):
+        return Change.TEXT if old_language != language else Change(0)
+    db.execute("UPDATE items SET title = ?, text = ?, updated_at = ? WHERE id = ?", (title, text, micros(now), item_id))
+    drop_vector(db, ns, item_id)
+    return Change.TEXT | Change.VECTOR
+
+
+def drop_vector(db: apsw.Connection, ns: int, item_id: int) -> None:
+    db.execute("DELETE FROM vectors WHERE item = ?", (item_id,))
+    if db.changes():
+        db.execute("UPDATE namespaces SET vectors = vectors - 1 WHERE id = ?", (ns,))
+    db.execute("INSERT OR IGNORE INTO waiting VALUES (?, ?)", (ns, item_id))
+
+
+def put_vector(db: apsw.Connection, ns: int, item_id: int, vector: bytes) -> None:
+    known = value(db, "SELECT 1 FROM vectors WHERE item = ?", item_id)
+    db.execute("INSERT OR REPLACE INTO vectors VALUES (?, ?)", (item_id, vector))
+    db.execute("DELETE FROM waiting WHERE ns = ? AND item = ?", (ns, item_id))
+    if not known:
+        db.execute("UPDATE namespaces SET vectors = vectors + 1 WHERE id = ?", (ns,))
+
+
+def patch(db: apsw.Connection, ns: int, item_id: int, change: ItemPatch, language: str | None, now: datetime) -> Change:
+    """Applies a checked patch; `language` is that of the new text."""
+    found = rows(db, "SELECT title, text, language, metadata FROM items WHERE ns = ? AND id = ?", ns, item_id)
+    if not found:
+        raise NotFound(f"no item {item_id}", "fourfold list shows what is stored")
+    title, text, old_language, metadata = found[0]
+    changed = Change(0)
+    if change.title is not None or change.text is not None:
+        title = title if change.title is None else change.title
+        text = text if change.text is None else change.text
+        changed |= set_text(db, ns, item_id, title, text, language or old_language, now)
+        _refresh_identity(db, ns, item_id, title, text)
+    if change.metadata is not None:
+        merged = {**json.loads(metadata), **change.metadata}
+        kept = {name: data for name, data in merged.items() if data is not None}
+        db.execute("UPDATE items SET metadata = ? WHERE id = ?", (dumps(kept), item_id))
+    add_tags(db, ns, item_id, change.add_tags)
+    for tag in change.remove_tags:
+        db.execute(
+            "DELETE FROM item_tags WHERE item = ? AND tag = (SELECT id FROM tags WHERE ns = ? AND folded = ?)",
+            (item_id, ns, fold(tag)),
+        )
+    return changed | Change.LABELS
+
+
+def _refresh_identity(db: apsw.Connection, ns: int, item_id: int, title: str, text: str) -> None:
+    """An edited text identifies its item from now on, unless another item has that text already."""
+    identity = _identity(NewItem(title=title, text=text))
+    db.execute("UPDATE OR IGNORE items SET identity = ? WHERE id = ? AND identity IS NOT NULL", (identity, item_id))
+
+
+def add_tags(db: apsw.Connection, ns: int, item_id: int, tags: Iterable[str]) -> None:
+    for tag in tags:
+        folded = fold(tag)
+        db.execute("INSERT OR IGNORE INTO tags (ns, folded) VALUES (?, ?)", (ns, folded))
+        tag_id = value(db, "SELECT id FROM tags WHERE ns = ? AND folded = ?", ns, folded)
+        db.execute("INSERT OR IGNORE INTO item_tags VALUES (?, ?, ?)", (tag_id, item_id, tag))
+
+
+def _add_sources(db: apsw.Connection, ns: int, item_id: int, source_ids: Sequence[int]) -> None:
+    start = value(db, "SELECT coalesce(max(position) + 1, 0) FROM sources WHERE item = ?", item_id)
+    known = {raw for (raw,) in rows(db, "SELECT raw FROM sources WHERE item = ?", item_id)}
+    for offset, raw in enumerate(raw for raw in source_ids if raw not in known):
+        if value(db, "SELECT 1 FROM raw WHERE ns = ? AND id = ?", ns, raw) is None:
+            raise NotFound(f"no raw record {raw}", "Store the original first, then refer to its id")
+        db.execute("INSERT INTO sources VALUES (?, ?, ?)", (item_id, start + offset, raw))
+
+
+def _count_language(db: apsw.Connection, ns: int, language: str, by: int) -> None:
+    db.execute(
+        "INSERT INTO languages VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET items = items + excluded.items",
+        (ns, language, by),
+    )
+
+
+def forget(db: apsw.Connection, ns: int, item_id: int) -> bool:
+    """Removes an item and all that hangs on it. False if there is none."""
+    language = value(db, "SELECT language FROM items WHERE ns = ? AND id = ?", ns, item_id)
+    if language is None:
+        return False
+    db.execute("DELETE FROM vectors WHERE item = ?", (item_id,))
+    had_vector = db.changes()
+    db.execute("DELETE FROM items WHERE id = ?", (item_id,))
+    db.execute("UPDATE namespaces SET items = items - 1, vectors = vectors - ? WHERE id = ?", (had_vector, ns))
+    _count_language(db, ns, language, -1)
+    return True
+
+
+def log(db: apsw.Connection, ns: int, changes: Iterable[tuple[int, Change]]) -> None:
+    db.executemany(
+        "INSERT INTO changes (ns, item, what) VALUES (?, ?, ?)",
+        ((ns, item, int(what)) for item, what in changes if what),
+    )
+
+
+# ---------------------------------------------------------------- reading
+
+
+def chunks(ids: Sequence[Any], size: int = _CHUNK) -> Iterator[Sequence[Any]]:
+    for start in range(0, len(ids), size):
+        yield ids[start : start + size]
+
+
+def marks(count: int) -> str:
+    return ", ".join("?" * count)
+
+
+def get(db: apsw.Connection, namespace: str, ns: int, ids: Sequence[int]) -> dict[int, Item]:
+    """The items of `ids` that exist."""
+    found: dict[int, Item] = {}
+    for part in chunks(ids):
+        inside = marks(len(part))
+        tags = _grouped(db, f"SELECT item, name FROM item_tags WHERE item IN ({inside}) ORDER BY item, name", part)
+        sources = _grouped(db, f"SELECT item, raw FROM sources WHERE item IN ({inside}) ORDER BY item, position", part)
+        for row in db.execute(f"SELECT {_COLUMNS} FROM items WHERE ns = ? AND id IN ({inside})", (ns, *part)):
+            found[row[0]] = _item(namespace, row, tuple(tags.get(row[0], ())), tuple(sources.get(row[0], ())))
+    return found
+
+
+def _grouped(db: apsw.Connection, sql: str, bindings: Sequence[Any]) -> dict[int, list[Any]]:
+    groups: dict[int, list[Any]] = {}
+    for item_id, member in db.execute(sql, tuple(bindings)):
+        groups.setdefault(item_id, []).append(member)
+    return groups
+
+
+def _item(namespace: str, row: tuple[Any, ...], tags: tuple[str, ...], sources: tuple[int, ...]) -> Item:
+    item_id, key, title, text, kind, metadata, language, created, updated, path, chunk = row
+    return Item(
+        item_id, namespace, key, title, text, tags, kind, json.loads(metadata), language,
+        moment(created), moment(updated), sources, path, chunk,
+    )  # fmt: skip
+
+
+def listed(db: apsw.Connection, ns: int, filters: Filters, limit: int, offset: int) -> list[int]:
+    """Ids, newest first."""
+    condition, bindings = where(filters, ns)
+    sql = f"SELECT id FROM items WHERE ns = ?{condition} ORDER BY created_at DESC, id DESC LIMIT ? OFFSET ?"
+    return [item_id for (item_id,) in db.execute(sql, (ns, *bindings, limit, offset))]
+
+
+def matching(db: apsw.Connection, ns: int, filters: Filters) -> list[int]:
+    """Ids of all items that satisfy the filters, in order."""
+    condition, bindings = where(filters, ns)
+    sql = f"SELECT id FROM items WHERE ns = ?{condition} ORDER BY id"
+    return [item_id for (item_id,) in db.execute(sql, (ns, *bindings))]
+
+
+def texts(db: apsw.Connection, ids: Sequence[int]) -> Iterator[tuple[int, str, str, str]]:
+    """(id, title, text, language) of the items that exist."""
+    for part in chunks(ids):
+        yield from db.execute(
+            f"SELECT id, title, text, language FROM items WHERE id IN ({marks(len(part))}) ORDER BY id",
+            tuple(part),
+        )
+
+
+def changed(db: apsw.Connection, ns: int, after: int, last: int, what: Change) -> list[int]:
+    """The items that the log names for one of these reasons, each once, in order."""
+    sql = "SELECT DISTINCT item FROM changes WHERE ns = ? AND seq > ? AND seq <= ? AND what & ? ORDER BY item"
+    return [item_id for (item_id,) in db.execute(sql, (ns, after, last, int(what)))]
+
+
+def all_ids(db: apsw.Connection, ns: int) -> list[int]:
+    return [item_id for (item_id,) in db.execute("SELECT id FROM items WHERE ns = ? ORDER BY id", (ns,))]
+
+
+def last_change(db: apsw.Connection, ns: int) -> int:
+    return value(db, "SELECT max(seq) FROM changes WHERE ns = ?", ns) or 0
+
+
+def vectors(db: apsw.Connection, ids: Sequence[int], dimension: int) -> tuple[Ints, Matrix]:
+    """The vectors of those of these items that have one, with their ids."""
+    found: list[tuple[int, bytes]] = []
+    for part in chunks(ids):
+        sql = f"SELECT item, vector FROM vectors WHERE item IN ({marks(len(part))}) ORDER BY item"
+        found.extend(db.execute(sql, tuple(part)))
+    matrix = np.frombuffer(b"".join(blob for _, blob in found), np.float32).reshape(-1, dimension)
+    return np.array([item_id for item_id, _ in found], np.int64), matrix
+
+
+def exists(db: apsw.Connection, ns: int, item_id: int) -> bool:
+    return value(db, "SELECT 1 FROM items WHERE ns = ? AND id = ?", ns, item_id) is not None
+
+
+def by_keys(db: apsw.Connection, ns: int, keys: Sequence[str]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for part in chunks(keys):
+        sql = f"SELECT key, id FROM items WHERE ns = ? AND key IN ({marks(len(part))})"
+        found.update(rows(db, sql, ns, *part))
+    return found
+
+
+def nodes_of(db: apsw.Connection, item_id: int) -> list[int]:
+    return [node for (node,) in rows(db, "SELECT node FROM node_items WHERE item = ?", item_id)]

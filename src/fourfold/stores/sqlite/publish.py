@@ -1,0 +1,199 @@
+"""Publishing indexes: what the log brought since the last time goes into the files, under the lease.
+
+A publication is a new generation: a folder whose unchanged files are links to the previous one's. The manifest names
+it once everything is on disk, so readers have the old index or the new one, and an interrupted publication leaves
+nothing but a folder that the next one clears.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import apsw
+import numpy as np
+import tantivy
+
+from fourfold.stores.base import Space
+from fourfold.stores.sqlite import files, items
+from fourfold.stores.sqlite.files import Manifest, Part
+from fourfold.stores.sqlite.items import Change
+from fourfold.stores.sqlite.rows import Rows
+from fourfold.stores.sqlite.text_base import TANTIVY_SCHEMA, TextBase, analysed
+from fourfold.stores.sqlite.vector_base import EXACT_ROWS, VectorBase, columns, import_faiss, train
+from fourfold.text.analysis import ANALYSER_VERSION
+
+if TYPE_CHECKING:
+    from fourfold.stores.sqlite.rows import Flags
+
+_HEAP_BYTES = 64 * 1024 * 1024
+_CHUNK = 2000
+_DEAD_SHARE = 0.1
+"""More dead rows than this, and the index is written anew from the rows."""
+_UNCOVERED_SHARE = 0.25
+"""FAISS is trained anew when it does not know this share of the rows."""
+
+
+def publish_text(db: apsw.Connection, folder: Path, ns: int, store: str, last: int) -> bool:
+    """Brings the keyword index to change `last`. False if it was there."""
+    base = TextBase.load(folder, store)
+    if base.manifest is not None and base.seq >= last:
+        return False
+    changed, dead = _work(db, ns, base.manifest, base.documents, base.seq, last, Change.TEXT)
+    if dead is None:
+        base = TextBase.nothing()
+    target = _generation(folder, base.manifest)
+    ids, ends, terms = (_Column(target, base.manifest, name) for name in ("ids", "ends", "terms"))
+    position, german, row = len(base.documents.terms), set(base.german), len(base.documents)
+    with _TantivyWriter(target / "tantivy") as writer:
+        for part in items.chunks(changed, _CHUNK):
+            fresh = list(analysed(db, part))
+            lengths = np.cumsum([len(item.terms) for item in fresh], dtype=np.int64)
+            ids.append(np.array([item.id for item in fresh], np.int64))
+            ends.append(lengths + position)
+            terms.append(np.array([term for item in fresh for term in item.hashes], np.uint32))
+            for item in fresh:
+                writer.add(row, " ".join(item.terms))
+                row += 1
+            position += int(lengths[-1]) if fresh else 0
+            german.update(term for item in fresh if item.language == "de" for term in item.terms)
+    parts = {column.name: column.part for column in (ids, ends, terms)}
+    parts["dead"] = files.replace_file(target / "dead", _extended(dead, row).tobytes())
+    parts["german"] = files.replace_file(target / "german", "\n".join(sorted(german)).encode())
+    parts |= _tantivy_parts(target)
+    _publish(folder, target, Manifest(_number(target), last, row, ANALYSER_VERSION, store, parts=parts))
+    return True
+
+
+def publish_vectors(db: apsw.Connection, folder: Path, ns: int, store: str, space: Space, last: int) -> bool:
+    """Brings the vector index to change `last`. False if it was there."""
+    dimension = space.dimension
+    base = VectorBase.load(folder, store, space.fingerprint, dimension)
+    if base.manifest is not None and base.seq >= last:
+        return False
+    changed, dead = _work(db, ns, base.manifest, base.vectors, base.seq, last, Change.VECTOR)
+    if dead is None:
+        base = VectorBase.nothing(dimension)
+    target = _generation(folder, base.manifest)
+    ids, vectors = (_Column(target, base.manifest, name) for name in ("ids", "vectors"))
+    row = len(base.vectors)
+    for part in items.chunks(changed, _CHUNK):
+        fresh, matrix = items.vectors(db, part, dimension)
+        ids.append(fresh)
+        vectors.append(matrix)
+        row += len(fresh)
+    parts = {column.name: column.part for column in (ids, vectors)}
+    parts["dead"] = files.replace_file(target / "dead", _extended(dead, row).tobytes())
+    manifest = Manifest(_number(target), last, row, space.fingerprint, store, parts=parts)
+    _publish(folder, target, _with_faiss(base, target, manifest, dimension))
+    return True
+
+
+# ---------------------------------------------------------------- what is to be done
+
+
+def _work(
+    db: apsw.Connection, ns: int, manifest: Manifest | None, rows: Rows, seq: int, last: int, what: Change
+) -> tuple[list[int], Flags | None]:
+    """The items to write, and the flags of the rows that are there already; None: begin anew, with all items."""
+    if manifest is None:
+        return items.all_ids(db, ns), None
+    changed = items.changed(db, ns, seq, last, what | Change.GONE)
+    dead = rows.without(rows.find(np.array(changed, np.int64))).dead
+    if dead.sum() > _DEAD_SHARE * (len(rows) + len(changed)):
+        return items.all_ids(db, ns), None
+    return changed, dead
+
+
+def _extended(dead: Flags | None, rows: int) -> Flags:
+    flags = np.zeros(rows, np.bool_)
+    if dead is not None:
+        flags[: len(dead)] = dead
+    return flags
+
+
+def _with_faiss(base: VectorBase, target: Path, manifest: Manifest, dimension: int) -> Manifest:
+    """The manifest with a FAISS index that is new enough, if there are enough rows for one."""
+    if manifest.rows <= EXACT_ROWS:
+        return manifest
+    if base.faiss is not None and manifest.rows - base.covered <= _UNCOVERED_SHARE * manifest.rows:
+        return files.with_part(manifest, "faiss", files.checksum(target / "faiss", (target / "faiss").stat().st_size))
+    built = train(columns(target, manifest.rows, dimension))
+    content = import_faiss().serialize_index(built).tobytes()
+    return files.with_part(manifest, "faiss", files.replace_file(target / "faiss", content))
+
+
+# ---------------------------------------------------------------- generations
+
+
+def _generation(folder: Path, manifest: Manifest | None) -> Path:
+    """A new generation's folder with links to all files of the one that it continues."""
+    newest = max((_number(path) for path in folder.glob("g*")), default=0)
+    target = folder / f"g{newest + 1}"
+    if manifest is None:
+        target.mkdir(parents=True)
+        return target
+    source = folder / f"g{manifest.generation}"
+    shutil.copytree(source, target, copy_function=_link, ignore=shutil.ignore_patterns("*.lock", "*.new"))
+    return target
+
+
+def _link(source: str, target: str) -> None:
+    try:
+        os.link(source, target)
+    except OSError:  # a file system without hard links
+        shutil.copy2(source, target)
+
+
+def _number(generation: Path) -> int:
+    return int(generation.name[1:])
+
+
+def _publish(folder: Path, target: Path, manifest: Manifest) -> None:
+    """Swaps the new generation in. The one before stays for readers that are just opening it."""
+    files.sync_folder(target)
+    files.write_manifest(folder, manifest)
+    for path in folder.glob("g*"):
+        if _number(path) < manifest.generation - 1:
+            shutil.rmtree(path, ignore_errors=True)
+
+
+class _Column:
+    """One append-only file of a generation."""
+
+    def __init__(self, target: Path, manifest: Manifest | None, name: str) -> None:
+        self.name = name
+        self._path = target / name
+        self.part = manifest.parts[name] if manifest is not None else Part()
+        self.append(np.empty(0, np.uint8))
+
+    def append(self, values: Any) -> None:
+        self.part = files.append(self._path, self.part, values.tobytes())
+
+
+class _TantivyWriter:
+    """A tantivy index that is committed and merged when the block ends well."""
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(exist_ok=True)
+        self._writer: Any = tantivy.Index(TANTIVY_SCHEMA, path=str(folder)).writer(_HEAP_BYTES, 1)
+
+    def add(self, row: int, body: str) -> None:
+        self._writer.add_document(tantivy.Document(row=row, body=body))
+
+    def __enter__(self) -> _TantivyWriter:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None:
+            self._writer.commit()
+            self._writer.garbage_collect_files()
+        self._writer.wait_merging_threads()
+
+
+def _tantivy_parts(target: Path) -> dict[str, Part]:
+    """Checksums of what tantivy wrote, so that a damaged file is seen before tantivy sees it."""
+    paths = sorted(path for path in (target / "tantivy").iterdir() if path.suffix != ".lock")
+    return {f"tantivy/{path.name}": files.checksum(path, path.stat().st_size) for path in paths}

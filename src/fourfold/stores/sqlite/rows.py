@@ -1,0 +1,67 @@
+"""Rows of an index: each belongs to an item, none is ever changed, some are dead."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Self
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Ints = NDArray[np.int64]
+    Floats = NDArray[np.float64]
+    Flags = NDArray[np.bool_]
+
+NONE: Ints = np.empty(0, np.int64)
+
+
+@dataclass(frozen=True)
+class Rows:
+    ids: Ints
+    """The item of each row. An item that changed has a later row; only its last can be alive."""
+    dead: Flags
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @cached_property
+    def live(self) -> Ints:
+        return np.flatnonzero(~self.dead)
+
+    @cached_property
+    def _order(self) -> Ints:
+        return np.argsort(self.ids, kind="stable")
+
+    @cached_property
+    def _sorted(self) -> Ints:
+        return self.ids[self._order]
+
+    def find(self, ids: Ints) -> Ints:
+        """The live rows of those of these items that have one."""
+        if not len(self.ids):
+            return NONE
+        place = np.searchsorted(self._sorted, ids, side="right") - 1
+        rows = self._order[np.maximum(place, 0)]
+        return rows[(self.ids[rows] == ids) & ~self.dead[rows]]
+
+    def permitted(self, allowed: Ints | None) -> Ints:
+        """The live rows of the allowed items; all live rows if None."""
+        return self.live if allowed is None else self.find(allowed)
+
+    def mask(self, allowed: Ints | None) -> Flags:
+        """The same as flags."""
+        if allowed is None:
+            return ~self.dead
+        mask = np.zeros(len(self), np.bool_)
+        mask[self.find(allowed)] = True
+        return mask
+
+    def without(self, rows: Ints) -> Self:
+        if not len(rows):
+            return self
+        dead = self.dead.copy()
+        dead[rows] = True
+        return replace(self, dead=dead)

@@ -1,0 +1,168 @@
+"""The tables of the embedded store, and how an older file becomes a current one."""
+
+from __future__ import annotations
+
+import apsw
+
+from fourfold.errors import NewerSchema
+
+VERSION = 1
+
+_TABLES = """
+CREATE TABLE settings (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+
+CREATE TABLE namespaces (
+    id INTEGER PRIMARY KEY,
+    name TEXT NOT NULL UNIQUE,
+    items INTEGER NOT NULL DEFAULT 0,
+    vectors INTEGER NOT NULL DEFAULT 0,
+    names INTEGER NOT NULL DEFAULT 0,       -- moves whenever a name of a node comes or goes
+    fingerprint TEXT,                       -- the model whose vectors these are (B8)
+    dimension INTEGER
+);
+
+CREATE TABLE items (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,   -- an id is never given twice
+    ns INTEGER NOT NULL REFERENCES namespaces,
+    key TEXT,
+    path TEXT,
+    chunk_index INTEGER,
+    identity BLOB,                          -- hash of the text where nothing else identifies the item
+    title TEXT NOT NULL,
+    text TEXT NOT NULL,
+    kind TEXT,
+    language TEXT NOT NULL,
+    metadata TEXT NOT NULL,
+    created_at INTEGER NOT NULL,            -- microseconds since 1970, UTC
+    updated_at INTEGER NOT NULL
+);
+CREATE UNIQUE INDEX items_by_key ON items (ns, key) WHERE key IS NOT NULL;
+CREATE UNIQUE INDEX items_by_path ON items (ns, path, chunk_index) WHERE path IS NOT NULL AND key IS NULL;
+CREATE UNIQUE INDEX items_by_identity ON items (ns, identity) WHERE identity IS NOT NULL;
+CREATE INDEX items_by_time ON items (ns, created_at, id);
+
+CREATE TABLE tags (
+    id INTEGER PRIMARY KEY,
+    ns INTEGER NOT NULL REFERENCES namespaces,
+    folded TEXT NOT NULL,
+    UNIQUE (ns, folded)
+);
+CREATE TABLE item_tags (
+    tag INTEGER NOT NULL REFERENCES tags,
+    item INTEGER NOT NULL REFERENCES items ON DELETE CASCADE,
+    name TEXT NOT NULL,                     -- as this item's author wrote it
+    PRIMARY KEY (tag, item)
+) WITHOUT ROWID;
+CREATE INDEX item_tags_by_item ON item_tags (item);
+
+CREATE TABLE languages (
+    ns INTEGER NOT NULL,
+    language TEXT NOT NULL,
+    items INTEGER NOT NULL,
+    PRIMARY KEY (ns, language)
+) WITHOUT ROWID;
+
+CREATE TABLE raw (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    ns INTEGER NOT NULL REFERENCES namespaces,
+    content TEXT NOT NULL,
+    speaker TEXT,
+    session_id TEXT,
+    metadata TEXT NOT NULL,
+    created_at INTEGER NOT NULL
+);
+CREATE TABLE sources (
+    item INTEGER NOT NULL REFERENCES items ON DELETE CASCADE,
+    position INTEGER NOT NULL,
+    raw INTEGER NOT NULL REFERENCES raw,
+    PRIMARY KEY (item, position)
+) WITHOUT ROWID;
+
+CREATE TABLE vectors (item INTEGER PRIMARY KEY REFERENCES items ON DELETE CASCADE, vector BLOB NOT NULL);
+CREATE TABLE waiting (                      -- the queue of items without a vector
+    ns INTEGER NOT NULL,
+    item INTEGER NOT NULL REFERENCES items ON DELETE CASCADE,
+    PRIMARY KEY (ns, item)
+) WITHOUT ROWID;
+
+CREATE TABLE nodes (
+    id INTEGER PRIMARY KEY,
+    ns INTEGER NOT NULL REFERENCES namespaces,
+    name TEXT NOT NULL,
+    folded TEXT NOT NULL,
+    label TEXT NOT NULL,
+    properties TEXT NOT NULL,
+    made INTEGER NOT NULL,                  -- 1: asked for by name; 0: exists because of a title, goes with it
+    UNIQUE (ns, folded, label)
+);
+CREATE TABLE names (
+    ns INTEGER NOT NULL,
+    folded TEXT NOT NULL,
+    node INTEGER NOT NULL REFERENCES nodes ON DELETE CASCADE,
+    alias TEXT,                             -- NULL: the node's own name
+    PRIMARY KEY (ns, folded, node)
+) WITHOUT ROWID;
+CREATE INDEX names_by_node ON names (node);
+CREATE TABLE node_items (
+    node INTEGER NOT NULL REFERENCES nodes ON DELETE CASCADE,
+    item INTEGER NOT NULL REFERENCES items ON DELETE CASCADE,
+    made INTEGER NOT NULL,
+    PRIMARY KEY (node, item)
+) WITHOUT ROWID;
+CREATE INDEX node_items_by_item ON node_items (item);
+CREATE TABLE edges (
+    source INTEGER NOT NULL REFERENCES nodes ON DELETE CASCADE,
+    relation TEXT NOT NULL,
+    target INTEGER NOT NULL REFERENCES nodes ON DELETE CASCADE,
+    weight REAL NOT NULL,
+    PRIMARY KEY (source, relation, target)
+) WITHOUT ROWID;
+CREATE INDEX edges_by_target ON edges (target);
+CREATE TABLE mentions (                     -- an item that names a node in its text (B11)
+    item INTEGER NOT NULL REFERENCES items ON DELETE CASCADE,
+    node INTEGER NOT NULL REFERENCES nodes ON DELETE CASCADE,
+    PRIMARY KEY (item, node)
+) WITHOUT ROWID;
+CREATE INDEX mentions_by_node ON mentions (node);
+CREATE TABLE unlinked (                     -- new nodes that have not been looked for in older items yet
+    ns INTEGER NOT NULL,
+    node INTEGER NOT NULL REFERENCES nodes ON DELETE CASCADE,
+    PRIMARY KEY (ns, node)
+) WITHOUT ROWID;
+
+CREATE TABLE changes (                      -- the ordered log that indexes follow
+    seq INTEGER PRIMARY KEY AUTOINCREMENT,
+    ns INTEGER NOT NULL,
+    item INTEGER NOT NULL,
+    what INTEGER NOT NULL                   -- see Change
+);
+CREATE INDEX changes_by_ns ON changes (ns, seq);
+"""
+
+
+def version(db: apsw.Connection) -> int:
+    return int(db.pragma("user_version"))
+
+
+def migrate(db: apsw.Connection) -> None:
+    """Brings the file to VERSION in one transaction; does nothing when it is there already."""
+    found = version(db)
+    if found == VERSION:
+        return
+    if found > VERSION:
+        raise NewerSchema(
+            f"this store has schema {found}, this Fourfold knows up to {VERSION}", "Upgrade it: pip install -U fourfold"
+        )
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        for step in range(version(db), VERSION):
+            db.execute(_STEPS[step])
+        db.pragma("user_version", VERSION)
+        db.execute("COMMIT")
+    except BaseException:
+        db.execute("ROLLBACK")
+        raise
+
+
+_STEPS = (_TABLES,)
+"""_STEPS[n] turns schema n into n + 1."""

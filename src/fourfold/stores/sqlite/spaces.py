@@ -1,0 +1,100 @@
+"""Namespaces and their vector spaces (B8), and the queue of items that wait for vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import apsw
+
+from fourfold.errors import InvalidVector, SpaceMismatch
+from fourfold.stores.base import Size, Space
+from fourfold.stores.sqlite import items
+from fourfold.stores.sqlite.database import rows, value
+from fourfold.stores.sqlite.items import Change
+
+if TYPE_CHECKING:
+    from fourfold.model import Vector
+
+
+def find(db: apsw.Connection, namespace: str) -> int | None:
+    return value(db, "SELECT id FROM namespaces WHERE name = ?", namespace)
+
+
+def ensure(db: apsw.Connection, namespace: str) -> int:
+    db.execute("INSERT OR IGNORE INTO namespaces (name) VALUES (?)", (namespace,))
+    return value(db, "SELECT id FROM namespaces WHERE name = ?", namespace)
+
+
+def size(db: apsw.Connection, ns: int) -> Size:
+    return Size(*rows(db, "SELECT items, vectors FROM namespaces WHERE id = ?", ns)[0])
+
+
+def languages(db: apsw.Connection, ns: int) -> tuple[str, ...]:
+    """The languages of the namespace's items, the commonest first."""
+    sql = "SELECT language FROM languages WHERE ns = ? AND items > 0 ORDER BY items DESC, language LIMIT 8"
+    return tuple(language for (language,) in db.execute(sql, (ns,)))
+
+
+def space(db: apsw.Connection, ns: int) -> Space | None:
+    fingerprint, dimension = rows(db, "SELECT fingerprint, dimension FROM namespaces WHERE id = ?", ns)[0]
+    return None if fingerprint is None else Space(fingerprint, dimension)
+
+
+def set_space(db: apsw.Connection, ns: int, wanted: Space) -> None:
+    known = space(db, ns)
+    if known is None:
+        _write_space(db, ns, wanted)
+    elif known != wanted:
+        raise SpaceMismatch(
+            f"the vectors here come from {known.fingerprint}, not from {wanted.fingerprint}",
+            "Go back to that embedder, or make all vectors anew: fourfold reembed",
+        )
+
+
+def reset_space(db: apsw.Connection, ns: int, wanted: Space) -> None:
+    if space(db, ns) == wanted:
+        return
+    _write_space(db, ns, wanted)
+    gone = [item for (item,) in rows(db, "SELECT item FROM vectors JOIN items ON id = item WHERE ns = ?", ns)]
+    for item in gone:
+        items.drop_vector(db, ns, item)
+    items.log(db, ns, ((item, Change.VECTOR) for item in gone))
+
+
+def _write_space(db: apsw.Connection, ns: int, wanted: Space) -> None:
+    db.execute(
+        "UPDATE namespaces SET fingerprint = ?, dimension = ? WHERE id = ?",
+        (wanted.fingerprint, wanted.dimension, ns),
+    )
+
+
+def put_given(db: apsw.Connection, ns: int, item: int, vector: Vector) -> None:
+    """A caller's own vector; the first one fixes the space of a namespace that has none."""
+    known = space(db, ns)
+    if known is None:
+        _write_space(db, ns, Space("given", len(vector)))
+    elif known.dimension != len(vector):
+        raise InvalidVector(
+            f"the vector has {len(vector)} dimensions, this namespace's have {known.dimension}",
+            "Use one model for all vectors of a namespace",
+        )
+    items.put_vector(db, ns, item, vector.tobytes())
+
+
+def waiting(db: apsw.Connection, ns: int, limit: int) -> list[tuple[int, str, str]]:
+    sql = "SELECT id, title, text FROM waiting JOIN items ON id = item WHERE waiting.ns = ? ORDER BY item LIMIT ?"
+    return rows(db, sql, ns, limit)
+
+
+def put_made(db: apsw.Connection, ns: int, wanted: Space, made: Sequence[tuple[int, str, str, Vector]]) -> int:
+    """Vectors made from (title, text); an item whose text is another by now goes on waiting."""
+    set_space(db, ns, wanted)
+    stored: list[int] = []
+    for item, title, text, vector in made:
+        sql = "SELECT 1 FROM items WHERE ns = ? AND id = ? AND title = ? AND text = ?"
+        if value(db, sql, ns, item, title, text):
+            items.put_vector(db, ns, item, vector.tobytes())
+            stored.append(item)
+    items.log(db, ns, ((item, Change.VECTOR) for item in stored))
+    return len(stored)

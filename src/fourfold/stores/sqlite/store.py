@@ -1,0 +1,409 @@
+"""The embedded store: a folder with one SQLite file as the truth, and rebuildable indexes beside it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
+
+import apsw
+import numpy as np
+
+from fourfold.errors import NotFound
+from fourfold.limits import TAG_CACHE_SECONDS
+from fourfold.model import Edge, Filters, Item, ItemPatch, Json, Neighbor, NewItem, Node, Ranking, RawRecord
+from fourfold.search.walk import Link, longest
+from fourfold.stores.base import Direction, NewNode, Record, Size, Space, TagUse
+from fourfold.stores.sqlite import folder as folders
+from fourfold.stores.sqlite import (
+    graph,
+    graph_search,
+    health,
+    items,
+    links,
+    portable,
+    raw,
+    spaces,
+    tags,
+    text_index,
+    vector_index,
+)
+from fourfold.stores.sqlite.database import Database, rows
+from fourfold.stores.sqlite.indexes import PUBLISH_AT, Indexes
+from fourfold.stores.sqlite.items import Change
+from fourfold.stores.sqlite.links import LABEL, Linker
+from fourfold.text.analysis import analyse
+
+if TYPE_CHECKING:
+    from fourfold.model import Vector
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_THREADS = 8
+
+
+class SqliteStore:
+    """Durable through power loss when a write returns. Many processes may have one folder open."""
+
+    def __init__(self, folder: Path) -> None:
+        folders.prepare(folder)
+        self.folder = folder
+        self._db = Database(folder / folders.DATABASE)
+        self._indexes = Indexes(folder / "index", folders.identity(self._db))
+        self._linkers: dict[int, Linker] = {}
+        self._tags: dict[int, tuple[int, float, Mapping[str, int]]] = {}
+        self._threads = ThreadPoolExecutor(_THREADS, "fourfold")
+
+    # ------------------------------------------------------------ threads and transactions
+
+    async def _run(self, work: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._threads, work)
+
+    async def _read(
+        self,
+        namespace: str,
+        empty: T,
+        work: Callable[Concatenate[apsw.Connection, int, P], T],
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> T:
+        """`work(db, ns, ...)` in a worker thread; `empty` where there is no such namespace."""
+
+        def reading() -> T:
+            with self._db.read() as db:
+                ns = spaces.find(db, namespace)
+                return empty if ns is None else work(db, ns, *args, **kwargs)
+
+        return await self._run(reading)
+
+    async def _write(
+        self, namespace: str, work: Callable[Concatenate[apsw.Connection, int, P], T], *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        """`work(db, ns, ...)` in a worker thread and one transaction."""
+
+        def writing() -> T:
+            with self._db.write() as db:
+                ns = spaces.ensure(db, namespace)
+                try:
+                    return work(db, ns, *args, **kwargs)
+                except BaseException:
+                    self._linker(ns).forget_cache()
+                    raise
+
+        return await self._run(writing)
+
+    # ------------------------------------------------------------ items
+
+    async def put(self, namespace: str, items: Sequence[NewItem], now: datetime, *, links: bool = True) -> list[int]:
+        return await self._write(namespace, self._put, items, now, links)
+
+    def _put(self, db: apsw.Connection, ns: int, new: Sequence[NewItem], now: datetime, links: bool) -> list[int]:
+        changes: dict[int, Change] = {}
+        written = [items.put(db, ns, item, now) for item in new]
+        for item, row in zip(new, written, strict=True):
+            if item.vector is not None:
+                spaces.put_given(db, ns, row.id, np.asarray(item.vector, np.float32))
+            given = Change.VECTOR if item.vector is not None else Change(0)
+            changes[row.id] = changes.get(row.id, Change(0)) | row.change | given
+        db.execute("UPDATE namespaces SET items = items + ? WHERE id = ?", (sum(row.new for row in written), ns))
+        if links:
+            self._link(db, ns, [item for item, change in changes.items() if change & Change.TEXT])
+        items.log(db, ns, changes.items())
+        return [row.id for row in written]
+
+    async def patch(
+        self, namespace: str, item: int, patch: ItemPatch, language: str | None, now: datetime, *, links: bool = True
+    ) -> None:
+        def patching(db: apsw.Connection, ns: int) -> None:
+            change = items.patch(db, ns, item, patch, language, now)
+            if links and change & Change.TEXT:
+                self._link(db, ns, [item])
+            items.log(db, ns, [(item, change)])
+
+        await self._write(namespace, patching)
+
+    async def get(self, namespace: str, ids: Sequence[int]) -> dict[int, Item]:
+        return await self._read(namespace, {}, lambda db, ns: items.get(db, namespace, ns, ids))
+
+    async def find_keys(self, namespace: str, keys: Sequence[str]) -> dict[str, int]:
+        return await self._read(namespace, {}, items.by_keys, keys)
+
+    async def list(self, namespace: str, filters: Filters, limit: int, offset: int) -> list[Item]:
+        def listing(db: apsw.Connection, ns: int) -> list[Item]:
+            ids = items.listed(db, ns, filters, limit, offset)
+            found = items.get(db, namespace, ns, ids)
+            return [found[item] for item in ids]
+
+        return await self._read(namespace, [], listing)
+
+    async def matching(self, namespace: str, filters: Filters) -> list[int]:
+        return await self._read(namespace, [], items.matching, filters)
+
+    async def forget(self, namespace: str, ids: Sequence[int]) -> int:
+        def forgetting(db: apsw.Connection, ns: int) -> int:
+            owned = [items.nodes_of(db, item) for item in ids]
+            gone = [item for item in ids if items.forget(db, ns, item)]
+            names = graph.prune(db, {node for nodes in owned for node in nodes})
+            self._linker(ns).renamed(db, gone=names)
+            items.log(db, ns, ((item, Change.GONE) for item in gone))
+            return len(gone)
+
+        return await self._write(namespace, forgetting)
+
+    async def add_raw(
+        self,
+        namespace: str,
+        content: str,
+        speaker: str | None,
+        session_id: str | None,
+        metadata: Mapping[str, Json],
+        now: datetime,
+    ) -> RawRecord:
+        def adding(db: apsw.Connection, ns: int) -> RawRecord:
+            record = raw.add(db, ns, content, speaker, session_id, metadata, now)
+            return raw.get(db, namespace, ns, [record])[record]
+
+        return await self._write(namespace, adding)
+
+    async def get_raw(self, namespace: str, ids: Sequence[int]) -> dict[int, RawRecord]:
+        return await self._read(namespace, {}, lambda db, ns: raw.get(db, namespace, ns, ids))
+
+    # ------------------------------------------------------------ links (B11)
+
+    def _linker(self, ns: int) -> Linker:
+        return self._linkers.setdefault(ns, Linker(ns))
+
+    def _link(self, db: apsw.Connection, ns: int, changed: Sequence[int]) -> None:
+        self._linker(ns).link(db, changed, lambda name: self._may_mention(db, ns, name))
+
+    def _may_mention(self, db: apsw.Connection, ns: int, name: str) -> Sequence[int]:
+        """Items of earlier transactions that hold all words of a name."""
+        alternatives = [analyse(name, language) for language in spaces.languages(db, ns)]
+        if not all(alternatives):  # a name of stop words, which no index holds
+            return items.all_ids(db, ns)
+        return text_index.containing(self._indexes.texts(db, ns), alternatives)
+
+    # ------------------------------------------------------------ vectors
+
+    async def space(self, namespace: str) -> Space | None:
+        return await self._read(namespace, None, spaces.space)
+
+    async def set_space(self, namespace: str, space: Space) -> None:
+        if await self.space(namespace) != space:
+            await self._write(namespace, spaces.set_space, space)
+
+    async def reset_space(self, namespace: str, space: Space) -> None:
+        await self._write(namespace, spaces.reset_space, space)
+
+    async def waiting(self, namespace: str, limit: int) -> list[tuple[int, str, str]]:
+        return await self._read(namespace, [], spaces.waiting, limit)
+
+    async def put_vectors(self, namespace: str, space: Space, vectors: Sequence[tuple[int, str, str, Vector]]) -> int:
+        return await self._write(namespace, spaces.put_made, space, vectors)
+
+    # ------------------------------------------------------------ retrieval
+
+    async def nearest(self, namespace: str, vector: Vector, limit: int, filters: Filters) -> Ranking:
+        def searching(db: apsw.Connection, ns: int) -> Ranking:
+            space = spaces.space(db, ns)
+            if space is None:
+                return Ranking(pending=spaces.size(db, ns).pending)
+            state = self._indexes.vectors(db, ns, space)
+            found = vector_index.search(state, vector, limit, self._indexes.allowed(db, ns, filters))
+            return Ranking(found.hits, found.background, spaces.size(db, ns).pending)
+
+        return await self._read(namespace, Ranking(), searching)
+
+    async def similarities(self, namespace: str, vector: Vector, ids: Sequence[int]) -> Ranking:
+        def scoring(db: apsw.Connection, ns: int) -> Ranking:
+            space = spaces.space(db, ns)
+            if space is None:
+                return Ranking()
+            return vector_index.score(self._indexes.vectors(db, ns, space), vector, ids)
+
+        return await self._read(namespace, Ranking(), scoring)
+
+    async def match(self, namespace: str, text: str, limit: int, filters: Filters) -> Ranking:
+        def searching(db: apsw.Connection, ns: int) -> Ranking:
+            state = self._indexes.texts(db, ns)
+            query = state.query(text, spaces.languages(db, ns))
+            return text_index.search(state, query, limit, self._indexes.allowed(db, ns, filters))
+
+        return await self._read(namespace, Ranking(), searching)
+
+    async def match_scores(self, namespace: str, text: str, ids: Sequence[int]) -> Ranking:
+        def scoring(db: apsw.Connection, ns: int) -> Ranking:
+            state = self._indexes.texts(db, ns)
+            return text_index.score(state, state.query(text, spaces.languages(db, ns)), ids)
+
+        return await self._read(namespace, Ranking(), scoring)
+
+    async def node_links(self, namespace: str, names: Sequence[str], filters: Filters) -> list[Link]:
+        def linking(db: apsw.Connection, ns: int) -> list[Link]:
+            known = graph_search.known_names(db, ns, names)
+            nodes = {node for name in longest(list(known)) for node in known[name]}
+            return graph_search.node_links(db, ns, sorted(nodes), filters) if nodes else []
+
+        return await self._read(namespace, [], linking)
+
+    async def item_links(self, namespace: str, ids: Sequence[int], filters: Filters) -> list[Link]:
+        return await self._read(namespace, [], graph_search.item_links, ids, filters)
+
+    async def tag_counts(self, namespace: str) -> Mapping[str, int]:
+        return await self._read(namespace, {}, self._tag_counts)
+
+    def _tag_counts(self, db: apsw.Connection, ns: int) -> Mapping[str, int]:
+        last, known = items.last_change(db, ns), self._tags.get(ns)
+        if known is None or known[0] != last or time.monotonic() - known[1] > TAG_CACHE_SECONDS:
+            known = self._tags[ns] = (last, time.monotonic(), tags.counts(db, ns))
+        return known[2]
+
+    async def tagged(self, namespace: str, candidates: Sequence[str], filters: Filters) -> list[TagUse]:
+        def using(db: apsw.Connection, ns: int) -> list[TagUse]:
+            counts = self._tag_counts(db, ns)
+            named = [tag for tag in candidates if tag in counts]
+            found = tags.tagged(db, ns, named, filters) if named else []
+            return [TagUse(item, tag, counts[tag]) for item, tag in found]
+
+        return await self._read(namespace, [], using)
+
+    # ------------------------------------------------------------ graph
+
+    async def add_nodes(self, namespace: str, nodes: Sequence[NewNode]) -> list[Node]:
+        return await self._write(namespace, self._add_nodes, nodes)
+
+    def _add_nodes(self, db: apsw.Connection, ns: int, nodes: Sequence[NewNode]) -> list[Node]:
+        made: list[int] = []
+        for new in nodes:
+            node, fresh = graph.add_node(db, ns, new.name, new.label, new.aliases, new.properties)
+            if new.item is not None:
+                if not items.exists(db, ns, new.item):
+                    raise NotFound(f"no item {new.item}", "Store the item first, then refer to its id")
+                graph.attach(db, node, new.item, made=True)
+            self._named(db, ns, fresh)
+            made.append(node)
+        items.log(db, ns, [(0, Change.LABELS)])
+        found = graph.read_nodes(db, made)
+        return [found[node] for node in made]
+
+    def _named(self, db: apsw.Connection, ns: int, fresh: Sequence[str]) -> None:
+        linker = self._linker(ns)
+        linker.renamed(db, fresh)
+        linker.announce(db, fresh, lambda name: self._may_mention(db, ns, name))
+
+    async def add_edges(self, namespace: str, edges: Sequence[Edge]) -> None:
+        def adding(db: apsw.Connection, ns: int) -> None:
+            fresh: list[str] = []
+            known: dict[str, int] = {}
+            for edge in edges:
+                for name in (edge.source, edge.target):
+                    if name not in known:
+                        node = graph.resolve(db, ns, name)
+                        added: list[str] = []
+                        if node is None:
+                            node, added = graph.ensure_node(db, ns, name, LABEL, made=True)
+                        known[name] = node
+                        fresh += added
+                graph.set_edge(db, known[edge.source], edge.relation, known[edge.target], edge.weight)
+            self._named(db, ns, fresh)
+            items.log(db, ns, [(0, Change.LABELS)])
+
+        await self._write(namespace, adding)
+
+    async def remove_node(self, namespace: str, name: str, label: str | None) -> bool:
+        def removing(db: apsw.Connection, ns: int) -> bool:
+            node = graph.resolve(db, ns, name, label)
+            if node is None:
+                return False
+            self._linker(ns).renamed(db, gone=graph.remove_node(db, node))
+            items.log(db, ns, [(0, Change.LABELS)])
+            return True
+
+        return await self._write(namespace, removing)
+
+    async def remove_edge(self, namespace: str, source: str, relation: str, target: str) -> bool:
+        def removing(db: apsw.Connection, ns: int) -> bool:
+            ends = [graph.resolve(db, ns, name) for name in (source, target)]
+            if ends[0] is None or ends[1] is None:
+                return False
+            removed = graph.remove_edge(db, ends[0], relation, ends[1])
+            items.log(db, ns, [(0, Change.LABELS)])
+            return removed
+
+        return await self._write(namespace, removing)
+
+    async def neighbors(
+        self, namespace: str, name: str, label: str | None, depth: int, direction: Direction, relation: str | None
+    ) -> list[Neighbor]:
+        def walking(db: apsw.Connection, ns: int) -> list[Neighbor]:
+            return graph.neighbors(db, graph.required(db, ns, name, label), depth, direction, relation)
+
+        return await self._read(namespace, [], walking)
+
+    async def path(self, namespace: str, start: str, goal: str, max_depth: int) -> list[Edge]:
+        def walking(db: apsw.Connection, ns: int) -> list[Edge]:
+            return graph.find_path(db, graph.required(db, ns, start), graph.required(db, ns, goal), max_depth)
+
+        return await self._read(namespace, [], walking)
+
+    # ------------------------------------------------------------ the whole
+
+    async def namespaces(self) -> dict[str, int]:
+        def counting() -> dict[str, int]:
+            with self._db.read() as db:
+                return dict(rows(db, "SELECT name, items FROM namespaces ORDER BY name"))
+
+        return await self._run(counting)
+
+    async def size(self, namespace: str) -> Size:
+        return await self._read(namespace, Size(0, 0), spaces.size)
+
+    async def maintain(self, namespace: str, *, wholly: bool = False) -> None:
+        if await self._read(namespace, False, lambda db, ns: links.postponed(db, ns)):
+            await self._write(namespace, lambda db, ns: self._linker(ns).catch_up(db))
+
+        def publishing(db: apsw.Connection, ns: int) -> None:
+            lag = self._indexes.lag(db, ns)
+            if lag >= PUBLISH_AT or (wholly and lag):
+                self._indexes.publish(db, ns)
+
+        await self._read(namespace, None, publishing)
+
+    async def status(self) -> dict[str, Json]:
+        return await self._run(lambda: health.status(self._db, self.folder))
+
+    async def check(self) -> list[str]:
+        return await self._run(lambda: health.check(self._db, self._indexes))
+
+    async def repair(self) -> list[str]:
+        return await self._run(lambda: health.repair(self._db, self._indexes))
+
+    async def backup(self, target: Path) -> None:
+        await self._run(lambda: health.backup(self._db, target))
+
+    async def export(self, write: Callable[[Record], None]) -> None:
+        def exporting() -> None:
+            with self._db.read() as db:
+                for record in portable.records(db):
+                    write(record)
+
+        await self._run(exporting)
+
+    async def load(self, records: Iterable[Record]) -> None:
+        def loading() -> None:
+            with self._db.write() as db:
+                portable.require_empty(db)
+                portable.load(db, records)
+
+        await self._run(loading)
+
+    async def close(self) -> None:
+        with suppress(RuntimeError):
+            await asyncio.get_running_loop().run_in_executor(None, self._threads.shutdown)
+        self._db.close()

@@ -1,0 +1,153 @@
+"""The published part of a keyword index: columns of term hashes, and tantivy over the same rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import apsw
+import numpy as np
+import tantivy
+
+from fourfold.stores.keyword_query import KeywordQuery
+from fourfold.stores.sqlite import files, items
+from fourfold.stores.sqlite.files import Damaged, Manifest
+from fourfold.stores.sqlite.rows import NONE
+from fourfold.stores.sqlite.scoring import Documents, term_hash
+from fourfold.text.analysis import ANALYSER_VERSION, analyse
+
+if TYPE_CHECKING:
+    from fourfold.stores.sqlite.rows import Ints
+
+
+@dataclass(frozen=True, slots=True)
+class Analysed:
+    id: int
+    language: str
+    terms: list[str]
+
+    @property
+    def hashes(self) -> list[int]:
+        return [term_hash(term) for term in self.terms]
+
+
+def analysed(db: apsw.Connection, ids: Sequence[int]) -> Iterator[Analysed]:
+    """The terms of these items; those that are gone are left out."""
+    for item_id, title, text, language in items.texts(db, ids):
+        yield Analysed(item_id, language, analyse(f"{title}\n{text}", language))
+
+
+def _schema() -> Any:
+    builder = tantivy.SchemaBuilder()
+    builder.add_integer_field("row", fast=True, indexed=False)
+    builder.add_text_field("body", tokenizer_name="whitespace", index_option="freq")
+    return builder.build()
+
+
+TANTIVY_SCHEMA = _schema()
+
+
+@dataclass(frozen=True)
+class TextBase:
+    """Immutable; a newer publication is another object."""
+
+    documents: Documents
+    seq: int
+    manifest: Manifest | None = None
+    searcher: Any = None
+    german: tuple[str, ...] = ()
+    ghosts: dict[int, int] = field(default_factory=dict[int, int])
+    """Term hash to the number of dead rows that tantivy still counts."""
+
+    @staticmethod
+    def nothing() -> TextBase:
+        return TextBase(Documents.empty(), 0)
+
+    @staticmethod
+    def load(folder: Path, store: str) -> TextBase:
+        """What is published, verified; an empty base where nothing usable is: the tail then holds everything."""
+        try:
+            manifest = files.read_manifest(folder)
+            if manifest is None or (manifest.space, manifest.store, manifest.format) != (
+                ANALYSER_VERSION,
+                store,
+                files.FORMAT,
+            ):
+                return TextBase.nothing()
+            return _opened(folder / f"g{manifest.generation}", manifest)
+        except Damaged:
+            return TextBase.nothing()
+
+    # ------------------------------------------------------------ asking tantivy
+
+    def frequencies(self, terms: Sequence[str]) -> list[int]:
+        """Live rows of this publication that have each term."""
+        if self.searcher is None:
+            return [0] * len(terms)
+        return [self.searcher.doc_freq("body", term) - self.ghosts.get(term_hash(term), 0) for term in terms]
+
+    def propose(self, query: KeywordQuery, count: int) -> Ints:
+        """The rows that tantivy ranks best."""
+        if self.searcher is None:
+            return NONE
+        clauses = [
+            (tantivy.Occur.Should, self._term(term, weight))
+            for word in query.words
+            for term, weight in zip(word.terms, _relative(word.values), strict=True)
+        ]
+        return self._rows(tantivy.Query.boolean_query(clauses), count)
+
+    def containing(self, terms: Sequence[str]) -> Ints:
+        """All rows that have every one of these terms."""
+        if self.searcher is None or not terms:
+            return NONE
+        clauses = [(tantivy.Occur.Must, self._term(term, 1.0)) for term in terms]
+        return self._rows(tantivy.Query.boolean_query(clauses), max(len(self.documents), 1))
+
+    def _term(self, term: str, weight: float) -> Any:
+        query = tantivy.Query.term_query(TANTIVY_SCHEMA, "body", term, "freq")
+        return query if weight == 1.0 else tantivy.Query.boost_query(query, weight)
+
+    def _rows(self, query: Any, count: int) -> Ints:
+        hits = self.searcher.search(query, limit=count, count=False).hits
+        found = self.searcher.fast_field_values("row", [address for _, address in hits])
+        return np.array(found, np.int64)
+
+
+def _relative(values: Sequence[float]) -> list[float]:
+    """A word's variants against its best one: tantivy multiplies by idf itself."""
+    top = max(values)
+    return [1.0 if value == top else value / top for value in values]
+
+
+def _opened(folder: Path, manifest: Manifest) -> TextBase:
+    for name, part in manifest.parts.items():
+        files.verify(folder / name, part)
+    documents = Documents(
+        _column(folder, manifest, "ids", np.int64),
+        _column(folder, manifest, "dead", np.bool_),
+        _column(folder, manifest, "ends", np.int64),
+        _column(folder, manifest, "terms", np.uint32),
+    )
+    if not len(documents.ids) == len(documents.ends) == len(documents.dead) == manifest.rows:
+        raise Damaged("the columns have different lengths")
+    index = tantivy.Index(TANTIVY_SCHEMA, path=str(folder / "tantivy"))
+    index.config_reader(reload_policy="manual")
+    index.reload()
+    german = (folder / "german").read_text("utf-8").split("\n") if manifest.parts["german"].size else []
+    return TextBase(documents, manifest.seq, manifest, index.searcher(), tuple(german), _ghosts(documents))
+
+
+def _column(folder: Path, manifest: Manifest, name: str, kind: Any) -> Any:
+    part = manifest.parts[name]
+    count = part.size // np.dtype(kind).itemsize
+    return np.memmap(folder / name, kind, "r", shape=(count,)) if count else np.empty(0, kind)
+
+
+def _ghosts(documents: Documents) -> dict[int, int]:
+    terms, owner = documents.gather(np.flatnonzero(documents.dead))
+    pairs = np.unique(owner.astype(np.uint64) << np.uint64(32) | terms)
+    hashes, counts = np.unique(pairs & np.uint64(0xFFFFFFFF), return_counts=True)
+    return dict(zip(hashes.tolist(), counts.tolist(), strict=True))

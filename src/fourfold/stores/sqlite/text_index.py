@@ -1,0 +1,205 @@
+"""Keyword search of one namespace: a published index, and the changes since as a tail in memory.
+
+tantivy proposes rows of the published part; the tail is scored whole. Both get their exact BM25 from `scoring`. All
+state is immutable and swapped at once, so searches go on in other threads while one follows the log.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, reduce
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import apsw
+import numpy as np
+
+from fourfold.model import Hit, Ranking
+from fourfold.stores.keyword_query import KeywordQuery, keyword_query
+from fourfold.stores.sqlite import items, scoring
+from fourfold.stores.sqlite.items import Change
+from fourfold.stores.sqlite.rows import NONE
+from fourfold.stores.sqlite.scoring import Documents, term_hash
+from fourfold.stores.sqlite.text_base import TextBase, analysed
+from fourfold.text.compounds import SortedLexicon
+
+if TYPE_CHECKING:
+    from fourfold.stores.sqlite.rows import Floats, Ints
+
+_SCAN_ROWS = 5000
+"""So few rows pass a filter: score them all instead of asking tantivy."""
+
+
+@dataclass(frozen=True)
+class TextState:
+    """What the store's texts were at change `seq`."""
+
+    base: TextBase
+    published: Documents
+    """The base's rows, without those that died since."""
+    died: Ints
+    """Those."""
+    tail: Documents
+    seq: int
+    german: tuple[str, ...] = ()
+    """Terms of German items in the tail."""
+    prepared: dict[tuple[str, tuple[str, ...]], KeywordQuery] = field(
+        default_factory=dict[tuple[str, tuple[str, ...]], KeywordQuery]
+    )
+
+    @cached_property
+    def documents(self) -> int:
+        return len(self.published.live) + len(self.tail.live)
+
+    @cached_property
+    def average_length(self) -> float:
+        return (self.published.total + self.tail.total) / max(self.documents, 1)
+
+    @cached_property
+    def lexicon(self) -> SortedLexicon | None:
+        """The words in which German compounds are looked up; None in a store without German."""
+        terms = (*self.base.german, *self.german)
+        return SortedLexicon(terms) if terms else None
+
+    def frequencies(self, terms: Sequence[str]) -> list[int]:
+        """In how many live rows each term stands."""
+        hashes = [term_hash(term) for term in terms]
+        base = self.base.frequencies(terms)
+        died = scoring.frequencies(self.published, self.died, hashes)
+        tail = scoring.frequencies(self.tail, self.tail.live, hashes)
+        return [max(0, b - d) + t for b, d, t in zip(base, died, tail, strict=True)]
+
+    def query(self, text: str, languages: tuple[str, ...]) -> KeywordQuery:
+        """The text as a keyword query; remembered, since search and score ask for the same one."""
+        known = self.prepared.get((text, languages))
+        if known is None:
+            lexicon = self.lexicon if "de" in languages else None
+            known = keyword_query(text, languages, lexicon, self.frequencies, self.documents)
+            if len(self.prepared) >= 64:
+                self.prepared.clear()
+            self.prepared[text, languages] = known
+        return known
+
+
+class TextIndex:
+    def __init__(self, folder: Path, ns: int, store: str) -> None:
+        self._folder = folder
+        self._ns = ns
+        self._store = store
+        self._following = threading.Lock()
+        self._state: TextState | None = None
+
+    # ------------------------------------------------------------ following the log
+
+    def current(self, db: apsw.Connection, last: int) -> TextState:
+        """The state that holds every change up to `last`, the newest that this connection sees."""
+        state = self._state
+        if state is not None and state.seq >= last:
+            return state
+        with self._following:
+            state = self._state or self._loaded()
+            self._state = self._follow(db, state, last) if state.seq < last else state
+            return self._state
+
+    def _loaded(self) -> TextState:
+        base = TextBase.load(self._folder, self._store)
+        return TextState(base, base.documents, NONE, Documents.empty(), base.seq)
+
+    def _follow(self, db: apsw.Connection, state: TextState, last: int) -> TextState:
+        """The state with the changes after it folded into its tail."""
+        changed = items.changed(db, self._ns, state.seq, last, Change.TEXT | Change.GONE)
+        if not changed:
+            return replace(state, seq=last)
+        ids = np.array(changed, np.int64)
+        died = state.published.find(ids)
+        fresh = list(analysed(db, changed))
+        tail = scoring.append(
+            state.tail.without(state.tail.find(ids)), [row.id for row in fresh], [row.hashes for row in fresh]
+        )
+        german = dict.fromkeys(term for row in fresh if row.language == "de" for term in row.terms)
+        return TextState(
+            state.base,
+            state.published.without(died),
+            np.concatenate([state.died, died]),
+            tail,
+            last,
+            tuple(dict.fromkeys((*state.german, *german))),
+        )
+
+    def reload(self) -> None:
+        """Starts from the published index anew, at the next search."""
+        with self._following:
+            self._state = None
+
+    def tail_length(self) -> int:
+        return 0 if self._state is None else len(self._state.tail) + len(self._state.died)
+
+
+# ---------------------------------------------------------------- searching a state
+
+
+def search(state: TextState, query: KeywordQuery, limit: int, allowed: Ints | None) -> Ranking:
+    """The best `limit` of the allowed items (all, if None)."""
+    if not query.words:
+        return Ranking(notes=query.notes)
+    parts = [
+        _scored(state, state.published, _proposed(state, query, limit, allowed), query),
+        _scored(state, state.tail, state.tail.permitted(allowed), query),
+    ]
+    ids, scores, coverage = (np.concatenate(column) for column in zip(*parts, strict=True))
+    best = np.lexsort((ids, -scores))[:limit]
+    best = best[scores[best] > 0]
+    found = ids[best].tolist()
+    return Ranking(
+        hits=tuple(map(Hit, found, scores[best].tolist())),
+        background=query.background,
+        notes=query.notes,
+        evidence=dict(zip(found, coverage[best].tolist(), strict=True)),
+    )
+
+
+def score(state: TextState, query: KeywordQuery, ids: Sequence[int]) -> Ranking:
+    """BM25 and coverage of these items, whoever found them; zeros where no word matches."""
+    wanted = np.array(ids, np.int64)
+    hits: list[Hit] = []
+    evidence: dict[int, float] = {}
+    for documents in (state.published, state.tail):
+        found, worth, covered = _scored(state, documents, documents.find(wanted), query)
+        hits.extend(map(Hit, found.tolist(), worth.tolist()))
+        evidence.update(zip(found.tolist(), covered.tolist(), strict=True))
+    return Ranking(tuple(hits), query.background, evidence=evidence)
+
+
+def containing(state: TextState, alternatives: Sequence[Sequence[str]]) -> list[int]:
+    """Items that hold all terms of one of the alternatives."""
+    found: set[int] = set()
+    for terms in alternatives:
+        rows = state.base.containing(terms)
+        found.update(state.published.ids[rows[~state.published.dead[rows]]].tolist())
+        hashes = [term_hash(term) for term in terms]
+        flat, owner = state.tail.gather(state.tail.live)
+        rows = reduce(np.intersect1d, (owner[flat == hashed] for hashed in hashes), np.arange(len(state.tail.live)))
+        found.update(state.tail.ids[state.tail.live[rows]].tolist())
+    return sorted(found)
+
+
+def _scored(state: TextState, documents: Documents, rows: Ints, query: KeywordQuery) -> tuple[Ints, Floats, Floats]:
+    scored = scoring.score(documents, rows, query, state.average_length)
+    return documents.ids[rows], scored.scores, scored.coverage
+
+
+def _proposed(state: TextState, query: KeywordQuery, limit: int, allowed: Ints | None) -> Ints:
+    """Rows of the published part worth scoring: enough of them, whatever is dead or filtered out."""
+    documents = state.published
+    if allowed is not None and len(allowed) <= _SCAN_ROWS:
+        return documents.permitted(allowed)
+    wanted = documents.mask(allowed)
+    count = limit + limit // 4
+    while True:
+        rows = state.base.propose(query, count)
+        kept = rows[wanted[rows]]
+        if len(kept) >= limit or len(rows) < count:
+            return kept
+        count *= 4

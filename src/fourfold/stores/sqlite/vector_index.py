@@ -1,0 +1,139 @@
+"""Vector search of one namespace: a published index, and the changes since as a tail in memory."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import apsw
+import numpy as np
+
+from fourfold.model import Background, Hit, Ranking
+from fourfold.stores.sampling import in_sample
+from fourfold.stores.sqlite import items
+from fourfold.stores.sqlite.items import Change
+from fourfold.stores.sqlite.vector_base import VectorBase, Vectors
+
+if TYPE_CHECKING:
+    from fourfold.stores.sqlite.rows import Ints
+    from fourfold.stores.sqlite.vector_base import Matrix
+
+_SCAN_ROWS = 5000
+"""So few rows pass a filter: one product with them all is the fastest way."""
+
+
+@dataclass(frozen=True)
+class VectorState:
+    """What the namespace's vectors were at change `seq`."""
+
+    base: VectorBase
+    published: Vectors
+    """The base's rows, without those that died since."""
+    tail: Vectors
+    seq: int
+
+    @cached_property
+    def count(self) -> int:
+        return len(self.published.live) + len(self.tail.live)
+
+    @cached_property
+    def sample(self) -> Matrix:
+        """Some hundred vectors, chosen by their ids alone: what the query's best hits stand out from."""
+        parts = [
+            vectors.matrix[vectors.live[in_sample(vectors.ids[vectors.live], self.count)]]
+            for vectors in (self.published, self.tail)
+        ]
+        return np.concatenate(parts)
+
+
+class VectorIndex:
+    def __init__(self, folder: Path, ns: int, store: str, space: str, dimension: int) -> None:
+        self._folder = folder
+        self._ns = ns
+        self._store = store
+        self.space = space
+        self.dimension = dimension
+        self._following = threading.Lock()
+        self._state: VectorState | None = None
+
+    def current(self, db: apsw.Connection, last: int) -> VectorState:
+        """The state that holds every change up to `last`, the newest that this connection sees."""
+        state = self._state
+        if state is not None and state.seq >= last:
+            return state
+        with self._following:
+            state = self._state or self._loaded()
+            self._state = self._follow(db, state, last) if state.seq < last else state
+            return self._state
+
+    def _loaded(self) -> VectorState:
+        base = VectorBase.load(self._folder, self._store, self.space, self.dimension)
+        return VectorState(base, base.vectors, Vectors.empty(self.dimension), base.seq)
+
+    def _follow(self, db: apsw.Connection, state: VectorState, last: int) -> VectorState:
+        changed = items.changed(db, self._ns, state.seq, last, Change.VECTOR | Change.GONE)
+        if not changed:
+            return replace(state, seq=last)
+        ids = np.array(changed, np.int64)
+        fresh_ids, fresh = items.vectors(db, changed, self.dimension)
+        tail = state.tail.without(state.tail.find(ids))
+        tail = Vectors(
+            np.concatenate([tail.ids, fresh_ids]),
+            np.concatenate([tail.dead, np.zeros(len(fresh_ids), np.bool_)]),
+            np.concatenate([tail.matrix, fresh]),
+        )
+        return VectorState(state.base, state.published.without(state.published.find(ids)), tail, last)
+
+    def reload(self) -> None:
+        """Starts from the published index anew, at the next search."""
+        with self._following:
+            self._state = None
+
+    def tail_length(self) -> int:
+        return 0 if self._state is None else len(self._state.tail)
+
+
+# ---------------------------------------------------------------- searching a state
+
+
+def search(state: VectorState, query: Matrix, limit: int, allowed: Ints | None) -> Ranking:
+    """The `limit` nearest of the allowed items (all, if None)."""
+    published = _candidates(state, query, limit, allowed)
+    tail = state.tail.permitted(allowed)
+    ids = np.concatenate([state.published.ids[published], state.tail.ids[tail]])
+    cosines = np.concatenate([state.published.cosines(published, query), state.tail.cosines(tail, query)])
+    if len(ids) > 4 * limit:
+        near = cosines >= -np.partition(-cosines, limit)[limit]
+        ids, cosines = ids[near], cosines[near]
+    best = np.lexsort((ids, -cosines))[:limit]
+    hits = tuple(map(Hit, ids[best].tolist(), cosines[best].tolist()))
+    return Ranking(hits, _background(state, query))
+
+
+def score(state: VectorState, query: Matrix, ids: Sequence[int]) -> Ranking:
+    """Cosines of these items, as far as they have vectors."""
+    wanted = np.array(ids, np.int64)
+    hits: list[Hit] = []
+    for vectors in (state.published, state.tail):
+        rows = vectors.find(wanted)
+        hits.extend(map(Hit, vectors.ids[rows].tolist(), vectors.cosines(rows, query).tolist()))
+    return Ranking(tuple(hits))
+
+
+def _background(state: VectorState, query: Matrix) -> Background | None:
+    if not len(state.sample):
+        return None
+    cosines = state.sample @ query
+    return Background(float(cosines.mean()), float(cosines.std()))
+
+
+def _candidates(state: VectorState, query: Matrix, limit: int, allowed: Ints | None) -> Ints:
+    """Rows of the published part worth an exact product: all of them, or what FAISS proposes."""
+    vectors = state.published
+    if state.base.faiss is None or (allowed is not None and len(allowed) <= _SCAN_ROWS):
+        return vectors.permitted(allowed)
+    return state.base.propose(query, limit + limit // 2, vectors.mask(allowed))

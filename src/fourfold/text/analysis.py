@@ -1,0 +1,95 @@
+"""Text to index terms: a pure function of text and language, the same for every store."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from itertools import chain
+from math import sqrt
+
+from fourfold.text.fold import fold
+from fourfold.text.language import detect
+from fourfold.text.query import QueryWord
+from fourfold.text.stems import stem
+from fourfold.text.stopwords import stop_words
+from fourfold.text.tokens import pieces, tokens
+
+ANALYSER_VERSION = "1"
+"""Goes into the stamp of every keyword index: another version, another index."""
+
+TERM_LENGTH = 64
+_CACHED_TOKENS = 200_000
+
+
+class _Terms(dict[str, tuple[str, ...]]):
+    """The terms of every token met so far: most words of a text are old acquaintances."""
+
+    def __init__(self, language: str) -> None:
+        super().__init__()
+        self._language = language
+
+    def __missing__(self, token: str) -> tuple[str, ...]:
+        terms = _terms_of(token, self._language)
+        if len(token) <= TERM_LENGTH:
+            if len(self) >= _CACHED_TOKENS:
+                self.clear()
+            self[token] = terms
+        return terms
+
+
+@cache
+def token_terms(language: str) -> _Terms:
+    """The table from token to index terms of a language; it fills itself."""
+    return _Terms(language)
+
+
+def analyse(text: str, language: str) -> list[str]:
+    """The index terms of a text, in order. No term has white space in it, or more than 64 characters."""
+    return list(chain.from_iterable(map(token_terms(language).__getitem__, tokens(text))))
+
+
+def _terms_of(token: str, language: str) -> tuple[str, ...]:
+    stops = stop_words(language)
+    return tuple(_term(piece, language) for piece in pieces(token) if fold(piece) not in stops)
+
+
+def _term(piece: str, language: str) -> str:
+    """The stem of a word; what has a digit or a symbol in it is a name and stays."""
+    piece = piece[:TERM_LENGTH]
+    return stem(piece, language if piece.isalpha() else "")[:TERM_LENGTH]
+
+
+def query_words(text: str, languages: Sequence[str]) -> list[QueryWord]:
+    """The distinct words of a query in order, each with its stem in every language that the namespace holds.
+
+    A word weighs the square root of its occurrences. Stop words of the query's own language say nothing and are left
+    out, unless the query has no other words.
+    """
+    stops = stop_words(detect(text, languages))
+    occurrences = _occurrences(text)
+    telling = {piece: count for piece, count in occurrences.items() if fold(piece) not in stops}
+    return _query_words(telling or occurrences, languages or ("",))
+
+
+def _occurrences(text: str) -> dict[str, float]:
+    """How often each piece stands in a text. Pieces of one token say the same twice, so they count half."""
+    counts: dict[str, float] = {}
+    for found in map(pieces, tokens(text)):
+        for piece in found:
+            counts[piece] = counts.get(piece, 0.0) + (1.0 if len(found) == 1 else 0.5)
+    return counts
+
+
+def _query_words(occurrences: Mapping[str, float], languages: Sequence[str]) -> list[QueryWord]:
+    """Words with the same stems (contract, contracts) are one."""
+    surfaces: dict[tuple[str, ...], str] = {}
+    counts: dict[tuple[str, ...], float] = {}
+    for piece, count in occurrences.items():
+        terms = tuple(dict.fromkeys(_term(piece, language) for language in languages))
+        surfaces.setdefault(terms, fold(piece))
+        counts[terms] = counts.get(terms, 0.0) + count
+    return [_query_word(surface, terms, sqrt(counts[terms])) for terms, surface in surfaces.items()]
+
+
+def _query_word(surface: str, terms: Sequence[str], weight: float) -> QueryWord:
+    return QueryWord(surface, tuple((term, weight) for term in terms))

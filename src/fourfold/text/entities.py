@@ -1,0 +1,157 @@
+"""Names: how they are stored, which of them a query may mean, and which of them a text mentions."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+from fourfold.text.fold import INVISIBLE, MARKS, fold
+from fourfold.text.stopwords import stop_words
+
+NAME_WORDS = 6
+"""A query is searched for names of up to this many words."""
+
+QUERY_NAMES = 400
+"""So many names are looked up for one query: about its first 70 words, and what is quoted or capitalised anywhere."""
+
+_SHORTEST_MENTION = 3
+_CACHED_WORDS = 200_000
+
+_NAME_WORD = re.compile(rf"[\w{MARKS}{INVISIBLE}]++(?:(?:\+\+|\#)(?![\w{MARKS}]))?")
+_ASCII_NAME_WORD = re.compile(r"\w++(?:(?:\+\+|#)(?!\w))?", re.ASCII)
+_QUOTED = re.compile('["“„»«]([^"“”„«»\n]{2,200})["”“«»]|`([^`\n]{2,200})`')
+_STOP_WORDS = stop_words("en") | stop_words("de")
+
+
+class _FoldedWords(dict[str, str]):
+    """Words in their folded form, in which they stay one word whatever compatibility forms (½) turn into."""
+
+    def __missing__(self, word: str) -> str:
+        folded = "".join(_spelled(fold(word)))
+        if len(self) >= _CACHED_WORDS:
+            self.clear()
+        self[word] = folded
+        return folded
+
+
+_FOLDED = _FoldedWords()
+
+
+def _spelled(text: str) -> list[str]:
+    if "_" in text:
+        text = text.replace("_", " ")
+    return (_ASCII_NAME_WORD if text.isascii() else _NAME_WORD).findall(text)
+
+
+def normal_name(name: str) -> str:
+    """The form under which a name or alias is stored and looked up: folded words, one space between."""
+    return " ".join(filter(None, map(_FOLDED.__getitem__, _spelled(name))))
+
+
+def query_names(text: str) -> list[str]:
+    """The names that a query may mean, in normal form: what is quoted, what is capitalised, then every run of words."""
+    spelled = _spelled(text)
+    candidates = (*_quoted(text), *_capitalised(spelled), *_runs(spelled))
+    return list(dict.fromkeys(filter(None, candidates)))[:QUERY_NAMES]
+
+
+def _quoted(text: str) -> Iterator[str]:
+    return (normal_name(found[1] or found[2]) for found in _QUOTED.finditer(text))
+
+
+def _capitalised(spelled: list[str]) -> Iterator[str]:
+    """Neighbouring capitalised words as one name, and each alone. The first word of a text is always capitalised."""
+    run: list[str] = []
+    for word in [*spelled, ""]:
+        if word[:1].isupper():
+            run.append(word)
+            continue
+        yield normal_name(" ".join(run[:NAME_WORDS]))
+        yield from map(normal_name, run[1:])
+        run = []
+
+
+def _runs(spelled: list[str]) -> Iterator[str]:
+    folded = [_FOLDED[word] for word in spelled[:QUERY_NAMES]]
+    for start in range(len(folded)):
+        for end in range(min(start + NAME_WORDS, len(folded)), start, -1):
+            if end > start + 1 or folded[start] not in _STOP_WORDS:
+                yield " ".join(folded[start:end])
+
+
+class _Branch(dict[str, "_Branch"]):
+    """Names as a tree of words: below each word those that follow it, and END where a name ends."""
+
+
+_END = ""
+
+
+class NameFinder:
+    """Finds the names that a text mentions, however many names there are: a text is read once, word by word."""
+
+    def __init__(self, names: Iterable[str] = ()) -> None:
+        """`names` in normal form, here as in `add` and `discard`."""
+        self._root = _Branch()
+        self.add(names)
+
+    def add(self, names: Iterable[str]) -> None:
+        for name in filter(_can_be_mentioned, names):
+            branch = self._root
+            for word in name.split():
+                branch = branch.setdefault(word, _Branch())
+            branch[_END] = _NOTHING
+
+    def discard(self, names: Iterable[str]) -> None:
+        for name in names:
+            _prune(self._root, name.split())
+
+    def find(self, text: str) -> list[str]:
+        """The names mentioned in a text, each once, in order. The longest wins; no word belongs to two."""
+        spelled = _spelled(text)
+        folded = [*map(_FOLDED.__getitem__, spelled), _END]
+        found: dict[str, None] = {}
+        free = 0
+        for start, branch in self._openings(folded):
+            if start >= free and (end := _end(branch, spelled, folded, start)):
+                found[" ".join(folded[start:end])] = None
+                free = end
+        return list(found)
+
+    def _openings(self, folded: list[str]) -> list[tuple[int, _Branch]]:
+        """Where a name may start: at one of a single word, or at two words that a name starts with."""
+        branches = enumerate(map(self._root.get, folded))
+        return [(i, branch) for i, branch in branches if branch and (_END in branch or folded[i + 1] in branch)]
+
+
+def _end(branch: _Branch, spelled: list[str], folded: list[str], start: int) -> int:
+    """Where the longest name that starts here ends; 0 for none."""
+    place = start + 1
+    end = place if _END in branch and _is_spelled_as_name(spelled[start]) else 0
+    while following := branch.get(folded[place]):
+        branch, place = following, place + 1
+        if _END in branch:
+            end = place
+    return end
+
+
+_NOTHING = _Branch()
+
+
+def _prune(branch: _Branch, words: list[str]) -> None:
+    """Takes a name out, and with it every word that only led to it."""
+    word, *rest = words or [_END]
+    if word in branch and words:
+        _prune(branch[word], rest)
+    if word in branch and not branch[word]:
+        del branch[word]
+
+
+def _can_be_mentioned(name: str) -> bool:
+    """Names that would be found everywhere are none: `it`, `2024`, `to be`."""
+    has_letter = any(map(str.isalpha, name))
+    return len(name) >= _SHORTEST_MENTION and has_letter and not _STOP_WORDS.issuperset(name.split())
+
+
+def _is_spelled_as_name(word: str) -> bool:
+    """Apple and utf8 may be names where apple is a word; text without case has to go without this sign."""
+    return not word.islower() or not word.isalpha()

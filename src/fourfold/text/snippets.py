@@ -1,0 +1,130 @@
+"""The part of a text that answers a query, with the words that do so marked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from fourfold.text.analysis import TERM_LENGTH, token_terms
+from fourfold.text.query import QueryWord
+from fourfold.text.tokens import token_spans
+
+WIDTH = 240
+_HORIZON = 50_000
+"""Characters of a text that are analysed; a longer text from its first literal match on."""
+
+_LONGEST_WORD = 60
+"""A cut looks so far for a space; text without any is cut where it must be."""
+
+_ELLIPSIS = "…"
+
+
+class _Match(NamedTuple):
+    start: int
+    end: int
+    words: frozenset[int]
+    """Which words of the query stand here."""
+
+
+def snippet(text: str, query_words: Sequence[QueryWord], language: str, width: int = WIDTH) -> str:
+    """About `width` characters of the text around most of the query's words, these as **word**; else its beginning."""
+    matches = _matches(text, query_words, language)
+    best = _best_window(matches, width)
+    start, end = _cut(text, best, width)
+    return _render(text, start, end, (match for match in matches if start <= match.start and match.end <= end))
+
+
+def _matches(text: str, query_words: Sequence[QueryWord], language: str) -> list[_Match]:
+    wanted: dict[str, set[int]] = {}
+    for number, word in enumerate(query_words):
+        for term, _ in word.variants:
+            wanted.setdefault(term, set()).add(number)
+    terms_of = token_terms(language)
+    start = _first_literal(text, query_words)
+    found: list[_Match] = []
+    for a, b in token_spans(text, start, start + _HORIZON) if wanted else ():
+        words = frozenset(number for term in terms_of[text[a:b]] for number in wanted.get(term, ()))
+        if words and b - a <= TERM_LENGTH:
+            found.append(_Match(a, b, words))
+    return found
+
+
+def _first_literal(text: str, query_words: Sequence[QueryWord]) -> int:
+    """Where to start reading: at the beginning, unless the text is long and a word of the query stands further on."""
+    if len(text) <= _HORIZON:
+        return 0
+    lower = text.lower()
+    places = [place for word in query_words if (place := lower.find(word.surface)) >= 0]
+    first = min(places, default=0)
+    return 0 if first < _HORIZON // 2 else first - _HORIZON // 10
+
+
+def _best_window(matches: Sequence[_Match], width: int) -> Sequence[_Match]:
+    """The matches that fit into one window with the most different words of the query, the earliest such."""
+    best, first = (0, 0, 0), 0
+    counts: dict[int, int] = {}
+    for last, match in enumerate(matches):
+        for word in match.words:
+            counts[word] = counts.get(word, 0) + 1
+        while match.end - matches[first].start > width and first < last:
+            _forget(counts, matches[first].words)
+            first += 1
+        if len(counts) > best[0]:
+            best = (len(counts), first, last + 1)
+    return matches[best[1] : best[2]]
+
+
+def _forget(counts: dict[int, int], words: Iterable[int]) -> None:
+    for word in words:
+        counts[word] -= 1
+        if not counts[word]:
+            del counts[word]
+
+
+def _cut(text: str, matches: Sequence[_Match], width: int) -> tuple[int, int]:
+    """Where the window starts and ends: around the matches, between words, and no further than the text."""
+    if len(text) <= width:
+        return 0, len(text)
+    if not matches:
+        return 0, _space_before(text, width, 0)
+    first, last = matches[0].start, matches[-1].end
+    spare = max(0, width - (last - first))
+    start = _space_after(text, max(0, min(first - spare // 2, len(text) - width)), first)
+    return start, _space_before(text, max(start + width, last), last)
+
+
+def _space_after(text: str, start: int, limit: int) -> int:
+    """`start`, or the next place after it where a word starts, if there is one near."""
+    if start == 0 or text[start - 1].isspace():
+        return start
+    near = range(start, min(start + _LONGEST_WORD, limit))
+    return next((place + 1 for place in near if text[place].isspace()), min(start, limit))
+
+
+def _space_before(text: str, end: int, limit: int) -> int:
+    """`end`, or the last place before it where a word ends, if there is one near."""
+    if end >= len(text) or text[end].isspace():
+        return min(end, len(text))
+    near = range(end, max(end - _LONGEST_WORD, limit), -1)
+    return next((place for place in near if text[place - 1].isspace()), max(end, limit))
+
+
+def _render(text: str, start: int, end: int, matches: Iterable[_Match]) -> str:
+    parts: list[str] = []
+    opening = _ELLIPSIS if text[:start].strip() else ""
+    closing = _ELLIPSIS if text[end:].strip() else ""
+    for a, b in _joined(matches):
+        parts += [text[start:a], "**", text[a:b], "**"]
+        start = b
+    return opening + "".join([*parts, text[start:end]]).strip() + closing
+
+
+def _joined(matches: Iterable[_Match]) -> list[tuple[int, int]]:
+    """The places of the matches; pairs of characters that overlap (Chinese and the like) make one."""
+    spans: list[tuple[int, int]] = []
+    for match in matches:
+        if spans and match.start < spans[-1][1]:
+            spans[-1] = (spans[-1][0], match.end)
+        else:
+            spans.append((match.start, match.end))
+    return spans

@@ -1,0 +1,91 @@
+"""A text as tokens, and a token as the pieces under which it can be found."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import pairwise
+
+from fourfold.text.fold import INVISIBLE, MARKS, caseless, visible
+
+_JOINED = r"{w}++(?:[.@+{hyphens}]{w}++){{0,7}}+(?:(?:\+\+|\#)(?!{w}))?"
+_ASCII_TOKEN = re.compile(_JOINED.format(w=r"\w", hyphens="-"), re.ASCII)
+_TOKEN = re.compile(_JOINED.format(w=rf"[\w{MARKS}{INVISIBLE}]", hyphens="\u2010\u2011-"))
+
+_SPACELESS = (
+    "\u0e00-\u0eff\u1000-\u109f\u1100-\u11ff\u1780-\u17ff\u3041-\u30ff\u3130-\u318f\u31f0-\u31ff\u3400-\u4dbf"
+    "\u4e00-\u9fff\ua960-\ua97f\uac00-\ud7ff\uf900-\ufaff\U00020000-\U0003ffff"
+)
+"""Scripts written without spaces between words (and Korean, whose particles stick to the noun)."""
+
+_SPACELESS_RUN = re.compile(f"([{_SPACELESS}]+)")
+_WORD_RUN = re.compile(rf"[^\W_](?:[^\W_]|[{MARKS}])*")
+_JOINT = re.compile("[-_\u2010\u2011]")
+_CUT = re.compile("(?<=a)(?=A)|(?<=A)(?=Aa[Aa])|(?<=[Aa]{2})(?=0)|(?<=0)(?=[Aa]{2})")
+"""Where a word falls apart, over its shape: capitals as A, digits as 0, all else as a."""
+
+_FOREIGN = re.compile(rf"[^\w{MARKS}.@+#]")
+"""What compatibility forms such as ½ may bring into a token."""
+
+
+def tokens(text: str) -> list[str]:
+    """Words, and what is joined by dots, hyphens, @, + or _ as one: `node.js`, `HTTP-429`, `C++`, `a@b.de`."""
+    return (_ASCII_TOKEN if text.isascii() else _TOKEN).findall(text)
+
+
+def token_spans(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
+    """Where the tokens stand between two positions; in scripts without spaces, every pair of characters."""
+    for found in _TOKEN.finditer(text, start, end):
+        if found[0].isascii() or not _SPACELESS_RUN.search(found[0]):
+            yield found.span()
+        else:
+            yield from _spaceless_spans(found[0], found.start())
+
+
+def _spaceless_spans(token: str, offset: int) -> Iterator[tuple[int, int]]:
+    for run in _SPACELESS_RUN.split(token):
+        pair = 2 if _SPACELESS_RUN.match(run) else len(run)
+        for start in range(max(1, len(run) - pair + 1) if run else 0):
+            yield offset + start, offset + min(start + pair, len(run))
+        offset += len(run)
+
+
+def pieces(token: str) -> list[str]:
+    """The caseless forms of a token: the whole first, then its parts where it has any."""
+    if not token.isascii() and _SPACELESS_RUN.search(token):
+        return [piece for run in _SPACELESS_RUN.split(token) if run for piece in _pieces_of_run(run)]
+    return _pieces_of_word(token)
+
+
+def _pieces_of_run(run: str) -> list[str]:
+    return bigrams(caseless(run)) if _SPACELESS_RUN.match(run) else _pieces_of_word(run)
+
+
+def bigrams(run: str) -> list[str]:
+    """Every two neighbouring characters; a single one alone."""
+    return [run[i : i + 2] for i in range(max(1, len(run) - 1))]
+
+
+def _pieces_of_word(token: str) -> list[str]:
+    if token.isalpha() and token[1:].islower():
+        return [caseless(token)]
+    token = visible(token)
+    parts = [caseless(hump) for run in _WORD_RUN.findall(token) for hump in humps(run)]
+    whole = _JOINT.sub("", caseless(token))
+    if len(parts) <= 1 and whole in parts:
+        return parts
+    wholes = [] if _FOREIGN.search(whole) else [whole]
+    return wholes + [part for part in parts if len(part) > 1 and part != whole]
+
+
+def humps(word: str) -> list[str]:
+    """The parts of a word without spaces: get User Name, XML Http Request, utf 8; but APIs, v2 and Haus in one."""
+    if word.isalpha() and (word.islower() or word.istitle() or word.isupper()):
+        return [word]
+    shape = "".join(map(_shape, word))
+    cuts = [0, *(cut.start() for cut in _CUT.finditer(shape)), len(word)]
+    return [word[a:b] for a, b in pairwise(cuts)]
+
+
+def _shape(character: str) -> str:
+    return "A" if character.isupper() else "0" if character.isdigit() else "a"

@@ -1,0 +1,342 @@
+"""The commands on a real store."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Cli = Callable[..., Any]
+HOSTILE = "\x1b[31mred\x1b[0m \x1b]0;owned\x07 \u202egnp [bold]x[/bold]"
+
+
+def add(cli: Cli, *arguments: str) -> str:
+    done = cli("add", *arguments)
+    assert done.code == 0, done
+    return done.out.strip()
+
+
+def search(cli: Cli, *arguments: str) -> Any:
+    done = cli("search", *arguments, "--json")
+    assert done.code == 0, done
+    return done.json
+
+
+# ---------------------------------------------------------------- add, get, update, list, forget
+
+
+def test_add_prints_the_id_and_get_shows_all(cli: Cli) -> None:
+    item = add(
+        cli,
+        *("The lease ends in June", "--key", "lease", "--title", "Lease", "--tag", "office", "--tag", "Contract"),
+        *("--kind", "note", "--lang", "en", "--meta", "year=2029", "--meta", "by=Caspar", "--at", "2026-11-15T10:00Z"),
+    )
+    assert item.isdecimal()
+    (stored,) = cli("get", "key:lease", "--json").json["items"]
+    assert stored["id"] == int(item)
+    assert stored["metadata"] == {"year": 2029, "by": "Caspar"}
+    assert stored["created_at"] == "2026-11-15T10:00:00Z"
+    assert (stored["title"], stored["kind"], stored["tags"]) == ("Lease", "note", ["office", "Contract"])
+    shown = cli("get", item).out
+    assert "The lease ends in June" in shown
+    assert "key        lease" in shown
+
+
+def test_add_reads_stdin(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO("Grüße\nzweite Zeile\n".encode())))
+    item = add(cli, "-")
+    assert "Grüße\nzweite Zeile" in cli("get", item, "--json").json["items"][0]["content"]
+
+
+def test_stdin_that_is_not_utf8_is_refused(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"\xff\xfe")))
+    done = cli("add", "-")
+    assert (done.code, done.out) == (1, "")
+
+
+@pytest.mark.spec("B10")
+def test_the_same_key_is_the_same_item(cli: Cli) -> None:
+    assert add(cli, "one", "--key", "k") == add(cli, "two", "--key", "k")
+
+
+@pytest.mark.spec("S1.7")
+def test_unknown_sources_are_refused(cli: Cli) -> None:
+    assert cli("add", "x", "--source", "4").code == 1
+
+
+@pytest.mark.spec("B13")
+def test_update(cli: Cli) -> None:
+    item = add(cli, "old words", "--key", "k", "--tag", "a", "--tag", "b", "--meta", "x=1", "--meta", "y=2")
+    done = cli(
+        "update", "key:k", "--text", "new words", "--tag", "c", "--untag", "a", "--meta", "x=null", "--meta", "z=3"
+    )
+    assert done.out == f"{item}\n"
+    (stored,) = cli("get", item, "--json").json["items"]
+    assert stored["content"] == "new words"
+    assert set(stored["tags"]) == {"b", "c"}
+    assert stored["metadata"] == {"y": 2, "z": 3}
+    assert search(cli, "old")["results"] == []
+    assert [result["id"] for result in search(cli, "new")["results"]] == [int(item)]
+
+
+@pytest.mark.spec("B13")
+def test_list_is_newest_first_filtered_and_paged(cli: Cli) -> None:
+    for day in (1, 3, 2):
+        add(cli, f"note of day {day}", "--key", f"d{day}", "--tag", f"day{day}", "--at", f"2026-11-0{day}T12:00")
+    keys = [item["key"] for item in cli("list", "--json").json["items"]]
+    assert keys == ["d3", "d2", "d1"]
+    page = cli("list", "--limit", "1", "--offset", "1", "--json").json
+    assert [item["key"] for item in page["items"]] == ["d2"]
+    assert len(cli("list", "--to", "2026-11-02").out.splitlines()) == 2
+    assert len(cli("list", "--from", "2026-11-02").out.splitlines()) == 2
+    assert len(cli("list", "--tag", "day1", "--tag", "day2", "--any-tag").out.splitlines()) == 2
+    assert cli("list", "--tag", "day1", "--tag", "day2").out == ""
+
+
+@pytest.mark.spec("B13")
+def test_forget_by_tag_says_the_count_and_wants_a_yes(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(3):
+        add(cli, f"note {number}", "--tag", "old")
+    monkeypatch.setattr(sys, "stdin", io.StringIO(""))
+    refused = cli("forget", "--tag", "old")
+    assert (refused.code, refused.out) == (1, "")
+    assert "3 items" in refused.err
+    assert "--yes" in refused.err
+    assert len(cli("list").out.splitlines()) == 3
+    assert cli("forget", "--tag", "old", "--yes").out == "forgot 3 items\n"
+    assert cli("list").out == ""
+    assert cli("forget", "--tag", "old").out == "forgot 0 items\n"
+
+
+@pytest.mark.parametrize(("answer", "left"), [("y\n", 0), ("n\n", 1), ("", 1)])
+def test_forget_asks_on_a_terminal(answer: str, left: int, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    add(cli, "note", "--tag", "old")
+    terminal = io.StringIO(answer)
+    terminal.isatty = lambda: True  # type: ignore[method-assign]
+    monkeypatch.setattr(sys, "stdin", terminal)
+    done = cli("forget", "--tag", "old")
+    assert "1 item" in done.err
+    assert done.code == (1 if left else 0)
+    assert len(cli("list").out.splitlines()) == left
+
+
+def test_forget_by_id_removes_all_or_none(cli: Cli) -> None:
+    item = add(cli, "a", "--key", "a")
+    assert cli("forget", item, "999").code == 1
+    assert cli("forget", "key:a").out == "forgot 1 item\n"
+    assert cli("get", item).code == 1
+
+
+# ---------------------------------------------------------------- search, why
+
+
+@pytest.mark.spec("S3.5")
+def test_search_json_is_one_object(cli: Cli) -> None:
+    add(cli, "The Kesselhaus lease ends in June", "--title", "Lease", "--tag", "office")
+    response = search(cli, "lease", "--explain")
+    assert response["status"] == "success"
+    (result,) = response["results"]
+    assert result["fts_rank"] == 1
+    assert "**" in result["snippet"]
+    assert result["explanation"]["value"] == result["score"]
+
+
+def test_search_says_on_stderr_what_was_missing(cli: Cli) -> None:
+    add(cli, "words to find")
+    done = cli("search", "words")
+    assert "degraded: semantic: " in done.err
+    assert "words" in done.out
+    assert cli("search", "words", "--json").err == ""
+
+
+def test_nothing_found_is_no_error(cli: Cli) -> None:
+    done = cli("search", "nothing", "--only", "keyword")
+    assert (done.code, done.out) == (0, "")
+    assert "nothing found" in done.err
+    assert search(cli, "nothing")["results"] == []
+
+
+@pytest.mark.spec("B5")
+def test_filters_of_a_search(cli: Cli) -> None:
+    for year in (2024, 2025, 2026):
+        add(cli, f"report of {year}", "--key", str(year), "--meta", f"year={year}", "--kind", "report")
+    keys = {result["key"] for result in search(cli, "report", "--meta", "year>=2025")["results"]}
+    assert keys == {"2025", "2026"}
+    response = search(cli, "report", "--meta", "year=2024", "--kind", "report")
+    assert [result["key"] for result in response["results"]] == ["2024"]
+    assert response["applied_filters"] == {
+        "kind": "report",
+        "metadata": [{"key": "year", "op": "eq", "value": 2024}],
+    }
+
+
+@pytest.mark.spec("S3.3")
+@pytest.mark.parametrize("fusion", ["auto", "rrf", "weighted"])
+def test_fusion_and_only(fusion: str, cli: Cli) -> None:
+    add(cli, "words")
+    response = search(cli, "words", "--fusion", fusion, "--only", "keyword")
+    assert (response["fusion_strategy"], response["method"]) == (fusion, "keyword")
+
+
+@pytest.mark.spec("S4.3")
+def test_seed_settings_act_in_their_preset_only(home: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(4):
+        add(cli, f"common words {number}")
+    monkeypatch.setenv("RETRIEVAL_TOP_K", "2")
+    assert len(search(cli, "words", "--preset", "wiki")["results"]) == 2
+    assert len(search(cli, "words")["results"]) == 4
+    file = home / "mine.yaml"
+    file.write_text("query_routing:\n  relational_keywords:\n    en: [words]\n")
+    done = cli("--config", str(file), "search", "words", "--preset", "insights", "--json")
+    assert (done.json["query_type"], done.json["matched_keywords"]) == ("relational", ["words"])
+
+
+@pytest.mark.spec("B15")
+def test_several_namespaces_only_when_named(cli: Cli) -> None:
+    add(cli, "words of the default")
+    for name in ("project", "personal"):
+        assert cli("--namespace", name, "add", f"words of the {name}").code == 0
+    one = cli("--namespace", "project", "search", "words", "--json").json
+    both = cli("--namespace", "project,personal", "search", "words", "--json").json
+    assert {result["namespace"] for result in one["results"]} == {"project"}
+    assert {result["namespace"] for result in both["results"]} == {"project", "personal"}
+    assert cli("namespaces", "--json").json["namespaces"] == {"default": 1, "personal": 1, "project": 1}
+
+
+@pytest.mark.spec("B2")
+def test_why(cli: Cli) -> None:
+    add(cli, "words to find", "--key", "there")
+    add(cli, "something else", "--key", "other")
+    found = cli("why", "key:there", "words")
+    assert "is at rank 1" in found.out
+    assert "█" in found.out
+    missing = cli("why", "key:other", "words", "--only", "keyword")
+    assert "was not found" in missing.out
+    assert cli("why", "key:other", "words", "--only", "keyword", "--json").json["rank"] is None
+
+
+@pytest.mark.spec("B2")
+def test_explain_draws_every_result(cli: Cli) -> None:
+    for number in range(3):
+        add(cli, f"words {number}", "--title", f"Title {number}")
+    out = cli("search", "words", "--explain", "--only", "keyword").out
+    assert out.count("keyword: rank") == 3
+    assert out.count("█" * 16) >= 3
+    assert "\x1b" not in out
+
+
+def test_stored_text_never_acts(cli: Cli) -> None:
+    item = add(cli, f"words {HOSTILE}", "--title", HOSTILE, "--tag", "a\u202eb", "--key", "k", "--meta", f"m={HOSTILE}")
+    for arguments in (["search", "words", "--explain"], ["get", item], ["list"], ["tags"], ["why", item, "words"]):
+        done = cli(*arguments)
+        assert done.code == 0
+        assert not {"\x1b", "\x07", "\u202e"} & set(done.out + done.err), arguments
+        assert "[bold]" in done.out or arguments == ["tags"]
+    (stored,) = cli("get", item, "--json").json["items"]
+    assert "[bold]x[/bold]" in stored["content"]
+
+
+# ---------------------------------------------------------------- graph
+
+
+@pytest.mark.spec("S4.1")
+def test_graph_commands(cli: Cli) -> None:
+    item = add(cli, "It tracks parcels", "--title", "Tracking")
+    assert cli("graph", "node", "Paketfuchs", "--label", "service", "--alias", "fox", "--item", item).code == 0
+    assert cli("graph", "edge", "Paketfuchs", "uses", "Rabenhorst", "--weight", "0.8").code == 0
+    assert cli("graph", "edge", "Rabenhorst", "run-by", "Jonas").code == 0
+    (near,) = cli("graph", "neighbors", "fox", "--json").json["neighbors"]
+    assert (near["name"], near["relation"], near["weight"]) == ("Rabenhorst", "uses", 0.8)
+    assert len(cli("graph", "neighbors", "Paketfuchs", "--depth", "2").out.splitlines()) == 2
+    assert cli("graph", "neighbors", "Paketfuchs", "--direction", "in").out == ""
+    assert cli("graph", "neighbors", "Paketfuchs", "--direction", "sideways").code == 1
+    assert cli("graph", "neighbors", "Paketfuchs", "--depth", "6").code == 1
+    path = cli("graph", "path", "Paketfuchs", "Jonas")
+    assert path.out.splitlines() == ["Paketfuchs -uses-> Rabenhorst", "Rabenhorst -run-by-> Jonas"]
+    assert cli("graph", "remove", "Rabenhorst", "run-by", "Jonas").code == 0
+    nothing = cli("graph", "path", "Paketfuchs", "Jonas")
+    assert (nothing.code, nothing.out) == (0, "")
+    assert cli("graph", "remove", "Paketfuchs").code == 0
+    assert cli("graph", "neighbors", "Paketfuchs").code == 1
+
+
+# ---------------------------------------------------------------- import, export, backup, upkeep
+
+
+def rows(path: Path, *records: dict[str, Any]) -> str:
+    path.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
+    return str(path)
+
+
+def test_import_takes_ids_as_keys(home: Path, cli: Cli) -> None:
+    file = rows(
+        home / "rows.jsonl",
+        {"_id": "a", "text": "first words", "title": "A", "tags": ["t"]},
+        {"id": "b", "text": "second words", "created_at": "2026-01-02T03:04:05Z", "metadata": {"x": 1}},
+        {"key": "c", "text": "third words", "kind": "note"},
+    )
+    done = cli("import", file, "--wait")
+    assert done.code == 0, done
+    assert "3" in done.out
+    assert {result["key"] for result in search(cli, "words")["results"]} == {"a", "b", "c"}
+
+
+@pytest.mark.spec("B9")
+def test_export_and_import_give_the_same_store(home: Path, cli: Cli) -> None:
+    add(cli, "words", "--key", "k", "--title", "Title", "--tag", "t")
+    assert cli("graph", "edge", "Title", "uses", "Other").code == 0
+    assert cli("export", str(home / "one.jsonl")).code == 0
+    assert cli("--store", str(home / "copy"), "import", str(home / "one.jsonl")).code == 0
+    assert cli("--store", str(home / "copy"), "export", str(home / "two.jsonl")).code == 0
+    assert (home / "one.jsonl").read_bytes() == (home / "two.jsonl").read_bytes()
+
+
+@pytest.mark.spec("B9")
+def test_backup_and_restore(home: Path, cli: Cli) -> None:
+    item = add(cli, "words of then")
+    assert cli("backup", str(home / "then.backup")).code == 0
+    add(cli, "words of now")
+    assert cli("restore", str(home / "then.backup")).code == 0
+    assert [result["id"] for result in search(cli, "words")["results"]] == [int(item)]
+
+
+def test_a_sound_store_has_no_problems(cli: Cli) -> None:
+    add(cli, "words")
+    assert cli("check").out == "no problems found\n"
+    assert cli("check", "--json").json == {"status": "success", "problems": []}
+    assert cli("repair").code == 0
+
+
+def test_problems_are_4(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def check(_: object) -> list[str]:
+        return ["item 3 is not in the keyword index"]
+
+    monkeypatch.setattr("fourfold.memory.Memory.check", check)
+    assert cli("check").code == 4
+    done = cli("check", "--json")
+    assert (done.code, done.json["problems"]) == (4, ["item 3 is not in the keyword index"])
+
+
+def test_tags_and_status(cli: Cli) -> None:
+    add(cli, "a", "--tag", "x", "--tag", "y")
+    add(cli, "b", "--tag", "x")
+    assert cli("tags").out == "x\t2\ny\t1\n"
+    assert cli("tags", "--json").json["tags"] == {"x": 2, "y": 1}
+    assert "\t" in cli("status").out
+    assert cli("status", "--json").json["status"] == "success"
+
+
+def test_config_shows_where_values_come_from(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FOURFOLD_OPENAI_API_KEY", "sk-canary")
+    done = cli("--namespace", "mine", "config")
+    assert "namespace\tmine\tflag" in done.out
+    assert "embedder\tnone\tenvironment FOURFOLD_EMBEDDER" in done.out
+    assert "openai_api_key\tset\tenvironment FOURFOLD_OPENAI_API_KEY" in done.out
+    settings = cli("config", "--json").json["settings"]
+    assert settings["preset"] == {"value": "auto", "origin": "default"}
+    assert "sk-canary" not in done.out + done.err + json.dumps(settings)

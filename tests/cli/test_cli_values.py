@@ -1,0 +1,137 @@
+"""How the command line reads times, metadata, weights and ids."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fourfold.cli.values import read_id, read_metadata, read_metadata_test, read_time, read_weights
+from fourfold.errors import InvalidItem, InvalidQuery, InvalidWeights
+from fourfold.model import MetadataTest
+
+
+@pytest.fixture
+def _in_berlin(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("TZ", "Europe/Berlin")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+@pytest.mark.usefixtures("_in_berlin")
+@pytest.mark.parametrize(
+    ("text", "utc"),
+    [
+        ("2026-11-15", datetime(2026, 11, 14, 23, tzinfo=UTC)),
+        ("2026-07-15", datetime(2026, 7, 14, 22, tzinfo=UTC)),
+        ("2026-11-15T10:00", datetime(2026, 11, 15, 9, tzinfo=UTC)),
+        ("2026-11-15 10:00", datetime(2026, 11, 15, 9, tzinfo=UTC)),
+        ("2026-11-15T10:00Z", datetime(2026, 11, 15, 10, tzinfo=UTC)),
+        (" 2026-11-15T10:00+05:30 ", datetime(2026, 11, 15, 4, 30, tzinfo=UTC)),
+    ],
+)
+def test_a_time_without_an_offset_is_local(text: str, utc: datetime) -> None:
+    assert read_time(text) == utc
+
+
+@pytest.mark.spec("B5")
+def test_a_bare_date_in_to_includes_that_day() -> None:
+    end = read_time("2026-11-15", end_of_day=True)
+    assert end + timedelta(microseconds=1) == read_time("2026-11-16")
+    assert read_time("2026-11-15T10:00", end_of_day=True) == read_time("2026-11-15T10:00")
+
+
+@pytest.mark.parametrize("text", ["", "yesterday", "2026-13-01", "15.11.2026", "10:00", "99999-01-01"])
+def test_what_is_no_time_is_refused(text: str) -> None:
+    with pytest.raises(InvalidQuery, match="is not a time"):
+        read_time(text)
+
+
+@pytest.mark.parametrize(
+    ("pair", "value"),
+    [
+        ("a=1", 1),
+        ("a=1.5", 1.5),
+        ("a=true", True),
+        ("a=null", None),
+        ('a="1"', "1"),
+        ("a=[1, 2]", [1, 2]),
+        ('a={"b": 1}', {"b": 1}),
+        ("a=text", "text"),
+        ("a=", ""),
+        ("a=b=c", "b=c"),
+        ("a=NaN", "NaN"),
+        ("a=-Infinity", "-Infinity"),
+        ("a=[NaN]", "[NaN]"),
+        ("a=1e999", "1e999"),
+        ("a=" + "[" * 100_000, "[" * 100_000),
+        ("a=" + "9" * 5000, "9" * 5000),
+    ],
+)
+def test_metadata_is_json_if_it_parses(pair: str, value: object) -> None:
+    assert read_metadata([pair]) == {"a": value}
+
+
+@pytest.mark.parametrize("pair", ["a", "=1", ""])
+def test_metadata_without_key_or_value_is_refused(pair: str) -> None:
+    with pytest.raises(InvalidItem, match="not metadata"):
+        read_metadata([pair])
+
+
+@pytest.mark.spec("B5")
+@pytest.mark.parametrize(
+    ("text", "test"),
+    [
+        ("year=2026", MetadataTest("year", "eq", 2026)),
+        ("year>=2026", MetadataTest("year", "gte", 2026)),
+        ("year<2026", MetadataTest("year", "lt", 2026)),
+        ("note=a<b", MetadataTest("note", "eq", "a<b")),
+        ("note=a=b", MetadataTest("note", "eq", "a=b")),
+        ("note=two\nlines", MetadataTest("note", "eq", "two\nlines")),
+    ],
+)
+def test_tests_of_metadata(text: str, test: MetadataTest) -> None:
+    assert read_metadata_test(text) == test
+
+
+@pytest.mark.parametrize("text", ["year", "=3", "year>3", "year<=3"])
+def test_what_is_no_test_of_metadata(text: str) -> None:
+    with pytest.raises(InvalidQuery, match="not a test"):
+        read_metadata_test(text)
+
+
+def test_weights() -> None:
+    assert read_weights("semantic=0.7, keyword = 0.3") == {"semantic": 0.7, "keyword": 0.3}
+    assert read_weights("") == {}
+
+
+@pytest.mark.parametrize("text", ["semantic", "semantic=", "semantic=much", "0.7", "semantic=1,semantic=0"])
+def test_what_are_no_weights(text: str) -> None:
+    with pytest.raises(InvalidWeights):
+        read_weights(text)
+
+
+def test_ids() -> None:
+    assert read_id("17") == 17
+    assert read_id("key:17") == "key:17"
+    assert read_id("key:a b:c") == "key:a b:c"
+
+
+@pytest.mark.parametrize("text", ["", "-1", "1.5", "abc", "9" * 19, "１７"])
+def test_what_is_no_id(text: str) -> None:
+    with pytest.raises(InvalidQuery, match="not an id"):
+        read_id(text)
+
+
+@given(st.text())
+def test_any_text_is_read_or_refused(text: str) -> None:
+    for read, refused in ((read_time, InvalidQuery), (read_id, InvalidQuery), (read_weights, InvalidWeights)):
+        try:
+            read(text)
+        except refused:
+            continue

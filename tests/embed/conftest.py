@@ -1,0 +1,21 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from embed_fault_server import FaultServer
+
+from fourfold.embed.base import Embedder
+from fourfold.embed.minilm import minilm
+
+
+@pytest.fixture(scope="session")
+def built_in() -> Embedder:
+    return minilm()
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[FaultServer]:
+    monkeypatch.setenv("NO_PROXY", "*")
+    with FaultServer() as running:
+        yield running

@@ -1,0 +1,306 @@
+"""The OpenAI-compatible embedder against a real server that misbehaves in every way we know of."""
+
+from __future__ import annotations
+
+import logging
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+from embed_fault_server import FaultServer, vector
+
+from fourfold.embed.openai import BATCH_TEXTS, TEXT_CHARACTERS, OpenAIEmbedder, OpenAISettings
+from fourfold.errors import EmbedderUnavailable, InvalidSetting
+
+CANARY = "sk-canary-4f1d9b7a2c8e"
+DOCUMENT = "the secret recipe of the grandmother from Graz"
+
+Open = Callable[..., OpenAIEmbedder]
+
+
+@pytest.fixture
+def pauses() -> list[float]:
+    return []
+
+
+@pytest.fixture
+def open_embedder(server: FaultServer, pauses: list[float]) -> Iterator[Open]:
+    opened: list[OpenAIEmbedder] = []
+
+    def pause(seconds: float) -> bool:
+        pauses.append(seconds)
+        return False
+
+    def make(fault: str, **settings: object) -> OpenAIEmbedder:
+        values = {"base_url": server.url(fault), "api_key": CANARY, **settings}
+        opened.append(OpenAIEmbedder(OpenAISettings(**values), pause))  # type: ignore[arg-type]
+        return opened[-1]
+
+    yield make
+    for embedder in opened:
+        embedder.close()
+
+
+@contextmanager
+def refused(match: str, caplog: pytest.LogCaptureFixture) -> Iterator[None]:
+    """A typed error with a remedy, and neither the key nor the document in anything it leaves behind."""
+    caplog.set_level(logging.DEBUG)
+    with pytest.raises(EmbedderUnavailable, match=match) as caught:
+        yield
+    assert caught.value.remedy
+    left_behind = caplog.text + repr(caught.value) + "".join(traceback.format_exception(caught.value))
+    for secret in (CANARY, CANARY[:10], CANARY[-4:], DOCUMENT[:16]):
+        assert secret not in left_behind
+
+
+def unit(text: str) -> np.ndarray:
+    values = np.array(vector(text))
+    return (values / np.linalg.norm(values)).astype(np.float32)
+
+
+def test_vectors_come_back_in_order_and_normalised(open_embedder: Open, server: FaultServer) -> None:
+    embedder = open_embedder("ok", model="my-model")
+    rows = embedder.embed(["a", "bbb"])
+    assert rows.dtype == np.float32
+    np.testing.assert_allclose(rows, [unit("a"), unit("bbb")], rtol=1e-6)
+    assert embedder.dimension == 4
+    path, headers, body = server.seen[0]
+    assert path == "/ok/v1/embeddings"
+    assert headers["Authorization"] == f"Bearer {CANARY}"
+    assert body == {"model": "my-model", "input": ["a", "bbb"]}
+
+
+def test_no_key_sends_no_authorization(open_embedder: Open, server: FaultServer) -> None:
+    open_embedder("ok", api_key=None).embed(["a"])
+    assert "Authorization" not in server.seen[0][1]
+
+
+def test_many_texts_go_in_batches(open_embedder: Open, server: FaultServer) -> None:
+    texts = ["x" * n for n in range(1, 2 * BATCH_TEXTS + 3)]
+    rows = open_embedder("ok").embed(texts)
+    np.testing.assert_allclose(rows, [unit(text) for text in texts], rtol=1e-6)
+    assert [len(body["input"]) for _, _, body in server.seen] == [BATCH_TEXTS, BATCH_TEXTS, 2]
+
+
+def test_nothing_to_embed_asks_nothing(open_embedder: Open, server: FaultServer) -> None:
+    assert open_embedder("ok", dimensions=4).embed([]).shape == (0, 4)
+    assert server.seen == []
+
+
+@pytest.mark.spec("B4")
+def test_any_text_is_sent_safely(open_embedder: Open, server: FaultServer) -> None:
+    embedder = open_embedder("ok")
+    embedder.embed(["", "\ud800", "\0", "y" * (TEXT_CHARACTERS + 1)])
+    assert server.seen[0][2]["input"] == [" ", "?", "\0", "y" * TEXT_CHARACTERS]
+    assert embedder.truncates("y" * (TEXT_CHARACTERS + 1))
+    assert not embedder.truncates("y" * TEXT_CHARACTERS)
+
+
+@pytest.mark.spec("B8")
+def test_loading_learns_the_dimension_once(open_embedder: Open, server: FaultServer) -> None:
+    embedder = open_embedder("ok")
+    assert embedder.dimension is None
+    before = embedder.fingerprint
+    embedder.load()
+    embedder.load()
+    assert embedder.dimension == 4
+    assert embedder.fingerprint == before
+    assert len(server.seen) == 1
+
+
+@pytest.mark.spec("B8")
+def test_the_fingerprint_names_provider_model_and_dimensions() -> None:
+    def fingerprint(**settings: object) -> str:
+        return OpenAIEmbedder(OpenAISettings(**settings)).fingerprint  # type: ignore[arg-type]
+
+    different = [{}, {"model": "b"}, {"dimensions": 256}, {"base_url": "https://example.org/v1"}]
+    assert len({fingerprint(**settings) for settings in different}) == len(different)
+    assert fingerprint(api_key="one") == fingerprint(api_key="two", timeout=1)
+
+
+@pytest.mark.spec("B8")
+def test_wanted_dimensions_are_asked_for_and_checked(
+    open_embedder: Open, server: FaultServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    with refused("4 dimensions where 3 are expected", caplog):
+        open_embedder("ok", dimensions=3).embed(["a"])
+    assert server.seen[0][2]["dimensions"] == 3
+
+
+@pytest.mark.spec("B8")
+def test_a_model_that_changes_its_dimension_is_refused(open_embedder: Open, caplog: pytest.LogCaptureFixture) -> None:
+    embedder = open_embedder("grows")
+    embedder.embed(["a"])
+    with refused("5 dimensions where 4 are expected", caplog):
+        embedder.embed(["a"])
+
+
+# ---------------------------------------------------------------- faults that pass
+
+
+def test_retry_after_is_honoured(open_embedder: Open, server: FaultServer, pauses: list[float]) -> None:
+    assert open_embedder("429-once").embed(["a"]).shape == (1, 4)
+    assert pauses == [2.0]
+    assert len(server.seen) == 2
+
+
+def test_a_server_error_is_tried_again(open_embedder: Open, pauses: list[float]) -> None:
+    assert open_embedder("500-once").embed(["a"]).shape == (1, 4)
+    assert pauses == [0.5]
+
+
+def test_attempts_are_bounded(
+    open_embedder: Open, server: FaultServer, pauses: list[float], caplog: pytest.LogCaptureFixture
+) -> None:
+    with refused("127.0.0.1 answered 500", caplog):
+        open_embedder("500").embed([DOCUMENT])
+    assert len(server.seen) == 4
+    assert pauses == [0.5, 1.0, 2.0]
+
+
+def test_retry_after_is_bounded(open_embedder: Open, pauses: list[float], caplog: pytest.LogCaptureFixture) -> None:
+    with refused("answered 429: slow down", caplog):
+        open_embedder("429-long", timeout=60).embed([DOCUMENT])
+    assert pauses == [10.0, 10.0, 10.0]
+
+
+def test_a_pause_past_the_deadline_is_not_waited_for(
+    open_embedder: Open, server: FaultServer, pauses: list[float], caplog: pytest.LogCaptureFixture
+) -> None:
+    with refused("answered 429", caplog):
+        open_embedder("429-long", timeout=5).embed([DOCUMENT])
+    assert pauses == []
+    assert len(server.seen) == 1
+
+
+def test_closing_ends_the_attempts(server: FaultServer, caplog: pytest.LogCaptureFixture) -> None:
+    embedder = OpenAIEmbedder(OpenAISettings(base_url=server.url("500"), api_key=CANARY))
+    embedder.close()
+    with refused("answered 500", caplog):
+        embedder.embed([DOCUMENT])
+    assert len(server.seen) == 1
+
+
+def test_half_an_answer_is_tried_again_then_refused(
+    open_embedder: Open, server: FaultServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    with refused("cannot be reached", caplog):
+        open_embedder("half").embed([DOCUMENT])
+    assert len(server.seen) == 4
+
+
+def test_nobody_listens(open_embedder: Open, pauses: list[float], caplog: pytest.LogCaptureFixture) -> None:
+    with refused(r"cannot be reached \(ConnectError", caplog):
+        open_embedder("ok", base_url="http://127.0.0.1:9/v1").embed([DOCUMENT])
+    assert len(pauses) == 3
+
+
+# ---------------------------------------------------------------- faults that end by the deadline
+
+
+@pytest.mark.parametrize("fault", ["hang", "drip", "drip-headers"])
+def test_a_slow_server_ends_by_the_deadline(open_embedder: Open, fault: str, caplog: pytest.LogCaptureFixture) -> None:
+    """Without the deadline, these answers would take forever, 2000 s and 2000 s."""
+    with refused("did not answer within 0.3 s|cannot be reached", caplog):
+        open_embedder(fault, timeout=0.3).embed([DOCUMENT])
+
+
+def test_after_a_timeout_the_next_request_works(open_embedder: Open, server: FaultServer) -> None:
+    embedder = open_embedder("drip", timeout=0.3)
+    with pytest.raises(EmbedderUnavailable):
+        embedder.embed(["a"])
+    assert open_embedder("ok").embed(["a"]).shape == (1, 4)
+
+
+# ---------------------------------------------------------------- faults that are final
+
+
+@pytest.mark.parametrize(
+    ("fault", "message"),
+    [
+        ("nan", "NaN"),
+        ("infinity", "NaN, infinite"),
+        ("zero", "all zero"),
+        ("text", "flat list of numbers"),
+        ("ragged", "3 dimensions where 4 are expected"),
+        ("too-few", "1 embeddings for 2 texts"),
+        ("too-many", "3 embeddings for 2 texts"),
+        ("same-index", "wrong indexes"),
+        ("no-data", "sent no embeddings"),
+        ("no-json", "no valid JSON"),
+        ("deep-json", "no valid JSON"),
+    ],
+)
+@pytest.mark.spec("B8")
+def test_an_unusable_answer_is_refused_at_once(
+    open_embedder: Open, server: FaultServer, caplog: pytest.LogCaptureFixture, fault: str, message: str
+) -> None:
+    with refused(message, caplog):
+        open_embedder(fault).embed([DOCUMENT, "b"])
+    assert len(server.seen) == 1
+
+
+def test_a_shuffled_answer_is_put_in_order(open_embedder: Open) -> None:
+    np.testing.assert_allclose(open_embedder("shuffled").embed(["a", "bbb"]), [unit("a"), unit("bbb")], rtol=1e-6)
+
+
+def test_a_redirect_is_not_followed(open_embedder: Open, server: FaultServer, caplog: pytest.LogCaptureFixture) -> None:
+    with refused("127.0.0.1 redirects to localhost, which is refused", caplog):
+        open_embedder("redirect").embed([DOCUMENT])
+    assert [path for path, _, _ in server.seen] == ["/redirect/v1/embeddings"]
+
+
+def test_a_refused_key_is_not_repeated(open_embedder: Open, server: FaultServer, caplog: pytest.LogCaptureFixture) -> None:
+    with refused("answered 401. Check openai_api_key", caplog):
+        open_embedder("401").embed([DOCUMENT])
+    assert len(server.seen) == 1
+
+
+def test_the_providers_reason_is_shortened(
+    open_embedder: Open, server: FaultServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    with refused(r"answered 400: the model `x` does not exist\[31m !{100,170}\. Check", caplog):
+        open_embedder("400").embed([DOCUMENT])
+    assert len(server.seen) == 1
+
+
+def test_a_reason_that_quotes_the_document_is_not_shown(open_embedder: Open, caplog: pytest.LogCaptureFixture) -> None:
+    with refused(r"answered 422\. ", caplog):
+        open_embedder("echo").embed([DOCUMENT])
+
+
+# ---------------------------------------------------------------- settings
+
+
+def test_the_key_is_in_no_repr(open_embedder: Open) -> None:
+    embedder = open_embedder("ok")
+    shown = repr(OpenAISettings(api_key=CANARY)) + repr(embedder) + repr(vars(embedder)) + embedder.fingerprint
+    assert CANARY not in shown
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"base_url": "ftp://example.org"},
+        {"base_url": "example.org/v1"},
+        {"base_url": "https://"},
+        {"base_url": "https://example.org:port/v1"},
+        {"base_url": f"https://user:{CANARY}@example.org/v1"},
+        {"base_url": f"https://example.org/v1?key={CANARY}"},
+        {"base_url": "https://example.org/v1\n"},
+        {"api_key": f"{CANARY}\nX-Evil: 1"},
+        {"api_key": f"{CANARY}ü"},
+        {"model": " "},
+        {"dimensions": 0},
+        {"dimensions": 10_000},
+        {"timeout": 0},
+        {"timeout": float("nan")},
+    ],
+)
+def test_settings_that_cannot_work_are_refused(settings: dict[str, object]) -> None:
+    with pytest.raises(InvalidSetting, match="openai_") as caught:
+        OpenAIEmbedder(OpenAISettings(**settings))  # type: ignore[arg-type]
+    assert CANARY not in str(caught.value)
+    assert caught.value.remedy

@@ -1,0 +1,193 @@
+"""`auto`: true scores, weighted by how far each retriever's best hit stands out."""
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from search_rankings import IDS, SCORES, named_lists, weights
+
+from fourfold.model import RETRIEVERS, Background, Hit
+from fourfold.search.auto import BELOW_AVERAGE, GRAPH, LEAST_SHARE, TAGS, TEXT_FALLBACK, AutoInputs, fuse_auto
+
+SEMANTIC = [Hit(1, 0.7), Hit(2, 0.4)]
+KEYWORD = [Hit(2, 12.0), Hit(3, 6.0)]
+TRUE_SCORES = {"semantic": {3: 0.1}, "keyword": {1: 0.0}}
+
+
+def text_inputs(semantic: Background | None, keyword: Background | None, **changes) -> AutoInputs:
+    lists = {"semantic": SEMANTIC, "keyword": KEYWORD}
+    return AutoInputs(lists, TRUE_SCORES, {"semantic": semantic, "keyword": keyword}, **changes)
+
+
+# ---------------------------------------------------------------- weights
+
+
+@pytest.mark.spec("B1")
+def test_the_retriever_whose_best_hit_stands_out_weighs_more():
+    """c_v = (0.7 - 0.1) / 0.15 = 4 and c_k = (12 - 2) / 2.5 = 4: 16 against 16 / 2."""
+    equal = fuse_auto(text_inputs(Background(0.1, 0.15), Background(2.0, 2.5)))
+    assert equal.weights == pytest.approx({"semantic": 2 / 3, "keyword": 1 / 3, "graph": 0.0, "tags": 0.0})
+    sharper = fuse_auto(text_inputs(Background(0.1, 0.15), Background(2.0, 1.25)))
+    assert sharper.weights["keyword"] == pytest.approx(2 / 3)
+
+
+@pytest.mark.spec("B1")
+@pytest.mark.parametrize(
+    ("semantic", "keyword"),
+    [
+        (None, Background(2.0, 2.5)),
+        (Background(0.1, 0.15), None),
+        (None, None),
+        (Background(0.7, 0.0), Background(2.0, 2.5)),
+        (Background(0.9, 0.1), Background(20.0, 1.0)),
+    ],
+)
+def test_without_a_usable_background_the_best_fixed_pair_is_taken(semantic, keyword):
+    applied = fuse_auto(text_inputs(semantic, keyword)).weights
+    assert {name: applied[name] for name in TEXT_FALLBACK} == pytest.approx(TEXT_FALLBACK)
+
+
+@pytest.mark.spec("B5")
+def test_a_retriever_that_does_not_stand_out_at_all_is_not_silenced():
+    """A narrow filter can leave only items below the store's average: they must still be found."""
+    fusion = fuse_auto(text_inputs(Background(0.9, 0.1), Background(2.0, 2.5)))
+    assert fusion.weights["semantic"] == LEAST_SHARE
+    assert set(fusion.ids) == {1, 2, 3}
+
+
+@pytest.mark.spec("B1")
+def test_graph_and_tags_have_their_share_beside_the_text():
+    lists = {"semantic": SEMANTIC, "graph": [Hit(5, 0.5)], "tags": [Hit(1, 2.0)]}
+    applied = fuse_auto(AutoInputs(lists)).weights
+    whole = 1 + GRAPH + TAGS
+    assert applied == pytest.approx(
+        {"semantic": 1 / whole, "keyword": 0.0, "graph": GRAPH / whole, "tags": TAGS / whole}
+    )
+
+
+@pytest.mark.spec("B1")
+def test_callers_weights_are_scaled_over_the_lists_that_have_hits():
+    fixed = {"semantic": 0.4, "keyword": 0.4, "graph": 0.2}
+    fusion = fuse_auto(text_inputs(Background(0.1, 0.15), Background(2.0, 2.5), weights=fixed))
+    assert fusion.weights == pytest.approx({"semantic": 0.5, "keyword": 0.5, "graph": 0.0, "tags": 0.0})
+
+
+@pytest.mark.spec("S1.4")
+@pytest.mark.parametrize("fixed", [None, {"semantic": 1.0}])
+def test_nothing_found_is_empty(fixed):
+    fusion = fuse_auto(AutoInputs({"semantic": [], "keyword": ()}, weights=fixed))
+    assert (fusion.ranked, fusion.weights) == ([], dict.fromkeys(RETRIEVERS, 0.0))
+
+
+def test_lists_without_a_weight_of_the_caller_do_not_act():
+    fusion = fuse_auto(AutoInputs({"semantic": SEMANTIC, "keyword": KEYWORD}, weights={"keyword": 1.0}))
+    assert fusion.ids == [2, 3]
+
+
+# ---------------------------------------------------------------- scores
+
+
+@pytest.mark.spec("B1")
+@pytest.mark.spec("B2")
+def test_every_candidate_has_its_true_score_from_both_and_says_so():
+    fusion = fuse_auto(text_inputs(Background(0.1, 0.15), Background(2.0, 2.5)))
+    semantic, keyword = fusion.contributions(2)
+    assert (semantic.source, semantic.rank, semantic.raw) == ("semantic", 2, 0.4)
+    assert semantic.scaled == pytest.approx(BELOW_AVERAGE + (1 - BELOW_AVERAGE) * 0.5)
+    assert (keyword.source, keyword.rank, keyword.raw, keyword.scaled) == ("keyword", 1, 12.0, pytest.approx(1.0))
+    unlisted = fusion.contributions(3)[0]
+    assert (unlisted.source, unlisted.rank, unlisted.raw) == ("semantic", None, 0.1)
+    assert [line.source for line in fusion.contributions(1)] == ["semantic"]
+
+
+@pytest.mark.spec("B1")
+def test_graph_walk_and_tags_are_scaled_by_their_best_and_the_walk_acts_with_the_weight_of_the_graph():
+    lists = {"graph": [Hit(1, 0.8), Hit(2, 0.4)], "walk": [Hit(3, 5.0), Hit(2, 1.0)], "tags": [Hit(2, 3.0)]}
+    fusion = fuse_auto(AutoInputs(lists, weights={"graph": 0.6, "tags": 0.4}))
+    assert fusion.scores == pytest.approx({1: 0.6, 2: 0.3 + 0.12 + 0.4, 3: 0.6})
+    assert [(line.source, line.weight) for line in fusion.contributions(2)] == [
+        ("graph", 0.6),
+        ("tags", 0.4),
+        ("walk", 0.6),
+    ]
+    assert fuse_auto(AutoInputs({"walk": [Hit(3, 5.0)]})).weights["graph"] == 1.0
+
+
+@pytest.mark.spec("B1")
+@pytest.mark.parametrize("background", [Background(0.5, 0.1), Background(0.95, 0.1), Background(0.1, 0.1), None])
+def test_one_retriever_alone_keeps_its_order_above_and_below_the_average(background):
+    hits = [Hit(7, 0.9), Hit(3, 0.6), Hit(9, 0.3), Hit(1, 0.1), Hit(2, -0.2)]
+    fusion = fuse_auto(AutoInputs({"semantic": hits}, backgrounds={"semantic": background}))
+    assert fusion.ids == [7, 3, 9, 1, 2]
+    assert fusion.ranked[0].score == pytest.approx(1.0)
+    assert fusion.ranked[-1].score >= 0
+
+
+@pytest.mark.spec("S1.3")
+def test_equal_cosines_are_all_the_best_and_tie_by_id():
+    fusion = fuse_auto(
+        AutoInputs({"semantic": [Hit(5, 0.4), Hit(2, 0.4)]}, backgrounds={"semantic": Background(0.4, 0)})
+    )
+    assert fusion.ranked == [Hit(2, 1.0), Hit(5, 1.0)]
+
+
+@pytest.mark.spec("B1")
+def test_a_candidate_that_an_approximate_list_missed_can_still_be_the_best():
+    inputs = AutoInputs(
+        {"semantic": [Hit(1, 0.6)], "keyword": [Hit(2, 3.0)]}, {"semantic": {2: 0.9}, "keyword": {1: 0.0}}
+    )
+    fusion = fuse_auto(inputs)
+    assert fusion.ids == [2, 1]
+    assert fusion.ranked[0].score == pytest.approx(1.0)
+
+
+# ---------------------------------------------------------------- laws
+
+backgrounds = st.builds(Background, st.floats(-0.5, 5), st.floats(0, 3))
+all_lists = st.builds(
+    lambda lists, walk: {**lists, "walk": walk}, named_lists, named_lists.map(lambda others: others.get("graph", []))
+)
+true_scores = st.fixed_dictionaries(
+    {"semantic": st.dictionaries(IDS, st.floats(-1, 1)), "keyword": st.dictionaries(IDS, SCORES.map(abs))}
+)
+inputs = st.builds(
+    AutoInputs,
+    all_lists,
+    true_scores,
+    st.fixed_dictionaries({"semantic": st.none() | backgrounds, "keyword": st.none() | backgrounds}),
+    st.none() | weights,
+)
+
+
+@pytest.mark.spec("B2")
+@given(inputs)
+def test_contributions_sum_to_the_score(made):
+    fusion = fuse_auto(made)
+    for hit in fusion.ranked:
+        assert math.fsum(line.value for line in fusion.contributions(hit.id)) == pytest.approx(hit.score, abs=1e-12)
+
+
+@pytest.mark.spec("B1")
+@given(inputs)
+def test_applied_weights_name_all_four_and_sum_to_one_if_anything_acted(made):
+    applied = fuse_auto(made).weights
+    assert tuple(applied) == RETRIEVERS
+    assert math.fsum(applied.values()) == pytest.approx(1) or set(applied.values()) == {0.0}
+
+
+@pytest.mark.spec("S1.3")
+@given(inputs, st.permutations((*RETRIEVERS, "walk")))
+def test_best_first_ties_by_id_whatever_the_order_of_the_lists(made, order):
+    ranked = fuse_auto(made).ranked
+    assert ranked == sorted(ranked, key=lambda hit: (-hit.score, hit.id))
+    shuffled = {name: made.lists[name] for name in order if name in made.lists}
+    assert fuse_auto(AutoInputs(shuffled, made.scores, made.backgrounds, made.weights)).ranked == ranked
+
+
+@pytest.mark.spec("B5")
+@given(inputs)
+def test_what_semantic_or_keyword_listed_is_in_the_ranking(made):
+    ids = set(fuse_auto(AutoInputs(made.lists, made.scores, made.backgrounds)).ids)
+    assert ids >= {hit.id for hit in made.lists.get("semantic", ())}
+    assert ids >= {hit.id for hit in made.lists.get("keyword", ()) if hit.score > 0}

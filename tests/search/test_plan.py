@@ -1,0 +1,279 @@
+"""From a request to a plan."""
+
+import math
+
+import pytest
+
+from fourfold.errors import InvalidQuery, InvalidWeights
+from fourfold.model import Plan, Recency
+from fourfold.search.plan import PlanRequest, StoreFacts, make_plan
+from fourfold.search.routing import RoutingConfig
+from fourfold.search.settings import PlanSettings
+
+FOUR = ("semantic", "keyword", "graph", "tags")
+RELATIONAL = "Welche Technologie nutzt Fourfold?"
+TOP_K_RANGE = "from 1 to 100"
+
+
+def plan(
+    text: str = "how do vectors work", settings: PlanSettings | None = None, facts: StoreFacts | None = None, **asked
+) -> Plan:
+    return make_plan(PlanRequest(text, **asked), settings or PlanSettings(), facts or StoreFacts(items=1000))
+
+
+def weights_of(made: Plan) -> dict[str, float]:
+    assert made.weights is not None
+    assert tuple(made.weights) == made.retrievers
+    return dict(made.weights)
+
+
+# ---------------------------------------------------------------- what each preset plans
+
+
+@pytest.mark.spec("B1")
+def test_auto_is_the_default_runs_all_four_and_chooses_per_query():
+    assert plan() == Plan("auto", FOUR, "auto", 60, 10, None, expand=True)
+
+
+@pytest.mark.spec("S1.3")
+def test_insights_basic():
+    expected = Plan("insights-basic", ("semantic", "keyword"), "rrf", 60, 5, {"semantic": 0.7, "keyword": 0.3})
+    assert plan(preset="insights-basic") == expected
+
+
+@pytest.mark.spec("S4.3")
+@pytest.mark.spec("S4.5")
+def test_insights_switches_to_the_relational_weights():
+    standard = plan(preset="insights")
+    assert weights_of(standard) == {"semantic": 0.6, "keyword": 0.2, "graph": 0.2}
+    assert (standard.query_type, standard.matched_keywords) == ("standard", ())
+    relational = plan(RELATIONAL, preset="insights")
+    assert weights_of(relational) == {"semantic": 0.4, "keyword": 0.2, "graph": 0.4}
+    assert (relational.query_type, relational.matched_keywords) == ("relational", ("nutzt", "Technologie"))
+    assert (relational.fusion, relational.k, relational.top_k, relational.expand) == ("rrf", 60, 5, False)
+
+
+@pytest.mark.spec("S4.3")
+def test_insights_takes_lists_and_weights_from_the_configuration():
+    routing = RoutingConfig(en=("knows",), relational_weights={"semantic": 0.3, "graph": 0.5})
+    settings = PlanSettings(insights_weights={"semantic": 0.5, "keyword": 0.3}, routing=routing)
+    assert weights_of(plan("who knows", settings, preset="insights"))["graph"] == 0.5
+    assert weights_of(plan("who uses it", settings, preset="insights"))["keyword"] == 0.3
+
+
+@pytest.mark.spec("S4.5")
+def test_auto_reports_routing_and_the_other_presets_do_not_route():
+    reported = plan(RELATIONAL)
+    assert (reported.query_type, reported.matched_keywords) == ("relational", ("nutzt", "Technologie"))
+    assert reported.weights is None
+    for preset in ("insights-basic", "wiki", "files", "memories"):
+        assert plan(RELATIONAL, preset=preset).matched_keywords == ()
+
+
+@pytest.mark.spec("S2.3")
+def test_wiki_takes_its_settings_and_no_other_preset_does():
+    settings = PlanSettings(wiki_top_k=7, wiki_weights={"semantic": 0.25, "keyword": 0.75})
+    wiki = plan(settings=settings, preset="wiki")
+    assert (wiki.top_k, weights_of(wiki)) == (7, {"semantic": 0.25, "keyword": 0.75})
+    assert plan(settings=settings, preset="wiki", top_k=3).top_k == 3
+    default = plan(preset="wiki")
+    assert (default.top_k, weights_of(default)) == (20, {"semantic": 0.5, "keyword": 0.5})
+    for preset in ("auto", "insights-basic", "insights", "files", "memories"):
+        assert plan(settings=settings, preset=preset) == plan(preset=preset)
+
+
+@pytest.mark.spec("S3.3")
+@pytest.mark.parametrize(
+    ("fusion", "semantic", "keyword"), [("rrf", 1.0, 1.0), ("weighted", 0.6, 0.4), ("auto", 0.6, 0.4)]
+)
+def test_files_has_other_weights_for_ranks_than_for_scores(fusion, semantic, keyword):
+    made = plan(preset="files", fusion=fusion)
+    assert (made.fusion, weights_of(made)) == (fusion, {"semantic": semantic, "keyword": keyword})
+
+
+@pytest.mark.spec("S3.3")
+@pytest.mark.parametrize("fusion", ["rrf", "weighted"])
+def test_auto_with_another_fusion_weighs_equally(fusion):
+    made = plan(fusion=fusion)
+    assert (made.fusion, made.expand, weights_of(made)) == (fusion, False, dict.fromkeys(FOUR, 0.25))
+
+
+@pytest.mark.spec("S3.3")
+def test_auto_fusion_under_another_preset_keeps_the_weights_of_the_preset():
+    made = plan(preset="insights-basic", fusion="auto")
+    assert (made.fusion, made.expand, weights_of(made)) == ("auto", False, {"semantic": 0.7, "keyword": 0.3})
+
+
+# ---------------------------------------------------------------- alpha and recency
+
+
+@pytest.mark.spec("S5.4")
+@pytest.mark.parametrize(
+    ("items", "tags", "semantic"), [(10, 0, 0.5), (500, 0, 0.7), (6000, 2, 0.8), (500, 3, 0.55), (10, 3, 0.25)]
+)
+def test_alpha_is_adaptive_and_boosted_by_three_matching_tags(items, tags, semantic):
+    made = plan(preset="memories", facts=StoreFacts(items, tags))
+    assert weights_of(made) == pytest.approx({"semantic": semantic, "tags": 1 - semantic}, abs=1e-12)
+
+
+@pytest.mark.spec("S5.4")
+def test_explicit_alpha_wins_over_environment_and_environment_over_adaptive_without_boost():
+    settings, facts = PlanSettings(memories_alpha=0.6), StoreFacts(items=10, matching_tags=5)
+    assert weights_of(plan(settings=settings, facts=facts, preset="memories", alpha=0.9))["semantic"] == 0.9
+    assert weights_of(plan(settings=settings, facts=facts, preset="memories"))["semantic"] == 0.6
+
+
+@pytest.mark.spec("S5.3")
+@pytest.mark.parametrize(("alpha", "retriever"), [(1, "semantic"), (1.0, "semantic"), (0, "tags"), (0.0, "tags")])
+def test_alpha_one_is_vectors_only_and_zero_is_tags_only(alpha, retriever):
+    assert weights_of(plan(preset="memories", alpha=alpha)) == {retriever: 1.0}
+    assert plan(preset="memories", settings=PlanSettings(memories_alpha=alpha)).retrievers == (retriever,)
+
+
+@pytest.mark.spec("S5.3")
+@pytest.mark.parametrize("alpha", [-0.1, 1.1, math.nan, math.inf, True, "0.5"])
+def test_alpha_out_of_range_is_refused(alpha):
+    with pytest.raises(InvalidQuery, match="from 0"):
+        plan(preset="memories", alpha=alpha)
+
+
+@pytest.mark.spec("S5.3")
+@pytest.mark.parametrize("preset", ["auto", "insights", "wiki"])
+def test_alpha_outside_of_memories_is_refused_with_the_remedy(preset):
+    with pytest.raises(InvalidQuery, match="--preset memories"):
+        plan(preset=preset, alpha=0.5)
+
+
+@pytest.mark.spec("S5.5")
+def test_only_memories_ages_and_decay_zero_switches_it_off():
+    assert plan(preset="memories").recency == Recency(0.01, 0.3)
+    assert plan(preset="memories", settings=PlanSettings(memories_recency=Recency(0.1, 0.0))).recency == Recency(
+        0.1, 0.0
+    )
+    assert plan(preset="memories", settings=PlanSettings(memories_recency=Recency(0.0))).recency is None
+    assert plan().recency is None
+
+
+# ---------------------------------------------------------------- weights of the caller
+
+
+@pytest.mark.spec("S1.5")
+@pytest.mark.parametrize("preset", ["auto", "insights-basic", "wiki", "files", "memories"])
+def test_callers_weights_replace_those_of_the_preset_and_choose_the_retrievers(preset):
+    made = plan(RELATIONAL, preset=preset, weights={"keyword": 0.5, "tags": 0.5, "graph": 0.0})
+    assert weights_of(made) == {"keyword": 0.5, "tags": 0.5}
+    assert made.fusion == plan(preset=preset).fusion
+    assert not made.expand
+
+
+@pytest.mark.spec("S4.3")
+@pytest.mark.spec("S4.4")
+def test_callers_weights_replace_routing_and_the_pair_is_completed_in_insights_only():
+    pair = {"semantic": 0.7, "keyword": 0.3}
+    completed = plan(RELATIONAL, preset="insights", weights=pair)
+    assert weights_of(completed) == pytest.approx({"semantic": 0.56, "keyword": 0.24, "graph": 0.2})
+    assert completed.query_type == "relational"
+    configured = PlanSettings(insights_weights={"semantic": 0.4, "graph": 0.4})
+    assert weights_of(plan(preset="insights", weights=pair, settings=configured))["graph"] == 0.4
+    assert weights_of(plan(preset="wiki", weights=pair)) == pair
+
+
+@pytest.mark.spec("S5.3")
+def test_callers_weights_replace_alpha():
+    assert weights_of(plan(preset="memories", alpha=0.2, weights={"semantic": 1.0})) == {"semantic": 1.0}
+
+
+@pytest.mark.spec("B1")
+def test_auto_with_a_weight_for_the_graph_walks_it():
+    assert plan(weights={"semantic": 0.5, "graph": 0.5}).expand
+
+
+@pytest.mark.spec("S1.5")
+def test_wrong_weights_are_refused():
+    with pytest.raises(InvalidWeights, match=r"1\.0001"):
+        plan(weights={"semantic": 0.7, "keyword": 0.3001})
+
+
+# ---------------------------------------------------------------- only
+
+
+def test_only_one_retriever_has_the_whole_weight():
+    assert weights_of(plan(only=("keyword",))) == {"keyword": 1.0}
+    assert weights_of(plan(only=["tags"], preset="memories", alpha=0.7)) == {"tags": 1.0}
+    assert weights_of(plan(only=("semantic",), fusion="rrf")) == {"semantic": 1.0}
+
+
+def test_only_several_share_the_weights_of_the_preset():
+    made = plan(only=("graph", "semantic"), preset="insights")
+    assert weights_of(made) == pytest.approx({"semantic": 0.75, "graph": 0.25})
+    assert weights_of(plan(only={"graph", "tags"}, fusion="weighted")) == {"graph": 0.5, "tags": 0.5}
+
+
+def test_only_what_the_preset_runs_anyway_changes_nothing():
+    assert plan(only=("keyword", "semantic"), preset="files") == plan(preset="files")
+
+
+def test_only_in_auto_still_chooses_per_query_but_does_not_walk():
+    made = plan(only=("keyword", "semantic"))
+    assert (made.retrievers, made.weights, made.expand) == (("semantic", "keyword"), None, False)
+
+
+def test_only_keeps_the_callers_weights_as_they_are():
+    assert weights_of(plan(only=("keyword", "tags"), weights={"semantic": 0.7, "keyword": 0.3})) == {"keyword": 0.3}
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({"only": ("vectors",)}, "no retriever 'vectors'.*semantic, keyword, graph, tags"),
+        ({"only": ()}, "names no retriever"),
+        ({"only": ("graph",), "preset": "wiki"}, "wiki does not use graph"),
+        ({"only": ("keyword",), "weights": {"semantic": 1.0}}, "keyword has no weight"),
+        ({"fusion": "sum"}, "no fusion 'sum'.*auto, rrf, weighted"),
+        ({"preset": "best"}, "no preset 'best'"),
+    ],
+)
+def test_what_cannot_be_planned_is_refused_with_the_choices(asked, said):
+    with pytest.raises(InvalidQuery, match=said):
+        plan(**asked)
+
+
+# ---------------------------------------------------------------- text, top_k, k
+
+
+@pytest.mark.spec("S1.4")
+@pytest.mark.spec("S1.5")
+@pytest.mark.parametrize("top_k", [0, -5, 101, 200, 2.5, 5.0, "5", True, math.nan])
+def test_top_k_outside_of_one_to_a_hundred_is_refused(top_k):
+    with pytest.raises(InvalidQuery, match=TOP_K_RANGE):
+        plan(top_k=top_k)
+
+
+@pytest.mark.spec("S1.4")
+@pytest.mark.parametrize("top_k", [1, 100])
+def test_top_k_from_one_to_a_hundred_is_taken(top_k):
+    assert plan(top_k=top_k).top_k == top_k
+
+
+@pytest.mark.spec("S1.3")
+def test_k_is_sixty_and_settable():
+    assert plan(preset="wiki").k == 60
+    assert plan(preset="wiki", k=1).k == 1
+    for wrong in (0, -1, 1.5, True):
+        with pytest.raises(InvalidQuery, match=r"k is .* from 1 upwards"):
+            plan(k=wrong)
+
+
+@pytest.mark.spec("S1.5")
+@pytest.mark.parametrize("text", ["", " ", "\n\t ", "\u00a0"])
+def test_a_query_that_is_empty_after_trimming_is_refused(text):
+    with pytest.raises(InvalidQuery, match="empty"):
+        plan(text)
+
+
+@pytest.mark.spec("B4")
+def test_a_query_may_have_32_kilobytes_and_any_characters():
+    assert plan("ä" * (16 * 1024)).top_k == 10
+    assert plan("\ud800 \x00 \u202e").top_k == 10
+    with pytest.raises(InvalidQuery, match="32769 bytes"):
+        plan("ä" * (16 * 1024) + "x")

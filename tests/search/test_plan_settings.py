@@ -1,0 +1,34 @@
+"""What the configuration sets for planning."""
+
+import pytest
+
+from fourfold.errors import InvalidSetting
+from fourfold.model import Recency
+from fourfold.search.settings import PlanSettings
+
+
+@pytest.mark.spec("S2.3")
+@pytest.mark.spec("S4.3")
+def test_weights_are_filled_up_key_by_key_from_the_preset():
+    settings = PlanSettings(wiki_weights={}, insights_weights={"semantic": 0.5, "graph": 0.3})
+    assert settings.wiki_weights == {"semantic": 0.5, "keyword": 0.5}
+    assert settings.insights_weights == {"semantic": 0.5, "keyword": 0.2, "graph": 0.3}
+
+
+@pytest.mark.spec("S2.3")
+@pytest.mark.spec("S4.3")
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"wiki_top_k": 0}, "RETRIEVAL_TOP_K is 0"),
+        ({"wiki_top_k": 101}, "RETRIEVAL_TOP_K is 101"),
+        ({"wiki_weights": {"semantic": 0.7}}, "RETRIEVAL_VECTOR_WEIGHT .* sum to 1.2"),
+        ({"insights_weights": {"graph": 0.5}}, "hybrid_search_weights: .* sum to"),
+        ({"insights_weights": {"vector": 0.0}}, "hybrid_search_weights: .*'vector'"),
+        ({"memories_alpha": 1.5}, "HYBRID_ALPHA is 1.5"),
+        ({"memories_recency": Recency(-1)}, "RECENCY_DECAY is -1"),
+    ],
+)
+def test_wrong_settings_are_refused_when_they_are_loaded(wrong, said):
+    with pytest.raises(InvalidSetting, match=said):
+        PlanSettings(**wrong)

@@ -1,0 +1,63 @@
+"""Recency: what has not changed for long counts less, down to a floor."""
+
+import math
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fourfold.errors import InvalidSetting
+from fourfold.model import Hit, Recency
+from fourfold.search.recency import check_recency, recency_factor, with_recency
+
+NOW = datetime(2026, 11, 15, 12, tzinfo=UTC)
+
+
+def factor(days: float, recency: Recency | None = None, tags: tuple[str, ...] = ()) -> float:
+    return recency_factor(recency or Recency(0.01), NOW - timedelta(days=days), NOW, tags)
+
+
+@pytest.mark.spec("S5.5")
+@pytest.mark.parametrize(
+    ("days", "expected"),
+    [(0, 1.0), (0.5, math.exp(-0.005)), (70, 0.4965853), (100, 0.3678794), (120.3, 0.3003), (121, 0.3), (10**5, 0.3)],
+)
+def test_decay_by_fractional_days_down_to_the_floor(days, expected):
+    assert factor(days) == pytest.approx(expected, abs=1e-4)
+
+
+@pytest.mark.spec("S5.5")
+def test_the_unbounded_form_of_the_seed_is_floor_zero():
+    assert factor(700, Recency(0.01, floor=0.0)) == pytest.approx(math.exp(-7))
+
+
+@pytest.mark.spec("S5.5")
+def test_switched_off_evergreen_and_the_future_all_give_one():
+    assert factor(1000, Recency(0.0)) == 1.0
+    assert recency_factor(None, NOW - timedelta(days=1000), NOW) == 1.0
+    assert factor(1000, tags=("infra", "Evergreen")) == 1.0
+    assert factor(1000, tags=("evergreens",)) == 0.3
+    assert factor(-10) == 1.0
+
+
+@pytest.mark.spec("S5.5")
+@given(st.floats(0, 1e5), st.floats(0, 1e5), st.floats(0, 10), st.floats(0, 1))
+def test_older_never_counts_more_and_the_factor_stays_between_floor_and_one(first, second, decay, floor):
+    recency = Recency(decay, floor)
+    newer, older = factor(min(first, second), recency), factor(max(first, second), recency)
+    assert floor <= older <= newer <= 1
+
+
+@pytest.mark.spec("S5.5")
+def test_a_ranking_is_put_in_its_new_order_with_ties_by_id():
+    ranked = [Hit(9, 1.0), Hit(2, 0.5), Hit(1, 0.5), Hit(4, 0.4)]
+    assert with_recency(ranked, {9: 0.3, 4: 1.0}) == [Hit(1, 0.5), Hit(2, 0.5), Hit(4, 0.4), Hit(9, 0.3)]
+    assert with_recency([], {}) == []
+
+
+@pytest.mark.spec("S5.5")
+@pytest.mark.parametrize("recency", [Recency(-0.01), Recency(math.nan), Recency(0.01, 1.1), Recency(0.01, -0.1)])
+def test_impossible_settings_are_refused(recency):
+    with pytest.raises(InvalidSetting):
+        check_recency(recency)

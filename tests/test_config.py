@@ -1,0 +1,259 @@
+"""Configuration: flag, environment, file, preset, default; wrong values are refused where they stand."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from fourfold.config import SETTINGS, Loaded, Settings, default_file, load
+from fourfold.errors import InvalidSetting
+
+SECRET = "sk-canary-7f3a"
+
+
+@pytest.fixture(autouse=True)
+def _own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The user's folders are empty ones of this test."""
+    for name in ("HOME", "USERPROFILE", "APPDATA", "LOCALAPPDATA"):
+        monkeypatch.setenv(name, str(tmp_path / "home"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+
+
+def write(path: Path, text: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def from_file(tmp_path: Path, text: str) -> Loaded:
+    return load({}, {}, write(tmp_path / "fourfold.yaml", text))
+
+
+def refusal(tmp_path: Path, text: str) -> InvalidSetting:
+    with pytest.raises(InvalidSetting) as refused:
+        from_file(tmp_path, text)
+    return refused.value
+
+
+# ---------------------------------------------------------------- order
+
+
+def test_nothing_set_gives_the_defaults() -> None:
+    assert load({}, {}, None).settings == Settings()
+
+
+def test_flag_beats_environment_beats_file_beats_default(tmp_path: Path) -> None:
+    file = write(tmp_path / "c.yaml", "namespace: filed\nembedder: none\n")
+    environ = {"FOURFOLD_NAMESPACE": "env"}
+    assert load({}, {}, file).settings.namespace == "filed"
+    assert load({}, environ, file).settings.namespace == "env"
+    loaded = load({"namespace": "flagged"}, environ, file)
+    assert loaded.settings.namespace == "flagged"
+    assert loaded.settings.embedder == "none"
+
+
+def test_every_value_says_where_it_came_from(tmp_path: Path) -> None:
+    file = write(tmp_path / "c.yaml", "# mine\nembedder: none\nlinks: off\n")
+    origins = load({"namespace": "x", "store": None}, {"FOURFOLD_TOP_K": "7"}, file).origins
+    assert origins["namespace"] == "flag"
+    assert origins["top_k"] == "environment FOURFOLD_TOP_K"
+    assert origins["embedder"] == f"file {file}:2"
+    assert origins["links"] == f"file {file}:3"
+    assert origins["store"] == "default"
+    assert origins["retrieval_top_k"] == "preset wiki"
+    assert set(origins) == set(SETTINGS)
+
+
+@pytest.mark.parametrize("name", sorted(SETTINGS))
+def test_every_setting_has_an_environment_variable(name: str) -> None:
+    text = {"preset": "wiki", "links": "off", "store": "folder"}.get(name, "3" if "top_k" in name else "0.0")
+    if name.startswith(("retrieval_v", "retrieval_b", "hybrid_search", "query_routing.relational_w")):
+        text = str(SETTINGS[name].default)
+    if name in ("openai_dimensions", "openai_timeout", "retriever_seconds"):
+        text = "2"
+    variable = f"FOURFOLD_{name.replace('.', '_').upper()}"
+    assert load({}, {variable: text}, None).origins[name] == f"environment {variable}"
+
+
+def test_an_empty_variable_is_not_set() -> None:
+    assert load({}, {"FOURFOLD_STORE": ""}, None).settings.store is None
+
+
+@pytest.mark.parametrize(("text", "links"), [("off", False), ("on", True), ("No", False), ("1", True)])
+def test_switches_of_the_environment(text: str, links: bool) -> None:
+    assert load({}, {"FOURFOLD_LINKS": text}, None).settings.links is links
+
+
+def test_top_k_that_is_not_set_is_the_presets() -> None:
+    assert load({"preset": "insights"}, {}, None).shown()["top_k"] == (5, "preset insights")
+    assert load({"preset": "insights"}, {}, None).settings.top_k is None
+    assert load({"preset": "wiki"}, {"RETRIEVAL_TOP_K": "9"}, None).shown()["top_k"].value == 9
+
+
+# ---------------------------------------------------------------- the file
+
+
+def test_the_users_file_is_read() -> None:
+    write(default_file(), "preset: files\n")
+    assert load({}, {}, None).settings.preset == "files"
+
+
+def test_a_named_file_stands_for_the_users(tmp_path: Path) -> None:
+    write(default_file(), "preset: files\n")
+    assert from_file(tmp_path, "top_k: 3\n").settings.preset == "auto"
+
+
+@pytest.mark.parametrize("name", ["fourfold.yaml", ".fourfold.yaml", "fourfold.yml", ".env", "config.yaml"])
+@pytest.mark.parametrize("below", [".", "deeper/still"])
+def test_a_file_in_the_working_folder_is_never_read(
+    name: str, below: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Reliability 21: a cloned project must not choose the endpoint that gets the user's key."""
+    write(tmp_path / "clone" / name, "openai_base_url: https://evil.example\nFOURFOLD_PRESET=wiki\n")
+    (tmp_path / "clone" / below).mkdir(parents=True, exist_ok=True)
+    monkeypatch.chdir(tmp_path / "clone" / below)
+    assert load({}, {}, None).settings == Settings()
+
+
+def test_an_unknown_key_names_its_line_and_the_likely_one(tmp_path: Path) -> None:
+    wrong = refusal(tmp_path, "preset: auto\n\ntopk: 3\n")
+    assert "fourfold.yaml:3" in wrong.message
+    assert "topk" in wrong.message
+    assert "top_k" in wrong.remedy
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("preset: auto\ntop_k: many\n", 2),
+        ("top_k: 3.5", 1),
+        ("top_k: true", 1),
+        ("\n\nlinks: 'off'", 3),
+        ("namespace: 12", 1),
+        ("preset: [auto]", 1),
+        ("preset: nonsense", 1),
+        ("retriever_seconds: .nan", 1),
+        ("store: {folder: x}", 1),
+        ("query_routing: 3", 1),
+        ("query_routing:\n  relational_keywords:\n    de: nutzt", 3),
+        ("query_routing:\n  relational_keywords:\n    fr: [a]", 3),
+        ("hybrid_search_weights:\n  semantic: lots", 2),
+        ("hybrid_search_weights:\n  vectors: 1", 2),
+        ("- a\n- list", 1),
+        ("a: [unclosed\nb: 1", 2),
+        ("preset: auto\npreset: wiki", 2),
+        ("preset: !!python/object/apply:os.system [ls]", 1),
+        ("preset: auto\n---\npreset: wiki", 2),
+    ],
+)
+def test_a_wrong_value_names_its_line(text: str, line: int, tmp_path: Path) -> None:
+    assert f"fourfold.yaml:{line}:" in refusal(tmp_path, text).message
+
+
+@pytest.mark.parametrize(
+    "text", ["", "# nothing\n", "top_k:\n", "top_k: null\nquery_routing:\n", "\ufeffpreset: auto\n"]
+)
+def test_an_empty_file_or_value_sets_nothing(text: str, tmp_path: Path) -> None:
+    assert from_file(tmp_path, text).settings == Settings()
+
+
+def test_a_file_that_is_not_there_or_not_text_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InvalidSetting, match="cannot be read"):
+        load({}, {}, tmp_path / "absent.yaml")
+    (tmp_path / "binary.yaml").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(InvalidSetting, match="cannot be read"):
+        load({}, {}, tmp_path / "binary.yaml")
+
+
+@pytest.mark.parametrize(
+    ("variable", "text"),
+    [("FOURFOLD_TOP_K", "0"), ("FOURFOLD_TOP_K", "101"), ("FOURFOLD_LINKS", "perhaps"), ("HYBRID_ALPHA", "1.1")],
+)
+def test_a_wrong_variable_is_named(variable: str, text: str) -> None:
+    with pytest.raises(InvalidSetting, match=variable):
+        load({}, {variable: text}, None)
+
+
+# ---------------------------------------------------------------- the seeds' names
+
+
+@pytest.mark.spec("S2.3")
+def test_retrieval_variables_set_the_wiki_preset() -> None:
+    environ = {"RETRIEVAL_TOP_K": "7", "RETRIEVAL_VECTOR_WEIGHT": "0.8", "RETRIEVAL_BM25_WEIGHT": "0.2"}
+    settings = load({}, environ, None).settings
+    assert settings.plan.wiki_top_k == 7
+    assert settings.plan.wiki_weights == {"semantic": 0.8, "keyword": 0.2}
+    assert settings.top_k is None
+
+
+@pytest.mark.spec("S5.3")
+@pytest.mark.spec("S5.5")
+def test_alpha_and_decay_set_the_memories_preset(tmp_path: Path) -> None:
+    plan = load({}, {"HYBRID_ALPHA": "0.25", "RECENCY_DECAY": "0"}, None).settings.plan
+    assert plan.memories_alpha == 0.25
+    assert plan.memories_recency.decay == 0
+    assert from_file(tmp_path, "recency_floor: 0\n").settings.plan.memories_recency.floor == 0
+
+
+def test_our_own_variable_wins_over_the_seeds() -> None:
+    environ = {"HYBRID_ALPHA": "0.25", "FOURFOLD_HYBRID_ALPHA": "0.75"}
+    assert load({}, environ, None).settings.plan.memories_alpha == 0.75
+
+
+@pytest.mark.spec("S4.3")
+def test_routing_comes_from_the_file_key_by_key(tmp_path: Path) -> None:
+    text = """
+hybrid_search_weights: {semantic: 0.5, keyword: 0.3}
+query_routing:
+  relational_keywords:
+    en: [depends on, owns]
+  relational_weights: {semantic: 0.2, graph: 0.6}
+"""
+    plan = from_file(tmp_path, text).settings.plan
+    assert plan.insights_weights == {"semantic": 0.5, "keyword": 0.3, "graph": 0.2}
+    assert plan.routing.en == ("depends on", "owns")
+    assert "gehört zu" in plan.routing.de
+    assert plan.routing.relational_weights == {"semantic": 0.2, "keyword": 0.2, "graph": 0.6}
+
+
+@pytest.mark.spec("S4.3")
+@pytest.mark.parametrize(
+    "text",
+    ["hybrid_search_weights:\n  semantic: 0.7\n", "query_routing:\n  relational_weights:\n    graph: 0.5\n"],
+)
+def test_weights_that_do_not_sum_to_one_are_refused_at_load(text: str, tmp_path: Path) -> None:
+    wrong = refusal(tmp_path, text)
+    assert "sum to 1.1" in wrong.message
+    assert f"fourfold.yaml:{text.count(chr(10))}" in wrong.message
+
+
+# ---------------------------------------------------------------- secrets
+
+
+def test_secrets_are_shown_as_set_and_never_in_repr() -> None:
+    environ = {
+        "FOURFOLD_OPENAI_API_KEY": SECRET,
+        "FOURFOLD_STORE": f"postgresql://me:{SECRET}@host/db?sslmode=require&password={SECRET}",
+        "FOURFOLD_OPENAI_BASE_URL": f"https://user:{SECRET}@proxy.example/v1",
+    }
+    loaded = load({}, environ, None)
+    assert loaded.settings.openai_api_key == SECRET
+    assert loaded.shown()["openai_api_key"].value == "set"
+    assert "host/db" in loaded.shown()["store"].value
+    assert SECRET not in repr(loaded) + repr(loaded.settings) + repr(loaded.shown())
+
+
+@pytest.mark.parametrize("text", [f"openai_api_key: [{SECRET}]", f"openai_api_key: {{a: {SECRET}}}", f"a: [{SECRET}"])
+def test_errors_never_quote_a_secret(text: str, tmp_path: Path) -> None:
+    assert SECRET not in str(refusal(tmp_path, text))
+
+
+def test_yaml_is_imported_only_for_a_file() -> None:
+    import subprocess
+
+    code = "import sys, fourfold.config as c; c.load({}, {}, None); print('yaml' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
