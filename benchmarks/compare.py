@@ -17,7 +17,7 @@ from pathlib import Path
 
 from corpus import WARM_UP, Corpus, exact_neighbours, prepare_corpus, recall_of
 from engine import MODES, TOP, Mode
-from report import Figures, Result, as_json, as_markdown, percentiles
+from report import Result, as_json, as_markdown, figures_of
 from worker import ENGINES, Answer, Built, Child, build_engine, engine_class, missing_packages
 
 BLOCK = 40
@@ -121,11 +121,6 @@ def rotated(names: list[str], turn: int) -> list[str]:
     """Let another engine begin in every turn."""
     first = turn % len(names)
     return names[first:] + names[:first]
-
-
-def figures_of(answers: list[Answer]) -> Figures:
-    """Summarise the times of one engine in one mode."""
-    return percentiles([answer.seconds for answer in answers])
 
 
 if __name__ == "__main__":

@@ -147,6 +147,7 @@ LANCE_PARTITION_ROWS = 1_048_576
 LANCE_RECALL = 0.95
 LANCE_TUNING_QUERIES = 200
 LANCE_LADDER = (
+    Reach(1, 200, 0),
     Reach(1, 300, 0),
     Reach(1, 300, 1),
     Reach(2, 400, 1),
@@ -161,7 +162,7 @@ class LanceEngine:
     """LanceDB: its own hybrid query with its full-text index, an IVF_HNSW_SQ index and its RRF reranker.
 
     LanceDB's documentation names IVF_HNSW_SQ as the best trade-off of recall and latency, advises one partition for
-    a million rows, and `ef` from 1.5 times the limit upwards.
+    a million rows, and `ef` of about 1.5 times the limit; the smallest `ef` possible is tried first.
     """
 
     label = "LanceDB"

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 from ranx import Qrels, Run, evaluate
 
-from fourfold import Filters, Memory, MetadataTest, NewItem
+from fourfold import Filters, Memory, MetadataTest, NewItem, Settings
 from fourfold.embed import OpenAISettings, create
 from fourfold.embed.queue import embedded_text
 
@@ -136,7 +136,8 @@ async def score(memory: Memory, collection: Collection, vectors: np.ndarray, way
 async def measure(collection: Collection, vectors: CachedVectors) -> dict[str, float]:
     queries = vectors.of([query["text"] for query in collection.queries])
     with tempfile.TemporaryDirectory() as folder:
-        async with await Memory.open(folder, embedder="none") as memory:
+        settings = Settings(retriever_seconds=60.0)  # quality, not speed: a busy machine loses no list
+        async with await Memory.open(folder, embedder="none", settings=settings) as memory:
             await fill(memory, collection, vectors)
             return {name: await score(memory, collection, queries, way) for name, way in WAYS.items()}
 

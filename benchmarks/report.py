@@ -12,16 +12,20 @@ from importlib.metadata import PackageNotFoundError, version
 import numpy as np
 from corpus import Corpus
 from engine import DEPTH, MODES, TOP, Mode
-from worker import Built, Resident, engine_class
+from worker import Answer, Built, Resident, engine_class
 
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """Percentiles of the time a query took, in milliseconds."""
+    """Percentiles of the time a query took, and the median of its processor time, all in milliseconds.
+
+    The processor time counts all threads; unlike the time by the clock it hardly depends on other load of the machine.
+    """
 
     p50: float
     p95: float
     p99: float
+    processor_p50: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +40,11 @@ class Result:
     figures: dict[Mode, Figures]
 
 
-def percentiles(seconds: list[float]) -> Figures:
-    """Summarise times in seconds."""
-    return Figures(*(float(value) * 1000 for value in np.percentile(seconds, [50, 95, 99])))
+def figures_of(answers: list[Answer]) -> Figures:
+    """Summarise the times of one engine in one mode."""
+    p50, p95, p99 = np.percentile([answer.seconds for answer in answers], [50, 95, 99]) * 1000
+    processor_p50 = np.median([answer.processor_seconds for answer in answers]) * 1000
+    return Figures(float(p50), float(p95), float(p99), float(processor_p50))
 
 
 def as_markdown(results: list[Result]) -> str:
@@ -46,10 +52,18 @@ def as_markdown(results: list[Result]) -> str:
     ours = next((result for result in results if result.name == "fourfold"), None)
     lines = [row("", [result.label for result in results]), row("---", ["---:"] * len(results))]
     lines += [row(title, [text(result) for result in results]) for title, text in cost_rows()]
-    for mode in MODES:
-        lines.append(row(f"{mode} p50 / p95 / p99, ms", [times(result.figures[mode]) for result in results]))
-        lines.append(row(f"{mode} p50 / p95, times Fourfold's", [ratio(result, ours, mode) for result in results]))
+    lines += [line for mode in MODES for line in speed_lines(mode, results, ours)]
     return "\n".join(lines)
+
+
+def speed_lines(mode: Mode, results: list[Result], ours: Result | None) -> list[str]:
+    """Write the lines about the speed of one kind of search."""
+    figures = [result.figures[mode] for result in results]
+    return [
+        row(f"{mode} p50 / p95 / p99, ms", [times(figure) for figure in figures]),
+        row(f"{mode} processor time p50, ms", [f"{figure.processor_p50:.2f}" for figure in figures]),
+        row(f"{mode} p50 / p95, times Fourfold's", [ratio(result, ours, mode) for result in results]),
+    ]
 
 
 def row(title: str, cells: list[str]) -> str:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-import math
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 
 from fourfold import limits
-from fourfold.errors import InvalidItem
-from fourfold.model import Edge, ItemPatch, Json, NewItem
+from fourfold.errors import InvalidItem, InvalidQuery, NotFound
+from fourfold.model import NO_FILTERS, Edge, Filters, Item, ItemPatch, Json, MetadataTest, NewItem
+from fourfold.stores.globs import matches
 from fourfold.text.entities import normal_name
 from fourfold.text.fold import clean, fold
 from fourfold.text.language import detect
@@ -22,7 +23,7 @@ def checked(item: NewItem) -> NewItem:
     if not title.strip() and not text.strip():
         raise InvalidItem("title and text are both empty", "Give the item something to be found by")
     _check_size(title, text)
-    if item.chunk_index is not None and (isinstance(item.chunk_index, bool) or item.chunk_index < 0):
+    if item.chunk_index is not None and not is_whole(item.chunk_index, 0):
         raise InvalidItem(f"chunk_index is {item.chunk_index!r}", "Count chunks from 0")
     return replace(
         item,
@@ -53,12 +54,67 @@ def checked_patch(patch: ItemPatch) -> ItemPatch:
     )
 
 
+def check_patched(old: Item, patch: ItemPatch) -> tuple[str, str]:
+    """Title and text as a checked patch leaves them; InvalidItem if the item as a whole would be none."""
+    title = old.title if patch.title is None else patch.title
+    text = old.text if patch.text is None else patch.text
+    if not title.strip() and not text.strip():
+        raise InvalidItem("title and text would both be empty", "Forget the item instead")
+    _check_size(title, text)
+    removed = {fold(tag) for tag in patch.remove_tags}
+    checked_tags(tag for tag in (*old.tags, *patch.add_tags) if fold(tag) not in removed)
+    checked_metadata({**old.metadata, **(patch.metadata or {})})
+    return title, text
+
+
+def checked_filters(filters: Filters) -> Filters:
+    """The filters in the form in which items are stored, or an InvalidQuery that says what is wrong with them."""
+    if filters == NO_FILTERS:
+        return filters
+    if max(len(filters.tags), len(filters.metadata)) > limits.TAGS:
+        raise InvalidQuery(f"more than {limits.TAGS} tags or tests of metadata", "Filter by fewer")
+    try:
+        return replace(
+            filters,
+            tags=checked_tags(filters.tags),
+            created_from=None if filters.created_from is None else in_utc(filters.created_from),
+            created_to=None if filters.created_to is None else in_utc(filters.created_to),
+            kind=optional_name(filters.kind, "kind"),
+            language=optional_name(filters.language, "language"),
+            path=None if filters.path is None else _glob(filters.path),
+            metadata=tuple(_checked_test(test) for test in filters.metadata),
+        )
+    except InvalidItem as error:
+        raise InvalidQuery(f"filter: {error.message}", error.remedy) from error
+
+
+def _glob(glob: str) -> str:
+    checked = name(glob, "path")
+    try:
+        matches(checked, "")
+    except re.error as error:
+        raise InvalidItem(f"the path {checked!r} is no glob ({error})", "Write it as docs/**/*.md") from error
+    return checked
+
+
+def _checked_test(test: MetadataTest) -> MetadataTest:
+    if test.op not in ("eq", "lt", "gte"):
+        raise InvalidItem(f"there is no test {test.op!r} of metadata", "The tests are eq, lt and gte")
+    ((key, value),) = checked_metadata({_text(test.key, "metadata key"): test.value}).items()
+    return replace(test, key=key, value=value)
+
+
+def is_whole(value: object, least: int) -> bool:
+    """Whether this is a whole number that a store can hold."""
+    return isinstance(value, int) and not isinstance(value, bool) and least <= value <= limits.LARGEST_ID
+
+
 def language_of(title: str, text: str) -> str:
     return detect(f"{title}\n{text}" if title else text)
 
 
 def checked_edge(source: str, relation: str, target: str, weight: float) -> Edge:
-    if isinstance(weight, bool) or not math.isfinite(weight) or not 0 < weight <= 1:
+    if isinstance(weight, bool) or not isinstance(weight, int | float) or not 0 < weight <= 1:  # pyright: ignore[reportUnnecessaryIsInstance]
         raise InvalidItem(f"the weight of an edge is {weight!r}", "Give a number above 0, at most 1")
     return Edge(node_name(source), name(relation, "relation"), node_name(target), float(weight))
 
@@ -98,6 +154,8 @@ def checked_tags(tags: Iterable[str]) -> tuple[str, ...]:
 
 
 def checked_metadata(metadata: Mapping[str, Json]) -> dict[str, Json]:
+    if not isinstance(metadata, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise InvalidItem(f"the metadata is a {type(metadata).__name__}, not a map", "Give names with values")
     try:
         text = json.dumps(dict(metadata), allow_nan=False, ensure_ascii=False)
     except (TypeError, ValueError, RecursionError) as error:
@@ -111,6 +169,8 @@ def checked_metadata(metadata: Mapping[str, Json]) -> dict[str, Json]:
 
 def in_utc(moment: datetime) -> datetime:
     """A moment without a zone is taken as UTC."""
+    if not isinstance(moment, datetime):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise InvalidItem(f"the time {moment!r} is a {type(moment).__name__}", "Give a datetime")
     try:
         return (moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment).astimezone(UTC)
     except OverflowError as error:
@@ -134,4 +194,6 @@ def _sources(source_ids: Iterable[int]) -> tuple[int, ...]:
         raise InvalidItem(f"more than {limits.SOURCES} source_ids", "Point to fewer originals")
     if any(isinstance(raw, bool) or not isinstance(raw, int) for raw in found):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise InvalidItem("source_ids holds something that is not an id", "Give the ids of raw records")
+    if unknown := [raw for raw in found if not is_whole(raw, 1)]:
+        raise NotFound(f"no raw record {unknown[0]}", "Store the original first, then refer to its id")
     return found

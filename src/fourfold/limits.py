@@ -27,6 +27,9 @@ NAME_BYTES = 1024
 TAGS = 64
 """Tags of one item (InvalidItem)."""
 
+LARGEST_ID = 2**63 - 1
+"""What a store can count to."""
+
 SOURCES = 1000
 """source_ids of one item (InvalidItem)."""
 

@@ -142,7 +142,7 @@ class Memory:
     # ------------------------------------------------------------ storing
 
     async def add(self, item: NewItem | str, *, wait: bool = False) -> Item:
-        """Stores one item, durably; its vector follows from the queue, or comes first if `wait`."""
+        """Stores one item, durably. Its vector follows from the queue; with `wait` it is made before this returns."""
         new = NewItem(item) if isinstance(item, str) else item
         return (await self.add_many([new], wait=wait))[0]
 
@@ -158,11 +158,18 @@ class Memory:
             self._busy -= 1
         found = await self.store.get(self.namespace, ids)
         stored = [found[item] for item in ids]
-        if wait and self._vectorizer is not None:
-            lacking = [item for item, new in zip(stored, checked, strict=True) if new.vector is None]
-            await self._vectorizer.embed_items(self.namespace, lacking)
+        if wait:
+            await self._embed_now([item for item, new in zip(stored, checked, strict=True) if new.vector is None])
         self._written()
         return stored
+
+    async def _embed_now(self, items: Sequence[Item]) -> None:
+        """Their vectors, before anything else. They are stored already: a model that fails leaves them waiting."""
+        try:
+            if self._vectorizer is not None:
+                await self._vectorizer.embed_items(self.namespace, items)
+        except EmbedderUnavailable as error:
+            self._trouble = str(error)
 
     async def update(self, item: int | str, patch: ItemPatch) -> Item:
         (old,) = await self.get([item])
@@ -311,7 +318,7 @@ class Memory:
         self, namespace: str, plan: Plan, text: str, given: Sequence[float] | Vector | None
     ) -> tuple[Vector | None, list[Degraded]]:
         if given is not None:
-            return await self._checked_vector(namespace, given), []
+            return _unit(given), []
         if "semantic" not in plan.retrievers:
             return None, []
         if self._vectorizer is None:
@@ -374,18 +381,7 @@ class Memory:
         """Callers' own vectors, checked. Where there is an embedder, they have to be of its space."""
         if self._vectorizer is not None:
             await self.store.set_space(self.namespace, await self._vectorizer.space())
-        return [
-            item
-            if item.vector is None
-            else replace(item, vector=await self._checked_vector(self.namespace, item.vector))
-            for item in items
-        ]
-
-    async def _checked_vector(self, namespace: str, given: Sequence[float] | Vector) -> Vector:
-        from fourfold.embed.vectors import check_vector
-
-        known = await self.store.space(namespace)
-        return check_vector(given, known.dimension if known is not None else None)
+        return [item if item.vector is None else replace(item, vector=_unit(item.vector)) for item in items]
 
     async def _drain(self) -> None:
         """The queue in the background; what stops it is said with the next search."""
@@ -525,6 +521,13 @@ class Memory:
 
 def _now() -> datetime:
     return datetime.now(UTC)
+
+
+def _unit(vector: Sequence[float] | Vector) -> Vector:
+    """A caller's vector, checked; whether it fits the namespace is for the store to say."""
+    from fourfold.embed.vectors import check_vector
+
+    return check_vector(vector)
 
 
 def _key(given: str) -> str:

@@ -69,6 +69,8 @@ async def _import_export(store: Store, lines: Lines, progress: Progress | None) 
             yield record
 
     await store.load(counted())
+    if progress is not None:
+        progress(lines.size, lines.size)
     return dict(counts)
 
 
@@ -84,6 +86,8 @@ async def _import_rows(memory: Memory, lines: Lines, progress: Progress | None) 
                 progress(lines.read, lines.size)
     if batch:
         count += len(await memory.add_many(batch))
+    if progress is not None:
+        progress(lines.size, lines.size)
     return {"item": count}
 
 

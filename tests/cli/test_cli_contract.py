@@ -174,7 +174,7 @@ def test_a_query_that_looks_like_the_option_is_a_query(cli: Cli) -> None:
         ["import", "absent.jsonl"],
         ["restore", "absent.backup"],
         ["list", "--limit", "0"],
-        ["graph", "neighbors", "Nobody"],
+        ["graph", "neighbors", "Nobody", "--depth", "6"],
         ["graph", "remove", "Nobody"],
         ["graph", "remove", "a", "b"],
         ["graph", "edge", "a", "uses", "b", "--weight", "nan"],

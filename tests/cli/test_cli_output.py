@@ -78,6 +78,6 @@ def test_marked_words_are_bold_and_markup_is_text() -> None:
     assert [text.plain[span.start : span.end] for span in text.spans if span.style == "bold"] == ["found"]
 
 
-@pytest.mark.parametrize(("share", "glyphs"), [(0, ""), (0.5, "█" * 8), (1, "█" * 16), (7, "█" * 16), (-1, "")])
+@pytest.mark.parametrize(("share", "glyphs"), [(0, ""), (0.5, "█" * 5), (1, "█" * 10), (7, "█" * 10), (-1, "")])
 def test_bars(share: float, glyphs: str) -> None:
-    assert bar_glyphs(share) == glyphs.ljust(16)
+    assert bar_glyphs(share) == glyphs.ljust(10)

@@ -41,7 +41,7 @@ def test_add_prints_the_id_and_get_shows_all(cli: Cli) -> None:
     assert stored["id"] == int(item)
     assert stored["metadata"] == {"year": 2029, "by": "Caspar"}
     assert stored["created_at"] == "2026-11-15T10:00:00Z"
-    assert (stored["title"], stored["kind"], stored["tags"]) == ("Lease", "note", ["office", "Contract"])
+    assert (stored["title"], stored["kind"], set(stored["tags"])) == ("Lease", "note", {"office", "Contract"})
     shown = cli("get", item).out
     assert "The lease ends in June" in shown
     assert "key        lease" in shown
@@ -215,9 +215,9 @@ def test_why(cli: Cli) -> None:
     found = cli("why", "key:there", "words")
     assert "is at rank 1" in found.out
     assert "█" in found.out
-    missing = cli("why", "key:other", "words", "--only", "keyword")
+    missing = cli("why", "key:other", "words")
     assert "was not found" in missing.out
-    assert cli("why", "key:other", "words", "--only", "keyword", "--json").json["rank"] is None
+    assert cli("why", "key:other", "words", "--json").json["rank"] is None
 
 
 @pytest.mark.spec("B2")
@@ -226,7 +226,7 @@ def test_explain_draws_every_result(cli: Cli) -> None:
         add(cli, f"words {number}", "--title", f"Title {number}")
     out = cli("search", "words", "--explain", "--only", "keyword").out
     assert out.count("keyword: rank") == 3
-    assert out.count("█" * 16) >= 3
+    assert out.count("█" * 10) >= 3
     assert "\x1b" not in out
 
 
@@ -255,6 +255,7 @@ def test_graph_commands(cli: Cli) -> None:
     assert len(cli("graph", "neighbors", "Paketfuchs", "--depth", "2").out.splitlines()) == 2
     assert cli("graph", "neighbors", "Paketfuchs", "--direction", "in").out == ""
     assert cli("graph", "neighbors", "Paketfuchs", "--direction", "sideways").code == 1
+    assert cli("graph", "neighbors", "Nobody").code == 1
     assert cli("graph", "neighbors", "Paketfuchs", "--depth", "6").code == 1
     path = cli("graph", "path", "Paketfuchs", "Jonas")
     assert path.out.splitlines() == ["Paketfuchs -uses-> Rabenhorst", "Rabenhorst -run-by-> Jonas"]
@@ -301,8 +302,11 @@ def test_backup_and_restore(home: Path, cli: Cli) -> None:
     item = add(cli, "words of then")
     assert cli("backup", str(home / "then.backup")).code == 0
     add(cli, "words of now")
-    assert cli("restore", str(home / "then.backup")).code == 0
-    assert [result["id"] for result in search(cli, "words")["results"]] == [int(item)]
+    assert cli("restore", str(home / "then.backup")).code == 1
+    elsewhere = ("--store", str(home / "elsewhere"))
+    assert cli(*elsewhere, "restore", str(home / "then.backup")).code == 0
+    found = cli(*elsewhere, "search", "words", "--json").json
+    assert [result["id"] for result in found["results"]] == [int(item)]
 
 
 def test_a_sound_store_has_no_problems(cli: Cli) -> None:
@@ -340,3 +344,40 @@ def test_config_shows_where_values_come_from(cli: Cli, monkeypatch: pytest.Monke
     settings = cli("config", "--json").json["settings"]
     assert settings["preset"] == {"value": "auto", "origin": "default"}
     assert "sk-canary" not in done.out + done.err + json.dumps(settings)
+
+
+@pytest.mark.parametrize(
+    "arguments", [["status"], ["status", "--json"], ["config"], ["config", "--json"], ["add", "x"]]
+)
+def test_a_password_in_the_store_is_never_printed(arguments: list[str], cli: Cli) -> None:
+    """Reliability 25."""
+    done = cli("--store", "postgresql://me:sk-canary@127.0.0.1:1/db?password=sk-canary", *arguments)
+    assert done.code == (0 if arguments[0] == "config" else 3)
+    assert "sk-canary" not in done.out + done.err
+
+
+# ---------------------------------------------------------------- demo
+
+
+def test_the_demo_searches_and_explains(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the model, whose vectors would take most of the time; the degraded answers say so."""
+    from fourfold.cli.demo import QUESTIONS
+    from fourfold.config import Settings
+
+    monkeypatch.setattr("fourfold.config.Settings", lambda: Settings(embedder="none"))
+    done = cli("demo")
+    assert done.code == 0
+    assert all(f'fourfold search "{question.text}"' in done.out for question in QUESTIONS)
+    assert "Bremsbeläge am Brummer wechseln" in done.out
+    assert "█" in done.out
+    assert "fourfold add" in done.out
+    assert "degraded: semantic" in done.err
+
+
+def test_the_demo_leaves_the_users_store_alone(home: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    from fourfold.config import Settings
+
+    monkeypatch.setattr("fourfold.config.Settings", lambda: Settings(embedder="none"))
+    assert cli("demo").code == 0
+    assert not (home / "store").exists()
+    assert not (home / "home").exists()

@@ -44,8 +44,8 @@ def read_all(terminal: int) -> bytes:
 @pytest.fixture
 def _filled(home: Path) -> None:
     text = f"words to find {OWNED} \x1b[5mblink"
-    item = ["add", text, "--title", f"A [bold]title[/bold] {OWNED}", "--tag", "t\x1b[31m", "--key", "k"]
-    subprocess.run([sys.executable, "-m", "fourfold", *item], check=True, capture_output=True)
+    item = ["add", text, "--title", f"A [bold]title[/bold] {OWNED}", "--tag", "t\x1b[31m", "--tag", "old"]
+    subprocess.run([sys.executable, "-m", "fourfold", *item, "--key", "k"], check=True, capture_output=True)
 
 
 @pytest.mark.usefixtures("_filled")
@@ -72,11 +72,13 @@ def test_search_draws_a_table_and_trees() -> None:
 
 @pytest.mark.usefixtures("_filled")
 def test_forget_asks() -> None:
-    assert "Forget 1 item? [y/N]" in on_terminal("forget", "--tag", "t", answer="n\n")
-    assert "forgot 1 item" in on_terminal("forget", "--tag", "t", answer="y\n")
+    assert "Forget 1 item? [y/N]" in on_terminal("forget", "--tag", "old", answer="n\n")
+    assert "forgot 1 item" in on_terminal("forget", "--tag", "old", answer="y\n")
 
 
 def test_import_shows_a_bar(home: Path) -> None:
     file = home / "rows.jsonl"
-    file.write_text("".join(f'{{"text": "row {number}"}}\n' for number in range(50)))
-    assert "50/50" in SEQUENCE.sub("", on_terminal("import", str(file)))
+    file.write_text("".join(f'{{"text": "row {number}"}}\n' for number in range(1500)))
+    written = SEQUENCE.sub("", on_terminal("import", str(file)))
+    assert "import ━" in written
+    assert "imported 1500 items" in written

@@ -6,12 +6,12 @@ import pytest
 from embed_fault_server import FaultServer
 
 from fourfold.embed.base import Embedder
-from fourfold.embed.minilm import minilm
+from fourfold.embed.minilm import built_in_model
 
 
 @pytest.fixture(scope="session")
 def built_in() -> Embedder:
-    return minilm()
+    return built_in_model()
 
 
 @pytest.fixture

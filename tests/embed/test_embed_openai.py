@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -205,6 +206,9 @@ def test_a_slow_server_ends_by_the_deadline(open_embedder: Open, fault: str, cap
     """Without the deadline, these answers would take forever, 2000 s and 2000 s."""
     with refused("did not answer within 0.3 s|cannot be reached", caplog):
         open_embedder(fault, timeout=0.3).embed([DOCUMENT])
+    for thread in [thread for thread in threading.enumerate() if thread.name == "fourfold-endpoint"]:
+        thread.join(30)
+        assert not thread.is_alive(), "the abandoned request goes on"
 
 
 def test_after_a_timeout_the_next_request_works(open_embedder: Open, server: FaultServer) -> None:
@@ -252,7 +256,9 @@ def test_a_redirect_is_not_followed(open_embedder: Open, server: FaultServer, ca
     assert [path for path, _, _ in server.seen] == ["/redirect/v1/embeddings"]
 
 
-def test_a_refused_key_is_not_repeated(open_embedder: Open, server: FaultServer, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_refused_key_is_not_repeated(
+    open_embedder: Open, server: FaultServer, caplog: pytest.LogCaptureFixture
+) -> None:
     with refused("answered 401. Check openai_api_key", caplog):
         open_embedder("401").embed([DOCUMENT])
     assert len(server.seen) == 1

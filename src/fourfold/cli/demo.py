@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from datetime import datetime
 from importlib.resources import files
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from fourfold.cli.output import say, warn_degraded
 from fourfold.cli.session import wait_for
@@ -16,17 +16,27 @@ if TYPE_CHECKING:
     from fourfold.memory import Memory
     from fourfold.model import Json, NewItem, SearchResponse
 
+
+class Question(NamedTuple):
+    text: str
+    point: str
+    top_k: int = 3
+    only: str | None = None
+
+
 QUESTIONS: Final = (
-    ("Is anybody allergic to something?", "Not one word of the note is in the question: vectors."),
-    ("BRK-4471-B", "An exact part number: keywords."),
-    ("Wann kann der Mietvertrag gekündigt werden?", "German is found as German, beside English in one store."),
-    ("What uses Rabenhorst?", "A question about relations: the graph."),
-    ("battery winter", "Words that are tags."),
-    ("What did we decide after invoices went out twice?", "All of them together."),
+    Question("who must not eat peanuts?", "Not one of these words is in the note: vectors find it."),
+    Question("BRK-4471-B", "An exact part number: keywords find it, and the graph knows where it belongs."),
+    Question("Kündigungsfrist Büro", "German is searched as German, beside English in one store."),
+    Question("What uses Rabenhorst?", "Only the graph: what is connected, the closest first.", 6, "graph"),
+    Question("kitchen recipe", "Words that are tags count as tags."),
+    Question(
+        "What did we decide after invoices went out twice?", "All four, and a walk along the graph from the best."
+    ),
 )
 NEXT: Final = """\
 Now with your own:
-  fourfold add "Deploys happen on Mondays at 10:30" --tag release --title "Release day"
+  fourfold add "Deploys happen on Mondays at 10:30" --tag release --title "Release day" --wait
   fourfold search "when do we ship?" --explain
   fourfold import notes.jsonl --wait
   fourfold graph edge Paketfuchs uses Rabenhorst
@@ -45,7 +55,7 @@ async def _demo(folder: str) -> None:
 
     async with await Memory.open(folder, settings=Settings()) as memory:
         await _fill(memory)
-        responses = [await _ask(memory, question, point) for question, point in QUESTIONS]
+        responses = [await _ask(memory, question) for question in QUESTIONS]
     _explain(responses[-1])
 
 
@@ -56,18 +66,19 @@ async def _fill(memory: Memory) -> None:
     items = [_item(row) for row in rows if "edge" not in row]
     edges = [row["edge"] for row in rows if "edge" in row]
     await memory.add_many(items)
-    for edge in edges:
-        await memory.add_edge(edge["from"], edge["relation"], edge["to"], weight=edge["weight"])
+    await memory.add_edges([(edge["from"], edge["relation"], edge["to"], edge["weight"]) for edge in edges])
     with progress_bar("vectors") as progress:
         await memory.embed_pending(progress=progress)
     say(f"A cargo bike cooperative: {len(items)} notes in two languages, {len(edges)} relations.\n")
 
 
-async def _ask(memory: Memory, question: str, point: str) -> SearchResponse:
+async def _ask(memory: Memory, question: Question) -> SearchResponse:
     from fourfold.cli.render import print_results
 
-    response = await memory.search(question, top_k=3, explain=True)
-    say(f"> {question}\n  {point}")
+    only = None if question.only is None else (question.only,)
+    response = await memory.search(question.text, top_k=question.top_k, only=only, explain=True)
+    option = "" if question.only is None else f" --only {question.only}"
+    say(f'$ fourfold search "{question.text}" -k {question.top_k}{option}\n{question.point}\n')
     print_results(response, snippets=False)
     warn_degraded(response)
     say("")
@@ -77,7 +88,7 @@ async def _ask(memory: Memory, question: str, point: str) -> SearchResponse:
 def _explain(response: SearchResponse) -> None:
     from fourfold.cli.render import print_explanation
 
-    say(f"Why this order, for: {response.query}")
+    say("The same with --explain: every score is a sum, and says of what.\n")
     for position, result in enumerate(response.results, start=1):
         if result.explanation is not None:
             print_explanation(f"{position}. {result.item.title}", result.explanation)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fourfold.cli.options import FilterFlags, ItemId, JsonFlag, MetaOption, grouped
-from fourfold.cli.output import clean, local_time, one_line, say, say_json, say_rows
+from fourfold.cli.output import clean, heading, local_time, one_line, say, say_json, say_rows
 from fourfold.cli.session import run
 from fourfold.cli.values import read_id, read_metadata, read_time
 from fourfold.errors import InvalidItem, RequestError
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from fourfold.model import Filters, Item
 
 TagOption = Annotated[list[str] | None, typer.Option("--tag", metavar="T", help="A tag; repeat for more.")]
-WaitFlag = Annotated[bool, typer.Option("--wait", help="Return when the vectors are made.")]
+WaitFlag = Annotated[bool, typer.Option("--wait", help="Return when all vectors are made, not only its own.")]
 
 
 def add(
@@ -49,7 +49,7 @@ def add(
     )
 
     async def work(memory: Memory) -> Item:
-        added = await memory.add(item, wait=False)
+        added = await memory.add(item, wait=True)
         if wait:
             await embed_pending(memory)
         return added
@@ -167,7 +167,7 @@ def _say_items(items: list[Item]) -> None:
 
 
 def _row(item: Item) -> tuple[object, ...]:
-    return item.id, local_time(item.created_at), one_line(item.title or item.text)[:100], ", ".join(item.tags)
+    return item.id, local_time(item.created_at), heading(item), ", ".join(item.tags)
 
 
 def _in_full(item: Item) -> str:

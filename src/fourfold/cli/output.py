@@ -13,7 +13,7 @@ import typer
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from fourfold.model import Json, SearchResponse
+    from fourfold.model import Item, Json, SearchResponse
 
 _SEQUENCES = re.compile(
     r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"  # colours, cursor
@@ -80,9 +80,15 @@ def say_rows(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
 
 def warn_degraded(response: SearchResponse) -> None:
     for degraded in response.degraded:
-        warn(f"degraded: {degraded.retriever}: {degraded.reason}")
+        remedy = " (`fourfold reembed` makes them)" if degraded.pending and degraded.retriever == "semantic" else ""
+        warn(f"degraded: {degraded.retriever}: {degraded.reason}{remedy}")
     for note in response.notes:
         warn(f"note: {note}")
+
+
+def heading(item: Item) -> str:
+    """What stands for an item in a list: its title, else how it begins."""
+    return one_line(item.title) or one_line(item.text)[:80]
 
 
 def local_time(moment: datetime) -> str:

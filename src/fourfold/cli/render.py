@@ -10,16 +10,30 @@ from dataclasses import replace
 from math import fsum, isclose
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
+from rich.padding import Padding
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    Task,
+    TextColumn,
+    TimeRemainingColumn,
+    TransferSpeedColumn,
+)
 from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
-from fourfold.cli.output import clean, one_line
-from fourfold.model import Contribution, Explanation, Result, SearchResponse
+from fourfold.cli.output import clean, heading, one_line
+from fourfold.model import Explanation, Result, SearchResponse
 from fourfold.search.explain import Bar, render_bars
 
-_BAR_WIDTH = 16
+_BAR_WIDTH = 10
+_GAP = "  "
+_TITLE = 2
+"""The column of the titles."""
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
 _COLOURS = {"semantic": "cyan", "keyword": "yellow", "graph": "magenta", "walk": "magenta", "tags": "green"}
 _MARKED = re.compile(r"\*\*(.+?)\*\*")
@@ -27,8 +41,9 @@ _MARKED = re.compile(r"\*\*(.+?)\*\*")
 
 def console(*, stderr: bool = False) -> Console:
     """Never reads markup or emoji codes out of what it prints; in a pipe, lines are not wrapped."""
-    wide = None if sys.stdout.isatty() else 200
-    return Console(stderr=stderr, markup=False, emoji=False, highlight=False, width=wide)
+    stream = sys.stderr if stderr else sys.stdout
+    wide = None if stream.isatty() else 200
+    return Console(file=stream, markup=False, emoji=False, highlight=False, width=wide)
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
@@ -44,25 +59,38 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
 
 
 def print_results(response: SearchResponse, *, snippets: bool = True) -> None:
-    """The ranking with the rank in each retriever's own list."""
-    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
-    table.add_column("#", justify="right")
-    table.add_column("id", style="dim")
-    table.add_column("item", ratio=1)
-    table.add_column("score", justify="right")
-    for name in response.plan.retrievers:
-        table.add_column(name, justify="right", style=_COLOURS.get(name, ""))
-    for position, result in enumerate(response.results, start=1):
-        ranks = (_rank(result.contributions, name) for name in response.plan.retrievers)
-        table.add_row(str(position), str(result.id), _item(result, snippets=snippets), f"{result.score:.4f}", *ranks)
-    console().print(table)
+    """The ranking with the rank in each retriever's own list; a snippet has the whole width below its row."""
+    screen, names = console(), response.plan.retrievers
+    rows = [_row(position, result, names) for position, result in enumerate(response.results, start=1)]
+    header = [Text(name, style="bold") for name in ("#", "id", "item", "score", *names)]
+    widths = _widths([header, *rows], screen.width)
+    screen.print(_aligned(header, widths))
+    for row, result in zip(rows, response.results, strict=True):
+        screen.print(_aligned(row, widths))
+        if snippets:
+            screen.print(Padding(marked(one_line(result.snippet)), (0, 0, 0, widths[0] + len(_GAP))))
 
 
-def _item(result: Result, *, snippets: bool) -> Text:
-    title = Text(one_line(result.item.title), style="bold")
-    if title and not snippets:
-        return title
-    return Text("\n" if title else "").join([title, marked(one_line(result.snippet))])
+def _row(position: int, result: Result, names: Sequence[str]) -> list[Text]:
+    ranks = {part.source: part.rank for part in result.contributions}
+    found = (Text(str(ranks.get(name) or "·"), style=_COLOURS.get(name, "")) for name in names)
+    title = Text(heading(result.item), style="bold")
+    return [Text(str(position)), Text(str(result.id), style="dim"), title, Text(f"{result.score:.4f}"), *found]
+
+
+def _widths(rows: Sequence[Sequence[Text]], most: int) -> list[int]:
+    """What each column needs; the titles get what is left."""
+    widths = [max(cell.cell_len for cell in column) for column in zip(*rows, strict=True)]
+    others = sum(widths) - widths[_TITLE] + len(_GAP) * (len(widths) - 1)
+    widths[_TITLE] = max(min(widths[_TITLE], most - others), len("item"))
+    return widths
+
+
+def _aligned(row: Sequence[Text], widths: Sequence[int]) -> Text:
+    for column, (cell, width) in enumerate(zip(row, widths, strict=True)):
+        cell.truncate(width, overflow="ellipsis")
+        cell.align("left" if column == _TITLE else "right", width)
+    return Text(_GAP).join(row)
 
 
 def marked(snippet: str) -> Text:
@@ -71,11 +99,6 @@ def marked(snippet: str) -> Text:
     for number, part in enumerate(_MARKED.split(snippet)):
         text.append(part, style="bold" if number % 2 else "")
     return text
-
-
-def _rank(contributions: Sequence[Contribution], source: str) -> str:
-    ranks = [contribution.rank for contribution in contributions if contribution.source == source]
-    return str(ranks[0]) if ranks and ranks[0] is not None else "·"
 
 
 # ---------------------------------------------------------------- explanations
@@ -120,9 +143,11 @@ class _Rate(ProgressColumn):
 
 
 @contextmanager
-def progress_bar(title: str) -> Generator[Callable[[int, int], None]]:
-    """Gives `progress(done, total)`; drawn on stderr, and only if that is a terminal."""
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), _Rate(), TimeRemainingColumn())
-    with Progress(*columns, console=console(stderr=True), disable=not sys.stderr.isatty()) as bar:
+def progress_bar(title: str, *, in_bytes: bool = False) -> Generator[Callable[[int, int], None]]:
+    """Gives `progress(done, total)`; drawn on stderr while it lasts, and only if that is a terminal."""
+    measures = (DownloadColumn(), TransferSpeedColumn()) if in_bytes else (MofNCompleteColumn(), _Rate())
+    columns = (TextColumn("{task.description}"), BarColumn(), *measures, TimeRemainingColumn())
+    hidden = not sys.stderr.isatty()
+    with Progress(*columns, console=console(stderr=True), transient=True, disable=hidden) as bar:
         task = bar.add_task(title, total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)

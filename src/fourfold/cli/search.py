@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fourfold.cli.options import FilterFlags, ItemId, JsonFlag, PlanFlags, ResultFlags, grouped
-from fourfold.cli.output import on_terminal, one_line, say, say_json, warn, warn_degraded
+from fourfold.cli.output import heading, on_terminal, one_line, say, say_json, warn, warn_degraded
 from fourfold.cli.session import run, run_across
 from fourfold.cli.values import read_id
 
@@ -67,10 +67,9 @@ def show_response(response: SearchResponse, *, as_json: bool) -> None:
 
 
 def _plain(position: int, result: Result) -> str:
-    heading = one_line(result.item.title) or one_line(result.item.text)[:80]
     ranks = (f"{part.source} {part.rank}" for part in result.contributions if part.rank is not None)
     facts = f"score {result.score:.4f}, confidence {result.confidence:.2f}, {', '.join(ranks)}"
-    return f"{position}. [{result.id}] {heading}\n   {one_line(result.snippet)}\n   {facts}"
+    return f"{position}. [{result.id}] {heading(result.item)}\n   {one_line(result.snippet)}\n   {facts}"
 
 
 def _explain(results: tuple[Result, ...]) -> None:
@@ -78,12 +77,12 @@ def _explain(results: tuple[Result, ...]) -> None:
         if result.explanation is not None:
             from fourfold.cli.render import print_explanation
 
-            print_explanation(f"{position}. [{result.id}] {result.item.title}", result.explanation)
+            print_explanation(f"{position}. [{result.id}] {heading(result.item)}", result.explanation)
 
 
 def _show_why(answer: Why) -> None:
     place = "was not found" if answer.rank is None else f"is at rank {answer.rank}"
-    say(f"[{answer.item.id}] {one_line(answer.item.title or answer.item.text)[:80]} {place}")
+    say(f"[{answer.item.id}] {heading(answer.item)} {place}")
     for reason in answer.reasons:
         say(f"  {one_line(reason)}")
     if answer.result is not None and answer.result.explanation is not None:

@@ -15,7 +15,6 @@ from fourfold.errors import NotFound
 
 if TYPE_CHECKING:
     from fourfold.memory import Memory
-    from fourfold.model import Json
 
 FilePath = Annotated[Path, typer.Argument(metavar="FILE")]
 Jsonl = Annotated[Path, typer.Argument(metavar="FILE.jsonl")]
@@ -24,10 +23,10 @@ Jsonl = Annotated[Path, typer.Argument(metavar="FILE.jsonl")]
 def import_file(ctx: typer.Context, file: Jsonl, wait: WaitFlag = False) -> None:
     _must_exist(file)
 
-    async def work(memory: Memory) -> Mapping[str, Json]:
+    async def work(memory: Memory) -> Mapping[str, int]:
         from fourfold.cli.render import progress_bar
 
-        with progress_bar("import") as progress:
+        with progress_bar("import", in_bytes=True) as progress:
             counts = await memory.import_file(file, progress=progress)
         if wait:
             await embed_pending(memory)
@@ -61,5 +60,5 @@ def _must_exist(file: Path) -> None:
         raise NotFound(f"there is no file {file}", "Check the path")
 
 
-def _listed(counts: Mapping[str, Json]) -> str:
-    return ", ".join(f"{count} {name}" for name, count in counts.items()) or "nothing"
+def _listed(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{count} {name}{'s' * (count != 1)}" for name, count in counts.items()) or "nothing"

@@ -95,6 +95,6 @@ def read_id(text: str) -> int | str:
     """A number, or `key:K` as it stands."""
     if text.startswith("key:"):
         return text
-    if not _ID.fullmatch(text.strip()):
+    if not _ID.fullmatch(text):
         raise InvalidQuery(f"{text!r} is not an id", "Write the number, or key:K for the item with the key K")
     return int(text)

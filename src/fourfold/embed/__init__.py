@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from fourfold.embed.base import Embedder
-from fourfold.embed.minilm import minilm
-from fourfold.embed.onnx import onnx
+from fourfold.embed.minilm import built_in_model
+from fourfold.embed.onnx import folder_model
 from fourfold.embed.openai import OpenAIEmbedder, OpenAISettings
 from fourfold.embed.vectors import check_vector
 from fourfold.errors import InvalidSetting
@@ -18,9 +18,9 @@ def create(spec: str, *, openai: OpenAISettings) -> Embedder | None:
     """The embedder that a setting names; None for `none`. Loads nothing yet."""
     provider, _, folder = spec.partition(":")
     if provider == "onnx" and folder:
-        return onnx(Path(folder))
+        return folder_model(Path(folder))
     if spec == "minilm":
-        return minilm()
+        return built_in_model()
     if spec == "openai":
         return OpenAIEmbedder(openai)
     if spec == "none":

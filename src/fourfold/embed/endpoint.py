@@ -89,9 +89,9 @@ class Endpoint:
 
     def _wait(self, problem: Passing, pause: float | None, deadline: float) -> None:
         """Before the next attempt; no pause left, or no time for it, makes the problem final."""
-        wanted = pause if problem.pause is None else problem.pause
-        late = wanted is None or time.monotonic() + wanted >= deadline
-        if pause is None or wanted is None or late or self._pause(wanted):
+        wanted = (pause or 0.0) if problem.pause is None else problem.pause
+        late = time.monotonic() + wanted >= deadline
+        if pause is None or late or self._pause(wanted):
             raise EmbedderUnavailable(f"{self.host} {problem}", REMEDY) from None
 
     def _attempt(self, payload: bytes, deadline: float) -> Answer:

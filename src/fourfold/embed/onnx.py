@@ -40,7 +40,7 @@ REMEDY = "FOLDER in `onnx:FOLDER` needs model.onnx (or onnx/model.onnx) and toke
 ANOTHER = "Use a model of transformer, pooling and normalisation only"
 
 
-def onnx(folder: Path) -> LocalEmbedder:
+def folder_model(folder: Path) -> LocalEmbedder:
     place = folder.expanduser().absolute()
     return LocalEmbedder(lambda: fingerprint(place), lambda: recipe(place))
 

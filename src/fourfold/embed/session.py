@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     Floats: TypeAlias = NDArray[np.float32]
 
-BATCH_TOKENS = 1024
-"""Tokens of one run, padding included. More makes no token cheaper, and memory grows with it."""
+BATCH_TOKENS = 512
+"""Tokens of one run, padding included: with fewer a token costs more, with more it costs no less, and memory grows."""
 
 TEXTS_AT_ONCE = 1024
 """Texts tokenised together: bounds the memory of an `embed` of any size."""

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from fourfold.errors import FourfoldError, RequestError, SearchFailed
+from fourfold.errors import DamagedError, FourfoldError, RequestError, SearchFailed
 from fourfold.limits import CANDIDATES, RETRIEVER_SECONDS
 from fourfold.model import Degraded, ExpandingRetriever, Hit, Plan, Query, Ranking, Retriever, ScoringRetriever
 from fourfold.search.auto import WALK, AutoInputs, fuse_auto
@@ -49,6 +49,7 @@ class _Progress:
     rankings: dict[str, Ranking] = field(default_factory=dict[str, Ranking])
     degraded: list[Degraded] = field(default_factory=list[Degraded])
     timings: dict[str, float] = field(default_factory=dict[str, float])
+    damage: DamagedError | None = None
 
 
 class HybridSearch:
@@ -67,7 +68,7 @@ class HybridSearch:
         asked = [self._retrievers[name] for name in plan.retrievers if name in self._retrievers and name not in lost]
         await self._all(progress, {each.name: each.search(query, CANDIDATES) for each in asked})
         if not progress.rankings:
-            raise SearchFailed(
+            raise progress.damage or SearchFailed(
                 _said(progress.degraded), "The store is there; mend what the message names, and try again"
             )
         scores, coverage = await self._true_scores(query, plan, progress)
@@ -125,7 +126,7 @@ class HybridSearch:
         """Runs the calls side by side. One that fails or is late is named, and the others count (S2.6)."""
         if not calls:
             return
-        tasks = {asyncio.ensure_future(_timed(name, call, progress)): name for name, call in calls.items()}
+        tasks = {asyncio.ensure_future(_timed(name, call, progress.timings)): name for name, call in calls.items()}
         try:
             done, late = await asyncio.wait(tasks, timeout=self._seconds)
         except asyncio.CancelledError:
@@ -134,6 +135,7 @@ class HybridSearch:
             raise
         for task in late:
             task.cancel()
+            progress.timings[tasks[task]] = self._seconds * 1000
             progress.degraded.append(Degraded(tasks[task], f"no answer within {self._seconds:g} s"))
         for task in sorted(done, key=lambda task: list(calls).index(tasks[task])):
             error = task.exception()
@@ -143,14 +145,15 @@ class HybridSearch:
                 raise error
             else:
                 progress.degraded.append(Degraded(tasks[task], _reason(error)))
+                progress.damage = error if isinstance(error, DamagedError) else progress.damage
 
 
-async def _timed(name: str, call: Awaitable[Ranking], progress: _Progress) -> Ranking:
+async def _timed(name: str, call: Awaitable[Ranking], timings: dict[str, float]) -> Ranking:
     started = time.perf_counter()
     try:
         return await call
     finally:
-        progress.timings[name] = progress.timings.get(name, 0.0) + (time.perf_counter() - started) * 1000
+        timings[name] = (time.perf_counter() - started) * 1000
 
 
 def _fused(plan: Plan, rankings: Mapping[str, Ranking], scores: Mapping[str, Mapping[int, float]]) -> Fusion:

@@ -141,7 +141,7 @@ class Store(Protocol):
     # ------------------------------------------------------------ retrieval
 
     async def nearest(self, namespace: str, vector: Vector, limit: int, filters: Filters) -> Ranking:
-        """By cosine, nearest first, ties by id."""
+        """By cosine, nearest first, ties by id. InvalidVector if it is not of the namespace's dimension."""
         ...
 
     async def similarities(self, namespace: str, vector: Vector, ids: Sequence[int]) -> Ranking:

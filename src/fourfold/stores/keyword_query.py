@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from fourfold.limits import QUERY_TERMS
 from fourfold.model import Background
 from fourfold.search.bm25 import idf
 from fourfold.text.analysis import query_words
-from fourfold.text.compounds import Lexicon, relatives
+from fourfold.text.compounds import Lexicon, with_relatives
+
+
+Variant = tuple[str, float]
+"""A term and its weight."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +59,13 @@ def keyword_query(
     documents: int,
 ) -> KeywordQuery:
     """`lexicon` holds the terms of German items; `frequencies` counts the items that have each term."""
-    words = [word.variants for word in query_words(text, languages)]
-    if lexicon is not None:
-        words = [_with_compounds(variants, lexicon) for variants in words]
-    terms = list(dict.fromkeys(term for variants in words for term, _ in variants))
+    words = query_words(text, languages)
+    related = [with_relatives(word, lexicon) for word in words] if lexicon is not None else words
+    terms = list(dict.fromkeys(term for word in related for term, _ in word.variants))
     df = dict(zip(terms, frequencies(terms), strict=True))
-    built = [_word(variants, df, documents) for variants in words]
+    built = [
+        _word(dict(word.variants), full.variants, df, documents) for word, full in zip(words, related, strict=True)
+    ]
     known = [word for word in built if word.terms]
     kept = sorted(range(len(known)), key=lambda place: -known[place].idf)[:QUERY_TERMS]
     notes = (f"keyword search used the {QUERY_TERMS} rarest of {len(known)} words",) if len(kept) < len(known) else ()
@@ -68,20 +73,16 @@ def keyword_query(
     return KeywordQuery(tuple(known[place] for place in sorted(kept)), unknown, notes)
 
 
-def _with_compounds(variants: tuple[tuple[str, float], ...], lexicon: Lexicon) -> tuple[tuple[str, float], ...]:
-    weights = dict(variants)
-    for term, _ in variants:
-        for related, weight in relatives(term, lexicon):
-            weights[related] = max(weight, weights.get(related, 0.0))
-    return tuple(weights.items())
-
-
-def _word(variants: tuple[tuple[str, float], ...], df: dict[str, int], documents: int) -> Word:
-    found = [(term, weight, df[term]) for term, weight in variants if df[term]]
-    own = [count for _, weight, count in found if weight == 1.0]
+def _word(own: Mapping[str, float], variants: Sequence[Variant], df: Mapping[str, int], documents: int) -> Word:
+    """`own`: the variants that are the word itself. A related term earns no more than the word where both are known."""
+    found = [(term, weight) for term, weight in variants if df[term]]
+    rarest = min((df[term] for term, _ in found if term in own), default=0)
+    limit = idf(rarest, documents)
     return Word(
-        terms=tuple(term for term, _, _ in found),
-        values=tuple(weight * idf(count, documents) for _, weight, count in found),
-        idf=idf(min(own, default=0), documents),
-        share=min(1.0, sum(count for _, _, count in found) / max(documents, 1)),
+        terms=tuple(term for term, _ in found),
+        values=tuple(
+            weight * min(idf(df[term], documents), limit if term not in own else math.inf) for term, weight in found
+        ),
+        idf=limit,
+        share=min(1.0, sum(df[term] for term, _ in found) / max(documents, 1)),
     )

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cache
+from functools import lru_cache
 from itertools import chain
 from math import sqrt
 
 from fourfold.text.fold import fold
-from fourfold.text.language import detect
+from fourfold.text.language import guess
 from fourfold.text.query import QueryWord
 from fourfold.text.stems import stem
 from fourfold.text.stopwords import stop_words
@@ -19,6 +19,7 @@ ANALYSER_VERSION = "1"
 
 TERM_LENGTH = 64
 _CACHED_TOKENS = 200_000
+_CACHED_LANGUAGES = 16
 
 
 class _Terms(dict[str, tuple[str, ...]]):
@@ -37,7 +38,7 @@ class _Terms(dict[str, tuple[str, ...]]):
         return terms
 
 
-@cache
+@lru_cache(_CACHED_LANGUAGES)
 def token_terms(language: str) -> _Terms:
     """The table from token to index terms of a language; it fills itself."""
     return _Terms(language)
@@ -49,8 +50,13 @@ def analyse(text: str, language: str) -> list[str]:
 
 
 def _terms_of(token: str, language: str) -> tuple[str, ...]:
-    stops = stop_words(language)
-    return tuple(_term(piece, language) for piece in pieces(token) if fold(piece) not in stops)
+    return tuple(filter(None, (_index_term(piece, language) for piece in pieces(token))))
+
+
+@lru_cache(100_000)
+def _index_term(piece: str, language: str) -> str:
+    """The term of a piece; empty for a stop word."""
+    return "" if fold(piece) in stop_words(language) else _term(piece, language)
 
 
 def _term(piece: str, language: str) -> str:
@@ -65,7 +71,7 @@ def query_words(text: str, languages: Sequence[str]) -> list[QueryWord]:
     A word weighs the square root of its occurrences. Stop words of the query's own language say nothing and are left
     out, unless the query has no other words.
     """
-    stops = stop_words(detect(text, languages))
+    stops = stop_words(guess(text, languages))
     occurrences = _occurrences(text)
     telling = {piece: count for piece, count in occurrences.items() if fold(piece) not in stops}
     return _query_words(telling or occurrences, languages or ("",))

@@ -1,12 +1,14 @@
-"""German compounds at query time: Vertrag finds Mietvertrag and Vertragsende, Mietvertrag finds Vertrag."""
+"""German compounds at query time: Vertrag finds Mietvertrag and Vertragspartner, Mietvertrag finds Vertrag."""
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import islice, takewhile
 from typing import Protocol
 
+from fourfold.text.query import QueryWord
 from fourfold.text.stems import stem
 
 COMPOUND_WEIGHT = 0.4
@@ -26,19 +28,22 @@ _LOOKED_AT = 200
 """Terms of the lexicon looked at for each end of a word."""
 
 _LINKS = ("", "s", "n", "en", "es", "e", "er", "ungs", "heits", "keits", "schafts", "ions")
-"""What stands between the parts: Vertrag-s-ende, Sonne-n-schein, and with a suffix that stems lose: Versicher-ungs-fall."""
+"""What stands between the parts: Vertrag-s-partner, Sonne-n-schein; or a suffix lost in stems: Versicher-ungs-fall."""
 
-_PREFIXES = frozenset(
-    """ab an auf aus be bei dar durch ein emp ent er fort ge gegen her hin hinter miss mit nach nieder uber um un unter ur
-    ver vor weg wider wied zer zu zuruck zusamm""".split()
-)
+_PREFIXES = """
+    ab an auf aus be bei dar durch ein emp ent er fort ge gegen her hin hinter miss mit nach nieder uber um un unter ur
+    ver vor weg wider wied zer zu zuruck zusamm
+"""
 """They make another word, not a compound: bestellen. (Terms are stems, so without umlauts.)"""
 
-_SUFFIXES = frozenset(
-    """artig bar chen fach fahig formig frei haft heit ierung igkeit isch keit lein lich ling los massig nis reich sal sam
-    schaft tion tum ung voll weis wert wurdig""".split()
-)
+_SUFFIXES = """
+    artig bar chen fach fahig formig frei haft heit ierung igkeit isch keit lein lich ling los massig nis reich sal sam
+    schaft tion tum ung voll weis wert wurdig
+"""
 """They end words and are none: Freundschaft is no Schaft."""
+
+_NO_MODIFIERS = frozenset(_PREFIXES.split())
+_NO_HEADS = frozenset(_SUFFIXES.split())
 
 
 class Lexicon(Protocol):
@@ -59,11 +64,12 @@ class SortedLexicon:
     """A lexicon in memory."""
 
     def __init__(self, terms: Iterable[str]) -> None:
-        self._terms = sorted(set(terms))
+        self._all = frozenset(terms)
+        self._terms = sorted(self._all)
         self._reversed = sorted(term[::-1] for term in self._terms)
 
     def __contains__(self, term: object, /) -> bool:
-        return isinstance(term, str) and self.starting(term, 1) == [term]
+        return term in self._all
 
     def starting(self, prefix: str, limit: int) -> Sequence[str]:
         return list(islice(_starting(self._terms, prefix), limit))
@@ -77,9 +83,19 @@ def _starting(terms: list[str], prefix: str) -> Iterator[str]:
     return takewhile(lambda term: term.startswith(prefix), islice(terms, first, None))
 
 
+def with_relatives(word: QueryWord, lexicon: Lexicon) -> QueryWord:
+    """A word of a query that also stands for its German relatives, each with its share of the word's weight."""
+    term = stem(word.surface, "de")
+    own = dict(word.variants)
+    if term not in own:
+        return word
+    related = [(relative, share * own[term]) for relative, share in relatives(term, lexicon) if relative not in own]
+    return replace(word, variants=(*word.variants, *related))
+
+
 def relatives(term: str, lexicon: Lexicon) -> list[tuple[str, float]]:
-    """The index terms that composition relates to a German term, with weights below 1: parts first, then the closest."""
-    if len(term) < _WORD or not term.isalpha() or term in _SUFFIXES:
+    """The index terms that composition relates to a German term, with weights below 1: its parts, then compounds."""
+    if len(term) < _WORD or not term.isalpha() or term in _NO_HEADS:
         return []
     compounds = {*_ending_with(term, lexicon), *_starting_with(term, lexicon)}
     closest = sorted(compounds, key=lambda compound: (len(compound), compound))
@@ -91,16 +107,16 @@ def relatives(term: str, lexicon: Lexicon) -> list[tuple[str, float]]:
 def _ending_with(term: str, lexicon: Lexicon) -> Iterator[str]:
     """Mietvertrag for Vertrag."""
     for compound in lexicon.ending(term, _LOOKED_AT):
-        if _is_modifier(compound[: -len(term)], lexicon):
+        if _is_modifier(compound.removesuffix(term), lexicon):
             yield compound
 
 
 def _starting_with(term: str, lexicon: Lexicon) -> Iterator[str]:
-    """Vertragsende for Vertrag. Without a link between the parts, the rest has to be known: vertraglich is no compound."""
+    """Vertragspartner for Vertrag."""
     for compound in lexicon.starting(term, _LOOKED_AT):
-        rest = compound[len(term) :]
+        rest = compound.removeprefix(term)
         heads = [(rest.removeprefix(link), link) for link in _LINKS if rest.startswith(link)]
-        if any(_is_head(head, lexicon) or (link and _may_be_head(head)) for head, link in heads):
+        if any(_is_head(head, lexicon) or _may_be_head(head, link) for head, link in heads):
             yield compound
 
 
@@ -114,17 +130,19 @@ def _parts(term: str, lexicon: Lexicon) -> list[str]:
 
 
 def _is_head(rest: str, lexicon: Lexicon) -> bool:
-    return len(rest) >= _KNOWN and rest not in _SUFFIXES and rest in lexicon
+    return len(rest) >= _KNOWN and rest not in _NO_HEADS and rest in lexicon
 
 
-def _may_be_head(rest: str) -> bool:
-    return len(rest) >= _WORD and rest.isalpha() and rest not in _SUFFIXES
+def _may_be_head(rest: str, link: str) -> bool:
+    """A head that the lexicon does not know: then a link must speak for it, or vertraglich would be a compound."""
+    letters = _KNOWN if link == "s" else _WORD
+    return link != "" and len(rest) >= letters and rest.isalpha() and rest not in _NO_HEADS
 
 
 def _is_modifier(start: str, lexicon: Lexicon) -> bool:
-    if start in _PREFIXES or not start.isalpha():
+    if start in _NO_MODIFIERS or not start.isalpha():
         return False
-    return len(start) >= _WORD or any(True for _ in _known_modifiers(start, lexicon))
+    return len(start) >= _WORD or next(_known_modifiers(start, lexicon), "") != ""
 
 
 def _known_modifiers(start: str, lexicon: Lexicon) -> Iterator[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from itertools import groupby
 
 from fourfold.text.fold import INVISIBLE, MARKS, fold
 from fourfold.text.stopwords import stop_words
@@ -16,8 +17,9 @@ QUERY_NAMES = 400
 
 _SHORTEST_MENTION = 3
 _CACHED_WORDS = 200_000
+_CACHED_LENGTH = 64
 
-_NAME_WORD = re.compile(rf"[\w{MARKS}{INVISIBLE}]++(?:(?:\+\+|\#)(?![\w{MARKS}]))?")
+_NAME_WORD = re.compile(rf"\w[\w{MARKS}{INVISIBLE}]*+(?:(?:\+\+|\#)(?![\w{MARKS}]))?")
 _ASCII_NAME_WORD = re.compile(r"\w++(?:(?:\+\+|#)(?!\w))?", re.ASCII)
 _QUOTED = re.compile('["“„»«]([^"“”„«»\n]{2,200})["”“«»]|`([^`\n]{2,200})`')
 _STOP_WORDS = stop_words("en") | stop_words("de")
@@ -27,10 +29,11 @@ class _FoldedWords(dict[str, str]):
     """Words in their folded form, in which they stay one word whatever compatibility forms (½) turn into."""
 
     def __missing__(self, word: str) -> str:
-        folded = "".join(_spelled(fold(word)))
-        if len(self) >= _CACHED_WORDS:
-            self.clear()
-        self[word] = folded
+        folded = "".join(_spelled(fold(word))) or word
+        if len(word) <= _CACHED_LENGTH:
+            if len(self) >= _CACHED_WORDS:
+                self.clear()
+            self[word] = folded
         return folded
 
 
@@ -45,7 +48,7 @@ def _spelled(text: str) -> list[str]:
 
 def normal_name(name: str) -> str:
     """The form under which a name or alias is stored and looked up: folded words, one space between."""
-    return " ".join(filter(None, map(_FOLDED.__getitem__, _spelled(name))))
+    return " ".join(map(_FOLDED.__getitem__, _spelled(name)))
 
 
 def query_names(text: str) -> list[str]:
@@ -60,15 +63,12 @@ def _quoted(text: str) -> Iterator[str]:
 
 
 def _capitalised(spelled: list[str]) -> Iterator[str]:
-    """Neighbouring capitalised words as one name, and each alone. The first word of a text is always capitalised."""
-    run: list[str] = []
-    for word in [*spelled, ""]:
-        if word[:1].isupper():
-            run.append(word)
-            continue
-        yield normal_name(" ".join(run[:NAME_WORDS]))
-        yield from map(normal_name, run[1:])
-        run = []
+    """Neighbouring capitalised words as one name, and each alone, but for a stop word that only starts the text."""
+    for capital, group in groupby(enumerate(spelled), key=lambda pair: pair[1][0].isupper()):
+        if capital:
+            names = [(place, _FOLDED[word]) for place, word in group]
+            yield " ".join(name for _, name in names[:NAME_WORDS]) if len(names) > 1 else ""
+            yield from (name for place, name in names if place > 0 or name not in _STOP_WORDS)
 
 
 def _runs(spelled: list[str]) -> Iterator[str]:

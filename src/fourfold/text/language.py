@@ -73,6 +73,12 @@ def detect(text: str, known: Collection[str] = ()) -> str:
     return _winner(votes) or _by_model(text[:_MODEL_READS]) or _by_look(text[:_VOTERS], votes, known)
 
 
+def guess(text: str, known: Collection[str] = ()) -> str:
+    """As `detect`, but never waits for the model to load: for queries, where only the stop words hang on it."""
+    votes = _votes(text[:_VOTERS], known or _EXPECTED)
+    return _winner(votes) or _by_look(text[:_VOTERS], votes, known)
+
+
 def _votes(text: str, likely: Collection[str]) -> dict[str, float]:
     """Each distinct common word votes for its languages; one that several languages share is worth less to each."""
     voters, votes = _voters(), dict[str, float]()

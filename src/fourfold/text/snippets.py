@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from fourfold.text.analysis import TERM_LENGTH, token_terms
@@ -11,12 +11,13 @@ from fourfold.text.tokens import token_spans
 
 WIDTH = 240
 _HORIZON = 50_000
-"""Characters of a text that are analysed; a longer text from its first literal match on."""
+"""Characters of a text that are read for it, whatever its length."""
 
 _LONGEST_WORD = 60
 """A cut looks so far for a space; text without any is cut where it must be."""
 
 _ELLIPSIS = "…"
+_MARK = "**"
 
 
 class _Match(NamedTuple):
@@ -40,23 +41,37 @@ def _matches(text: str, query_words: Sequence[QueryWord], language: str) -> list
         for term, _ in word.variants:
             wanted.setdefault(term, set()).add(number)
     terms_of = token_terms(language)
-    start = _first_literal(text, query_words)
     found: list[_Match] = []
-    for a, b in token_spans(text, start, start + _HORIZON) if wanted else ():
+    for a, b in _readable_spans(text, query_words) if wanted else ():
         words = frozenset(number for term in terms_of[text[a:b]] for number in wanted.get(term, ()))
         if words and b - a <= TERM_LENGTH:
             found.append(_Match(a, b, words))
     return found
 
 
-def _first_literal(text: str, query_words: Sequence[QueryWord]) -> int:
-    """Where to start reading: at the beginning, unless the text is long and a word of the query stands further on."""
+def _readable_spans(text: str, query_words: Sequence[QueryWord]) -> Iterator[tuple[int, int]]:
+    """The tokens of the text within the horizon, without those that the horizon cuts in two."""
+    start = _first_to_read(text, query_words)
+    end = start + _HORIZON
+    for a, b in token_spans(text, start, end):
+        if (a > start or start == 0) and (b < end or end >= len(text)):
+            yield a, b
+
+
+def _first_to_read(text: str, query_words: Sequence[QueryWord]) -> int:
+    """The beginning; in a long text a little before the word that comes up last, which should be the rarest."""
     if len(text) <= _HORIZON:
         return 0
     lower = text.lower()
-    places = [place for word in query_words if (place := lower.find(word.surface)) >= 0]
-    first = min(places, default=0)
-    return 0 if first < _HORIZON // 2 else first - _HORIZON // 10
+    places = (lower.find(spelling) for word in query_words for spelling in _literally(word))
+    latest = max(places, default=0)
+    return 0 if latest < _HORIZON // 2 else latest - _HORIZON // 4
+
+
+def _literally(word: QueryWord) -> list[str]:
+    """How a word may stand in a text, letter by letter: as typed, with umlauts, and as far as its stem goes."""
+    with_umlauts = word.surface.replace("ae", "ä").replace("oe", "ö").replace("ue", "ü")
+    return [word.surface, with_umlauts, *(term for term, _ in word.variants if len(term) > 3)]
 
 
 def _best_window(matches: Sequence[_Match], width: int) -> Sequence[_Match]:
@@ -114,7 +129,8 @@ def _render(text: str, start: int, end: int, matches: Iterable[_Match]) -> str:
     opening = _ELLIPSIS if text[:start].strip() else ""
     closing = _ELLIPSIS if text[end:].strip() else ""
     for a, b in _joined(matches):
-        parts += [text[start:a], "**", text[a:b], "**"]
+        mark = "" if text[max(a - 2, 0) : a] == text[b : b + 2] == _MARK else _MARK
+        parts += [text[start:a], mark, text[a:b], mark]
         start = b
     return opening + "".join([*parts, text[start:end]]).strip() + closing
 

@@ -20,6 +20,9 @@ _SPACELESS = (
 
 _SPACELESS_RUN = re.compile(f"([{_SPACELESS}]+)")
 _WORD_RUN = re.compile(rf"[^\W_](?:[^\W_]|[{MARKS}])*")
+_READ = 256
+"""Characters of a token that are read; what is longer is no word but data."""
+
 _JOINT = re.compile("[-_\u2010\u2011]")
 _CUT = re.compile("(?<=a)(?=A)|(?<=A)(?=Aa[Aa])|(?<=[Aa]{2})(?=0)|(?<=0)(?=[Aa]{2})")
 """Where a word falls apart, over its shape: capitals as A, digits as 0, all else as a."""
@@ -67,12 +70,12 @@ def bigrams(run: str) -> list[str]:
 
 
 def _pieces_of_word(token: str) -> list[str]:
-    if token.isalpha() and token[1:].islower():
-        return [caseless(token)]
-    token = visible(token)
+    if token[1:].islower() and (word := caseless(token)).isalpha():
+        return [word]
+    token = visible(token[:_READ])
     parts = [caseless(hump) for run in _WORD_RUN.findall(token) for hump in humps(run)]
     whole = _JOINT.sub("", caseless(token))
-    if len(parts) <= 1 and whole in parts:
+    if not parts or parts == [whole]:
         return parts
     wholes = [] if _FOREIGN.search(whole) else [whole]
     return wholes + [part for part in parts if len(part) > 1 and part != whole]

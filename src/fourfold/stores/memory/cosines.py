@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from fourfold.embed.vectors import check_dimension
 from fourfold.model import Background, Filters, Hit, Ranking
 from fourfold.stores.memory.filters import passes
 from fourfold.stores.memory.state import Namespace
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
 
 def nearest(ns: Namespace, vector: Vector, limit: int, filters: Filters) -> Ranking:
+    if ns.space is not None:
+        check_dimension(len(vector), ns.space.dimension)
     allowed = [id for id, stored in ns.items.items() if passes(stored.item, filters)]
     found = similarities(ns, vector, allowed).hits
     hits = sorted(found, key=lambda hit: (-hit.score, hit.id))[:limit]
@@ -37,9 +40,9 @@ def pending(ns: Namespace) -> int:
 
 
 def _cosines(ns: Namespace, ids: Sequence[int], vector: Vector) -> NDArray[np.float64]:
-    found = [stored.vector for id in ids if (stored := ns.items[id]).vector is not None]
-    matrix = np.array(found, np.float64).reshape(len(ids), -1)
-    return matrix @ np.asarray(vector, np.float64) if ids else np.empty(0)
+    query = np.asarray(vector, np.float64)
+    found = [np.asarray(ns.items[id].vector, np.float64) @ query for id in ids]
+    return np.array(found, np.float64)
 
 
 def _background(ns: Namespace, vector: Vector) -> Background | None:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fourfold.errors import InvalidVector, NotFound
+from fourfold.embed.vectors import check_dimension
+from fourfold.errors import NotFound
 from fourfold.model import Filters, Item, ItemPatch, NewItem
 from fourfold.stores.base import Space
 from fourfold.stores.memory.filters import passes
@@ -158,9 +159,5 @@ def _check_sources(ns: Namespace, sources: Iterable[int]) -> None:
 def _give_vector(ns: Namespace, id: int, vector: Vector) -> None:
     """A caller's own vector; the first one fixes the space of a namespace that has none."""
     ns.space = ns.space or Space("given", len(vector))
-    if ns.space.dimension != len(vector):
-        raise InvalidVector(
-            f"the vector has {len(vector)} dimensions, this namespace's have {ns.space.dimension}",
-            "Use one model for all vectors of a namespace",
-        )
+    check_dimension(len(vector), ns.space.dimension)
     ns.items[id] = replace(ns.items[id], vector=vector)

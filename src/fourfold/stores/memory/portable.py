@@ -103,18 +103,20 @@ def _load_namespace(ns: Namespace, record: Record) -> None:
 
 
 def _load_raw(ns: Namespace, record: Record) -> None:
-    made = datetime.fromisoformat(record["created_at"])
-    ns.raw[record["id"]] = RawRecord(**{**_fields(record), "created_at": made})
+    fields = _fields(record)
+    fields["created_at"] = datetime.fromisoformat(fields["created_at"])
+    ns.raw[record["id"]] = RawRecord(**fields)
     ns.counters.raw = max(ns.counters.raw, record["id"])
 
 
 def _load_item(ns: Namespace, record: Record) -> None:
     fields = _fields(record)
     linked, vector = fields.pop("linked"), fields.pop("vector")
-    times = {name: datetime.fromisoformat(fields[name]) for name in ("created_at", "updated_at")}
-    lists = {name: tuple(fields[name]) for name in ("tags", "source_ids")}
+    for time in ("created_at", "updated_at"):
+        fields[time] = datetime.fromisoformat(fields[time])
+    fields["tags"], fields["source_ids"] = tuple(fields["tags"]), tuple(fields["source_ids"])
     decoded = None if vector is None else np.frombuffer(base64.b64decode(vector, validate=True), np.float32)
-    ns.items[record["id"]] = Stored(Item(**{**fields, **times, **lists}), linked, decoded)
+    ns.items[record["id"]] = Stored(Item(**fields), linked, decoded)
     ns.counters.item = max(ns.counters.item, record["id"])
 
 

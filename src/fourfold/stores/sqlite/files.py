@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-FORMAT = 1
+FORMAT = 2
 _BLOCK = 1 << 20
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import apsw
 
@@ -71,11 +71,12 @@ def _add_name(db: apsw.Connection, ns: int, node: int, folded: str, alias: str |
 
 
 def attach(db: apsw.Connection, node: int, item: int, *, made: bool) -> None:
-    """Makes an item the text of a node."""
+    """Makes an item the text of a node, which it then no longer just mentions."""
     db.execute(
         "INSERT INTO node_items VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET made = max(made, excluded.made)",
         (node, item, made),
     )
+    db.execute("DELETE FROM mentions WHERE item = ? AND node = ?", (item, node))
 
 
 def resolve(db: apsw.Connection, ns: int, name: str, label: str | None = None) -> int | None:
@@ -95,8 +96,12 @@ def resolve(db: apsw.Connection, ns: int, name: str, label: str | None = None) -
 def required(db: apsw.Connection, ns: int, name: str, label: str | None = None) -> int:
     node = resolve(db, ns, name, label)
     if node is None:
-        raise NotFound(f"no node {name!r}", "fourfold graph node NAME makes one")
+        raise no_node(name)
     return node
+
+
+def no_node(name: str) -> NotFound:
+    return NotFound(f"no node {name!r}", "fourfold graph node NAME makes one")
 
 
 def read_nodes(db: apsw.Connection, nodes: Sequence[int]) -> dict[int, Node]:
@@ -115,26 +120,37 @@ def read_nodes(db: apsw.Connection, nodes: Sequence[int]) -> dict[int, Node]:
     return found
 
 
-def remove_node(db: apsw.Connection, node: int) -> list[str]:
-    """Removes a node with its edges and mentions; returns the names that are gone with it."""
+class Gone(NamedTuple):
+    """What went with some nodes."""
+
+    names: list[str]
+    """Names that no node has any more."""
+    fans: list[int]
+    """Items that named the nodes; they may mean others now: York, where New York is gone."""
+
+
+def remove_node(db: apsw.Connection, ns: int, node: int) -> Gone:
+    """Removes a node with its edges and mentions."""
     names = [folded for (folded,) in rows(db, "SELECT folded FROM names WHERE node = ?", node)]
+    naming = "SELECT item FROM mentions WHERE node = ?1 UNION SELECT item FROM node_items WHERE node = ?1"
+    fans = [item for (item,) in rows(db, naming, node)]
     db.execute("DELETE FROM nodes WHERE id = ?", (node,))
-    return [name for name in names if value(db, "SELECT 1 FROM names WHERE folded = ?", name) is None]
+    left = "SELECT 1 FROM names WHERE ns = ? AND folded = ?"
+    return Gone([name for name in names if value(db, left, ns, name) is None], fans)
 
 
-def prune(db: apsw.Connection, nodes: Iterable[int]) -> list[str]:
+def prune(db: apsw.Connection, ns: int, nodes: Iterable[int]) -> Gone:
     """Removes those nodes that only existed because of a title that is gone."""
-    gone: list[str] = []
-    for node in nodes:
-        needed = value(
-            db,
-            "SELECT made OR EXISTS (SELECT 1 FROM node_items WHERE node = nodes.id) "
-            "OR EXISTS (SELECT 1 FROM edges WHERE source = nodes.id OR target = nodes.id) FROM nodes WHERE id = ?",
-            node,
-        )
-        if needed == 0:
-            gone.extend(remove_node(db, node))
-    return gone
+    removed = [remove_node(db, ns, node) for node in nodes if not _is_needed(db, node)]
+    return Gone([name for gone in removed for name in gone.names], [fan for gone in removed for fan in gone.fans])
+
+
+def _is_needed(db: apsw.Connection, node: int) -> bool:
+    sql = (
+        "SELECT made OR EXISTS (SELECT 1 FROM node_items WHERE node = nodes.id) "
+        "OR EXISTS (SELECT 1 FROM edges WHERE source = nodes.id OR target = nodes.id) FROM nodes WHERE id = ?"
+    )
+    return bool(value(db, sql, node))
 
 
 # ---------------------------------------------------------------- edges
@@ -160,7 +176,7 @@ def steps(db: apsw.Connection, nodes: Sequence[int], direction: Direction, relat
             found.extend(_away(db, part, relation, _OUT))
         if direction != "out":
             found.extend(_away(db, part, relation, _IN))
-    return found
+    return sorted(found)
 
 
 _OUT = (
@@ -227,7 +243,7 @@ def find_path(db: apsw.Connection, start: int, goal: int, max_depth: int) -> lis
 def _both_ways(db: apsw.Connection, nodes: Sequence[int]) -> list[tuple[int, str, int, float, bool]]:
     forward = [(*step, True) for step in steps(db, nodes, "out", None)]
     backward = [(*step, False) for step in steps(db, nodes, "in", None)]
-    return sorted([*forward, *backward], key=lambda step: (-step[3], step[2], not step[4]))
+    return sorted([*forward, *backward], key=lambda step: (-step[3], step[2], not step[4], step))
 
 
 def _traced(came: dict[int, tuple[int, Edge]], start: int, goal: int) -> list[Edge]:

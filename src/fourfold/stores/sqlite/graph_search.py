@@ -38,8 +38,9 @@ def node_links(db: apsw.Connection, ns: int, nodes: Sequence[int], filters: Filt
 def item_links(db: apsw.Connection, ns: int, items: Sequence[int], filters: Filters) -> list[Link]:
     """From items to what they mention, to what mentions them, and over one edge from their nodes."""
     scope = _Scope(db, ns, filters)
-    owned = _pairs(db, "SELECT item, node FROM node_items WHERE item IN ({0}) ORDER BY 1, 2", items)
-    named = _pairs(db, "SELECT item, node FROM mentions WHERE item IN ({0}) ORDER BY 1, 2", items)
+    here = f"JOIN items ON items.id = item AND items.ns = {ns} WHERE item IN ({{0}}) ORDER BY 1, 2"
+    owned = _pairs(db, f"SELECT item, node FROM node_items {here}", items)
+    named = _pairs(db, f"SELECT item, node FROM mentions {here}", items)
     popularity = scope.popularity({node for _, node in named})
     targets = _by_first(scope.own({node for _, node in named}))
     mentions = [

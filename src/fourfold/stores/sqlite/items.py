@@ -78,17 +78,21 @@ def _find(db: apsw.Connection, ns: int, item: NewItem) -> int | None:
             item.path,
             item.chunk_index or 0,
         )
-    return value(db, "SELECT id FROM items WHERE ns = ? AND identity = ?", ns, _identity(item))
+    return value(db, "SELECT min(id) FROM items WHERE ns = ? AND identity = ?", ns, _identity(item))
+
+
+def _chunk(item: NewItem) -> int | None:
+    """A path without a chunk is its first one."""
+    return item.chunk_index or 0 if item.path is not None else item.chunk_index
 
 
 def insert(db: apsw.Connection, ns: int, item: NewItem, updated: datetime, item_id: int | None = None) -> Written:
     """A new row; under a given id where one is restored."""
-    chunk = item.chunk_index or 0 if item.path is not None else item.chunk_index
     db.execute(
         "INSERT INTO items (id, ns, key, path, chunk_index, identity, title, text, kind, language, metadata, "
         "created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
-            item_id, ns, item.key, item.path, chunk, _identity(item), item.title, item.text, item.kind,
+            item_id, ns, item.key, item.path, _chunk(item), _identity(item), item.title, item.text, item.kind,
             item.language, dumps(dict(item.metadata)), micros(item.created_at or updated), micros(updated),
         ),
     )  # fmt: skip
@@ -112,7 +116,7 @@ def _replace(db: apsw.Connection, ns: int, item_id: int, item: NewItem, now: dat
     change = set_text(db, ns, item_id, item.title, item.text, item.language or "", now)
     db.execute(
         "UPDATE items SET kind = ?, metadata = ?, path = ?, chunk_index = ? WHERE id = ?",
-        (item.kind, dumps(dict(item.metadata)), item.path, item.chunk_index, item_id),
+        (item.kind, dumps(dict(item.metadata)), item.path, _chunk(item), item_id),
     )
     db.execute("DELETE FROM item_tags WHERE item = ?", (item_id,))
     add_tags(db, ns, item_id, item.tags)
@@ -161,7 +165,7 @@ def patch(db: apsw.Connection, ns: int, item_id: int, change: ItemPatch, languag
         title = title if change.title is None else change.title
         text = text if change.text is None else change.text
         changed |= set_text(db, ns, item_id, title, text, language or old_language, now)
-        _refresh_identity(db, ns, item_id, title, text)
+        _refresh_identity(db, item_id, title, text)
     if change.metadata is not None:
         merged = {**json.loads(metadata), **change.metadata}
         kept = {name: data for name, data in merged.items() if data is not None}
@@ -175,10 +179,10 @@ def patch(db: apsw.Connection, ns: int, item_id: int, change: ItemPatch, languag
     return changed | Change.LABELS
 
 
-def _refresh_identity(db: apsw.Connection, ns: int, item_id: int, title: str, text: str) -> None:
-    """An edited text identifies its item from now on, unless another item has that text already."""
+def _refresh_identity(db: apsw.Connection, item_id: int, title: str, text: str) -> None:
+    """An edited text identifies its item from now on. Of several items with one text the oldest is the one."""
     identity = _identity(NewItem(title=title, text=text))
-    db.execute("UPDATE OR IGNORE items SET identity = ? WHERE id = ? AND identity IS NOT NULL", (identity, item_id))
+    db.execute("UPDATE items SET identity = ? WHERE id = ? AND identity IS NOT NULL", (identity, item_id))
 
 
 def add_tags(db: apsw.Connection, ns: int, item_id: int, tags: Iterable[str]) -> None:
@@ -244,7 +248,7 @@ def get(db: apsw.Connection, namespace: str, ns: int, ids: Sequence[int]) -> dic
         inside = marks(len(part))
         tags = _grouped(db, f"SELECT item, name FROM item_tags WHERE item IN ({inside}) ORDER BY item, name", part)
         sources = _grouped(db, f"SELECT item, raw FROM sources WHERE item IN ({inside}) ORDER BY item, position", part)
-        for row in db.execute(f"SELECT {_COLUMNS} FROM items WHERE ns = ? AND id IN ({inside})", (ns, *part)):
+        for row in db.execute(f"SELECT {_COLUMNS} FROM items WHERE +ns = ? AND id IN ({inside})", (ns, *part)):
             found[row[0]] = _item(namespace, row, tuple(tags.get(row[0], ())), tuple(sources.get(row[0], ())))
     return found
 
@@ -285,6 +289,20 @@ def texts(db: apsw.Connection, ids: Sequence[int]) -> Iterator[tuple[int, str, s
             f"SELECT id, title, text, language FROM items WHERE id IN ({marks(len(part))}) ORDER BY id",
             tuple(part),
         )
+
+
+def linked_texts(db: apsw.Connection, ids: Sequence[int]) -> Iterator[tuple[int, str, str]]:
+    """(id, title, text) of the items that exist, as links see them: both empty where links were off."""
+    for part in chunks(ids):
+        yield from db.execute(
+            "SELECT id, iif(linked, title, ''), iif(linked, text, '') FROM items "
+            f"WHERE id IN ({marks(len(part))}) ORDER BY id",
+            tuple(part),
+        )
+
+
+def set_linked(db: apsw.Connection, ids: Iterable[int], linked: bool) -> None:
+    db.executemany("UPDATE items SET linked = ?1 WHERE id = ?2 AND linked <> ?1", ((linked, item) for item in ids))
 
 
 def changed(db: apsw.Connection, ns: int, after: int, last: int, what: Change) -> list[int]:

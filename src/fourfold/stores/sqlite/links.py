@@ -8,6 +8,8 @@ import apsw
 
 from fourfold.stores.sqlite import graph, items
 from fourfold.stores.sqlite.database import rows, value
+from fourfold.stores.sqlite.graph import Gone
+from fourfold.text.analysis import analyse
 from fourfold.text.entities import NameFinder, normal_name
 from fourfold.text.links import headings, links
 
@@ -22,7 +24,10 @@ Lookup = Callable[[str], Sequence[int]]
 
 
 class Linker:
-    """Knows the names of one namespace. Used inside write transactions only, so there is one user at a time."""
+    """Knows the names of one namespace. Used inside write transactions only, so there is one user at a time.
+
+    What an item mentions is a function of its text, of all names and of the item's own nodes, whatever came first.
+    """
 
     def __init__(self, ns: int) -> None:
         self._ns = ns
@@ -33,9 +38,10 @@ class Linker:
         """Nodes for the titles of these items, mentions in their texts, and older items that name the new nodes."""
         self._follow(db)
         fresh, stale = self._own_nodes(db, changed)
-        self._renamed(db, fresh, graph.prune(db, stale))
-        for item, _, text, _ in items.texts(db, changed):
-            self._set_mentions(db, item, text)
+        self.renamed(db, fresh, graph.prune(db, self._ns, stale))
+        for item, _, text in items.linked_texts(db, changed):
+            point(db, self._ns, item, text)
+        self._set_mentions(db, changed)
         self.announce(db, fresh, lookup)
 
     def announce(self, db: apsw.Connection, fresh: Sequence[str], lookup: Lookup) -> None:
@@ -44,14 +50,21 @@ class Linker:
             self._postpone(db, fresh)
             return
         for name in fresh:
+            self._set_mentions(db, _pointing(db, self._ns, name))
             finder = NameFinder([name])
             if finder.find(name.upper()):  # not a name that would be found everywhere
-                self._mention(db, finder, lookup(name))
+                self._set_mentions(db, _holding(db, finder, lookup(name)))
 
-    def renamed(self, db: apsw.Connection, fresh: Iterable[str] = (), gone: Iterable[str] = ()) -> None:
+    def renamed(self, db: apsw.Connection, fresh: Iterable[str] = (), gone: Gone | None = None) -> None:
         """Takes note of names that this transaction added or removed."""
         self._follow(db)
-        self._renamed(db, fresh, gone)
+        fresh, names = set(fresh), set(gone.names if gone is not None else ())
+        if fresh or names:
+            self._finder.add(fresh)
+            self._finder.discard(names - fresh)
+            db.execute("UPDATE namespaces SET names = names + 1 WHERE id = ?", (self._ns,))
+            self._version = self._stored_version(db)
+        self._set_mentions(db, gone.fans if gone is not None else ())
 
     # ------------------------------------------------------------ names
 
@@ -62,20 +75,8 @@ class Linker:
             self._finder = NameFinder(name for (name,) in rows(db, "SELECT folded FROM names WHERE ns = ?", self._ns))
             self._version = version
 
-    def _renamed(self, db: apsw.Connection, fresh: Iterable[str], gone: Iterable[str]) -> None:
-        fresh, gone = list(fresh), list(gone)
-        if fresh or gone:
-            self._finder.add(fresh)
-            self._finder.discard(set(gone) - set(fresh))
-            db.execute("UPDATE namespaces SET names = names + 1 WHERE id = ?", (self._ns,))
-            self._version = self._stored_version(db)
-
     def _stored_version(self, db: apsw.Connection) -> int:
         return value(db, "SELECT names FROM namespaces WHERE id = ?", self._ns)
-
-    def forget_cache(self) -> None:
-        """After a transaction that was rolled back."""
-        self._version = -1
 
     # ------------------------------------------------------------ nodes and mentions of an item
 
@@ -83,7 +84,7 @@ class Linker:
         """Gives each item the nodes of its title and headings; returns new names, and nodes that lost an item."""
         fresh: list[str] = []
         stale: set[int] = set()
-        for item, title, text, _ in items.texts(db, changed):
+        for item, title, text in items.linked_texts(db, changed):
             wanted: set[int] = set()
             for name in _names(title, text):
                 node, added = graph.ensure_node(db, self._ns, name, LABEL, made=False)
@@ -97,21 +98,20 @@ class Linker:
             stale |= known - wanted
         return fresh, stale
 
-    def _set_mentions(self, db: apsw.Connection, item: int, text: str) -> None:
-        named = {*self._finder.find(text), *map(normal_name, links(text))}
-        db.execute("DELETE FROM mentions WHERE item = ?", (item,))
-        self._insert(db, item, named)
+    def _set_mentions(self, db: apsw.Connection, changed: Sequence[int]) -> None:
+        """Reads these items again; writes only what is different."""
+        for item, _, text in items.linked_texts(db, changed):
+            wanted = self._mentioned(db, item, text)
+            known = {node for (node,) in rows(db, "SELECT node FROM mentions WHERE item = ?", item)}
+            pairs = [[(item, node) for node in nodes] for nodes in (known - wanted, wanted - known)]
+            db.executemany("DELETE FROM mentions WHERE item = ? AND node = ?", pairs[0])
+            db.executemany("INSERT INTO mentions VALUES (?, ?)", pairs[1])
 
-    def _mention(self, db: apsw.Connection, finder: NameFinder, candidates: Sequence[int]) -> None:
-        for item, _, text, _ in items.texts(db, candidates):
-            self._insert(db, item, finder.find(text))
-
-    def _insert(self, db: apsw.Connection, item: int, names: Iterable[str]) -> None:
-        db.executemany(
-            "INSERT OR IGNORE INTO mentions SELECT ?, node FROM names WHERE ns = ? AND folded = ? "
-            "AND node NOT IN (SELECT node FROM node_items WHERE item = ?)",
-            ((item, self._ns, name, item) for name in names),
-        )
+    def _mentioned(self, db: apsw.Connection, item: int, text: str) -> set[int]:
+        names = {*self._finder.find(text), *map(normal_name, links(text))}
+        named = "SELECT node FROM names WHERE ns = ? AND folded = ?"
+        nodes = {node for name in names for (node,) in rows(db, named, self._ns, name)}
+        return nodes.difference(items.nodes_of(db, item)) if nodes else nodes
 
     # ------------------------------------------------------------ many names at once
 
@@ -121,15 +121,52 @@ class Linker:
 
     def catch_up(self, db: apsw.Connection) -> None:
         """Looks for all postponed names in all items, reading each text once."""
-        sql = "SELECT folded FROM names JOIN unlinked USING (ns, node) WHERE ns = ?"
-        finder = NameFinder(name for (name,) in rows(db, sql, self._ns))
+        self._follow(db)
+        names = [name for (name,) in rows(db, f"SELECT DISTINCT folded {_UNLINKED.format('')}", self._ns)]
+        finder = NameFinder(names)
         for part in items.chunks(items.all_ids(db, self._ns), _CHUNK):
-            self._mention(db, finder, part)
+            self._set_mentions(db, _holding(db, finder, part))
+        pointing = rows(db, f"SELECT DISTINCT item {_UNLINKED.format('JOIN pointers USING (ns, folded)')}", self._ns)
+        self._set_mentions(db, [item for (item,) in pointing])
         db.execute("DELETE FROM unlinked WHERE ns = ?", (self._ns,))
+
+
+_UNLINKED = "FROM names JOIN unlinked USING (ns, node) {} WHERE ns = ?"
 
 
 def postponed(db: apsw.Connection, ns: int) -> bool:
     return value(db, "SELECT 1 FROM unlinked WHERE ns = ?", ns) is not None
+
+
+def point(db: apsw.Connection, ns: int, item: int, text: str) -> None:
+    """Notes what the links of a text name, for the day when something has that name."""
+    db.execute("DELETE FROM pointers WHERE item = ?", (item,))
+    names = {normal_name(name) for name in links(text)}
+    db.executemany("INSERT INTO pointers VALUES (?, ?, ?)", ((ns, name, item) for name in names if name))
+
+
+def _pointing(db: apsw.Connection, ns: int, name: str) -> list[int]:
+    return [item for (item,) in rows(db, "SELECT item FROM pointers WHERE ns = ? AND folded = ?", ns, name)]
+
+
+def _holding(db: apsw.Connection, finder: NameFinder, candidates: Sequence[int]) -> list[int]:
+    return [item for item, _, text in items.linked_texts(db, candidates) if finder.find(text)]
+
+
+def name_terms(name: str, languages: Sequence[str]) -> list[set[str]]:
+    """For each word of a name the terms that an index may hold for it; words that it may not hold are left out."""
+    groups: list[set[str]] = []
+    for word in name.split():
+        spellings = (word, _contracted(word))
+        terms = [analyse(spelling, language) for spelling in spellings for language in languages]
+        if len(word) > 1 and all(terms):  # a single letter may be part of a token, and a stop word is no term
+            groups.append({*spellings, *(term for found in terms for term in found)})
+    return groups
+
+
+def _contracted(word: str) -> str:
+    """How a language without umlauts has them: Müller is mueller as a name, but muller in an English text."""
+    return word.replace("ae", "a").replace("oe", "o").replace("ue", "u")
 
 
 def _names(title: str, text: str) -> list[str]:

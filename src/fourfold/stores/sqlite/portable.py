@@ -11,11 +11,12 @@ import apsw
 from fourfold.errors import InvalidItem, RequestError
 from fourfold.model import Item, NewItem
 from fourfold.stores.base import Record
-from fourfold.stores.sqlite import graph, items, raw, spaces
+from fourfold.stores.sqlite import graph, items, links, raw, spaces
 from fourfold.stores.sqlite.database import dumps, micros, rows, value
 from fourfold.stores.sqlite.items import Change, chunks
 
 _PAGE = 500
+_LINKED_AND_VECTOR = "SELECT linked, vector FROM items LEFT JOIN vectors ON item = id WHERE id = ?"
 
 
 # ---------------------------------------------------------------- out
@@ -50,10 +51,11 @@ def _items(db: apsw.Connection, ns: int, namespace: str) -> Iterator[Record]:
     for part in chunks(items.all_ids(db, ns), _PAGE):
         found = items.get(db, namespace, ns, part)
         for item in part:
-            yield _item(found[item], value(db, "SELECT vector FROM vectors WHERE item = ?", item))
+            linked, vector = rows(db, _LINKED_AND_VECTOR, item)[0]
+            yield {**_item(found[item]), "linked": bool(linked), "vector": vector and base64.b64encode(vector).decode()}
 
 
-def _item(item: Item, vector: bytes | None) -> Record:
+def _item(item: Item) -> Record:
     return {
         "type": "item",
         "namespace": item.namespace,
@@ -70,7 +72,6 @@ def _item(item: Item, vector: bytes | None) -> Record:
         "source_ids": list(item.source_ids),
         "path": item.path,
         "chunk_index": item.chunk_index,
-        "vector": None if vector is None else base64.b64encode(vector).decode(),
     }
 
 
@@ -165,6 +166,8 @@ def _load_item(db: apsw.Connection, record: Record) -> None:
     )
     items.insert(db, ns, new, datetime.fromisoformat(record["updated_at"]), item_id=record["id"])
     db.execute("UPDATE namespaces SET items = items + 1 WHERE id = ?", (ns,))
+    items.set_linked(db, [record["id"]], record["linked"])
+    links.point(db, ns, record["id"], record["text"] if record["linked"] else "")
     change = Change.TEXT
     if record["vector"] is not None:
         items.put_vector(db, ns, record["id"], base64.b64decode(record["vector"], validate=True))

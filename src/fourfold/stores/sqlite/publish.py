@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,13 +21,13 @@ from fourfold.stores.base import Space
 from fourfold.stores.sqlite import files, items
 from fourfold.stores.sqlite.files import Manifest, Part
 from fourfold.stores.sqlite.items import Change
-from fourfold.stores.sqlite.rows import Rows
+from fourfold.stores.sqlite.rows import NONE, Rows
 from fourfold.stores.sqlite.text_base import TANTIVY_SCHEMA, TextBase, analysed
 from fourfold.stores.sqlite.vector_base import EXACT_ROWS, VectorBase, columns, import_faiss, train
 from fourfold.text.analysis import ANALYSER_VERSION
 
 if TYPE_CHECKING:
-    from fourfold.stores.sqlite.rows import Flags
+    from fourfold.stores.sqlite.rows import Flags, Ints
 
 _HEAP_BYTES = 64 * 1024 * 1024
 _CHUNK = 2000
@@ -45,8 +46,9 @@ def publish_text(db: apsw.Connection, folder: Path, ns: int, store: str, last: i
     if dead is None:
         base = TextBase.nothing()
     target = _generation(folder, base.manifest)
-    ids, ends, terms = (_Column(target, base.manifest, name) for name in ("ids", "ends", "terms"))
-    position, german, row = len(base.documents.terms), set(base.german), len(base.documents)
+    ids, ends, terms, spoken = (_Column(target, base.manifest, name) for name in ("ids", "ends", "terms", "spoken"))
+    position, row = len(base.documents.terms), len(base.documents)
+    german = Counter(base.german) - Counter(base.german_losses(_died(base.documents, dead)))
     with _TantivyWriter(target / "tantivy") as writer:
         for part in items.chunks(changed, _CHUNK):
             fresh = list(analysed(db, part))
@@ -58,10 +60,12 @@ def publish_text(db: apsw.Connection, folder: Path, ns: int, store: str, last: i
                 writer.add(row, " ".join(item.terms))
                 row += 1
             position += int(lengths[-1]) if fresh else 0
-            german.update(term for item in fresh if item.language == "de" for term in item.terms)
-    parts = {column.name: column.part for column in (ids, ends, terms)}
+            spoken.append(np.array([item.language == "de" for item in fresh], np.bool_))
+            german.update(term for item in fresh if item.language == "de" for term in set(item.terms))
+    parts = {column.name: column.part for column in (ids, ends, terms, spoken)}
     parts["dead"] = files.replace_file(target / "dead", _extended(dead, row).tobytes())
-    parts["german"] = files.replace_file(target / "german", "\n".join(sorted(german)).encode())
+    words = "\n".join(f"{term} {count}" for term, count in sorted(german.items()))
+    parts["german"] = files.replace_file(target / "german", words.encode())
     parts |= _tantivy_parts(target)
     _publish(folder, target, Manifest(_number(target), last, row, ANALYSER_VERSION, store, parts=parts))
     return True
@@ -105,6 +109,11 @@ def _work(
     if dead.sum() > _DEAD_SHARE * (len(rows) + len(changed)):
         return items.all_ids(db, ns), None
     return changed, dead
+
+
+def _died(rows: Rows, dead: Flags | None) -> Ints:
+    """The rows that this publication finds dead."""
+    return NONE if dead is None else np.flatnonzero(dead & ~rows.dead)
 
 
 def _extended(dead: Flags | None, rows: int) -> Flags:

@@ -34,7 +34,7 @@ def get(db: apsw.Connection, namespace: str, ns: int, ids: Sequence[int]) -> dic
     for part in chunks(ids):
         sql = (
             "SELECT id, content, speaker, session_id, metadata, created_at FROM raw "
-            f"WHERE ns = ? AND id IN ({marks(len(part))})"
+            f"WHERE +ns = ? AND id IN ({marks(len(part))})"
         )
         for record, content, speaker, session, metadata, created in db.execute(sql, (ns, *part)):
             found[record] = RawRecord(

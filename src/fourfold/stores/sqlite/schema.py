@@ -28,6 +28,7 @@ CREATE TABLE items (
     path TEXT,
     chunk_index INTEGER,
     identity BLOB,                          -- hash of the text where nothing else identifies the item
+    linked INTEGER NOT NULL DEFAULT 1,      -- 0: its text was stored with links off
     title TEXT NOT NULL,
     text TEXT NOT NULL,
     kind TEXT,
@@ -38,7 +39,7 @@ CREATE TABLE items (
 );
 CREATE UNIQUE INDEX items_by_key ON items (ns, key) WHERE key IS NOT NULL;
 CREATE UNIQUE INDEX items_by_path ON items (ns, path, chunk_index) WHERE path IS NOT NULL AND key IS NULL;
-CREATE UNIQUE INDEX items_by_identity ON items (ns, identity) WHERE identity IS NOT NULL;
+CREATE INDEX items_by_identity ON items (ns, identity) WHERE identity IS NOT NULL;
 CREATE INDEX items_by_time ON items (ns, created_at, id);
 
 CREATE TABLE tags (
@@ -84,6 +85,7 @@ CREATE TABLE waiting (                      -- the queue of items without a vect
     item INTEGER NOT NULL REFERENCES items ON DELETE CASCADE,
     PRIMARY KEY (ns, item)
 ) WITHOUT ROWID;
+CREATE INDEX waiting_by_item ON waiting (item);
 
 CREATE TABLE nodes (
     id INTEGER PRIMARY KEY,
@@ -124,11 +126,19 @@ CREATE TABLE mentions (                     -- an item that names a node in its 
     PRIMARY KEY (item, node)
 ) WITHOUT ROWID;
 CREATE INDEX mentions_by_node ON mentions (node);
+CREATE TABLE pointers (                     -- what the links of a text name, whether a node has that name or not yet
+    ns INTEGER NOT NULL,
+    folded TEXT NOT NULL,
+    item INTEGER NOT NULL REFERENCES items ON DELETE CASCADE,
+    PRIMARY KEY (ns, folded, item)
+) WITHOUT ROWID;
+CREATE INDEX pointers_by_item ON pointers (item);
 CREATE TABLE unlinked (                     -- new nodes that have not been looked for in older items yet
     ns INTEGER NOT NULL,
     node INTEGER NOT NULL REFERENCES nodes ON DELETE CASCADE,
     PRIMARY KEY (ns, node)
 ) WITHOUT ROWID;
+CREATE INDEX unlinked_by_node ON unlinked (node);
 
 CREATE TABLE changes (                      -- the ordered log that indexes follow
     seq INTEGER PRIMARY KEY AUTOINCREMENT,

@@ -69,6 +69,8 @@ class Scored:
 
 
 def score(documents: Documents, rows: Ints, query: KeywordQuery, average_length: float) -> Scored:
+    if not len(rows):
+        return Scored(np.empty(0), np.empty(0))
     terms, owner = documents.gather(rows)
     norm = bm25.K1 * (1 - bm25.B + bm25.B * documents.lengths[rows] / (average_length or 1.0))
     total, covered = np.zeros(len(rows)), np.zeros(len(rows))
@@ -84,8 +86,18 @@ def score(documents: Documents, rows: Ints, query: KeywordQuery, average_length:
 
 def frequencies(documents: Documents, rows: Ints, hashes: Sequence[int]) -> list[int]:
     """In how many of these rows each term stands."""
+    if not len(rows):
+        return [0] * len(hashes)
     terms, owner = documents.gather(rows)
     return [len(np.unique(owner[terms == hashed])) for hashed in hashes]
+
+
+def holders(documents: Documents, rows: Ints) -> dict[int, int]:
+    """Term hash to the number of these rows that have it."""
+    terms, owner = documents.gather(rows)
+    pairs = np.unique(owner.astype(np.uint64) << np.uint64(32) | terms)
+    hashes, counts = np.unique(pairs & np.uint64(0xFFFFFFFF), return_counts=True)
+    return dict(zip(hashes.tolist(), counts.tolist(), strict=True))
 
 
 def append(documents: Documents, ids: Sequence[int], texts: Sequence[Sequence[int]]) -> Documents:

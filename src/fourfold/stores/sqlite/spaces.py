@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import apsw
 
-from fourfold.errors import InvalidVector, SpaceMismatch
+from fourfold.embed.vectors import check_dimension
+from fourfold.errors import SpaceMismatch
 from fourfold.stores.base import Size, Space
 from fourfold.stores.sqlite import items
 from fourfold.stores.sqlite.database import rows, value
@@ -74,11 +75,8 @@ def put_given(db: apsw.Connection, ns: int, item: int, vector: Vector) -> None:
     known = space(db, ns)
     if known is None:
         _write_space(db, ns, Space("given", len(vector)))
-    elif known.dimension != len(vector):
-        raise InvalidVector(
-            f"the vector has {len(vector)} dimensions, this namespace's have {known.dimension}",
-            "Use one model for all vectors of a namespace",
-        )
+    else:
+        check_dimension(len(vector), known.dimension)
     items.put_vector(db, ns, item, vector.tobytes())
 
 

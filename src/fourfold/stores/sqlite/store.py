@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 import apsw
 import numpy as np
 
+from fourfold.embed.vectors import check_dimension
 from fourfold.errors import NotFound
 from fourfold.limits import TAG_CACHE_SECONDS
 from fourfold.model import Edge, Filters, Item, ItemPatch, Json, Neighbor, NewItem, Node, Ranking, RawRecord
@@ -35,9 +36,8 @@ from fourfold.stores.sqlite import (
 )
 from fourfold.stores.sqlite.database import Database, rows
 from fourfold.stores.sqlite.indexes import PUBLISH_AT, Indexes
-from fourfold.stores.sqlite.items import Change
+from fourfold.stores.sqlite.items import Change, Written
 from fourfold.stores.sqlite.links import LABEL, Linker
-from fourfold.text.analysis import analyse
 
 if TYPE_CHECKING:
     from fourfold.model import Vector
@@ -88,13 +88,12 @@ class SqliteStore:
         """`work(db, ns, ...)` in a worker thread and one transaction."""
 
         def writing() -> T:
-            with self._db.write() as db:
-                ns = spaces.ensure(db, namespace)
-                try:
-                    return work(db, ns, *args, **kwargs)
-                except BaseException:
-                    self._linker(ns).forget_cache()
-                    raise
+            try:
+                with self._db.write() as db:
+                    return work(db, spaces.ensure(db, namespace), *args, **kwargs)
+            except BaseException:
+                self._linkers.clear()  # they may know names that were rolled back
+                raise
 
         return await self._run(writing)
 
@@ -105,15 +104,16 @@ class SqliteStore:
 
     def _put(self, db: apsw.Connection, ns: int, new: Sequence[NewItem], now: datetime, links: bool) -> list[int]:
         changes: dict[int, Change] = {}
-        written = [items.put(db, ns, item, now) for item in new]
-        for item, row in zip(new, written, strict=True):
+        written: list[Written] = []
+        for item in new:
+            row = items.put(db, ns, item, now)
             if item.vector is not None:
                 spaces.put_given(db, ns, row.id, np.asarray(item.vector, np.float32))
             given = Change.VECTOR if item.vector is not None else Change(0)
             changes[row.id] = changes.get(row.id, Change(0)) | row.change | given
+            written.append(row)
         db.execute("UPDATE namespaces SET items = items + ? WHERE id = ?", (sum(row.new for row in written), ns))
-        if links:
-            self._link(db, ns, [item for item, change in changes.items() if change & Change.TEXT])
+        self._link(db, ns, [item for item, change in changes.items() if change & Change.TEXT], links)
         items.log(db, ns, changes.items())
         return [row.id for row in written]
 
@@ -122,8 +122,8 @@ class SqliteStore:
     ) -> None:
         def patching(db: apsw.Connection, ns: int) -> None:
             change = items.patch(db, ns, item, patch, language, now)
-            if links and change & Change.TEXT:
-                self._link(db, ns, [item])
+            if change & Change.TEXT:
+                self._link(db, ns, [item], links)
             items.log(db, ns, [(item, change)])
 
         await self._write(namespace, patching)
@@ -149,8 +149,8 @@ class SqliteStore:
         def forgetting(db: apsw.Connection, ns: int) -> int:
             owned = [items.nodes_of(db, item) for item in ids]
             gone = [item for item in ids if items.forget(db, ns, item)]
-            names = graph.prune(db, {node for nodes in owned for node in nodes})
-            self._linker(ns).renamed(db, gone=names)
+            lost = graph.prune(db, ns, {node for nodes in owned for node in nodes})
+            self._linker(ns).renamed(db, gone=lost)
             items.log(db, ns, ((item, Change.GONE) for item in gone))
             return len(gone)
 
@@ -179,15 +179,15 @@ class SqliteStore:
     def _linker(self, ns: int) -> Linker:
         return self._linkers.setdefault(ns, Linker(ns))
 
-    def _link(self, db: apsw.Connection, ns: int, changed: Sequence[int]) -> None:
-        self._linker(ns).link(db, changed, lambda name: self._may_mention(db, ns, name))
+    def _link(self, db: apsw.Connection, ns: int, changed: Sequence[int], on: bool) -> None:
+        items.set_linked(db, changed, on)
+        self._linker(ns).link(db, changed, lambda name: self._may_mention(ns, name))
 
-    def _may_mention(self, db: apsw.Connection, ns: int, name: str) -> Sequence[int]:
-        """Items of earlier transactions that hold all words of a name."""
-        alternatives = [analyse(name, language) for language in spaces.languages(db, ns)]
-        if not all(alternatives):  # a name of stop words, which no index holds
-            return items.all_ids(db, ns)
-        return text_index.containing(self._indexes.texts(db, ns), alternatives)
+    def _may_mention(self, ns: int, name: str) -> Sequence[int]:
+        """Items of earlier transactions that may hold all words of a name."""
+        with self._db.read() as db:  # not the writer's connection: no index may learn what is not committed
+            groups = links.name_terms(name, spaces.languages(db, ns))
+            return text_index.containing(self._indexes.texts(db, ns), groups) if groups else items.all_ids(db, ns)
 
     # ------------------------------------------------------------ vectors
 
@@ -214,6 +214,7 @@ class SqliteStore:
             space = spaces.space(db, ns)
             if space is None:
                 return Ranking(pending=spaces.size(db, ns).pending)
+            check_dimension(len(vector), space.dimension)
             state = self._indexes.vectors(db, ns, space)
             found = vector_index.search(state, vector, limit, self._indexes.allowed(db, ns, filters))
             return Ranking(found.hits, found.background, spaces.size(db, ns).pending)
@@ -295,7 +296,7 @@ class SqliteStore:
     def _named(self, db: apsw.Connection, ns: int, fresh: Sequence[str]) -> None:
         linker = self._linker(ns)
         linker.renamed(db, fresh)
-        linker.announce(db, fresh, lambda name: self._may_mention(db, ns, name))
+        linker.announce(db, fresh, lambda name: self._may_mention(ns, name))
 
     async def add_edges(self, namespace: str, edges: Sequence[Edge]) -> None:
         def adding(db: apsw.Connection, ns: int) -> None:
@@ -321,7 +322,7 @@ class SqliteStore:
             node = graph.resolve(db, ns, name, label)
             if node is None:
                 return False
-            self._linker(ns).renamed(db, gone=graph.remove_node(db, node))
+            self._linker(ns).renamed(db, gone=graph.remove_node(db, ns, node))
             items.log(db, ns, [(0, Change.LABELS)])
             return True
 
@@ -344,13 +345,19 @@ class SqliteStore:
         def walking(db: apsw.Connection, ns: int) -> list[Neighbor]:
             return graph.neighbors(db, graph.required(db, ns, name, label), depth, direction, relation)
 
-        return await self._read(namespace, [], walking)
+        return await self._walk(namespace, name, walking)
 
     async def path(self, namespace: str, start: str, goal: str, max_depth: int) -> list[Edge]:
         def walking(db: apsw.Connection, ns: int) -> list[Edge]:
             return graph.find_path(db, graph.required(db, ns, start), graph.required(db, ns, goal), max_depth)
 
-        return await self._read(namespace, [], walking)
+        return await self._walk(namespace, start, walking)
+
+    async def _walk(self, namespace: str, name: str, walking: Callable[[apsw.Connection, int], list[T]]) -> list[T]:
+        found = await self._read(namespace, None, walking)
+        if found is None:
+            raise graph.no_node(name)
+        return found
 
     # ------------------------------------------------------------ the whole
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,14 +13,15 @@ import numpy as np
 import tantivy
 
 from fourfold.stores.keyword_query import KeywordQuery
-from fourfold.stores.sqlite import files, items
+from fourfold.stores.sqlite import files, items, scoring
 from fourfold.stores.sqlite.files import Damaged, Manifest
 from fourfold.stores.sqlite.rows import NONE
 from fourfold.stores.sqlite.scoring import Documents, term_hash
 from fourfold.text.analysis import ANALYSER_VERSION, analyse
+from fourfold.text.compounds import SortedLexicon
 
 if TYPE_CHECKING:
-    from fourfold.stores.sqlite.rows import Ints
+    from fourfold.stores.sqlite.rows import Flags, Ints
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +59,10 @@ class TextBase:
     seq: int
     manifest: Manifest | None = None
     searcher: Any = None
-    german: tuple[str, ...] = ()
+    german: Mapping[str, int] = field(default_factory=dict[str, int])
+    """Term to the number of live German rows that have it."""
+    spoken: Flags = field(default_factory=lambda: np.empty(0, np.bool_))
+    """Which rows are German."""
     ghosts: dict[int, int] = field(default_factory=dict[int, int])
     """Term hash to the number of dead rows that tantivy still counts."""
 
@@ -80,6 +85,24 @@ class TextBase:
         except Damaged:
             return TextBase.nothing()
 
+    # ------------------------------------------------------------ German words
+
+    @cached_property
+    def lexicon(self) -> SortedLexicon:
+        return SortedLexicon(self.german)
+
+    def german_losses(self, rows: Ints) -> dict[str, int]:
+        """Term to the number of those of these rows that are German and have it."""
+        lost = scoring.holders(self.documents, rows[self.spoken[rows]]) if len(rows) else {}
+        return {term: lost[hashed] for hashed in lost for term in self._german_by_hash.get(hashed, ())}
+
+    @cached_property
+    def _german_by_hash(self) -> dict[int, list[str]]:
+        found: dict[int, list[str]] = {}
+        for term in self.german:
+            found.setdefault(term_hash(term), []).append(term)
+        return found
+
     # ------------------------------------------------------------ asking tantivy
 
     def frequencies(self, terms: Sequence[str]) -> list[int]:
@@ -99,11 +122,12 @@ class TextBase:
         ]
         return self._rows(tantivy.Query.boolean_query(clauses), count)
 
-    def containing(self, terms: Sequence[str]) -> Ints:
-        """All rows that have every one of these terms."""
-        if self.searcher is None or not terms:
+    def containing(self, groups: Sequence[Collection[str]]) -> Ints:
+        """All rows that have at least one term of every group."""
+        if self.searcher is None or not groups:
             return NONE
-        clauses = [(tantivy.Occur.Must, self._term(term, 1.0)) for term in terms]
+        either = [[(tantivy.Occur.Should, self._term(term, 1.0)) for term in sorted(group)] for group in groups]
+        clauses = [(tantivy.Occur.Must, tantivy.Query.boolean_query(terms)) for terms in either]
         return self._rows(tantivy.Query.boolean_query(clauses), max(len(self.documents), 1))
 
     def _term(self, term: str, weight: float) -> Any:
@@ -136,18 +160,17 @@ def _opened(folder: Path, manifest: Manifest) -> TextBase:
     index = tantivy.Index(TANTIVY_SCHEMA, path=str(folder / "tantivy"))
     index.config_reader(reload_policy="manual")
     index.reload()
-    german = (folder / "german").read_text("utf-8").split("\n") if manifest.parts["german"].size else []
-    return TextBase(documents, manifest.seq, manifest, index.searcher(), tuple(german), _ghosts(documents))
+    ghosts = scoring.holders(documents, np.flatnonzero(documents.dead))
+    spoken = _column(folder, manifest, "spoken", np.bool_)
+    return TextBase(documents, manifest.seq, manifest, index.searcher(), _german(folder), spoken, ghosts)
+
+
+def _german(folder: Path) -> dict[str, int]:
+    lines = (folder / "german").read_text("utf-8").splitlines()
+    return {term: int(count) for term, count in (line.split(" ") for line in lines)}
 
 
 def _column(folder: Path, manifest: Manifest, name: str, kind: Any) -> Any:
     part = manifest.parts[name]
     count = part.size // np.dtype(kind).itemsize
     return np.memmap(folder / name, kind, "r", shape=(count,)) if count else np.empty(0, kind)
-
-
-def _ghosts(documents: Documents) -> dict[int, int]:
-    terms, owner = documents.gather(np.flatnonzero(documents.dead))
-    pairs = np.unique(owner.astype(np.uint64) << np.uint64(32) | terms)
-    hashes, counts = np.unique(pairs & np.uint64(0xFFFFFFFF), return_counts=True)
-    return dict(zip(hashes.tolist(), counts.tolist(), strict=True))

@@ -7,7 +7,7 @@ state is immutable and swapped at once, so searches go on in other threads while
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
 from pathlib import Path
@@ -20,10 +20,11 @@ from fourfold.model import Hit, Ranking
 from fourfold.stores.keyword_query import KeywordQuery, keyword_query
 from fourfold.stores.sqlite import items, scoring
 from fourfold.stores.sqlite.items import Change
+from fourfold.stores.sqlite.lexicon import LayeredLexicon
 from fourfold.stores.sqlite.rows import NONE
 from fourfold.stores.sqlite.scoring import Documents, term_hash
 from fourfold.stores.sqlite.text_base import TextBase, analysed
-from fourfold.text.compounds import SortedLexicon
+from fourfold.text.compounds import Lexicon, SortedLexicon
 
 if TYPE_CHECKING:
     from fourfold.stores.sqlite.rows import Floats, Ints
@@ -43,8 +44,8 @@ class TextState:
     """Those."""
     tail: Documents
     seq: int
-    german: tuple[str, ...] = ()
-    """Terms of German items in the tail."""
+    german: Mapping[int, tuple[str, ...]] = field(default_factory=dict[int, tuple[str, ...]])
+    """German items in the tail with their terms."""
     prepared: dict[tuple[str, tuple[str, ...]], KeywordQuery] = field(
         default_factory=dict[tuple[str, tuple[str, ...]], KeywordQuery]
     )
@@ -58,10 +59,11 @@ class TextState:
         return (self.published.total + self.tail.total) / max(self.documents, 1)
 
     @cached_property
-    def lexicon(self) -> SortedLexicon | None:
-        """The words in which German compounds are looked up; None in a store without German."""
-        terms = (*self.base.german, *self.german)
-        return SortedLexicon(terms) if terms else None
+    def lexicon(self) -> Lexicon:
+        """The words of the live German items, in which compounds are looked up."""
+        extinct = {term for term, rows in self.base.german_losses(self.died).items() if rows >= self.base.german[term]}
+        tail = SortedLexicon(term for terms in self.german.values() for term in terms)
+        return LayeredLexicon(self.base.lexicon, frozenset(extinct), tail)
 
     def frequencies(self, terms: Sequence[str]) -> list[int]:
         """In how many live rows each term stands."""
@@ -112,20 +114,21 @@ class TextIndex:
         changed = items.changed(db, self._ns, state.seq, last, Change.TEXT | Change.GONE)
         if not changed:
             return replace(state, seq=last)
-        ids = np.array(changed, np.int64)
+        ids, gone = np.array(changed, np.int64), set(changed)
         died = state.published.find(ids)
         fresh = list(analysed(db, changed))
         tail = scoring.append(
             state.tail.without(state.tail.find(ids)), [row.id for row in fresh], [row.hashes for row in fresh]
         )
-        german = dict.fromkeys(term for row in fresh if row.language == "de" for term in row.terms)
+        german = {item: terms for item, terms in state.german.items() if item not in gone}
+        german |= {row.id: tuple(row.terms) for row in fresh if row.language == "de"}
         return TextState(
             state.base,
             state.published.without(died),
             np.concatenate([state.died, died]),
             tail,
             last,
-            tuple(dict.fromkeys((*state.german, *german))),
+            german,
         )
 
     def reload(self) -> None:
@@ -172,17 +175,14 @@ def score(state: TextState, query: KeywordQuery, ids: Sequence[int]) -> Ranking:
     return Ranking(tuple(hits), query.background, evidence=evidence)
 
 
-def containing(state: TextState, alternatives: Sequence[Sequence[str]]) -> list[int]:
-    """Items that hold all terms of one of the alternatives."""
-    found: set[int] = set()
-    for terms in alternatives:
-        rows = state.base.containing(terms)
-        found.update(state.published.ids[rows[~state.published.dead[rows]]].tolist())
-        hashes = [term_hash(term) for term in terms]
-        flat, owner = state.tail.gather(state.tail.live)
-        rows = reduce(np.intersect1d, (owner[flat == hashed] for hashed in hashes), np.arange(len(state.tail.live)))
-        found.update(state.tail.ids[state.tail.live[rows]].tolist())
-    return sorted(found)
+def containing(state: TextState, groups: Sequence[Collection[str]]) -> list[int]:
+    """Items that hold at least one term of every group."""
+    rows = state.base.containing(groups)
+    published = state.published.ids[rows[~state.published.dead[rows]]]
+    flat, owner = state.tail.gather(state.tail.live)
+    holders = (owner[np.isin(flat, [term_hash(term) for term in group])] for group in groups)
+    rows = reduce(np.intersect1d, holders, np.arange(len(state.tail.live)))
+    return sorted({*published.tolist(), *state.tail.ids[state.tail.live[rows]].tolist()})
 
 
 def _scored(state: TextState, documents: Documents, rows: Ints, query: KeywordQuery) -> tuple[Ints, Floats, Floats]:

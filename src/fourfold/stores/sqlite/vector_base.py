@@ -39,10 +39,13 @@ class Vectors(Rows):
     def empty(dimension: int) -> Vectors:
         return Vectors(NONE, np.empty(0, np.bool_), np.empty((0, dimension), np.float32))
 
+    def near(self, rows: Ints, query: Matrix) -> Matrix:
+        """Cosines in single precision: the last digit depends on the order in which the products were summed."""
+        return (self.matrix if rows is self.live and len(rows) == len(self) else self.matrix[rows]) @ query
+
     def cosines(self, rows: Ints, query: Matrix) -> NDArray[np.float64]:
-        """Rounded, so that equal vectors tie whatever order the products were summed in."""
-        whole = len(rows) == len(self.ids)
-        return np.round((self.matrix if whole else self.matrix[rows]) @ query, 6).astype(np.float64)
+        """In double precision and rounded, so that equal vectors tie wherever they lie."""
+        return np.round(self.matrix[rows].astype(np.float64) @ query.astype(np.float64), 6)
 
 
 @dataclass(frozen=True)

@@ -19,9 +19,13 @@ from fourfold.stores.sqlite.items import Change
 from fourfold.stores.sqlite.vector_base import VectorBase, Vectors
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from fourfold.stores.sqlite.rows import Ints
     from fourfold.stores.sqlite.vector_base import Matrix
 
+_ROUGH = 1e-5
+"""More than single precision and rounding together can be wrong by."""
 _SCAN_ROWS = 5000
 """So few rows pass a filter: one product with them all is the fastest way."""
 
@@ -41,13 +45,13 @@ class VectorState:
         return len(self.published.live) + len(self.tail.live)
 
     @cached_property
-    def sample(self) -> Matrix:
+    def sample(self) -> NDArray[np.float64]:
         """Some hundred vectors, chosen by their ids alone: what the query's best hits stand out from."""
         parts = [
             vectors.matrix[vectors.live[in_sample(vectors.ids[vectors.live], self.count)]]
             for vectors in (self.published, self.tail)
         ]
-        return np.concatenate(parts)
+        return np.concatenate(parts).astype(np.float64)
 
 
 class VectorIndex:
@@ -102,16 +106,22 @@ class VectorIndex:
 
 def search(state: VectorState, query: Matrix, limit: int, allowed: Ints | None) -> Ranking:
     """The `limit` nearest of the allowed items (all, if None)."""
-    published = _candidates(state, query, limit, allowed)
-    tail = state.tail.permitted(allowed)
-    ids = np.concatenate([state.published.ids[published], state.tail.ids[tail]])
-    cosines = np.concatenate([state.published.cosines(published, query), state.tail.cosines(tail, query)])
-    if len(ids) > 4 * limit:
-        near = cosines >= -np.partition(-cosines, limit)[limit]
-        ids, cosines = ids[near], cosines[near]
+    parts = [(state.published, _candidates(state, query, limit, allowed)), (state.tail, state.tail.permitted(allowed))]
+    near = [vectors.near(rows, query) for vectors, rows in parts]
+    floor = _floor(np.concatenate(near), limit)
+    kept = [(vectors, rows[cosines >= floor]) for (vectors, rows), cosines in zip(parts, near, strict=True)]
+    ids = np.concatenate([vectors.ids[rows] for vectors, rows in kept])
+    cosines = np.concatenate([vectors.cosines(rows, query) for vectors, rows in kept])
     best = np.lexsort((ids, -cosines))[:limit]
     hits = tuple(map(Hit, ids[best].tolist(), cosines[best].tolist()))
     return Ranking(hits, _background(state, query))
+
+
+def _floor(near: Matrix, limit: int) -> float:
+    """What a rough cosine must reach for its item to have a chance."""
+    if len(near) <= limit:
+        return -np.inf
+    return float(-np.partition(-near, limit - 1)[limit - 1]) - _ROUGH
 
 
 def score(state: VectorState, query: Matrix, ids: Sequence[int]) -> Ranking:
@@ -127,7 +137,7 @@ def score(state: VectorState, query: Matrix, ids: Sequence[int]) -> Ranking:
 def _background(state: VectorState, query: Matrix) -> Background | None:
     if not len(state.sample):
         return None
-    cosines = state.sample @ query
+    cosines = state.sample @ query.astype(np.float64)
     return Background(float(cosines.mean()), float(cosines.std()))
 
 

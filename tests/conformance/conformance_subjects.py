@@ -1,0 +1,121 @@
+"""The stores under test, all behind the one protocol, and each in a state that a store may be in when it is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fourfold import items as rules
+from fourfold.model import NO_FILTERS, ItemPatch, NewItem, Ranking
+from fourfold.stores.base import Store
+from fourfold.stores.memory import MemoryStore
+from fourfold.stores.sqlite.store import SqliteStore
+
+NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
+LATER = datetime(2026, 3, 2, 12, tzinfo=UTC)
+NS = "notes"
+
+WRITES = frozenset(
+    "put patch forget add_raw set_space reset_space put_vectors add_nodes add_edges remove_node remove_edge load".split()
+)
+
+
+class Settled:
+    """A store that gets ready between a write and the next read: it publishes its indexes, or is opened anew."""
+
+    def __init__(self, store: Store, settle: Callable[[Store], Awaitable[Store]]) -> None:
+        self._store = store
+        self._settle = settle
+        self._written = False
+
+    def __getattr__(self, name: str) -> Callable[..., Awaitable[Any]]:
+        async def call(*args: Any, **kwargs: Any) -> Any:
+            if self._written and name not in WRITES:
+                self._store = await self._settle(self._store)
+            self._written = name in WRITES
+            return await getattr(self._store, name)(*args, **kwargs)
+
+        return call
+
+
+class TakingTurns:
+    """Two stores open on one folder: what one of them wrote, the other one is asked for (B6)."""
+
+    def __init__(self, folder: Path) -> None:
+        self._stores = [SqliteStore(folder), SqliteStore(folder)]
+
+    def __getattr__(self, name: str) -> Callable[..., Awaitable[Any]]:
+        self._stores.reverse()
+        return getattr(self._stores[0], name)
+
+    async def close(self) -> None:
+        for store in self._stores:
+            await store.close()
+
+
+async def publish(store: Store) -> Store:
+    for namespace in await store.namespaces():
+        await store.maintain(namespace, wholly=True)
+    return store
+
+
+def make(kind: str, folder: Path) -> Any:
+    match kind:
+        case "memory":
+            return MemoryStore()
+        case "sqlite":
+            return SqliteStore(folder)
+        case "published":
+            return Settled(SqliteStore(folder), publish)
+        case "reopened":
+
+            async def reopen(store: Store) -> Store:
+                await store.close()
+                return SqliteStore(folder)
+
+            return Settled(SqliteStore(folder), reopen)
+        case "two":
+            return TakingTurns(folder)
+        case _:
+            raise ValueError(kind)
+
+
+KINDS = ("memory", "sqlite", "published", "reopened")
+
+
+# ---------------------------------------------------------------- shorthand for calls
+
+
+def item(text: str = "", **fields: Any) -> NewItem:
+    """An item as Memory hands it to a store."""
+    return rules.checked(NewItem(text, **fields))
+
+
+async def add(store: Store, *items: NewItem, namespace: str = NS, now: datetime = NOW, links: bool = True) -> list[int]:
+    return await store.put(namespace, items, now, links=links)
+
+
+async def edit(store: Store, id: int, now: datetime = LATER, links: bool = True, **change: Any) -> None:
+    """A patch as Memory hands it to a store."""
+    patch = rules.checked_patch(ItemPatch(**change))
+    old = (await store.get(NS, [id]))[id]
+    title, text = (patch.title if patch.title is not None else old.title), (patch.text or old.text)
+    language = rules.language_of(title, text) if (title, text) != (old.title, old.text) else None
+    await store.patch(NS, id, patch, language, now, links=links)
+
+
+async def found(store: Store, text: str, namespace: str = NS, **wanted: Any) -> list[int]:
+    return ids(await store.match(namespace, text, 200, wanted.get("filters", NO_FILTERS)))
+
+
+def ids(ranking: Ranking) -> list[int]:
+    return [hit.id for hit in ranking.hits]
+
+
+def unit(*numbers: float) -> Any:
+    vector = np.array(numbers, np.float64)
+    return (vector / np.linalg.norm(vector)).astype(np.float32)

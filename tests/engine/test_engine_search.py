@@ -1,0 +1,363 @@
+"""Searching through Memory: what a caller may ask, and the answer field by field."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from conftest import Opener
+from engine_support import DIMENSION, WordEmbedder, ids, notes, row_counts, scored, texts
+
+from fourfold import limits, wire
+from fourfold.errors import InvalidQuery, InvalidVector, InvalidWeights, RequestError
+from fourfold.memory import Memory
+from fourfold.model import Filters, NewItem
+
+FUSIONS = ("auto", "rrf", "weighted")
+PRESETS = ("auto", "insights-basic", "insights", "wiki", "files", "memories")
+
+# ---------------------------------------------------------------- S1
+
+
+@pytest.mark.spec("S1.1")
+async def test_semantic_results_come_nearest_first_and_without_embeddings(office: Memory) -> None:
+    response = await office.search("router settings backups", only=["semantic"], top_k=100)
+    cosines = [result.contributions[0].raw for result in response.results]
+    assert cosines == sorted(cosines, reverse=True)
+    assert texts(response)[0].startswith("Backups of the router settings")
+    answer = wire.dumps(wire.response_json(response))
+    assert "vector" not in answer
+    assert "embedding" not in answer
+    assert len(answer) < 20_000
+
+
+@pytest.mark.spec("S1.1")
+async def test_cosines_are_those_of_the_vectors(office: Memory) -> None:
+    embedder = WordEmbedder()
+    response = await office.search("the cellar key", only=["semantic"], top_k=100)
+    for result in response.results:
+        expected = float(embedder.vector("the cellar key") @ embedder.vector(result.item.text))
+        assert result.contributions[0].raw == pytest.approx(expected, abs=2e-6)
+
+
+@pytest.mark.spec("S1.2")
+async def test_keyword_results_come_best_first(office: Memory) -> None:
+    response = await office.search("cellar key kitchen", only=["keyword"])
+    scores = [result.contributions[0].raw for result in response.results]
+    assert scores == sorted(scores, reverse=True)
+    assert texts(response)[0] == "The cellar key hangs behind the kitchen door"
+    assert all({"cellar", "key", "kitchen"} & set(text.lower().split()) for text in texts(response))
+
+
+@pytest.mark.spec("S1.4")
+async def test_a_result_has_at_least_id_content_score_and_source_ids(office: Memory) -> None:
+    answer = wire.response_json(await office.search("printer paper"))
+    first = answer["results"][0]
+    assert isinstance(first["id"], int)
+    assert first["content"] == "The printer jams when the paper is damp"
+    assert first["score"] == first["hybrid_score"] > 0
+    assert first["source_ids"] == []
+
+
+@pytest.mark.spec("S1.4")
+@pytest.mark.parametrize("top_k", [1, 7, 100])
+async def test_top_k_is_how_many_come(memory: Memory, top_k: int) -> None:
+    await memory.add_many(notes(120), wait=True)
+    assert len((await memory.search("the heron met the otter", top_k=top_k)).results) == top_k
+
+
+@pytest.mark.spec("S1.4")
+@pytest.mark.parametrize("preset", PRESETS)
+async def test_nothing_found_is_an_empty_list(memory: Memory, preset: str) -> None:
+    response = await memory.search("anything at all", preset=preset)
+    assert response.results == ()
+    assert response.confidence == 0
+    assert wire.response_json(response)["results"] == []
+
+
+@pytest.mark.spec("S1.4")
+async def test_one_empty_list_leaves_the_order_to_the_other(office: Memory) -> None:
+    alone = await office.search("zzz qqq", preset="insights-basic", only=["semantic"])
+    both = await office.search("zzz qqq", preset="insights-basic")
+    assert both.counts["keyword"] == 0
+    assert ids(both) == ids(alone)
+
+
+WRONG: list[tuple[type[RequestError], dict[str, Any]]] = [
+    (InvalidWeights, {"weights": {"semantic": 0.7, "keyword": 0.3001}}),
+    (InvalidWeights, {"weights": {"semantic": 1.0001}}),
+    (InvalidWeights, {"weights": {"semantic": 0.5, "keyword": 0.4}}),
+    (InvalidWeights, {"weights": {"semantic": 1.5, "keyword": -0.5}}),
+    (InvalidWeights, {"weights": {"semantic": float("nan"), "keyword": 1.0}}),
+    (InvalidWeights, {"weights": {"semantic": float("inf")}}),
+    (InvalidWeights, {"weights": {"vector": 1.0}}),
+    (InvalidWeights, {"weights": {}}),
+    (InvalidQuery, {"top_k": 0}),
+    (InvalidQuery, {"top_k": -5}),
+    (InvalidQuery, {"top_k": 200}),
+    (InvalidQuery, {"top_k": 101}),
+    (InvalidQuery, {"top_k": 1.5}),
+    (InvalidVector, {"vector": [1.0] * (DIMENSION + 1)}),
+    (InvalidVector, {"vector": [1.0] * (DIMENSION - 1)}),
+    (InvalidVector, {"vector": [float("nan")] * DIMENSION}),
+    (InvalidVector, {"vector": [1.0] * (DIMENSION - 1) + [float("inf")]}),
+    (InvalidVector, {"vector": [1.0] * (DIMENSION - 1) + [float("-inf")]}),
+    (InvalidVector, {"vector": [0.0] * DIMENSION}),
+    (InvalidVector, {"vector": []}),
+    (InvalidVector, {"vector": ["a"] * DIMENSION}),
+    (InvalidVector, {"vector": [1e38] * DIMENSION}),
+    (InvalidQuery, {"text": ""}),
+    (InvalidQuery, {"text": " \t\n"}),
+    (InvalidQuery, {"text": None}),
+    (InvalidQuery, {"preset": "best"}),
+    (InvalidQuery, {"fusion": "sum"}),
+    (InvalidQuery, {"alpha": 0.5}),
+    (InvalidQuery, {"only": ["words"]}),
+    (InvalidQuery, {"only": []}),
+    (InvalidQuery, {"per_source": 0}),
+    (InvalidQuery, {"min_confidence": 1.5}),
+    (InvalidQuery, {"min_confidence": float("nan")}),
+    (InvalidQuery, {"namespaces": "default"}),
+    (InvalidQuery, {"filters": Filters(tags="office")}),  # type: ignore[arg-type]
+]
+
+
+@pytest.mark.spec("S1.5", "S1.8")
+@pytest.mark.parametrize(("error", "request_"), WRONG)
+async def test_a_wrong_request_is_refused_and_changes_nothing(
+    office: Memory, tmp_path: Path, error: type[RequestError], request_: dict[str, Any]
+) -> None:
+    before = row_counts(tmp_path / "store")
+    with pytest.raises(error) as raised:
+        await office.search(**{"text": "router", **request_})
+    assert raised.value.message
+    assert raised.value.remedy
+    form = wire.error_json(raised.value, "hybrid_search")
+    assert form == {
+        "status": "error",
+        "error": raised.value.message,
+        "details": raised.value.remedy,
+        "tool": "hybrid_search",
+    }
+    assert row_counts(tmp_path / "store") == before
+    assert (await office.search("router")).results
+
+
+@pytest.mark.spec("S1.6")
+async def test_a_caller_brings_embeddings_of_its_own(opened: Opener) -> None:
+    memory = await opened(embedder="none")
+    directions = np.random.default_rng(1).normal(size=(5, 1536))
+    for number, direction in enumerate(directions):
+        await memory.add(NewItem(f"page {number}", vector=direction.tolist()))
+    response = await memory.search("anything", vector=directions[3].tolist(), only=["semantic"])
+    assert texts(response)[0] == "page 3"
+    assert response.results[0].contributions[0].raw == pytest.approx(1.0)
+    with pytest.raises(InvalidVector, match="1536"):
+        await memory.search("anything", vector=[1.0] * 384)
+    with pytest.raises(InvalidVector, match="1536"):
+        await memory.add(NewItem("page 6", vector=[1.0] * 384))
+    assert await memory.count() == 5
+
+
+@pytest.mark.spec("S1.6", "B3")
+async def test_without_embedder_and_embedding_the_other_retrievers_answer(opened: Opener) -> None:
+    memory = await opened(embedder="none")
+    await memory.add("The heron stands in the river")
+    response = await memory.search("heron")
+    assert texts(response) == ["The heron stands in the river"]
+    assert [failure.retriever for failure in response.degraded] == ["semantic"]
+
+
+# ---------------------------------------------------------------- S3
+
+
+@pytest.mark.spec("S3.2")
+async def test_full_text_search_has_snippets_and_semantic_search_has_similarities(office: Memory) -> None:
+    words = wire.response_json(await office.search("printer", only=["keyword"]))
+    assert words["method"] == "keyword"
+    assert "**printer**" in words["results"][0]["snippet"]
+    assert words["results"][0]["semantic_similarity"] is None
+    meaning = wire.response_json(await office.search("printer", only=["semantic"]))
+    assert meaning["method"] == "semantic"
+    assert 0 < meaning["results"][0]["semantic_similarity"] <= 1
+    assert wire.response_json(await office.search("printer"))["method"] == "hybrid"
+
+
+@pytest.mark.spec("S3.3")
+async def test_fusion_is_chosen_per_call(office: Memory) -> None:
+    answers = {fusion: await office.search("router backups friday", fusion=fusion) for fusion in FUSIONS}
+    assert [wire.response_json(answers[fusion])["fusion_strategy"] for fusion in FUSIONS] == list(FUSIONS)
+    assert len({answers[fusion].results[0].score for fusion in FUSIONS}) == 3
+    assert {texts(answers[fusion])[0] for fusion in FUSIONS} == {"Backups of the router settings are made every Friday"}
+
+
+@pytest.mark.spec("S3.4")
+@pytest.mark.parametrize("fusion", FUSIONS)
+async def test_found_by_both_is_one_result_with_snippet_and_similarity(office: Memory, fusion: str) -> None:
+    response = await office.search("printer paper", fusion=fusion)
+    assert len(set(ids(response))) == len(ids(response))
+    first = wire.response_json(response)["results"][0]
+    assert "**printer**" in first["snippet"]
+    assert first["semantic_similarity"] > 0
+    assert first["fts_score"] > 0
+    assert first["semantic_rank"] >= 1
+    assert first["fts_rank"] == 1
+    assert response.overlap >= 1
+
+
+EXAMPLE = """status query method preset fusion_strategy k query_type matched_keywords applied_weights applied_filters confidence
+ semantic_results_count keyword_results_count graph_results_count tags_results_count hints degraded notes timings_ms results"""
+RESULT = """id key namespace title content snippet score hybrid_score confidence source_ids tags kind language metadata created_at
+ updated_at file_path chunk_index semantic_rank semantic_similarity fts_rank fts_score graph_rank tags_rank"""
+
+
+@pytest.mark.spec("S3.5")
+@pytest.mark.parametrize("explain", [False, True])
+async def test_the_response_has_the_fields_of_the_specification(office: Memory, explain: bool) -> None:
+    response = await office.search("office printer", explain=explain, filters=Filters(tags=("office",)))
+    answer = wire.response_json(response)
+    assert set(answer) == set(EXAMPLE.split())
+    assert set(answer["hints"]) == {"fts_matches", "semantic_matches", "overlap"}
+    assert set(answer["applied_weights"]) == {"semantic", "keyword", "graph", "tags"}
+    assert {"embed", "semantic", "keyword", "graph", "tags", "fusion", "total"} <= set(answer["timings_ms"])
+    assert answer["applied_filters"] == {"tags": ["office"]}
+    assert answer["results"]
+    for result in answer["results"]:
+        assert set(result) == {*RESULT.split(), *(["explanation"] if explain else [])}
+    assert json.loads(json.dumps(answer, allow_nan=False)) == answer
+
+
+@pytest.mark.spec("S3.5", "B3")
+@pytest.mark.parametrize("preset", PRESETS)
+async def test_every_retriever_that_ran_is_counted_and_timed(office: Memory, preset: str) -> None:
+    response = await office.search("office printer network kitchen", preset=preset)
+    assert set(response.counts) >= set(response.plan.retrievers)
+    assert {"embed", "fusion", "total", *response.plan.retrievers} <= set(response.timings_ms)
+    assert response.timings_ms["total"] >= response.timings_ms["fusion"] >= 0
+
+
+# ---------------------------------------------------------------- S4
+
+
+@pytest.mark.spec("S4.2")
+async def test_what_the_query_names_leads_to_its_own_items_and_its_neighbours(memory: Memory) -> None:
+    jurgen = await memory.add("Speaks on Thursdays about bridges")
+    clock = await memory.add("A movement of brass from 1910")
+    await memory.add("Rain is expected in the afternoon")
+    await memory.add_node("Jürgen Müller", aliases=["Jogi"], item=jurgen.id)
+    await memory.add_node("Tower Clock", item=clock.id)
+    await memory.add_edge("Jürgen Müller", "repaired", "Tower Clock", 0.5)
+    for query in ("juergen mueller", "what did JÜRGEN MÜLLER do", 'who is "Jogi"', "jogi"):
+        response = await memory.search(query, only=["graph"])
+        assert ids(response) == [jurgen.id, clock.id]  # its own item, then the neighbour's
+        assert response.results[0].score > response.results[1].score
+    assert ids(await memory.search("nobody we know", only=["graph"])) == []
+
+
+@pytest.mark.spec("S4.5")
+async def test_the_response_says_how_the_query_was_understood(office: Memory) -> None:
+    await office.add_edge("Maria", "waters", "Ficus")
+    relational = wire.response_json(await office.search("Was ist die Beziehung von Maria zum Ficus?", preset="insights"))
+    assert relational["query_type"] == "relational"
+    assert relational["matched_keywords"]
+    assert relational["applied_weights"] == {"semantic": 0.4, "keyword": 0.2, "graph": 0.4, "tags": 0.0}
+    standard = wire.response_json(await office.search("where is the printer", preset="insights"))
+    assert standard["query_type"] == "standard"
+    assert standard["matched_keywords"] == []
+    assert standard["applied_weights"] == {"semantic": 0.6, "keyword": 0.2, "graph": 0.2, "tags": 0.0}
+    assert standard["semantic_results_count"] == 8
+    assert standard["keyword_results_count"] == 1
+    assert standard["graph_results_count"] == 0
+
+
+# ---------------------------------------------------------------- B4
+
+
+@pytest.mark.spec("B4")
+async def test_a_query_of_32_kilobytes_is_accepted_and_one_byte_more_is_not(office: Memory) -> None:
+    longest = ("printer " * 10_000)[: limits.QUERY_BYTES - 1] + "x"
+    assert len(longest.encode()) == 32 * 1024
+    assert (await office.search(longest)).results
+    with pytest.raises(InvalidQuery, match="32769 bytes"):
+        await office.search(longest + "x")
+    with pytest.raises(InvalidQuery):
+        await office.search("ä" * (16 * 1024) + "x")
+
+
+@pytest.mark.spec("B4")
+async def test_notes_say_what_of_a_long_query_was_used(memory: Memory) -> None:
+    words = [f"word{number}" for number in range(70)]
+    await memory.add_many([NewItem(" ".join(words)), NewItem(" ".join(words[:6]))], wait=True)
+    response = await memory.search(" ".join(words) + " " * 1000)
+    assert any("64 rarest of 70" in note for note in response.notes)
+    assert any("beginning of the query" in note for note in response.notes)
+    short = await memory.search(" ".join(words[:64]))
+    assert short.notes == ()
+
+
+SAFE = [
+    "???",
+    "- + \" ' ( ) * : ^ ~ / \\ [ ] { } ! && || <> =",
+    'printer" OR 1=1; DROP TABLE items; --',
+    "body:printer AND row:[0 TO *]",
+    "NOT printer",
+    "printer*",
+    "NEAR(printer paper, 2)",
+    "\x00printer\x00",
+    "\ud800 printer \udfff",
+    "\u202eretnirp\u202c printer",
+    "👩‍👩‍👧‍👦 printer",
+    "e" + "\u0301" * 500,
+    "\x01\x02\x03\x1b[31m",
+    "%s %d {0} {printer}",
+    "${jndi:ldap://x}",
+    "\ufeffprinter",
+]
+
+
+@pytest.mark.spec("B4")
+@pytest.mark.parametrize("query", SAFE, ids=range(len(SAFE)))
+async def test_any_text_is_a_safe_query(office: Memory, query: str) -> None:
+    for preset in ("auto", "memories"):
+        response = await office.search(query, preset=preset)
+        assert response.degraded == ()
+        if "printer" in query and preset == "auto":
+            assert "The printer jams when the paper is damp" in texts(response)
+
+
+@pytest.mark.spec("B4")
+@pytest.mark.parametrize("query", ["???", "🦦 🦡", "...", "—"])
+async def test_a_query_without_word_characters_has_no_keyword_results(office: Memory, query: str) -> None:
+    response = await office.search(query)
+    assert response.counts["keyword"] == 0
+    assert response.degraded == ()
+
+
+@pytest.mark.spec("B4")
+@pytest.mark.parametrize("preset", PRESETS)
+async def test_same_store_and_same_query_is_the_same_answer(opened: Opener, preset: str) -> None:
+    memory = await opened()
+    await memory.add_many(notes(150), wait=True)
+    first, again = [scored(await memory.search("otter and lynx at gate 7", preset=preset)) for _ in range(2)]
+    reopened = scored(await (await opened()).search("otter and lynx at gate 7", preset=preset))
+    assert [item for item, _ in first] == [item for item, _ in again] == [item for item, _ in reopened]
+    assert [score for _, score in first] == pytest.approx([score for _, score in reopened], abs=1e-6)
+
+
+@pytest.mark.spec("B4")
+@pytest.mark.parametrize("fusion", FUSIONS)
+@pytest.mark.parametrize("options", [{}, {"per_source": 1}, {"min_confidence": 0.05}])
+async def test_results_for_k_are_a_prefix_of_those_for_more(
+    memory: Memory, fusion: str, options: dict[str, Any]
+) -> None:
+    from dataclasses import replace
+
+    items = [replace(item, path=f"file{number % 40}", chunk_index=number) for number, item in enumerate(notes(230))]
+    await memory.add_many(items, wait=True)
+    longest = scored(await memory.search("the raven met the viper at gate 3", fusion=fusion, top_k=100, **options))
+    for top_k in (1, 2, 5, 17, 60):
+        part = await memory.search("the raven met the viper at gate 3", fusion=fusion, top_k=top_k, **options)
+        assert scored(part) == longest[:top_k]

@@ -1,0 +1,192 @@
+"""Text to index terms, and a query to the terms that it may stand under."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fourfold.text import analysis
+from fourfold.text.analysis import analyse, query_words
+
+ANY_TEXT = st.text(st.characters())
+LANGUAGES = st.sampled_from(["de", "en", "fr", "ru", "ja", "tlh"])
+
+
+def terms_of_query(text, languages):
+    return [{term for term, _ in word.variants} for word in query_words(text, languages)]
+
+
+def finds(query, text, language, languages=("de", "en")):
+    """Whether every word of the query finds the text."""
+    terms = set(analyse(text, language))
+    return all(terms & variants for variants in terms_of_query(query, languages))
+
+
+# ---------------------------------------------------------------- German beside English (S1.9)
+
+
+@pytest.mark.spec("S1.9")
+@pytest.mark.parametrize(
+    "spellings",
+    [
+        ["Müller", "Mueller", "müller", "MÜLLER", "Mu\u0308ller"],
+        ["Straße", "Strasse", "strasse", "STRASSE", "Straßen"],
+        ["Vertrag", "Verträge", "Vertrages", "Vertraege"],
+        ["Haus", "Häuser", "Haeuser"],
+    ],
+)
+def test_german_spellings_and_forms_are_one_term(spellings):
+    assert len({tuple(analyse(spelling, "de")) for spelling in spellings}) == 1
+
+
+@pytest.mark.spec("S1.9")
+def test_stems_and_stop_words_follow_the_language_of_the_item():
+    assert analyse("die Kündigungen der Verträge", "de") == ["kundig", "vertrag"]
+    assert analyse("die hard was running in the houses", "en") == ["die", "hard", "run", "hous"]
+    assert analyse("qapla' batlh je", "tlh") == ["qapla", "batlh", "je"]
+
+
+@pytest.mark.spec("S1.9")
+def test_one_query_finds_german_and_english_items():
+    assert finds("contracts", "The contract is signed", "en")
+    assert finds("Verträge", "Der Vertrag ist unterschrieben", "de")
+    assert finds("Zürich", "A trip to Zurich", "en")
+    assert finds("cafes", "The café is closed", "en")
+
+
+@pytest.mark.spec("S1.9")
+def test_a_query_drops_the_stop_words_of_its_own_language_only():
+    assert [word.surface for word in query_words("Was war die Ursache?", ["en", "de"])] == ["ursache"]
+    assert [word.surface for word in query_words("How did the war end?", ["en", "de"])] == ["war", "end"]
+
+
+# ---------------------------------------------------------------- identifiers
+
+
+@pytest.mark.parametrize(
+    ("token", "terms"),
+    [
+        ("getUserName", ["getusernam", "get", "user", "name"]),
+        ("retry_with_backoff", ["retrywithbackoff", "retri", "backoff"]),
+        ("XMLHttpRequest", ["xmlhttprequest", "xml", "http", "request"]),
+        ("snake.dotted.names", ["snake.dotted.names", "snake", "dot", "name"]),
+        ("v1.2.3", ["v1.2.3", "v1"]),
+        ("C++", ["c++"]),
+        ("C#", ["c#"]),
+        ("node.js", ["node.js", "node", "js"]),
+        ("HTTP-429", ["http429", "http", "429"]),
+        ("anna.berg@firm.org", ["anna.berg@firm.org", "anna", "berg", "firm", "org"]),
+        ("report_v2.pdf", ["reportv2.pdf", "report", "v2", "pdf"]),
+        ("utf8", ["utf8", "utf"]),
+        ("APIs", ["api"]),
+    ],
+)
+def test_an_identifier_is_found_as_a_whole_and_by_its_parts(token, terms):
+    assert analyse(token, "en") == terms
+
+
+@pytest.mark.parametrize(
+    ("query", "text"),
+    [
+        ("e-mail", "send an email"),
+        ("email", "send an E-Mail"),
+        ("retryWithBackoff", "def retry_with_backoff():"),
+        ("user name", "getUserName()"),
+        ("IL-6", "the cytokine IL6"),
+        ("Node.JS", "written for node.js"),
+    ],
+)
+def test_spellings_of_an_identifier_find_each_other(query, text):
+    whole = terms_of_query(query, ["en"])[0]
+    assert whole & set(analyse(text, "en")) or finds(query, text, "en")
+
+
+def test_apostrophes_do_not_hide_a_word():
+    assert analyse("Adam's l’homme geht's", "en")[0] == "adam"
+    assert "homm" in analyse("l’homme", "fr")
+
+
+# ---------------------------------------------------------------- every other script
+
+
+def test_text_without_spaces_is_found_by_any_part_of_two_characters():
+    assert analyse("東京大学", "ja") == ["東京", "京大", "大学"]
+    assert analyse("Python编程", "zh") == ["python", "编程"]
+    assert analyse("안녕하세요", "ko") == ["안녕", "녕하", "하세", "세요"]
+    assert analyse("字", "zh") == ["字"]
+
+
+def test_marks_belong_to_their_word():
+    assert analyse("हिन्दी में", "xx") == ["हिन्दी", "में"]
+
+
+# ---------------------------------------------------------------- any text is safe (B4)
+
+
+@pytest.mark.spec("B4")
+@given(ANY_TEXT, LANGUAGES)
+def test_terms_can_be_split_at_spaces_by_any_engine(text, language):
+    for term in analyse(text, language):
+        assert 1 <= len(term) <= 64
+        assert term.split() == [term]
+
+
+@pytest.mark.spec("B4")
+@pytest.mark.parametrize("character", "\u037a\ufdfa\u00bd\ufe70\u3000\u2028")
+def test_characters_that_unicode_spells_out_with_spaces_are_split_too(character):
+    assert all(term.split() == [term] for term in analyse(f"{character} a{character}b", "en"))
+
+
+@given(ANY_TEXT, LANGUAGES)
+def test_analysis_is_a_function_of_text_and_language(text, language):
+    first = analyse(text, language)
+    analysis.token_terms.cache_clear()
+    assert analyse(text, language) == first
+
+
+@pytest.mark.spec("B4")
+@given(ANY_TEXT, st.lists(LANGUAGES, max_size=3))
+def test_any_text_is_a_safe_query(text, languages):
+    found = query_words(text, languages)
+    assert len({word.variants for word in found}) == len(found)
+    assert all(term.split() == [term] and weight > 0 for word in found for term, weight in word.variants)
+
+
+@pytest.mark.spec("B4")
+@pytest.mark.parametrize("text", ["", "?!", '"', "\ud800", "…", "_", "\u0301"])
+def test_a_query_without_word_characters_has_no_words(text):
+    assert query_words(text, ["de", "en"]) == []
+
+
+@given(st.text(st.sampled_from("aä東_.-@+#1A "), max_size=200))
+def test_every_word_of_a_text_finds_it(text):
+    terms = set(analyse(text, "en"))
+    assert all(variants & terms for variants in terms_of_query(text, ["en"]) if variants - {"a", "an"})
+
+
+def test_a_word_of_any_length_is_cut_to_64_characters():
+    assert analyse("x" * 100_000, "en") == ["x" * 64]
+    assert finds("x" * 500, "x" * 500, "en")
+
+
+# ---------------------------------------------------------------- words of a query
+
+
+def test_a_query_of_stop_words_only_keeps_them():
+    assert [word.surface for word in query_words("to be or not to be", ["en"])] == ["to", "be", "or", "not"]
+
+
+def test_words_with_the_same_stems_are_one_and_weigh_the_root_of_their_number():
+    (word,) = query_words("contract contracts contracting contracted", ["en"])
+    assert word.surface == "contract"
+    assert word.variants == (("contract", 2.0),)
+
+
+def test_a_word_that_stands_once_weighs_one_in_every_language():
+    (word,) = query_words("Häusern", ["de", "en"])
+    assert word.surface == "haeusern"
+    assert word.variants == (("haus", 1.0), ("hausern", 1.0))
+
+
+def test_pieces_of_one_token_weigh_less_than_words():
+    weights = {word.surface: word.variants[0][1] for word in query_words("node.js server", ["en"])}
+    assert weights["node.js"] == weights["node"] == weights["js"] < weights["server"] == 1.0

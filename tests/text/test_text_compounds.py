@@ -1,0 +1,95 @@
+"""German compounds are found by their parts, at query time (S1.9)."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fourfold.text.analysis import analyse, query_words
+from fourfold.text.compounds import RELATIVES, SortedLexicon, relatives, with_relatives
+
+pytestmark = pytest.mark.spec("S1.9")
+
+
+def lexicon(*words):
+    return SortedLexicon(term for word in words for term in analyse(word, "de"))
+
+
+def related(word, *others):
+    (term,) = analyse(word, "de")
+    return [other for other, _ in relatives(term, lexicon(*others))]
+
+
+@pytest.mark.parametrize(
+    ("word", "compound"),
+    [
+        ("Vertrag", "Mietvertrag"),
+        ("Verträge", "Arbeitsverträge"),
+        ("Versicherung", "Krankenversicherung"),
+        ("Vertrag", "Vertragspartner"),
+        ("Sonne", "Sonnenschein"),
+        ("Versicherung", "Versicherungsfall"),
+        ("Kinder", "Kindergarten"),
+    ],
+)
+def test_a_word_finds_the_compounds_it_is_part_of(word, compound):
+    assert related(word, compound) == analyse(compound, "de")
+
+
+def test_a_compound_finds_its_parts():
+    assert related("Mietvertrag", "Vertrag", "Miete") == ["vertrag", "miet"]
+    assert related("Mietverträge", "Vertrag") == ["vertrag"]
+    assert related("Impfstoffmangel", "Mangel", "Impfstoff", "Stoff") == ["mangel", "impfstoff"]
+
+
+@pytest.mark.parametrize(
+    ("word", "other"),
+    [
+        ("Schaft", "Freundschaft"),
+        ("stellen", "bestellen"),
+        ("Vertrag", "vertraglich"),
+        ("Eis", "Reis"),
+        ("Rat", "Vorrat"),
+        ("Land", "Strand"),
+    ],
+)
+def test_words_that_only_look_like_it_are_not_related(word, other):
+    assert related(word, other) == []
+
+
+def test_relatives_weigh_less_than_the_word_and_are_few():
+    many = lexicon(*(f"{a}{b}vertrag" for a in ("Miet", "Kauf", "Werk", "Dienst") for b in "abcdefghijkl"), "Vertrag")
+    found = relatives("vertrag", many)
+    assert len(found) == RELATIVES
+    assert all(0 < weight < 1 for _, weight in found)
+    assert "vertrag" not in dict(found)
+
+
+def test_a_query_word_stands_for_its_relatives_with_a_share_of_its_weight():
+    (word,) = query_words("Vertrag und Verträge", ["en", "de"])[:1]
+    found = dict(with_relatives(word, lexicon("Mietvertrag", "Vertrag")).variants)
+    own = dict(word.variants)
+    assert own.items() <= found.items()
+    assert 0 < found["mietvertrag"] < own["vertrag"]
+
+
+def test_a_word_without_a_german_stem_has_no_relatives():
+    (word,) = query_words("contracts", ["en"])
+    assert with_relatives(word, lexicon("contracts")) == word
+
+
+@given(st.text("aehnrstu", min_size=1), st.sets(st.text("aehnrstu", min_size=1)))
+def test_relatives_are_terms_of_the_lexicon_and_always_the_same(term, terms):
+    found = relatives(term, SortedLexicon(terms))
+    assert found == relatives(term, SortedLexicon(sorted(terms, reverse=True)))
+    assert {relative for relative, _ in found} <= terms - {term}
+
+
+@given(st.sets(st.text(st.characters())), st.text(st.characters(), max_size=2), st.integers(0, 5))
+def test_a_lexicon_finds_terms_from_both_ends(terms, part, limit):
+    book = SortedLexicon(terms)
+    starting, ending = book.starting(part, 1000), book.ending(part, 1000)
+    assert set(starting) == {term for term in terms if term.startswith(part)}
+    assert set(ending) == {term for term in terms if term.endswith(part)}
+    assert book.starting(part, limit) == starting[:limit]
+    assert book.ending(part, limit) == ending[:limit]
+    assert all(term in book for term in terms)

@@ -1,0 +1,23 @@
+"""Importing text analysis is cheap: what is heavy loads with the first text that needs it."""
+
+import subprocess
+import sys
+
+MODULES = ("analysis", "compounds", "entities", "fold", "language", "links", "query", "snippets", "stems", "stopwords")
+
+
+LOADED = "import sys; print(sorted({'numpy', 'Stemmer', 'py3langid'} & sys.modules.keys()))"
+
+
+def loaded_after(*statements):
+    program = "; ".join([*statements, LOADED])
+    return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.strip()
+
+
+def test_importing_loads_neither_numpy_nor_stemmer_nor_model():
+    assert loaded_after(*(f"import fourfold.text.{module}" for module in MODULES)) == "[]"
+
+
+def test_no_query_waits_for_the_language_model():
+    search = "query_words('xylotron quuxification zorgle blimfark wibbletron snorkwaffle grumplezook', ['en', 'de'])"
+    assert loaded_after("from fourfold.text.analysis import query_words", search) == "['Stemmer']"

@@ -1,0 +1,80 @@
+"""The language of every item is detected when it is stored (S1.9)."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fourfold.text.language import detect
+
+pytestmark = pytest.mark.spec("S1.9")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Der Mietvertrag für die Wohnung in Hamburg läuft Ende März aus.",
+        "Rechnung bis Freitag bezahlen",
+        "Zahnarzt Termin Mittwoch",
+        "Meeting mit Anna",
+        "Kündigung",
+        "Steuererklärung",
+        "Fuer die Pruefung brauchen wir den Schluessel",
+        "DAS IST NUR EIN TEST",
+    ],
+)
+def test_german_notes_are_german(text):
+    assert detect(text) == "de"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The lease of the flat in Hamburg ends in March.",
+        "docker compose up -d",
+        "def area(width: float) -> float:\n    return width ** 2",
+        "SELECT name FROM users WHERE id = 3",
+        "getUserName",
+        "call Anna",
+        "IT and ER admission",
+        "Obese mice with a mutation of the ob gene",
+        "",
+        "42",
+    ],
+)
+def test_english_notes_and_code_are_english(text):
+    assert detect(text) == "en"
+
+
+@pytest.mark.parametrize(
+    ("text", "language"),
+    [
+        ("Le chat est sur la table et le chien dort dans le jardin.", "fr"),
+        ("El perro duerme en la cocina y no quiere salir a la calle.", "es"),
+        ("Il gatto dorme sul tavolo e non vuole uscire con questa pioggia.", "it"),
+        ("De kat slaapt op de tafel en wil niet naar buiten.", "nl"),
+        ("O gato dorme na mesa e não quer sair com esta chuva.", "pt"),
+        ("Jag heter Anna och har bott i Stockholm sedan många år tillbaka.", "sv"),
+        ("Это просто заметка", "ru"),
+        ("これはメモです", "ja"),
+        ("한국어로 쓴 메모", "ko"),
+    ],
+)
+def test_other_languages_are_told_apart(text, language):
+    assert detect(text) == language
+
+
+def test_a_text_that_says_nothing_is_in_a_language_that_is_there_already():
+    assert detect("Xylotron 7") == "en"
+    assert detect("Xylotron 7", ["de", "fr"]) == "de"
+    assert detect("Xylotron 7", ["de", "en"]) == "en"
+
+
+def test_known_languages_do_not_overrule_what_the_text_says():
+    assert detect("Wo ist der Schlüssel für die Garage?", ["en"]) == "de"
+
+
+@given(st.text(st.characters()), st.sampled_from([(), ("de",), ("en", "de"), ("fr", "xx")]))
+def test_any_text_has_one_language_and_always_the_same(text, known):
+    language = detect(text, known)
+    assert language == detect(text, known)
+    assert len(language) == 2

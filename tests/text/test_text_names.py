@@ -1,0 +1,145 @@
+"""Names of nodes: their one form, which a query may mean, which a text mentions (B11)."""
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from fourfold.text.entities import QUERY_NAMES, NameFinder, normal_name, query_names
+
+ANY_TEXT = st.text(st.characters())
+HANDBOOK = "Handbuch für neue Leute im Einkauf und Verkauf"
+WORDS = st.text("abcÄß1", min_size=1, max_size=3)
+
+
+def finder(*names):
+    return NameFinder(map(normal_name, names))
+
+
+# ---------------------------------------------------------------- one form
+
+
+@pytest.mark.parametrize(
+    "spellings",
+    [
+        ["Müller GmbH", "mueller  gmbh", "MÜLLER-GMBH"],
+        ["node.js", "Node JS", "NODE.JS"],
+        ["retry_with_backoff", "Retry with Backoff"],
+        ["Project: Apollo (2024)", "project apollo 2024"],
+    ],
+)
+def test_spellings_of_a_name_have_one_form(spellings):
+    assert len({normal_name(spelling) for spelling in spellings}) == 1
+
+
+def test_symbols_that_make_a_name_stay():
+    assert len({normal_name("C"), normal_name("C++"), normal_name("C#")}) == 3
+
+
+@given(st.text(st.characters(codec="latin-1")))
+def test_the_normal_form_of_a_normal_form_is_itself(text):
+    assert normal_name(normal_name(text)) == normal_name(text)
+
+
+# ---------------------------------------------------------------- what a query may mean
+
+
+@pytest.mark.spec("B11")
+@pytest.mark.parametrize(
+    ("query", "name"),
+    [
+        ("who works with Anna Müller?", "Anna Mueller"),
+        ("how do I install node.js on a mac", "Node.js"),
+        ("Is C++ faster?", "C++"),
+        ("was steht im »Handbuch für neue Leute im Einkauf und Verkauf«", HANDBOOK),
+        ("the who", "The Who"),
+        ("is IT part of US", "IT"),
+    ],
+)
+def test_a_name_in_a_query_is_among_its_names(query, name):
+    assert normal_name(name) in query_names(query)
+
+
+def test_a_stop_word_alone_is_no_name():
+    assert query_names("Where is the") == ["where is the", "where is", "is the"]
+
+
+@pytest.mark.spec("S5.2")
+def test_neighbouring_words_are_one_name_with_or_without_a_hyphen():
+    assert normal_name("machine-learning") in query_names("notes about machine learning")
+
+
+@pytest.mark.spec("B4")
+@given(ANY_TEXT)
+def test_the_names_of_any_query_are_few_and_different(text):
+    names = query_names(text)
+    assert len(names) == len(set(names)) <= QUERY_NAMES
+    assert all(name == " ".join(name.split()) != "" for name in names)
+
+
+def test_a_long_query_still_has_the_names_at_its_end():
+    names = query_names("word " * 5000 + 'about "alpha beta" and Gamma Delta')
+    assert {"alpha beta", "gamma delta"} <= set(names)
+
+
+# ---------------------------------------------------------------- what a text mentions
+
+
+@pytest.mark.spec("B11")
+def test_mentions_are_found_longest_first_and_without_overlap():
+    names = finder("New York", "New York City", "City Hall", "Apollo")
+    assert names.find("From New York City Hall to Apollo, and to new york.") == ["new york city", "apollo", "new york"]
+
+
+@pytest.mark.spec("B11")
+@pytest.mark.parametrize(
+    ("name", "text", "found"),
+    [
+        ("Apple", "an apple a day", False),
+        ("Apple", "Apple shares rose", True),
+        ("Apple", "Pineapple and Apples", False),
+        ("utf8", "encoded as utf8", True),
+        ("node.js", "runs on node.js now", True),
+        ("retry_with_backoff", "calls retry_with_backoff()", True),
+        ("Adam", "Adam's rib", True),
+        ("project plan", "see the project plan", True),
+        ("Müller GmbH", "bei der Mueller GmbH", True),
+        ("C++", "C++ and C", True),
+        ("It", "It rains", False),
+        ("To be", "To be or not", False),
+        ("AI", "AI is here", False),
+        ("2024", "in 2024", False),
+    ],
+)
+def test_what_counts_as_a_mention(name, text, found):
+    assert finder(name).find(text) == ([normal_name(name)] if found else [])
+
+
+@pytest.mark.spec("B11")
+def test_names_come_and_go():
+    names = finder("New York", "New York City")
+    names.discard(["new york city", "never there"])
+    assert names.find("New York City") == ["new york"]
+    names.add(["york city"])
+    names.discard(["new york"])
+    assert names.find("New York City") == ["york city"]
+
+
+@given(st.lists(WORDS, min_size=1, max_size=4).map(" ".join), st.lists(WORDS, max_size=5).map(" ".join))
+def test_a_name_of_several_words_is_found_wherever_it_stands(name, rest):
+    normal = normal_name(name)
+    assume(" " in normal and NameFinder([normal]).find(name) == [normal])
+    assert normal in NameFinder([normal]).find(f"{name}; {rest}")
+
+
+@given(st.lists(st.lists(WORDS, min_size=1, max_size=3).map(" ".join)), st.lists(WORDS, max_size=20).map(" ".join))
+def test_discarding_is_as_if_never_added(names, text):
+    normal = [normal_name(name) for name in names]
+    kept, gone = normal[::2], normal[1::2]
+    names = NameFinder(normal)
+    names.discard(gone)
+    assert names.find(text) == NameFinder(name for name in kept if name not in gone).find(text)
+
+
+@given(ANY_TEXT)
+def test_any_text_can_be_searched_for_names(text):
+    assert NameFinder(["new york"]).find(text) in ([], ["new york"])

@@ -1,0 +1,68 @@
+"""The part of a text that a result shows."""
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fourfold.text.analysis import query_words
+from fourfold.text.snippets import snippet
+
+LOREM = "lorem ipsum dolor sit amet consectetur "
+
+
+def shown(text, query, language="de", width=240):
+    return snippet(text, query_words(query, ["de", "en"]), language, width)
+
+
+@pytest.mark.spec("S1.9")
+def test_words_are_marked_in_every_form_that_was_found():
+    text = "Die Verträge von Frau Müller liegen in der Straße."
+    assert shown(text, "vertrag mueller STRASSE") == "Die **Verträge** von Frau **Müller** liegen in der **Straße**."
+
+
+def test_the_window_with_most_of_the_words_is_shown_between_ellipses():
+    text = LOREM * 20 + "apple " + LOREM * 20 + "apple and pear " + LOREM * 20
+    found = shown(text, "apple pear", "en")
+    assert "**apple** and **pear**" in found
+    assert found[0] == found[-1] == "…"
+    assert len(found) <= 240 + 2 + 8
+
+
+def test_without_a_match_the_text_is_shown_from_its_beginning():
+    assert shown(LOREM * 20, "pear", "en", 30) == "lorem ipsum dolor sit amet…"
+    assert shown("short text", "", "en") == "short text"
+    assert shown("", "pear", "en") == ""
+
+
+def test_a_token_is_marked_as_a_whole_and_never_inside():
+    assert shown("calls getUserName() twice", "user", "en") == "calls **getUserName**() twice"
+    assert shown("Pineapple apple's", "apple", "en") == "Pineapple **apple**'s"
+
+
+def test_text_without_spaces_is_marked_where_it_matches():
+    assert shown("東京大学は大学です", "大学", "ja") == "東京**大学**は**大学**です"
+
+
+def test_what_is_bold_already_is_not_marked_again():
+    assert shown("a **pear** here", "pear", "en") == "a **pear** here"
+
+
+@pytest.mark.parametrize("filler", [LOREM * 25_000, "x" * 1_000_000, "東" * 300_000])
+def test_a_match_at_the_end_of_a_long_text_is_found(filler):
+    assert shown(filler + " der Vertrag mit Müller", "Verträge Mueller").endswith("**Vertrag** mit **Müller**")
+
+
+@given(st.text(st.characters(exclude_characters="*…")), st.text(st.characters()), st.integers(1, 60))
+def test_a_snippet_is_a_piece_of_the_text_with_marks(text, query, width):
+    found = shown(text, query, "en", width)
+    assert found.replace("**", "").removeprefix("…").removesuffix("…") in text
+
+
+@given(
+    st.lists(st.sampled_from(["apple", "pears", "Bäume", "x-y", "a.b.c", "fooBar"]), max_size=60), st.integers(20, 80)
+)
+def test_cuts_and_marks_respect_words(words, width):
+    found = shown(" ".join(words), "pear foo tree", "en", width)
+    assert set(re.sub(r"[*…]", "", found).split()) <= set(words)
