@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Collection, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,9 +16,11 @@ from fourfold import limits
 from fourfold.config import Settings, default_store
 from fourfold.embed.base import Embedder
 from fourfold.embed.queue import Progress, Vectorizer
+from fourfold.embed.vectors import check_dimension, check_vector
 from fourfold.errors import (
     EmbedderUnavailable,
     FourfoldError,
+    InvalidItem,
     InvalidQuery,
     MissingExtra,
     NotFound,
@@ -62,6 +63,8 @@ if TYPE_CHECKING:
 _QUIET_SECONDS = 0.25
 """Indexes are published when writing has paused for this long, so that a bulk load publishes once."""
 _PER_SOURCE = 2
+_NO_VECTORS = "vectors are not being made"
+_NO_INDEX = "indexes are not being published"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,10 +87,20 @@ class Memory:
     Methods are safe to call concurrently. `namespace` is what methods act on unless they are told another.
     """
 
-    def __init__(self, store: Store, embedder: Embedder | None, namespace: str, settings: Settings) -> None:
+    def __init__(
+        self,
+        store: Store,
+        embedder: Embedder | None,
+        namespace: str = "default",
+        settings: Settings | None = None,
+        *,
+        background: bool = True,
+    ) -> None:
+        settings = settings or Settings()
         self.store = store
         self.namespace = rules.name(namespace, "namespace")
         self.settings = settings
+        self._background = background
         self._vectorizer = Vectorizer(embedder, store) if embedder is not None else None
         self._search = HybridSearch(
             [SemanticRetriever(store), KeywordRetriever(store), GraphRetriever(store), TagRetriever(store)],
@@ -97,7 +110,7 @@ class Memory:
         self._busy = 0
         self._upkeep: asyncio.Task[None] | None = None
         self._embedding: asyncio.Task[None] | None = None
-        self._trouble: str | None = None
+        self._troubles: dict[str, str] = {}
 
     # ------------------------------------------------------------ opening and closing
 
@@ -109,12 +122,18 @@ class Memory:
         namespace: str | None = None,
         embedder: str | Embedder | None = None,
         settings: Settings | None = None,
+        background: bool = True,
     ) -> Self:
-        """Opens a store, making it if need be. `embedder`: minilm, openai, onnx:FOLDER, none, or one of your own."""
+        """Opens a store, making it if need be.
+
+        `embedder`: minilm, openai, onnx:FOLDER, none, or one of your own. `background`: make vectors from the queue
+        while this object lives; a short-lived one lets others do that.
+        """
         settings = settings or Settings()
-        opened = await _open_store(store if store is not None else settings.store)
+        name = rules.name(namespace or settings.namespace, "namespace")
         model = _open_embedder(embedder if embedder is not None else settings.embedder, settings)
-        return cls(opened, model, namespace or settings.namespace, settings)
+        opened = await _open_store(store if store is not None else settings.store)
+        return cls(opened, model, name, settings, background=background)
 
     async def __aenter__(self) -> Self:
         return self
@@ -126,15 +145,13 @@ class Memory:
 
     async def close(self) -> None:
         """Stops the queue (what waits goes on waiting), publishes what is due, and lets go of everything."""
-        for task in (self._embedding, self._upkeep):
-            if task is not None:
-                task.cancel()
-                with suppress(asyncio.CancelledError):
-                    await task
+        await _stopped(self._embedding)
+        await _stopped(self._upkeep)
         try:
             if self._writes:
-                await self.store.maintain(self.namespace)
+                await self._maintain()
         finally:
+            self._writes = 0
             if self._vectorizer is not None:
                 await self._vectorizer.close()
             await self.store.close()
@@ -151,33 +168,31 @@ class Memory:
         checked = [rules.checked(item) for item in items]
         if any(item.vector is not None for item in checked):
             checked = await self._with_vectors(checked)
+        if wait and self._vectorizer is not None:
+            await self._check_space(self.namespace, self._vectorizer)
         self._busy += 1
         try:
             ids = await self.store.put(self.namespace, checked, _now(), links=self.settings.links)
+            if wait:
+                await self._embed_now(ids)
         finally:
             self._busy -= 1
+            self._written()  # also when cancelled: the store may have it all the same
         found = await self.store.get(self.namespace, ids)
-        stored = [found[item] for item in ids]
-        if wait:
-            await self._embed_now([item for item, new in zip(stored, checked, strict=True) if new.vector is None])
-        self._written()
-        return stored
+        return [found[item] for item in ids]
 
-    async def _embed_now(self, items: Sequence[Item]) -> None:
+    async def _embed_now(self, ids: Sequence[int]) -> None:
         """Their vectors, before anything else. They are stored already: a model that fails leaves them waiting."""
         try:
             if self._vectorizer is not None:
-                await self._vectorizer.embed_items(self.namespace, items)
+                await self._vectorizer.embed_items(self.namespace, ids)
         except EmbedderUnavailable as error:
-            self._trouble = str(error)
+            self._troubles[_NO_VECTORS] = str(error)
 
     async def update(self, item: int | str, patch: ItemPatch) -> Item:
         (old,) = await self.get([item])
         checked = rules.checked_patch(patch)
-        title = old.title if checked.title is None else checked.title
-        text = old.text if checked.text is None else checked.text
-        if not title.strip() and not text.strip():
-            raise RequestError("title and text would both be empty", "Forget the item instead")
+        title, text = rules.check_patched(old, checked)
         language = rules.language_of(title, text) if (title, text) != (old.title, old.text) else None
         await self.store.patch(self.namespace, old.id, checked, language, _now(), links=self.settings.links)
         self._written()
@@ -194,14 +209,14 @@ class Memory:
 
     async def list(self, filters: Filters = NO_FILTERS, *, limit: int = 50, offset: int = 0) -> list[Item]:
         """Newest first."""
-        if not 1 <= limit <= limits.PAGE_SIZE or offset < 0:
+        if not rules.is_whole(limit, 1) or limit > limits.PAGE_SIZE or not rules.is_whole(offset, 0):
             raise InvalidQuery(
                 f"limit {limit}, offset {offset}", f"A page has 1 to {limits.PAGE_SIZE} items; offset from 0"
             )
-        return await self.store.list(self.namespace, filters, limit, offset)
+        return await self.store.list(self.namespace, rules.checked_filters(filters), limit, offset)
 
     async def count(self, filters: Filters = NO_FILTERS) -> int:
-        return len(await self.store.matching(self.namespace, filters))
+        return len(await self.store.matching(self.namespace, rules.checked_filters(filters)))
 
     async def forget(self, ids: Sequence[int | str]) -> int:
         """Removes items; NotFound, and nothing removed, if one of them does not exist."""
@@ -211,7 +226,7 @@ class Memory:
     async def forget_matching(self, filters: Filters) -> int:
         if filters == NO_FILTERS:
             raise InvalidQuery("no filter was given", "Say which items to forget: a tag, a path, a kind ...")
-        return await self._forget(await self.store.matching(self.namespace, filters))
+        return await self._forget(await self.store.matching(self.namespace, rules.checked_filters(filters)))
 
     async def _forget(self, ids: Sequence[int]) -> int:
         gone = await self.store.forget(self.namespace, ids)
@@ -256,10 +271,14 @@ class Memory:
         namespaces: Sequence[str] | None = None,
     ) -> SearchResponse:
         """What the store knows about a text, best first, with the reasons (B15: several `namespaces` apart)."""
+        _check_text(text)
+        filters = rules.checked_filters(filters)
         request = PlanRequest(
             text, preset or self.settings.preset, fusion, weights, alpha, self._top_k(preset, top_k), only
         )
         wish = Wish(_per_source(per_source, request.preset), _checked_confidence(min_confidence), explain)
+        if isinstance(namespaces, str):
+            raise InvalidQuery("namespaces is one string", "Give a list of names")
         names = [rules.name(name, "namespace") for name in namespaces or (self.namespace,)]
         answers = [await self._answer(name, request, wish, vector, filters) for name in dict.fromkeys(names)]
         return answers[0] if len(answers) == 1 else merged(answers)
@@ -300,7 +319,7 @@ class Memory:
         return plan, replace(found, vector=query_vector, notes=notes, timings_ms=timings)
 
     def _notes(self, text: str, embedded: bool) -> list[str]:
-        notes = [f"vectors are not being made: {self._trouble}"] if self._trouble else []
+        notes = [f"{what}: {why}" for what, why in self._troubles.items()]
         embedder = self._vectorizer.embedder if self._vectorizer is not None and embedded else None
         if embedder is not None and len(text) > limits.MODEL_TOKENS and embedder.truncates(text):
             notes.append("the model read only the beginning of the query")
@@ -323,10 +342,8 @@ class Memory:
             return None, []
         if self._vectorizer is None:
             return None, [Degraded("semantic", "there is no embedder, and the query came without a vector")]
-        known = await self.store.space(namespace)
-        if known is not None and known.fingerprint != self._vectorizer.embedder.fingerprint:
-            raise _mismatch(known, self._vectorizer.embedder.fingerprint)
         try:
+            await self._check_space(namespace, self._vectorizer)
             return await self._vectorizer.query(text), []
         except EmbedderUnavailable as error:
             return None, [Degraded("semantic", str(error))]
@@ -344,6 +361,8 @@ class Memory:
         filters: Filters = NO_FILTERS,
     ) -> Why:
         """Why an item is where it is in the answer to a text, or was not found (B2)."""
+        _check_text(text)
+        filters = rules.checked_filters(filters)
         (stored,) = await self.get([item])
         request = PlanRequest(text, preset or self.settings.preset, fusion, weights, alpha)
         plan, found = await self._find(self.namespace, request, vector, filters)
@@ -368,35 +387,59 @@ class Memory:
         """Makes the vectors of all items that wait for one; how many were made."""
         if self._vectorizer is None:
             return 0
+        await _stopped(self._embedding)
         return await self._vectorizer.drain(self.namespace, progress)
 
     async def reembed(self, progress: Progress | None = None) -> int:
         """Makes all vectors with the present embedder. Interrupted, it goes on where it was; searches go on."""
         if self._vectorizer is None:
             raise RequestError("there is no embedder", "Set one: FOURFOLD_EMBEDDER=minilm")
+        await _stopped(self._embedding)
         await self.store.reset_space(self.namespace, await self._vectorizer.space())
         return await self._vectorizer.drain(self.namespace, progress)
 
     async def _with_vectors(self, items: Sequence[NewItem]) -> list[NewItem]:
         """Callers' own vectors, checked. Where there is an embedder, they have to be of its space."""
+        checked = [item if item.vector is None else replace(item, vector=_unit(item.vector)) for item in items]
         if self._vectorizer is not None:
-            await self.store.set_space(self.namespace, await self._vectorizer.space())
-        return [item if item.vector is None else replace(item, vector=_unit(item.vector)) for item in items]
+            space = await self._vectorizer.space()
+            for item in checked:
+                if item.vector is not None:
+                    check_dimension(len(item.vector), space.dimension)
+            await self.store.set_space(self.namespace, space)
+        return checked
+
+    async def _check_space(self, namespace: str, vectorizer: Vectorizer) -> None:
+        known, fingerprint = await self.store.space(namespace), vectorizer.embedder.fingerprint
+        if known is not None and known.fingerprint != fingerprint:
+            raise _mismatch(known, fingerprint)
 
     async def _drain(self) -> None:
         """The queue in the background; what stops it is said with the next search."""
         try:
-            self._trouble = None
-            await self.embed_pending()
+            self._troubles.pop(_NO_VECTORS, None)
+            if self._vectorizer is not None:
+                await self._vectorizer.drain(self.namespace)
         except FourfoldError as error:
-            self._trouble = str(error)
+            self._troubles[_NO_VECTORS] = str(error)
+
+    async def _maintain(self) -> None:
+        """Indexes are caches: what keeps them from being published is said with the next search, and stops nothing."""
+        try:
+            self._troubles.pop(_NO_INDEX, None)
+            await self.store.maintain(self.namespace)
+        except FourfoldError as error:
+            self._troubles[_NO_INDEX] = str(error)
 
     def _written(self) -> None:
         """After a write: vectors and indexes follow in the background."""
         self._writes += 1
         if self._upkeep is None or self._upkeep.done():
             self._upkeep = asyncio.create_task(self._maintain_when_quiet())
-        if self._vectorizer is not None and (self._embedding is None or self._embedding.done()):
+        self._embed_in_background()
+
+    def _embed_in_background(self) -> None:
+        if self._background and self._vectorizer is not None and (self._embedding is None or self._embedding.done()):
             self._embedding = asyncio.create_task(self._drain())
 
     async def _maintain_when_quiet(self) -> None:
@@ -404,7 +447,7 @@ class Memory:
         while self._busy or seen != self._writes:
             seen = self._writes
             await asyncio.sleep(_QUIET_SECONDS)
-        await self.store.maintain(self.namespace)
+        await self._maintain()
 
     async def index(self) -> None:
         """Publishes the indexes wholly, now."""
@@ -428,8 +471,9 @@ class Memory:
             None if properties is None else rules.checked_metadata(properties),
             None if item is None else (await self.get([item]))[0].id,
         )
+        (node,) = await self.store.add_nodes(self.namespace, [new])
         self._written()
-        return (await self.store.add_nodes(self.namespace, [new]))[0]
+        return node
 
     async def add_edge(self, source: str, relation: str, target: str, weight: float = 1.0) -> Edge:
         """An edge; nodes that do not exist are made, an edge that exists gets the weight."""
@@ -451,18 +495,19 @@ class Memory:
         _check_range("depth", depth, limits.NEIGHBOR_DEPTH)
         if direction not in ("both", "out", "in"):
             raise InvalidQuery(f"direction is {direction!r}", "It is both, out or in")
-        return await self.store.neighbors(self.namespace, name, label, depth, direction, relation)
+        return await self.store.neighbors(self.namespace, rules.node_name(name), label, depth, direction, relation)
 
     async def path(self, start: str, goal: str, max_depth: int = limits.PATH_DEPTH) -> list[Edge]:
         """A shortest way between two nodes; empty if there is none."""
         _check_range("max_depth", max_depth, limits.PATH_DEPTH)
-        return await self.store.path(self.namespace, start, goal, max_depth)
+        return await self.store.path(self.namespace, rules.node_name(start), rules.node_name(goal), max_depth)
 
     async def remove_node(self, name: str, label: str | None = None) -> bool:
-        return await self.store.remove_node(self.namespace, name, label)
+        return await self.store.remove_node(self.namespace, rules.node_name(name), label)
 
     async def remove_edge(self, source: str, relation: str, target: str) -> bool:
-        return await self.store.remove_edge(self.namespace, source, relation, target)
+        edge = rules.checked_edge(source, relation, target, 1.0)
+        return await self.store.remove_edge(self.namespace, edge.source, edge.relation, edge.target)
 
     # ------------------------------------------------------------ the whole
 
@@ -508,15 +553,23 @@ class Memory:
         """An export, or rows {"text", "key"?, "title"?, ...}; counts by kind."""
         from fourfold.portable import import_file
 
-        return await import_file(self, Path(source), progress)
+        counts = await import_file(self, Path(source), progress)
+        self._written()
+        return counts
 
     async def _numbers(self, ids: Sequence[int | str]) -> list[int]:
         keys = [_key(given) for given in ids if isinstance(given, str)]
         known = await self.store.find_keys(self.namespace, keys) if keys else {}
-        return [known.get(_key(given), 0) if isinstance(given, str) else given for given in ids]
+        return [known.get(_key(given), 0) if isinstance(given, str) else _number(given) for given in ids]
 
 
 # ---------------------------------------------------------------- what methods need
+
+
+async def _stopped(task: asyncio.Task[None] | None) -> None:
+    if task is not None:
+        task.cancel()
+        await asyncio.wait([task])
 
 
 def _now() -> datetime:
@@ -525,19 +578,30 @@ def _now() -> datetime:
 
 def _unit(vector: Sequence[float] | Vector) -> Vector:
     """A caller's vector, checked; whether it fits the namespace is for the store to say."""
-    from fourfold.embed.vectors import check_vector
-
     return check_vector(vector)
 
 
 def _key(given: str) -> str:
     if not given.startswith("key:"):
         raise NotFound(f"{given!r} is no id", "An id is a number, or key:K")
-    return given.removeprefix("key:")
+    try:
+        return rules.name(given.removeprefix("key:"), "key")
+    except InvalidItem as error:
+        raise NotFound(f"no item can have that key: {error.message}", "fourfold list shows what is stored") from error
+
+
+def _number(given: int) -> int:
+    """0, which no item has, for what no store could count to."""
+    return given if rules.is_whole(given, 1) else 0
+
+
+def _check_text(text: object) -> None:
+    if not isinstance(text, str):
+        raise InvalidQuery(f"the query is a {type(text).__name__}, not a string", "Ask with text")
 
 
 def _check_range(name: str, value: int, most: int) -> None:
-    if isinstance(value, bool) or not 1 <= value <= most:
+    if not rules.is_whole(value, 1) or value > most:
         raise InvalidQuery(f"{name} is {value!r}", f"It is a whole number from 1 to {most}")
 
 

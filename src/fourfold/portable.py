@@ -113,7 +113,7 @@ class Lines:
     def _parsed(self, number: int, line: bytes) -> dict[str, Any]:
         try:
             row: Any = json.loads(line)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise InvalidItem(f"{self._source.name}:{number}: not JSON ({error})", "One JSON object a line") from error
         if not isinstance(row, dict):
             raise InvalidItem(f"{self._source.name}:{number}: not an object", "One JSON object a line")

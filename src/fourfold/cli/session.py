@@ -66,5 +66,6 @@ def wait_for(work: Coroutine[Any, Any, T]) -> T:
 async def _run(settings: Settings, work: Callable[[Memory], Awaitable[T]]) -> T:
     from fourfold.memory import Memory
 
-    async with await Memory.open(settings.store, namespace=namespaces(settings)[0], settings=settings) as memory:
+    opened = await Memory.open(settings.store, namespace=namespaces(settings)[0], settings=settings, background=False)
+    async with opened as memory:
         return await work(memory)

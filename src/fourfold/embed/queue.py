@@ -8,12 +8,15 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, TypeVar
 
 from fourfold.embed.base import Embedder
-from fourfold.errors import EmbedderUnavailable
+from fourfold.embed.vectors import SMALLEST, UNIT
+from fourfold.errors import EmbedderUnavailable, FourfoldError
 from fourfold.limits import MODEL_LOAD_SECONDS
-from fourfold.model import Item
 from fourfold.stores.base import Space, Store
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from fourfold.model import Vector
 
 T = TypeVar("T")
@@ -39,7 +42,18 @@ class Vectorizer:
         self._loading: asyncio.Future[None] | None = None
 
     async def _in(self, pool: ThreadPoolExecutor, work: Callable[[], T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(pool, work)
+        """Asks the embedder. It may be anybody's code: whatever goes wrong in it is an EmbedderUnavailable."""
+        try:
+            return await asyncio.get_running_loop().run_in_executor(pool, work)
+        except FourfoldError:
+            raise
+        except Exception as error:
+            what = f"the embedder failed ({type(error).__name__}: {error})"
+            raise EmbedderUnavailable(what, "Mend it, or choose another with FOURFOLD_EMBEDDER") from error
+
+    async def _vectors(self, pool: ThreadPoolExecutor, texts: Sequence[str]) -> NDArray[np.float32]:
+        rows = await self._in(pool, lambda: self.embedder.embed(texts))
+        return unit_rows(rows, len(texts), self.embedder.dimension)
 
     async def space(self) -> Space:
         """Loads the model if need be."""
@@ -60,12 +74,14 @@ class Vectorizer:
             await asyncio.wait_for(self.load(), MODEL_LOAD_SECONDS)
         except TimeoutError as error:
             raise EmbedderUnavailable("the model is still loading", "Ask again in a moment") from error
-        rows = await self._in(self._queries, lambda: self.embedder.embed([text]))
-        return rows[0]
+        return (await self._vectors(self._queries, [text]))[0]
 
-    async def embed_items(self, namespace: str, items: Sequence[Item]) -> int:
-        """Vectors for these items, now."""
-        return await self._embed(namespace, [(item.id, item.title, item.text) for item in items])
+    async def embed_items(self, namespace: str, ids: Sequence[int]) -> int:
+        """Vectors, now, for those of these items that have none."""
+        batch = await self._store.waiting(namespace, len(ids), ids)
+        return sum(
+            [await self._embed(namespace, batch[start : start + _BATCH]) for start in range(0, len(batch), _BATCH)]
+        )
 
     async def drain(self, namespace: str, progress: Progress | None = None) -> int:
         """Vectors for all that wait; how many were made. It can be interrupted anywhere and taken up again."""
@@ -82,7 +98,7 @@ class Vectorizer:
     async def _embed(self, namespace: str, batch: Sequence[tuple[int, str, str]]) -> int:
         space = await self.space()
         texts = [embedded_text(title, text) for _, title, text in batch]
-        vectors = await self._in(self._batches, lambda: self.embedder.embed(texts))
+        vectors = await self._vectors(self._batches, texts)
         made = [(*row, vector) for row, vector in zip(batch, vectors, strict=True)]
         return await self._store.put_vectors(namespace, space, made)
 
@@ -90,6 +106,26 @@ class Vectorizer:
         for pool in (self._queries, self._batches):
             pool.shutdown(wait=False, cancel_futures=True)
         await asyncio.to_thread(self.embedder.close)
+
+
+def unit_rows(rows: object, count: int, dimension: int | None) -> NDArray[np.float32]:
+    """What an embedder gave, as the rows of unit vectors that a store takes; EmbedderUnavailable if it is not that."""
+    import numpy as np
+
+    try:
+        found = np.asarray(rows, np.float32)
+    except (TypeError, ValueError) as error:
+        raise _no_vectors(f"something that is no matrix of numbers ({error})") from error
+    if found.shape != (count, dimension):
+        raise _no_vectors(f"numbers of the shape {found.shape} where {(count, dimension)} was asked for")
+    if not np.isfinite(found).all():
+        raise _no_vectors("NaN or infinite numbers")
+    lengths = np.linalg.norm(found, axis=1, keepdims=True)
+    return np.where((np.abs(lengths - 1) < UNIT) | (lengths == 0), found, found / np.maximum(lengths, SMALLEST))
+
+
+def _no_vectors(what: str) -> EmbedderUnavailable:
+    return EmbedderUnavailable(f"the embedder gave {what}", "Mend it, or choose another with FOURFOLD_EMBEDDER")
 
 
 def _failed(loading: asyncio.Future[None]) -> bool:

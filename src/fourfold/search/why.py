@@ -32,7 +32,7 @@ def _placed(name: str, item: int, found: Found, score: float | None) -> str:
     for rank, hit in enumerate(hits, 1):
         if hit.id == item:
             return f"rank {rank} of {len(hits)}, {what} {hit.score:.4g}"
-    if not score:
+    if score is None or (score == 0 and name != "semantic"):
         return _NOTHING[name]
     last = f"the best {CANDIDATES} end at {hits[-1].score:.4g}" if hits else "it listed nothing"
     return f"not listed with {what} {score:.4g}: {last}"

@@ -130,8 +130,10 @@ class Store(Protocol):
         """Drops all vectors of another space, so that every item waits for a new one."""
         ...
 
-    async def waiting(self, namespace: str, limit: int) -> list[tuple[int, str, str]]:
-        """(id, title, text) of items without a vector, oldest first."""
+    async def waiting(
+        self, namespace: str, limit: int, among: Sequence[int] | None = None
+    ) -> list[tuple[int, str, str]]:
+        """(id, title, text) of items without a vector, oldest first; of all items, or `among` some."""
         ...
 
     async def put_vectors(self, namespace: str, space: Space, vectors: Sequence[tuple[int, str, str, Vector]]) -> int:

@@ -12,7 +12,6 @@ from fourfold.search.bm25 import idf
 from fourfold.text.analysis import query_words
 from fourfold.text.compounds import Lexicon, with_relatives
 
-
 Variant = tuple[str, float]
 """A term and its weight."""
 

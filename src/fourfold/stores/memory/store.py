@@ -116,9 +116,12 @@ class MemoryStore:
                 ns.space = space
                 ns.items = {id: replace(stored, vector=None) for id, stored in ns.items.items()}
 
-    async def waiting(self, namespace: str, limit: int) -> list[tuple[int, str, str]]:
+    async def waiting(
+        self, namespace: str, limit: int, among: Sequence[int] | None = None
+    ) -> list[tuple[int, str, str]]:
         lacking = [stored.item for stored in self._read(namespace).items.values() if stored.vector is None]
-        return [(item.id, item.title, item.text) for item in lacking[:limit]]
+        wanted = [item for item in lacking if among is None or item.id in among]
+        return [(item.id, item.title, item.text) for item in wanted[:limit]]
 
     async def put_vectors(self, namespace: str, space: Space, vectors: Sequence[tuple[int, str, str, Vector]]) -> int:
         with self._write(namespace) as ns:

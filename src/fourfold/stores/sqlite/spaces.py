@@ -80,9 +80,14 @@ def put_given(db: apsw.Connection, ns: int, item: int, vector: Vector) -> None:
     items.put_vector(db, ns, item, vector.tobytes())
 
 
-def waiting(db: apsw.Connection, ns: int, limit: int) -> list[tuple[int, str, str]]:
-    sql = "SELECT id, title, text FROM waiting JOIN items ON id = item WHERE waiting.ns = ? ORDER BY item LIMIT ?"
-    return rows(db, sql, ns, limit)
+def waiting(db: apsw.Connection, ns: int, limit: int, among: Sequence[int] | None = None) -> list[tuple[int, str, str]]:
+    sql = "SELECT id, title, text FROM waiting JOIN items ON id = item WHERE waiting.ns = ?{} ORDER BY item LIMIT ?"
+    if among is None:
+        return rows(db, sql.format(""), ns, limit)
+    found: list[tuple[int, str, str]] = []
+    for part in items.chunks(sorted(set(among))):
+        found += rows(db, sql.format(f" AND item IN ({items.marks(len(part))})"), ns, *part, limit)
+    return found[:limit]
 
 
 def put_made(db: apsw.Connection, ns: int, wanted: Space, made: Sequence[tuple[int, str, str, Vector]]) -> int:

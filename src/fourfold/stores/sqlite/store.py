@@ -15,7 +15,7 @@ import apsw
 import numpy as np
 
 from fourfold.embed.vectors import check_dimension
-from fourfold.errors import NotFound
+from fourfold.errors import NotFound, StoreUnavailable
 from fourfold.limits import TAG_CACHE_SECONDS
 from fourfold.model import Edge, Filters, Item, ItemPatch, Json, Neighbor, NewItem, Node, Ranking, RawRecord
 from fourfold.search.walk import Link, longest
@@ -63,7 +63,11 @@ class SqliteStore:
     # ------------------------------------------------------------ threads and transactions
 
     async def _run(self, work: Callable[[], T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._threads, work)
+        try:
+            running = asyncio.get_running_loop().run_in_executor(self._threads, work)
+        except RuntimeError as error:
+            raise StoreUnavailable(f"{self.folder} was closed", "Open it again") from error
+        return await running
 
     async def _read(
         self,
@@ -201,8 +205,10 @@ class SqliteStore:
     async def reset_space(self, namespace: str, space: Space) -> None:
         await self._write(namespace, spaces.reset_space, space)
 
-    async def waiting(self, namespace: str, limit: int) -> list[tuple[int, str, str]]:
-        return await self._read(namespace, [], spaces.waiting, limit)
+    async def waiting(
+        self, namespace: str, limit: int, among: Sequence[int] | None = None
+    ) -> list[tuple[int, str, str]]:
+        return await self._read(namespace, [], spaces.waiting, limit, among)
 
     async def put_vectors(self, namespace: str, space: Space, vectors: Sequence[tuple[int, str, str, Vector]]) -> int:
         return await self._write(namespace, spaces.put_made, space, vectors)
