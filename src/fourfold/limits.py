@@ -36,6 +36,9 @@ SOURCES = 1000
 EXPAND_SEEDS = 10
 """The graph walk of `auto` starts from this many semantic and this many keyword hits."""
 
+HUB = 100
+"""A name of more items than this, or that more items mention, leads to none of them; a node's heaviest edges count."""
+
 WALK_EDGES = 500
 """Edges followed from the nodes of one search, heaviest first."""
 

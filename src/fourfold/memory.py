@@ -133,7 +133,9 @@ class Memory:
         name = rules.name(namespace or settings.namespace, "namespace")
         model = _open_embedder(embedder if embedder is not None else settings.embedder, settings)
         opened = await _open_store(store if store is not None else settings.store)
-        return cls(opened, model, name, settings, background=background)
+        memory = cls(opened, model, name, settings, background=background)
+        memory._embed_in_background()
+        return memory
 
     async def __aenter__(self) -> Self:
         return self

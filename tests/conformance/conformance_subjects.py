@@ -10,7 +10,11 @@ from typing import Any
 import numpy as np
 
 from fourfold import items as rules
-from fourfold.model import NO_FILTERS, ItemPatch, NewItem, Ranking
+from fourfold.model import NO_FILTERS, Filters, Item, ItemPatch, NewItem, Query, Ranking
+from fourfold.retrievers.graph import GraphRetriever
+from fourfold.retrievers.keyword import KeywordRetriever
+from fourfold.retrievers.semantic import SemanticRetriever
+from fourfold.retrievers.tags import TagRetriever
 from fourfold.stores.base import Store
 from fourfold.stores.memory import MemoryStore
 from fourfold.stores.sqlite.store import SqliteStore
@@ -95,21 +99,34 @@ def item(text: str = "", **fields: Any) -> NewItem:
     return rules.checked(NewItem(text, **fields))
 
 
-async def add(store: Store, *items: NewItem, namespace: str = NS, now: datetime = NOW, links: bool = True) -> list[int]:
-    return await store.put(namespace, items, now, links=links)
+async def add(store: Store, *items: NewItem | str, now: datetime = NOW, links: bool = True) -> list[int]:
+    checked = [item(new) if isinstance(new, str) else new for new in items]
+    return await store.put(NS, checked, now, links=links)
 
 
-async def edit(store: Store, id: int, now: datetime = LATER, links: bool = True, **change: Any) -> None:
+async def edit(store: Store, id: int, *, links: bool = True, **change: Any) -> None:
     """A patch as Memory hands it to a store."""
     patch = rules.checked_patch(ItemPatch(**change))
-    old = (await store.get(NS, [id]))[id]
-    title, text = (patch.title if patch.title is not None else old.title), (patch.text or old.text)
+    old = await one(store, id)
+    title = old.title if patch.title is None else patch.title
+    text = old.text if patch.text is None else patch.text
     language = rules.language_of(title, text) if (title, text) != (old.title, old.text) else None
-    await store.patch(NS, id, patch, language, now, links=links)
+    await store.patch(NS, id, patch, language, LATER, links=links)
 
 
-async def found(store: Store, text: str, namespace: str = NS, **wanted: Any) -> list[int]:
-    return ids(await store.match(namespace, text, 200, wanted.get("filters", NO_FILTERS)))
+async def one(store: Store, id: int) -> Item:
+    return (await store.get(NS, [id]))[id]
+
+
+RETRIEVERS = {kind.name: kind for kind in (SemanticRetriever, KeywordRetriever, GraphRetriever, TagRetriever)}
+
+
+async def search(
+    store: Store, name: str, text: str = "", *, vector: Any = None, filters: Filters = NO_FILTERS, limit: int = 200
+) -> list[int]:
+    """The ids that a retriever finds."""
+    ranking = await RETRIEVERS[name](store).search(Query(NS, text, vector, filters), limit)
+    return ids(ranking)
 
 
 def ids(ranking: Ranking) -> list[int]:

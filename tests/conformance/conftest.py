@@ -1,17 +1,27 @@
-"""The contract of a store is tested on every store, in every state."""
+"""The contract of a store is tested on every store, in every state that it may be in when it is asked."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import tempfile
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from conformance_subjects import KINDS, make
 
+_MEMORY = Path("/dev/shm")
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """In memory where there is such a place: what a disk does to a store is tested elsewhere."""
+    with tempfile.TemporaryDirectory(dir=_MEMORY if _MEMORY.is_dir() else None) as name:
+        yield Path(name) / "store"
+
 
 @pytest.fixture(params=KINDS)
-async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Any]:
-    subject = make(request.param, tmp_path / "store")
+async def store(request: pytest.FixtureRequest, folder: Path) -> AsyncIterator[Any]:
+    subject = make(request.param, folder)
     yield subject
     await subject.close()

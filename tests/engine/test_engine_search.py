@@ -289,7 +289,7 @@ async def test_a_query_of_32_kilobytes_is_accepted_and_one_byte_more_is_not(offi
 
 @pytest.mark.spec("B4")
 async def test_notes_say_what_of_a_long_query_was_used(memory: Memory) -> None:
-    words = [first + second + "ox" for first in "bdfgklm" for second in "aeiouyäöüå"]
+    words = [first + second + "ox" for first in "bcdfghklmnprtz" for second in "aeiou"]
     await memory.add_many([NewItem(" ".join(words)), NewItem(" ".join(words[:6]))], wait=True)
     response = await memory.search(" ".join(words) + " " * 1000)
     assert any("64 rarest of 70" in note for note in response.notes)

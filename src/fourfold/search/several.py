@@ -9,7 +9,6 @@ from typing import TypeVar
 from fourfold.model import Degraded, Result, SearchResponse
 from fourfold.search.explain import explain
 
-
 Number = TypeVar("Number", int, float)
 
 

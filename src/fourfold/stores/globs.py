@@ -12,7 +12,7 @@ def matches(glob: str, path: str | None) -> bool:
 
 @lru_cache(maxsize=64)
 def _pattern(glob: str) -> re.Pattern[str]:
-    """`*` stays within a folder, `**` crosses folders (`**/` also none), `?` is one character, [abc] and [!abc] one of a set."""
+    """`*` stays within a folder, `**` crosses folders, `?` is one character, [abc] and [!abc] one of a set."""
     pieces = re.findall(r"\*\*/|\*\*|\*|\?|\[!?[^\]/]+\]|.", glob, re.DOTALL)
     wild = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
     return re.compile("".join(wild.get(piece) or _literal(piece) for piece in pieces), re.DOTALL)

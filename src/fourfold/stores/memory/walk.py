@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from fourfold.limits import WALK_EDGES
+from fourfold.limits import HUB, WALK_EDGES
 from fourfold.model import Edge, Filters, Neighbor
-from fourfold.search.walk import Link, LinkKind, longest
+from fourfold.search.walk import Link, longest
 from fourfold.stores.base import Direction
 from fourfold.stores.memory.filters import passes
 from fourfold.stores.memory.graph import mentions
@@ -84,8 +84,10 @@ def node_links(ns: Namespace, names: Sequence[str], filters: Filters) -> list[Li
     known = {name for row in ns.nodes.values() for name in row.names}
     wanted = set(longest([name for name in dict.fromkeys(names) if name in known]))
     nodes = [row.id for row in ns.nodes.values() if wanted.intersection(row.names)]
-    own = _links([(node, item) for node in nodes for item in _own(ns, node, filters)], "own")
-    fans = _links([(node, item) for node in nodes for item in _mentioning(ns, node, filters)], "mentioned-by")
+    own = [Link(node, item, "own", 1.0, degree) for node in nodes for item, degree in _own(ns, node, filters)]
+    fans = [
+        Link(node, item, "mentioned-by", 1.0, degree) for node in nodes for item, degree in _fans(ns, node, filters)
+    ]
     return [*own, *fans, *_over_edges(ns, [(node, node) for node in nodes], filters)]
 
 
@@ -98,11 +100,13 @@ def item_links(ns: Namespace, ids: Sequence[int], filters: Filters) -> list[Link
         Link(id, item, "mentions", 1.0, popularity[node])
         for id in wanted
         for node in named.get(id, ())
-        for item in _own(ns, node, filters)
+        if popularity[node] <= HUB
+        for item, _ in _own(ns, node, filters)
     ]
     owned = [(id, node) for node, id in ns.own if id in wanted]
-    fans = {node: _mentioning(ns, node, filters) for _, node in owned}
-    mentioning = [Link(id, fan, "mentioned-by", 1.0, len(fans[node])) for id, node in owned for fan in fans[node]]
+    mentioning = [
+        Link(id, fan, "mentioned-by", 1.0, degree) for id, node in owned for fan, degree in _fans(ns, node, filters)
+    ]
     found = [*mentioned, *mentioning, *_over_edges(ns, owned, filters)]
     return [link for link in found if link.source != link.item]
 
@@ -112,28 +116,35 @@ def _over_edges(ns: Namespace, starts: Iterable[tuple[int, int]], filters: Filte
     sources: dict[int, list[int]] = {}
     for source, node in starts:
         sources.setdefault(node, []).append(source)
-    said = [(source, target, weight) for (source, _, target), weight in ns.edges.items()]
-    both = [*said, *((target, source, weight) for source, target, weight in said)]
-    edges = sorted((edge for edge in both if edge[0] in sources), key=lambda edge: (-edge[2], edge[0], edge[1]))
-    followed = edges[:WALK_EDGES]
+    found = [edge for node in sources for edge in _edges_at(ns, node)]
+    followed = sorted(found, key=lambda edge: (-edge[2], edge[0], edge[1]))[:WALK_EDGES]
     degree = Counter(node for node, _, _ in followed)
     return [
         Link(source, item, "edge", weight, degree[node])
         for node, target, weight in followed
-        for item in _own(ns, target, filters)
+        for item, _ in _own(ns, target, filters)
         for source in sources[node]
     ]
 
 
-def _own(ns: Namespace, node: int, filters: Filters) -> list[int]:
-    return [item for item in ns.items_of(node) if passes(ns.items[item].item, filters)]
+def _edges_at(ns: Namespace, node: int) -> list[tuple[int, int, float]]:
+    """A node's heaviest edges, as steps away from it."""
+    out = [(node, target, weight) for (source, _, target), weight in ns.edges.items() if source == node]
+    back = [(node, source, weight) for (source, _, target), weight in ns.edges.items() if target == node]
+    return sorted([*out, *back], key=lambda edge: (-edge[2], edge[1]))[:HUB]
 
 
-def _mentioning(ns: Namespace, node: int, filters: Filters) -> list[int]:
-    found = [item for item, nodes in mentions(ns).items() if node in nodes]
-    return [item for item in found if passes(ns.items[item].item, filters)]
+def _own(ns: Namespace, node: int, filters: Filters) -> list[tuple[int, int]]:
+    """The items of a node that pass, with the number of all its items; none of a hub."""
+    return _unless_hub(ns, ns.items_of(node), filters)
 
 
-def _links(pairs: Sequence[tuple[int, int]], kind: LinkKind) -> list[Link]:
-    degree = Counter(source for source, _ in pairs)
-    return [Link(source, item, kind, 1.0, degree[source]) for source, item in pairs]
+def _fans(ns: Namespace, node: int, filters: Filters) -> list[tuple[int, int]]:
+    """The items that mention a node, likewise."""
+    return _unless_hub(ns, [item for item, nodes in mentions(ns).items() if node in nodes], filters)
+
+
+def _unless_hub(ns: Namespace, items: Sequence[int], filters: Filters) -> list[tuple[int, int]]:
+    if len(items) > HUB:
+        return []
+    return [(item, len(items)) for item in items if passes(ns.items[item].item, filters)]

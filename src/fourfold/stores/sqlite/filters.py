@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from fourfold.model import Filters, MetadataTest
@@ -59,8 +60,18 @@ def _json_kind(data: Any) -> tuple[tuple[str, ...], Any]:
         case bool():
             return ("true", "false"), int(data)
         case int() | float():
-            return ("integer", "real"), data
+            return ("integer", "real"), _number(data)
         case str():
             return ("text",), data
         case _:
             return ("array", "object"), dumps(data)
+
+
+def _number(number: int | float) -> int | float:
+    """As SQLite has it: a real number beyond 64 bits."""
+    if isinstance(number, float) or -(1 << 63) <= number < 1 << 63:
+        return number
+    try:
+        return float(number)
+    except OverflowError:
+        return math.inf if number > 0 else -math.inf

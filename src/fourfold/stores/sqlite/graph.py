@@ -59,7 +59,10 @@ def ensure_node(db: apsw.Connection, ns: int, name: str, label: str, *, made: bo
 def insert_node(db: apsw.Connection, ns: int, name: str, label: str, *, made: bool, node_id: int | None = None) -> int:
     """A new row; under a given id where one is restored."""
     folded = normal_name(name)
-    db.execute("INSERT INTO nodes VALUES (?, ?, ?, ?, ?, '{}', ?)", (node_id, ns, name, folded, label, made))
+    db.execute(
+        "INSERT INTO nodes (id, ns, name, folded, label, properties, made) VALUES (?, ?, ?, ?, ?, '{}', ?)",
+        (node_id, ns, name, folded, label, made),
+    )
     node = db.last_insert_rowid()
     _add_name(db, ns, node, folded, None)
     return node

@@ -197,7 +197,7 @@ def _add_sources(db: apsw.Connection, ns: int, item_id: int, source_ids: Sequenc
     start = value(db, "SELECT coalesce(max(position) + 1, 0) FROM sources WHERE item = ?", item_id)
     known = {raw for (raw,) in rows(db, "SELECT raw FROM sources WHERE item = ?", item_id)}
     for offset, raw in enumerate(raw for raw in source_ids if raw not in known):
-        if value(db, "SELECT 1 FROM raw WHERE ns = ? AND id = ?", ns, raw) is None:
+        if not possible([raw]) or value(db, "SELECT 1 FROM raw WHERE ns = ? AND id = ?", ns, raw) is None:
             raise NotFound(f"no raw record {raw}", "Store the original first, then refer to its id")
         db.execute("INSERT INTO sources VALUES (?, ?, ?)", (item_id, start + offset, raw))
 
@@ -237,6 +237,11 @@ def chunks(ids: Sequence[Any], size: int = _CHUNK) -> Iterator[Sequence[Any]]:
         yield ids[start : start + size]
 
 
+def possible(ids: Iterable[int]) -> list[int]:
+    """Those that SQLite could have given."""
+    return [number for number in ids if 0 < number < 1 << 63]
+
+
 def marks(count: int) -> str:
     return ", ".join("?" * count)
 
@@ -244,7 +249,7 @@ def marks(count: int) -> str:
 def get(db: apsw.Connection, namespace: str, ns: int, ids: Sequence[int]) -> dict[int, Item]:
     """The items of `ids` that exist."""
     found: dict[int, Item] = {}
-    for part in chunks(ids):
+    for part in chunks(possible(ids)):
         inside = marks(len(part))
         tags = _grouped(db, f"SELECT item, name FROM item_tags WHERE item IN ({inside}) ORDER BY item, name", part)
         sources = _grouped(db, f"SELECT item, raw FROM sources WHERE item IN ({inside}) ORDER BY item, position", part)

@@ -95,6 +95,8 @@ CREATE TABLE nodes (
     label TEXT NOT NULL,
     properties TEXT NOT NULL,
     made INTEGER NOT NULL,                  -- 1: asked for by name; 0: exists because of a title, goes with it
+    holders INTEGER NOT NULL DEFAULT 0,     -- rows of node_items and of mentions, kept by the triggers below
+    mentioned INTEGER NOT NULL DEFAULT 0,
     UNIQUE (ns, folded, label)
 );
 CREATE TABLE names (
@@ -119,13 +121,26 @@ CREATE TABLE edges (
     weight REAL NOT NULL,
     PRIMARY KEY (source, relation, target)
 ) WITHOUT ROWID;
-CREATE INDEX edges_by_target ON edges (target);
+CREATE INDEX edges_by_source ON edges (source, weight);
+CREATE INDEX edges_by_target ON edges (target, weight);
 CREATE TABLE mentions (                     -- an item that names a node in its text (B11)
     item INTEGER NOT NULL REFERENCES items ON DELETE CASCADE,
     node INTEGER NOT NULL REFERENCES nodes ON DELETE CASCADE,
     PRIMARY KEY (item, node)
 ) WITHOUT ROWID;
 CREATE INDEX mentions_by_node ON mentions (node);
+CREATE TRIGGER held AFTER INSERT ON node_items BEGIN
+    UPDATE nodes SET holders = holders + 1 WHERE id = NEW.node;
+END;
+CREATE TRIGGER let_go AFTER DELETE ON node_items BEGIN
+    UPDATE nodes SET holders = holders - 1 WHERE id = OLD.node;
+END;
+CREATE TRIGGER mentioned AFTER INSERT ON mentions BEGIN
+    UPDATE nodes SET mentioned = mentioned + 1 WHERE id = NEW.node;
+END;
+CREATE TRIGGER unmentioned AFTER DELETE ON mentions BEGIN
+    UPDATE nodes SET mentioned = mentioned - 1 WHERE id = OLD.node;
+END;
 CREATE TABLE pointers (                     -- what the links of a text name, whether a node has that name or not yet
     ns INTEGER NOT NULL,
     folded TEXT NOT NULL,

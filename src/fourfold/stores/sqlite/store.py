@@ -101,6 +101,11 @@ class SqliteStore:
 
         return await self._run(writing)
 
+    async def _take(self, namespace: str, nothing: T, work: Callable[[apsw.Connection, int], T]) -> T:
+        """A write that takes something away; `nothing` where there is no such namespace, which it then does not make."""
+        known = await self._read(namespace, False, lambda db, ns: True)
+        return await self._write(namespace, work) if known else nothing
+
     # ------------------------------------------------------------ items
 
     async def put(self, namespace: str, items: Sequence[NewItem], now: datetime, *, links: bool = True) -> list[int]:
@@ -151,14 +156,15 @@ class SqliteStore:
 
     async def forget(self, namespace: str, ids: Sequence[int]) -> int:
         def forgetting(db: apsw.Connection, ns: int) -> int:
-            owned = [items.nodes_of(db, item) for item in ids]
-            gone = [item for item in ids if items.forget(db, ns, item)]
+            known = items.possible(ids)
+            owned = [items.nodes_of(db, item) for item in known]
+            gone = [item for item in known if items.forget(db, ns, item)]
             lost = graph.prune(db, ns, {node for nodes in owned for node in nodes})
             self._linker(ns).renamed(db, gone=lost)
             items.log(db, ns, ((item, Change.GONE) for item in gone))
             return len(gone)
 
-        return await self._write(namespace, forgetting)
+        return await self._take(namespace, 0, forgetting)
 
     async def add_raw(
         self,
@@ -332,7 +338,7 @@ class SqliteStore:
             items.log(db, ns, [(0, Change.LABELS)])
             return True
 
-        return await self._write(namespace, removing)
+        return await self._take(namespace, False, removing)
 
     async def remove_edge(self, namespace: str, source: str, relation: str, target: str) -> bool:
         def removing(db: apsw.Connection, ns: int) -> bool:
@@ -343,7 +349,7 @@ class SqliteStore:
             items.log(db, ns, [(0, Change.LABELS)])
             return removed
 
-        return await self._write(namespace, removing)
+        return await self._take(namespace, False, removing)
 
     async def neighbors(
         self, namespace: str, name: str, label: str | None, depth: int, direction: Direction, relation: str | None
