@@ -143,22 +143,27 @@ def draw_tags(item_count: int) -> list[tuple[str, ...]]:
 
 
 def draw_edges(titles: list[str]) -> list[list[object]]:
-    """Draw distinct weighted edges: sources evenly, targets unevenly, so that some nodes are hubs."""
+    """Draw distinct edges with a relation and a weight."""
     random = np.random.default_rng(SEED + 1)
-    wanted = EDGES_PER_ITEM * len(titles)
-    popular = random.permutation(len(titles))
-    pairs: dict[tuple[int, int], None] = {}
-    while len(pairs) < wanted:
-        source = int(random.integers(len(titles)))
-        target = int(popular[int(len(titles) * random.random() ** 2)])
-        if source != target:
-            pairs[source, target] = None
-    weights = random.uniform(0.1, 1.0, wanted).round(3)
-    relations = random.choice(RELATIONS, wanted)
+    pairs = draw_pairs(len(titles), random)
+    weights = random.uniform(0.1, 1.0, len(pairs)).round(3)
+    relations = random.choice(RELATIONS, len(pairs))
     return [
         [titles[source], str(relation), titles[target], float(weight)]
         for (source, target), relation, weight in zip(pairs, relations, weights, strict=True)
     ]
+
+
+def draw_pairs(count: int, random: np.random.Generator) -> list[tuple[int, int]]:
+    """Draw distinct pairs of items: sources evenly, targets unevenly, so that some items are hubs."""
+    popular = random.permutation(count)
+    pairs: dict[tuple[int, int], None] = {}
+    while len(pairs) < EDGES_PER_ITEM * count:
+        source = int(random.integers(count))
+        target = int(popular[int(count * random.random() ** 2)])
+        if source != target:
+            pairs[source, target] = None
+    return list(pairs)
 
 
 def exact_neighbours(vectors: Floats, queries: Floats, count: int) -> npt.NDArray[np.int64]:

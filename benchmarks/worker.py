@@ -9,6 +9,7 @@ import asyncio
 import importlib
 import multiprocessing
 import time
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from importlib.util import find_spec
 from multiprocessing.connection import Connection
@@ -68,10 +69,10 @@ def missing_packages(name: str) -> list[str]:
 
 def build_engine(name: str, folder: Path, corpus: Corpus) -> Built:
     """Build an engine in a process that ends afterwards, and tune it in another one."""
-    with PROCESSES.Pool(1) as pool:
-        seconds = pool.apply(timed_build, (name, folder, corpus))
-    with PROCESSES.Pool(1) as pool:
-        settings = pool.apply(tuned_settings, (name, folder, corpus))
+    with ProcessPoolExecutor(1, PROCESSES) as process:
+        seconds = process.submit(timed_build, name, folder, corpus).result()
+    with ProcessPoolExecutor(1, PROCESSES) as process:
+        settings = process.submit(tuned_settings, name, folder, corpus).result()
     return Built(seconds, folder_megabytes(folder), settings)
 
 

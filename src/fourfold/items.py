@@ -148,9 +148,13 @@ def checked_tags(tags: Iterable[str]) -> tuple[str, ...]:
     found: dict[str, str] = {}
     for tag in tags:
         found.setdefault(fold(name(tag, "tag")), name(tag, "tag"))
-        if len(found) > limits.TAGS:
-            raise InvalidItem(f"more than {limits.TAGS} tags", "Keep the few that you would search by")
+        check_tags(len(found))
     return tuple(found.values())
+
+
+def check_tags(count: int) -> None:
+    if count > limits.TAGS:
+        raise InvalidItem(f"more than {limits.TAGS} tags", "Keep the few that you would search by")
 
 
 def checked_metadata(metadata: Mapping[str, Json]) -> dict[str, Json]:

@@ -53,7 +53,7 @@ from fourfold.search.answer import Wish
 from fourfold.search.diversity import check_per_source
 from fourfold.search.pipeline import Found, HybridSearch
 from fourfold.search.plan import PlanRequest, StoreFacts, make_plan
-from fourfold.search.several import merged
+from fourfold.search.several import JUDGED, merged
 from fourfold.search.why import reasons
 from fourfold.stores.base import Direction, NewNode, Space, Store
 
@@ -282,6 +282,8 @@ class Memory:
         if isinstance(namespaces, str):
             raise InvalidQuery("namespaces is one string", "Give a list of names")
         names = [rules.name(name, "namespace") for name in namespaces or (self.namespace,)]
+        if len(set(names)) > 1:
+            wish = replace(wish, at_least=JUDGED)
         answers = [await self._answer(name, request, wish, vector, filters) for name in dict.fromkeys(names)]
         return answers[0] if len(answers) == 1 else merged(answers)
 

@@ -24,12 +24,19 @@ def text_inputs(semantic: Background | None, keyword: Background | None, **chang
 
 
 @pytest.mark.spec("B1")
-def test_the_retriever_whose_best_hit_stands_out_weighs_more():
-    """c_v = (0.7 - 0.1) / 0.15 = 4 and c_k = (12 - 2) / 2.5 = 4: 16 against 16 / 2."""
-    equal = fuse_auto(text_inputs(Background(0.1, 0.15), Background(2.0, 2.5)))
-    assert equal.weights == pytest.approx({"semantic": 2 / 3, "keyword": 1 / 3, "graph": 0.0, "tags": 0.0})
-    sharper = fuse_auto(text_inputs(Background(0.1, 0.15), Background(2.0, 1.25)))
-    assert sharper.weights["keyword"] == pytest.approx(2 / 3)
+@pytest.mark.parametrize("spread", [0.5, 1.25, 2.5])
+def test_vectors_and_keywords_share_by_how_far_their_best_hits_stand_out(spread):
+    """c_v = (0.7 - 0.1) / 0.15 = 4, r = (0.7 - 0.1) / (1 - 0.1), c_k = (12 - 2) / spread."""
+    applied = fuse_auto(text_inputs(Background(0.1, 0.15), Background(2.0, spread))).weights
+    odds = 4 * math.exp(4 * 0.6 / 0.9) / (10 / spread) ** 1.5
+    assert applied == pytest.approx({"semantic": odds / (1 + odds), "keyword": 1 / (1 + odds), "graph": 0, "tags": 0})
+
+
+@pytest.mark.spec("B1")
+def test_a_sharper_keyword_hit_and_a_duller_vector_shift_the_weight_to_keywords():
+    even = fuse_auto(text_inputs(Background(0.1, 0.15), Background(2.0, 1.0))).weights["keyword"]
+    assert fuse_auto(text_inputs(Background(0.1, 0.15), Background(2.0, 0.5))).weights["keyword"] > even
+    assert fuse_auto(text_inputs(Background(0.5, 0.15), Background(2.0, 1.0))).weights["keyword"] > even
 
 
 @pytest.mark.spec("B1")

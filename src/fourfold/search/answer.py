@@ -24,6 +24,8 @@ class Wish:
     per_source: int | None = None
     min_confidence: float = 0.0
     explain: bool = False
+    at_least: int = 1
+    """So many results are read, even if top_k is smaller."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +52,9 @@ async def ordered(found: Found, plan: Plan, fetch: Fetch, now: datetime) -> Orde
 async def results(found: Found, plan: Plan, order: Ordered, fetch: Fetch, wish: Wish, text: str) -> list[Result]:
     """The top_k that the wish lets through, read in as few steps as that takes."""
     chosen: list[Result] = []
-    start, step = 0, plan.top_k
-    while len(chosen) < plan.top_k and start < len(order.ids):
+    wanted = max(plan.top_k, wish.at_least)
+    start, step = 0, wanted
+    while len(chosen) < wanted and start < len(order.ids):
         part = order.ids[start : start + step]
         missing = [item for item in part if item not in order.items]
         order.items.update(await fetch(missing) if missing else {})
@@ -59,7 +62,7 @@ async def results(found: Found, plan: Plan, order: Ordered, fetch: Fetch, wish: 
         chosen += [result for result in fresh if result.confidence >= wish.min_confidence]
         chosen = list(at_most_per_source(chosen, lambda result: result.item.path, wish.per_source))
         start, step = start + step, step * 4
-    return chosen[: plan.top_k]
+    return chosen[:wanted]
 
 
 def _result(found: Found, order: Ordered, wish: Wish, text: str, item: int) -> Result:

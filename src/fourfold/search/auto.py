@@ -1,8 +1,16 @@
-"""`auto`: true scores of every retriever for every candidate, weighted by how much each stands out for this query.
+"""`auto`: true scores of every retriever for every candidate, weighted by the evidence of this query.
 
 A retriever that knows the answer lifts its best hit far above what it says of the rest of the store; one that does not
-know gives everything about the same score. Let c be that distance in standard deviations. Then vectors weigh
-c_v^2 / (c_v^2 + c_k^2 / 2) and keywords the rest: BM25 has the longer tail, so its c is larger for the same certainty.
+gives everything about the same score. So three numbers decide between vectors and keywords: how far the best cosine
+(c_v) and the best BM25 score (c_k) stand above the store, in standard deviations, and how near the best vector is at
+all (r: 0 is the store's average, 1 the query itself). The odds of vectors against keywords are
+
+    c_v x e^(4 r) / c_k^1.5
+
+The constants were picked on eleven collections (240 to 5,183 items, some cut down; two retrievers, no graph or tags).
+There it gains 0.004 to 0.118 nDCG@10 over the better single retriever, but loses 0.025 on code, where words say next to
+nothing: 0.028 on average. c_v^2 / (c_v^2 + c_k^2 / 2) gains 0.022 and loses 0.070 on code; fixed 0.4 / 0.6 gains 0.025
+and loses 0.063. On collections that had no part in the choice expect less, down to a small loss.
 """
 
 from __future__ import annotations
@@ -20,7 +28,9 @@ GRAPH: Final = 0.4
 """Share of the graph beside semantic + keyword = 1: lifts a linked item over its equals, not over a good hit."""
 TAGS: Final = 0.2
 """Share of the tags: many items carry one tag, so it says little about each."""
-KEYWORD_TAIL: Final = 2.0
+NEARNESS: Final = 4.0
+KEYWORD_TAIL: Final = 1.5
+"""BM25 has the longer tail: twice the distance is more than twice the certainty."""
 LEAST_SHARE: Final = 0.05
 """Neither semantic nor keyword is ever silenced: what only one of them found stays in the ranking."""
 LEAST_SPREAD: Final = 1e-9
@@ -80,9 +90,15 @@ def _text_shares(inputs: AutoInputs, raw: Mapping[str, Scores]) -> Mapping[str, 
     semantic, keyword = (_standing_out(raw[name], inputs.backgrounds.get(name)) for name in ("semantic", "keyword"))
     if semantic is None or keyword is None or semantic + keyword == 0:
         return TEXT_FALLBACK
-    share = semantic**2 / (semantic**2 + keyword**2 / KEYWORD_TAIL)
+    evidence = semantic * math.exp(NEARNESS * _nearness(raw["semantic"], inputs.backgrounds["semantic"]))
+    share = evidence / (evidence + keyword**KEYWORD_TAIL)
     share = min(max(share, LEAST_SHARE), 1 - LEAST_SHARE)
     return {"semantic": share, "keyword": 1 - share}
+
+
+def _nearness(cosines: Scores, background: Background | None) -> float:
+    mean = background.mean if background is not None else 0.0
+    return min(1.0, max(0.0, (max(cosines.values()) - mean) / max(1 - mean, LEAST_SPREAD)))
 
 
 def _standing_out(raw: Scores, background: Background | None) -> float | None:

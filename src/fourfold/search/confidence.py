@@ -6,8 +6,9 @@ each other and above 0.5 for an answer, and the coverage, the share of the query
 Each sees what the other misses (a paraphrase shares no words, a product code has no neighbours), so they add up on the
 scale of log odds: both weak is a no, both strong is a yes, one strong alone is about even.
 
-The constants are a fit, rounded, of top results that answer against top results after the answer was taken out of the
-store, and against questions of another collection; docs and tests show what they mean at typical points.
+The constants are near a logistic fit on two collections, made a little steeper by hand. On four, top results that
+answer have a median of 0.81 to 0.97, those for questions of another collection 0.02 to 0.05. It cannot tell an answer
+from a near miss: with the answer taken out of the store the next best still has a median of 0.27 to 0.81.
 """
 
 from __future__ import annotations

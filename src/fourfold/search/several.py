@@ -7,30 +7,38 @@ from dataclasses import replace
 from typing import TypeVar
 
 from fourfold.model import Degraded, Result, SearchResponse
+from fourfold.search.confidence import response_confidence
 from fourfold.search.explain import explain
+
+JUDGED = 10
 
 Number = TypeVar("Number", int, float)
 
 
 def merged(answers: Sequence[SearchResponse]) -> SearchResponse:
-    """The best of all. A score says how an item stands in its namespace, so each namespace counts by its confidence."""
-    surest = max((answer.confidence for answer in answers), default=0.0)
+    """The best of all. A score says how an item stands in its namespace, so each namespace counts by its confidence.
+
+    That is judged by its best JUDGED results, whatever top_k is: results for k are a prefix of those for k + n (B4).
+    """
+    sure = [response_confidence(result.confidence for result in answer.results[:JUDGED]) for answer in answers]
+    surest = max(sure, default=0.0)
     results = [
-        _scaled(result, answer.confidence / surest if surest else 1.0)
-        for answer in answers
+        _scaled(result, confidence / surest if surest else 1.0)
+        for answer, confidence in zip(answers, sure, strict=True)
         for result in answer.results
     ]
     results.sort(key=lambda result: (-result.score, result.item.namespace, result.id))
     first = answers[0]
+    chosen = results[: first.plan.top_k]
     return replace(
         first,
-        confidence=surest,
+        confidence=response_confidence(result.confidence for result in chosen),
         counts=_summed([answer.counts for answer in answers]),
         overlap=sum(answer.overlap for answer in answers),
         degraded=_all_degraded(answers),
         notes=tuple(dict.fromkeys(note for answer in answers for note in answer.notes)),
         timings_ms=_summed([answer.timings_ms for answer in answers]),
-        results=tuple(results[: first.plan.top_k]),
+        results=tuple(chosen),
     )
 
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from fourfold.embed.vectors import check_dimension
 from fourfold.errors import NotFound
+from fourfold.items import check_tags
 from fourfold.model import Filters, Item, ItemPatch, NewItem
 from fourfold.stores.base import Space
 from fourfold.stores.memory.filters import passes
@@ -91,7 +92,9 @@ def _unite(ns: Namespace, id: int, new: NewItem) -> int:
     """The same text again: the item that is there, with the tags and sources of both."""
     old = ns.items[id].item
     sources = tuple(dict.fromkeys((*old.source_ids, *new.source_ids)))
-    _set(ns, replace(old, tags=_tags((*old.tags, *new.tags)), source_ids=sources))
+    tags = _tags((*old.tags, *new.tags))
+    check_tags(len(tags))
+    _set(ns, replace(old, tags=tags, source_ids=sources))
     return id
 
 

@@ -9,10 +9,8 @@ from typing import Any
 import apsw
 
 from fourfold.limits import HUB, WALK_EDGES
-from fourfold.model import Filters
 from fourfold.search.walk import Link
 from fourfold.stores.sqlite.database import rows
-from fourfold.stores.sqlite.filters import where
 from fourfold.stores.sqlite.items import chunks, marks
 
 _Row = tuple[int, int, int]
@@ -28,17 +26,17 @@ def known_names(db: apsw.Connection, ns: int, names: Sequence[str]) -> dict[str,
     return found
 
 
-def node_links(db: apsw.Connection, ns: int, nodes: Sequence[int], filters: Filters) -> list[Link]:
+def node_links(db: apsw.Connection, nodes: Sequence[int]) -> list[Link]:
     """From nodes to their own items, to those that mention them, and over one edge to their neighbours' items."""
-    scope = _Scope(db, ns, filters)
+    scope = _Scope(db)
     own = [Link(node, item, "own", 1.0, degree) for node, item, degree in scope.own(nodes)]
     mentioned = [Link(node, item, "mentioned-by", 1.0, degree) for node, item, degree in scope.mentioning(nodes)]
     return [*own, *mentioned, *_over_edges(scope, [(node, node) for node in nodes])]
 
 
-def item_links(db: apsw.Connection, ns: int, items: Sequence[int], filters: Filters) -> list[Link]:
+def item_links(db: apsw.Connection, items: Sequence[int]) -> list[Link]:
     """From items to what they mention, to what mentions them, and over one edge from their nodes."""
-    scope = _Scope(db, ns, filters)
+    scope = _Scope(db)
     owned, named = scope.nodes_of(items), scope.mentioned_by(items)
     targets = _by_node(scope.own({node for _, node, _ in named}))
     fans = _by_node(scope.mentioning({node for _, node in owned}))
@@ -71,13 +69,10 @@ def _over_edges(scope: _Scope, starts: Sequence[tuple[int, int]]) -> list[Link]:
 
 
 class _Scope:
-    """Batched look-ups in one namespace, under the filters. Hubs lead nowhere (limits.HUB)."""
+    """Batched look-ups, joined from the left to the right (CROSS). Hubs lead nowhere (limits.HUB)."""
 
-    def __init__(self, db: apsw.Connection, ns: int, filters: Filters) -> None:
+    def __init__(self, db: apsw.Connection) -> None:
         self._db = db
-        self._here = f"JOIN items ON items.id = item AND items.ns = {ns}"
-        condition, self._bindings = where(filters, ns)
-        self._passing = f"{self._here}{condition}" if condition else ""
 
     def own(self, nodes: Iterable[int]) -> list[_Row]:
         """(node, item, items of the node): the items whose title or heading a node is."""
@@ -89,39 +84,46 @@ class _Scope:
 
     def _of_nodes(self, table: str, count: str, nodes: Iterable[int]) -> list[_Row]:
         sql = (
-            f"SELECT nodes.id, item, {count} FROM nodes JOIN {table} ON node = nodes.id {self._passing} "
+            f"SELECT nodes.id, item, {count} FROM nodes CROSS JOIN {table} ON node = nodes.id "
             f"WHERE nodes.id IN ({{0}}) AND {count} <= {HUB} ORDER BY 1, 2"
         )
-        return _batched(self._db, sql, nodes, self._bindings)
+        return _batched(self._db, sql, nodes)
 
     def nodes_of(self, items: Iterable[int]) -> list[tuple[int, int]]:
         """(item, node)"""
-        return _batched(self._db, f"SELECT item, node FROM node_items {self._here} WHERE item IN ({{0}})", items)
+        return _batched(self._db, "SELECT item, node FROM node_items WHERE item IN ({0})", items)
 
     def mentioned_by(self, items: Iterable[int]) -> list[_Row]:
         """(item, node, mentions of the node): what items name."""
         sql = (
-            f"SELECT item, node, mentioned FROM mentions JOIN nodes ON nodes.id = node {self._here} "
+            f"SELECT item, node, mentioned FROM mentions CROSS JOIN nodes ON nodes.id = node "
             f"WHERE item IN ({{0}}) AND mentioned <= {HUB}"
         )
         return _batched(self._db, sql, items)
 
     def edges(self, nodes: Iterable[int]) -> list[tuple[int, int, float]]:
         """(node, neighbour, weight) in both directions, each node's heaviest, and the heaviest of all."""
-        found = (edge for node in nodes for edge in self._edges_at(node))
+        degrees = _batched(self._db, "SELECT id, degree FROM nodes WHERE id IN ({0}) AND degree > 0", nodes)
+        few = [node for node, degree in degrees if degree <= HUB]
+        sql = (
+            "SELECT source, target, weight FROM edges WHERE source IN ({0})",
+            "SELECT target, source, weight FROM edges WHERE target IN ({0})",
+        )
+        found = [edge for text in sql for edge in _batched(self._db, text, few)]
+        found += [edge for node, degree in degrees if degree > HUB for edge in self._heaviest(node)]
         return sorted(found, key=lambda edge: (-edge[2], edge[0], edge[1]))[:WALK_EDGES]
 
-    def _edges_at(self, node: int) -> list[tuple[int, int, float]]:
+    def _heaviest(self, node: int) -> list[tuple[int, int, float]]:
         tail = f"weight FROM edges WHERE {{}} = ? ORDER BY weight DESC, {{}} LIMIT {HUB}"
         out = rows(self._db, f"SELECT source, target, {tail.format('source', 'target')}", node)
         back = rows(self._db, f"SELECT target, source, {tail.format('target', 'source')}", node)
         return sorted([*out, *back], key=lambda edge: (-edge[2], edge[1]))[:HUB]
 
 
-def _batched(db: apsw.Connection, sql: str, keys: Iterable[int], bindings: tuple[object, ...] = ()) -> list[Any]:
+def _batched(db: apsw.Connection, sql: str, keys: Iterable[int]) -> list[Any]:
     found: list[Any] = []
     for part in chunks(sorted(keys)):
-        found += rows(db, sql.format(marks(len(part))), *bindings, *part)
+        found += rows(db, sql.format(marks(len(part))), *part)
     return found
 
 

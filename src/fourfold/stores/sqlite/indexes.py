@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from itertools import compress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import apsw
 import numpy as np
@@ -23,6 +24,14 @@ if TYPE_CHECKING:
 PUBLISH_AT = 1000
 """Changes in the tail that are worth a publication."""
 _REMEMBERED_FILTERS = 16
+
+
+class OfItem(Protocol):
+    @property
+    def item(self) -> int: ...
+
+
+T = TypeVar("T", bound=OfItem)
 
 
 class Indexes:
@@ -62,6 +71,16 @@ class Indexes:
             while len(self._filtered) > _REMEMBERED_FILTERS:
                 self._filtered.popitem(last=False)
         return known[1]
+
+    def passing(self, db: apsw.Connection, ns: int, filters: Filters, found: list[T]) -> list[T]:
+        """Those whose item passes."""
+        allowed = self.allowed(db, ns, filters)
+        if allowed is None or not found:
+            return found
+        ids = np.array([each.item for each in found], np.int64)
+        places = np.minimum(np.searchsorted(allowed, ids), max(len(allowed) - 1, 0))
+        passes = allowed[places] == ids if len(allowed) else np.zeros(len(ids), np.bool_)
+        return list(compress(found, passes))
 
     # ------------------------------------------------------------ keeping up
 

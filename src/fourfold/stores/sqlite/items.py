@@ -14,6 +14,7 @@ import apsw
 import numpy as np
 
 from fourfold.errors import NotFound
+from fourfold.items import check_tags
 from fourfold.model import Filters, Item, ItemPatch, NewItem
 from fourfold.stores.sqlite.database import dumps, micros, moment, rows, value
 from fourfold.stores.sqlite.filters import where
@@ -108,6 +109,7 @@ def _unite(db: apsw.Connection, ns: int, item_id: int, item: NewItem) -> Written
     """The same text again: the item that is there, with the tags and sources of both."""
     before = db.total_changes()
     add_tags(db, ns, item_id, item.tags)
+    check_tags(value(db, "SELECT count(*) FROM item_tags WHERE item = ?", item_id))
     _add_sources(db, ns, item_id, item.source_ids)
     return Written(item_id, Change.LABELS if db.total_changes() > before else Change(0))
 
@@ -332,6 +334,15 @@ def vectors(db: apsw.Connection, ids: Sequence[int], dimension: int) -> tuple[In
         found.extend(db.execute(sql, tuple(part)))
     matrix = np.frombuffer(b"".join(blob for _, blob in found), np.float32).reshape(-1, dimension)
     return np.array([item_id for item_id, _ in found], np.int64), matrix
+
+
+def existing(db: apsw.Connection, ns: int, ids: Sequence[int]) -> list[int]:
+    """Those of these ids that are items of the namespace."""
+    found: list[int] = []
+    for part in chunks(ids):
+        sql = f"SELECT id FROM items WHERE +ns = ? AND id IN ({marks(len(part))}) ORDER BY id"
+        found.extend(item_id for (item_id,) in rows(db, sql, ns, *part))
+    return found
 
 
 def exists(db: apsw.Connection, ns: int, item_id: int) -> bool:

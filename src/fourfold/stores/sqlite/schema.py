@@ -95,8 +95,9 @@ CREATE TABLE nodes (
     label TEXT NOT NULL,
     properties TEXT NOT NULL,
     made INTEGER NOT NULL,                  -- 1: asked for by name; 0: exists because of a title, goes with it
-    holders INTEGER NOT NULL DEFAULT 0,     -- rows of node_items and of mentions, kept by the triggers below
+    holders INTEGER NOT NULL DEFAULT 0,     -- rows of node_items, mentions and edges, kept by the triggers below
     mentioned INTEGER NOT NULL DEFAULT 0,
+    degree INTEGER NOT NULL DEFAULT 0,
     UNIQUE (ns, folded, label)
 );
 CREATE TABLE names (
@@ -129,6 +130,12 @@ CREATE TABLE mentions (                     -- an item that names a node in its 
     PRIMARY KEY (item, node)
 ) WITHOUT ROWID;
 CREATE INDEX mentions_by_node ON mentions (node);
+CREATE TRIGGER connected AFTER INSERT ON edges BEGIN
+    UPDATE nodes SET degree = degree + 1 WHERE id IN (NEW.source, NEW.target);
+END;
+CREATE TRIGGER disconnected AFTER DELETE ON edges BEGIN
+    UPDATE nodes SET degree = degree - 1 WHERE id IN (OLD.source, OLD.target);
+END;
 CREATE TRIGGER held AFTER INSERT ON node_items BEGIN
     UPDATE nodes SET holders = holders + 1 WHERE id = NEW.node;
 END;

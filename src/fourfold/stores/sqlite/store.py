@@ -102,7 +102,7 @@ class SqliteStore:
         return await self._run(writing)
 
     async def _take(self, namespace: str, nothing: T, work: Callable[[apsw.Connection, int], T]) -> T:
-        """A write that takes something away; `nothing` where there is no such namespace, which it then does not make."""
+        """A write that takes something away; it makes no namespace, and gives `nothing` where there is none."""
         known = await self._read(namespace, False, lambda db, ns: True)
         return await self._write(namespace, work) if known else nothing
 
@@ -261,12 +261,17 @@ class SqliteStore:
         def linking(db: apsw.Connection, ns: int) -> list[Link]:
             known = graph_search.known_names(db, ns, names)
             nodes = {node for name in longest(list(known)) for node in known[name]}
-            return graph_search.node_links(db, ns, sorted(nodes), filters) if nodes else []
+            found = graph_search.node_links(db, sorted(nodes)) if nodes else []
+            return self._indexes.passing(db, ns, filters, found)
 
         return await self._read(namespace, [], linking)
 
     async def item_links(self, namespace: str, ids: Sequence[int], filters: Filters) -> list[Link]:
-        return await self._read(namespace, [], graph_search.item_links, ids, filters)
+        def linking(db: apsw.Connection, ns: int) -> list[Link]:
+            found = graph_search.item_links(db, items.existing(db, ns, ids))
+            return self._indexes.passing(db, ns, filters, found)
+
+        return await self._read(namespace, [], linking)
 
     async def tag_counts(self, namespace: str) -> Mapping[str, int]:
         return await self._read(namespace, {}, self._tag_counts)
@@ -281,8 +286,9 @@ class SqliteStore:
         def using(db: apsw.Connection, ns: int) -> list[TagUse]:
             counts = self._tag_counts(db, ns)
             named = [tag for tag in candidates if tag in counts]
-            found = tags.tagged(db, ns, named, filters) if named else []
-            return [TagUse(item, tag, counts[tag]) for item, tag in found]
+            found = tags.tagged(db, ns, named) if named else []
+            uses = [TagUse(item, tag, counts[tag]) for item, tag in found]
+            return self._indexes.passing(db, ns, filters, uses)
 
         return await self._read(namespace, [], using)
 
@@ -384,8 +390,7 @@ class SqliteStore:
         return await self._read(namespace, Size(0, 0), spaces.size)
 
     async def maintain(self, namespace: str, *, wholly: bool = False) -> None:
-        if await self._read(namespace, False, lambda db, ns: links.postponed(db, ns)):
-            await self._write(namespace, lambda db, ns: self._linker(ns).catch_up(db))
+        await self._catch_up(namespace)
 
         def publishing(db: apsw.Connection, ns: int) -> None:
             lag = self._indexes.lag(db, ns)
@@ -393,6 +398,10 @@ class SqliteStore:
                 self._indexes.publish(db, ns)
 
         await self._read(namespace, None, publishing)
+
+    async def _catch_up(self, namespace: str) -> None:
+        if await self._read(namespace, False, lambda db, ns: links.postponed(db, ns)):
+            await self._write(namespace, lambda db, ns: self._linker(ns).catch_up(db))
 
     async def status(self) -> dict[str, Json]:
         return await self._run(lambda: health.status(self._db, self.folder))
@@ -412,6 +421,8 @@ class SqliteStore:
                 for record in portable.records(db):
                     write(record)
 
+        for namespace in await self.namespaces():
+            await self._catch_up(namespace)
         await self._run(exporting)
 
     async def load(self, records: Iterable[Record]) -> None:

@@ -6,9 +6,7 @@ from collections.abc import Sequence
 
 import apsw
 
-from fourfold.model import Filters
 from fourfold.stores.sqlite.database import rows
-from fourfold.stores.sqlite.filters import where
 from fourfold.stores.sqlite.items import marks
 
 
@@ -18,11 +16,10 @@ def counts(db: apsw.Connection, ns: int) -> dict[str, int]:
     return dict(rows(db, sql, ns))
 
 
-def tagged(db: apsw.Connection, ns: int, tags: Sequence[str], filters: Filters) -> list[tuple[int, str]]:
-    condition, bindings = where(filters, ns)
-    passing = f"JOIN items ON items.id = item AND items.ns = tags.ns{condition} " if condition else ""
+def tagged(db: apsw.Connection, ns: int, tags: Sequence[str]) -> list[tuple[int, str]]:
+    """(item, tag)"""
     sql = (
-        f"SELECT item, folded FROM tags JOIN item_tags ON tag = tags.id {passing}"
+        f"SELECT item, folded FROM tags CROSS JOIN item_tags ON tag = tags.id "
         f"WHERE tags.ns = ? AND folded IN ({marks(len(tags))}) ORDER BY item, folded"
     )
-    return rows(db, sql, *bindings, ns, *tags)
+    return rows(db, sql, ns, *tags)

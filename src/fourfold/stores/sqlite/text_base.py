@@ -12,6 +12,7 @@ import apsw
 import numpy as np
 import tantivy
 
+from fourfold.search.bm25 import idf
 from fourfold.stores.keyword_query import KeywordQuery
 from fourfold.stores.sqlite import files, items, scoring
 from fourfold.stores.sqlite.files import Damaged, Manifest
@@ -21,7 +22,7 @@ from fourfold.text.analysis import ANALYSER_VERSION, analyse
 from fourfold.text.compounds import SortedLexicon
 
 if TYPE_CHECKING:
-    from fourfold.stores.sqlite.rows import Flags, Ints
+    from fourfold.stores.sqlite.rows import Flags, Floats, Ints
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,16 +112,20 @@ class TextBase:
             return [0] * len(terms)
         return [self.searcher.doc_freq("body", term) - self.ghosts.get(term_hash(term), 0) for term in terms]
 
-    def propose(self, query: KeywordQuery, count: int) -> Ints:
-        """The rows that tantivy ranks best."""
+    def propose(self, query: KeywordQuery, count: int) -> tuple[Ints, Floats]:
+        """The rows that tantivy ranks best, with its scores: nearly the true ones, where a row has one variant a word."""
         if self.searcher is None:
-            return NONE
+            return NONE, np.empty(0)
         clauses = [
-            (tantivy.Occur.Should, self._term(term, weight))
+            (tantivy.Occur.Should, self._term(term, value / self._idf(term)))
             for word in query.words
-            for term, weight in zip(word.terms, _relative(word.values), strict=True)
+            for term, value in zip(word.terms, word.values, strict=True)
         ]
         return self._rows(tantivy.Query.boolean_query(clauses), count)
+
+    def _idf(self, term: str) -> float:
+        """What tantivy multiplies by itself, counting dead rows and knowing nothing of the tail."""
+        return idf(self.searcher.doc_freq("body", term), len(self.documents))
 
     def containing(self, groups: Sequence[Collection[str]]) -> Ints:
         """All rows that have at least one term of every group."""
@@ -128,22 +133,16 @@ class TextBase:
             return NONE
         either = [[(tantivy.Occur.Should, self._term(term, 1.0)) for term in sorted(group)] for group in groups]
         clauses = [(tantivy.Occur.Must, tantivy.Query.boolean_query(terms)) for terms in either]
-        return self._rows(tantivy.Query.boolean_query(clauses), max(len(self.documents), 1))
+        return self._rows(tantivy.Query.boolean_query(clauses), max(len(self.documents), 1))[0]
 
     def _term(self, term: str, weight: float) -> Any:
         query = tantivy.Query.term_query(TANTIVY_SCHEMA, "body", term, "freq")
         return query if weight == 1.0 else tantivy.Query.boost_query(query, weight)
 
-    def _rows(self, query: Any, count: int) -> Ints:
+    def _rows(self, query: Any, count: int) -> tuple[Ints, Floats]:
         hits = self.searcher.search(query, limit=count, count=False).hits
         found = self.searcher.fast_field_values("row", [address for _, address in hits])
-        return np.array(found, np.int64)
-
-
-def _relative(values: Sequence[float]) -> list[float]:
-    """A word's variants against its best one: tantivy multiplies by idf itself."""
-    top = max(values)
-    return [1.0 if value == top else value / top for value in values]
+        return np.array(found, np.int64), np.array([score for score, _ in hits], np.float64)
 
 
 def _opened(folder: Path, manifest: Manifest) -> TextBase:

@@ -27,10 +27,12 @@ from fourfold.stores.sqlite.text_base import TextBase, analysed
 from fourfold.text.compounds import Lexicon, SortedLexicon
 
 if TYPE_CHECKING:
-    from fourfold.stores.sqlite.rows import Floats, Ints
+    from fourfold.stores.sqlite.rows import Flags, Floats, Ints
 
 _SCAN_ROWS = 5000
 """So few rows pass a filter: score them all instead of asking tantivy."""
+_SAME = 1e-6
+"""A relative difference that may be rounding in single precision."""
 
 
 @dataclass(frozen=True)
@@ -198,8 +200,13 @@ def _proposed(state: TextState, query: KeywordQuery, limit: int, allowed: Ints |
     wanted = documents.mask(allowed)
     count = limit + limit // 4
     while True:
-        rows = state.base.propose(query, count)
-        kept = rows[wanted[rows]]
-        if len(kept) >= limit or len(rows) < count:
-            return kept
+        rows, scores = state.base.propose(query, count)
+        kept = wanted[rows]
+        if len(rows) < count or (kept.sum() >= limit and not _cuts_a_tie(scores, kept, limit)):
+            return rows[kept]
         count *= 4
+
+
+def _cuts_a_tie(scores: Floats, kept: Flags, limit: int) -> bool:
+    """Whether there may be more rows as good as the last one wanted: ties go by id, which tantivy does not know."""
+    return len(scores) < _SCAN_ROWS and bool(scores[kept][limit - 1] <= scores[-1] * (1 + _SAME))

@@ -1,0 +1,147 @@
+"""S4.1, S4.2: nodes and edges."""
+
+from __future__ import annotations
+
+import pytest
+from conformance_subjects import NS, add, item, search
+
+from fourfold.errors import Ambiguous, NotFound
+from fourfold.limits import HUB
+from fourfold.model import NO_FILTERS, Edge, Filters
+from fourfold.stores.base import NewNode
+
+pytestmark = pytest.mark.spec("S4.1")
+
+
+async def near(store, name, depth=1, direction="both", relation=None):
+    found = await store.neighbors(NS, name, None, depth, direction, relation)
+    return [(step.node.name, step.relation, step.distance, round(step.weight, 6)) for step in found]
+
+
+async def test_a_node_is_unique_by_folded_name_and_label(store):
+    first, second = await store.add_nodes(NS, [NewNode("Müller AG", aliases=("MAG",)), NewNode("MUELLER  ag", "firm")])
+    (again,) = await store.add_nodes(NS, [NewNode("mueller ag", aliases=("Die Müllers", "mag"), properties={"size": 3})])
+    assert (first.id == again.id, first.id == second.id) == (True, False)
+    assert (again.name, again.label, again.aliases, again.properties) == ("Müller AG", "entity", ("Die Müllers", "MAG"), {"size": 3})
+    (more,) = await store.add_nodes(NS, [NewNode("Müller AG", properties={"city": "Köln"})])
+    assert more.properties == {"size": 3, "city": "Köln"}
+
+
+async def test_an_ambiguous_name_is_an_error_that_lists_the_labels(store):
+    await store.add_nodes(NS, [NewNode("Mercury", "planet"), NewNode("Mercury", "metal")])
+    with pytest.raises(Ambiguous, match="metal, planet"):
+        await store.neighbors(NS, "mercury", None, 1, "both", None)
+    with pytest.raises(Ambiguous):
+        await store.add_edges(NS, [Edge("Mercury", "orbits", "Sun", 1.0)])
+    with pytest.raises(NotFound):
+        await store.neighbors(NS, "Sun", None, 1, "both", None)
+    assert await store.neighbors(NS, "Mercury", "planet", 1, "both", None) == []
+
+
+async def test_a_name_comes_before_an_alias(store):
+    own, _ = await store.add_nodes(NS, [NewNode("Python"), NewNode("Monty", aliases=("Python",))])
+    await store.add_edges(NS, [Edge("Python", "runs on", "Linux", 1.0), Edge("Monty", "made", "Films", 1.0)])
+    assert await near(store, "python") == [("Linux", "runs on", 1, 1.0)]
+
+
+async def test_an_alias_leads_to_its_node(store):
+    await store.add_nodes(NS, [NewNode("Kubernetes", aliases=("K8s",))])
+    await store.add_edges(NS, [Edge("k8s", "part of", "Plattform", 0.5)])
+    assert await near(store, "Kubernetes") == [("Plattform", "part of", 1, 0.5)]
+
+
+async def test_storing_an_edge_again_sets_its_weight(store):
+    await store.add_edges(NS, [Edge("A1", "knows", "B1", 0.3), Edge("A1", "likes", "B1", 0.2)])
+    await store.add_edges(NS, [Edge("a1", "knows", "b1", 0.9)])
+    assert await near(store, "A1") == [("B1", "knows", 1, 0.9)]
+    assert await near(store, "A1", relation="likes") == [("B1", "likes", 1, 0.2)]
+
+
+async def test_neighbors_by_depth_direction_and_relation(store):
+    edges = [("Ada", "knows", "Bob", 0.5), ("Bob", "knows", "Cid", 0.5), ("Dora", "likes", "Ada", 1.0), ("Ada", "knows", "Eve", 0.8)]
+    await store.add_edges(NS, [Edge(*edge) for edge in edges])
+    assert await near(store, "Ada") == [("Dora", "likes", 1, 1.0), ("Eve", "knows", 1, 0.8), ("Bob", "knows", 1, 0.5)]
+    assert await near(store, "Ada", direction="out") == [("Eve", "knows", 1, 0.8), ("Bob", "knows", 1, 0.5)]
+    assert await near(store, "Ada", direction="in") == [("Dora", "likes", 1, 1.0)]
+    assert await near(store, "Ada", relation="likes") == [("Dora", "likes", 1, 1.0)]
+    assert await near(store, "Cid", depth=2, direction="in") == [("Bob", "knows", 1, 0.5), ("Ada", "knows", 2, 0.25)]
+    assert [name for name, *_ in await near(store, "Cid", depth=5)] == ["Bob", "Ada", "Dora", "Eve"]
+
+
+async def test_a_neighbor_has_the_best_of_its_shortest_ways(store):
+    edges = [("S", "a", "X", 0.9), ("S", "a", "Y", 0.5), ("X", "b", "T", 0.1), ("Y", "b", "T", 0.8)]
+    await store.add_edges(NS, [Edge(*edge) for edge in edges])
+    assert (await near(store, "S", depth=2))[-1] == ("T", "b", 2, 0.4)
+
+
+async def test_a_path_is_a_shortest_way_in_either_direction(store):
+    edges = [Edge("A", "to", "B", 1.0), Edge("C", "to", "B", 0.5), Edge("C", "to", "D", 1.0), Edge("A", "far", "X", 1.0)]
+    await store.add_edges(NS, edges)
+    assert await store.path(NS, "a", "d", 10) == edges[:3]
+    assert await store.path(NS, "A", "D", 2) == []
+    assert await store.path(NS, "A", "A", 5) == []
+    with pytest.raises(NotFound):
+        await store.path(NS, "A", "Nobody", 5)
+
+
+async def test_removing_a_node_removes_its_edges(store):
+    await store.add_edges(NS, [Edge("A", "to", "B", 1.0), Edge("B", "to", "C", 1.0)])
+    assert (await store.remove_node(NS, "b", None), await store.remove_node(NS, "b", None)) == (True, False)
+    assert await near(store, "A") == await near(store, "C") == []
+
+
+async def test_removing_an_edge(store):
+    await store.add_edges(NS, [Edge("A", "to", "B", 1.0), Edge("A", "and", "B", 0.5)])
+    assert (await store.remove_edge(NS, "a", "to", "b"), await store.remove_edge(NS, "A", "to", "B")) == (True, False)
+    assert await near(store, "A") == [("B", "and", 1, 0.5)]
+    assert not await store.remove_edge(NS, "A", "to", "Nobody")
+
+
+async def test_a_node_with_an_unknown_item_is_refused_whole(store):
+    with pytest.raises(NotFound):
+        await store.add_nodes(NS, [NewNode("Good"), NewNode("Bad", item=7)])
+    assert await store.namespaces() == {}
+
+
+async def test_a_node_tells_its_item(store):
+    first, second = await add(store, "one text", "another text")
+    nodes = await store.add_nodes(NS, [NewNode("Thing", item=second), NewNode("Thing", item=first), NewNode("Bare")])
+    assert [node.item_id for node in nodes] == [first, first, None]
+
+
+@pytest.mark.spec("S4.2")
+async def test_the_query_leads_to_items_of_its_entities_and_of_their_neighbors(store):
+    ada, bob, far = await add(store, "first", "second", "third")
+    await store.add_nodes(NS, [NewNode("Ada Lovelace", aliases=("Countess",), item=ada), NewNode("Bob", item=bob), NewNode("Far", item=far)])
+    await store.add_edges(NS, [Edge("Ada Lovelace", "knows", "Bob", 0.5), Edge("Bob", "knows", "Far", 1.0)])
+    assert await search(store, "graph", "what does ada lovelace know?") == [ada, bob]
+    assert await search(store, "graph", "who knew the COUNTESS") == [ada, bob]
+    links = await store.node_links(NS, ["ada lovelace"], NO_FILTERS)
+    assert sorted(link[1:] for link in links) == sorted([(ada, "own", 1.0, 1), (bob, "edge", 0.5, 1)])
+
+
+@pytest.mark.spec("S4.2")
+async def test_the_longest_name_wins(store):
+    york, city = await add(store, "a", "b")
+    await store.add_nodes(NS, [NewNode("York", item=york), NewNode("New York City", item=city)])
+    assert await search(store, "graph", "in new york city") == [city]
+    assert await search(store, "graph", "in york") == [york]
+
+
+@pytest.mark.spec("S4.2")
+async def test_a_name_of_too_many_items_leads_nowhere(store):
+    many = [item(f"text {n}", title="Notiz", kind="few" if n < 3 else None) for n in range(HUB + 1)]
+    stored = await add(store, *many)
+    assert await search(store, "graph", "Notiz") == []
+    assert await search(store, "graph", "Notiz", filters=Filters(kind="few")) == []
+    await store.forget(NS, stored[-1:])
+    assert await search(store, "graph", "Notiz") == stored[:-1]
+
+
+@pytest.mark.spec("S4.2")
+async def test_a_walk_goes_on_from_items(store):
+    ada, bob = await add(store, item("first", title="Ada"), item("second", title="Bob", kind="note"))
+    await store.add_edges(NS, [Edge("Ada", "knows", "Bob", 0.5)])
+    assert await store.item_links(NS, [ada], NO_FILTERS) == [(ada, bob, "edge", 0.5, 1)]
+    assert await store.item_links(NS, [bob], NO_FILTERS) == [(bob, ada, "edge", 0.5, 1)]
+    assert await store.item_links(NS, [bob], Filters(kind="note")) == []

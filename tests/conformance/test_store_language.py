@@ -1,0 +1,110 @@
+"""S1.9: German is found as German, English as English, in one store."""
+
+from __future__ import annotations
+
+import pytest
+from conformance_subjects import NS, add, edit, ids, item, one, search
+
+from fourfold.model import NO_FILTERS
+
+
+@pytest.mark.spec("S1.9")
+@pytest.mark.parametrize(
+    ("query", "text"),
+    [
+        ("Vertrag", "Der Mietvertrag wurde unterschrieben"),
+        ("Mietvertrag", "Wir haben den Vertrag und die Miete besprochen"),
+        ("Vertrag", "Unser Vertragspartner ist verreist"),
+        ("Häuser", "Das Haus ist verkauft"),
+        ("Schluessel", "Der Schlüssel liegt unter der Matte"),
+        ("Schlüssel", "Der Schluessel liegt unter der Matte"),
+        ("STRASSE", "Wir wohnen in der Straße am See"),
+        ("Kündigungen", "Die Kündigung kam zum Ende des Monats"),
+        ("contract", "Two contracts were signed with the bank"),
+        ("running", "She runs every morning in the park"),
+        ("naive", "A naïve approach to the problem"),
+        ("Cafe", "Wir treffen uns im Café am Markt"),
+    ],
+)
+async def test_words_are_found_in_other_forms(store, query, text):
+    wanted, *_ = await add(store, text, "Nothing of this is in the other notes", "Und hier steht auch nichts davon")
+    assert await search(store, "keyword", query) == [wanted]
+
+
+@pytest.mark.spec("S1.9")
+async def test_the_language_of_an_item_is_detected_or_given(store):
+    german, english, given = await add(
+        store, "Die Rechnung ist noch nicht bezahlt", "The invoice has not been paid yet", item("Die Hard", language="en")
+    )
+    assert [(await one(store, id)).language for id in (german, english, given)] == ["de", "en", "en"]
+
+
+@pytest.mark.spec("S1.9")
+async def test_the_word_itself_ranks_above_its_compounds(store):
+    compound, plain = await add(store, "Der Mietvertrag liegt im Ordner", "Der Vertrag liegt im Ordner")
+    assert await search(store, "keyword", "Vertrag") == [plain, compound]
+
+
+@pytest.mark.spec("S1.9")
+async def test_compounds_are_made_of_words_that_still_exist(store):
+    """A compound counts as one because of its parts; when the last item with a part is gone, it does no more."""
+    compound, part = await add(store, "Wir wohnen im Seehaus", "Der See ist tief und kalt")
+    assert await search(store, "keyword", "Haus") == [compound]
+    await edit(store, part, text="Das Wasser ist tief und kalt")
+    assert await search(store, "keyword", "Haus") == []
+    await edit(store, part, text="Der See ist wieder da")
+    assert await search(store, "keyword", "Haus") == [compound]
+    await store.forget(NS, [part])
+    assert await search(store, "keyword", "Haus") == []
+
+
+@pytest.mark.spec("S1.9")
+async def test_stop_words_say_nothing_unless_there_is_nothing_else(store):
+    house, _ = await add(store, "Das Haus am See ist verkauft", "Der Hund ist nicht bei uns")
+    assert await search(store, "keyword", "wo ist das Haus") == [house]
+
+
+@pytest.mark.spec("S1.2")
+@pytest.mark.parametrize(
+    ("query", "text"),
+    [
+        ("get user name", "call getUserName() first"),
+        ("getusername", "call getUserName() first"),
+        ("get_user_name", "call getUserName() first"),
+        ("user", "call get_user_name first"),
+        ("HTTP-429", "the server answered HTTP 429 again"),
+        ("429", "the server answered HTTP-429 again"),
+        ("C++", "written in C++ and Rust"),
+        ("node.js", "runs on Node.js only"),
+        ("utf8", "decode as UTF-8 please"),
+        ("v2.1.3", "released v2.1.3 yesterday"),
+        ("東京", "東京都に住んでいます"),
+    ],
+)
+async def test_identifiers_are_found_whole_and_by_their_parts(store, query, text):
+    wanted, *_ = await add(store, item(text, language="en"), "nothing here", "nor there")
+    assert await search(store, "keyword", query) == [wanted]
+
+
+@pytest.mark.spec("S1.2")
+async def test_best_first_by_relevance(store):
+    often, once, never, long = await add(
+        store,
+        "lease lease lease",
+        "lease and nothing more",
+        "nothing more at all",
+        "a lease " + "and many other words about completely different matters " * 5,
+    )
+    found = await store.match(NS, "lease", 9, NO_FILTERS)
+    assert ids(found) == [often, once, long]
+    assert never not in found.evidence
+
+
+@pytest.mark.spec("B14")
+async def test_evidence_is_the_share_of_the_query_that_was_found(store):
+    both, half = await add(store, "router password", "router only")
+    found = await store.match(NS, "router password", 9, NO_FILTERS)
+    assert found.evidence[both] == pytest.approx(1.0)
+    assert 0 < found.evidence[half] < 0.5
+    unknown = await store.match(NS, "router zeppelin", 9, NO_FILTERS)
+    assert 0 < unknown.evidence[both] < 0.5

@@ -1,0 +1,179 @@
+"""B4, B6: every commit is read at once, from anywhere; any text is a query; the same question has the same answer."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conformance_subjects import NOW, NS, RETRIEVERS, add, edit, ids, item, make, search, unit
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from fourfold.model import NO_FILTERS, Filters
+from fourfold.text.entities import query_names
+
+# ---------------------------------------------------------------- read your writes
+
+
+@pytest.mark.spec("B6")
+async def test_a_second_store_on_the_folder_reads_every_commit_of_the_first(folder):
+    one, other = make("sqlite", folder), make("sqlite", folder)
+    for number, settled in enumerate((False, True, False)):
+        new = item(f"Vertrag {number}", title=f"Titel {number}", tags=("vertrag",), vector=unit(1, number))
+        (id,) = await add(one, new)
+        if settled:
+            await one.maintain(NS, wholly=True)
+        for name in RETRIEVERS:
+            text = f"Titel {number}" if name == "graph" else "Vertrag"
+            assert id in await search(other, name, text, vector=unit(1, 0)), name
+    await edit(other, id, text="Kündigung", remove_tags=("vertrag",))
+    assert [id in await search(one, name, "Vertrag", vector=unit(1, 0)) for name in RETRIEVERS] == [False] * 4
+    await one.forget(NS, [id])
+    assert await search(other, "keyword", "Kündigung") == []
+    assert [await store.check() for store in (one, other)] == [[], []]
+    await one.close()
+    await other.close()
+
+
+@pytest.mark.spec("B11")
+async def test_a_second_store_knows_the_names_that_the_first_one_made(folder):
+    one, other = make("sqlite", folder), make("sqlite", folder)
+    await add(one, item("x", title="Projekt Adler"))
+    (first,) = await add(other, "Morgen beginnt Projekt Adler")
+    await add(one, item("y", title="Berlin"))
+    (second,) = await add(other, "Wir fahren nach Berlin")
+    found = [await search(one, "graph", name) for name in ("Projekt Adler", "Berlin")]
+    assert (first in found[0], second in found[1]) == (True, True)
+    await one.close()
+    await other.close()
+
+
+_CHILD = """
+import asyncio, sys
+from pathlib import Path
+sys.path.insert(0, sys.argv[2])
+from conformance_subjects import NS, add, item, make, search, unit
+
+async def main():
+    store = make("sqlite", Path(sys.argv[1]))
+    (id,) = await add(store, item("Der Vertrag des Kindes", title="Kind", tags=("vertrag",), vector=unit(1, 1)))
+    print(id, await search(store, "keyword", "Vertrag"), await search(store, "semantic", vector=unit(1, 0)))
+    await store.close()
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.spec("B6")
+async def test_another_process_reads_and_writes_the_same_store(folder):
+    store = make("sqlite", folder)
+    (own,) = await add(store, item("Der Vertrag der Eltern", vector=unit(1, 0)))
+    await search(store, "keyword", "Vertrag")
+    command = [sys.executable, "-c", _CHILD, str(folder), str(Path(__file__).parent)]
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert said.strip() == f"{own + 1} {[own, own + 1]} {[own, own + 1]}"
+    for name in RETRIEVERS:
+        assert own + 1 in await search(store, name, "Vertrag" if name != "graph" else "Kind", vector=unit(1, 0)), name
+    await store.close()
+
+
+# ---------------------------------------------------------------- order
+
+
+@pytest.mark.spec("S1.3")
+async def test_ties_are_broken_by_id(store):
+    same = [item("Vertrag", title="Vertrag", key=f"k{n}", tags=("vertrag",), vector=unit(1, 1)) for n in range(20)]
+    stored = await add(store, *same)
+    await add(store, *same[:3])  # a later write does not move an item
+    for name in RETRIEVERS:
+        assert await search(store, name, "Vertrag", vector=unit(1, 0)) == stored, name
+
+
+@pytest.mark.spec("S1.3")
+async def test_equal_vectors_tie_wherever_they_lie(folder):
+    """A product in single precision depends on the matrix around it; scores must not."""
+    store = make("sqlite", folder)
+    vectors = [unit(*((n * k) % 7 + 0.1 for k in range(1, 33))) for n in range(1, 7)]
+    first = await add(store, *(item(f"a{n}", vector=vectors[n % 6]) for n in range(60)))
+    await store.maintain(NS, wholly=True)
+    second = await add(store, *(item(f"b{n}", vector=vectors[n % 6]) for n in range(7)))
+    for vector in vectors:
+        scores = dict((await store.nearest(NS, vector, 200, NO_FILTERS)).hits)
+        for n, id in enumerate(second):
+            assert scores[id] == scores[first[n % 6]]
+    await store.close()
+
+
+@pytest.mark.spec("B4")
+async def test_fewer_results_are_a_prefix_of_more(store):
+    texts = [f"Vertrag {'Haus ' * (n % 5)} Nummer {n}" for n in range(40)]
+    await add(store, *(item(text, tags=("haus",) * (n % 2), vector=unit(n, 9)) for n, text in enumerate(texts)))
+    for name in RETRIEVERS:
+        every = await search(store, name, "Haus Vertrag", vector=unit(1, 0))
+        for limit in (1, 5, 39):
+            assert await search(store, name, "Haus Vertrag", vector=unit(1, 0), limit=limit) == every[:limit], name
+
+
+# ---------------------------------------------------------------- scores of given items
+
+
+@pytest.mark.spec("B1")
+async def test_given_items_have_the_scores_that_searching_gives_them(store):
+    texts = ("Vertrag", "Mietvertrag für ein Haus", "Das Haus am See", "A house without a lease")
+    stored = await add(store, *(item(text, vector=unit(n, 1)) for n, text in enumerate(texts)))
+    for order in (stored, stored[::-1], stored[1:3], [stored[2], 999]):
+        found = await store.match(NS, "Vertrag Haus", 9, NO_FILTERS)
+        scored = await store.match_scores(NS, "Vertrag Haus", order)
+        assert dict(scored.hits) == {id: dict(found.hits).get(id, 0.0) for id in order if id in stored}
+        assert scored.background == found.background
+        near = dict((await store.nearest(NS, unit(1, 2), 9, NO_FILTERS)).hits)
+        cosines = await store.similarities(NS, unit(1, 2), order)
+        assert dict(cosines.hits) == {id: near[id] for id in order if id in stored}
+
+
+# ---------------------------------------------------------------- any text
+
+
+@pytest.mark.spec("B4")
+@settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(text=st.text(st.characters(exclude_categories=())) | st.sampled_from(['"', "a AND (b", "body:x", "NEAR/3", "'; --", "%_*"]))
+async def test_any_text_is_a_safe_query(store, text):
+    (id,) = await add(store, item("Any text is a safe query: a AND (b) body:x", title="Any", tags=("any",)))
+    for name in ("keyword", "graph", "tags"):
+        assert await search(store, name, text) in ([], [id])
+    assert (await store.match_scores(NS, text, [id])).hits[0].id == id
+
+
+@pytest.mark.spec("B4")
+async def test_a_query_without_words_has_no_keyword_results(store):
+    await add(store, "Ein Text !?")
+    for text in ("", " ", "!?", "…", "\x00"):
+        assert ids(await store.match(NS, text, 9, NO_FILTERS)) == []
+
+
+@pytest.mark.spec("B4")
+async def test_a_long_query_uses_its_rarest_words_and_says_so(store):
+    words = [first + second for first in "bcdfghjkmn" for second in ("aro", "elu", "iko", "omi", "unat", "asib", "epof")]
+    (all_of_them, *_) = await add(store, item(" ".join(words), language="xx"), *words[:40])
+    found = await store.match(NS, " ".join(words), 9, NO_FILTERS)
+    assert found.notes == ("keyword search used the 64 rarest of 70 words",)
+    assert ids(found)[0] == all_of_them
+
+
+async def test_an_unknown_namespace_is_just_empty(store):
+    assert ids(await store.match("nowhere", "text", 9, NO_FILTERS)) == []
+    assert ids(await store.nearest("nowhere", unit(1, 0), 9, NO_FILTERS)) == []
+    assert await store.node_links("nowhere", query_names("Text"), NO_FILTERS) == []
+    assert (await store.list("nowhere", Filters(kind="x"), 9, 0), await store.waiting("nowhere", 9)) == ([], [])
+    assert (await store.forget("nowhere", [1]), await store.remove_node("nowhere", "x", None)) == (0, False)
+    assert not await store.remove_edge("nowhere", "a", "b", "c")
+    await store.maintain("nowhere", wholly=True)
+    assert await store.namespaces() == {}
+
+
+async def test_the_time_of_storing_is_kept_to_the_microsecond(store):
+    moment = NOW.replace(microsecond=123457)
+    (id,) = await add(store, "text", now=moment)
+    assert (await store.get(NS, [id]))[id].created_at == moment

@@ -1,0 +1,67 @@
+"""S5.2, S5.6: tags."""
+
+from __future__ import annotations
+
+import pytest
+from conformance_subjects import NS, add, edit, item, make, one, search
+
+from fourfold.model import NO_FILTERS, Filters
+from fourfold.stores.base import TagUse
+
+
+@pytest.mark.spec("S5.2")
+async def test_tags_compare_folded_and_show_as_they_were_written(store):
+    (id,) = await add(store, item("text", tags=("Straße", "STRASSE", "Café")))
+    assert (await one(store, id)).tags == ("Café", "Straße")
+    assert await store.tag_counts(NS) == {"cafe": 1, "strasse": 1}
+    assert await search(store, "tags", "in der strasse") == [id]
+
+
+@pytest.mark.spec("S5.2")
+async def test_items_rank_by_number_and_rarity_of_matching_tags(store):
+    both, rare, common, _ = await add(
+        store,
+        item("a", tags=("rare", "common")),
+        item("b", tags=("rare",)),
+        item("c", tags=("common",)),
+        item("d", tags=("common", "else")),
+    )
+    assert await search(store, "tags", "rare common") == [both, rare, common, common + 1]
+    assert await store.tagged(NS, ["rare", "nowhere"], NO_FILTERS) == [TagUse(both, "rare", 2), TagUse(rare, "rare", 2)]
+
+
+@pytest.mark.spec("S5.2")
+async def test_neighbouring_words_are_a_tag_with_a_hyphen_and_stop_words_are_none(store):
+    joined, stop = await add(store, item("a", tags=("release-plan",)), item("b", tags=("the",)))
+    assert await search(store, "tags", "the release plan of May") == [joined]
+    assert await search(store, "tags", "the") == []
+    assert stop
+
+
+@pytest.mark.spec("S5.6")
+async def test_counts_follow_every_change(store):
+    first, second = await add(store, item("a", tags=("x",)), item("b", tags=("x", "y")))
+    assert await store.tag_counts(NS) == {"x": 2, "y": 1}
+    await edit(store, first, remove_tags=("X",), add_tags=("z",))
+    assert await store.tag_counts(NS) == {"x": 1, "y": 1, "z": 1}
+    await store.forget(NS, [second])
+    assert await store.tag_counts(NS) == {"z": 1}
+    assert await store.tagged(NS, ["x", "y", "z"], Filters(tags=("z",))) == [TagUse(first, "z", 1)]
+
+
+@pytest.mark.spec("S5.6")
+async def test_the_list_of_tags_is_kept_while_nothing_changes_and_at_most_a_minute(folder, monkeypatch):
+    store, other = make("sqlite", folder), make("sqlite", folder)
+    (id,) = await add(store, item("a", tags=("x",)))
+    kept = await store.tag_counts(NS)
+    assert await store.tag_counts(NS) is kept
+    await edit(other, id, add_tags=("y",))
+    fresh = await store.tag_counts(NS)
+    assert fresh == {"x": 1, "y": 1}
+    import time
+
+    now = time.monotonic()
+    monkeypatch.setattr("fourfold.stores.sqlite.store.time.monotonic", lambda: now + 61)
+    assert await store.tag_counts(NS) is not fresh
+    await store.close()
+    await other.close()

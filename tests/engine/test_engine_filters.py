@@ -1,0 +1,101 @@
+"""Filters act inside every retriever: a filtered search never comes back short, and never lets anything else through."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from engine_support import ids
+
+from fourfold import wire
+from fourfold.memory import Memory
+from fourfold.model import Filters, Item, MetadataTest, NewItem
+
+DAY = datetime(2025, 3, 1, tzinfo=UTC)
+COUNT = 600
+
+
+@pytest.fixture
+async def library(memory: Memory) -> Memory:
+    """All items match the query equally; every 30th is what the filters look for."""
+    await memory.add_many(
+        [
+            NewItem(
+                f"The heron stands in the river, page {number}",
+                title=f"Heron {number}" if number % 30 == 0 else "",
+                key=str(number),
+                tags=("heron", *(("rare", "marked") if number % 30 == 0 else ("plain",)), *(("odd",) if number % 2 else ())),
+                kind="fact" if number % 30 == 0 else "note",
+                language="de" if number % 30 == 0 else "en",
+                created_at=DAY + timedelta(days=number),
+                path=f"{'rare' if number % 30 == 0 else 'common'}/{number}.md",
+                metadata={"n": number, "rare": number % 30 == 0, "group": {"id": number % 30}},
+            )
+            for number in range(COUNT)
+        ],
+        wait=True,
+    )
+    await memory.add_node("Heron", item=1)
+    return memory
+
+
+Passes = Callable[[Item], bool]
+FILTERS: dict[str, tuple[Filters, Passes]] = {
+    "tag": (Filters(tags=("RARE",)), lambda item: "rare" in item.tags),
+    "all tags": (Filters(tags=("rare", "odd")), lambda item: {"rare", "odd"} <= set(item.tags)),
+    "any tag": (Filters(tags=("rare", "odd"), any_tag=True), lambda item: bool({"rare", "odd"} & set(item.tags))),
+    "kind": (Filters(kind="fact"), lambda item: item.kind == "fact"),
+    "language": (Filters(language="de"), lambda item: item.language == "de"),
+    "path": (Filters(path="rare/*.md"), lambda item: (item.path or "").startswith("rare/")),
+    "from": (Filters(created_from=DAY + timedelta(days=590)), lambda item: item.created_at >= DAY + timedelta(days=590)),
+    "to": (Filters(created_to=DAY + timedelta(days=5)), lambda item: item.created_at <= DAY + timedelta(days=5)),
+    "naive": (
+        Filters(created_to=(DAY + timedelta(days=5)).replace(tzinfo=None)),
+        lambda item: item.created_at <= DAY + timedelta(days=5),
+    ),
+    "metadata": (Filters(metadata=(MetadataTest("rare", "eq", True),)), lambda item: item.metadata["rare"] is True),
+    "less": (Filters(metadata=(MetadataTest("n", "lt", 7),)), lambda item: item.metadata["n"] < 7),
+    "at least": (Filters(metadata=(MetadataTest("n", "gte", 595),)), lambda item: item.metadata["n"] >= 595),
+    "object": (
+        Filters(metadata=(MetadataTest("group", "eq", {"id": 3}),)),
+        lambda item: item.metadata["group"] == {"id": 3},
+    ),
+    "huge": (Filters(metadata=(MetadataTest("n", "lt", 2**80),)), lambda item: True),
+    "everything": (
+        Filters(tags=("marked",), kind="fact", path="**/*0.md", metadata=(MetadataTest("n", "gte", 300),)),
+        lambda item: "marked" in item.tags and item.metadata["n"] >= 300,
+    ),
+    "nothing": (Filters(tags=("unheard of",)), lambda item: False),
+}
+
+
+@pytest.mark.spec("B5")
+@pytest.mark.parametrize("name", FILTERS)
+async def test_a_filtered_search_finds_all_that_pass_and_nothing_else(library: Memory, name: str) -> None:
+    filters, passes = FILTERS[name]
+    everything = [item for offset in (0, 1000) for item in await library.list(limit=1000, offset=offset)]
+    expected = {item.id for item in everything if passes(item)}
+    assert await library.count(filters) == len(expected)
+    for only in (["semantic"], ["keyword"], ["tags"]):
+        response = await library.search("heron river", only=only, filters=filters, top_k=100)
+        assert set(ids(response)) <= expected
+        assert len(response.results) == min(100, len(expected))
+        assert response.counts[only[0]] == min(200, len(expected))
+    for fusion in ("auto", "rrf"):
+        response = await library.search("Heron river", filters=filters, top_k=100, per_source=100, fusion=fusion)
+        assert set(ids(response)) <= expected
+        assert len(response.results) == min(100, len(expected))
+        wire.dumps(wire.response_json(response))
+    for result in (await library.search("Heron 30", only=["graph"], filters=filters, top_k=100)).results:
+        assert result.id in expected
+
+
+@pytest.mark.spec("B5", "B6")
+async def test_filters_see_what_was_written_a_moment_ago(library: Memory) -> None:
+    filters = Filters(tags=("fresh",))
+    assert ids(await library.search("heron", filters=filters)) == []
+    item = await library.add(NewItem("One more heron", tags=("fresh",)))
+    assert ids(await library.search("heron", filters=filters)) == [item.id]
+    await library.forget([item.id])
+    assert ids(await library.search("heron", filters=filters)) == []
