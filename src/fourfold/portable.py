@@ -5,13 +5,17 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from datetime import datetime
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from fourfold import items as rules
 from fourfold.embed.queue import Progress
-from fourfold.errors import InvalidItem, StoreUnavailable
+from fourfold.embed.vectors import check_vector
+from fourfold.errors import InvalidItem, NewerSchema, RequestError, StoreUnavailable
 from fourfold.model import Json, NewItem
 from fourfold.stores.base import Record, Store
 
@@ -39,8 +43,10 @@ async def export_file(store: Store, target: Path) -> dict[str, int]:
             os.fsync(file.fileno())
         aside.replace(target)
     except OSError as error:
-        aside.unlink(missing_ok=True)
         raise StoreUnavailable(f"{target} cannot be written ({error.strerror})", "Choose another file") from error
+    finally:
+        with suppress(OSError):
+            aside.unlink(missing_ok=True)
     return dict(counts)
 
 
@@ -52,23 +58,27 @@ async def import_file(memory: Memory, source: Path, progress: Progress | None) -
     """An export goes into an empty store as it was; rows go into the namespace, batch by batch."""
     lines = Lines(source)
     first = next(iter(lines), None)
-    if first is not None and first[1].get("type") == HEADER["type"]:
-        return await _import_export(memory.store, lines, progress)
-    return await _import_rows(memory, lines, progress)
+    if first is None or first[1].get("type") != HEADER["type"]:
+        return await _import_rows(memory, lines, progress)
+    if first[1].get("format") != HEADER["format"]:
+        found, known = first[1].get("format"), HEADER["format"]
+        raise NewerSchema(f"{source.name} has the format {found}, this Fourfold knows {known}", "Upgrade Fourfold")
+    return await _import_export(memory.store, lines, progress)
 
 
 async def _import_export(store: Store, lines: Lines, progress: Progress | None) -> dict[str, int]:
     counts: Counter[str] = Counter()
-    loaded = (record for number, record in lines if number > 1)
 
     def counted() -> Iterator[Record]:
-        for record in loaded:
+        for _, record in islice(lines, 1, None):
             counts[str(record.get("type"))] += 1
             if progress is not None and counts.total() % _BATCH == 0:
                 progress(lines.read, lines.size)
             yield record
 
-    await store.load(counted())
+    lines.number = 0
+    with lines.located():
+        await store.load(counted())
     if progress is not None:
         progress(lines.size, lines.size)
     return dict(counts)
@@ -76,19 +86,30 @@ async def _import_export(store: Store, lines: Lines, progress: Progress | None) 
 
 async def _import_rows(memory: Memory, lines: Lines, progress: Progress | None) -> dict[str, int]:
     count = 0
-    batch: list[NewItem] = []
-    for number, row in lines:
-        batch.append(_new_item(number, row))
-        if len(batch) == _BATCH:
-            count += len(await memory.add_many(batch))
-            batch.clear()
-            if progress is not None:
-                progress(lines.read, lines.size)
-    if batch:
-        count += len(await memory.add_many(batch))
-    if progress is not None:
-        progress(lines.size, lines.size)
+    for batch, wrong in _batches(lines):
+        with lines.located(f"{batch[0][0]}-{batch[-1][0]}" if batch else ""):
+            count += len(await memory.add_many([item for _, item in batch])) if batch else 0
+        if wrong is not None:
+            raise type(wrong)(wrong.message, f"{wrong.remedy}; the rows before it are stored") from wrong
+        if progress is not None:
+            progress(lines.read, lines.size)
     return {"item": count}
+
+
+def _batches(lines: Lines) -> Iterator[tuple[list[tuple[int, NewItem]], RequestError | None]]:
+    """Items with their line numbers; with the last ones, what is wrong with the line behind them."""
+    batch: list[tuple[int, NewItem]] = []
+    try:
+        with lines.located():
+            for number, row in lines:
+                batch.append((number, _new_item(row)))
+                if len(batch) == _BATCH:
+                    yield batch, None
+                    batch = []
+    except RequestError as error:
+        yield batch, error
+    else:
+        yield batch, None
 
 
 class Lines:
@@ -97,47 +118,72 @@ class Lines:
     def __init__(self, source: Path) -> None:
         self._source = source
         self.read = 0
+        """Bytes."""
+        self.number = 0
+        """The line that was read last."""
         try:
             self.size = source.stat().st_size
         except OSError as error:
-            raise InvalidItem(f"{source} cannot be read ({error.strerror})", "Check the path") from error
+            raise self._unreadable(error) from error
 
     def __iter__(self) -> Iterator[tuple[int, dict[str, Any]]]:
         self.read = 0
-        with self._source.open("rb") as file:
-            for number, line in enumerate(file, 1):
-                self.read += len(line)
-                if line.strip():
-                    yield number, self._parsed(number, line)
-
-    def _parsed(self, number: int, line: bytes) -> dict[str, Any]:
         try:
-            row: Any = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            raise InvalidItem(f"{self._source.name}:{number}: not JSON ({error})", "One JSON object a line") from error
-        if not isinstance(row, dict):
-            raise InvalidItem(f"{self._source.name}:{number}: not an object", "One JSON object a line")
-        return cast("dict[str, Any]", row)
+            with self._source.open("rb") as file:
+                for self.number, line in enumerate(file, 1):
+                    self.read += len(line)
+                    if line.strip():
+                        yield self.number, _parsed(line)
+        except OSError as error:
+            raise self._unreadable(error) from error
+
+    @contextmanager
+    def located(self, place: str = "") -> Generator[None]:
+        """What is wrong is said with its place: the line that was read last, unless another is given."""
+        try:
+            yield
+        except RequestError as error:
+            where = place or self.number
+            message = f"{self._source.name}:{where}: {error.message}" if where else error.message
+            raise type(error)(message, error.remedy) from error
+
+    def _unreadable(self, error: OSError) -> InvalidItem:
+        return InvalidItem(f"{self._source} cannot be read ({error.strerror})", "Check the path")
 
 
-def _new_item(number: int, row: Mapping[str, Any]) -> NewItem:
-    """A row of somebody's file; what is wrong with it is said with its line."""
+def _parsed(line: bytes) -> dict[str, Any]:
+    try:
+        row: Any = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise InvalidItem(f"not JSON ({error})", "Write one JSON object a line") from error
+    if not isinstance(row, dict):
+        raise InvalidItem("not an object", "Write one JSON object a line")
+    return cast("dict[str, Any]", row)
+
+
+def _new_item(row: Mapping[str, Any]) -> NewItem:
+    """A row of somebody's file as an item that can be stored."""
     key = next((row[name] for name in ("key", "_id", "id") if row.get(name) is not None), None)
     tags: Any = row.get("tags") or []
-    created = row.get("created_at")
+    created, vector = row.get("created_at"), row.get("embedding")
+    if not isinstance(tags, list):
+        raise InvalidItem("tags is no list", "Write a list of strings")
+    new = NewItem(
+        text=row.get("text") or "",
+        title=row.get("title") or "",
+        key=None if key is None else str(key),
+        tags=tuple(cast("list[str]", tags)),
+        kind=row.get("kind") or row.get("type"),
+        metadata=row.get("metadata") or {},
+        language=row.get("language"),
+        created_at=None if created is None else _time(created),
+        vector=None if vector is None else check_vector(vector),
+    )
+    return rules.checked(new)
+
+
+def _time(text: Any) -> datetime:
     try:
-        if not isinstance(tags, list):
-            raise InvalidItem("tags is no list", "Write a list of strings")
-        return NewItem(
-            text=row.get("text") or "",
-            title=row.get("title") or "",
-            key=None if key is None else str(key),
-            tags=tuple(cast("list[str]", tags)),
-            kind=row.get("kind") or row.get("type"),
-            metadata=row.get("metadata") or {},
-            language=row.get("language"),
-            created_at=None if created is None else datetime.fromisoformat(created),
-            vector=row.get("embedding"),
-        )
-    except (InvalidItem, TypeError, ValueError) as error:
-        raise InvalidItem(f"line {number}: {error}", "Mend the line; the rows before it are stored") from error
+        return datetime.fromisoformat(text)
+    except (TypeError, ValueError) as error:
+        raise InvalidItem(f"created_at is {text!r}", "Write it as 2026-11-15T10:00:00Z") from error

@@ -146,7 +146,9 @@ async def test_named_namespaces_are_searched_apart_and_fused(project: Memory, pr
         assert result.explanation is not None
         assert result.explanation.value == result.score
     wire.dumps(wire.response_json(both))
-    apart = [await project.search("heron at the lake", namespaces=[name], top_k=100) for name in ("project", "personal")]
+    apart = [
+        await project.search("heron at the lake", namespaces=[name], top_k=100) for name in ("project", "personal")
+    ]
     assert both.counts["semantic"] == sum(response.counts["semantic"] for response in apart)
 
 

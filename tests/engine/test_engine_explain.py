@@ -60,7 +60,8 @@ async def test_a_score_is_the_sum_of_its_contributions_times_recency(town: Memor
 
 @pytest.mark.spec("B2")
 @pytest.mark.parametrize(
-    "weights", [{"semantic": 0.1, "keyword": 0.2, "graph": 0.3, "tags": 0.4}, {"tags": 1.0}, {"graph": 0.5, "tags": 0.5}]
+    "weights",
+    [{"semantic": 0.1, "keyword": 0.2, "graph": 0.3, "tags": 0.4}, {"tags": 1.0}, {"graph": 0.5, "tags": 0.5}],
 )
 async def test_also_with_weights_of_the_caller(town: Memory, weights: dict[str, float]) -> None:
     for preset in ("auto", "files", "memories"):

@@ -1,4 +1,4 @@
-"""Filters act inside every retriever: a filtered search never comes back short, and never lets anything else through."""
+"""Filters act inside every retriever: a filtered search never comes back short, and lets nothing else through."""
 
 from __future__ import annotations
 
@@ -25,7 +25,11 @@ async def library(memory: Memory) -> Memory:
                 f"The heron stands in the river, page {number}",
                 title=f"Heron {number}" if number % 30 == 0 else "",
                 key=str(number),
-                tags=("heron", *(("rare", "marked") if number % 30 == 0 else ("plain",)), *(("odd",) if number % 2 else ())),
+                tags=(
+                    "heron",
+                    *(("rare", "marked") if number % 30 == 0 else ("plain",)),
+                    *(("odd",) if number % 2 else ()),
+                ),
                 kind="fact" if number % 30 == 0 else "note",
                 language="de" if number % 30 == 0 else "en",
                 created_at=DAY + timedelta(days=number),
@@ -48,7 +52,10 @@ FILTERS: dict[str, tuple[Filters, Passes]] = {
     "kind": (Filters(kind="fact"), lambda item: item.kind == "fact"),
     "language": (Filters(language="de"), lambda item: item.language == "de"),
     "path": (Filters(path="rare/*.md"), lambda item: (item.path or "").startswith("rare/")),
-    "from": (Filters(created_from=DAY + timedelta(days=590)), lambda item: item.created_at >= DAY + timedelta(days=590)),
+    "from": (
+        Filters(created_from=DAY + timedelta(days=590)),
+        lambda item: item.created_at >= DAY + timedelta(days=590),
+    ),
     "to": (Filters(created_to=DAY + timedelta(days=5)), lambda item: item.created_at <= DAY + timedelta(days=5)),
     "naive": (
         Filters(created_to=(DAY + timedelta(days=5)).replace(tzinfo=None)),

@@ -140,7 +140,10 @@ BAD_CALLS: dict[str, tuple[type[RequestError], Call]] = {
     "filter glob": (InvalidQuery, lambda memory: memory.search("x", filters=Filters(path="[z-a]"))),
     "filter tags": (InvalidQuery, lambda memory: memory.count(Filters(tags=tuple(map(str, range(100_000)))))),
     "filter op": (InvalidQuery, lambda memory: memory.count(Filters(metadata=(MetadataTest("a", "gt", 1),)))),  # type: ignore[arg-type]
-    "filter NaN": (InvalidQuery, lambda memory: memory.count(Filters(metadata=(MetadataTest("a", "eq", float("nan")),)))),
+    "filter NaN": (
+        InvalidQuery,
+        lambda memory: memory.count(Filters(metadata=(MetadataTest("a", "eq", float("nan")),))),
+    ),
     "edge weight": (InvalidItem, lambda memory: memory.add_edge("A", "knows", "B", 1.5)),
     "edge NaN": (InvalidItem, lambda memory: memory.add_edge("A", "knows", "B", float("nan"))),
     "edge word": (InvalidItem, lambda memory: memory.add_edge("A", "knows", "B", "1")),  # type: ignore[arg-type]

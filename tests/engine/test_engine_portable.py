@@ -34,7 +34,9 @@ async def fill(memory: Memory) -> None:
     await memory.add_many(
         [
             NewItem("Open from ten", title="Blue Lagoon", key="lagoon", metadata={"ü": [1, None, {"x": 2.5}]}),
-            NewItem("We met at the Blue Lagoon", source_ids=(raw.id,), created_at=datetime(1999, 12, 31, 23, tzinfo=UTC)),
+            NewItem(
+                "We met at the Blue Lagoon", source_ids=(raw.id,), created_at=datetime(1999, 12, 31, 23, tzinfo=UTC)
+            ),
             NewItem("a chunk", path="docs/ä.md", chunk_index=2, language="de", kind="page"),
             NewItem("\u2028line separators\u2029 and \x1b[31mcontrols\x7f"),
             NewItem("gone soon"),
@@ -171,32 +173,36 @@ def damage(records: list[Any], change: str) -> list[str]:
             lines[place] = json.dumps({**item, "text": "\ud800"})
         case "time":
             lines[place] = json.dumps({**item, "created_at": "yesterday"})
-        case "naive time":
-            lines[place] = json.dumps({**item, "created_at": "2026-01-01T00:00:00"})
         case "vector cut":
             lines[place] = json.dumps({**item, "vector": item["vector"][:40]})
         case "vector no base64":
             lines[place] = json.dumps({**item, "vector": "???"})
         case "vector NaN":
-            lines[place] = json.dumps({**item, "vector": "AADAfw==" * 32})
+            lines[place] = json.dumps({**item, "vector": "AADAfwAAwH8AAMB/" * 10 + "AADAfwAAwH8="})
         case "unknown source":
             lines[place] = json.dumps({**item, "source_ids": [99]})
         case "unknown node":
             lines.append(json.dumps({"type": "mention", "namespace": "default", "item": 1, "node": 99}))
         case "unknown edge":
             lines.append(
-                json.dumps({"type": "edge", "namespace": "default", "source": 1, "relation": "r", "target": 99, "weight": 1})
+                json.dumps(
+                    {"type": "edge", "namespace": "default", "source": 1, "relation": "r", "target": 99, "weight": 1}
+                )
             )
     return lines
 
 
-DAMAGES = """not JSON|not an object|nested|binary|unknown type|no id|id twice|id of a wrong type|text of a wrong type|NUL
-|surrogate|time|naive time|vector cut|vector no base64|vector NaN|unknown source|unknown node|unknown edge""".replace("\n", "")
+DAMAGES = (
+    "not JSON|not an object|nested|binary|unknown type|no id|id twice|id of a wrong type|text of a wrong type|NUL|"
+    "surrogate|time|vector cut|vector no base64|vector NaN|unknown source|unknown node|unknown edge"
+)
 
 
 @pytest.mark.spec("B9", "S1.8")
 @pytest.mark.parametrize("change", DAMAGES.split("|"))
-async def test_a_damaged_export_is_refused_as_a_whole_with_the_line(opened: Opener, tmp_path: Path, change: str) -> None:
+async def test_a_damaged_export_is_refused_as_a_whole_with_the_line(
+    opened: Opener, tmp_path: Path, change: str
+) -> None:
     memory = await opened()
     await memory.add_many(NOTES[:3], wait=True)
     await memory.add(NewItem("more", title="Heading"), wait=True)
@@ -326,7 +332,7 @@ async def test_vectors_of_the_wrong_dimension_name_their_lines(opened: Opener, t
     file = tmp_path / "rows.jsonl"
     file.write_text('{"text": "one", "embedding": [1, 0]}\n{"text": "two", "embedding": [1, 0, 0]}\n')
     memory = await opened(embedder="none")
-    with pytest.raises(InvalidVector, match="rows.jsonl:1-2: "):
+    with pytest.raises(InvalidVector, match=r"rows\.jsonl:1-2: "):
         await memory.import_file(file)
     assert await memory.count() == 0
 

@@ -39,7 +39,11 @@ asyncio.run(main())
 """
     paths = os.pathsep.join([str(HERE), str(HERE.parent.parent / "src"), os.environ.get("PYTHONPATH", "")])
     done = subprocess.run(
-        [sys.executable, "-c", script], env={**os.environ, "PYTHONPATH": paths}, capture_output=True, text=True, check=False
+        [sys.executable, "-c", script],
+        env={**os.environ, "PYTHONPATH": paths},
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
@@ -78,9 +82,7 @@ async def test_also_when_one_of_them_publishes_the_indexes(opened: Opener) -> No
 
 
 @pytest.mark.spec("B6", "B7")
-async def test_another_process_sees_what_this_one_wrote_and_the_other_way_round(
-    memory: Memory, tmp_path: Path
-) -> None:
+async def test_another_process_sees_what_this_one_wrote_and_the_other_way_round(memory: Memory, tmp_path: Path) -> None:
     item = await memory.add(NewItem("The heron stands in the river", tags=("bird",)), wait=True)
     found = await asyncio.to_thread(
         in_another_process,

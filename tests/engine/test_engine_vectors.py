@@ -134,8 +134,12 @@ async def test_nonsense_of_an_embedder_is_never_stored(opened: Opener, tmp_path:
 
 
 @pytest.mark.spec("S1.1")
-@pytest.mark.parametrize("change", [lambda rows: rows.astype(np.float64), lambda rows: rows * 7, lambda rows: rows.tolist()])
-async def test_vectors_are_stored_as_unit_vectors_however_they_come(opened: Opener, tmp_path: Path, change: Any) -> None:
+@pytest.mark.parametrize(
+    "change", [lambda rows: rows.astype(np.float64), lambda rows: rows * 7, lambda rows: rows.tolist()]
+)
+async def test_vectors_are_stored_as_unit_vectors_however_they_come(
+    opened: Opener, tmp_path: Path, change: Any
+) -> None:
     memory = await opened(embedder=Odd(change))
     await memory.add_many(notes(4), wait=True)
     for vector in stored_vectors(tmp_path / "store").values():

@@ -109,15 +109,16 @@ def test_every_candidate_has_its_true_score_from_both_and_says_so():
 
 
 @pytest.mark.spec("B1")
-def test_graph_walk_and_tags_are_scaled_by_their_best_and_the_walk_acts_with_the_weight_of_the_graph():
+def test_the_graph_and_its_walk_share_the_weight_of_the_graph_and_distant_relations_stay_weak():
     lists = {"graph": [Hit(1, 0.8), Hit(2, 0.4)], "walk": [Hit(3, 5.0), Hit(2, 1.0)], "tags": [Hit(2, 3.0)]}
     fusion = fuse_auto(AutoInputs(lists, weights={"graph": 0.6, "tags": 0.4}))
-    assert fusion.scores == pytest.approx({1: 0.6, 2: 0.3 + 0.12 + 0.4, 3: 0.6})
+    assert fusion.scores == pytest.approx({1: 0.3 * 0.8, 2: 0.3 * 0.4 + 0.3 / 5 + 0.4, 3: 0.3})
     assert [(line.source, line.weight) for line in fusion.contributions(2)] == [
-        ("graph", 0.6),
+        ("graph", 0.3),
         ("tags", 0.4),
-        ("walk", 0.6),
+        ("walk", 0.3),
     ]
+    assert fusion.weights == {"semantic": 0.0, "keyword": 0.0, "graph": 0.6, "tags": 0.4}
     assert fuse_auto(AutoInputs({"walk": [Hit(3, 5.0)]})).weights["graph"] == 1.0
 
 

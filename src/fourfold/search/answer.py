@@ -71,12 +71,17 @@ def _result(found: Found, order: Ordered, wish: Wish, text: str, item: int) -> R
     return Result(
         item=order.items[item],
         score=score,
-        confidence=round(result_confidence(found.raw("semantic", item), found.coverage.get(item)), 6),
+        confidence=round(result_confidence(found.raw("semantic", item), _coverage(found, item)), 6),
         query=text,
         contributions=lines,
         recency=factor,
         explanation=explain(lines, score, factor) if wish.explain else None,
     )
+
+
+def _coverage(found: Found, item: int) -> float | None:
+    """None where keyword search could not say; an item that it did not find covers nothing."""
+    return found.coverage.get(item, 0.0) if "keyword" in found.rankings else None
 
 
 def response(

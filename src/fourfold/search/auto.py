@@ -25,7 +25,9 @@ from fourfold.search.fusion import Fusion, Part, fuse, grid_for, scores_of, uniq
 from fourfold.search.weights import scaled_to_one
 
 GRAPH: Final = 0.4
-"""Share of the graph beside semantic + keyword = 1: lifts a linked item over its equals, not over a good hit."""
+"""Share of what the query names, beside semantic + keyword = 1: lifts a linked item over its equals, not a good hit."""
+STEPS: Final = 0.4
+"""Share of the walk from the best hits."""
 TAGS: Final = 0.2
 """Share of the tags: many items carry one tag, so it says little about each."""
 NEARNESS: Final = 4.0
@@ -55,32 +57,34 @@ class AutoInputs:
 
 
 def fuse_auto(inputs: AutoInputs) -> Fusion:
-    """Weights are scaled to sum 1 over the lists that have hits; the walk acts with the graph's weight."""
+    """Weights are scaled to sum 1 over the lists that have hits; the graph's is that of its list and of its walk."""
     inputs = replace(inputs, lists={name: unique(hits) for name, hits in inputs.lists.items() if hits})
     raw = {name: {**inputs.scores.get(name, {}), **scores_of(hits)} for name, hits in inputs.lists.items()}
-    shares = _chosen(inputs, raw) if inputs.weights is None else inputs.weights
-    weights = scaled_to_one(shares, _present(inputs.lists))
-    grid = grid_for(math.fsum(weights.values()) + weights.get("graph", 0.0))
-    parts = [_part(inputs, name, raw[name], weight, grid) for name, weight in _acting(inputs.lists, weights)]
-    return fuse(parts, weights)
+    shares = _chosen(inputs, raw) if inputs.weights is None else _given(inputs.weights, inputs.lists)
+    weights = scaled_to_one(shares, [name for name in (*RETRIEVERS, WALK) if name in inputs.lists])
+    grid = grid_for(math.fsum(weights.values()))
+    parts = [_part(inputs, name, raw[name], weight, grid) for name, weight in weights.items()]
+    return fuse(parts, _reported(weights))
 
 
-def _present(lists: Mapping[str, Sequence[Hit]]) -> list[str]:
-    return [name for name in RETRIEVERS if name in lists or (name == "graph" and WALK in lists)]
+def _given(weights: Mapping[str, float], lists: Mapping[str, Sequence[Hit]]) -> dict[str, float]:
+    """The graph's weight, halved between its list and its walk where there are both."""
+    graph = weights.get("graph", 0.0) / (2 if "graph" in lists and WALK in lists else 1)
+    return {**weights, "graph": graph, WALK: graph}
 
 
-def _acting(lists: Mapping[str, Sequence[Hit]], weights: Mapping[str, float]) -> list[tuple[str, float]]:
-    acting = [(name, weight) for name, weight in weights.items() if name in lists]
-    if WALK in lists and "graph" in weights:
-        acting.append((WALK, weights["graph"]))
-    return acting
+def _reported(weights: Mapping[str, float]) -> dict[str, float]:
+    known = {name: weight for name, weight in weights.items() if name != WALK}
+    if WALK in weights:
+        known["graph"] = known.get("graph", 0.0) + weights[WALK]
+    return known
 
 
 # ---------------------------------------------------------------- weights
 
 
 def _chosen(inputs: AutoInputs, raw: Mapping[str, Scores]) -> dict[str, float]:
-    return {**_text_shares(inputs, raw), "graph": GRAPH, "tags": TAGS}
+    return {**_text_shares(inputs, raw), "graph": GRAPH, WALK: STEPS, "tags": TAGS}
 
 
 def _text_shares(inputs: AutoInputs, raw: Mapping[str, Scores]) -> Mapping[str, float]:
@@ -115,12 +119,13 @@ def _part(inputs: AutoInputs, name: str, raw: Scores, weight: float, grid: float
     if name == "semantic":
         values = _cosine_values(raw, inputs.backgrounds.get(name), weight, grid)
     else:
-        values = _share_of_best(raw, weight, grid)
+        values = _share_of_best(raw, weight, grid, least=1.0 if name in ("graph", WALK) else 0.0)
     return Part(name, weight, inputs.lists[name], values, raw)
 
 
-def _share_of_best(raw: Scores, weight: float, grid: float) -> dict[int, float]:
-    best = max(raw.values())
+def _share_of_best(raw: Scores, weight: float, grid: float, least: float) -> dict[int, float]:
+    """`least`: what counts as a full score. A distant relation stays weak, even if it is the best there is."""
+    best = max(*raw.values(), least)
     if best <= 0:
         return {}
     unit = weight / best

@@ -137,6 +137,11 @@ def restore(source: Path, folder: Path) -> None:
                 raise DamagedStore(f"{source} is no sound backup of a store", "Try an older backup")
             with copy.backup("main", origin, "main") as work:
                 work.step()
+            copy.execute("DELETE FROM settings WHERE name = 'store'")  # a store of its own: no index here is of it
+        except BaseException:
+            copy.close()
+            aside.unlink(missing_ok=True)
+            raise
         finally:
             copy.close()
             origin.close()

@@ -7,13 +7,17 @@ from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 
 import apsw
+import numpy as np
 
+from fourfold import items as rules
+from fourfold.embed.vectors import check_dimension
 from fourfold.errors import InvalidItem, RequestError
 from fourfold.model import Item, NewItem
 from fourfold.stores.base import Record
 from fourfold.stores.sqlite import graph, items, links, raw, spaces
 from fourfold.stores.sqlite.database import dumps, micros, rows, value
 from fourfold.stores.sqlite.items import Change, chunks
+from fourfold.text.fold import clean
 
 _PAGE = 500
 _LINKED_AND_VECTOR = "SELECT linked, vector FROM items LEFT JOIN vectors ON item = id WHERE id = ?"
@@ -122,7 +126,7 @@ def load(db: apsw.Connection, batch: Iterable[Record]) -> None:
     for record in batch:
         try:
             _LOADERS[record["type"]](db, record)
-        except (KeyError, TypeError, ValueError) as error:
+        except _WRONG as error:
             raise InvalidItem(f"a record of the export cannot be read ({error!r})", "Export the store again") from error
 
 
@@ -143,7 +147,7 @@ def _load_raw(db: apsw.Connection, record: Record) -> None:
     db.execute(
         "INSERT INTO raw VALUES (?, ?, ?, ?, ?, ?, ?)",
         (
-            record["id"], spaces.ensure(db, record["namespace"]), record["content"], record["speaker"],
+            record["id"], spaces.ensure(db, record["namespace"]), clean(record["content"]), record["speaker"],
             record["session_id"], dumps(record["metadata"]), _stamp(record["created_at"]),
         ),
     )  # fmt: skip
@@ -159,24 +163,26 @@ def _load_item(db: apsw.Connection, record: Record) -> None:
         kind=record["kind"],
         metadata=record["metadata"],
         language=record["language"],
-        created_at=datetime.fromisoformat(record["created_at"]),
+        created_at=_time(record["created_at"]),
         source_ids=tuple(record["source_ids"]),
         path=record["path"],
         chunk_index=record["chunk_index"],
     )
-    items.insert(db, ns, new, datetime.fromisoformat(record["updated_at"]), item_id=record["id"])
+    items.insert(db, ns, rules.checked(new), _time(record["updated_at"]), item_id=record["id"])
     db.execute("UPDATE namespaces SET items = items + 1 WHERE id = ?", (ns,))
     items.set_linked(db, [record["id"]], record["linked"])
     links.point(db, ns, record["id"], record["text"] if record["linked"] else "")
     change = Change.TEXT
     if record["vector"] is not None:
-        items.put_vector(db, ns, record["id"], base64.b64decode(record["vector"], validate=True))
+        items.put_vector(db, ns, record["id"], _vector(db, ns, record["vector"]))
         change |= Change.VECTOR
     items.log(db, ns, [(record["id"], change)])
 
 
 def _load_node(db: apsw.Connection, record: Record) -> None:
     ns = spaces.ensure(db, record["namespace"])
+    for name in (record["name"], *record["aliases"]):
+        rules.node_name(name)
     graph.insert_node(db, ns, record["name"], record["label"], made=record["made"], node_id=record["id"])
     graph.add_node(
         db, ns, record["name"], record["label"], record["aliases"], record["properties"], made=record["made"]
@@ -187,6 +193,8 @@ def _load_node(db: apsw.Connection, record: Record) -> None:
 
 
 def _load_edge(db: apsw.Connection, record: Record) -> None:
+    if not 0 < record["weight"] <= 1:
+        raise ValueError("the weight of an edge")
     graph.set_edge(db, record["source"], record["relation"], record["target"], record["weight"])
 
 
@@ -194,8 +202,34 @@ def _load_mention(db: apsw.Connection, record: Record) -> None:
     db.execute("INSERT INTO mentions VALUES (?, ?)", (record["item"], record["node"]))
 
 
+def _vector(db: apsw.Connection, ns: int, text: str) -> bytes:
+    content = base64.b64decode(text, validate=True)
+    vector, space = np.frombuffer(content, np.float32), spaces.space(db, ns)
+    check_dimension(len(vector), 0 if space is None else space.dimension)
+    if not np.isfinite(vector).all():
+        raise ValueError("the vector")
+    return content
+
+
+def _time(text: str) -> datetime:
+    return rules.in_utc(datetime.fromisoformat(text))
+
+
 def _stamp(text: str) -> int:
-    return micros(datetime.fromisoformat(text))
+    return micros(_time(text))
+
+
+_WRONG = (
+    KeyError,
+    TypeError,
+    ValueError,
+    AttributeError,
+    OverflowError,
+    apsw.ConstraintError,
+    apsw.MismatchError,
+    apsw.TooBigError,
+)
+"""What happens when a record is not what this module wrote."""
 
 
 _LOADERS: dict[str, Callable[[apsw.Connection, Record], None]] = {

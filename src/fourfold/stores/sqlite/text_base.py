@@ -113,7 +113,7 @@ class TextBase:
         return [self.searcher.doc_freq("body", term) - self.ghosts.get(term_hash(term), 0) for term in terms]
 
     def propose(self, query: KeywordQuery, count: int) -> tuple[Ints, Floats]:
-        """The rows that tantivy ranks best, with its scores: nearly the true ones, where a row has one variant a word."""
+        """The rows that tantivy ranks best, with its scores: about the true ones, or more where variants add up."""
         if self.searcher is None:
             return NONE, np.empty(0)
         clauses = [

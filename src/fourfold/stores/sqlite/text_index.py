@@ -33,6 +33,8 @@ _SCAN_ROWS = 5000
 """So few rows pass a filter: score them all instead of asking tantivy."""
 _SAME = 1e-6
 """A relative difference that may be rounding in single precision."""
+_NEARLY = 0.95
+"""What tantivy's rounding of lengths leaves of a score, at least."""
 
 
 @dataclass(frozen=True)
@@ -150,7 +152,7 @@ def search(state: TextState, query: KeywordQuery, limit: int, allowed: Ints | No
     if not query.words:
         return Ranking(notes=query.notes)
     parts = [
-        _scored(state, state.published, _proposed(state, query, limit, allowed), query),
+        _published(state, query, limit, allowed),
         _scored(state, state.tail, state.tail.permitted(allowed), query),
     ]
     ids, scores, coverage = (np.concatenate(column) for column in zip(*parts, strict=True))
@@ -192,21 +194,28 @@ def _scored(state: TextState, documents: Documents, rows: Ints, query: KeywordQu
     return documents.ids[rows], scored.scores, scored.coverage
 
 
-def _proposed(state: TextState, query: KeywordQuery, limit: int, allowed: Ints | None) -> Ints:
-    """Rows of the published part worth scoring: enough of them, whatever is dead or filtered out."""
+def _published(state: TextState, query: KeywordQuery, limit: int, allowed: Ints | None) -> tuple[Ints, Floats, Floats]:
+    """The published rows that may be among the best, scored: as many as it takes, whatever is dead or filtered out."""
     documents = state.published
     if allowed is not None and len(allowed) <= _SCAN_ROWS:
-        return documents.permitted(allowed)
+        return _scored(state, documents, documents.permitted(allowed), query)
     wanted = documents.mask(allowed)
     count = limit + limit // 4
     while True:
-        rows, scores = state.base.propose(query, count)
+        rows, near = state.base.propose(query, count)
         kept = wanted[rows]
-        if len(rows) < count or (kept.sum() >= limit and not _cuts_a_tie(scores, kept, limit)):
-            return rows[kept]
+        found = _scored(state, documents, rows[kept], query)
+        if len(rows) < count or _are_enough(found[1], near, kept, limit):
+            return found
         count *= 4
 
 
-def _cuts_a_tie(scores: Floats, kept: Flags, limit: int) -> bool:
-    """Whether there may be more rows as good as the last one wanted: ties go by id, which tantivy does not know."""
-    return len(scores) < _SCAN_ROWS and bool(scores[kept][limit - 1] <= scores[-1] * (1 + _SAME))
+def _are_enough(scores: Floats, near: Floats, kept: Flags, limit: int) -> bool:
+    """Whether no row that tantivy ranks below these can be among the best `limit`.
+
+    It ranks a row that has several variants of a word too high, and rows of equal score in any order.
+    """
+    if len(scores) < limit or len(near) >= _SCAN_ROWS:
+        return len(scores) >= limit
+    last = -np.partition(-scores, limit - 1)[limit - 1]
+    return bool(last >= near[-1] * _NEARLY and near[kept][limit - 1] > near[-1] * (1 + _SAME))
