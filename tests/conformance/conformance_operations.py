@@ -15,12 +15,14 @@ from fourfold.model import NO_FILTERS, Edge, Filters, ItemPatch, MetadataTest, N
 from fourfold.stores.base import NewNode, Space, Store
 from fourfold.text.entities import query_names
 
-WORDS = """
+WORDS: tuple[str, ...] = tuple(
+    """
     Vertrag Mietvertrag Vertragsende Miete Haus Hausverwaltung Wohnung Kündigung Schlüssel Straße Müller Küche Garten
     Versicherung Versicherungsfall Sonne Sonnenschein Rechnung Rechnungen der die das und nicht wurde ist für mit
     contract contracts rent house kitchen garden insurance invoice invoices running runs the and was is for with
     getUserName HTTP-429 node.js C++ café naïve 2024 東京 release plan meeting notes database index server test
-""".split()
+    """.split()  # noqa: SIM905
+)
 
 NAMES = """
     New York|New York City|York|Berlin|Projekt Adler|Adler|Kubernetes|Müller|Node.js|C++|Go|release plan|Mietvertrag|
@@ -51,7 +53,7 @@ class Life:
         draws = (
             [self._put] * 8 + [self._patch] * 5 + [self._forget] * 2 + [self._vectors] * 3 + [self._edges] * 3
             + [self._nodes] * 2 + [self._remove_node, self._remove_edge, self._raw, self._raw, self._bad, self._space]
-            + [self._maintain] * 3
+            + [self._maintain] * 3 + [self._many_names]
         )  # fmt: skip
         return [self._random.choice(draws)() for _ in range(count)]
 
@@ -114,6 +116,13 @@ class Life:
         bad = self._random.choice((item("a", source_ids=(999,)), item("b", vector=unit(1, 2))))
         return partial(_put, items=[self._item(), item("c", vector=VECTORS[0]), bad], links=True)
 
+    def _many_names(self) -> Operation:
+        """More new titles than a store looks for at once."""
+        start = self._random.randrange(1000)
+        items = [item(f"Kapitel {n}", title=f"{self._random.choice(NAMES)} {n}") for n in range(start, start + 40)]
+        self._puts += len(items)
+        return partial(_put, items=items, links=True)
+
     def _maintain(self) -> Operation:
         return partial(_call, name="maintain", args=())
 
@@ -142,7 +151,9 @@ class Life:
         if self._random.random() < 0.4:
             words.insert(self._random.randrange(len(words)), self._random.choice(NAMES))
         if self._random.random() < 0.2:
-            words.append(self._random.choice(("[[{}]]", "[here]({}.md)", "\n# {}\n", "„{}“")).format(self._lower(NAMES)))
+            words.append(
+                self._random.choice(("[[{}]]", "[here]({}.md)", "\n# {}\n", "„{}“")).format(self._lower(NAMES))
+            )
         return " ".join(words)
 
     def _lower(self, names: list[str]) -> str:

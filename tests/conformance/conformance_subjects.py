@@ -23,9 +23,8 @@ NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 LATER = datetime(2026, 3, 2, 12, tzinfo=UTC)
 NS = "notes"
 
-WRITES = frozenset(
-    "put patch forget add_raw set_space reset_space put_vectors add_nodes add_edges remove_node remove_edge load".split()
-)
+WRITES = ("put", "patch", "forget", "load", "add_", "remove_", "set_", "reset_")
+"""How the names of the methods that write begin."""
 
 
 class Settled:
@@ -38,9 +37,9 @@ class Settled:
 
     def __getattr__(self, name: str) -> Callable[..., Awaitable[Any]]:
         async def call(*args: Any, **kwargs: Any) -> Any:
-            if self._written and name not in WRITES:
+            if self._written and not name.startswith(WRITES):
                 self._store = await self._settle(self._store)
-            self._written = name in WRITES
+            self._written = name.startswith(WRITES)
             return await getattr(self._store, name)(*args, **kwargs)
 
         return call

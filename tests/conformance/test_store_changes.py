@@ -22,8 +22,14 @@ async def test_an_edit_reaches_every_retriever(store):
     id, _ = await add(store, item("about", title="Alpha", tags=("alpha",), vector=unit(1, 0, 0)), other)
     await edit(store, id, title="Omega", text="Ganz anders", add_tags=("omega",), remove_tags=("ALPHA",))
     await store.put_vectors(NS, await store.space(NS), [(id, "Omega", "Ganz anders", unit(0, 1, 0))])
-    old, new = [await everywhere(store, text, vector) for text, vector in (("alpha", unit(1, 0, 0)), ("omega", unit(0, 1, 0)))]
-    assert {name: found for name, found in old.items() if name != "semantic"} == {"keyword": [], "graph": [], "tags": []}
+    old, new = [
+        await everywhere(store, text, vector) for text, vector in (("alpha", unit(1, 0, 0)), ("omega", unit(0, 1, 0)))
+    ]
+    assert {name: found for name, found in old.items() if name != "semantic"} == {
+        "keyword": [],
+        "graph": [],
+        "tags": [],
+    }
     assert {name: found[0] for name, found in new.items()} == dict.fromkeys(RETRIEVERS, id)
     assert (await store.similarities(NS, unit(1, 0, 0), [id])).hits == ((id, 0.0),)
 
@@ -44,7 +50,12 @@ async def test_forgetting_leaves_nothing(store):
     id, other = await add(store, secret, item("Ein Buch erwähnt Atlantis nur", vector=unit(0, 1)))
     await store.add_nodes(NS, [])
     assert await store.forget(NS, [id, 999, id]) == 1
-    assert await everywhere(store, "atlantis", unit(1, 0)) == {"semantic": [other], "keyword": [other], "graph": [], "tags": []}
+    assert await everywhere(store, "atlantis", unit(1, 0)) == {
+        "semantic": [other],
+        "keyword": [other],
+        "graph": [],
+        "tags": [],
+    }
     assert await store.get(NS, [id]) == {}
     assert (await store.find_keys(NS, ["k"]), await store.tag_counts(NS)) == ({}, {})
     assert await store.item_links(NS, [id, other], NO_FILTERS) == []

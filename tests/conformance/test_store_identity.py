@@ -30,7 +30,13 @@ async def test_a_key_identifies_an_item_whatever_its_text(store):
     (again,) = await add(store, item("new words", key="k", tags=("b",), metadata={"m": 2}), now=LATER)
     assert again == first
     found = await one(store, first)
-    assert (found.text, found.tags, found.metadata, found.kind, found.path) == ("new words", ("b",), {"m": 2}, None, None)
+    assert (found.text, found.tags, found.metadata, found.kind, found.path) == (
+        "new words",
+        ("b",),
+        {"m": 2},
+        None,
+        None,
+    )
     assert (found.created_at, found.updated_at) == (NOW, LATER)
     assert await store.find_keys(NS, ["k", "other"]) == {"k": first}
 

@@ -34,7 +34,10 @@ async def test_words_are_found_in_other_forms(store, query, text):
 @pytest.mark.spec("S1.9")
 async def test_the_language_of_an_item_is_detected_or_given(store):
     german, english, given = await add(
-        store, "Die Rechnung ist noch nicht bezahlt", "The invoice has not been paid yet", item("Die Hard", language="en")
+        store,
+        "Die Rechnung ist noch nicht bezahlt",
+        "The invoice has not been paid yet",
+        item("Die Hard", language="en"),
     )
     assert [(await one(store, id)).language for id in (german, english, given)] == ["de", "en", "en"]
 

@@ -78,7 +78,9 @@ async def test_headings_are_nodes_too(store):
     assert await mentions(store, note) == [page]
 
 
-@pytest.mark.parametrize("link", ["[[go]]", "[[go|the language]]", "[read this](notes/go.md)", "[Go](x.md)", "[[notes/Go.md]]"])
+@pytest.mark.parametrize(
+    "link", ["[[go]]", "[[go|the language]]", "[read this](notes/go.md)", "[Go](x.md)", "[[notes/Go.md]]"]
+)
 @pytest.mark.parametrize("page_first", [True, False])
 async def test_a_written_link_leads_to_any_name_now_or_later(store, link, page_first):
     """Even to one that is too short or too common to be seen as a mention."""

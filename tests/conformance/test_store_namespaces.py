@@ -28,9 +28,14 @@ async def test_a_thousand_items_elsewhere_change_no_ranking_and_no_score(store):
     mine = [item(text, title=f"Haus {n}", tags=("haus",), vector=unit(n, 1)) for n, text in enumerate(TEXTS)]
     await add(store, *mine)
     before = await answers(store)
-    words = "Haus Vertrag Miete house lease Sonne Versicherung Köln the der".split()
+    words = ("Haus", "Vertrag", "Miete", "house", "lease", "Sonne", "Versicherung", "Köln", "the", "der")
     theirs = [
-        item(f"{words[n % 10]} {words[n % 7]} {n}", title="Haus" if n % 50 == 0 else "", tags=("haus",), vector=VECTORS[n % 5])
+        item(
+            f"{words[n % 10]} {words[n % 7]} {n}",
+            title="Haus" if n % 50 == 0 else "",
+            tags=("haus",),
+            vector=VECTORS[n % 5],
+        )
         for n in range(1000)
     ]
     await store.put(OTHER, theirs, NOW)

@@ -138,7 +138,10 @@ async def test_given_items_have_the_scores_that_searching_gives_them(store):
 
 @pytest.mark.spec("B4")
 @settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(text=st.text(st.characters(exclude_categories=())) | st.sampled_from(['"', "a AND (b", "body:x", "NEAR/3", "'; --", "%_*"]))
+@given(
+    text=st.text(st.characters(exclude_categories=()))
+    | st.sampled_from(['"', "a AND (b", "body:x", "NEAR/3", "'; --", "%_*"])
+)
 async def test_any_text_is_a_safe_query(store, text):
     (id,) = await add(store, item("Any text is a safe query: a AND (b) body:x", title="Any", tags=("any",)))
     for name in ("keyword", "graph", "tags"):
@@ -155,7 +158,9 @@ async def test_a_query_without_words_has_no_keyword_results(store):
 
 @pytest.mark.spec("B4")
 async def test_a_long_query_uses_its_rarest_words_and_says_so(store):
-    words = [first + second for first in "bcdfghjkmn" for second in ("aro", "elu", "iko", "omi", "unat", "asib", "epof")]
+    words = [
+        first + second for first in "bcdfghjkmn" for second in ("aro", "elu", "iko", "omi", "unat", "asib", "epof")
+    ]
     (all_of_them, *_) = await add(store, item(" ".join(words), language="xx"), *words[:40])
     found = await store.match(NS, " ".join(words), 9, NO_FILTERS)
     assert found.notes == ("keyword search used the 64 rarest of 70 words",)

@@ -17,7 +17,13 @@ from fourfold.stores.memory import MemoryStore
 async def test_raw_records_are_kept_and_pointed_to(store):
     first = await store.add_raw(NS, "Was kostet das?", "Ada", "s1", {"turn": 1}, NOW)
     second = await store.add_raw(NS, "Zu viel.", None, None, {}, LATER)
-    assert (first.content, first.speaker, first.session_id, first.metadata, first.created_at) == ("Was kostet das?", "Ada", "s1", {"turn": 1}, NOW)
+    assert (first.content, first.speaker, first.session_id, first.metadata, first.created_at) == (
+        "Was kostet das?",
+        "Ada",
+        "s1",
+        {"turn": 1},
+        NOW,
+    )
     (id,) = await add(store, item("Ada fragt nach dem Preis", source_ids=(second.id, first.id)))
     assert (await one(store, id)).source_ids == (second.id, first.id)
     assert await store.get_raw(NS, [first.id, second.id, 99]) == {first.id: first, second.id: second}
@@ -36,7 +42,9 @@ async def test_the_same_text_from_another_source_points_to_both(store):
 async def test_unknown_sources_are_refused_and_nothing_is_written(store):
     (known,) = await add(store, item("known", key="k", tags=("t",)))
     with pytest.raises(NotFound, match="4711"):
-        await add(store, item("changed", title="New", key="k"), item("new", tags=("u",)), item("bad", source_ids=(4711,)))
+        await add(
+            store, item("changed", title="New", key="k"), item("new", tags=("u",)), item("bad", source_ids=(4711,))
+        )
     assert (await one(store, known)).text == "known"
     assert (await store.size(NS), await store.tag_counts(NS)) == (Size(1, 0), {"t": 1})
     assert await search(store, "keyword", "changed new bad") == await search(store, "graph", "New") == []
@@ -61,7 +69,9 @@ async def test_an_export_makes_an_empty_store_the_same_store(store, folder):
         again = []
         await copy.export(again.append)
         assert again == records
-        assert await copy.match(NS, "Atlantis Reise", 9, NO_FILTERS) == await store.match(NS, "Atlantis Reise", 9, NO_FILTERS)
+        assert await copy.match(NS, "Atlantis Reise", 9, NO_FILTERS) == await store.match(
+            NS, "Atlantis Reise", 9, NO_FILTERS
+        )
         assert await copy.check() == []
         (fresh,) = await add(copy, "something new")
         assert fresh not in {record["id"] for record in records if record["type"] == "item"}

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 import re
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +60,13 @@ class StubbornEmbedder(WordEmbedder):
             raise self._error()
         self.left -= 1
         return super().embed(texts)
+
+
+async def eventually(condition: Callable[[], Awaitable[Any]]) -> None:
+    """Lets background tasks run until this holds; a minute is for ever."""
+    async with asyncio.timeout(60):
+        while not await condition():
+            await asyncio.sleep(0)
 
 
 def ids(response: SearchResponse) -> list[int]:

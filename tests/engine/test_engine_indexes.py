@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -11,8 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 from conftest import Opener
-from engine_support import ids, notes, scored, texts
+from engine_support import eventually, ids, notes, scored, texts
 
+from fourfold.errors import StoreUnavailable
 from fourfold.memory import Memory
 from fourfold.model import Filters, ItemPatch, NewItem
 
@@ -115,11 +115,16 @@ async def test_what_keeps_an_index_from_being_published_is_said_and_stops_nothin
     (tmp_path / "store" / "index").write_text("a file where a folder should be")
     memory = await opened()
     await memory.add_many(notes(10), wait=True)
-    while not (await memory.search("heron")).notes:
-        await asyncio.sleep(0)
-    response = await memory.search("heron")
-    assert "indexes are not being published" in response.notes[0]
-    assert response.results
+    with pytest.raises(StoreUnavailable) as raised:
+        await memory.index()
+    assert raised.value.remedy
+
+    async def said() -> bool:
+        response = await memory.search("heron")
+        assert response.results
+        return any("indexes are not being published" in note for note in response.notes)
+
+    await eventually(said)
     await memory.close()
     assert await (await opened()).count() == 10
 

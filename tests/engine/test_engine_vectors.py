@@ -12,7 +12,7 @@ import apsw
 import numpy as np
 import pytest
 from conftest import Opener
-from engine_support import DIMENSION, StubbornEmbedder, WordEmbedder, ids, notes, row_counts, texts
+from engine_support import DIMENSION, StubbornEmbedder, WordEmbedder, eventually, ids, notes, row_counts, texts
 
 from fourfold.errors import EmbedderUnavailable, InvalidVector, SpaceMismatch
 from fourfold.memory import Memory
@@ -55,8 +55,11 @@ async def test_the_response_says_how_many_items_wait_for_their_vectors(opened: O
 @pytest.mark.spec("B3")
 async def test_vectors_follow_by_themselves(memory: Memory) -> None:
     await memory.add_many(notes(5))
-    while (await memory.store.size("default")).pending:
-        await asyncio.sleep(0)
+
+    async def none_waits() -> bool:
+        return not (await memory.store.size("default")).pending
+
+    await eventually(none_waits)
     assert (await memory.search("heron")).degraded == ()
 
 

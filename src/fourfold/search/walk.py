@@ -48,7 +48,7 @@ def longest(names: Sequence[str]) -> list[str]:
 
 
 def seeds(lists: Mapping[str, Sequence[Hit]], backgrounds: Mapping[str, Background | None]) -> dict[int, float]:
-    """The best semantic and keyword hits, each with its strength in 0..1."""
+    """The ten best of the semantic and keyword hits, each with its strength in 0..1."""
     strengths: dict[int, float] = {}
     for name in ("semantic", "keyword"):
         hits = lists.get(name, ())[:EXPAND_SEEDS]
@@ -60,4 +60,4 @@ def seeds(lists: Mapping[str, Sequence[Hit]], backgrounds: Mapping[str, Backgrou
         for hit in hits:
             strength = (hit.score - floor) / span if span > 0 else 1.0
             strengths[hit.id] = max(strengths.get(hit.id, 0.0), strength)
-    return {item: strength for item, strength in strengths.items() if strength > 0}
+    return {item: strengths[item] for item in in_order(strengths)[:EXPAND_SEEDS] if strengths[item] > 0}

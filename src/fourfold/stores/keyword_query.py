@@ -11,6 +11,9 @@ from fourfold.model import Background
 from fourfold.search.bm25 import idf
 from fourfold.text.analysis import query_words
 from fourfold.text.compounds import Lexicon, with_relatives
+from fourfold.text.language import guess
+
+_SOME = 0.01
 
 Variant = tuple[str, float]
 """A term and its weight."""
@@ -52,14 +55,15 @@ class KeywordQuery:
 
 def keyword_query(
     text: str,
-    languages: Sequence[str],
+    languages: Mapping[str, int],
     lexicon: Lexicon | None,
     frequencies: Callable[[Sequence[str]], Sequence[int]],
     documents: int,
 ) -> KeywordQuery:
-    """`lexicon` holds the terms of German items; `frequencies` counts the items that have each term."""
-    words = query_words(text, languages)
-    related = [with_relatives(word, lexicon) for word in words] if lexicon is not None else words
+    """`languages`: with their numbers of items. `lexicon`: the terms of German items. `frequencies`: items by term."""
+    words = query_words(text, tuple(languages))
+    german = lexicon if _is_german(text, languages, documents) else None
+    related = [with_relatives(word, german) for word in words] if german is not None else words
     terms = list(dict.fromkeys(term for word in related for term, _ in word.variants))
     df = dict(zip(terms, frequencies(terms), strict=True))
     built = [
@@ -70,6 +74,12 @@ def keyword_query(
     notes = (f"keyword search used the {QUERY_TERMS} rarest of {len(known)} words",) if len(kept) < len(known) else ()
     unknown = sum(word.idf for word in built if not word.terms)
     return KeywordQuery(tuple(known[place] for place in sorted(kept)), unknown, notes)
+
+
+def _is_german(text: str, languages: Mapping[str, int], documents: int) -> bool:
+    """Whether compounds are worth a look: in a store with some German, or for a German query in any other."""
+    count = languages.get("de", 0)
+    return count > 0 and (count >= _SOME * documents or guess(text, tuple(languages)) == "de")
 
 
 def _word(own: Mapping[str, float], variants: Sequence[Variant], df: Mapping[str, int], documents: int) -> Word:

@@ -9,7 +9,7 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-SAMPLE = 1024
+SAMPLE = 512
 
 
 def in_sample(ids: NDArray[np.int64], count: int) -> NDArray[np.bool_]:

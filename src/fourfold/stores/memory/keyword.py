@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from fourfold.model import Filters, Hit, Item, Ranking
@@ -28,11 +28,11 @@ class Text:
 @dataclass(frozen=True, slots=True)
 class Collection:
     texts: dict[int, Text]
-    languages: tuple[str, ...]
+    languages: Mapping[str, int]
 
     @staticmethod
     def of(ns: Namespace) -> Collection:
-        return Collection({id: _read(stored.item) for id, stored in ns.items.items()}, tuple(ns.languages))
+        return Collection({id: _read(stored.item) for id, stored in ns.items.items()}, ns.languages)
 
     @property
     def average_length(self) -> float:

@@ -88,10 +88,10 @@ class Namespace:
         )
 
     @property
-    def languages(self) -> list[str]:
-        """The languages of the items, the commonest first."""
+    def languages(self) -> dict[str, int]:
+        """The languages with the number of their items, the commonest first."""
         counts = Counter(stored.item.language for stored in self.items.values())
-        return sorted(counts, key=lambda language: (-counts[language], language))[:_QUERY_LANGUAGES]
+        return dict(sorted(counts.items(), key=lambda language: (-language[1], language[0]))[:_QUERY_LANGUAGES])
 
     def items_of(self, node: int) -> list[int]:
         return sorted(item for owner, item in self.own if owner == node)

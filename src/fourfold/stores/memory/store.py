@@ -252,7 +252,7 @@ def _status(ns: Namespace) -> dict[str, Json]:
         "items": len(ns.items),
         "vectors": len(ns.items) - lacking,
         "pending_vectors": lacking,
-        "languages": ns.languages,
+        "languages": list(ns.languages),
         "embedder": None if ns.space is None else ns.space.fingerprint,
         "dimension": None if ns.space is None else ns.space.dimension,
         "nodes": len(ns.nodes),

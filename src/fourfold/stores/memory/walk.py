@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from fourfold.limits import HUB, WALK_EDGES
@@ -84,28 +84,33 @@ def node_links(ns: Namespace, names: Sequence[str], filters: Filters) -> list[Li
     known = {name for row in ns.nodes.values() for name in row.names}
     wanted = set(longest([name for name in dict.fromkeys(names) if name in known]))
     nodes = [row.id for row in ns.nodes.values() if wanted.intersection(row.names)]
+    fans = _fans(mentions(ns))
     own = [Link(node, item, "own", 1.0, degree) for node in nodes for item, degree in _own(ns, node, filters)]
-    fans = [
-        Link(node, item, "mentioned-by", 1.0, degree) for node in nodes for item, degree in _fans(ns, node, filters)
+    mentioned = [
+        Link(node, item, "mentioned-by", 1.0, degree)
+        for node in nodes
+        for item, degree in _unless_hub(ns, fans.get(node, ()), filters)
     ]
-    return [*own, *fans, *_over_edges(ns, [(node, node) for node in nodes], filters)]
+    return [*own, *mentioned, *_over_edges(ns, [(node, node) for node in nodes], filters)]
 
 
 def item_links(ns: Namespace, ids: Sequence[int], filters: Filters) -> list[Link]:
     """From items to what they mention, to what mentions them, and over one edge from their nodes."""
     wanted = sorted(set(ids) & ns.items.keys())
     named = mentions(ns)
-    popularity = Counter(node for nodes in named.values() for node in nodes)
+    fans = _fans(named)
     mentioned = [
-        Link(id, item, "mentions", 1.0, popularity[node])
+        Link(id, item, "mentions", 1.0, len(fans[node]))
         for id in wanted
         for node in named.get(id, ())
-        if popularity[node] <= HUB
+        if len(fans[node]) <= HUB
         for item, _ in _own(ns, node, filters)
     ]
     owned = [(id, node) for node, id in ns.own if id in wanted]
     mentioning = [
-        Link(id, fan, "mentioned-by", 1.0, degree) for id, node in owned for fan, degree in _fans(ns, node, filters)
+        Link(id, fan, "mentioned-by", 1.0, degree)
+        for id, node in owned
+        for fan, degree in _unless_hub(ns, fans.get(node, ()), filters)
     ]
     found = [*mentioned, *mentioning, *_over_edges(ns, owned, filters)]
     return [link for link in found if link.source != link.item]
@@ -139,9 +144,13 @@ def _own(ns: Namespace, node: int, filters: Filters) -> list[tuple[int, int]]:
     return _unless_hub(ns, ns.items_of(node), filters)
 
 
-def _fans(ns: Namespace, node: int, filters: Filters) -> list[tuple[int, int]]:
-    """The items that mention a node, likewise."""
-    return _unless_hub(ns, [item for item, nodes in mentions(ns).items() if node in nodes], filters)
+def _fans(named: Mapping[int, Iterable[int]]) -> dict[int, list[int]]:
+    """For every node the items that mention it."""
+    fans: dict[int, list[int]] = {}
+    for item, nodes in named.items():
+        for node in nodes:
+            fans.setdefault(node, []).append(item)
+    return fans
 
 
 def _unless_hub(ns: Namespace, items: Sequence[int], filters: Filters) -> list[tuple[int, int]]:

@@ -11,7 +11,7 @@ import apsw
 from fourfold.errors import Ambiguous, NotFound
 from fourfold.model import Edge, Json, Neighbor, Node
 from fourfold.stores.sqlite.database import dumps, rows, value
-from fourfold.stores.sqlite.items import chunks, marks
+from fourfold.stores.sqlite.items import batches, marks
 from fourfold.text.entities import normal_name
 
 Direction = Literal["both", "out", "in"]
@@ -109,7 +109,7 @@ def no_node(name: str) -> NotFound:
 
 def read_nodes(db: apsw.Connection, nodes: Sequence[int]) -> dict[int, Node]:
     found: dict[int, Node] = {}
-    for part in chunks(nodes):
+    for part in batches(nodes):
         inside = marks(len(part))
         aliases: dict[int, list[str]] = {}
         sql = f"SELECT node, alias FROM names WHERE node IN ({inside}) AND alias IS NOT NULL ORDER BY alias"
@@ -174,7 +174,7 @@ def remove_edge(db: apsw.Connection, source: int, relation: str, target: int) ->
 def steps(db: apsw.Connection, nodes: Sequence[int], direction: Direction, relation: str | None) -> list[Step]:
     """The edges at these nodes, as steps away from them: said ones and those that mentions make."""
     found: list[Step] = []
-    for part in chunks(nodes):
+    for part in batches(nodes):
         if direction != "in":
             found.extend(_away(db, part, relation, _OUT))
         if direction != "out":

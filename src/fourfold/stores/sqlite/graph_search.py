@@ -11,7 +11,7 @@ import apsw
 from fourfold.limits import HUB, WALK_EDGES
 from fourfold.search.walk import Link
 from fourfold.stores.sqlite.database import rows
-from fourfold.stores.sqlite.items import chunks, marks
+from fourfold.stores.sqlite.items import batches, marks
 
 _Row = tuple[int, int, int]
 
@@ -19,7 +19,7 @@ _Row = tuple[int, int, int]
 def known_names(db: apsw.Connection, ns: int, names: Sequence[str]) -> dict[str, list[int]]:
     """Those of the names that nodes have, with their nodes."""
     found: dict[str, list[int]] = {}
-    for part in chunks(names):
+    for part in batches(names):
         sql = f"SELECT folded, node FROM names WHERE ns = ? AND folded IN ({marks(len(part))})"
         for name, node in db.execute(sql, (ns, *part)):
             found.setdefault(name, []).append(node)
@@ -122,7 +122,7 @@ class _Scope:
 
 def _batched(db: apsw.Connection, sql: str, keys: Iterable[int]) -> list[Any]:
     found: list[Any] = []
-    for part in chunks(sorted(keys)):
+    for part in batches(sorted(keys)):
         found += rows(db, sql.format(marks(len(part))), *part)
     return found
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import IntFlag
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import apsw
@@ -24,8 +25,9 @@ if TYPE_CHECKING:
     from fourfold.stores.sqlite.rows import Ints
     from fourfold.stores.sqlite.vector_base import Matrix
 
-_CHUNK = 500
-"""Bindings of one IN list."""
+_LENGTHS = (2, 8, 32, 128, 512)
+"""Of IN lists."""
+_CHUNK = _LENGTHS[-1]
 
 _COLUMNS = "id, key, title, text, kind, metadata, language, created_at, updated_at, path, chunk_index"
 
@@ -244,6 +246,14 @@ def possible(ids: Iterable[int]) -> list[int]:
     return [number for number in ids if 0 < number < 1 << 63]
 
 
+def batches(keys: Sequence[Any]) -> Iterator[Sequence[Any]]:
+    """The keys in a few lengths only, the last one repeated: so few texts of SQL, which SQLite then has prepared."""
+    for part in chunks(keys):
+        length = next(size for size in _LENGTHS if size >= len(part))
+        yield (*part, *[part[-1]] * (length - len(part)))
+
+
+@cache
 def marks(count: int) -> str:
     return ", ".join("?" * count)
 
@@ -251,7 +261,7 @@ def marks(count: int) -> str:
 def get(db: apsw.Connection, namespace: str, ns: int, ids: Sequence[int]) -> dict[int, Item]:
     """The items of `ids` that exist."""
     found: dict[int, Item] = {}
-    for part in chunks(possible(ids)):
+    for part in batches(possible(ids)):
         inside = marks(len(part))
         tags = _grouped(db, f"SELECT item, name FROM item_tags WHERE item IN ({inside}) ORDER BY item, name", part)
         sources = _grouped(db, f"SELECT item, raw FROM sources WHERE item IN ({inside}) ORDER BY item, position", part)
@@ -291,7 +301,7 @@ def matching(db: apsw.Connection, ns: int, filters: Filters) -> list[int]:
 
 def texts(db: apsw.Connection, ids: Sequence[int]) -> Iterator[tuple[int, str, str, str]]:
     """(id, title, text, language) of the items that exist."""
-    for part in chunks(ids):
+    for part in batches(ids):
         yield from db.execute(
             f"SELECT id, title, text, language FROM items WHERE id IN ({marks(len(part))}) ORDER BY id",
             tuple(part),
@@ -300,7 +310,7 @@ def texts(db: apsw.Connection, ids: Sequence[int]) -> Iterator[tuple[int, str, s
 
 def linked_texts(db: apsw.Connection, ids: Sequence[int]) -> Iterator[tuple[int, str, str]]:
     """(id, title, text) of the items that exist, as links see them: both empty where links were off."""
-    for part in chunks(ids):
+    for part in batches(ids):
         yield from db.execute(
             "SELECT id, iif(linked, title, ''), iif(linked, text, '') FROM items "
             f"WHERE id IN ({marks(len(part))}) ORDER BY id",
@@ -329,7 +339,7 @@ def last_change(db: apsw.Connection, ns: int) -> int:
 def vectors(db: apsw.Connection, ids: Sequence[int], dimension: int) -> tuple[Ints, Matrix]:
     """The vectors of those of these items that have one, with their ids."""
     found: list[tuple[int, bytes]] = []
-    for part in chunks(ids):
+    for part in batches(ids):
         sql = f"SELECT item, vector FROM vectors WHERE item IN ({marks(len(part))}) ORDER BY item"
         found.extend(db.execute(sql, tuple(part)))
     matrix = np.frombuffer(b"".join(blob for _, blob in found), np.float32).reshape(-1, dimension)
@@ -339,7 +349,7 @@ def vectors(db: apsw.Connection, ids: Sequence[int], dimension: int) -> tuple[In
 def existing(db: apsw.Connection, ns: int, ids: Sequence[int]) -> list[int]:
     """Those of these ids that are items of the namespace."""
     found: list[int] = []
-    for part in chunks(ids):
+    for part in batches(ids):
         sql = f"SELECT id FROM items WHERE +ns = ? AND id IN ({marks(len(part))}) ORDER BY id"
         found.extend(item_id for (item_id,) in rows(db, sql, ns, *part))
     return found
@@ -351,7 +361,7 @@ def exists(db: apsw.Connection, ns: int, item_id: int) -> bool:
 
 def by_keys(db: apsw.Connection, ns: int, keys: Sequence[str]) -> dict[str, int]:
     found: dict[str, int] = {}
-    for part in chunks(keys):
+    for part in batches(keys):
         sql = f"SELECT key, id FROM items WHERE ns = ? AND key IN ({marks(len(part))})"
         found.update(rows(db, sql, ns, *part))
     return found

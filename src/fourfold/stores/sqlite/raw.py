@@ -10,7 +10,7 @@ import apsw
 
 from fourfold.model import Json, RawRecord
 from fourfold.stores.sqlite.database import dumps, micros, moment
-from fourfold.stores.sqlite.items import chunks, marks, possible
+from fourfold.stores.sqlite.items import batches, marks, possible
 
 
 def add(
@@ -31,7 +31,7 @@ def add(
 
 def get(db: apsw.Connection, namespace: str, ns: int, ids: Sequence[int]) -> dict[int, RawRecord]:
     found: dict[int, RawRecord] = {}
-    for part in chunks(possible(ids)):
+    for part in batches(possible(ids)):
         sql = (
             "SELECT id, content, speaker, session_id, metadata, created_at FROM raw "
             f"WHERE +ns = ? AND id IN ({marks(len(part))})"

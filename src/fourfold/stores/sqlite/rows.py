@@ -28,8 +28,12 @@ class Rows:
         return len(self.ids)
 
     @cached_property
+    def alive(self) -> Flags:
+        return ~self.dead
+
+    @cached_property
     def live(self) -> Ints:
-        return np.flatnonzero(~self.dead)
+        return np.flatnonzero(self.alive)
 
     @cached_property
     def _order(self) -> Ints:
@@ -54,7 +58,7 @@ class Rows:
     def mask(self, allowed: Ints | None) -> Flags:
         """The same as flags."""
         if allowed is None:
-            return ~self.dead
+            return self.alive
         mask = np.zeros(len(self), np.bool_)
         mask[self.find(allowed)] = True
         return mask

@@ -51,13 +51,32 @@ class Documents(Rows):
         """Terms in live rows."""
         return int(self.lengths[self.live].sum())
 
-    def gather(self, rows: Ints) -> tuple[Terms, Ints]:
-        """The terms of these rows in one array, and for each term the position in `rows` that it belongs to."""
-        lengths = self.lengths[rows]
-        owner = np.repeat(np.arange(len(rows)), lengths)
-        before = np.cumsum(lengths) - lengths
-        places = np.arange(len(owner)) + (self.ends[rows] - lengths - before)[owner]
-        return self.terms[places], owner
+    def gather(self, rows: Ints) -> Gathered:
+        """The terms of these rows in one array."""
+        ends, lengths = self.ends[rows], self.lengths[rows]
+        pieces = zip((ends - lengths).tolist(), ends.tolist(), strict=True)
+        whole = rows is self.live and len(rows) == len(self)  # the same rows in another order are not the same
+        terms = self.terms if whole else np.concatenate([self.terms[:0], *(self.terms[a:b] for a, b in pieces)])
+        return Gathered(terms, np.cumsum(lengths))
+
+
+@dataclass(frozen=True, slots=True)
+class Gathered:
+    terms: Terms
+    bounds: Ints
+    """Where each row's terms end."""
+
+    def rows_with(self, hashed: int) -> Ints:
+        """For each place of a term, which of the gathered rows it is in."""
+        return np.searchsorted(self.bounds, np.flatnonzero(self.terms == hashed), side="right")
+
+    def only(self, hashes: Sequence[int]) -> Gathered:
+        """Without the other terms: few are left, so that looking for one of them costs little."""
+        wanted = np.zeros(len(self.terms), np.bool_)
+        for hashed in hashes:
+            wanted |= self.terms == hashed
+        places = np.flatnonzero(wanted)
+        return Gathered(self.terms[places], np.searchsorted(places, self.bounds))
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,13 +90,14 @@ class Scored:
 def score(documents: Documents, rows: Ints, query: KeywordQuery, average_length: float) -> Scored:
     if not len(rows):
         return Scored(np.empty(0), np.empty(0))
-    terms, owner = documents.gather(rows)
+    hashes = {term: term_hash(term) for word in query.words for term in word.terms}
+    found = documents.gather(rows).only(list(hashes.values()))
     norm = bm25.K1 * (1 - bm25.B + bm25.B * documents.lengths[rows] / (average_length or 1.0))
     total, covered = np.zeros(len(rows)), np.zeros(len(rows))
     for word in query.words:
         best = np.zeros(len(rows))
         for term, worth in zip(word.terms, word.values, strict=True):
-            tf = np.bincount(owner[terms == term_hash(term)], minlength=len(rows))
+            tf = np.bincount(found.rows_with(hashes[term]), minlength=len(rows))
             np.maximum(best, worth * (tf * (bm25.K1 + 1) / (tf + norm)), out=best)
         total += best
         covered += np.where(best > 0, word.idf, 0.0)
@@ -88,14 +108,15 @@ def frequencies(documents: Documents, rows: Ints, hashes: Sequence[int]) -> list
     """In how many of these rows each term stands."""
     if not len(rows):
         return [0] * len(hashes)
-    terms, owner = documents.gather(rows)
-    return [len(np.unique(owner[terms == hashed])) for hashed in hashes]
+    found = documents.gather(rows)
+    return [len(np.unique(found.rows_with(hashed))) for hashed in hashes]
 
 
 def holders(documents: Documents, rows: Ints) -> dict[int, int]:
     """Term hash to the number of these rows that have it."""
-    terms, owner = documents.gather(rows)
-    pairs = np.unique(owner.astype(np.uint64) << np.uint64(32) | terms)
+    found = documents.gather(rows)
+    owner = np.repeat(np.arange(len(rows), dtype=np.uint64), documents.lengths[rows])
+    pairs = np.unique(owner << np.uint64(32) | found.terms)
     hashes, counts = np.unique(pairs & np.uint64(0xFFFFFFFF), return_counts=True)
     return dict(zip(hashes.tolist(), counts.tolist(), strict=True))
 

@@ -31,10 +31,10 @@ def size(db: apsw.Connection, ns: int) -> Size:
     return Size(*rows(db, "SELECT items, vectors FROM namespaces WHERE id = ?", ns)[0])
 
 
-def languages(db: apsw.Connection, ns: int) -> tuple[str, ...]:
-    """The languages of the namespace's items, the commonest first."""
-    sql = "SELECT language FROM languages WHERE ns = ? AND items > 0 ORDER BY items DESC, language LIMIT 8"
-    return tuple(language for (language,) in db.execute(sql, (ns,)))
+def languages(db: apsw.Connection, ns: int) -> dict[str, int]:
+    """The languages of the namespace with the number of their items, the commonest first."""
+    sql = "SELECT language, items FROM languages WHERE ns = ? AND items > 0 ORDER BY items DESC, language LIMIT 8"
+    return dict(rows(db, sql, ns))
 
 
 def space(db: apsw.Connection, ns: int) -> Space | None:

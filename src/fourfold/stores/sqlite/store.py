@@ -196,7 +196,7 @@ class SqliteStore:
     def _may_mention(self, ns: int, name: str) -> Sequence[int]:
         """Items of earlier transactions that may hold all words of a name."""
         with self._db.read() as db:  # not the writer's connection: no index may learn what is not committed
-            groups = links.name_terms(name, spaces.languages(db, ns))
+            groups = links.name_terms(name, tuple(spaces.languages(db, ns)))
             return text_index.containing(self._indexes.texts(db, ns), groups) if groups else items.all_ids(db, ns)
 
     # ------------------------------------------------------------ vectors

@@ -172,4 +172,4 @@ def _german(folder: Path) -> dict[str, int]:
 def _column(folder: Path, manifest: Manifest, name: str, kind: Any) -> Any:
     part = manifest.parts[name]
     count = part.size // np.dtype(kind).itemsize
-    return np.memmap(folder / name, kind, "r", shape=(count,)) if count else np.empty(0, kind)
+    return np.asarray(np.memmap(folder / name, kind, "r", shape=(count,))) if count else np.empty(0, kind)

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 _ROUGH = 1e-5
 """More than single precision and rounding together can be wrong by."""
+_FEW = 4
 _SCAN_ROWS = 5000
 """So few rows pass a filter: one product with them all is the fastest way."""
 
@@ -107,14 +108,20 @@ class VectorIndex:
 def search(state: VectorState, query: Matrix, limit: int, allowed: Ints | None) -> Ranking:
     """The `limit` nearest of the allowed items (all, if None)."""
     parts = [(state.published, _candidates(state, query, limit, allowed)), (state.tail, state.tail.permitted(allowed))]
-    near = [vectors.near(rows, query) for vectors, rows in parts]
-    floor = _floor(np.concatenate(near), limit)
-    kept = [(vectors, rows[cosines >= floor]) for (vectors, rows), cosines in zip(parts, near, strict=True)]
-    ids = np.concatenate([vectors.ids[rows] for vectors, rows in kept])
-    cosines = np.concatenate([vectors.cosines(rows, query) for vectors, rows in kept])
+    if sum(len(rows) for _, rows in parts) > _FEW * limit:
+        parts = _roughly(parts, query, limit)
+    ids = np.concatenate([vectors.ids[rows] for vectors, rows in parts])
+    cosines = np.concatenate([vectors.cosines(rows, query) for vectors, rows in parts])
     best = np.lexsort((ids, -cosines))[:limit]
     hits = tuple(map(Hit, ids[best].tolist(), cosines[best].tolist()))
     return Ranking(hits, _background(state, query))
+
+
+def _roughly(parts: list[tuple[Vectors, Ints]], query: Matrix, limit: int) -> list[tuple[Vectors, Ints]]:
+    """Of many rows, those that single precision does not rule out."""
+    near = [vectors.near(rows, query) for vectors, rows in parts]
+    floor = _floor(np.concatenate(near), limit)
+    return [(vectors, rows[cosines >= floor]) for (vectors, rows), cosines in zip(parts, near, strict=True)]
 
 
 def _floor(near: Matrix, limit: int) -> float:
@@ -137,7 +144,7 @@ def score(state: VectorState, query: Matrix, ids: Sequence[int]) -> Ranking:
 def _background(state: VectorState, query: Matrix) -> Background | None:
     if not len(state.sample):
         return None
-    cosines = state.sample @ query.astype(np.float64)
+    cosines = np.vecdot(state.sample, query.astype(np.float64))
     return Background(float(cosines.mean()), float(cosines.std()))
 
 
@@ -146,4 +153,4 @@ def _candidates(state: VectorState, query: Matrix, limit: int, allowed: Ints | N
     vectors = state.published
     if state.base.faiss is None or (allowed is not None and len(allowed) <= _SCAN_ROWS):
         return vectors.permitted(allowed)
-    return state.base.propose(query, limit + limit // 2, vectors.mask(allowed))
+    return state.base.propose(query, limit, vectors.mask(allowed))

@@ -1,0 +1,28 @@
+"""Puts what the sessions print today into the pages: `python tests/docs/retype_sessions.py`. Read the difference."""
+
+import re
+import shutil
+import tempfile
+from pathlib import Path
+
+from docs_pages import EXAMPLES, PAGES
+from test_docs_sessions import session, typed
+
+
+def retype(page: Path) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        for file in EXAMPLES.glob("*.jsonl"):
+            shutil.copy(file, folder)
+        steps = session(page.name)
+        outputs = typed([step.command for step in steps], Path(folder))
+    text = page.read_text("utf-8")
+    for step, output in zip(steps, outputs, strict=True):
+        plain = re.sub(r" +$", "", output, flags=re.MULTILINE)
+        text = text.replace(f"$ {step.command}\n{step.output}", f"$ {step.command}\n{plain}", 1)
+    page.write_text(text, "utf-8")
+
+
+if __name__ == "__main__":
+    for page in PAGES:
+        if session(page.name):
+            retype(page)

@@ -1,0 +1,113 @@
+"""Documentation is run: every example, and every block of code on the pages is one of them."""
+
+from __future__ import annotations
+
+import json
+import re
+import runpy
+import shlex
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from docs_pages import EXAMPLES, PAGES, ROOT, blocks
+from typer.main import get_command
+
+from fourfold import config
+from fourfold.cli.commands import COMMANDS
+from fourfold.cli.main import app
+
+SCRIPTS = sorted(EXAMPLES.glob("*.py"))
+
+
+class Embeddings(BaseHTTPRequestHandler):
+    """What an OpenAI-compatible endpoint answers, with small vectors."""
+
+    def do_POST(self) -> None:
+        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        data = [{"index": index, "embedding": [1.0, len(text)]} for index, text in enumerate(asked["input"])]
+        body = json.dumps({"data": data}).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: Any) -> None: ...
+
+
+@pytest.fixture
+def endpoint(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    server = HTTPServer(("127.0.0.1", 0), Embeddings)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+    thread.start()
+    monkeypatch.setenv("NO_PROXY", "*")
+    monkeypatch.setenv("EMBEDDINGS_URL", f"http://127.0.0.1:{server.server_port}/v1")
+    yield
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+@pytest.mark.spec("S1.11")
+@pytest.mark.usefixtures("endpoint")
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.stem)
+def test_an_example_prints_what_it_says(
+    script: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    runpy.run_path(str(script), run_name="__main__")
+    said = re.findall(r"# -> (.*)", script.read_text("utf-8"))
+    assert said
+    assert capsys.readouterr().out.splitlines() == said
+
+
+@pytest.mark.spec("S1.11")
+@pytest.mark.parametrize(("language", "suffix"), [("python", ".py"), ("jsonl", ".jsonl")])
+def test_code_on_the_pages_is_the_examples(language: str, suffix: str) -> None:
+    shown = {block.text for block in blocks(language)}
+    files = {path.name: path.read_text("utf-8") for path in EXAMPLES.glob(f"*{suffix}")}
+    assert shown <= set(files.values())
+    assert [name for name, text in files.items() if text not in shown] == []
+
+
+@pytest.mark.parametrize("block", blocks("yaml"), ids=lambda block: block.page)
+def test_settings_on_the_pages_are_valid(block: Any, tmp_path: Path) -> None:
+    file = tmp_path / "fourfold.yaml"
+    file.write_text(block.text, "utf-8")
+    origins = config.load({}, {}, file).origins.values()
+    assert sum(origin.startswith("file") for origin in origins) >= len(block.text.splitlines()) // 2
+
+
+def commands_on_pages() -> list[str]:
+    lines = [line for block in blocks("sh") for line in block.text.splitlines()]
+    inline = [found for page in PAGES for found in re.findall(r"`(fourfold [a-z][^`]*)`", page.read_text("utf-8"))]
+    return sorted({line.partition(" | ")[0] for line in [*lines, *inline] if line.startswith("fourfold ")})
+
+
+@pytest.mark.parametrize("line", commands_on_pages())
+def test_commands_on_the_pages_exist(line: str) -> None:
+    words = shlex.split(line)[1:]
+    command: Any = get_command(app)
+    known = {name for option in command.params for name in option.opts}
+    name = next(word for word in words if word in COMMANDS)
+    command = command.get_command(None, name)
+    if name == "graph":
+        command = command.commands[words[words.index(name) + 1]]
+    known |= {name for option in command.params for name in option.opts}
+    assert {word for word in words if word.startswith("-")} <= known
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text("utf-8")):
+        path, _, anchor = target.partition("#")
+        linked = (page.parent / path).resolve() if path else page
+        if linked == ROOT / "docs" / "spec.md":
+            continue  # made by `make spec`
+        assert linked.exists(), target
+        if anchor:
+            headings = re.findall(r"^#+ (.*)$", linked.read_text("utf-8"), re.MULTILINE)
+            assert anchor in {re.sub(r"[^\w -]", "", heading).lower().replace(" ", "-") for heading in headings}

@@ -1,0 +1,67 @@
+"""The numbers in docs/ranking.md are those of the code."""
+
+from __future__ import annotations
+
+import pytest
+from docs_pages import ROOT, quoted, row
+
+from fourfold.limits import CANDIDATES, HUB
+from fourfold.search import alpha, auto, bm25, confidence, recency
+from fourfold.search.presets import PRESETS, Preset
+from fourfold.search.routing import RELATIONAL_DE, RELATIONAL_EN, RELATIONAL_WEIGHTS
+from fourfold.search.walk import NEARNESS
+from fourfold.text.compounds import COMPOUND_WEIGHT, PART_WEIGHT
+from fourfold.text.entities import NAME_WORDS
+
+pytestmark = pytest.mark.spec("S1.11")
+
+PAGE = (ROOT / "docs" / "ranking.md").read_text("utf-8")
+TEXT = " ".join(PAGE.split())
+WORDS = {6: "six"}
+(COSINE_BIAS, PER_COSINE), (COVERAGE_BIAS, PER_COVERAGE) = confidence.COSINE_ALONE, confidence.COVERAGE_ALONE
+
+
+@pytest.mark.parametrize(
+    "phrase",
+    [
+        f"BM25 (k1 {bm25.K1:g}, b {bm25.B:g})",
+        f"lists its best {CANDIDATES} items",
+        f"({COMPOUND_WEIGHT:g}: *Vertrag* finds *Mietvertrag*), a part of it ({PART_WEIGHT:g}: *Mietvertrag*",
+        f"any run of up to {WORDS[NAME_WORDS]} words",
+        f"its own items ({NEARNESS['own']}), over an edge to the neighbour's items ({NEARNESS['edge']} x",
+        f"to items that mention it ({NEARNESS['mentioned-by']})",
+        f"what it mentions gets {NEARNESS['mentions']} of it",
+        f"belongs to more than {HUB} items",
+        f"c_v x e^({auto.NEARNESS:g} r) / c_k^{auto.KEYWORD_TAIL:g}",
+        f"Neither gets less than {auto.LEAST_SHARE:g}",
+        f"they get {auto.TEXT_FALLBACK['semantic']:g} and {auto.TEXT_FALLBACK['keyword']:g};",
+        f"the graph gets {auto.GRAPH:g}, the walk {auto.STEPS:g} and tags {auto.TAGS:g}",
+        f"Cosines: from {auto.BELOW_AVERAGE:g} (the store's average)",
+        f"German: {', '.join(RELATIONAL_DE)} -",
+        f"English: {', '.join(RELATIONAL_EN)} ",
+        f"relational {' / '.join(f'{weight:g}' for weight in RELATIONAL_WEIGHTS.values())} |",
+        f"under {alpha.SMALL_STORE} | {alpha.adaptive_alpha(alpha.SMALL_STORE - 1):g} |",
+        f"{alpha.SMALL_STORE} to {alpha.LARGE_STORE:,} | {alpha.adaptive_alpha(alpha.LARGE_STORE):g} |",
+        f"more | {alpha.adaptive_alpha(alpha.LARGE_STORE + 1):g} |",
+        f"min(1, {alpha.TAG_BOOST:g} x (1 - alpha))",
+        f"decay {recency.DECAY:g}, floor 0.3",
+        f"tag `{recency.EVERGREEN}` has factor 1",
+        f"{confidence.PER_COSINE:g} x cosine + {confidence.PER_COVERAGE:g} x coverage - {-confidence.BIAS:g}))",
+        f"({PER_COSINE:g} x cosine - {-COSINE_BIAS:g})",
+        f"({PER_COVERAGE:g} x coverage - {-COVERAGE_BIAS:g})",
+    ],
+)
+def test_a_number_is_that_of_the_code(phrase: str) -> None:
+    assert phrase in TEXT
+
+
+@pytest.mark.parametrize("preset", PRESETS.values(), ids=lambda preset: preset.name)
+def test_every_preset_and_why(preset: Preset) -> None:
+    _, retrievers, weights, fusion, top_k, routing, fading = row(PAGE.partition("| preset |")[2], preset.name)
+    assert retrievers in (", ".join(preset.retrievers), "all four")
+    if preset.weights is not None:
+        assert weights.startswith(" / ".join(f"{weight:g}" for weight in preset.weights.values()))
+    assert quoted(fusion) == [preset.fusion]
+    assert (top_k, routing) == (str(preset.top_k), {"off": "-"}.get(preset.routing, preset.routing))
+    assert (fading == "-") == (preset.recency is None)
+    assert f"**`{preset.name}`" in PAGE

@@ -1,0 +1,259 @@
+"""docs/reference.md is complete: a new parameter, field, command, setting, limit or error that it lacks fails here."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import json
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from docs_pages import PAGES, REFERENCE, quoted, row, rows, section
+from typer.main import get_command
+
+import fourfold
+from fourfold import Filters, ItemPatch, Memory, MetadataTest, NewItem, Settings, config, errors, limits
+from fourfold.cli.commands import COMMANDS
+from fourfold.cli.main import app
+from fourfold.model import NO_FILTERS, Contribution
+from fourfold.search.presets import PRESETS, Preset
+from fourfold.wire import filters_json, response_json, why_json
+
+pytestmark = pytest.mark.spec("S1.11")
+
+METHODS = [name for name in vars(Memory) if not name.startswith("_")]
+LIMITS = [name for name in vars(limits) if name.isupper()]
+ERRORS = [kind for kind in vars(errors).values() if isinstance(kind, type)]
+PROGRAM: Any = get_command(app)
+VALUES = [kind for name in fourfold.__all__ if dataclasses.is_dataclass(kind := getattr(fourfold, name))]
+
+
+@pytest.fixture
+async def memory(tmp_path: Path) -> AsyncIterator[Memory]:
+    async with await Memory.open(tmp_path / "store", embedder="none") as opened:
+        yield opened
+
+
+# ---------------------------------------------------------------- the library
+
+
+def signature(method: str) -> str:
+    """As the reference writes it: name(parameter=default, *, ...)."""
+    parts: list[str] = []
+    for parameter in inspect.signature(getattr(Memory, method)).parameters.values():
+        if parameter.kind is parameter.KEYWORD_ONLY and "*" not in parts:
+            parts.append("*")
+        default = "NO_FILTERS" if parameter.default == NO_FILTERS else repr(parameter.default)
+        parts.append(parameter.name if parameter.default is parameter.empty else f"{parameter.name}={default}")
+    return f"{method}({', '.join(part for part in parts if part != 'self')})"
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_with_its_parameters_and_defaults(method: str) -> None:
+    assert signature(method) in section("Memory")
+
+
+@pytest.mark.parametrize("name", list(inspect.signature(Memory.open).parameters))
+def test_every_parameter_of_open(name: str) -> None:
+    assert row(section("Memory"), name)[2]
+
+
+@pytest.mark.parametrize("name", [name for name in inspect.signature(Memory.search).parameters if name != "self"])
+def test_every_parameter_of_search(name: str) -> None:
+    assert row(section("Search").partition("\n[Ranking]")[0], name)[3]
+
+
+@pytest.mark.parametrize("name", fourfold.__all__)
+def test_every_public_name(name: str) -> None:
+    assert re.search(rf"`{name}\b", REFERENCE)
+
+
+@pytest.mark.parametrize("kind", VALUES, ids=lambda kind: kind.__name__)
+def test_every_field_of_every_value(kind: type) -> None:
+    documented = quoted(section("Values") + section("Response") + section("Settings"))
+    words = {word for text in documented for word in text.replace(".", " ").split()}
+    assert {field.name for field in dataclasses.fields(kind)} <= words
+
+
+@pytest.mark.parametrize("kind", [NewItem, Filters])
+def test_defaults_of_values(kind: Any) -> None:
+    table = section("Values").partition(f"**`{kind.__name__}`**")[2].partition("\n\n**")[0]
+    for field in dataclasses.fields(kind):
+        default = json.dumps("") if (value := getattr(kind(), field.name)) == "" else str(value)
+        assert row(table, field.name)[1] == f"`{default}`"
+
+
+# ---------------------------------------------------------------- what a search answers
+
+
+def names(value: Any) -> set[str]:
+    """Every key of a JSON value, at any depth."""
+    match value:
+        case dict():
+            return set(value).union(*map(names, value.values()))
+        case list():
+            return set[str]().union(*map(names, value))
+        case _:
+            return set()
+
+
+async def test_every_field_of_a_response(memory: Memory) -> None:
+    await memory.add(NewItem("hello world", title="Hello", tags=("greeting",), vector=[1.0, 0.0]))
+    response = await memory.search("hello greeting", vector=[1.0, 0.1], explain=True)
+    degraded = await memory.search("hello")
+    assert response.results
+    assert degraded.degraded
+    fields = names(response_json(response)) | names(response_json(degraded))
+    lines = {field.name for field in dataclasses.fields(Contribution)}
+    assert fields | lines <= set(quoted(section("Response")))
+
+
+def test_every_field_of_applied_filters() -> None:
+    now = datetime.now(UTC)
+    everything = Filters(("a",), True, now, now, "note", "en", "*.md", (MetadataTest("a", "eq", 1),))
+    assert len(filters_json(everything)) == len(dataclasses.fields(Filters))
+    assert names(filters_json(everything)) <= set(quoted(row(section("Response"), "applied_filters")[2]))
+
+
+async def test_every_field_of_why_and_status(memory: Memory) -> None:
+    item = await memory.add("hello world")
+    why = why_json(await memory.why(item.id, "hello"), "hello")
+    assert set(why) - {"status", "query"} <= set(quoted(row(section("Values"), "Why")[1]))
+    status = await memory.status()
+    assert names(status) - {"default"} <= set(quoted(row(section("Memory"), "status()")[2]))
+
+
+@pytest.mark.parametrize("preset", PRESETS.values(), ids=lambda preset: preset.name)
+def test_every_preset(preset: Preset) -> None:
+    table = section("Search").partition("\n[Ranking]")[2]
+    weights = "per query" if preset.weights is None else ", ".join(map(str, preset.weights.values()))
+    shown = [", ".join(preset.retrievers), weights, f"`{preset.fusion}`", str(preset.k), str(preset.top_k)]
+    assert row(table, preset.name)[1:] == shown
+    assert preset.name in row(section("Search").partition("\n[Ranking]")[0], "preset")[3]
+
+
+# ---------------------------------------------------------------- the command line
+
+
+def commands() -> dict[str, Any]:
+    found = {name: PROGRAM.get_command(None, name) for name in COMMANDS if name != "graph"}
+    group = PROGRAM.get_command(None, "graph")
+    return found | {f"graph {name}": command for name, command in group.commands.items()}
+
+
+@pytest.mark.parametrize(("name", "command"), commands().items())
+def test_every_command_with_its_options(name: str, command: Any) -> None:
+    text = section("Command line")
+    (found,) = [cells for cells in rows(text) if any(f"{said} ".startswith(f"{name} ") for said in quoted(cells[0]))]
+    shown = quoted(found[1])
+    if "filters" in found[1]:
+        shown += quoted(text.partition("The **filters** are")[2])
+    options = {parameter.opts[0] for parameter in command.params if parameter.opts[0].startswith("-")}
+    assert options - {"--help"} <= set(shown)
+    assert {said for said in quoted(found[1]) if said.startswith("-")} <= options
+
+
+def test_every_global_option() -> None:
+    for option in PROGRAM.params:
+        assert option.opts[0] in section("Command line").partition("| command |")[0]
+
+
+# ---------------------------------------------------------------- settings, limits, errors
+
+
+@pytest.mark.parametrize("name", config.SETTINGS)
+def test_every_setting(name: str, tmp_path: Path) -> None:
+    (empty := tmp_path / "empty.yaml").touch()
+    setting, value = config.SETTINGS[name], config.load({}, {}, empty).shown()[name].value
+    _, variables, default, preset, *_ = row(section("Settings"), name)
+    assert quoted(variables) == [f"FOURFOLD_{name.replace('.', '_').upper()}", *filter(None, [setting.variable])]
+    assert quoted(preset) == ([setting.preset] if setting.preset else [])
+    if name not in ("store", "top_k"):  # these depend on the user, and on the preset
+        shown = {True: "on", False: "off"}.get(value, value) if isinstance(value, bool) else value
+        assert default.strip("`") == (", ".join(shown) if isinstance(shown, tuple) else str(shown))
+
+
+def test_settings_are_all_of_them() -> None:
+    assert {field.name for field in dataclasses.fields(Settings)} - {"plan"} <= config.SETTINGS.keys()
+    assert {quoted(cells[0])[0] for cells in rows(section("Settings"))[1:]} == config.SETTINGS.keys()
+
+
+@pytest.mark.parametrize("name", LIMITS)
+def test_every_limit_with_its_value(name: str) -> None:
+    _, value, what, past = row(section("Limits"), name)
+    assert value == str(getattr(limits, name))
+    assert what
+    assert past
+
+
+PAST: dict[str, Callable[[Memory], Awaitable[object]]] = {
+    "QUERY_BYTES": lambda memory: memory.search("x" * (limits.QUERY_BYTES + 1)),
+    "TOP_K": lambda memory: memory.search("x", top_k=limits.TOP_K + 1),
+    "ITEM_BYTES": lambda memory: memory.add("x" * (limits.ITEM_BYTES + 1)),
+    "METADATA_BYTES": lambda memory: memory.add(NewItem("x", metadata={"x": "x" * limits.METADATA_BYTES})),
+    "NAME_BYTES": lambda memory: memory.add(NewItem("x", key="x" * (limits.NAME_BYTES + 1))),
+    "TAGS": lambda memory: memory.add(NewItem("x", tags=tuple(map(str, range(limits.TAGS + 1))))),
+    "SOURCES": lambda memory: memory.add(NewItem("x", source_ids=tuple(range(1, limits.SOURCES + 2)))),
+    "LARGEST_ID": lambda memory: memory.get([limits.LARGEST_ID + 1]),
+    "VECTOR_DIMENSIONS": lambda memory: memory.search("x", vector=[1.0] * (limits.VECTOR_DIMENSIONS + 1)),
+    "NEIGHBOR_DEPTH": lambda memory: memory.neighbors("x", depth=limits.NEIGHBOR_DEPTH + 1),
+    "PATH_DEPTH": lambda memory: memory.path("x", "y", max_depth=limits.PATH_DEPTH + 1),
+    "PAGE_SIZE": lambda memory: memory.list(limit=limits.PAGE_SIZE + 1),
+}
+
+
+@pytest.mark.parametrize("name", PAST)
+async def test_what_happens_one_past_a_limit(name: str, memory: Memory) -> None:
+    documented = getattr(errors, quoted(row(section("Limits"), name)[3])[0])
+    with pytest.raises(documented):
+        await PAST[name](memory)
+
+
+@pytest.mark.parametrize("kind", ERRORS, ids=lambda kind: kind.__name__)
+def test_every_error_with_its_exit_code(kind: type[errors.FourfoldError]) -> None:
+    _, code, when = row(section("Errors"), kind.__name__)
+    assert code == str(kind.exit_code)
+    assert when
+
+
+# ---------------------------------------------------------------- files
+
+
+async def test_every_record_of_an_export(memory: Memory, tmp_path: Path) -> None:
+    original = await memory.add_raw("so they said")
+    await memory.add_many([NewItem("a", title="Alpha", source_ids=(original.id,)), NewItem("Alpha again")])
+    await memory.add_edge("Alpha", "knows", "Beta")
+    await memory.export(tmp_path / "export.jsonl")
+    header, *records = [json.loads(line) for line in (tmp_path / "export.jsonl").read_text("utf-8").splitlines()]
+    assert json.dumps(header, separators=(",", ":")) in section("Export format")
+    table = section("Export format")
+    assert [quoted(cells[0])[0] for cells in rows(table)[1:]] == list(dict.fromkeys(each["type"] for each in records))
+    for record in records:
+        assert set(quoted(row(table, record.pop("type"))[1])) - {"null"} == record.keys()
+
+
+async def test_every_field_of_a_row(memory: Memory, tmp_path: Path) -> None:
+    line = {
+        "_id": "k", "title": "t", "text": "x", "tags": ["a"], "type": "note", "metadata": {"n": 1}, "language": "de",
+        "created_at": "2026-01-02T03:04:05", "embedding": [1.0, 0.0],
+    }  # fmt: skip
+    assert line.keys() <= set(quoted(section("Rows for import")))
+    (tmp_path / "rows.jsonl").write_text(json.dumps(line), "utf-8")
+    assert await memory.import_file(tmp_path / "rows.jsonl") == {"item": 1}
+    (item,) = await memory.get(["key:k"])
+    assert (item.title, item.text, item.tags, item.kind, item.metadata) == ("t", "x", ("a",), "note", {"n": 1})
+    assert (item.language, item.created_at) == ("de", datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC))
+
+
+def test_patch_fields() -> None:
+    text = section("Values").partition("**`ItemPatch`**")[2].partition("\n\n")[0]
+    assert {field.name for field in dataclasses.fields(ItemPatch)} <= set(quoted(text))
+
+
+def test_no_page_is_forgotten() -> None:
+    readme = PAGES[0].read_text("utf-8")
+    assert [page.name for page in PAGES[1:] if f"docs/{page.name}" not in readme] == []

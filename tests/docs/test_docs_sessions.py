@@ -1,0 +1,115 @@
+"""The sessions in the documentation, typed again into a real terminal: the same comes out."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from docs_pages import EXAMPLES, ROOT, blocks
+
+pty = pytest.importorskip("pty", reason="no pseudo terminals on this system")
+
+END = "\x1e"
+TYPIST = """
+import json, sys
+from fourfold.cli.main import main
+for arguments in json.loads(sys.argv[1]):
+    try:
+        main(arguments)
+    except SystemExit as left:
+        print(f"{left.code}\\x1e", flush=True)
+"""
+COLOUR = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+MOMENT = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d")
+BAR = re.compile("[█▉▊▋▌▍▎▏]+ *")
+DECIMAL = re.compile(r"\d+\.\d+")
+TOLERANCE = 0.05
+"""The model's vectors differ a little from one kind of processor to another."""
+
+
+class Step(NamedTuple):
+    command: str
+    output: str
+
+
+def session(page: str) -> list[Step]:
+    """Every `$ command` of the console blocks of a page with what is shown below it."""
+    text = "".join(block.text for block in blocks("console") if block.page == page)
+    parts = re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]
+    return [Step(*part.split("\n", 1)) for part in parts]
+
+
+def typed(commands: list[str], folder: Path) -> list[str]:
+    """What each of the commands writes to a terminal of 100 columns."""
+    ours, theirs = pty.openpty()
+    arguments = json.dumps([shlex.split(command)[1:] for command in commands])
+    with (folder / "stderr").open("wb") as errors:
+        process = subprocess.Popen(
+            [sys.executable, "-c", TYPIST, arguments],
+            stdin=theirs, stdout=theirs, stderr=errors, cwd=folder, env=environment(folder),
+        )  # fmt: skip
+        os.close(theirs)
+        written = read_all(ours).decode().replace("\r\n", "\n")
+        process.wait()
+    os.close(ours)
+    complaints = (folder / "stderr").read_text("utf-8")
+    assert complaints == "", complaints
+    outputs = COLOUR.sub("", written).split(f"{END}\n")[:-1]
+    assert [output[-1:] for output in outputs] == ["0"] * len(commands), written
+    return [output[:-1] for output in outputs]
+
+
+def environment(folder: Path) -> dict[str, str]:
+    """A user without settings, but with patience: these tests share the machine with others."""
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("FOURFOLD_")}
+    own = dict.fromkeys(("HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME"), str(folder / "home"))
+    ours = {"FOURFOLD_STORE": str(folder / "store"), "FOURFOLD_RETRIEVER_SECONDS": "60"}
+    return inherited | own | ours | {"TERM": "xterm-256color", "COLUMNS": "100"}
+
+
+def read_all(terminal: int) -> bytes:
+    parts: list[bytes] = []
+    try:
+        while part := os.read(terminal, 65536):
+            parts.append(part)
+    except OSError:  # Linux says EIO where the other side is closed
+        pass
+    return b"".join(parts)
+
+
+def shape(output: str) -> list[str]:
+    """The output without what may differ: times, decimals, the length of bars, the width of columns."""
+    plain = DECIMAL.sub("0.0", BAR.sub("█ ", MOMENT.sub("TIME", output)))
+    return [" ".join(line.split()) for line in plain.strip("\n").splitlines()]
+
+
+def decimals(output: str) -> list[float]:
+    return [float(number) for number in DECIMAL.findall(output)]
+
+
+@pytest.mark.spec("S1.11")
+@pytest.mark.spec("B2")
+@pytest.mark.parametrize("page", ["README.md", "get-started.md"])
+def test_a_session_gives_what_the_page_shows(page: str, tmp_path: Path) -> None:
+    for file in EXAMPLES.glob("*.jsonl"):
+        shutil.copy(file, tmp_path)
+    steps = session(page)
+    assert len(steps) > 5
+    for step, output in zip(steps, typed([step.command for step in steps], tmp_path), strict=True):
+        assert shape(output) == shape(step.output), step.command
+        assert decimals(output) == pytest.approx(decimals(step.output), abs=TOLERANCE), step.command
+
+
+def test_the_explanation_that_is_explained_is_the_one_of_the_session() -> None:
+    ranking, readme = ((ROOT / name).read_text("utf-8") for name in ("docs/ranking.md", "README.md"))
+    tree = [line[4:] for line in ranking.splitlines() if line.startswith("    ") and re.search("[└├]|^    2. ", line)]
+    assert len(tree) == 5
+    assert "\n".join(tree) in readme
