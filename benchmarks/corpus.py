@@ -21,7 +21,7 @@ from vectors import VectorModel
 Floats: TypeAlias = npt.NDArray[np.float32]
 
 SEED = 20240607
-FORMAT = 2
+FORMAT = 3
 WARM_UP = 50
 TAG_COUNT = 200
 TAGS_PER_ITEM = (2, 4)

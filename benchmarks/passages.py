@@ -122,7 +122,7 @@ def readable_text(path: Path) -> str:
         raw = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
     except (OSError, EOFError):
         return ""
-    if b"\0" in raw[:4096]:
+    if b"\0" in raw:
         return ""
     return without_markup(path, raw.decode("utf-8", errors="ignore"))
 

@@ -100,8 +100,8 @@ def _glob(glob: str) -> str:
 def _checked_test(test: MetadataTest) -> MetadataTest:
     if test.op not in ("eq", "lt", "gte"):
         raise InvalidItem(f"there is no test {test.op!r} of metadata", "The tests are eq, lt and gte")
-    ((key, value),) = checked_metadata({_text(test.key, "metadata key"): test.value}).items()
-    return replace(test, key=key, value=value)
+    _text(test.key, "metadata key")
+    return replace(test, value=checked_metadata({test.key: test.value})[test.key])
 
 
 def is_whole(value: object, least: int) -> bool:

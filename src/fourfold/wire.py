@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
 
 def dumps(value: Json) -> str:
-    """One line of strict JSON: never NaN or Infinity, which no other parser reads."""
-    return json.dumps(value, ensure_ascii=False, allow_nan=False)
+    """One line of strict JSON: never NaN or Infinity, which no other parser reads, nor half of a surrogate pair."""
+    return json.dumps(value, ensure_ascii=False, allow_nan=False).encode("utf-8", "replace").decode("utf-8")
 
 
 def time_json(moment: datetime) -> str:

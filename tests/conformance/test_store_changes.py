@@ -48,7 +48,6 @@ async def test_between_an_edit_and_its_new_vector_the_item_has_none(store):
 async def test_forgetting_leaves_nothing(store):
     secret = item("Das Geheimnis von Atlantis", title="Atlantis", key="k", tags=("atlantis",), vector=unit(1, 0))
     id, other = await add(store, secret, item("Ein Buch erwähnt Atlantis nur", vector=unit(0, 1)))
-    await store.add_nodes(NS, [])
     assert await store.forget(NS, [id, 999, id]) == 1
     assert await everywhere(store, "atlantis", unit(1, 0)) == {
         "semantic": [other],

@@ -174,6 +174,7 @@ async def test_an_unknown_namespace_is_just_empty(store):
     assert (await store.list("nowhere", Filters(kind="x"), 9, 0), await store.waiting("nowhere", 9)) == ([], [])
     assert (await store.forget("nowhere", [1]), await store.remove_node("nowhere", "x", None)) == (0, False)
     assert not await store.remove_edge("nowhere", "a", "b", "c")
+    assert await store.put("nowhere", [], NOW) == []
     await store.maintain("nowhere", wholly=True)
     assert await store.namespaces() == {}
 

@@ -47,6 +47,8 @@ class MemoryStore:
     # ------------------------------------------------------------ items
 
     async def put(self, namespace: str, items: Sequence[NewItem], now: datetime, *, links: bool = True) -> list[int]:
+        if not items:
+            return []
         with self._write(namespace) as ns:
             written = [rows.put(ns, item, now, links=links) for item in items]
             graph.link(ns, [item for item, changed in written if changed])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import threading
 from collections.abc import Generator
@@ -42,6 +43,7 @@ _WORLD = (
     apsw.CantOpenError,
     apsw.IOError,
     apsw.ProtocolError,
+    OSError,
 )
 """What the world does to us. Anything else apsw raises is a bug of ours and stays what it is."""
 
@@ -91,7 +93,8 @@ class Database:
             try:
                 yield db
             finally:
-                db.execute("ROLLBACK")
+                if db.in_transaction:  # SQLite may have ended it, on an error of the disk
+                    db.execute("ROLLBACK")
 
     @contextmanager
     def write(self) -> Generator[apsw.Connection]:
@@ -128,9 +131,13 @@ def translated(path: Path) -> Generator[None]:
         raise _translate(error, path) from error
 
 
-def _translate(error: apsw.Error, path: Path) -> FourfoldError:
+def _translate(error: Exception, path: Path) -> FourfoldError:
     what = str(error) or type(error).__name__
     match error:
+        case OSError(errno=errno.ENOSPC):
+            return StorageFull(f"no space left for {error.filename or path}", "Free some space; what is stored is safe")
+        case OSError(errno=errno.EROFS | errno.EACCES | errno.EPERM):
+            return ReadOnlyStore(f"{error.filename or path} cannot be written", "Check the permissions of the folder")
         case apsw.BusyError() | apsw.LockedError():
             return StoreBusy(f"another process has been writing to {path} for {BUSY_SECONDS:.0f} s", "Try again")
         case apsw.FullError():

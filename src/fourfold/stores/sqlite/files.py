@@ -110,9 +110,9 @@ def append(path: Path, part: Part, content: bytes) -> Part:
     return Part(part.size + len(content), zlib.crc32(content, part.crc))
 
 
-def verify(path: Path, part: Part) -> None:
-    """Raises Damaged unless the file holds what its part says."""
-    if checksum(path, part.size) != part:
+def verify(path: Path, part: Part, *, whole: bool = False) -> None:
+    """Raises Damaged unless the file holds what its part says; `whole`: and nothing behind it."""
+    if checksum(path, part.size + whole) != part:
         raise Damaged(f"{path.name} is not what was written")
 
 

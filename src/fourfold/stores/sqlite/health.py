@@ -113,8 +113,8 @@ def backup(database: Database, target: Path) -> None:
             copy.pragma("journal_mode", "delete")
         finally:
             copy.close()
-    os.chmod(aside, 0o600)  # noqa: PTH101
-    aside.replace(target)
+        os.chmod(aside, 0o600)  # noqa: PTH101
+        aside.replace(target)
 
 
 def restore(source: Path, folder: Path) -> None:

@@ -46,6 +46,7 @@ CREATE TABLE tags (
     id INTEGER PRIMARY KEY,
     ns INTEGER NOT NULL REFERENCES namespaces,
     folded TEXT NOT NULL,
+    uses INTEGER NOT NULL DEFAULT 0,        -- rows of item_tags, kept by the triggers below
     UNIQUE (ns, folded)
 );
 CREATE TABLE item_tags (
@@ -55,6 +56,12 @@ CREATE TABLE item_tags (
     PRIMARY KEY (tag, item)
 ) WITHOUT ROWID;
 CREATE INDEX item_tags_by_item ON item_tags (item);
+CREATE TRIGGER tagged AFTER INSERT ON item_tags BEGIN
+    UPDATE tags SET uses = uses + 1 WHERE id = NEW.tag;
+END;
+CREATE TRIGGER untagged AFTER DELETE ON item_tags BEGIN
+    UPDATE tags SET uses = uses - 1 WHERE id = OLD.tag;
+END;
 
 CREATE TABLE languages (
     ns INTEGER NOT NULL,

@@ -16,7 +16,7 @@ import numpy as np
 
 from fourfold.embed.vectors import check_dimension
 from fourfold.errors import NotFound, StoreUnavailable
-from fourfold.limits import TAG_CACHE_SECONDS
+from fourfold.limits import TAG_CACHE_SECONDS, TOP_K
 from fourfold.model import Edge, Filters, Item, ItemPatch, Json, Neighbor, NewItem, Node, Ranking, RawRecord
 from fourfold.search.walk import Link, longest
 from fourfold.stores.base import Direction, NewNode, Record, Size, Space, TagUse
@@ -79,12 +79,21 @@ class SqliteStore:
     ) -> T:
         """`work(db, ns, ...)` in a worker thread; `empty` where there is no such namespace."""
 
-        def reading() -> T:
-            with self._db.read() as db:
-                ns = spaces.find(db, namespace)
-                return empty if ns is None else work(db, ns, *args, **kwargs)
+        return await self._run(lambda: self._now(namespace, empty, work, *args, **kwargs))
 
-        return await self._run(reading)
+    def _now(
+        self,
+        namespace: str,
+        empty: T,
+        work: Callable[Concatenate[apsw.Connection, int, P], T],
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> T:
+        """The same in this thread: for what a search asks of rows that it has just found, and that take no longer than
+        handing them to another thread and back."""
+        with self._db.read() as db:
+            ns = spaces.find(db, namespace)
+            return empty if ns is None else work(db, ns, *args, **kwargs)
 
     async def _write(
         self, namespace: str, work: Callable[Concatenate[apsw.Connection, int, P], T], *args: P.args, **kwargs: P.kwargs
@@ -109,7 +118,7 @@ class SqliteStore:
     # ------------------------------------------------------------ items
 
     async def put(self, namespace: str, items: Sequence[NewItem], now: datetime, *, links: bool = True) -> list[int]:
-        return await self._write(namespace, self._put, items, now, links)
+        return await self._write(namespace, self._put, items, now, links) if items else []
 
     def _put(self, db: apsw.Connection, ns: int, new: Sequence[NewItem], now: datetime, links: bool) -> list[int]:
         changes: dict[int, Change] = {}
@@ -138,7 +147,12 @@ class SqliteStore:
         await self._write(namespace, patching)
 
     async def get(self, namespace: str, ids: Sequence[int]) -> dict[int, Item]:
-        return await self._read(namespace, {}, lambda db, ns: items.get(db, namespace, ns, ids))
+        def getting(db: apsw.Connection, ns: int) -> dict[int, Item]:
+            return items.get(db, namespace, ns, ids)
+
+        if len(ids) <= TOP_K:
+            return self._now(namespace, {}, getting)
+        return await self._read(namespace, {}, getting)
 
     async def find_keys(self, namespace: str, keys: Sequence[str]) -> dict[str, int]:
         return await self._read(namespace, {}, items.by_keys, keys)
@@ -240,7 +254,7 @@ class SqliteStore:
                 return Ranking()
             return vector_index.score(self._indexes.vectors(db, ns, space), vector, ids)
 
-        return await self._read(namespace, Ranking(), scoring)
+        return self._now(namespace, Ranking(), scoring)
 
     async def match(self, namespace: str, text: str, limit: int, filters: Filters) -> Ranking:
         def searching(db: apsw.Connection, ns: int) -> Ranking:
@@ -255,7 +269,7 @@ class SqliteStore:
             state = self._indexes.texts(db, ns)
             return text_index.score(state, state.query(text, spaces.languages(db, ns)), ids)
 
-        return await self._read(namespace, Ranking(), scoring)
+        return self._now(namespace, Ranking(), scoring)
 
     async def node_links(self, namespace: str, names: Sequence[str], filters: Filters) -> list[Link]:
         def linking(db: apsw.Connection, ns: int) -> list[Link]:
@@ -264,14 +278,14 @@ class SqliteStore:
             found = graph_search.node_links(db, sorted(nodes)) if nodes else []
             return self._indexes.passing(db, ns, filters, found)
 
-        return await self._read(namespace, [], linking)
+        return self._now(namespace, [], linking)
 
     async def item_links(self, namespace: str, ids: Sequence[int], filters: Filters) -> list[Link]:
         def linking(db: apsw.Connection, ns: int) -> list[Link]:
             found = graph_search.item_links(db, items.existing(db, ns, ids))
             return self._indexes.passing(db, ns, filters, found)
 
-        return await self._read(namespace, [], linking)
+        return self._now(namespace, [], linking)
 
     async def tag_counts(self, namespace: str) -> Mapping[str, int]:
         return await self._read(namespace, {}, self._tag_counts)
@@ -284,13 +298,9 @@ class SqliteStore:
 
     async def tagged(self, namespace: str, candidates: Sequence[str], filters: Filters) -> list[TagUse]:
         def using(db: apsw.Connection, ns: int) -> list[TagUse]:
-            counts = self._tag_counts(db, ns)
-            named = [tag for tag in candidates if tag in counts]
-            found = tags.tagged(db, ns, named) if named else []
-            uses = [TagUse(item, tag, counts[tag]) for item, tag in found]
-            return self._indexes.passing(db, ns, filters, uses)
+            return self._indexes.passing(db, ns, filters, tags.tagged(db, ns, candidates))
 
-        return await self._read(namespace, [], using)
+        return self._now(namespace, [], using)
 
     # ------------------------------------------------------------ graph
 

@@ -6,20 +6,23 @@ from collections.abc import Sequence
 
 import apsw
 
+from fourfold.stores.base import TagUse
 from fourfold.stores.sqlite.database import rows
-from fourfold.stores.sqlite.items import marks
+from fourfold.stores.sqlite.items import batches, marks
 
 
 def counts(db: apsw.Connection, ns: int) -> dict[str, int]:
     """Folded tag to the number of items that carry it."""
-    sql = "SELECT folded, count(*) FROM tags JOIN item_tags ON tag = id WHERE ns = ? GROUP BY folded ORDER BY folded"
-    return dict(rows(db, sql, ns))
+    return dict(rows(db, "SELECT folded, uses FROM tags WHERE ns = ? AND uses > 0 ORDER BY folded", ns))
 
 
-def tagged(db: apsw.Connection, ns: int, tags: Sequence[str]) -> list[tuple[int, str]]:
-    """(item, tag)"""
-    sql = (
-        f"SELECT item, folded FROM tags CROSS JOIN item_tags ON tag = tags.id "
-        f"WHERE tags.ns = ? AND folded IN ({marks(len(tags))}) ORDER BY item, folded"
-    )
-    return rows(db, sql, ns, *tags)
+def tagged(db: apsw.Connection, ns: int, candidates: Sequence[str]) -> list[TagUse]:
+    """Every use of those of these folded strings that are tags."""
+    found: list[TagUse] = []
+    for part in batches(candidates):
+        sql = (
+            "SELECT DISTINCT item, folded, uses FROM tags CROSS JOIN item_tags ON tag = tags.id "
+            f"WHERE ns = ? AND folded IN ({marks(len(part))})"
+        )
+        found.extend(map(TagUse._make, rows(db, sql, ns, *part)))
+    return sorted(found)

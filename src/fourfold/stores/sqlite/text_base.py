@@ -83,7 +83,7 @@ class TextBase:
             ):
                 return TextBase.nothing()
             return _opened(folder / f"g{manifest.generation}", manifest)
-        except Damaged:
+        except (Damaged, OSError):
             return TextBase.nothing()
 
     # ------------------------------------------------------------ German words
@@ -147,7 +147,7 @@ class TextBase:
 
 def _opened(folder: Path, manifest: Manifest) -> TextBase:
     for name, part in manifest.parts.items():
-        files.verify(folder / name, part)
+        files.verify(folder / name, part, whole=name.startswith("tantivy/"))
     documents = Documents(
         _column(folder, manifest, "ids", np.int64),
         _column(folder, manifest, "dead", np.bool_),

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 EXACT_ROWS = 20_000
 """Up to here one matrix product is as fast as an approximate index, and exact."""
 
+_VERIFIED_BYTES = 32 * 1024 * 1024
+"""A longer column of vectors would take too long to read at every start. It is plain numbers, which no code trusts."""
 _QUERY_BITS = 4
 _DENSE = 0.05
 """A filter that lets through a smaller share needs every list: at a fixed number recall falls to 0.67."""
@@ -70,7 +72,7 @@ class VectorBase:
             if manifest is None or (manifest.space, manifest.store, manifest.format) != (space, store, files.FORMAT):
                 return VectorBase.nothing(dimension)
             return _opened(folder / f"g{manifest.generation}", manifest, dimension)
-        except Damaged:
+        except (Damaged, OSError):
             return VectorBase.nothing(dimension)
 
     @property
@@ -128,7 +130,7 @@ def import_faiss() -> Any:
 
 def _opened(folder: Path, manifest: Manifest, dimension: int) -> VectorBase:
     for name, part in manifest.parts.items():
-        if name != "vectors":  # plain numbers, and much the largest: its length is all that opening needs
+        if name != "vectors" or part.size <= _VERIFIED_BYTES:
             files.verify(folder / name, part)
     count = manifest.rows
     if (folder / "vectors").stat().st_size < count * dimension * 4:

@@ -1,0 +1,182 @@
+"""A store that cannot be opened, read or written: a typed error with a remedy, and nothing lost by it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import apsw
+import pytest
+from conftest import Opener
+from engine_support import WordEmbedder, notes, row_counts, texts
+
+from fourfold.errors import DamagedError, DamagedStore, FourfoldError, InvalidSetting, NewerSchema, WorldError
+from fourfold.memory import Memory
+from fourfold.model import NewItem
+
+
+async def make(folder: Path, count: int = 400) -> None:
+    async with await Memory.open(folder, embedder=WordEmbedder()) as memory:
+        await memory.add_many(notes(count), wait=True)
+        await memory.add(NewItem("one more", title="Tower Clock", tags=("t",)))
+
+
+@pytest.mark.spec("B9")
+async def test_a_store_of_a_newer_schema_is_refused_and_left_alone(opened: Opener, tmp_path: Path) -> None:
+    await make(tmp_path / "store", 5)
+    db = apsw.Connection(str(tmp_path / "store" / "fourfold.db"))
+    db.pragma("user_version", 99)
+    db.close()
+    before = row_counts(tmp_path / "store")
+    with pytest.raises(NewerSchema, match="99") as raised:
+        await opened()
+    assert raised.value.remedy
+    assert raised.value.exit_code == 4
+    assert row_counts(tmp_path / "store") == before
+    db = apsw.Connection(str(tmp_path / "store" / "fourfold.db"))
+    assert db.pragma("user_version") == 99
+    db.pragma("user_version", 1)
+    db.close()
+    assert await (await opened()).count() == 6
+
+
+@pytest.mark.parametrize("place", ["file", "file/below", "file/below/further"])
+async def test_a_place_where_no_folder_can_be_is_refused(opened: Opener, tmp_path: Path, place: str) -> None:
+    (tmp_path / "file").write_text("precious")
+    with pytest.raises(WorldError) as raised:
+        await opened(place)
+    assert raised.value.remedy
+    assert raised.value.exit_code == 3
+    assert (tmp_path / "file").read_text() == "precious"
+
+
+async def test_a_folder_in_place_of_the_database_is_refused(opened: Opener, tmp_path: Path) -> None:
+    (tmp_path / "store" / "fourfold.db").mkdir(parents=True)
+    with pytest.raises(WorldError) as raised:
+        await opened()
+    assert raised.value.remedy
+
+
+@pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="root writes everywhere")
+async def test_a_folder_that_cannot_be_written_is_refused(opened: Opener, tmp_path: Path) -> None:
+    (tmp_path / "locked").mkdir(mode=0o500)
+    with pytest.raises(WorldError) as raised:
+        await opened("locked/store")
+    assert raised.value.remedy
+
+
+async def test_a_database_that_became_read_only_is_said_and_searches_go_on(
+    opened: Opener, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memory = await opened()
+    await memory.add_many(notes(5), wait=True)
+    memory.store._db._writer.pragma("query_only", True)  # type: ignore[attr-defined]
+    before = row_counts(tmp_path / "store")
+    with pytest.raises(WorldError) as raised:
+        await memory.add("heron")
+    assert raised.value.remedy
+    assert (await memory.search("heron")).results
+    memory.store._db._writer.pragma("query_only", False)  # type: ignore[attr-defined]
+    assert row_counts(tmp_path / "store") == before
+    await memory.add("works again")
+    assert await memory.count() == 6
+
+
+@pytest.mark.parametrize("content", [b"", b"no database" * 1000, b"SQLite format 3\x00" + b"\xff" * 8000])
+async def test_a_file_that_is_no_database(opened: Opener, tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "store").mkdir()
+    (tmp_path / "store" / "fourfold.db").write_bytes(content)
+    if not content:  # an empty file is an empty database
+        assert await (await opened()).count() == 0
+        return
+    with pytest.raises(DamagedStore) as raised:
+        await opened()
+    assert raised.value.remedy
+    assert raised.value.exit_code == 4
+    assert (tmp_path / "store" / "fourfold.db").read_bytes()[:11] == content[:11]
+
+
+def overwrite(path: Path, start: float, end: float) -> None:
+    """Everything between two places of the file becomes 0xA5."""
+    content = bytearray(path.read_bytes())
+    first, last = int(len(content) * start), int(len(content) * end)
+    content[first:last] = b"\xa5" * (last - first)
+    path.write_bytes(bytes(content))
+
+
+@pytest.mark.spec("B9", "S2.6")
+@pytest.mark.parametrize(("start", "end"), [(0.02, 1.0), (0.1, 0.5), (0.5, 0.6), (0.9, 1.0)])
+async def test_a_damaged_database_is_said_and_never_looks_like_nothing_found(
+    opened: Opener, tmp_path: Path, start: float, end: float
+) -> None:
+    await make(tmp_path / "store")
+    shutil.rmtree(tmp_path / "store" / "index", ignore_errors=True)
+    shutil.copy(tmp_path / "store" / "fourfold.db", tmp_path / "sound.db")
+    overwrite(tmp_path / "store" / "fourfold.db", start, end)
+    errors: list[FourfoldError] = []
+    try:
+        memory = await opened()
+    except DamagedError as error:
+        errors.append(error)
+    else:
+        assert await problems(memory)
+        try:
+            response = await memory.search("the heron met the otter", only=["keyword"])
+            assert response.results
+        except FourfoldError as error:
+            errors.append(error)
+        try:
+            await memory.add("a new one")
+        except FourfoldError as error:
+            errors.append(error)
+        await memory.close()
+    for error in errors:
+        assert isinstance(error, DamagedError)
+        assert error.remedy
+    await Memory.restore(tmp_path / "sound.db", tmp_path / "again")
+    again = await opened("again")
+    assert await again.check() == []
+    assert texts(await again.search("Tower Clock"))[0] == "one more"
+
+
+async def problems(memory: Memory) -> list[str]:
+    """What `check` says, or its refusal to say more."""
+    try:
+        return await memory.check()
+    except DamagedError as error:
+        return [error.message]
+
+
+@pytest.mark.spec("B9")
+async def test_repair_of_a_damaged_database_says_that_a_backup_is_needed(opened: Opener, tmp_path: Path) -> None:
+    await make(tmp_path / "store")
+    overwrite(tmp_path / "store" / "fourfold.db", 0.5, 0.6)
+    memory = await opened()
+    with pytest.raises(DamagedStore) as raised:
+        await memory.repair()
+    assert "backup" in raised.value.remedy
+
+
+@pytest.mark.spec("B9")
+async def test_repair_counts_anew_what_was_miscounted(opened: Opener, tmp_path: Path) -> None:
+    await make(tmp_path / "store", 20)
+    db = apsw.Connection(str(tmp_path / "store" / "fourfold.db"))
+    db.execute("UPDATE namespaces SET items = 7, vectors = 3")
+    db.execute("DELETE FROM vectors WHERE item = 4")
+    db.close()
+    memory = await opened(background=False)
+    assert await memory.check() != []
+    assert await memory.repair()
+    assert await memory.check() == []
+    assert (await memory.namespaces()) == [("default", 21)]
+    assert await memory.embed_pending() >= 1
+    assert (await memory.search("heron")).degraded == ()
+
+
+async def test_an_unknown_embedder_is_refused_before_anything_is_made(opened: Opener, tmp_path: Path) -> None:
+    with pytest.raises(InvalidSetting):
+        await opened(embedder="word2vec")
+    with pytest.raises(FourfoldError):
+        await opened(namespace=" ")
+    assert not (tmp_path / "store").exists()
