@@ -7,7 +7,7 @@
     │   ├── InvalidVector       wrong dimension, NaN, infinity, all zero
     │   ├── InvalidItem         nothing to store, too large, text that cannot be stored
     │   ├── InvalidSetting      a setting of the wrong type or value, an unknown key
-    │   ├── NotFound            no such item, node, raw record or namespace
+    │   ├── NotFound            no such item, node or raw record
     │   ├── Ambiguous           a node name that several labels share
     │   └── SpaceMismatch       the namespace's vectors come from another model
     ├── WorldError              something we depend on said no                          exit code 3

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -53,6 +54,7 @@ from fourfold.search.answer import Wish
 from fourfold.search.diversity import check_per_source
 from fourfold.search.pipeline import Found, HybridSearch
 from fourfold.search.plan import PlanRequest, StoreFacts, make_plan
+from fourfold.search.presets import find_preset
 from fourfold.search.several import JUDGED, merged
 from fourfold.search.why import reasons
 from fourfold.stores.base import Direction, NewNode, Space, Store
@@ -60,9 +62,9 @@ from fourfold.stores.base import Direction, NewNode, Space, Store
 if TYPE_CHECKING:
     from fourfold.model import Vector
 
+log = logging.getLogger("fourfold")
 _QUIET_SECONDS = 0.25
 """Indexes are published when writing has paused for this long, so that a bulk load publishes once."""
-_PER_SOURCE = 2
 _NO_VECTORS = "vectors are not being made"
 _NO_INDEX = "indexes are not being published"
 
@@ -191,6 +193,10 @@ class Memory:
         except EmbedderUnavailable as error:
             self._troubles[_NO_VECTORS] = str(error)
 
+    def troubles(self) -> dict[str, str]:
+        """What goes wrong in the background, with the reason; searches say it in their notes."""
+        return dict(self._troubles)
+
     async def update(self, item: int | str, patch: ItemPatch) -> Item:
         (old,) = await self.get([item])
         checked = rules.checked_patch(patch)
@@ -253,6 +259,14 @@ class Memory:
             _now(),
         )
 
+    async def get_raw(self, ids: Sequence[int]) -> list[RawRecord]:
+        """Raw records by id; NotFound names the first that is missing."""
+        found = await self.store.get_raw(self.namespace, ids)
+        for record in ids:
+            if record not in found:
+                raise NotFound(f"no raw record {record}", "source_ids of items point to those that there are")
+        return [found[record] for record in ids]
+
     # ------------------------------------------------------------ searching
 
     async def search(
@@ -266,6 +280,7 @@ class Memory:
         weights: Mapping[str, float] | None = None,
         alpha: float | None = None,
         only: Collection[str] | None = None,
+        k: int | None = None,
         filters: Filters = NO_FILTERS,
         per_source: int | None = None,
         min_confidence: float | None = None,
@@ -276,7 +291,7 @@ class Memory:
         _check_text(text)
         filters = rules.checked_filters(filters)
         request = PlanRequest(
-            text, preset or self.settings.preset, fusion, weights, alpha, self._top_k(preset, top_k), only
+            text, preset or self.settings.preset, fusion, weights, alpha, self._top_k(preset, top_k), only, k
         )
         wish = Wish(_per_source(per_source, request.preset), _checked_confidence(min_confidence), explain)
         if isinstance(namespaces, str):
@@ -308,7 +323,9 @@ class Memory:
         order = await answer.ordered(found, plan, fetch, _now())
         chosen = await answer.results(found, plan, order, fetch, wish, request.text)
         total = (time.perf_counter() - started) * 1000
-        return answer.response(request.text, plan, filters, found, chosen, total)
+        response = answer.response(request.text, plan, filters, found, chosen, total)
+        log.info("search", extra={"fourfold": answer.log_fields(response)})
+        return response
 
     async def _find(
         self, namespace: str, request: PlanRequest, vector: Sequence[float] | Vector | None, filters: Filters
@@ -613,7 +630,7 @@ def _per_source(given: int | None, preset: str) -> int | None:
     """`auto` shows at most two chunks of one file, unless asked otherwise (B12)."""
     if given is not None:
         return check_per_source(given)
-    return _PER_SOURCE if preset == "auto" else None
+    return find_preset(preset).per_source
 
 
 def _checked_confidence(given: float | None) -> float:

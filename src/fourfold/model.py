@@ -241,7 +241,7 @@ class Contribution:
     """One line of a score: `value` is what it adds."""
 
     source: str
-    """semantic, keyword, graph, tags, or `walk` (the graph from the best hits; it acts with the graph's weight)."""
+    """semantic, keyword, graph, tags, or `walk` (the graph from the best hits, with a part of the graph's weight)."""
     rank: int | None
     raw: float | None
     """The retriever's own score: cosine, BM25, ..."""

@@ -7,6 +7,7 @@ import inspect
 import threading
 from collections.abc import Callable, Coroutine
 from functools import wraps
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -40,6 +41,11 @@ class SyncMemory:
             _stop(loop, thread)
             raise
 
+    @staticmethod
+    def restore(source: str | Path, store: str | Path | None = None) -> None:
+        """Puts a backup into a folder that holds no store yet."""
+        asyncio.run(Memory.restore(source, store))
+
     def __getattr__(self, name: str) -> Any:
         attribute = getattr(self._memory, name)
         return self._blocking(attribute) if inspect.iscoroutinefunction(attribute) else attribute
@@ -52,6 +58,8 @@ class SyncMemory:
         return call
 
     def close(self) -> None:
+        if self._loop.is_closed():
+            return
         try:
             _wait(self._loop, self._memory.close())
         finally:

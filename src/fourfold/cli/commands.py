@@ -33,7 +33,7 @@ COMMANDS: Final = {
     "check": Command("fourfold.cli.upkeep:check", "Compare rows and indexes; exit code 4 if they differ."),
     "repair": Command("fourfold.cli.upkeep:repair", "Make the indexes agree with the rows again."),
     "backup": Command("fourfold.cli.transfer:backup", "Copy the store into one file, while it is in use."),
-    "restore": Command("fourfold.cli.transfer:restore", "Make the store what it was at the backup."),
+    "restore": Command("fourfold.cli.transfer:restore", "A new store from a backup."),
     "reembed": Command("fourfold.cli.upkeep:reembed", "Make all vectors anew with the configured model."),
     "graph": Command("fourfold.cli.graph:app", "Entities and the relations between them."),
     "demo": Command("fourfold.cli.demo:demo", "Search the knowledge of a small team, in a temporary store."),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fourfold.cli.options import FilterFlags, ItemId, JsonFlag, MetaOption, grouped
-from fourfold.cli.output import clean, heading, local_time, one_line, say, say_json, say_rows
+from fourfold.cli.output import clean, heading, local_time, one_line, say, say_json, say_rows, warn
 from fourfold.cli.session import run
 from fourfold.cli.values import read_id, read_metadata, read_time
 from fourfold.errors import InvalidItem, RequestError
@@ -52,6 +52,8 @@ def add(
         added = await memory.add(item, wait=True)
         if wait:
             await embed_pending(memory)
+        for what, why in memory.troubles().items():
+            warn(f"stored, but {what}: {why}")
         return added
 
     say(str(run(ctx, work).id))

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from fourfold.model import Degraded, Filters, Item, Plan, Result, SearchResponse
+from fourfold.model import Degraded, Filters, Item, Json, Plan, Result, SearchResponse
 from fourfold.search.confidence import response_confidence, result_confidence
 from fourfold.search.diversity import at_most_per_source
 from fourfold.search.explain import explain
@@ -103,10 +103,26 @@ def response(
     )
 
 
+def log_fields(response: SearchResponse) -> dict[str, Json]:
+    """What a log may say of a search (S2.4): numbers and names, nothing that was asked or stored."""
+    return {
+        "preset": response.plan.preset,
+        "fusion": response.plan.fusion,
+        "counts": dict(response.counts),
+        "results": len(response.results),
+        "degraded": [failure.retriever for failure in response.degraded],
+        "timings_ms": dict(response.timings_ms),
+    }
+
+
 def _lacking(found: Found) -> list[Degraded]:
     """Retrievers that answered, but could not see everything (B3)."""
     return [
-        Degraded(name, f"{ranking.pending} items wait for their vectors", ranking.pending)
+        Degraded(name, _waiting(ranking.pending), ranking.pending)
         for name, ranking in found.rankings.items()
         if ranking.pending
     ]
+
+
+def _waiting(count: int) -> str:
+    return "1 item waits for its vector" if count == 1 else f"{count} items wait for their vectors"

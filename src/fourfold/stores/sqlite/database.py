@@ -145,7 +145,10 @@ def _translate(error: Exception, path: Path) -> FourfoldError:
         case apsw.ReadOnlyError() | apsw.PermissionsError():
             return ReadOnlyStore(f"{path} cannot be written", "Check the permissions of the folder and its files")
         case apsw.CorruptError() | apsw.NotADBError():
-            return DamagedStore(f"{path} is damaged ({what})", "Restore a backup: fourfold restore FILE")
+            return DamagedStore(
+                f"{path} is damaged ({what})",
+                "Restore a backup into a new folder: fourfold --store FOLDER restore FILE",
+            )
         case _:
             return StoreUnavailable(
                 f"{path} cannot be used ({what})", "Check that the folder exists and can be written"

@@ -85,7 +85,8 @@ def repair(database: Database, indexes: Indexes) -> list[str]:
         broken = [line for (line,) in rows(db, "PRAGMA integrity_check") if line != "ok"]
         if broken:
             raise DamagedStore(
-                f"the database itself is damaged: {broken[0]}", "Restore a backup: fourfold restore FILE"
+                f"the database itself is damaged: {broken[0]}",
+                "Restore a backup into a new folder: fourfold --store FOLDER restore FILE",
             )
         db.execute(
             "UPDATE namespaces SET items = (SELECT count(*) FROM items WHERE ns = namespaces.id), "

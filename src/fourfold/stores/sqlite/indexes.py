@@ -82,6 +82,12 @@ class Indexes:
         passes = allowed[places] == ids if len(allowed) else np.zeros(len(ids), np.bool_)
         return list(compress(found, passes))
 
+    def close(self) -> None:
+        """Lets go of the mapped files."""
+        self._texts.clear()
+        self._vectors.clear()
+        self._filtered.clear()
+
     # ------------------------------------------------------------ keeping up
 
     def lag(self, db: apsw.Connection, ns: int) -> int:

@@ -446,4 +446,5 @@ class SqliteStore:
     async def close(self) -> None:
         with suppress(RuntimeError):
             await asyncio.get_running_loop().run_in_executor(None, self._threads.shutdown)
+        self._indexes.close()
         self._db.close()

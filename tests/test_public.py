@@ -1,0 +1,76 @@
+"""The public door: what is promised, what it costs to walk through, and what never stands behind it."""
+
+from __future__ import annotations
+
+import ast
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import fourfold
+
+SOURCE = Path(fourfold.__file__).parent
+HEAVY = ("numpy", "onnxruntime", "faiss", "tantivy", "tokenizers", "apsw")
+
+
+def test_what_is_public_is_listed_in_order() -> None:
+    assert fourfold.__all__ == sorted(fourfold.__all__)
+    assert len(set(fourfold.__all__)) == len(fourfold.__all__)
+
+
+def test_every_public_name_is_there_and_is_what_it_says() -> None:
+    assert set(fourfold.__all__) == set(fourfold._HOMES)
+    for name in fourfold.__all__:
+        found = getattr(fourfold, name)
+        assert found.__name__ == name
+        assert found.__module__ == f"fourfold.{fourfold._HOMES[name]}"
+
+
+def test_type_checkers_see_the_same_names() -> None:
+    """What stands under TYPE_CHECKING is what __getattr__ gives."""
+    tree = ast.parse((SOURCE / "__init__.py").read_text("utf-8"))
+    checked = next(node for node in tree.body if isinstance(node, ast.If))
+    homes = {
+        alias.name: (node.module or "").removeprefix("fourfold.")
+        for node in checked.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    assert homes == fourfold._HOMES
+
+
+def test_nothing_else_is_public() -> None:
+    assert set(dir(fourfold)) == {*fourfold.__all__, "__version__"}
+    with pytest.raises(AttributeError, match="nothing"):
+        _ = fourfold.nothing  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("code", ["import fourfold", "import fourfold; fourfold.NewItem; fourfold.FourfoldError"])
+def test_importing_loads_nothing_heavy(code: str) -> None:
+    script = f"{code}\nimport sys\nprint(*sorted(set(sys.modules) & set({HEAVY!r})))"
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        env={**os.environ, "PYTHONPATH": str(SOURCE.parent)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == "\n"
+
+
+def test_no_pickle_and_no_code_made_of_text() -> None:
+    forbidden_modules = {"pickle", "cPickle", "dill", "shelve", "marshal", "joblib"}
+    forbidden_calls = {"eval", "exec", "compile", "__import__"}
+    for path in SOURCE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.Import):
+                assert not {alias.name.split(".")[0] for alias in node.names} & forbidden_modules, path
+            elif isinstance(node, ast.ImportFrom):
+                assert (node.module or "").split(".")[0] not in forbidden_modules, path
+            elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+                assert node.func.id not in forbidden_calls, path
+            elif isinstance(node, ast.keyword):
+                assert node.arg != "allow_pickle" or getattr(node.value, "value", None) is False, path
