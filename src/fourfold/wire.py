@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -29,9 +30,13 @@ if TYPE_CHECKING:
     )
 
 
+_HALF_A_PAIR = re.compile("[\ud800-\udfff]")
+
+
 def dumps(value: Json) -> str:
-    """One line of strict JSON: never NaN or Infinity, which no other parser reads, nor half of a surrogate pair."""
-    return json.dumps(value, ensure_ascii=False, allow_nan=False).encode("utf-8", "replace").decode("utf-8")
+    """One line of strict JSON: never NaN or Infinity, which no other parser reads, nor what no UTF-8 can hold."""
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False)
+    return _HALF_A_PAIR.sub(lambda half: f"\\u{ord(half[0]):04x}", text)
 
 
 def time_json(moment: datetime) -> str:

@@ -49,11 +49,20 @@ def _bytes(paths: Iterable[Path]) -> int:
 def check(database: Database, indexes: Indexes) -> list[str]:
     """Problems, a line each."""
     with database.read() as db:
-        problems = [f"database: {line}" for (line,) in rows(db, "PRAGMA integrity_check") if line != "ok"]
+        problems = [f"database: {line}" for line in _broken(db)]
+        if problems:  # what is read from such a file says nothing
+            return problems
         problems += [f"{table}: a row points nowhere" for table, *_ in rows(db, "PRAGMA foreign_key_check")]
         for ns, name in rows(db, "SELECT id, name FROM namespaces"):
             problems += [f"namespace {name}: {problem}" for problem in _disagreements(db, indexes, ns)]
     return problems
+
+
+def _broken(db: apsw.Connection) -> list[str]:
+    try:
+        return [line for (line,) in rows(db, "PRAGMA integrity_check") if line != "ok"]
+    except apsw.CorruptError as error:  # too broken even to be looked through
+        return [str(error)]
 
 
 def _disagreements(db: apsw.Connection, indexes: Indexes, ns: int) -> list[str]:
@@ -82,7 +91,7 @@ def repair(database: Database, indexes: Indexes) -> list[str]:
     """Counts anew and builds all indexes anew, from the rows."""
     done: list[str] = []
     with database.write() as db:
-        broken = [line for (line,) in rows(db, "PRAGMA integrity_check") if line != "ok"]
+        broken = _broken(db)
         if broken:
             raise DamagedStore(
                 f"the database itself is damaged: {broken[0]}",
