@@ -438,17 +438,17 @@ class Memory:
     async def _drain(self) -> None:
         """The queue in the background; what stops it is said with the next search."""
         try:
-            self._troubles.pop(_NO_VECTORS, None)
             if self._vectorizer is not None:
                 await self._vectorizer.drain(self.namespace)
+            self._troubles.pop(_NO_VECTORS, None)
         except FourfoldError as error:
             self._troubles[_NO_VECTORS] = str(error)
 
     async def _maintain(self) -> None:
         """Indexes are caches: what keeps them from being published is said with the next search, and stops nothing."""
         try:
-            self._troubles.pop(_NO_INDEX, None)
             await self.store.maintain(self.namespace)
+            self._troubles.pop(_NO_INDEX, None)
         except FourfoldError as error:
             self._troubles[_NO_INDEX] = str(error)
 

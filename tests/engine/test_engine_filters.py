@@ -106,3 +106,44 @@ async def test_filters_see_what_was_written_a_moment_ago(library: Memory) -> Non
     assert ids(await library.search("heron", filters=filters)) == [item.id]
     await library.forget([item.id])
     assert ids(await library.search("heron", filters=filters)) == []
+
+
+PATHS = (
+    "docs/a.md",
+    "docs/x/y/a.md",
+    "a.md",
+    "axbyc/d1",
+    "q/abc/r/s/d2",
+    "a/x1/z",
+    "b/q/xyz/z",
+    "aa",
+    "x/aXa",
+    "docs/",
+)
+EXPECTED = {
+    "docs/*.md": "docs/a.md",
+    "docs/**/*.md": "docs/a.md docs/x/y/a.md",
+    "**/*.md": "docs/a.md docs/x/y/a.md a.md",
+    "**/a*b*c*/**/d?": "axbyc/d1 q/abc/r/s/d2",
+    "[ab]*/**/x[!y]*/*": "a/x1/z",
+    "**/**/**/*a*a*": "aa x/aXa",
+    "*": "a.md aa",
+    "**": " ".join(PATHS),
+}
+
+
+@pytest.mark.spec("B5")
+async def test_globs(memory: Memory) -> None:
+    await memory.add_many([NewItem(path, path=path) for path in PATHS])
+    for glob, expected in EXPECTED.items():
+        found = {item.path for item in await memory.list(Filters(path=glob))}
+        assert found == set(expected.split()), glob
+
+
+@pytest.mark.spec("B5", "B4")
+async def test_a_glob_of_many_wildcards_does_not_stop_the_world(memory: Memory) -> None:
+    """A regular expression would try all lengths of all wildcards, holding every other thread up."""
+    await memory.add_many([NewItem("heron", path="a" * 200), NewItem("otter", path="a/" * 100 + "y")])
+    for glob in ("*a" * 30 + "b", "**/" * 40 + "x", "**a" * 30 + "b", "a*" * 200 + "/b"):
+        assert await memory.count(Filters(path=glob)) == 0
+    assert await memory.count(Filters(path="*a" * 30)) == 1

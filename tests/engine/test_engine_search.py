@@ -241,6 +241,21 @@ async def test_every_retriever_that_ran_is_counted_and_timed(office: Memory, pre
     assert response.timings_ms["total"] >= response.timings_ms["fusion"] >= 0
 
 
+@pytest.mark.spec("S2.4")
+async def test_the_log_carries_the_times_and_no_stored_or_asked_text(
+    office: Memory, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "fourfold")
+    response = await office.search("where is the printer", filters=Filters(tags=("office",)))
+    (record,) = [record for record in caplog.records if record.name == "fourfold" and record.message == "search"]
+    fields = json.dumps(record.fourfold, allow_nan=False)  # type: ignore[attr-defined]
+    timings = record.fourfold["timings_ms"]  # type: ignore[attr-defined]
+    assert timings == dict(response.timings_ms)
+    assert {"semantic", "keyword", "graph", "tags", "fusion", "total"} <= set(timings)
+    for text in ("printer", "paper", "office"):
+        assert text not in fields
+
+
 # ---------------------------------------------------------------- S4
 
 

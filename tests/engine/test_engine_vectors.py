@@ -150,7 +150,7 @@ async def test_vectors_are_stored_as_unit_vectors_however_they_come(
         assert float(vector @ vector) == pytest.approx(1.0, abs=1e-5)
 
 
-async def test_closing_does_not_wait_for_the_queue_and_loses_nothing(opened: Opener, tmp_path: Path) -> None:
+async def test_closing_in_the_middle_of_the_queue_loses_nothing(opened: Opener, tmp_path: Path) -> None:
     blocked, release = threading.Event(), threading.Event()
 
     class Slow(WordEmbedder):

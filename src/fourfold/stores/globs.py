@@ -3,24 +3,89 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
+
+_PIECES = re.compile(r"\*\*/|\*\*|\*|\?|\[!?[^\]/]+\]|.", re.DOTALL)
+_WILD = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
+_FEW = 2
+"""So many wildcards a regular expression goes through quickly. It tries all their lengths: eight take a minute."""
 
 
 def matches(glob: str, path: str | None) -> bool:
-    return path is not None and _pattern(glob).fullmatch(path) is not None
+    """`*` stays within a folder, `**` crosses folders, `?` is one character, [abc] and [!abc] one of a set."""
+    return path is not None and bool(_matcher(glob)(path))
 
 
 @lru_cache(maxsize=64)
-def _pattern(glob: str) -> re.Pattern[str]:
-    """`*` stays within a folder, `**` crosses folders, `?` is one character, [abc] and [!abc] one of a set."""
-    pieces = re.findall(r"\*\*/|\*\*|\*|\?|\[!?[^\]/]+\]|.", glob, re.DOTALL)
-    wild = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
-    return re.compile("".join(wild.get(piece) or _literal(piece) for piece in pieces), re.DOTALL)
+def _matcher(glob: str) -> Callable[[str], object]:
+    pieces = _PIECES.findall(glob)
+    if sum(piece.startswith("*") for piece in pieces) <= _FEW:
+        return re.compile("".join(map(_regex, pieces)), re.DOTALL).fullmatch
+    return _AllWays(pieces).match
+
+
+def _regex(piece: str) -> str:
+    return _WILD.get(piece) or _literal(piece)
 
 
 def _literal(piece: str) -> str:
     if len(piece) == 1:
         return re.escape(piece)
-    negated = piece.startswith("[!")
-    inside = re.sub(r"([\\\[\]^&~|])", r"\\\1", piece[2 if negated else 1 : -1])
+    negated = piece.startswith("[!") and len(piece) > 3
+    inside = _SPAN.sub(_span, piece[2 if negated else 1 : -1])
+    if not inside:
+        return "[^/]" if negated else _NONE
     return f"[{'^' if negated else ''}{inside}]"
+
+
+_SPAN = re.compile(r"(.)-(.)|.", re.DOTALL)
+
+
+def _span(found: re.Match[str]) -> str:
+    """A character, or a span such as a-z; one that runs backwards holds nothing."""
+    if found[1] is None:
+        return re.escape(found[0])
+    return f"{re.escape(found[1])}-{re.escape(found[2])}" if found[1] <= found[2] else ""
+
+
+_NONE = "(?!)"
+_STAYS = {"*": "[^/]", "**": ".", "**/": "."}
+_GOES = {"*": _NONE, "**": _NONE, "": _NONE, "**/": "/"}
+
+
+class _AllWays:
+    """Goes through a path once, in all the ways that the glob allows at a time: a bit for each place in the glob."""
+
+    def __init__(self, pieces: Sequence[str]) -> None:
+        # `**/` may be left out as a whole: before it stands "", from where it is entered or jumped over
+        parts = [part for piece in pieces for part in (("", piece) if piece == "**/" else (piece,))]
+        self._end = len(parts)
+        self._enter = _bits(part in ("*", "**", "") for part in parts)
+        self._jump = _bits(part == "" for part in parts)
+        self._stays = [re.compile(_STAYS.get(part, _NONE), re.DOTALL) for part in parts]
+        self._goes = [re.compile(_GOES.get(part) or _regex(part), re.DOTALL) for part in parts]
+        self._moves: dict[str, tuple[int, int]] = {}
+
+    def match(self, path: str) -> bool:
+        ways = self._widened(1)
+        for character in path:
+            stay, go = self._moves.get(character) or self._learned(character)
+            ways = self._widened(ways & stay | (ways & go) << 1)
+        return bool(ways >> self._end & 1)
+
+    def _widened(self, ways: int) -> int:
+        """With the places that are reached without a character."""
+        while (wider := ways | (ways & self._enter) << 1 | (ways & self._jump) << 2) != ways:
+            ways = wider
+        return ways
+
+    def _learned(self, character: str) -> tuple[int, int]:
+        """The places that this character leaves where they are, and those that it moves on."""
+        stay, go = (_bits(test.match(character) for test in tests) for tests in (self._stays, self._goes))
+        self._moves[character] = stay, go
+        return stay, go
+
+
+def _bits(flags: Iterable[object]) -> int:
+    return sum(1 << place for place, flag in enumerate(flags) if flag)
