@@ -129,7 +129,8 @@ async def score(memory: Memory, collection: Collection, vectors: np.ndarray, way
     run: dict[str, dict[str, float]] = {}
     for query, vector in zip(collection.queries, vectors, strict=True):
         response = await memory.search(query["text"], vector=vector, top_k=100, filters=scope(query), **way)
-        run[query["_id"]] = {str(found.key): 1.0 - place / 1000 for place, found in enumerate(response.results)} or {"": 0.0}
+        ranked = {str(found.key): 1.0 - place / 1000 for place, found in enumerate(response.results)}
+        run[query["_id"]] = ranked or {"": 0.0}
     return float(evaluate(Qrels(collection.qrels), Run(run), "ndcg@10", make_comparable=True))
 
 

@@ -409,7 +409,7 @@ class Memory:
         if self._vectorizer is None:
             return 0
         await _stopped(self._embedding)
-        return await self._vectorizer.drain(self.namespace, progress)
+        return await self._drained(self._vectorizer, progress)
 
     async def reembed(self, progress: Progress | None = None) -> int:
         """Makes all vectors with the present embedder. Interrupted, it goes on where it was; searches go on."""
@@ -417,7 +417,12 @@ class Memory:
             raise RequestError("there is no embedder", "Set one: FOURFOLD_EMBEDDER=minilm")
         await _stopped(self._embedding)
         await self.store.reset_space(self.namespace, await self._vectorizer.space())
-        return await self._vectorizer.drain(self.namespace, progress)
+        return await self._drained(self._vectorizer, progress)
+
+    async def _drained(self, vectorizer: Vectorizer, progress: Progress | None = None) -> int:
+        made = await vectorizer.drain(self.namespace, progress)
+        self._troubles.pop(_NO_VECTORS, None)
+        return made
 
     async def _with_vectors(self, items: Sequence[NewItem]) -> list[NewItem]:
         """Callers' own vectors, checked. Where there is an embedder, they have to be of its space."""
@@ -439,8 +444,7 @@ class Memory:
         """The queue in the background; what stops it is said with the next search."""
         try:
             if self._vectorizer is not None:
-                await self._vectorizer.drain(self.namespace)
-            self._troubles.pop(_NO_VECTORS, None)
+                await self._drained(self._vectorizer)
         except FourfoldError as error:
             self._troubles[_NO_VECTORS] = str(error)
 

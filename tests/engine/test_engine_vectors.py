@@ -76,6 +76,9 @@ async def test_an_embedder_that_fails_leaves_the_search_to_the_others(opened: Op
     response = await memory.search("last one")
     assert texts(response)[0] == "a last one"
     assert any("vectors are not being made" in note for note in response.notes)
+    memory._vectorizer.embedder.left = 100  # type: ignore[union-attr]
+    await memory.embed_pending()
+    assert (await memory.search("last one")).notes == ()
 
 
 class Broken(WordEmbedder):
