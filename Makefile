@@ -17,7 +17,7 @@ test: $(VENV)/tested
 lint: $(VENV)/tested
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/pyright
+	$(BIN)/pyright --pythonpath $(BIN)/python
 	$(BIN)/python scripts/spec_table.py --check
 
 soak: $(VENV)/tested

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -11,7 +10,6 @@ from datetime import UTC, datetime
 from fourfold import limits
 from fourfold.errors import InvalidItem, InvalidQuery, NotFound
 from fourfold.model import NO_FILTERS, Edge, Filters, Item, ItemPatch, Json, MetadataTest, NewItem
-from fourfold.stores.globs import matches
 from fourfold.text.entities import normal_name
 from fourfold.text.fold import clean, fold
 from fourfold.text.language import detect
@@ -81,20 +79,11 @@ def checked_filters(filters: Filters) -> Filters:
             created_to=None if filters.created_to is None else in_utc(filters.created_to),
             kind=optional_name(filters.kind, "kind"),
             language=optional_name(filters.language, "language"),
-            path=None if filters.path is None else _glob(filters.path),
+            path=optional_name(filters.path, "path"),
             metadata=tuple(_checked_test(test) for test in filters.metadata),
         )
     except InvalidItem as error:
         raise InvalidQuery(f"filter: {error.message}", error.remedy) from error
-
-
-def _glob(glob: str) -> str:
-    checked = name(glob, "path")
-    try:
-        matches(checked, "")
-    except re.error as error:
-        raise InvalidItem(f"the path {checked!r} is no glob ({error})", "Write it as docs/**/*.md") from error
-    return checked
 
 
 def _checked_test(test: MetadataTest) -> MetadataTest:

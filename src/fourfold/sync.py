@@ -79,6 +79,7 @@ def _wait(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, T]) -> T:
 
 
 def _stop(loop: asyncio.AbstractEventLoop, thread: threading.Thread) -> None:
+    _wait(loop, loop.shutdown_default_executor())
     loop.call_soon_threadsafe(loop.stop)
     thread.join()
     loop.close()
