@@ -67,5 +67,7 @@ class FourfoldEngine:
 
 
 def keys(response: Any) -> list[str]:
-    """Return the keys of a response's results."""
+    """Return the keys of a response's results; an answer that lacks a signal must not count as a quick one."""
+    if response.degraded:
+        raise RuntimeError(f"Fourfold answered without: {response.degraded}")
     return [result.key for result in response.results]

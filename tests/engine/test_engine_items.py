@@ -34,8 +34,8 @@ async def test_insights_point_back_to_the_dialogue_they_come_from(memory: Memory
     assert insight.source_ids == (turns[1].id, turns[0].id)
     found = (await memory.search("what does Anna drink")).results[0].item
     assert found.source_ids == insight.source_ids
-    raw = await memory.store.get_raw("default", found.source_ids)
-    assert [raw[source].content for source in found.source_ids] == ["Noted: tea", "I prefer tea"]
+    originals = await memory.get_raw(found.source_ids)
+    assert [record.content for record in originals] == ["Noted: tea", "I prefer tea"]
 
 
 @pytest.mark.spec("S1.7", "S1.8")
@@ -161,6 +161,8 @@ BAD_CALLS: dict[str, tuple[type[RequestError], Call]] = {
     "path deep": (InvalidQuery, lambda memory: memory.path("Known", "Known", 11)),
     "raw empty": (InvalidItem, lambda memory: memory.add_raw(" ")),
     "raw NUL": (InvalidItem, lambda memory: memory.add_raw("\x00")),
+    "get raw": (NotFound, lambda memory: memory.get_raw([999])),
+    "get raw huge": (NotFound, lambda memory: memory.get_raw([2**80])),
     "why": (NotFound, lambda memory: memory.why(999, "x")),
     "reembed": (RequestError, lambda memory: memory.reembed()),
 }

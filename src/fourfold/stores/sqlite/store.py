@@ -57,6 +57,8 @@ class SqliteStore:
         self._db = Database(folder / folders.DATABASE)
         self._indexes = Indexes(folder / "index", folders.identity(self._db))
         self._linkers: dict[int, Linker] = {}
+        self._known: dict[str, int] = {}
+        """Namespaces that were read: one that is there stays, under its number."""
         self._tags: dict[int, tuple[int, float, Mapping[str, int]]] = {}
         self._threads = ThreadPoolExecutor(_THREADS, "fourfold")
 
@@ -92,8 +94,11 @@ class SqliteStore:
         """The same in this thread: for what a search asks of rows that it has just found, and that take no longer than
         handing them to another thread and back."""
         with self._db.read() as db:
-            ns = spaces.find(db, namespace)
-            return empty if ns is None else work(db, ns, *args, **kwargs)
+            ns = self._known.get(namespace) or spaces.find(db, namespace)
+            if ns is None:
+                return empty
+            self._known[namespace] = ns
+            return work(db, ns, *args, **kwargs)
 
     async def _write(
         self, namespace: str, work: Callable[Concatenate[apsw.Connection, int, P], T], *args: P.args, **kwargs: P.kwargs
