@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from engine_support import NOTES, WordEmbedder
+from engine_support import NOTES, Opener, WordEmbedder
 
 from fourfold.memory import Memory
-
-Opener = Callable[..., Awaitable[Memory]]
 
 
 @pytest.fixture

@@ -13,7 +13,10 @@ from typing import Any
 import apsw
 import numpy as np
 
+from fourfold.memory import Memory
 from fourfold.model import NewItem, SearchResponse
+
+Opener = Callable[..., Awaitable[Memory]]
 
 DIMENSION = 32
 

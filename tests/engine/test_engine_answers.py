@@ -6,8 +6,7 @@ import math
 from collections import Counter
 
 import pytest
-from conftest import Opener
-from engine_support import WordEmbedder, ids, notes, scored, texts
+from engine_support import Opener, WordEmbedder, ids, notes, scored, texts
 
 from fourfold import wire
 from fourfold.errors import InvalidItem, SpaceMismatch

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Opener
-from engine_support import WordEmbedder, notes, texts
+from engine_support import Opener, WordEmbedder, notes, texts
 
 from fourfold.memory import Memory
 from fourfold.model import ItemPatch, NewItem

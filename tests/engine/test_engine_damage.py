@@ -9,8 +9,7 @@ from pathlib import Path
 
 import apsw
 import pytest
-from conftest import Opener
-from engine_support import WordEmbedder, notes, row_counts, texts
+from engine_support import Opener, WordEmbedder, notes, row_counts, texts
 
 from fourfold.errors import DamagedStore, FourfoldError, InvalidSetting, NewerSchema, WorldError
 from fourfold.memory import Memory

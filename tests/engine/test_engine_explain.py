@@ -7,8 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from conftest import Opener
-from engine_support import notes
+from engine_support import Opener, notes
 
 from fourfold.errors import NotFound
 from fourfold.memory import Memory

@@ -7,8 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from conftest import Opener
-from engine_support import texts
+from engine_support import Opener, texts
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 

@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import Opener
-from engine_support import eventually, ids, notes, scored, texts
+from engine_support import Opener, eventually, ids, notes, scored, texts
 
 from fourfold.errors import StoreUnavailable
 from fourfold.memory import Memory

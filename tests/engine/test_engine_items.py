@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Opener
-from engine_support import DIMENSION, WordEmbedder, ids, notes, row_counts, texts
+from engine_support import DIMENSION, Opener, WordEmbedder, ids, notes, row_counts, texts
 
 from fourfold import limits
 from fourfold.config import Settings

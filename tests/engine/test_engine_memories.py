@@ -7,8 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from conftest import Opener
-from engine_support import ids, notes, texts
+from engine_support import Opener, ids, notes, texts
 
 from fourfold import config
 from fourfold.config import Settings

@@ -6,8 +6,7 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
-from conftest import Opener
-from engine_support import texts
+from engine_support import Opener, texts
 
 from fourfold import wire
 from fourfold.embed.minilm import built_in_model

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Opener
-from engine_support import NOTES, WordEmbedder, ids, notes, row_counts, scored, texts
+from engine_support import NOTES, Opener, WordEmbedder, ids, notes, row_counts, scored, texts
 
 from fourfold.errors import (
     DamagedStore,

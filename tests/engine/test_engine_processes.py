@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Opener
-from engine_support import ids, notes, texts
+from engine_support import Opener, ids, notes, texts
 
 from fourfold.memory import Memory
 from fourfold.model import Filters, ItemPatch, NewItem

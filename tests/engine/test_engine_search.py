@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import Opener
-from engine_support import DIMENSION, WordEmbedder, ids, notes, row_counts, scored, texts
+from engine_support import DIMENSION, Opener, WordEmbedder, ids, notes, row_counts, scored, texts
 
 from fourfold import limits, wire
 from fourfold.errors import InvalidQuery, InvalidVector, InvalidWeights, RequestError

@@ -11,8 +11,7 @@ from typing import Any
 import apsw
 import numpy as np
 import pytest
-from conftest import Opener
-from engine_support import DIMENSION, StubbornEmbedder, WordEmbedder, eventually, ids, notes, row_counts, texts
+from engine_support import DIMENSION, Opener, StubbornEmbedder, WordEmbedder, eventually, ids, notes, row_counts, texts
 
 from fourfold.errors import EmbedderUnavailable, InvalidVector, SpaceMismatch
 from fourfold.memory import Memory
