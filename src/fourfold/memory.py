@@ -442,8 +442,10 @@ class Memory:
 
     async def _drain(self) -> None:
         """The queue in the background; what stops it is said with the next search."""
+        seen = -1
         try:
-            if self._vectorizer is not None:
+            while self._vectorizer is not None and seen != self._writes:  # a write may come after the last look
+                seen = self._writes
                 await self._drained(self._vectorizer)
         except FourfoldError as error:
             self._troubles[_NO_VECTORS] = str(error)
