@@ -40,6 +40,8 @@ class Vectorizer:
         self._queries = ThreadPoolExecutor(1, "fourfold-query")
         self._batches = ThreadPoolExecutor(1, "fourfold-embed")
         self._loading: asyncio.Future[None] | None = None
+        self._turn = asyncio.Lock()
+        """Who takes items from the queue embeds them before another looks: none is embedded twice."""
 
     async def _in(self, pool: ThreadPoolExecutor, work: Callable[[], T]) -> T:
         """Asks the embedder. It may be anybody's code: whatever goes wrong in it is an EmbedderUnavailable."""
@@ -78,22 +80,22 @@ class Vectorizer:
 
     async def embed_items(self, namespace: str, ids: Sequence[int]) -> int:
         """Vectors, now, for those of these items that have none."""
-        batch = await self._store.waiting(namespace, len(ids), ids)
-        return sum(
-            [await self._embed(namespace, batch[start : start + _BATCH]) for start in range(0, len(batch), _BATCH)]
-        )
+        async with self._turn:
+            batch = await self._store.waiting(namespace, len(ids), ids)
+            parts = [batch[start : start + _BATCH] for start in range(0, len(batch), _BATCH)]
+            return sum([await self._embed(namespace, part) for part in parts])
 
     async def drain(self, namespace: str, progress: Progress | None = None) -> int:
         """Vectors for all that wait; how many were made. It can be interrupted anywhere and taken up again."""
         total, done = (await self._store.size(namespace)).pending, 0
-        while batch := await self._store.waiting(namespace, 4 * _BATCH):
-            for start in range(0, len(batch), _BATCH):
-                stored = await self._embed(namespace, batch[start : start + _BATCH])
-                done += stored
-                if progress is not None:
-                    progress(done, max(total, done))
-            await asyncio.sleep(0)
-        return done
+        while True:
+            async with self._turn:
+                batch = await self._store.waiting(namespace, _BATCH)
+                if not batch:
+                    return done
+                done += await self._embed(namespace, batch)
+            if progress is not None:
+                progress(done, max(total, done))
 
     async def _embed(self, namespace: str, batch: Sequence[tuple[int, str, str]]) -> int:
         space = await self.space()
