@@ -10,9 +10,8 @@ from fourfold.model import Degraded, Filters, Item, Json, Plan, Result, SearchRe
 from fourfold.search.confidence import response_confidence, result_confidence
 from fourfold.search.diversity import at_most_per_source
 from fourfold.search.explain import explain
-from fourfold.search.fusion import in_order
 from fourfold.search.pipeline import Found
-from fourfold.search.recency import recency_factor
+from fourfold.search.recency import recency_factor, with_recency
 
 Fetch = Callable[[Sequence[int]], Awaitable[Mapping[int, Item]]]
 
@@ -45,8 +44,8 @@ async def ordered(found: Found, plan: Plan, fetch: Fetch, now: datetime) -> Orde
         return Ordered(fusion.ids, fusion.scores, {}, {})
     items = dict(await fetch(fusion.ids))
     factors = {item.id: recency_factor(plan.recency, item.updated_at, now, item.tags) for item in items.values()}
-    scores = {item: score * factors.get(item, 1.0) for item, score in fusion.scores.items()}
-    return Ordered(in_order(scores), scores, items, factors)
+    ranked = with_recency(fusion.ranked, factors)
+    return Ordered([hit.id for hit in ranked], dict(ranked), items, factors)
 
 
 async def results(found: Found, plan: Plan, order: Ordered, fetch: Fetch, wish: Wish, text: str) -> list[Result]:

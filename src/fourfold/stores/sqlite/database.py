@@ -110,12 +110,6 @@ class Database:
                     db.execute("ROLLBACK")
                 raise
 
-    @contextmanager
-    def exclusive(self) -> Generator[apsw.Connection]:
-        """The writer without a transaction, for VACUUM, checkpoints and backups."""
-        with self._writing, translated(self.path):
-            yield self._writer
-
     def close(self) -> None:
         with self._closing:
             for db in self._open:

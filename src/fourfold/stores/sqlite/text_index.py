@@ -137,9 +137,6 @@ class TextIndex:
         with self._following:
             self._state = None
 
-    def tail_length(self) -> int:
-        return 0 if self._state is None else len(self._state.tail) + len(self._state.died)
-
 
 # ---------------------------------------------------------------- searching a state
 

@@ -98,9 +98,6 @@ class VectorIndex:
         with self._following:
             self._state = None
 
-    def tail_length(self) -> int:
-        return 0 if self._state is None else len(self._state.tail)
-
 
 # ---------------------------------------------------------------- searching a state
 
