@@ -51,6 +51,9 @@ MODEL_LOAD_SECONDS = 15.0
 BUSY_SECONDS = 10.0
 """How long a write waits for another process's transaction."""
 
+LEASE_SECONDS = 30.0
+"""How long `repair` waits for another process's work on the indexes (StoreBusy)."""
+
 TAG_CACHE_SECONDS = 60.0
 """S5.6: the list of tags is kept at most this long."""
 

@@ -20,7 +20,6 @@ from fourfold.embed.queue import Progress, Vectorizer
 from fourfold.embed.vectors import check_dimension, check_vector
 from fourfold.errors import (
     EmbedderUnavailable,
-    FourfoldError,
     InvalidItem,
     InvalidQuery,
     MissingExtra,
@@ -58,15 +57,12 @@ from fourfold.search.presets import find_preset
 from fourfold.search.several import JUDGED, merged
 from fourfold.search.why import reasons
 from fourfold.stores.base import Direction, NewNode, Space, Store
+from fourfold.upkeep import NO_VECTORS, Upkeep
 
 if TYPE_CHECKING:
     from fourfold.model import Vector
 
 log = logging.getLogger("fourfold")
-_QUIET_SECONDS = 0.25
-"""Indexes are published when writing has paused for this long, so that a bulk load publishes once."""
-_NO_VECTORS = "vectors are not being made"
-_NO_INDEX = "indexes are not being published"
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,17 +98,12 @@ class Memory:
         self.store = store
         self.namespace = rules.name(namespace, "namespace")
         self.settings = settings
-        self._background = background
         self._vectorizer = Vectorizer(embedder, store) if embedder is not None else None
+        self._upkeep = Upkeep(store, self._vectorizer, self.namespace, watch=background)
         self._search = HybridSearch(
             [SemanticRetriever(store), KeywordRetriever(store), GraphRetriever(store), TagRetriever(store)],
             seconds=settings.retriever_seconds,
         )
-        self._writes = 0
-        self._busy = 0
-        self._upkeep: asyncio.Task[None] | None = None
-        self._embedding: asyncio.Task[None] | None = None
-        self._troubles: dict[str, str] = {}
 
     # ------------------------------------------------------------ opening and closing
 
@@ -129,14 +120,14 @@ class Memory:
         """Opens a store, making it if need be.
 
         `embedder`: minilm, openai, onnx:FOLDER, none, or one of your own. `background`: make vectors from the queue
-        while this object lives; a short-lived one lets others do that.
+        and publish indexes while this object lives, also for other processes; a short-lived one lets others do that.
         """
         settings = settings or Settings()
         name = rules.name(namespace or settings.namespace, "namespace")
         model = _open_embedder(embedder if embedder is not None else settings.embedder, settings)
         opened = await _open_store(store if store is not None else settings.store)
         memory = cls(opened, model, name, settings, background=background)
-        memory._embed_in_background()
+        memory._upkeep.start()
         return memory
 
     async def __aenter__(self) -> Self:
@@ -149,13 +140,9 @@ class Memory:
 
     async def close(self) -> None:
         """Stops the queue (what waits goes on waiting), publishes what is due, and lets go of everything."""
-        await _stopped(self._embedding)
-        await _stopped(self._upkeep)
         try:
-            if self._writes:
-                await self._maintain()
+            await self._upkeep.close()
         finally:
-            self._writes = 0
             if self._vectorizer is not None:
                 await self._vectorizer.close()
             await self.store.close()
@@ -174,14 +161,10 @@ class Memory:
             checked = await self._with_vectors(checked)
         if wait and self._vectorizer is not None:
             await self._check_space(self.namespace, self._vectorizer)
-        self._busy += 1
-        try:
+        with self._upkeep.writing():
             ids = await self.store.put(self.namespace, checked, _now(), links=self.settings.links)
             if wait:
                 await self._embed_now(ids)
-        finally:
-            self._busy -= 1
-            self._written()  # also when cancelled: the store may have it all the same
         found = await self.store.get(self.namespace, ids)
         return [found[item] for item in ids]
 
@@ -191,19 +174,19 @@ class Memory:
             if self._vectorizer is not None:
                 await self._vectorizer.embed_items(self.namespace, ids)
         except EmbedderUnavailable as error:
-            self._troubles[_NO_VECTORS] = str(error)
+            self._upkeep.troubles[NO_VECTORS] = str(error)
 
     def troubles(self) -> dict[str, str]:
         """What goes wrong in the background, with the reason; searches say it in their notes."""
-        return dict(self._troubles)
+        return dict(self._upkeep.troubles)
 
     async def update(self, item: int | str, patch: ItemPatch) -> Item:
         (old,) = await self.get([item])
         checked = rules.checked_patch(patch)
         title, text = rules.check_patched(old, checked)
         language = rules.language_of(title, text) if (title, text) != (old.title, old.text) else None
-        await self.store.patch(self.namespace, old.id, checked, language, _now(), links=self.settings.links)
-        self._written()
+        with self._upkeep.writing():
+            await self.store.patch(self.namespace, old.id, checked, language, _now(), links=self.settings.links)
         return (await self.get([old.id]))[0]
 
     async def get(self, ids: Sequence[int | str]) -> list[Item]:
@@ -237,9 +220,8 @@ class Memory:
         return await self._forget(await self.store.matching(self.namespace, rules.checked_filters(filters)))
 
     async def _forget(self, ids: Sequence[int]) -> int:
-        gone = await self.store.forget(self.namespace, ids)
-        self._written()
-        return gone
+        with self._upkeep.writing():
+            return await self.store.forget(self.namespace, ids)
 
     async def add_raw(
         self,
@@ -340,7 +322,7 @@ class Memory:
         return plan, replace(found, vector=query_vector, notes=notes, timings_ms=timings)
 
     def _notes(self, text: str, embedded: bool) -> list[str]:
-        notes = [f"{what}: {why}" for what, why in self._troubles.items()]
+        notes = [f"{what}: {why}" for what, why in self._upkeep.troubles.items()]
         embedder = self._vectorizer.embedder if self._vectorizer is not None and embedded else None
         if embedder is not None and len(text) > limits.MODEL_TOKENS and embedder.truncates(text):
             notes.append("the model read only the beginning of the query")
@@ -406,22 +388,21 @@ class Memory:
 
     async def embed_pending(self, progress: Progress | None = None) -> int:
         """Makes the vectors of all items that wait for one; how many were made."""
-        if self._vectorizer is None:
-            return 0
-        await _stopped(self._embedding)
-        return await self._drained(self._vectorizer, progress)
+        return 0 if self._vectorizer is None else await self._drained(self._vectorizer, progress)
 
     async def reembed(self, progress: Progress | None = None) -> int:
         """Makes all vectors with the present embedder. Interrupted, it goes on where it was; searches go on."""
         if self._vectorizer is None:
             raise RequestError("there is no embedder", "Set one: FOURFOLD_EMBEDDER=minilm")
-        await _stopped(self._embedding)
         await self.store.reset_space(self.namespace, await self._vectorizer.space())
         return await self._drained(self._vectorizer, progress)
 
     async def _drained(self, vectorizer: Vectorizer, progress: Progress | None = None) -> int:
-        made = await vectorizer.drain(self.namespace, progress)
-        self._troubles.pop(_NO_VECTORS, None)
+        """Also gives another chance to texts that the embedder refused."""
+        await self.store.retry_refused(self.namespace)
+        with self._upkeep.writing():
+            made = await vectorizer.drain(self.namespace, progress, patiently=True)
+        self._upkeep.troubles.pop(NO_VECTORS, None)
         return made
 
     async def _with_vectors(self, items: Sequence[NewItem]) -> list[NewItem]:
@@ -439,42 +420,6 @@ class Memory:
         known, fingerprint = await self.store.space(namespace), vectorizer.embedder.fingerprint
         if known is not None and known.fingerprint != fingerprint:
             raise _mismatch(known, fingerprint)
-
-    async def _drain(self) -> None:
-        """The queue in the background; what stops it is said with the next search."""
-        seen = -1
-        try:
-            while self._vectorizer is not None and seen != self._writes:  # a write may come after the last look
-                seen = self._writes
-                await self._drained(self._vectorizer)
-        except FourfoldError as error:
-            self._troubles[_NO_VECTORS] = str(error)
-
-    async def _maintain(self) -> None:
-        """Indexes are caches: what keeps them from being published is said with the next search, and stops nothing."""
-        try:
-            await self.store.maintain(self.namespace)
-            self._troubles.pop(_NO_INDEX, None)
-        except FourfoldError as error:
-            self._troubles[_NO_INDEX] = str(error)
-
-    def _written(self) -> None:
-        """After a write: vectors and indexes follow in the background."""
-        self._writes += 1
-        if self._upkeep is None or self._upkeep.done():
-            self._upkeep = asyncio.create_task(self._maintain_when_quiet())
-        self._embed_in_background()
-
-    def _embed_in_background(self) -> None:
-        if self._background and self._vectorizer is not None and (self._embedding is None or self._embedding.done()):
-            self._embedding = asyncio.create_task(self._drain())
-
-    async def _maintain_when_quiet(self) -> None:
-        seen = -1
-        while self._busy or seen != self._writes:
-            seen = self._writes
-            await asyncio.sleep(_QUIET_SECONDS)
-        await self._maintain()
 
     async def index(self) -> None:
         """Publishes the indexes wholly, now."""
@@ -498,8 +443,8 @@ class Memory:
             None if properties is None else rules.checked_metadata(properties),
             None if item is None else (await self.get([item]))[0].id,
         )
-        (node,) = await self.store.add_nodes(self.namespace, [new])
-        self._written()
+        with self._upkeep.writing():
+            (node,) = await self.store.add_nodes(self.namespace, [new])
         return node
 
     async def add_edge(self, source: str, relation: str, target: str, weight: float = 1.0) -> Edge:
@@ -508,8 +453,9 @@ class Memory:
         return Edge(source, relation, target, weight)
 
     async def add_edges(self, edges: Sequence[tuple[str, str, str, float]]) -> None:
-        await self.store.add_edges(self.namespace, [rules.checked_edge(*edge) for edge in edges])
-        self._written()
+        checked = [rules.checked_edge(*edge) for edge in edges]
+        with self._upkeep.writing():
+            await self.store.add_edges(self.namespace, checked)
 
     async def neighbors(
         self,
@@ -554,9 +500,12 @@ class Memory:
         """What is wrong with the store, a line each."""
         return await self.store.check()
 
-    async def repair(self) -> list[str]:
-        """Rebuilds what can be rebuilt from the rows; says what was done."""
-        return await self.store.repair()
+    async def repair(self, *, purge: bool = False) -> list[str]:
+        """Rebuilds what can be rebuilt from the rows; says what was done.
+
+        `purge`: also removes what was forgotten from all files of the store, so that no byte of it is left.
+        """
+        return await self.store.repair(purge=purge)
 
     async def backup(self, target: str | Path) -> None:
         await self.store.backup(Path(target))
@@ -580,9 +529,8 @@ class Memory:
         """An export, or rows {"text", "key"?, "title"?, ...}; counts by kind."""
         from fourfold.portable import import_file
 
-        counts = await import_file(self, Path(source), progress)
-        self._written()
-        return counts
+        with self._upkeep.writing():
+            return await import_file(self, Path(source), progress)
 
     async def _numbers(self, ids: Sequence[int | str]) -> list[int]:
         keys = [_key(given) for given in ids if isinstance(given, str)]
@@ -591,12 +539,6 @@ class Memory:
 
 
 # ---------------------------------------------------------------- what methods need
-
-
-async def _stopped(task: asyncio.Task[None] | None) -> None:
-    if task is not None:
-        task.cancel()
-        await asyncio.wait([task])
 
 
 def _now() -> datetime:

@@ -14,6 +14,7 @@ from engine_support import Opener, WordEmbedder, notes, row_counts, texts
 from fourfold.errors import DamagedStore, FourfoldError, InvalidSetting, NewerSchema, WorldError
 from fourfold.memory import Memory
 from fourfold.model import NewItem
+from fourfold.stores.sqlite import schema
 
 
 async def make(folder: Path, count: int = 400) -> None:
@@ -36,7 +37,7 @@ async def test_a_store_of_a_newer_schema_is_refused_and_left_alone(opened: Opene
     assert row_counts(tmp_path / "store") == before
     db = apsw.Connection(str(tmp_path / "store" / "fourfold.db"))
     assert db.pragma("user_version") == 99
-    db.pragma("user_version", 1)
+    db.pragma("user_version", schema.VERSION)
     db.close()
     assert await (await opened()).count() == 6
 

@@ -117,7 +117,7 @@ async def test_what_was_imported_goes_on_living(opened: Opener, tmp_path: Path) 
 async def test_links_that_were_still_to_be_found_are_found_after_an_import(
     opened: Opener, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fourfold.memory._QUIET_SECONDS", 3600)
+    monkeypatch.setattr("fourfold.upkeep._QUIET_SECONDS", 3600)
     memory = await opened()
     await memory.add("We met at the Lagoon Number Seven")
     await memory.add_many([NewItem(f"text {n}", title=f"Lagoon Number {word}") for n, word in enumerate(WORDS)])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
@@ -53,8 +53,11 @@ def check(ctx: typer.Context, as_json: JsonFlag = False) -> None:
         raise typer.Exit(DamagedStore.exit_code)
 
 
-def repair(ctx: typer.Context) -> None:
-    for action in run(ctx, lambda memory: memory.repair()) or ("nothing to repair",):
+def repair(
+    ctx: typer.Context,
+    purge: Annotated[bool, typer.Option("--purge", help="Also remove forgotten text from every file.")] = False,
+) -> None:
+    for action in run(ctx, lambda memory: memory.repair(purge=purge)) or ("nothing to repair",):
         say(one_line(action))
 
 

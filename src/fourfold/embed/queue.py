@@ -24,6 +24,9 @@ Progress = Callable[[int, int], None]
 """Told (done, total) as work goes on."""
 
 _BATCH = 32
+_PATIENCE_SECONDS = 0.1
+_HARMLESS = "a harmless text"
+"""An embedder that does not take this one is not to be had."""
 
 
 def embedded_text(title: str, text: str) -> str:
@@ -85,22 +88,37 @@ class Vectorizer:
             parts = [batch[start : start + _BATCH] for start in range(0, len(batch), _BATCH)]
             return sum([await self._embed(namespace, part) for part in parts])
 
-    async def drain(self, namespace: str, progress: Progress | None = None) -> int:
-        """Vectors for all that wait; how many were made. It can be interrupted anywhere and taken up again."""
+    async def drain(self, namespace: str, progress: Progress | None = None, *, patiently: bool = False) -> int:
+        """Vectors for all that wait; how many were made. It can be interrupted anywhere and taken up again.
+
+        One process at a time does this: others leave it to that one, or `patiently` wait until nothing is left.
+        """
         total, done = (await self._store.size(namespace)).pending, 0
         while True:
-            async with self._turn:
+            async with self._turn, self._store.lease(namespace) as mine:
                 batch = await self._store.waiting(namespace, _BATCH)
-                if not batch:
+                if not batch or not (mine or patiently):
                     return done
-                done += await self._embed(namespace, batch)
+                if mine:
+                    done += await self._embed(namespace, batch)
             if progress is not None:
                 progress(done, max(total, done))
+            if not mine:
+                await asyncio.sleep(_PATIENCE_SECONDS)
 
     async def _embed(self, namespace: str, batch: Sequence[tuple[int, str, str]]) -> int:
+        """Makes and stores their vectors. A text that the embedder refuses, though it takes others, is put aside."""
         space = await self.space()
         texts = [embedded_text(title, text) for _, title, text in batch]
-        vectors = await self._vectors(self._batches, texts)
+        try:
+            vectors = await self._vectors(self._batches, texts)
+        except EmbedderUnavailable as error:
+            await self._vectors(self._batches, [_HARMLESS])  # raises, if the embedder takes nothing at all
+            if len(batch) == 1:
+                await self._store.refuse(namespace, batch[0][0], str(error))
+                return 0
+            half = len(batch) // 2
+            return await self._embed(namespace, batch[:half]) + await self._embed(namespace, batch[half:])
         made = [(*row, vector) for row, vector in zip(batch, vectors, strict=True)]
         return await self._store.put_vectors(namespace, space, made)
 

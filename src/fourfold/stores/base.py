@@ -13,6 +13,7 @@ Errors: what the caller got wrong is a RequestError; what happened to the store,
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -133,7 +134,15 @@ class Store(Protocol):
     async def waiting(
         self, namespace: str, limit: int, among: Sequence[int] | None = None
     ) -> list[tuple[int, str, str]]:
-        """(id, title, text) of items without a vector, oldest first; of all items, or `among` some."""
+        """(id, title, text) of items that wait for a vector, oldest first; of all, or `among` some, refused or not."""
+        ...
+
+    async def refuse(self, namespace: str, item: int, reason: str) -> None:
+        """The embedder will not have this item's text: it waits no longer, until the text changes."""
+        ...
+
+    async def retry_refused(self, namespace: str) -> None:
+        """Those wait again."""
         ...
 
     async def put_vectors(self, namespace: str, space: Space, vectors: Sequence[tuple[int, str, str, Vector]]) -> int:
@@ -198,8 +207,19 @@ class Store(Protocol):
 
     async def size(self, namespace: str) -> Size: ...
 
-    async def maintain(self, namespace: str, *, wholly: bool = False) -> None:
-        """Publishes indexes and catches up with postponed links where it is due; `wholly`: whatever is left."""
+    async def queues(self) -> list[str]:
+        """Namespaces in which items wait for a vector."""
+        ...
+
+    def lease(self, namespace: str) -> AbstractAsyncContextManager[bool]:
+        """The right to work on indexes and vectors for all processes; False if another one has it. It never waits."""
+        ...
+
+    async def maintain(self, namespace: str, *, wholly: bool = False) -> bool:
+        """Publishes indexes and catches up with postponed links where it is due; `wholly`: whatever is left.
+
+        False if another process is at it: what is due here may be left over.
+        """
         ...
 
     async def status(self) -> dict[str, Json]: ...
@@ -208,8 +228,8 @@ class Store(Protocol):
         """What is wrong, a line each; empty if nothing is."""
         ...
 
-    async def repair(self) -> list[str]:
-        """Rebuilds what can be rebuilt; says what it did."""
+    async def repair(self, *, purge: bool = False) -> list[str]:
+        """Rebuilds what can be rebuilt; says what it did. `purge`: no byte of what was forgotten is left after it."""
         ...
 
     async def backup(self, target: Path) -> None: ...

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -30,6 +30,8 @@ class MemoryStore:
     def __init__(self) -> None:
         self._namespaces: dict[str, Namespace] = {}
         self._counters = Counters()
+        self._refused: dict[str, dict[int, tuple[str, str]]] = {}
+        """By namespace and item: title and text that an embedder would not have."""
 
     def _read(self, namespace: str) -> Namespace:
         """What the namespace holds; nothing where there is no such namespace."""
@@ -122,8 +124,20 @@ class MemoryStore:
         self, namespace: str, limit: int, among: Sequence[int] | None = None
     ) -> list[tuple[int, str, str]]:
         lacking = [stored.item for stored in self._read(namespace).items.values() if stored.vector is None]
-        wanted = [item for item in lacking if among is None or item.id in among]
+        refused = self._refused.get(namespace, {})
+        wanted = [
+            item
+            for item in lacking
+            if (item.id in among if among is not None else refused.get(item.id) != (item.title, item.text))
+        ]
         return [(item.id, item.title, item.text) for item in wanted[:limit]]
+
+    async def refuse(self, namespace: str, item: int, reason: str) -> None:
+        found = self._read(namespace).items[item].item
+        self._refused.setdefault(namespace, {})[item] = (found.title, found.text)
+
+    async def retry_refused(self, namespace: str) -> None:
+        self._refused.pop(namespace, None)
 
     async def put_vectors(self, namespace: str, space: Space, vectors: Sequence[tuple[int, str, str, Vector]]) -> int:
         with self._write(namespace) as ns:
@@ -211,8 +225,16 @@ class MemoryStore:
         ns = self._read(namespace)
         return Size(len(ns.items), len(ns.items) - cosines.pending(ns))
 
-    async def maintain(self, namespace: str, *, wholly: bool = False) -> None:
+    async def queues(self) -> list[str]:
+        return [name for name in sorted(self._namespaces) if await self.waiting(name, 1)]
+
+    @asynccontextmanager
+    async def lease(self, namespace: str) -> AsyncGenerator[bool]:
+        yield True
+
+    async def maintain(self, namespace: str, *, wholly: bool = False) -> bool:
         """Nothing is ever behind."""
+        return True
 
     async def status(self) -> dict[str, Json]:
         return {"store": "memory", "namespaces": {name: _status(ns) for name, ns in sorted(self._namespaces.items())}}
@@ -220,7 +242,7 @@ class MemoryStore:
     async def check(self) -> list[str]:
         return []
 
-    async def repair(self) -> list[str]:
+    async def repair(self, *, purge: bool = False) -> list[str]:
         return []
 
     async def backup(self, target: Path) -> None:

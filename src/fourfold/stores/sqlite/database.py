@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import os
 import threading
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -48,6 +49,34 @@ _WORLD = (
 """What the world does to us. Anything else apsw raises is a bug of ours and stays what it is."""
 
 
+class Job:
+    """Reading for somebody who may stop waiting for it."""
+
+    def __init__(self) -> None:
+        self._changing = threading.Lock()
+        self._db: apsw.Connection | None = None
+        self._called_off = False
+
+    @contextmanager
+    def on(self, db: apsw.Connection) -> Generator[None]:
+        with self._changing:
+            if self._called_off:
+                raise apsw.InterruptError("called off before it began")
+            self._db = db
+        try:
+            yield
+        finally:
+            with self._changing:
+                self._db = None
+
+    def call_off(self) -> None:
+        """SQLite stops at once, with an InterruptError that nobody sees."""
+        with self._changing:
+            self._called_off = True
+            if self._db is not None:
+                self._db.interrupt()
+
+
 class Database:
     """Readers have a connection per thread and never wait; writers take turns and begin IMMEDIATE.
 
@@ -62,11 +91,13 @@ class Database:
         self._closing = threading.Lock()
         self._writer = self._connect()
         with translated(path):
-            schema.migrate(self._writer)
+            schema.migrate(self._writer, path)
 
     def _connect(self) -> apsw.Connection:
         with translated(self.path):
             db = apsw.Connection(str(self.path))
+            if not self.path.stat().st_size:  # new: for its owner only, and so are the files that SQLite puts beside it
+                os.chmod(self.path, 0o600)  # noqa: PTH101
             db.set_busy_timeout(int(BUSY_SECONDS * 1000))
             db.pragma("journal_mode", "wal")
             db.pragma("synchronous", "full")
@@ -80,7 +111,7 @@ class Database:
         return db
 
     @contextmanager
-    def read(self) -> Generator[apsw.Connection]:
+    def read(self, job: Job | None = None) -> Generator[apsw.Connection]:
         """This thread's connection in one snapshot: what is read inside belongs together."""
         db = getattr(self._local, "db", None)
         if db is None:
@@ -89,12 +120,13 @@ class Database:
             if db.in_transaction:
                 yield db
                 return
-            db.execute("BEGIN")
-            try:
-                yield db
-            finally:
-                if db.in_transaction:  # SQLite may have ended it, on an error of the disk
-                    db.execute("ROLLBACK")
+            with (job or Job()).on(db):
+                db.execute("BEGIN")
+                try:
+                    yield db
+                finally:
+                    if db.in_transaction:  # SQLite may have ended it, on an error of the disk
+                        db.execute("ROLLBACK")
 
     @contextmanager
     def write(self) -> Generator[apsw.Connection]:
@@ -109,6 +141,14 @@ class Database:
                 if db.in_transaction:
                     db.execute("ROLLBACK")
                 raise
+
+    def vacuum(self) -> None:
+        """Writes the file anew without what was deleted, and empties the write-ahead log. Nobody may be reading."""
+        with self._writing, translated(self.path):
+            self._writer.execute("VACUUM")
+            busy, *_ = self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").get
+            if busy:
+                raise apsw.BusyError("others are reading")
 
     def close(self) -> None:
         with self._closing:
@@ -133,7 +173,7 @@ def _translate(error: Exception, path: Path) -> FourfoldError:
         case OSError(errno=errno.EROFS | errno.EACCES | errno.EPERM):
             return ReadOnlyStore(f"{error.filename or path} cannot be written", "Check the permissions of the folder")
         case apsw.BusyError() | apsw.LockedError():
-            return StoreBusy(f"another process has been writing to {path} for {BUSY_SECONDS:.0f} s", "Try again")
+            return StoreBusy(f"another process has been using {path} for {BUSY_SECONDS:.0f} s", "Try again")
         case apsw.FullError():
             return StorageFull(f"no space left for {path}", "Free some space; what was confirmed is safe")
         case apsw.ReadOnlyError() | apsw.PermissionsError():

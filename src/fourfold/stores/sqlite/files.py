@@ -9,12 +9,14 @@ from __future__ import annotations
 import json
 import os
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-FORMAT = 2
+T = TypeVar("T")
+
+FORMAT = 3
 _BLOCK = 1 << 20
 
 
@@ -60,6 +62,22 @@ def read_manifest(folder: Path) -> Manifest | None:
         return Manifest(**data, parts=parts)
     except (AttributeError, KeyError, TypeError) as error:
         raise Damaged(f"not a manifest: {error}") from error
+
+
+def load(folder: Path, store: str, space: str, opening: Callable[[Path, Manifest], T]) -> T | None:
+    """What is published here for this store and space, as `opening` reads it; None where nothing is.
+
+    Damaged if it cannot be read, unless that is because a newer one took its place meanwhile.
+    """
+    while True:
+        manifest = read_manifest(folder)
+        if manifest is None or (manifest.store, manifest.space, manifest.format) != (store, space, FORMAT):
+            return None
+        try:
+            return opening(folder / f"g{manifest.generation}", manifest)
+        except (Damaged, OSError, ValueError, RuntimeError) as error:  # what tantivy and FAISS raise is among them
+            if read_manifest(folder) == manifest:
+                raise Damaged(str(error)) from error
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:

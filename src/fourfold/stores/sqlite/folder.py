@@ -10,6 +10,8 @@ from fourfold.errors import ReadOnlyStore, StoreUnavailable
 from fourfold.stores.sqlite.database import Database, value
 
 DATABASE = "fourfold.db"
+RESTORING = "restoring.db"
+"""What an interrupted restore leaves."""
 _NETWORK = {"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "ceph", "glusterfs", "lustre", "fuse.sshfs"}
 
 

@@ -1,12 +1,15 @@
-"""The indexes of all namespaces of one store, opened when they are first needed, and kept up under the lease."""
+"""The indexes of all namespaces of one store: opened when first needed, followed, and published under the lease."""
 
 from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from collections.abc import Callable, Generator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from itertools import compress
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import apsw
 import numpy as np
@@ -14,7 +17,9 @@ import numpy as np
 from fourfold.model import NO_FILTERS, Filters
 from fourfold.stores.base import Space
 from fourfold.stores.sqlite import files, items, publish, spaces
-from fourfold.stores.sqlite.lease import lease
+from fourfold.stores.sqlite.database import Database
+from fourfold.stores.sqlite.following import Follower, FollowingState
+from fourfold.stores.sqlite.lease import Lease
 from fourfold.stores.sqlite.text_index import TextIndex, TextState
 from fourfold.stores.sqlite.vector_index import VectorIndex, VectorState
 
@@ -23,7 +28,15 @@ if TYPE_CHECKING:
 
 PUBLISH_AT = 1000
 """Changes in the tail that are worth a publication."""
+_WHOLE_AT = 20_000
+"""So many changes are published before they are searched: folding them into a tail first would be the work twice."""
+_LOG_KEPT = 10_000
+"""So many published changes stay in the log, for other processes that have not heard of them."""
+_PRUNED_AT_ONCE = 50_000
 _REMEMBERED_FILTERS = 16
+
+T = TypeVar("T")
+S = TypeVar("S", bound=FollowingState)
 
 
 class OfItem(Protocol):
@@ -31,33 +44,74 @@ class OfItem(Protocol):
     def item(self) -> int: ...
 
 
-T = TypeVar("T", bound=OfItem)
+I = TypeVar("I", bound=OfItem)  # noqa: E741
+
+
+class Behind(Exception):
+    """The index is being opened or built: wait for `ready`, outside of any transaction, and ask again."""
+
+    def __init__(self, ready: Future[None]) -> None:
+        super().__init__("the index is being built")
+        self.ready = ready
 
 
 class Indexes:
-    def __init__(self, folder: Path, store: str) -> None:
+    """Searching takes a moment or is Behind. What takes longer is done by one thread, the builder."""
+
+    def __init__(self, folder: Path, store: str, database: Database) -> None:
         self._folder = folder
         self._store = store
+        self._database = database
         self._texts: dict[int, TextIndex] = {}
         self._vectors: dict[int, VectorIndex] = {}
-        self._opening = threading.Lock()
+        self._leases: dict[int, Lease] = {}
+        self._changing = threading.Lock()
+        self._builder = ThreadPoolExecutor(1, "fourfold-index")
+        self._building: dict[Follower[Any], Future[None]] = {}
         self._filtered: OrderedDict[str, tuple[int, Ints]] = OrderedDict()
 
     # ------------------------------------------------------------ searching
 
     def texts(self, db: apsw.Connection, ns: int) -> TextState:
-        with self._opening:
-            index = self._texts.setdefault(ns, TextIndex(self._folder / str(ns) / "text", ns, self._store))
-        return index.current(db, items.last_change(db, ns))
+        return self._current(self._text_index(ns), db)
 
     def vectors(self, db: apsw.Connection, ns: int, space: Space) -> VectorState:
-        with self._opening:
+        return self._current(self._vector_index(ns, space), db)
+
+    def _text_index(self, ns: int) -> TextIndex:
+        with self._changing:
+            return self._texts.setdefault(ns, TextIndex(self._folder / str(ns) / "text", ns, self._store))
+
+    def _vector_index(self, ns: int, space: Space) -> VectorIndex:
+        with self._changing:
             index = self._vectors.get(ns)
-            if index is None or (index.space, index.dimension) != (space.fingerprint, space.dimension):
-                folder = self._folder / str(ns) / "vectors"
-                index = VectorIndex(folder, ns, self._store, space.fingerprint, space.dimension)
+            if index is None or index.space != space:
+                index = VectorIndex(self._folder / str(ns) / "vectors", ns, self._store, space)
                 self._vectors[ns] = index
-        return index.current(db, items.last_change(db, ns))
+            return index
+
+    def _current(self, index: Follower[S], db: apsw.Connection) -> S:
+        state = index.current(db, items.last_change(db, index.ns))
+        if state is None:
+            raise Behind(self._build(index, self._open))
+        if state.seq - max(state.base.seq, index.looked) >= PUBLISH_AT:
+            index.looked = state.seq
+            self._build(index, self._take_over)
+        return state
+
+    @contextmanager
+    def reading_vectors(self, ns: int) -> Generator[None]:
+        """Published rows are verified as they are read: damaged ones send the search to the table of vectors."""
+        try:
+            yield
+        except files.Damaged as error:
+            reason = str(error)
+
+            def renewing(index: Follower[VectorState]) -> None:
+                with self._database.read() as db:
+                    index.renew(db, items.last_change(db, ns), reason)
+
+            raise Behind(self._build(self._vectors[ns], renewing)) from error
 
     def allowed(self, db: apsw.Connection, ns: int, filters: Filters) -> Ints | None:
         """The ids that pass; None if all do. Remembered while the change number stands."""
@@ -72,7 +126,7 @@ class Indexes:
                 self._filtered.popitem(last=False)
         return known[1]
 
-    def passing(self, db: apsw.Connection, ns: int, filters: Filters, found: list[T]) -> list[T]:
+    def passing(self, db: apsw.Connection, ns: int, filters: Filters, found: list[I]) -> list[I]:
         """Those whose item passes."""
         allowed = self.allowed(db, ns, filters)
         if allowed is None or not found:
@@ -82,46 +136,128 @@ class Indexes:
         passes = allowed[places] == ids if len(allowed) else np.zeros(len(ids), np.bool_)
         return list(compress(found, passes))
 
+    # ------------------------------------------------------------ the builder
+
+    def submit(self, work: Callable[[], T]) -> Future[T]:
+        """The builder does one thing at a time."""
+        return self._builder.submit(work)
+
+    def _build(self, index: Follower[S], work: Callable[[Follower[S]], None]) -> Future[None]:
+        """`work(index)` by the builder; what is asked for already is not asked for twice."""
+        with self._changing:
+            known = self._building.get(index)
+            if known is None or known.done():
+                known = self._building[index] = self._builder.submit(work, index)
+            return known
+
+    def _open(self, index: Follower[S]) -> None:
+        """From the files, and the changes since; with very many of those, they are published first."""
+        with self._database.read() as db:
+            if self._lacks(db, index.ns, _WHOLE_AT):
+                with suppress(OSError):  # a full disk keeps nobody from searching
+                    self.publish(db, index.ns)
+            last = items.last_change(db, index.ns)
+            if index.current(db, last) is None:
+                index.renew(db, last)
+
+    def _take_over(self, index: Follower[S]) -> None:
+        """Lets go of a long tail, if another process has published what it holds."""
+        state = index.state
+        with self._database.read() as db:
+            if state is not None and self._published_seq(index) > state.base.seq:
+                index.renew(db, items.last_change(db, index.ns))
+
+    # ------------------------------------------------------------ publishing
+
+    def lease(self, ns: int) -> Lease:
+        with self._changing:
+            return self._leases.setdefault(ns, Lease(self._folder / str(ns) / "lease"))
+
+    def maintain(self, ns: int, *, wholly: bool = False) -> bool:
+        """Publishes if that is worth it, or anything is left and it shall be `wholly`. False: another process is at it.
+
+        It is worth it for many changes, or when files could not be used.
+        """
+        with self._database.read() as db:
+            if not self._lacks(db, ns, 1 if wholly else PUBLISH_AT) and not self._damages(ns):
+                return True
+            if not self.publish(db, ns):
+                return False
+        self._prune(ns)
+        return True
+
+    def _damages(self, ns: int) -> list[str]:
+        opened = (indexes.get(ns) for indexes in (self._texts, self._vectors))
+        states = (index.state for index in opened if index is not None)
+        return [state.base.damage for state in states if state is not None and state.base.damage]
+
+    def is_damaged(self, ns: int) -> bool:
+        """Whether files that this process has tried to use must be written anew."""
+        return bool(self._damages(ns))
+
+    def _lacks(self, db: apsw.Connection, ns: int, changes: int) -> bool:
+        """Whether what is published lacks so many changes."""
+        names = ["text"] if spaces.space(db, ns) is None else ["text", "vectors"]
+        seqs = [self._seq(self._folder / str(ns) / name) for name in names]
+        return any(items.count_changes(db, ns, seq, changes) >= changes for seq in seqs)
+
+    def reopened(self, db: apsw.Connection, ns: int) -> tuple[TextState, VectorState | None]:
+        """Both indexes as the files have them, with the changes since."""
+        last, space = items.last_change(db, ns), spaces.space(db, ns)
+        texts = self._text_index(ns).renew(db, last)
+        return texts, None if space is None else self._vector_index(ns, space).renew(db, last)
+
+    def collect(self) -> None:
+        """Removes all generations but the current ones, also those that somebody still reads."""
+        for folder in self._folder.glob("*/*"):
+            if folder.is_dir():
+                publish.collect(folder, held=True)
+
+    def _published_seq(self, index: Follower[Any]) -> int:
+        return self._seq(self._folder / str(index.ns) / ("text" if isinstance(index, TextIndex) else "vectors"))
+
+    def _seq(self, folder: Path) -> int:
+        try:
+            manifest = files.read_manifest(folder)
+        except files.Damaged:
+            manifest = None
+        return manifest.seq if manifest is not None else 0
+
+    def publish(self, db: apsw.Connection, ns: int, *, anew: bool = False) -> bool:
+        """Publishes what the tails hold; `anew`: from the rows alone. False if another process is at it."""
+        folder = self._folder / str(ns)
+        with self.lease(ns).held() as mine:
+            if not mine:
+                return False
+            last, space = items.last_change(db, ns), spaces.space(db, ns)
+            work = publish.Work(db, ns, self._store, last, anew or self.is_damaged(ns))
+            try:
+                if publish.publish_text(work, folder / "text"):
+                    self._text_index(ns).renew(db, last)
+                if space is not None and publish.publish_vectors(work, folder / "vectors", space):
+                    self._vector_index(ns, space).renew(db, last)
+            finally:
+                for name in ("text", "vectors"):
+                    publish.collect(folder / name)
+        return True
+
+    def _prune(self, ns: int) -> None:
+        """Shortens the log to what somebody may still have to hear of."""
+        with self._database.read() as db:
+            names = ["text"] if spaces.space(db, ns) is None else ["text", "vectors"]
+            until = min(self._seq(self._folder / str(ns) / name) for name in names) - _LOG_KEPT
+            if until <= items.pruned(db, ns) + _LOG_KEPT:
+                return
+            after = items.pruned(db, ns)
+        while after < until:
+            after = min(after + _PRUNED_AT_ONCE, until)
+            with self._database.write() as db:
+                items.prune(db, ns, after)
+
     def close(self) -> None:
         """Lets go of the mapped files."""
+        self._builder.shutdown()
+        self._building.clear()
         self._texts.clear()
         self._vectors.clear()
         self._filtered.clear()
-
-    # ------------------------------------------------------------ keeping up
-
-    def lag(self, db: apsw.Connection, ns: int) -> int:
-        """Changes that the published keyword index does not hold yet."""
-        try:
-            manifest = files.read_manifest(self._folder / str(ns) / "text")
-        except files.Damaged:
-            manifest = None
-        after = manifest.seq if manifest is not None else 0
-        sql = "SELECT count(*) FROM changes WHERE ns = ? AND seq > ?"
-        return int(db.execute(sql, (ns, after)).get)
-
-    def publish(self, db: apsw.Connection, ns: int) -> bool:
-        """Publishes what the tails hold, unless another process is at it."""
-        folder = self._folder / str(ns)
-        folder.mkdir(parents=True, exist_ok=True)
-        with lease(folder / "lease") as mine:
-            if not mine:
-                return False
-            last = items.last_change(db, ns)
-            publish.publish_text(db, folder / "text", ns, self._store, last)
-            space = spaces.space(db, ns)
-            if space is not None:
-                publish.publish_vectors(db, folder / "vectors", ns, self._store, space, last)
-        self._reload(ns)
-        return True
-
-    def _reload(self, ns: int) -> None:
-        for indexes in (self._texts, self._vectors):
-            if ns in indexes:
-                indexes[ns].reload()
-
-    def rebuild(self, db: apsw.Connection, ns: int) -> None:
-        """Begins anew, whatever the files say."""
-        for name in ("text", "vectors"):
-            (self._folder / str(ns) / name / "manifest.json").unlink(missing_ok=True)
-        self.publish(db, ns)

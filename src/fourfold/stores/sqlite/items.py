@@ -100,7 +100,7 @@ def insert(db: apsw.Connection, ns: int, item: NewItem, updated: datetime, item_
         ),
     )  # fmt: skip
     item_id = db.last_insert_rowid()
-    db.execute("INSERT INTO waiting VALUES (?, ?)", (ns, item_id))
+    db.execute("INSERT INTO waiting (ns, item) VALUES (?, ?)", (ns, item_id))
     add_tags(db, ns, item_id, item.tags)
     _add_sources(db, ns, item_id, item.source_ids)
     _count_language(db, ns, item.language or "", 1)
@@ -147,7 +147,7 @@ def drop_vector(db: apsw.Connection, ns: int, item_id: int) -> None:
     db.execute("DELETE FROM vectors WHERE item = ?", (item_id,))
     if db.changes():
         db.execute("UPDATE namespaces SET vectors = vectors - 1 WHERE id = ?", (ns,))
-    db.execute("INSERT OR IGNORE INTO waiting VALUES (?, ?)", (ns, item_id))
+    db.execute("INSERT OR REPLACE INTO waiting (ns, item) VALUES (?, ?)", (ns, item_id))
 
 
 def put_vector(db: apsw.Connection, ns: int, item_id: int, vector: bytes) -> None:
@@ -328,6 +328,23 @@ def changed(db: apsw.Connection, ns: int, after: int, last: int, what: Change) -
     return [item_id for (item_id,) in db.execute(sql, (ns, after, last, int(what)))]
 
 
+def count_changes(db: apsw.Connection, ns: int, after: int, most: int) -> int:
+    """Changes after that one, counted up to `most`."""
+    sql = "SELECT count(*) FROM (SELECT 1 FROM changes WHERE ns = ? AND seq > ? LIMIT ?)"
+    return value(db, sql, ns, after, most)
+
+
+def pruned(db: apsw.Connection, ns: int) -> int:
+    """The log begins after this change."""
+    return value(db, "SELECT pruned FROM namespaces WHERE id = ?", ns)
+
+
+def prune(db: apsw.Connection, ns: int, until: int) -> None:
+    """Forgets changes that every published index holds."""
+    db.execute("DELETE FROM changes WHERE ns = ? AND seq <= ?", (ns, until))
+    db.execute("UPDATE namespaces SET pruned = max(pruned, ?) WHERE id = ?", (until, ns))
+
+
 def all_ids(db: apsw.Connection, ns: int) -> list[int]:
     return [item_id for (item_id,) in db.execute("SELECT id FROM items WHERE ns = ? ORDER BY id", (ns,))]
 
@@ -340,8 +357,10 @@ def vectors(db: apsw.Connection, ids: Sequence[int], dimension: int) -> tuple[In
     """The vectors of those of these items that have one, with their ids."""
     found: list[tuple[int, bytes]] = []
     for part in batches(ids):
-        sql = f"SELECT item, vector FROM vectors WHERE item IN ({marks(len(part))}) ORDER BY item"
-        found.extend(db.execute(sql, tuple(part)))
+        sql = (
+            f"SELECT item, vector FROM vectors WHERE item IN ({marks(len(part))}) AND length(vector) = ? ORDER BY item"
+        )
+        found.extend(db.execute(sql, (*part, dimension * 4)))
     matrix = np.frombuffer(b"".join(blob for _, blob in found), np.float32).reshape(-1, dimension)
     return np.array([item_id for item_id, _ in found], np.int64), matrix
 

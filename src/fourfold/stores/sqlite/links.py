@@ -19,8 +19,8 @@ _AT_ONCE = 32
 _HEADINGS = 64
 _CHUNK = 1000
 
-Lookup = Callable[[str], Sequence[int]]
-"""Older items that may mention a name."""
+Lookup = Callable[[str], Sequence[int] | None]
+"""Older items that may mention a name; None if that cannot be said now."""
 
 
 class Linker:
@@ -33,6 +33,8 @@ class Linker:
         self._ns = ns
         self._finder = NameFinder()
         self._version = -1
+        self._seeking: frozenset[str] = frozenset()
+        self._sought = NameFinder()
 
     def link(self, db: apsw.Connection, changed: Sequence[int], lookup: Lookup) -> None:
         """Nodes for the titles of these items, mentions in their texts, and older items that name the new nodes."""
@@ -53,7 +55,11 @@ class Linker:
             self._set_mentions(db, _pointing(db, self._ns, name))
             finder = NameFinder([name])
             if finder.find(name.upper()):  # not a name that would be found everywhere
-                self._set_mentions(db, _holding(db, finder, lookup(name)))
+                older = lookup(name)
+                if older is None:
+                    self._postpone(db, [name])
+                else:
+                    self._set_mentions(db, _holding(db, finder, older))
 
     def renamed(self, db: apsw.Connection, fresh: Iterable[str] = (), gone: Gone | None = None) -> None:
         """Takes note of names that this transaction added or removed."""
@@ -119,23 +125,39 @@ class Linker:
         sql = "INSERT OR IGNORE INTO unlinked SELECT ns, node FROM names WHERE ns = ? AND folded = ?"
         db.executemany(sql, ((self._ns, name) for name in fresh))
 
-    def catch_up(self, db: apsw.Connection) -> None:
-        """Looks for all postponed names in all items, reading each text once."""
+    def catch_up(self, db: apsw.Connection, nodes: Sequence[int], after: int) -> int | None:
+        """Looks for the names of postponed nodes in some of the items behind that one; where to go on, None at the end.
+
+        In pieces, since others want to write meanwhile. What is stored between two pieces is linked as it is stored.
+        """
         self._follow(db)
-        names = [name for (name,) in rows(db, f"SELECT DISTINCT folded {_UNLINKED.format('')}", self._ns)]
-        finder = NameFinder(names)
-        for part in items.chunks(items.all_ids(db, self._ns), _CHUNK):
-            self._set_mentions(db, _holding(db, finder, part))
-        pointing = rows(db, f"SELECT DISTINCT item {_UNLINKED.format('JOIN pointers USING (ns, folded)')}", self._ns)
-        self._set_mentions(db, [item for (item,) in pointing])
-        db.execute("DELETE FROM unlinked WHERE ns = ?", (self._ns,))
+        self._seek(_names_of(db, nodes))
+        ids = rows(db, "SELECT id FROM items WHERE ns = ? AND id > ? ORDER BY id LIMIT ?", self._ns, after, _CHUNK)
+        self._set_mentions(db, _holding(db, self._sought, [item for (item,) in ids]))
+        if ids:
+            return ids[-1][0]
+        for name in self._seeking:
+            self._set_mentions(db, _pointing(db, self._ns, name))
+        db.executemany("DELETE FROM unlinked WHERE ns = ? AND node = ?", ((self._ns, node) for node in nodes))
+        return None
+
+    def _seek(self, names: frozenset[str]) -> None:
+        if names != self._seeking:
+            self._seeking, self._sought = names, NameFinder(names)
 
 
-_UNLINKED = "FROM names JOIN unlinked USING (ns, node) {} WHERE ns = ?"
+def _names_of(db: apsw.Connection, nodes: Sequence[int]) -> frozenset[str]:
+    found: set[str] = set()
+    for part in items.batches(nodes):
+        found.update(
+            name for (name,) in rows(db, f"SELECT folded FROM names WHERE node IN ({items.marks(len(part))})", *part)
+        )
+    return frozenset(found)
 
 
-def postponed(db: apsw.Connection, ns: int) -> bool:
-    return value(db, "SELECT 1 FROM unlinked WHERE ns = ?", ns) is not None
+def postponed(db: apsw.Connection, ns: int) -> list[int]:
+    """Nodes whose names have not been looked for in older items."""
+    return [node for (node,) in rows(db, "SELECT node FROM unlinked WHERE ns = ?", ns)]
 
 
 def point(db: apsw.Connection, ns: int, item: int, text: str) -> None:

@@ -7,9 +7,11 @@ nothing but a folder that the next one clears.
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 from collections import Counter
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,9 +23,11 @@ from fourfold.stores.base import Space
 from fourfold.stores.sqlite import files, items
 from fourfold.stores.sqlite.files import Manifest, Part
 from fourfold.stores.sqlite.items import Change
+from fourfold.stores.sqlite.lease import unheld
 from fourfold.stores.sqlite.rows import NONE, Rows
 from fourfold.stores.sqlite.text_base import TANTIVY_SCHEMA, TextBase, analysed
 from fourfold.stores.sqlite.vector_base import EXACT_ROWS, VectorBase, columns, import_faiss, train
+from fourfold.stores.sqlite.vector_base import sums as row_sums
 from fourfold.text.analysis import ANALYSER_VERSION
 
 if TYPE_CHECKING:
@@ -37,12 +41,25 @@ _UNCOVERED_SHARE = 0.25
 """FAISS is trained anew when it does not know this share of the rows."""
 
 
-def publish_text(db: apsw.Connection, folder: Path, ns: int, store: str, last: int) -> bool:
-    """Brings the keyword index to change `last`. False if it was there."""
-    base = TextBase.load(folder, store)
-    if base.manifest is not None and base.seq >= last:
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What an index is to become."""
+
+    db: apsw.Connection
+    ns: int
+    store: str
+    last: int
+    """The change to bring it to."""
+    anew: bool = False
+    """From the rows alone, whatever the files say."""
+
+
+def publish_text(work: Work, folder: Path) -> bool:
+    """Brings the keyword index to its change. False if it was there."""
+    base = TextBase.nothing() if work.anew else TextBase.load(folder, work.store)
+    if base.manifest is not None and base.seq >= work.last:
         return False
-    changed, dead = _work(db, ns, base.manifest, base.documents, base.seq, last, Change.TEXT)
+    changed, dead = _changed(work, base.documents, base.seq, Change.TEXT)
     if dead is None:
         base = TextBase.nothing()
     target = _generation(folder, base.manifest)
@@ -51,7 +68,7 @@ def publish_text(db: apsw.Connection, folder: Path, ns: int, store: str, last: i
     german = Counter(base.german) - Counter(base.german_losses(_died(base.documents, dead)))
     with _TantivyWriter(target / "tantivy") as writer:
         for part in items.chunks(changed, _CHUNK):
-            fresh = list(analysed(db, part))
+            fresh = list(analysed(work.db, part))
             lengths = np.cumsum([len(item.terms) for item in fresh], dtype=np.int64)
             ids.append(np.array([item.id for item in fresh], np.int64))
             ends.append(lengths + position)
@@ -67,30 +84,31 @@ def publish_text(db: apsw.Connection, folder: Path, ns: int, store: str, last: i
     words = "\n".join(f"{term} {count}" for term, count in sorted(german.items()))
     parts["german"] = files.replace_file(target / "german", words.encode())
     parts |= _tantivy_parts(target)
-    _publish(folder, target, Manifest(_number(target), last, row, ANALYSER_VERSION, store, parts=parts))
+    _publish(folder, target, Manifest(_number(target), work.last, row, ANALYSER_VERSION, work.store, parts=parts))
     return True
 
 
-def publish_vectors(db: apsw.Connection, folder: Path, ns: int, store: str, space: Space, last: int) -> bool:
-    """Brings the vector index to change `last`. False if it was there."""
+def publish_vectors(work: Work, folder: Path, space: Space) -> bool:
+    """Brings the vector index to its change. False if it was there."""
     dimension = space.dimension
-    base = VectorBase.load(folder, store, space.fingerprint, dimension)
-    if base.manifest is not None and base.seq >= last:
+    base = VectorBase.nothing(dimension) if work.anew else VectorBase.load(folder, work.store, space)
+    if base.manifest is not None and base.seq >= work.last:
         return False
-    changed, dead = _work(db, ns, base.manifest, base.vectors, base.seq, last, Change.VECTOR)
+    changed, dead = _changed(work, base.vectors, base.seq, Change.VECTOR)
     if dead is None:
         base = VectorBase.nothing(dimension)
     target = _generation(folder, base.manifest)
-    ids, vectors = (_Column(target, base.manifest, name) for name in ("ids", "vectors"))
+    ids, vectors, sums = (_Column(target, base.manifest, name) for name in ("ids", "vectors", "sums"))
     row = len(base.vectors)
     for part in items.chunks(changed, _CHUNK):
-        fresh, matrix = items.vectors(db, part, dimension)
+        fresh, matrix = items.vectors(work.db, part, dimension)
         ids.append(fresh)
         vectors.append(matrix)
+        sums.append(row_sums(matrix))
         row += len(fresh)
-    parts = {column.name: column.part for column in (ids, vectors)}
+    parts = {column.name: column.part for column in (ids, vectors, sums)}
     parts["dead"] = files.replace_file(target / "dead", _extended(dead, row).tobytes())
-    manifest = Manifest(_number(target), last, row, space.fingerprint, store, parts=parts)
+    manifest = Manifest(_number(target), work.last, row, space.fingerprint, work.store, parts=parts)
     _publish(folder, target, _with_faiss(base, target, manifest, dimension))
     return True
 
@@ -98,13 +116,12 @@ def publish_vectors(db: apsw.Connection, folder: Path, ns: int, store: str, spac
 # ---------------------------------------------------------------- what is to be done
 
 
-def _work(
-    db: apsw.Connection, ns: int, manifest: Manifest | None, rows: Rows, seq: int, last: int, what: Change
-) -> tuple[list[int], Flags | None]:
+def _changed(work: Work, rows: Rows, seq: int, what: Change) -> tuple[list[int], Flags | None]:
     """The items to write, and the flags of the rows that are there already; None: begin anew, with all items."""
-    if manifest is None:
+    db, ns = work.db, work.ns
+    if not seq or seq < items.pruned(db, ns):
         return items.all_ids(db, ns), None
-    changed = items.changed(db, ns, seq, last, what | Change.GONE)
+    changed = items.changed(db, ns, seq, work.last, what | Change.GONE)
     dead = rows.without(rows.find(np.array(changed, np.int64))).dead
     if dead.sum() > _DEAD_SHARE * (len(rows) + len(changed)):
         return items.all_ids(db, ns), None
@@ -139,6 +156,8 @@ def _with_faiss(base: VectorBase, target: Path, manifest: Manifest, dimension: i
 
 def _generation(folder: Path, manifest: Manifest | None) -> Path:
     """A new generation's folder with links to all files of the one that it continues."""
+    if folder.exists() and not folder.is_dir():
+        folder.unlink()
     newest = max((_number(path) for path in folder.glob("g*")), default=0)
     target = folder / f"g{newest + 1}"
     if manifest is None:
@@ -161,12 +180,26 @@ def _number(generation: Path) -> int:
 
 
 def _publish(folder: Path, target: Path, manifest: Manifest) -> None:
-    """Swaps the new generation in. The one before stays for readers that are just opening it."""
+    """Swaps the new generation in."""
     files.sync_folder(target)
     files.write_manifest(folder, manifest)
+
+
+def collect(folder: Path, *, held: bool = False) -> None:
+    """Removes older generations and what an interrupted publication left, unless a process reads it; `held`: even so.
+
+    What is mapped stays readable until its reader lets go (on Windows, the folder stays).
+    """
+    try:
+        manifest = files.read_manifest(folder)
+    except files.Damaged:
+        return
+    current = manifest.generation if manifest is not None else 0
     for path in folder.glob("g*"):
-        if _number(path) < manifest.generation - 1:
-            shutil.rmtree(path, ignore_errors=True)
+        if _number(path) != current:
+            with unheld(path) as free:
+                if free or held:
+                    shutil.rmtree(path, ignore_errors=True)
 
 
 class _Column:
@@ -196,10 +229,13 @@ class _TantivyWriter:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if kind is None:
-            self._writer.commit()
-            self._writer.garbage_collect_files()
-        self._writer.wait_merging_threads()
+        try:
+            if kind is None:
+                self._writer.commit()
+                self._writer.garbage_collect_files()
+            self._writer.wait_merging_threads()
+        except ValueError as error:  # whatever went wrong; all that can is the disk
+            raise OSError(errno.EIO, f"tantivy could not write ({error})") from error
 
 
 def _tantivy_parts(target: Path) -> dict[str, Part]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
 
@@ -23,6 +23,9 @@ class Rows:
     ids: Ints
     """The item of each row. An item that changed has a later row; only its last can be alive."""
     dead: Flags
+
+    _LASTING: ClassVar = ("_order", "_sorted", "lengths")
+    """What was computed and does not change when a row dies."""
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -68,4 +71,6 @@ class Rows:
             return self
         dead = self.dead.copy()
         dead[rows] = True
-        return replace(self, dead=dead)
+        fewer = replace(self, dead=dead)
+        fewer.__dict__.update({name: self.__dict__[name] for name in self._LASTING if name in self.__dict__})
+        return fewer

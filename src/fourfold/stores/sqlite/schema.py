@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import apsw
 
 from fourfold.errors import NewerSchema
-
-VERSION = 1
+from fourfold.stores.sqlite.copies import copy_to
 
 _TABLES = """
 CREATE TABLE settings (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -179,12 +180,22 @@ CREATE INDEX changes_by_ns ON changes (ns, seq);
 """
 
 
+_PRUNED = """
+ALTER TABLE namespaces ADD COLUMN pruned INTEGER NOT NULL DEFAULT 0;    -- the log of the namespace begins after this
+ALTER TABLE waiting ADD COLUMN refused TEXT;                            -- why the embedder will not have this text
+"""
+
+_STEPS = (_TABLES, _PRUNED)
+"""_STEPS[n] turns schema n into n + 1."""
+VERSION = len(_STEPS)
+
+
 def version(db: apsw.Connection) -> int:
     return int(db.pragma("user_version"))
 
 
-def migrate(db: apsw.Connection) -> None:
-    """Brings the file to VERSION in one transaction; does nothing when it is there already."""
+def migrate(db: apsw.Connection, path: Path) -> None:
+    """Brings the file to VERSION in one transaction, after a backup; does nothing when it is there already."""
     found = version(db)
     if found == VERSION:
         return
@@ -194,14 +205,28 @@ def migrate(db: apsw.Connection) -> None:
         )
     db.execute("BEGIN IMMEDIATE")
     try:
-        for step in range(version(db), VERSION):
+        found = version(db)  # another process may have been quicker
+        if 0 < found < VERSION:
+            _back_up(path, found)
+        for step in range(found, VERSION):
             db.execute(_STEPS[step])
         db.pragma("user_version", VERSION)
         db.execute("COMMIT")
     except BaseException:
-        db.execute("ROLLBACK")
+        if db.in_transaction:
+            db.execute("ROLLBACK")
         raise
 
 
-_STEPS = (_TABLES,)
-"""_STEPS[n] turns schema n into n + 1."""
+def backup_path(path: Path, schema: int) -> Path:
+    """Where the database of an older schema is kept."""
+    return path.with_name(f"before-schema-{schema + 1}.db")
+
+
+def _back_up(path: Path, schema: int) -> None:
+    """The migration's own connection holds the write lock, so this one reads what was there before."""
+    source = apsw.Connection(str(path))
+    try:
+        copy_to(source, backup_path(path, schema))
+    finally:
+        source.close()

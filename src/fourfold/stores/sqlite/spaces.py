@@ -80,14 +80,37 @@ def put_given(db: apsw.Connection, ns: int, item: int, vector: Vector) -> None:
     items.put_vector(db, ns, item, vector.tobytes())
 
 
+def queues(db: apsw.Connection) -> list[str]:
+    """Namespaces in which items wait for a vector."""
+    sql = (
+        "SELECT name FROM namespaces WHERE EXISTS "
+        "(SELECT 1 FROM waiting WHERE ns = namespaces.id AND refused IS NULL) ORDER BY name"
+    )
+    return [name for (name,) in rows(db, sql)]
+
+
 def waiting(db: apsw.Connection, ns: int, limit: int, among: Sequence[int] | None = None) -> list[tuple[int, str, str]]:
-    sql = "SELECT id, title, text FROM waiting JOIN items ON id = item WHERE waiting.ns = ?{} ORDER BY item LIMIT ?"
+    sql = (
+        "SELECT id, title, text FROM waiting JOIN items ON id = item WHERE waiting.ns = ? AND {} ORDER BY item LIMIT ?"
+    )
     if among is None:
-        return rows(db, sql.format(""), ns, limit)
+        return rows(db, sql.format("refused IS NULL"), ns, limit)
     found: list[tuple[int, str, str]] = []
     for part in items.chunks(sorted(set(among))):
-        found += rows(db, sql.format(f" AND item IN ({items.marks(len(part))})"), ns, *part, limit)
+        found += rows(db, sql.format(f"item IN ({items.marks(len(part))})"), ns, *part, limit)
     return found[:limit]
+
+
+def refuse(db: apsw.Connection, ns: int, item: int, reason: str) -> None:
+    db.execute("UPDATE waiting SET refused = ? WHERE ns = ? AND item = ?", (reason, ns, item))
+
+
+def has_refused(db: apsw.Connection, ns: int) -> bool:
+    return value(db, "SELECT 1 FROM waiting WHERE ns = ? AND refused IS NOT NULL", ns) is not None
+
+
+def retry_refused(db: apsw.Connection, ns: int) -> None:
+    db.execute("UPDATE waiting SET refused = NULL WHERE ns = ? AND refused IS NOT NULL", (ns,))
 
 
 def put_made(db: apsw.Connection, ns: int, wanted: Space, made: Sequence[tuple[int, str, str, Vector]]) -> int:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack, asynccontextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
@@ -16,7 +16,7 @@ import numpy as np
 
 from fourfold.embed.vectors import check_dimension
 from fourfold.errors import NotFound, StoreUnavailable
-from fourfold.limits import TAG_CACHE_SECONDS, TOP_K
+from fourfold.limits import RETRIEVER_SECONDS, TAG_CACHE_SECONDS, TOP_K
 from fourfold.model import Edge, Filters, Item, ItemPatch, Json, Neighbor, NewItem, Node, Ranking, RawRecord
 from fourfold.search.walk import Link, longest
 from fourfold.stores.base import Direction, NewNode, Record, Size, Space, TagUse
@@ -29,15 +29,17 @@ from fourfold.stores.sqlite import (
     links,
     portable,
     raw,
+    soundness,
     spaces,
     tags,
     text_index,
     vector_index,
 )
-from fourfold.stores.sqlite.database import Database, rows
-from fourfold.stores.sqlite.indexes import PUBLISH_AT, Indexes
+from fourfold.stores.sqlite.database import Database, Job, rows
+from fourfold.stores.sqlite.indexes import Behind, Indexes
 from fourfold.stores.sqlite.items import Change, Written
 from fourfold.stores.sqlite.links import LABEL, Linker
+from fourfold.text.links import headings
 
 if TYPE_CHECKING:
     from fourfold.model import Vector
@@ -45,7 +47,7 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 T = TypeVar("T")
 
-_THREADS = 8
+_READERS = 8
 
 
 class SqliteStore:
@@ -55,21 +57,23 @@ class SqliteStore:
         folders.prepare(folder)
         self.folder = folder
         self._db = Database(folder / folders.DATABASE)
-        self._indexes = Indexes(folder / "index", folders.identity(self._db))
+        self._indexes = Indexes(folder / "index", folders.identity(self._db), self._db)
         self._linkers: dict[int, Linker] = {}
         self._known: dict[str, int] = {}
         """Namespaces that were read: one that is there stays, under its number."""
         self._tags: dict[int, tuple[int, float, Mapping[str, int]]] = {}
-        self._threads = ThreadPoolExecutor(_THREADS, "fourfold")
+        self._readers = ThreadPoolExecutor(_READERS, "fourfold")
+        self._writer = ThreadPoolExecutor(1, "fourfold-write")
 
     # ------------------------------------------------------------ threads and transactions
 
-    async def _run(self, work: Callable[[], T]) -> T:
+    async def _in(self, start: Callable[[Callable[[], T]], Future[T]], work: Callable[[], T]) -> T:
+        """What a thread makes of it; a caller that is cancelled does not take it back once it has begun."""
         try:
-            running = asyncio.get_running_loop().run_in_executor(self._threads, work)
+            running = start(work)
         except RuntimeError as error:
             raise StoreUnavailable(f"{self.folder} was closed", "Open it again") from error
-        return await running
+        return await asyncio.wrap_future(running)
 
     async def _read(
         self,
@@ -79,11 +83,26 @@ class SqliteStore:
         *args: P.args,
         **kwargs: P.kwargs,
     ) -> T:
-        """`work(db, ns, ...)` in a worker thread; `empty` where there is no such namespace."""
+        """`work(db, ns, ...)` in a reader's thread; `empty` where there is no such namespace."""
+        return await self._read_db(lambda db: self._of(db, namespace, empty, work, *args, **kwargs))
 
-        return await self._run(lambda: self._now(namespace, empty, work, *args, **kwargs))
+    async def _read_db(self, work: Callable[[apsw.Connection], T]) -> T:
+        """`work(db)` in a reader's thread, as often as it takes for indexes to be there; it ends with its caller."""
+        while True:
+            job = Job()
 
-    def _now(
+            def reading(job: Job = job) -> T:
+                with self._db.read(job) as db:
+                    return work(db)
+
+            try:
+                return await self._in(self._readers.submit, reading)
+            except Behind as behind:
+                await asyncio.shield(asyncio.wrap_future(behind.ready))
+            finally:
+                job.call_off()
+
+    async def _now(
         self,
         namespace: str,
         empty: T,
@@ -93,27 +112,43 @@ class SqliteStore:
     ) -> T:
         """The same in this thread: for what a search asks of rows that it has just found, and that take no longer than
         handing them to another thread and back."""
-        with self._db.read() as db:
-            ns = self._known.get(namespace) or spaces.find(db, namespace)
-            if ns is None:
-                return empty
-            self._known[namespace] = ns
-            return work(db, ns, *args, **kwargs)
+        try:
+            with self._db.read() as db:
+                return self._of(db, namespace, empty, work, *args, **kwargs)
+        except Behind:
+            return await self._read(namespace, empty, work, *args, **kwargs)
+
+    def _of(
+        self,
+        db: apsw.Connection,
+        namespace: str,
+        empty: T,
+        work: Callable[Concatenate[apsw.Connection, int, P], T],
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> T:
+        ns = self._known.get(namespace) or spaces.find(db, namespace)
+        if ns is None:
+            return empty
+        self._known[namespace] = ns
+        return work(db, ns, *args, **kwargs)
 
     async def _write(
         self, namespace: str, work: Callable[Concatenate[apsw.Connection, int, P], T], *args: P.args, **kwargs: P.kwargs
     ) -> T:
-        """`work(db, ns, ...)` in a worker thread and one transaction."""
+        """`work(db, ns, ...)` in the writer's thread and one transaction."""
+        return await self._write_db(lambda db: work(db, spaces.ensure(db, namespace), *args, **kwargs))
 
+    async def _write_db(self, work: Callable[[apsw.Connection], T]) -> T:
         def writing() -> T:
             try:
                 with self._db.write() as db:
-                    return work(db, spaces.ensure(db, namespace), *args, **kwargs)
+                    return work(db)
             except BaseException:
                 self._linkers.clear()  # they may know names that were rolled back
                 raise
 
-        return await self._run(writing)
+        return await self._in(self._writer.submit, writing)
 
     async def _take(self, namespace: str, nothing: T, work: Callable[[apsw.Connection, int], T]) -> T:
         """A write that takes something away; it makes no namespace, and gives `nothing` where there is none."""
@@ -123,7 +158,11 @@ class SqliteStore:
     # ------------------------------------------------------------ items
 
     async def put(self, namespace: str, items: Sequence[NewItem], now: datetime, *, links: bool = True) -> list[int]:
-        return await self._write(namespace, self._put, items, now, links) if items else []
+        if not items:
+            return []
+        if links and any(item.title or headings(item.text) for item in items):
+            await self._prepare_links(namespace)
+        return await self._write(namespace, self._put, items, now, links)
 
     def _put(self, db: apsw.Connection, ns: int, new: Sequence[NewItem], now: datetime, links: bool) -> list[int]:
         changes: dict[int, Change] = {}
@@ -149,6 +188,8 @@ class SqliteStore:
                 self._link(db, ns, [item], links)
             items.log(db, ns, [(item, change)])
 
+        if links and (patch.title is not None or patch.text is not None):
+            await self._prepare_links(namespace)
         await self._write(namespace, patching)
 
     async def get(self, namespace: str, ids: Sequence[int]) -> dict[int, Item]:
@@ -156,7 +197,7 @@ class SqliteStore:
             return items.get(db, namespace, ns, ids)
 
         if len(ids) <= TOP_K:
-            return self._now(namespace, {}, getting)
+            return await self._now(namespace, {}, getting)
         return await self._read(namespace, {}, getting)
 
     async def find_keys(self, namespace: str, keys: Sequence[str]) -> dict[str, int]:
@@ -212,11 +253,22 @@ class SqliteStore:
         items.set_linked(db, changed, on)
         self._linker(ns).link(db, changed, lambda name: self._may_mention(ns, name))
 
-    def _may_mention(self, ns: int, name: str) -> Sequence[int]:
+    async def _prepare_links(self, namespace: str) -> None:
+        """Opens the keyword index, in which new names are looked up: not while a transaction holds up others."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(RETRIEVER_SECONDS):
+                await self._read(namespace, None, self._indexes.texts)
+
+    def _may_mention(self, ns: int, name: str) -> Sequence[int] | None:
         """Items of earlier transactions that may hold all words of a name."""
         with self._db.read() as db:  # not the writer's connection: no index may learn what is not committed
             groups = links.name_terms(name, tuple(spaces.languages(db, ns)))
-            return text_index.containing(self._indexes.texts(db, ns), groups) if groups else items.all_ids(db, ns)
+            if not groups:
+                return items.all_ids(db, ns)
+            try:
+                return text_index.containing(self._indexes.texts(db, ns), groups)
+            except Behind:
+                return None
 
     # ------------------------------------------------------------ vectors
 
@@ -235,6 +287,13 @@ class SqliteStore:
     ) -> list[tuple[int, str, str]]:
         return await self._read(namespace, [], spaces.waiting, limit, among)
 
+    async def refuse(self, namespace: str, item: int, reason: str) -> None:
+        await self._write(namespace, spaces.refuse, item, reason)
+
+    async def retry_refused(self, namespace: str) -> None:
+        if await self._read(namespace, False, spaces.has_refused):
+            await self._write(namespace, spaces.retry_refused)
+
     async def put_vectors(self, namespace: str, space: Space, vectors: Sequence[tuple[int, str, str, Vector]]) -> int:
         return await self._write(namespace, spaces.put_made, space, vectors)
 
@@ -247,7 +306,8 @@ class SqliteStore:
                 return Ranking(pending=spaces.size(db, ns).pending)
             check_dimension(len(vector), space.dimension)
             state = self._indexes.vectors(db, ns, space)
-            found = vector_index.search(state, vector, limit, self._indexes.allowed(db, ns, filters))
+            with self._indexes.reading_vectors(ns):
+                found = vector_index.search(state, vector, limit, self._indexes.allowed(db, ns, filters))
             return Ranking(found.hits, found.background, spaces.size(db, ns).pending)
 
         return await self._read(namespace, Ranking(), searching)
@@ -257,9 +317,11 @@ class SqliteStore:
             space = spaces.space(db, ns)
             if space is None:
                 return Ranking()
-            return vector_index.score(self._indexes.vectors(db, ns, space), vector, ids)
+            state = self._indexes.vectors(db, ns, space)
+            with self._indexes.reading_vectors(ns):
+                return vector_index.score(state, vector, ids)
 
-        return self._now(namespace, Ranking(), scoring)
+        return await self._now(namespace, Ranking(), scoring)
 
     async def match(self, namespace: str, text: str, limit: int, filters: Filters) -> Ranking:
         def searching(db: apsw.Connection, ns: int) -> Ranking:
@@ -274,7 +336,7 @@ class SqliteStore:
             state = self._indexes.texts(db, ns)
             return text_index.score(state, state.query(text, spaces.languages(db, ns)), ids)
 
-        return self._now(namespace, Ranking(), scoring)
+        return await self._now(namespace, Ranking(), scoring)
 
     async def node_links(self, namespace: str, names: Sequence[str], filters: Filters) -> list[Link]:
         def linking(db: apsw.Connection, ns: int) -> list[Link]:
@@ -283,14 +345,14 @@ class SqliteStore:
             found = graph_search.node_links(db, sorted(nodes)) if nodes else []
             return self._indexes.passing(db, ns, filters, found)
 
-        return self._now(namespace, [], linking)
+        return await self._now(namespace, [], linking)
 
     async def item_links(self, namespace: str, ids: Sequence[int], filters: Filters) -> list[Link]:
         def linking(db: apsw.Connection, ns: int) -> list[Link]:
             found = graph_search.item_links(db, items.existing(db, ns, ids))
             return self._indexes.passing(db, ns, filters, found)
 
-        return self._now(namespace, [], linking)
+        return await self._now(namespace, [], linking)
 
     async def tag_counts(self, namespace: str) -> Mapping[str, int]:
         return await self._read(namespace, {}, self._tag_counts)
@@ -305,11 +367,12 @@ class SqliteStore:
         def using(db: apsw.Connection, ns: int) -> list[TagUse]:
             return self._indexes.passing(db, ns, filters, tags.tagged(db, ns, candidates))
 
-        return self._now(namespace, [], using)
+        return await self._now(namespace, [], using)
 
     # ------------------------------------------------------------ graph
 
     async def add_nodes(self, namespace: str, nodes: Sequence[NewNode]) -> list[Node]:
+        await self._prepare_links(namespace)
         return await self._write(namespace, self._add_nodes, nodes)
 
     def _add_nodes(self, db: apsw.Connection, ns: int, nodes: Sequence[NewNode]) -> list[Node]:
@@ -348,6 +411,7 @@ class SqliteStore:
             self._named(db, ns, fresh)
             items.log(db, ns, [(0, Change.LABELS)])
 
+        await self._prepare_links(namespace)
         await self._write(namespace, adding)
 
     async def remove_node(self, namespace: str, name: str, label: str | None) -> bool:
@@ -395,61 +459,78 @@ class SqliteStore:
     # ------------------------------------------------------------ the whole
 
     async def namespaces(self) -> dict[str, int]:
-        def counting() -> dict[str, int]:
-            with self._db.read() as db:
-                return dict(rows(db, "SELECT name, items FROM namespaces ORDER BY name"))
+        return await self._read_db(lambda db: dict(rows(db, "SELECT name, items FROM namespaces ORDER BY name")))
 
-        return await self._run(counting)
+    async def queues(self) -> list[str]:
+        return await self._read_db(spaces.queues)
 
     async def size(self, namespace: str) -> Size:
         return await self._read(namespace, Size(0, 0), spaces.size)
 
-    async def maintain(self, namespace: str, *, wholly: bool = False) -> None:
+    @asynccontextmanager
+    async def lease(self, namespace: str) -> AsyncGenerator[bool]:
+        ns = await self._read(namespace, None, lambda db, ns: ns)
+        if ns is None:
+            yield True
+            return
+        with ExitStack() as held:
+            try:
+                mine = held.enter_context(self._indexes.lease(ns).held())
+            except OSError:  # no place for its file: better done twice than not at all
+                mine = True
+            yield mine
+
+    async def maintain(self, namespace: str, *, wholly: bool = False) -> bool:
+        ns = await self._read(namespace, None, lambda db, ns: ns)
+        if ns is None:
+            return True
         await self._catch_up(namespace)
-
-        def publishing(db: apsw.Connection, ns: int) -> None:
-            lag = self._indexes.lag(db, ns)
-            if lag >= PUBLISH_AT or (wholly and lag):
-                self._indexes.publish(db, ns)
-
-        await self._read(namespace, None, publishing)
+        return await self._in(self._indexes.submit, lambda: self._indexes.maintain(ns, wholly=wholly))
 
     async def _catch_up(self, namespace: str) -> None:
-        if await self._read(namespace, False, lambda db, ns: links.postponed(db, ns)):
-            await self._write(namespace, lambda db, ns: self._linker(ns).catch_up(db))
+        nodes = await self._read(namespace, [], links.postponed)
+        after: int | None = 0 if nodes else None
+
+        def catching_up(db: apsw.Connection, ns: int, after: int) -> int | None:
+            return self._linker(ns).catch_up(db, nodes, after)
+
+        while after is not None:
+            after = await self._write(namespace, catching_up, after)
 
     async def status(self) -> dict[str, Json]:
-        return await self._run(lambda: health.status(self._db, self.folder))
+        return await self._read_db(lambda db: health.status(db, self.folder))
 
     async def check(self) -> list[str]:
-        return await self._run(lambda: health.check(self._db, self._indexes))
+        return await self._in(self._indexes.submit, lambda: soundness.check(self._db, self._indexes))
 
-    async def repair(self) -> list[str]:
-        return await self._run(lambda: health.repair(self._db, self._indexes))
+    async def repair(self, *, purge: bool = False) -> list[str]:
+        def repairing() -> list[str]:
+            done = soundness.repair(self._db, self._indexes)
+            return [*done, *soundness.purge(self._db, self._indexes, self.folder)] if purge else done
+
+        return await self._in(self._indexes.submit, repairing)
 
     async def backup(self, target: Path) -> None:
-        await self._run(lambda: health.backup(self._db, target))
+        await self._read_db(lambda db: health.backup(db, target))
 
     async def export(self, write: Callable[[Record], None]) -> None:
-        def exporting() -> None:
-            with self._db.read() as db:
-                for record in portable.records(db):
-                    write(record)
+        def exporting(db: apsw.Connection) -> None:
+            for record in portable.records(db):
+                write(record)
 
         for namespace in await self.namespaces():
             await self._catch_up(namespace)
-        await self._run(exporting)
+        await self._read_db(exporting)
 
     async def load(self, records: Iterable[Record]) -> None:
-        def loading() -> None:
-            with self._db.write() as db:
-                portable.require_empty(db)
-                portable.load(db, records)
+        def loading(db: apsw.Connection) -> None:
+            portable.require_empty(db)
+            portable.load(db, records)
 
-        await self._run(loading)
+        await self._write_db(loading)
 
     async def close(self) -> None:
-        with suppress(RuntimeError):
-            await asyncio.get_running_loop().run_in_executor(None, self._threads.shutdown)
-        self._indexes.close()
+        """Waits for what is under way in threads: they have connections, and one may be publishing."""
+        for letting_go in (self._writer.shutdown, self._readers.shutdown, self._indexes.close):
+            await asyncio.to_thread(letting_go)
         self._db.close()

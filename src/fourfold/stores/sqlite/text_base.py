@@ -16,6 +16,7 @@ from fourfold.search.bm25 import idf
 from fourfold.stores.keyword_query import KeywordQuery
 from fourfold.stores.sqlite import files, items, scoring
 from fourfold.stores.sqlite.files import Damaged, Manifest
+from fourfold.stores.sqlite.lease import Hold
 from fourfold.stores.sqlite.rows import NONE
 from fourfold.stores.sqlite.scoring import Documents, term_hash
 from fourfold.text.analysis import ANALYSER_VERSION, analyse
@@ -67,24 +68,21 @@ class TextBase:
     ghosts: dict[int, int] = field(default_factory=dict[int, int])
     """Term hash to the number of dead rows that tantivy still counts."""
 
+    hold: Hold | None = None
+    damage: str = ""
+    """Why what is published could not be used; nothing is here then."""
+
     @staticmethod
-    def nothing() -> TextBase:
-        return TextBase(Documents.empty(), 0)
+    def nothing(damage: str = "") -> TextBase:
+        return TextBase(Documents.empty(), 0, damage=damage)
 
     @staticmethod
     def load(folder: Path, store: str) -> TextBase:
         """What is published, verified; an empty base where nothing usable is: the tail then holds everything."""
         try:
-            manifest = files.read_manifest(folder)
-            if manifest is None or (manifest.space, manifest.store, manifest.format) != (
-                ANALYSER_VERSION,
-                store,
-                files.FORMAT,
-            ):
-                return TextBase.nothing()
-            return _opened(folder / f"g{manifest.generation}", manifest)
-        except (Damaged, OSError):
-            return TextBase.nothing()
+            return files.load(folder, store, ANALYSER_VERSION, _opened) or TextBase.nothing()
+        except Damaged as error:
+            return TextBase.nothing(str(error))
 
     # ------------------------------------------------------------ German words
 
@@ -146,6 +144,7 @@ class TextBase:
 
 
 def _opened(folder: Path, manifest: Manifest) -> TextBase:
+    hold = Hold(folder)
     for name, part in manifest.parts.items():
         files.verify(folder / name, part, whole=name.startswith("tantivy/"))
     documents = Documents(
@@ -161,7 +160,7 @@ def _opened(folder: Path, manifest: Manifest) -> TextBase:
     index.reload()
     ghosts = scoring.holders(documents, np.flatnonzero(documents.dead))
     spoken = _column(folder, manifest, "spoken", np.bool_)
-    return TextBase(documents, manifest.seq, manifest, index.searcher(), _german(folder), spoken, ghosts)
+    return TextBase(documents, manifest.seq, manifest, index.searcher(), _german(folder), spoken, ghosts, hold)
 
 
 def _german(folder: Path) -> dict[str, int]:

@@ -1,12 +1,10 @@
 """Keyword search of one namespace: a published index, and the changes since as a tail in memory.
 
-tantivy proposes rows of the published part; the tail is scored whole. Both get their exact BM25 from `scoring`. All
-state is immutable and swapped at once, so searches go on in other threads while one follows the log.
+tantivy proposes rows of the published part; the tail is scored whole. Both get their exact BM25 from `scoring`.
 """
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
@@ -18,7 +16,8 @@ import numpy as np
 
 from fourfold.model import Hit, Ranking
 from fourfold.stores.keyword_query import KeywordQuery, keyword_query
-from fourfold.stores.sqlite import items, scoring
+from fourfold.stores.sqlite import scoring
+from fourfold.stores.sqlite.following import Follower
 from fourfold.stores.sqlite.items import Change
 from fourfold.stores.sqlite.lexicon import LayeredLexicon
 from fourfold.stores.sqlite.rows import NONE
@@ -86,33 +85,21 @@ class TextState:
         return known
 
 
-class TextIndex:
+class TextIndex(Follower[TextState]):
+    WHAT = Change.TEXT
+
     def __init__(self, folder: Path, ns: int, store: str) -> None:
+        super().__init__(ns)
         self._folder = folder
-        self._ns = ns
         self._store = store
-        self._following = threading.Lock()
-        self._state: TextState | None = None
 
-    # ------------------------------------------------------------ following the log
+    def _published(self) -> TextState:
+        return _untouched(TextBase.load(self._folder, self._store))
 
-    def current(self, db: apsw.Connection, last: int) -> TextState:
-        """The state that holds every change up to `last`, the newest that this connection sees."""
-        state = self._state
-        if state is not None and state.seq >= last:
-            return state
-        with self._following:
-            state = self._state or self._loaded()
-            self._state = self._follow(db, state, last) if state.seq < last else state
-            return self._state
+    def _nothing(self, damage: str = "") -> TextState:
+        return _untouched(TextBase.nothing(damage))
 
-    def _loaded(self) -> TextState:
-        base = TextBase.load(self._folder, self._store)
-        return TextState(base, base.documents, NONE, Documents.empty(), base.seq)
-
-    def _follow(self, db: apsw.Connection, state: TextState, last: int) -> TextState:
-        """The state with the changes after it folded into its tail."""
-        changed = items.changed(db, self._ns, state.seq, last, Change.TEXT | Change.GONE)
+    def _with(self, db: apsw.Connection, state: TextState, changed: Sequence[int], last: int) -> TextState:
         if not changed:
             return replace(state, seq=last)
         ids, gone = np.array(changed, np.int64), set(changed)
@@ -132,10 +119,9 @@ class TextIndex:
             german,
         )
 
-    def reload(self) -> None:
-        """Starts from the published index anew, at the next search."""
-        with self._following:
-            self._state = None
+
+def _untouched(base: TextBase) -> TextState:
+    return TextState(base, base.documents, NONE, Documents.empty(), base.seq)
 
 
 # ---------------------------------------------------------------- searching a state

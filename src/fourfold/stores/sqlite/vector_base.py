@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fourfold.stores.base import Space
 from fourfold.stores.sqlite import files
 from fourfold.stores.sqlite.files import Damaged, Manifest
+from fourfold.stores.sqlite.lease import Hold
 from fourfold.stores.sqlite.rows import NONE, Rows
 
 if TYPE_CHECKING:
@@ -20,12 +22,11 @@ if TYPE_CHECKING:
     from fourfold.stores.sqlite.rows import Flags, Ints
 
     Matrix = NDArray[np.float32]
+    Sums = NDArray[np.uint32]
 
 EXACT_ROWS = 20_000
 """Up to here one matrix product is as fast as an approximate index, and exact."""
 
-_VERIFIED_BYTES = 32 * 1024 * 1024
-"""A longer column of vectors would take too long to read at every start. It is plain numbers, which no code trusts."""
 _QUERY_BITS = 4
 _DENSE = 0.05
 """A filter that lets through a smaller share needs every list: at a fixed number recall falls to 0.67."""
@@ -36,18 +37,36 @@ class Vectors(Rows):
     """Rows with their unit vectors."""
 
     matrix: Matrix
+    sums: Sums | None = None
+    """What the rows' sums must be, where the matrix was too long to be verified when it was opened."""
 
     @staticmethod
     def empty(dimension: int) -> Vectors:
         return Vectors(NONE, np.empty(0, np.bool_), np.empty((0, dimension), np.float32))
 
+    @property
+    def dimension(self) -> int:
+        return self.matrix.shape[1]
+
+    def rows(self, rows: Ints) -> Matrix:
+        """The vectors of these rows. Damaged if they are not what was written."""
+        found = self.matrix if rows is self.live and len(rows) == len(self) else self.matrix[rows]
+        if self.sums is not None and not np.array_equal(sums(found), self.sums[rows]):
+            raise Damaged("vectors are not what was written")
+        return found
+
     def near(self, rows: Ints, query: Matrix) -> Matrix:
         """Cosines in single precision: the last digit depends on the order in which the products were summed."""
-        return (self.matrix if rows is self.live and len(rows) == len(self) else self.matrix[rows]) @ query
+        return self.rows(rows) @ query
 
     def cosines(self, rows: Ints, query: Matrix) -> NDArray[np.float64]:
         """In double precision and rounded, so that equal vectors tie wherever they lie."""
-        return np.round(self.matrix[rows].astype(np.float64) @ query.astype(np.float64), 6)
+        return np.round(self.rows(rows).astype(np.float64) @ query.astype(np.float64), 6)
+
+
+def sums(matrix: Matrix) -> Sums:
+    """One number for the bits of each row."""
+    return np.ascontiguousarray(matrix).view(np.uint32).sum(axis=1, dtype=np.uint32)
 
 
 @dataclass(frozen=True)
@@ -60,20 +79,25 @@ class VectorBase:
     faiss: Any = None
     """An index over the first rows, or None."""
 
-    @staticmethod
-    def nothing(dimension: int) -> VectorBase:
-        return VectorBase(Vectors.empty(dimension), 0)
+    hold: Hold | None = None
+    damage: str = ""
+    """Why what is published could not be used; nothing is here then."""
 
     @staticmethod
-    def load(folder: Path, store: str, space: str, dimension: int) -> VectorBase:
+    def nothing(dimension: int, damage: str = "") -> VectorBase:
+        return VectorBase(Vectors.empty(dimension), 0, damage=damage)
+
+    @staticmethod
+    def load(folder: Path, store: str, space: Space) -> VectorBase:
         """What is published, verified; an empty base where nothing usable is: the tail then holds everything."""
+
+        def opening(generation: Path, manifest: Manifest) -> VectorBase:
+            return _opened(generation, manifest, space.dimension)
+
         try:
-            manifest = files.read_manifest(folder)
-            if manifest is None or (manifest.space, manifest.store, manifest.format) != (space, store, files.FORMAT):
-                return VectorBase.nothing(dimension)
-            return _opened(folder / f"g{manifest.generation}", manifest, dimension)
-        except (Damaged, OSError):
-            return VectorBase.nothing(dimension)
+            return files.load(folder, store, space.fingerprint, opening) or VectorBase.nothing(space.dimension)
+        except Damaged as error:
+            return VectorBase.nothing(space.dimension, str(error))
 
     @property
     def covered(self) -> int:
@@ -129,23 +153,28 @@ def import_faiss() -> Any:
 
 
 def _opened(folder: Path, manifest: Manifest, dimension: int) -> VectorBase:
+    hold = Hold(folder)
+    proposed = "faiss" in manifest.parts
     for name, part in manifest.parts.items():
-        if name != "vectors" or part.size <= _VERIFIED_BYTES:
+        if name != "vectors" or not proposed:  # which is long, and of which a search reads some hundred rows
             files.verify(folder / name, part)
-    count = manifest.rows
-    if (folder / "vectors").stat().st_size < count * dimension * 4:
+    if (folder / "vectors").stat().st_size < manifest.rows * dimension * 4:
         raise Damaged("vectors are missing")
-    vectors = columns(folder, count, dimension)
-    index = import_faiss().read_index(str(folder / "faiss")) if "faiss" in manifest.parts else None
-    return VectorBase(vectors, manifest.seq, manifest, index)
+    vectors = columns(folder, manifest.rows, dimension)
+    index = None
+    if proposed:
+        vectors = replace(vectors, sums=_column(folder, "sums", np.uint32, manifest.rows))
+        index = import_faiss().read_index(str(folder / "faiss"))
+    return VectorBase(vectors, manifest.seq, manifest, index, hold)
 
 
 def columns(folder: Path, rows: int, dimension: int) -> Vectors:
     """A generation's columns, mapped."""
     if not rows:
         return Vectors.empty(dimension)
-    return Vectors(
-        np.asarray(np.memmap(folder / "ids", np.int64, "r", shape=(rows,))),
-        np.asarray(np.memmap(folder / "dead", np.bool_, "r", shape=(rows,))),
-        np.asarray(np.memmap(folder / "vectors", np.float32, "r", shape=(rows, dimension))),
-    )
+    matrix = _column(folder, "vectors", np.float32, rows * dimension).reshape(rows, dimension)
+    return Vectors(_column(folder, "ids", np.int64, rows), _column(folder, "dead", np.bool_, rows), matrix)
+
+
+def _column(folder: Path, name: str, kind: Any, count: int) -> Any:
+    return np.asarray(np.memmap(folder / name, kind, "r", shape=(count,)))

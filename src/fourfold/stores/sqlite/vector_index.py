@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -13,8 +12,10 @@ import apsw
 import numpy as np
 
 from fourfold.model import Background, Hit, Ranking
+from fourfold.stores.base import Space
 from fourfold.stores.sampling import in_sample
 from fourfold.stores.sqlite import items
+from fourfold.stores.sqlite.following import Follower
 from fourfold.stores.sqlite.items import Change
 from fourfold.stores.sqlite.vector_base import VectorBase, Vectors
 
@@ -49,42 +50,32 @@ class VectorState:
     def sample(self) -> NDArray[np.float64]:
         """Some hundred vectors, chosen by their ids alone: what the query's best hits stand out from."""
         parts = [
-            vectors.matrix[vectors.live[in_sample(vectors.ids[vectors.live], self.count)]]
+            vectors.rows(vectors.live[in_sample(vectors.ids[vectors.live], self.count)])
             for vectors in (self.published, self.tail)
         ]
         return np.concatenate(parts).astype(np.float64)
 
 
-class VectorIndex:
-    def __init__(self, folder: Path, ns: int, store: str, space: str, dimension: int) -> None:
+class VectorIndex(Follower[VectorState]):
+    WHAT = Change.VECTOR
+
+    def __init__(self, folder: Path, ns: int, store: str, space: Space) -> None:
+        super().__init__(ns)
         self._folder = folder
-        self._ns = ns
         self._store = store
         self.space = space
-        self.dimension = dimension
-        self._following = threading.Lock()
-        self._state: VectorState | None = None
 
-    def current(self, db: apsw.Connection, last: int) -> VectorState:
-        """The state that holds every change up to `last`, the newest that this connection sees."""
-        state = self._state
-        if state is not None and state.seq >= last:
-            return state
-        with self._following:
-            state = self._state or self._loaded()
-            self._state = self._follow(db, state, last) if state.seq < last else state
-            return self._state
+    def _published(self) -> VectorState:
+        return _untouched(VectorBase.load(self._folder, self._store, self.space))
 
-    def _loaded(self) -> VectorState:
-        base = VectorBase.load(self._folder, self._store, self.space, self.dimension)
-        return VectorState(base, base.vectors, Vectors.empty(self.dimension), base.seq)
+    def _nothing(self, damage: str = "") -> VectorState:
+        return _untouched(VectorBase.nothing(self.space.dimension, damage))
 
-    def _follow(self, db: apsw.Connection, state: VectorState, last: int) -> VectorState:
-        changed = items.changed(db, self._ns, state.seq, last, Change.VECTOR | Change.GONE)
+    def _with(self, db: apsw.Connection, state: VectorState, changed: Sequence[int], last: int) -> VectorState:
         if not changed:
             return replace(state, seq=last)
         ids = np.array(changed, np.int64)
-        fresh_ids, fresh = items.vectors(db, changed, self.dimension)
+        fresh_ids, fresh = items.vectors(db, changed, self.space.dimension)
         tail = state.tail.without(state.tail.find(ids))
         tail = Vectors(
             np.concatenate([tail.ids, fresh_ids]),
@@ -93,10 +84,9 @@ class VectorIndex:
         )
         return VectorState(state.base, state.published.without(state.published.find(ids)), tail, last)
 
-    def reload(self) -> None:
-        """Starts from the published index anew, at the next search."""
-        with self._following:
-            self._state = None
+
+def _untouched(base: VectorBase) -> VectorState:
+    return VectorState(base, base.vectors, Vectors.empty(base.vectors.dimension), base.seq)
 
 
 # ---------------------------------------------------------------- searching a state

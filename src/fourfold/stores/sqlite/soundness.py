@@ -1,0 +1,228 @@
+"""Whether a store is sound, and mending what can be made from its rows: counters, the queue, indexes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+import apsw
+import numpy as np
+
+from fourfold.errors import DamagedStore, StoreBusy
+from fourfold.limits import LEASE_SECONDS
+from fourfold.stores.sqlite import files, items
+from fourfold.stores.sqlite.database import Database, rows, value
+from fourfold.stores.sqlite.folder import RESTORING
+from fourfold.stores.sqlite.indexes import Indexes
+from fourfold.stores.sqlite.items import Change
+from fourfold.stores.sqlite.text_base import analysed
+from fourfold.stores.sqlite.text_index import TextState
+from fourfold.stores.sqlite.vector_index import VectorState
+
+_CHUNK = 2000
+_RETRY_SECONDS = 0.2
+
+_COUNTERS = (
+    ("namespaces", "items", "SELECT count(*) FROM items WHERE ns = namespaces.id"),
+    ("namespaces", "vectors", "SELECT count(*) FROM vectors JOIN items ON items.id = item WHERE ns = namespaces.id"),
+    ("tags", "uses", "SELECT count(*) FROM item_tags WHERE tag = tags.id"),
+    ("nodes", "holders", "SELECT count(*) FROM node_items WHERE node = nodes.id"),
+    ("nodes", "mentioned", "SELECT count(*) FROM mentions WHERE node = nodes.id"),
+    (
+        "nodes",
+        "degree",
+        "SELECT count(*) FROM edges WHERE source = nodes.id OR (target = nodes.id AND source <> target)",
+    ),
+)
+"""Table, column, and what it must be."""
+
+_LANGUAGES = "SELECT ns, language, count(*) FROM items GROUP BY ns, language"
+_WAITING = "SELECT ns, id FROM items WHERE id NOT IN (SELECT item FROM vectors)"
+_MISSHAPEN = (
+    "SELECT item FROM vectors JOIN items ON items.id = item JOIN namespaces ON namespaces.id = ns "
+    "WHERE dimension IS NULL OR length(vector) <> dimension * 4"
+)
+
+
+# ---------------------------------------------------------------- looking
+
+
+def check(database: Database, indexes: Indexes) -> list[str]:
+    """Problems, a line each."""
+    with database.read() as db:
+        problems = [f"database: {line}" for line in _broken(db)]
+        if problems:  # what is read from such a file says nothing
+            return problems
+        problems += sorted({f"{table}: a row points nowhere" for table, *_ in rows(db, "PRAGMA foreign_key_check")})
+        problems += _miscounted(db)
+        for ns, name in rows(db, "SELECT id, name FROM namespaces"):
+            problems += [f"namespace {name}: {problem}" for problem in _drift(db, indexes, ns)]
+    return problems
+
+
+def _broken(db: apsw.Connection) -> list[str]:
+    try:
+        return [line for (line,) in rows(db, "PRAGMA integrity_check") if line != "ok"]
+    except apsw.CorruptError as error:  # too broken even to be looked through
+        return [str(error)]
+
+
+def _miscounted(db: apsw.Connection) -> Iterator[str]:
+    for table, column, truth in _COUNTERS:
+        wrong = value(db, f"SELECT count(*) FROM {table} WHERE {column} <> ({truth})")
+        if wrong:
+            yield f"{table}: {wrong} rows have a wrong number of {column}"
+    known = "SELECT ns, language, items FROM languages WHERE items <> 0"
+    if value(db, f"SELECT 1 FROM ({known} EXCEPT {_LANGUAGES})") or value(
+        db, f"SELECT 1 FROM ({_LANGUAGES} EXCEPT {known})"
+    ):
+        yield "languages: their counters are wrong"
+    if value(db, f"SELECT 1 FROM ({_WAITING} EXCEPT SELECT ns, item FROM waiting)"):
+        yield "waiting: an item without a vector is not in the queue"
+    if value(db, f"SELECT 1 FROM (SELECT ns, item FROM waiting EXCEPT {_WAITING})"):
+        yield "waiting: an item in the queue has a vector"
+    if value(db, _MISSHAPEN):
+        yield "vectors: one has not the length of its namespace"
+
+
+def _drift(db: apsw.Connection, indexes: Indexes, ns: int) -> Iterator[str]:
+    """Where indexes differ from the rows."""
+    texts, vectors = indexes.reopened(db, ns)
+    for name, state in (("keyword", texts), ("vector", vectors)):
+        if state is not None and state.base.damage:
+            yield f"its {name} index is damaged ({state.base.damage})"
+    wrong = sum(_wrong_texts(db, texts, part) for part in items.chunks(items.all_ids(db, ns), _CHUNK))
+    yield from _differing("keyword", texts, items.all_ids(db, ns), wrong)
+    if vectors is not None:
+        embedded = [item for (item,) in rows(db, _EMBEDDED, ns)]
+        wrong = sum(_wrong_vectors(db, vectors, part) for part in items.chunks(embedded, _CHUNK))
+        yield from _differing("vector", vectors, embedded, wrong)
+
+
+_EMBEDDED = "SELECT item FROM vectors JOIN items ON id = item WHERE ns = ? ORDER BY item"
+
+
+def _differing(name: str, state: TextState | VectorState, stored: Sequence[int], wrong: int) -> Iterator[str]:
+    found = {int(item) for part in (state.published, state.tail) for item in part.ids[part.live]}
+    missing, surplus = len(set(stored) - found), len(found.difference(stored))
+    if missing or surplus:
+        yield f"its {name} index lacks {missing} items and has {surplus} too many"
+    if wrong:
+        yield f"its {name} index has {wrong} items otherwise than they are"
+
+
+def _wrong_texts(db: apsw.Connection, state: TextState, ids: Sequence[int]) -> int:
+    """Items whose terms are not those of their text."""
+    wrong = 0
+    for item in analysed(db, ids):
+        for documents in (state.published, state.tail):
+            for row in documents.find(np.array([item.id], np.int64)):
+                known = documents.terms[documents.ends[row] - documents.lengths[row] : documents.ends[row]]
+                wrong += known.tolist() != item.hashes
+    return wrong
+
+
+def _wrong_vectors(db: apsw.Connection, state: VectorState, ids: Sequence[int]) -> int:
+    stored, matrix = items.vectors(db, ids, state.tail.dimension)
+    wrong = 0
+    for vectors in (state.published, state.tail):
+        rows_ = vectors.find(stored)
+        places = np.searchsorted(stored, vectors.ids[rows_])
+        wrong += int((vectors.matrix[rows_] != matrix[places]).any(axis=1).sum())
+    return wrong
+
+
+# ---------------------------------------------------------------- mending
+
+
+def repair(database: Database, indexes: Indexes) -> list[str]:
+    """Makes anew what can be made from the rows, and says what was wrong."""
+    _mend_file(database)
+    done: list[str] = []
+    with database.write() as db:
+        done += _without_orphans(db)
+        misshapen = [item for (item,) in rows(db, _MISSHAPEN)]
+        db.executemany("DELETE FROM vectors WHERE item = ?", ((item,) for item in misshapen))
+        done += [f"mended: {problem}" for problem in _miscounted(db)]
+        for table, column, truth in _COUNTERS:
+            db.execute(f"UPDATE {table} SET {column} = ({truth}) WHERE {column} <> ({truth})")
+        db.execute("DELETE FROM languages")
+        db.execute(f"INSERT INTO languages {_LANGUAGES}")
+        db.execute("DELETE FROM waiting WHERE item IN (SELECT item FROM vectors)")
+        db.execute(f"INSERT OR IGNORE INTO waiting (ns, item) {_WAITING}")
+        db.execute("UPDATE waiting SET refused = NULL")
+        namespaces = rows(db, "SELECT id, name FROM namespaces")
+        for ns, _ in namespaces:
+            _begin_log(db, ns)
+    for ns, name in namespaces:
+        _publish(database, indexes, ns)
+        done.append(f"namespace {name}: indexes made anew")
+    return done
+
+
+def _mend_file(database: Database) -> None:
+    """Indexes of the database itself can be made anew; where rows are damaged, only a backup helps."""
+    with database.write() as db:
+        if _broken(db):
+            with suppress(apsw.Error):
+                db.execute("REINDEX")
+        broken = _broken(db)
+        if broken:
+            raise DamagedStore(
+                f"the database itself is damaged: {broken[0]}",
+                "Restore a backup into a new folder: fourfold --store FOLDER restore FILE",
+            )
+
+
+def _without_orphans(db: apsw.Connection) -> list[str]:
+    """Takes away rows that point nowhere; what lost its namespace gets one."""
+    lost = {table for table, *_ in rows(db, "PRAGMA foreign_key_check")}
+    for table in ("items", "raw", "nodes", "tags"):
+        db.execute(
+            f"INSERT INTO namespaces (id, name) SELECT DISTINCT ns, 'recovered-' || ns FROM {table} "
+            "WHERE ns NOT IN (SELECT id FROM namespaces)"
+        )
+    for _ in range(len(lost) + 1):  # what goes may leave others behind
+        for table, _, parent, _ in rows(db, "PRAGMA foreign_key_check"):
+            for _, _, target, column, *_ in rows(db, f"PRAGMA foreign_key_list({table})"):
+                if target == parent:
+                    db.execute(f"DELETE FROM {table} WHERE {column} NOT IN (SELECT id FROM {parent})")
+    return [f"mended: {table} had rows that pointed nowhere" for table in sorted(lost)]
+
+
+def _begin_log(db: apsw.Connection, ns: int) -> None:
+    """Two entries, and none before them: every process opens the indexes anew, whatever it has heard of."""
+    items.log(db, ns, [(0, Change.LABELS)])
+    last = items.last_change(db, ns)
+    items.log(db, ns, [(0, Change.LABELS)])
+    items.prune(db, ns, last)
+
+
+def _publish(database: Database, indexes: Indexes, ns: int) -> None:
+    """From the rows alone. Another process may be publishing or embedding: that takes a moment."""
+    deadline = time.monotonic() + LEASE_SECONDS
+    while True:
+        with database.read() as db:
+            if indexes.publish(db, ns, anew=True):
+                return
+        if time.monotonic() > deadline:
+            raise StoreBusy(
+                "another process has been working on the indexes for too long", "Close other clients, and repair again"
+            )
+        time.sleep(_RETRY_SECONDS)
+
+
+def purge(database: Database, indexes: Indexes, folder: Path) -> list[str]:
+    """After a repair: nothing that was forgotten is left in any file of the store. Backups elsewhere stay."""
+    with database.write() as db:
+        db.execute("DELETE FROM tags WHERE uses = 0")
+    database.vacuum()
+    indexes.collect()
+    copies = [*folder.glob("before-schema-*.db*"), *folder.glob(f"{RESTORING}*")]
+    for path in copies:
+        path.unlink()
+    files.sync_folder(folder)
+    removed = [f"removed {path.name}, which held what was stored then" for path in copies]
+    return ["forgotten text removed from the database, its log and the indexes", *removed]

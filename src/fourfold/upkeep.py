@@ -1,0 +1,115 @@
+"""What follows writing by itself: vectors for what waits, and published indexes. It never fails what it follows."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+
+from fourfold.embed.queue import Vectorizer
+from fourfold.errors import FourfoldError
+from fourfold.stores.base import Store
+
+_QUIET_SECONDS = 0.25
+"""Indexes are published when writing has paused for this long, so that a bulk load publishes once."""
+_WATCH_SECONDS = 2.0
+"""How often a long-lived process looks for work that others left."""
+_LONGEST_PAUSE = 60.0
+"""Between attempts of an embedder that fails."""
+NO_VECTORS = "vectors are not being made"
+NO_INDEX = "indexes are not being published"
+
+
+class Upkeep:
+    """One store's, for one Memory. With `watch` it also works for other processes, which may be gone by now."""
+
+    def __init__(self, store: Store, vectorizer: Vectorizer | None, namespace: str, *, watch: bool) -> None:
+        self._store = store
+        self._vectorizer = vectorizer
+        self._namespace = namespace
+        self._watches = watch
+        self._writes = 0
+        self._busy = 0
+        self._woken = asyncio.Event()
+        self._publishing: asyncio.Task[None] | None = None
+        self._watching: asyncio.Task[None] | None = None
+        self.troubles: dict[str, str] = {}
+        """What goes wrong, with the reason; searches say it in their notes."""
+
+    def start(self) -> None:
+        if self._watches and self._watching is None:
+            self._watching = asyncio.create_task(self._watch())
+
+    @contextmanager
+    def writing(self) -> Generator[None]:
+        """Around a write; it may have happened even if the block is cancelled."""
+        self._busy += 1
+        try:
+            yield
+        finally:
+            self._busy -= 1
+            self._writes += 1
+            self._woken.set()
+            self.start()
+            if self._publishing is None or self._publishing.done():
+                self._publishing = asyncio.create_task(self._publish_when_quiet())
+
+    async def close(self) -> None:
+        """Publishes what is due; what waits for a vector goes on waiting."""
+        for task in (self._watching, self._publishing):
+            if task is not None:
+                task.cancel()
+                await asyncio.wait([task])
+        await self._maintain()
+
+    # ------------------------------------------------------------ indexes
+
+    async def _publish_when_quiet(self) -> None:
+        seen, done = -1, False
+        while not done:
+            while self._busy or seen != self._writes:
+                seen = self._writes
+                await asyncio.sleep(_QUIET_SECONDS)
+            done = await self._maintain()
+            seen = -1
+
+    async def _maintain(self) -> bool:
+        """Whether all that is due is done. Indexes are caches: what keeps them from being published stops nothing."""
+        try:
+            done = await self._store.maintain(self._namespace)
+            self.troubles.pop(NO_INDEX, None)
+        except FourfoldError as error:
+            self.troubles[NO_INDEX] = str(error)
+            return True
+        return done
+
+    # ------------------------------------------------------------ vectors
+
+    async def _watch(self) -> None:
+        pause = _WATCH_SECONDS
+        while True:
+            self._woken.clear()
+            pause = _WATCH_SECONDS if await self._drain() else min(pause * 2, _LONGEST_PAUSE)
+            if self._publishing is None or self._publishing.done():
+                await self._maintain()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(pause):
+                    await self._woken.wait()
+
+    async def _drain(self) -> bool:
+        """Vectors for all that waits, in every namespace of this embedder's space. False if it failed."""
+        if self._vectorizer is None:
+            return True
+        try:
+            for namespace in await self._store.queues():
+                if namespace == self._namespace or await self._is_ours(namespace, self._vectorizer):
+                    await self._vectorizer.drain(namespace)
+            self.troubles.pop(NO_VECTORS, None)
+        except FourfoldError as error:
+            self.troubles[NO_VECTORS] = str(error)
+            return False
+        return True
+
+    async def _is_ours(self, namespace: str, vectorizer: Vectorizer) -> bool:
+        space = await self._store.space(namespace)
+        return space is not None and space.fingerprint == vectorizer.embedder.fingerprint

@@ -1,0 +1,20 @@
+"""Kills, faults, damage and many clients, over real stores in real processes."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import trust_child  # noqa: F401  (puts what children import on the path)
+
+
+@pytest.fixture
+def fast_folder() -> Iterator[Path]:
+    """A folder in memory where there is one, for tests to which it is all the same whether a sync is real."""
+    memory = Path("/dev/shm")
+    folder = Path(tempfile.mkdtemp(dir=memory if memory.is_dir() else None))
+    yield folder
+    shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,49 @@
+"""Child processes that are cheap to start and may be killed: forks of one process that has imported everything."""
+
+from __future__ import annotations
+
+import multiprocessing
+import sys
+from collections.abc import Callable
+from multiprocessing.context import ForkServerContext, ForkServerProcess
+from pathlib import Path
+from typing import Any
+
+_HERE = Path(__file__).parent
+_IMPORTED = ["faiss", "tantivy", "fourfold.memory", "fourfold.stores.sqlite.store", "engine_support"]
+
+sys.path[:0] = [path for path in (str(_HERE), str(_HERE.parent / "engine")) if path not in sys.path]
+
+
+def context() -> ForkServerContext:
+    found = multiprocessing.get_context("forkserver")
+    found.set_forkserver_preload(_IMPORTED)
+    return found
+
+
+def start(work: Callable[..., Any], *args: Any) -> ForkServerProcess:
+    """`work(*args)` in a child; both are pickled, so `work` is a function of a module. Kill it or join it."""
+    child = context().Process(target=work, args=args, daemon=True)
+    child.start()
+    return child
+
+
+def run(work: Callable[..., Any], *args: Any) -> Any:
+    """What `work(*args)` gives in a child; a child that raises or dies by a signal is an AssertionError."""
+    mine, theirs = context().Pipe(duplex=False)
+    child = start(_answering, theirs, work, args)
+    theirs.close()
+    try:
+        answer = mine.recv()
+    except EOFError:
+        answer = None
+    finally:
+        mine.close()
+    child.join()
+    assert child.exitcode == 0, f"the child ended with {child.exitcode}"
+    return answer
+
+
+def _answering(pipe: Any, work: Callable[..., Any], args: tuple[Any, ...]) -> None:
+    pipe.send(work(*args))
+    pipe.close()
