@@ -75,6 +75,22 @@ async def test_items_wait_for_their_vectors_oldest_first(store):
     assert (ids(found), found.pending) == ([c], 2)
 
 
+@pytest.mark.spec("B3")
+async def test_a_refused_text_waits_no_longer_until_it_changes_or_is_tried_again(store):
+    a, b = await add(store, item("a", key="a"), item("b"))
+    assert await store.queues() == [NS]
+    await store.refuse(NS, a, "too strange")
+    assert await store.waiting(NS, 9) == [(b, "", "b")]
+    assert await store.waiting(NS, 9, [a]) == [(a, "", "a")]  # asked for by name
+    assert (await store.size(NS)).pending == 2
+    await store.refuse(NS, b, "this one too")
+    assert (await store.queues(), await store.waiting(NS, 9)) == ([], [])
+    await add(store, item("another a", key="a"))
+    assert (await store.queues(), await store.waiting(NS, 9)) == ([NS], [(a, "", "another a")])
+    await store.retry_refused(NS)
+    assert await store.waiting(NS, 9) == [(a, "", "another a"), (b, "", "b")]
+
+
 @pytest.mark.spec("B8")
 async def test_a_vector_for_a_text_that_is_another_by_now_is_skipped(store):
     space = Space("model", 2)

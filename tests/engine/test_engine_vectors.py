@@ -15,7 +15,7 @@ from engine_support import DIMENSION, Opener, StubbornEmbedder, WordEmbedder, ev
 
 from fourfold.errors import EmbedderUnavailable, InvalidVector, SpaceMismatch
 from fourfold.memory import Memory
-from fourfold.model import NewItem
+from fourfold.model import ItemPatch, NewItem
 
 
 def unavailable() -> Exception:
@@ -179,6 +179,41 @@ async def test_an_error_in_the_background_does_not_keep_a_memory_from_closing(op
     await asyncio.sleep(0)
     await memory.close()
     assert await (await opened()).count() == 1
+
+
+class Picky(WordEmbedder):
+    """Refuses batches with a certain word in them, as endpoints do with texts that are too long."""
+
+    def embed(self, texts: Sequence[str]) -> Any:
+        if any("poison" in text for text in texts):
+            raise unavailable()
+        return super().embed(texts)
+
+
+@pytest.mark.spec("B3")
+async def test_a_text_that_the_embedder_refuses_keeps_no_other_from_its_vector(opened: Opener) -> None:
+    memory = await opened(embedder=Picky(), background=False)
+    poison = [NewItem("a poison pill"), NewItem("more poison", key="p")]
+    await memory.add_many([*notes(20), poison[0], *notes(40, "later"), poison[1]])
+    assert await memory.embed_pending() == 60
+    response = await memory.search("heron")
+    assert [(each.retriever, each.pending) for each in response.degraded] == [("semantic", 2)]
+    status = await memory.status()
+    assert status["namespaces"]["default"]["refused_by_embedder"] == 2  # type: ignore[index,call-overload]
+    assert memory.troubles() == {}
+    await memory.update("key:p", ItemPatch(text="more medicine"))
+    assert await memory.embed_pending() == 1
+    kinder = await opened(background=False)
+    assert await kinder.embed_pending() == 1
+    assert await kinder.check() == []
+
+
+async def test_an_embedder_that_takes_nothing_refuses_nothing(opened: Opener) -> None:
+    memory = await opened(embedder=StubbornEmbedder(0, unavailable), background=False)
+    await memory.add_many(notes(40))
+    with pytest.raises(EmbedderUnavailable):
+        await memory.embed_pending()
+    assert len(await memory.store.waiting("default", 99)) == 40
 
 
 # ---------------------------------------------------------------- B8

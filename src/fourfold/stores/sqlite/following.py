@@ -45,13 +45,13 @@ class Follower(ABC, Generic[S]):
 
     def __init__(self, ns: int) -> None:
         self.ns = ns
-        self.looked = 0
-        """At which change somebody last looked for a newer publication."""
+        self.looked = 0.0
+        """When somebody last looked for a newer publication."""
         self._following = threading.Lock()
         self._state: S | None = None
 
     @abstractmethod
-    def _published(self) -> S:
+    def published(self) -> S:
         """What the files say."""
 
     @abstractmethod
@@ -79,11 +79,12 @@ class Follower(ABC, Generic[S]):
             self._state = self._followed(db, self._state, last)
             return self._state
 
-    def renew(self, db: apsw.Connection, last: int, damage: str = "") -> S:
-        """Starts anew from what is published, or after damage from the rows; others search what was there meanwhile."""
-        state = self._nothing(damage) if damage else self._published()
-        if state.seq < items.pruned(db, self.ns):
-            state = self._nothing()
+    def renew(self, db: apsw.Connection, last: int, state: S | None = None, damage: str = "") -> S:
+        """Starts anew from what was published before `db` began to read, or from the rows; others search meanwhile."""
+        if state is None or state.seq < items.pruned(db, self.ns):
+            state = self._nothing(damage or (state.base.damage if state is not None else ""))
+        elif state.seq > last:
+            state = self._nothing("it is ahead of the database, which somebody has put back")
         renewed = self._followed(db, state, last)
         with self._following:
             self._state = renewed

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Generator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -34,6 +35,8 @@ _LOG_KEPT = 10_000
 """So many published changes stay in the log, for other processes that have not heard of them."""
 _PRUNED_AT_ONCE = 50_000
 _REMEMBERED_FILTERS = 16
+_LOOK_SECONDS = 1.0
+"""How often a search with a long tail looks for a newer publication."""
 
 T = TypeVar("T")
 S = TypeVar("S", bound=FollowingState)
@@ -94,8 +97,8 @@ class Indexes:
         state = index.current(db, items.last_change(db, index.ns))
         if state is None:
             raise Behind(self._build(index, self._open))
-        if state.seq - max(state.base.seq, index.looked) >= PUBLISH_AT:
-            index.looked = state.seq
+        if state.seq - state.base.seq >= PUBLISH_AT and time.monotonic() - index.looked > _LOOK_SECONDS:
+            index.looked = time.monotonic()
             self._build(index, self._take_over)
         return state
 
@@ -109,7 +112,7 @@ class Indexes:
 
             def renewing(index: Follower[VectorState]) -> None:
                 with self._database.read() as db:
-                    index.renew(db, items.last_change(db, ns), reason)
+                    index.renew(db, items.last_change(db, ns), damage=reason)
 
             raise Behind(self._build(self._vectors[ns], renewing)) from error
 
@@ -152,20 +155,22 @@ class Indexes:
 
     def _open(self, index: Follower[S]) -> None:
         """From the files, and the changes since; with very many of those, they are published first."""
-        with self._database.read() as db:
+        with self._database.read() as db, suppress(OSError):  # a full disk keeps nobody from searching
             if self._lacks(db, index.ns, _WHOLE_AT):
-                with suppress(OSError):  # a full disk keeps nobody from searching
-                    self.publish(db, index.ns)
-            last = items.last_change(db, index.ns)
-            if index.current(db, last) is None:
-                index.renew(db, last)
+                self.publish(db, index.ns)
+        self._renew(index)
+
+    def _renew(self, index: Follower[S]) -> S:
+        """The files first: what they hold can then not be newer than what the database says."""
+        state = index.published()
+        with self._database.read() as db:
+            return index.renew(db, items.last_change(db, index.ns), state)
 
     def _take_over(self, index: Follower[S]) -> None:
         """Lets go of a long tail, if another process has published what it holds."""
         state = index.state
-        with self._database.read() as db:
-            if state is not None and self._published_seq(index) > state.base.seq:
-                index.renew(db, items.last_change(db, index.ns))
+        if state is not None and not state.base.damage and self._published_seq(index) > state.base.seq:
+            self._renew(index)
 
     # ------------------------------------------------------------ publishing
 
@@ -201,11 +206,19 @@ class Indexes:
         seqs = [self._seq(self._folder / str(ns) / name) for name in names]
         return any(items.count_changes(db, ns, seq, changes) >= changes for seq in seqs)
 
-    def reopened(self, db: apsw.Connection, ns: int) -> tuple[TextState, VectorState | None]:
-        """Both indexes as the files have them, with the changes since."""
-        last, space = items.last_change(db, ns), spaces.space(db, ns)
-        texts = self._text_index(ns).renew(db, last)
-        return texts, None if space is None else self._vector_index(ns, space).renew(db, last)
+    def published(self, ns: int, space: Space | None) -> tuple[TextState, VectorState | None]:
+        """Both indexes as the files have them."""
+        return self._text_index(ns).published(), space and self._vector_index(ns, space).published()
+
+    def renewed(
+        self, db: apsw.Connection, ns: int, space: Space | None, states: tuple[TextState, VectorState | None]
+    ) -> tuple[TextState, VectorState | None]:
+        """The same with the changes since."""
+        last, (texts, vectors) = items.last_change(db, ns), states
+        return (
+            self._text_index(ns).renew(db, last, texts),
+            None if space is None else self._vector_index(ns, space).renew(db, last, vectors),
+        )
 
     def collect(self) -> None:
         """Removes all generations but the current ones, also those that somebody still reads."""
@@ -233,9 +246,11 @@ class Indexes:
             work = publish.Work(db, ns, self._store, last, anew or self.is_damaged(ns))
             try:
                 if publish.publish_text(work, folder / "text"):
-                    self._text_index(ns).renew(db, last)
+                    texts = self._text_index(ns)
+                    texts.renew(db, last, texts.published())
                 if space is not None and publish.publish_vectors(work, folder / "vectors", space):
-                    self._vector_index(ns, space).renew(db, last)
+                    vectors = self._vector_index(ns, space)
+                    vectors.renew(db, last, vectors.published())
             finally:
                 for name in ("text", "vectors"):
                     publish.collect(folder / name)

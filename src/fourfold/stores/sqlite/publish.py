@@ -11,6 +11,8 @@ import errno
 import os
 import shutil
 from collections import Counter
+from collections.abc import Generator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -220,22 +222,31 @@ class _TantivyWriter:
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(exist_ok=True)
-        self._writer: Any = tantivy.Index(TANTIVY_SCHEMA, path=str(folder)).writer(_HEAP_BYTES, 1)
+        with _tantivy_errors():
+            self._writer: Any = tantivy.Index(TANTIVY_SCHEMA, path=str(folder)).writer(_HEAP_BYTES, 1)
 
     def add(self, row: int, body: str) -> None:
-        self._writer.add_document(tantivy.Document(row=row, body=body))
+        with _tantivy_errors():
+            self._writer.add_document(tantivy.Document(row=row, body=body))
 
     def __enter__(self) -> _TantivyWriter:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        try:
+        with _tantivy_errors():
             if kind is None:
                 self._writer.commit()
                 self._writer.garbage_collect_files()
             self._writer.wait_merging_threads()
-        except ValueError as error:  # whatever went wrong; all that can is the disk
-            raise OSError(errno.EIO, f"tantivy could not write ({error})") from error
+
+
+@contextmanager
+def _tantivy_errors() -> Generator[None]:
+    """It raises ValueError whatever goes wrong, and all that can go wrong here is the disk."""
+    try:
+        yield
+    except ValueError as error:
+        raise OSError(errno.EIO, f"tantivy cannot write ({error})") from error
 
 
 def _tantivy_parts(target: Path) -> dict[str, Part]:

@@ -12,7 +12,7 @@ import numpy as np
 
 from fourfold.errors import DamagedStore, StoreBusy
 from fourfold.limits import LEASE_SECONDS
-from fourfold.stores.sqlite import files, items
+from fourfold.stores.sqlite import files, items, spaces
 from fourfold.stores.sqlite.database import Database, rows, value
 from fourfold.stores.sqlite.folder import RESTORING
 from fourfold.stores.sqlite.indexes import Indexes
@@ -57,8 +57,13 @@ def check(database: Database, indexes: Indexes) -> list[str]:
             return problems
         problems += sorted({f"{table}: a row points nowhere" for table, *_ in rows(db, "PRAGMA foreign_key_check")})
         problems += _miscounted(db)
-        for ns, name in rows(db, "SELECT id, name FROM namespaces"):
-            problems += [f"namespace {name}: {problem}" for problem in _drift(db, indexes, ns)]
+        namespaces = [(ns, name, spaces.space(db, ns)) for ns, name in rows(db, "SELECT id, name FROM namespaces")]
+    for ns, name, space in namespaces:
+        published = indexes.published(ns, space)  # before the rows are read: files may be older than they, never newer
+        with database.read() as db:
+            if spaces.space(db, ns) == space:  # otherwise somebody has just begun to make all vectors anew
+                texts, vectors = indexes.renewed(db, ns, space, published)
+                problems += [f"namespace {name}: {problem}" for problem in _drift(db, ns, texts, vectors)]
     return problems
 
 
@@ -87,9 +92,8 @@ def _miscounted(db: apsw.Connection) -> Iterator[str]:
         yield "vectors: one has not the length of its namespace"
 
 
-def _drift(db: apsw.Connection, indexes: Indexes, ns: int) -> Iterator[str]:
+def _drift(db: apsw.Connection, ns: int, texts: TextState, vectors: VectorState | None) -> Iterator[str]:
     """Where indexes differ from the rows."""
-    texts, vectors = indexes.reopened(db, ns)
     for name, state in (("keyword", texts), ("vector", vectors)):
         if state is not None and state.base.damage:
             yield f"its {name} index is damaged ({state.base.damage})"

@@ -93,7 +93,7 @@ class TextIndex(Follower[TextState]):
         self._folder = folder
         self._store = store
 
-    def _published(self) -> TextState:
+    def published(self) -> TextState:
         return _untouched(TextBase.load(self._folder, self._store))
 
     def _nothing(self, damage: str = "") -> TextState:

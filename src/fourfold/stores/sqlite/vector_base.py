@@ -106,17 +106,21 @@ class VectorBase:
 
     def propose(self, query: Matrix, count: int, wanted: Flags) -> Ints:
         """The rows that FAISS ranks best among the wanted ones, and all wanted rows that it does not know."""
-        faiss = import_faiss()
         covered = self.covered
         passing = wanted[:covered]
         share = np.count_nonzero(passing) / covered
-        nlist = self.faiss.nlist
-        selector = faiss.IDSelectorBitmap(np.packbits(passing, bitorder="little")) if share < 1 else None
-        parameters = faiss.IVFRaBitQSearchParameters(
-            nprobe=nlist if share < _DENSE else probes(nlist), qb=_QUERY_BITS, sel=selector
-        )
+        few = probes(self.faiss.nlist) if share >= _DENSE else self.faiss.nlist
+        found = self._searched(query, count, few, passing if share < 1 else None)
+        if len(found) < min(count, np.count_nonzero(passing)):  # what is nearest lies in lists that hold little
+            found = self._searched(query, count, self.faiss.nlist, passing)
+        return np.concatenate([found, np.flatnonzero(wanted[covered:]) + covered])
+
+    def _searched(self, query: Matrix, count: int, lists: int, passing: Flags | None) -> Ints:
+        faiss = import_faiss()
+        selector = None if passing is None else faiss.IDSelectorBitmap(np.packbits(passing, bitorder="little"))
+        parameters = faiss.IVFRaBitQSearchParameters(nprobe=lists, qb=_QUERY_BITS, sel=selector)
         found = self.faiss.search(query[None, :], count, params=parameters)[1][0]
-        return np.concatenate([found[found >= 0], np.flatnonzero(wanted[covered:]) + covered])
+        return found[found >= 0]
 
 
 def lists(rows: int) -> int:

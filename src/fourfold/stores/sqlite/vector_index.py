@@ -65,7 +65,7 @@ class VectorIndex(Follower[VectorState]):
         self._store = store
         self.space = space
 
-    def _published(self) -> VectorState:
+    def published(self) -> VectorState:
         return _untouched(VectorBase.load(self._folder, self._store, self.space))
 
     def _nothing(self, damage: str = "") -> VectorState:

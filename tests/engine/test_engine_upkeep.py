@@ -1,0 +1,180 @@
+"""One process at a time keeps the indexes up; the others search, take over what it published, and miss nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import apsw
+import numpy as np
+import pytest
+from engine_support import Opener, WordEmbedder, eventually, ids, notes, texts
+
+from fourfold.memory import Memory
+from fourfold.model import NewItem
+from fourfold.stores.sqlite import indexes, publish, vector_base
+
+
+@pytest.fixture
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Publications at every opportunity, FAISS from a few rows, and a log that forgets quickly."""
+    monkeypatch.setattr("fourfold.upkeep._QUIET_SECONDS", 0)
+    monkeypatch.setattr("fourfold.upkeep._WATCH_SECONDS", 0.01)
+    monkeypatch.setattr(indexes, "PUBLISH_AT", 10)
+    monkeypatch.setattr(indexes, "_LOG_KEPT", 20)
+    monkeypatch.setattr(indexes, "_LOOK_SECONDS", 0)
+    for module in (publish, vector_base):
+        monkeypatch.setattr(module, "EXACT_ROWS", 100)
+
+
+def inside(memory: Memory) -> Any:
+    """The indexes of its store."""
+    return memory.store._indexes  # type: ignore[attr-defined]
+
+
+def generations(folder: Path, kind: str) -> list[str]:
+    return sorted(path.name for path in folder.glob(f"index/1/{kind}/g*"))
+
+
+def log_length(folder: Path) -> int:
+    db = apsw.Connection(str(folder / "fourfold.db"))
+    try:
+        return int(db.execute("SELECT count(*) FROM changes").get)
+    finally:
+        db.close()
+
+
+@pytest.mark.spec("B7")
+async def test_one_has_the_lease_and_the_other_works_on_without_it(opened: Opener) -> None:
+    one, other = await opened(background=False), await opened(background=False)
+    await one.add_many(notes(20))
+    async with one.store.lease("default") as mine, one.store.lease("default") as again:
+        assert (mine, again) == (True, True)
+        async with other.store.lease("default") as theirs:
+            assert not theirs
+        assert not await other.store.maintain("default", wholly=True)
+        assert ids(await other.search("heron", only=["keyword"]))
+        await other.add("The heron came back", wait=True)
+    assert await other.store.maintain("default", wholly=True)
+    async with other.store.lease("default") as theirs:
+        assert theirs
+    assert await other.embed_pending() == 20
+
+
+@pytest.mark.spec("B7")
+async def test_a_generation_goes_when_nobody_reads_it(opened: Opener, tmp_path: Path) -> None:
+    folder = tmp_path / "store"
+    writer, reader = await opened(background=False), await opened(background=False)
+    await writer.add_many(notes(20), wait=True)
+    await writer.index()
+    assert (await reader.search("heron")).degraded == ()
+    for number in range(3):
+        await writer.add(f"one more heron {number}", wait=True)
+        await writer.index()
+        assert {kind: generations(folder, kind) for kind in ("text", "vectors")} == {
+            "text": ["g1", f"g{number + 2}"],
+            "vectors": ["g1", f"g{number + 2}"],
+        }
+        found = await reader.search("heron", only=["keyword"], top_k=100)
+        assert texts(found).count(f"one more heron {number}") == 1
+    await reader.close()
+    await writer.add("the last heron", wait=True)
+    await writer.index()
+    assert (generations(folder, "text"), generations(folder, "vectors")) == (["g5"], ["g5"])
+
+
+@pytest.mark.spec("B6", "B7")
+async def test_a_process_that_only_searches_takes_over_what_others_publish(opened: Opener, soon: None) -> None:
+    reader, writer = await opened(background=False), await opened()
+    await writer.add_many(notes(5), wait=True)
+    await reader.search("heron")
+    await writer.add_many(notes(200, "later"), wait=True)
+
+    async def taken_over() -> bool:
+        response = await reader.search("heron", top_k=100)
+        assert response.degraded == ()
+        states = [inside(reader)._texts[1].state, inside(reader)._vectors[1].state]
+        return all(len(state.published) >= 190 for state in states)
+
+    await eventually(taken_over)
+    assert len(ids(await reader.search("the heron met", only=["keyword"], top_k=100))) == 100
+    assert await reader.check() == []
+
+
+@pytest.mark.spec("B6")
+async def test_the_log_is_forgotten_behind_what_is_published_and_nobody_misses_a_change(
+    opened: Opener, tmp_path: Path, soon: None
+) -> None:
+    reader, writer = await opened(background=False), await opened(background=False)
+    await writer.add_many(notes(30), wait=True)
+    await reader.search("heron")
+    for part in range(8):
+        stored = await writer.add_many(notes(30, f"part{part}"), wait=True)
+        await writer.forget([stored[3].id])
+        await writer.index()
+    assert log_length(tmp_path / "store") < 200  # of 8 * 61 + 60
+    for memory in (reader, await opened(background=False)):
+        assert texts(await memory.search("part7", only=["keyword"], top_k=100)).count("part7 3") == 0
+        assert len(ids(await memory.search("the gate", only=["semantic"], top_k=100))) == 100
+        assert await memory.check() == []
+        assert await memory.count() == 30 + 8 * 29
+
+
+@pytest.mark.spec("B9")
+async def test_an_index_that_is_ahead_of_a_database_that_was_put_back_is_not_believed(
+    opened: Opener, tmp_path: Path
+) -> None:
+    memory = await opened(background=False)
+    await memory.add_many(notes(20), wait=True)
+    await memory.close()
+    database = (tmp_path / "store" / "fourfold.db").read_bytes()
+    memory = await opened(background=False)
+    await memory.add_many(notes(20, "later"), wait=True)
+    await memory.forget([1, 2])
+    await memory.index()
+    await memory.close()
+    (tmp_path / "store" / "fourfold.db").write_bytes(database)
+    memory = await opened(background=False)
+    assert len(ids(await memory.search("the heron met", only=["keyword"], top_k=100))) == 20
+    assert len(ids(await memory.search("the heron met", only=["semantic"], top_k=100))) == 20
+    assert ["ahead of the database" in problem for problem in await memory.check()] == [True, True]
+    await memory.index()
+    assert await memory.check() == []
+
+
+@pytest.mark.spec("B9")
+async def test_a_damaged_row_of_a_long_column_is_noticed_when_it_is_read(
+    opened: Opener, tmp_path: Path, soon: None
+) -> None:
+    memory = await opened(background=False)
+    await memory.add_many(notes(300), wait=True)
+    await memory.index()
+    await memory.close()
+    (column,) = tmp_path.glob("store/index/1/vectors/g1/vectors")
+    vectors = np.fromfile(column, np.float32)
+    vectors[::7] *= -1
+    column.write_bytes(vectors.tobytes())
+    again, embedder = await opened(background=False), WordEmbedder()
+    for query in ("note 17", "the heron", "at gate 4"):
+        found = await again.search(query, only=["semantic"], top_k=100)
+        assert found.degraded == ()
+        assert len(found.results) == 100
+        for result in found.results:
+            true = float(embedder.vector(result.item.text) @ embedder.vector(query))
+            assert result.contributions[0].raw == pytest.approx(true, abs=1e-5)
+    assert await again.store.maintain("default")
+    assert generations(tmp_path / "store", "vectors") == ["g2"]
+    assert await again.check() == []
+
+
+async def test_names_are_looked_for_in_pieces_while_others_write(
+    opened: Opener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fourfold.stores.sqlite.links._CHUNK", 10)
+    memory = await opened(background=False)
+    await memory.add_many([NewItem(f"We saw Castle Rock {n} from afar") for n in range(50)])
+    await memory.add_many([NewItem(f"place {n}", title=f"Castle Rock {n}") for n in range(50)])
+    await memory.store.maintain("default")
+    for n in (0, 25, 49):
+        response = await memory.search(f"Castle Rock {n}", only=["graph"])
+        assert f"We saw Castle Rock {n} from afar" in texts(response)

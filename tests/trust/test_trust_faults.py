@@ -1,0 +1,460 @@
+"""Disks that fail or are full, at every call: typed errors, nothing lost, nothing half, and it goes on afterwards."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import json
+import os
+import random
+import resource
+import shutil
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trust_child
+from engine_support import notes
+from trust_vfs import (
+    FULL,
+    IO_ERRORS,
+    FaultyDisk,
+    Seen,
+    Step,
+    checkpoint_often,
+    look,
+    old,
+    open_store,
+    prepare,
+    steps,
+)
+
+from fourfold import upkeep
+from fourfold.errors import FourfoldError, StorageFull, StoreUnavailable, WorldError
+from fourfold.memory import Memory
+from fourfold.model import NewItem
+from fourfold.stores.sqlite import indexes
+
+MODES = ("io", "full", "full until space returns")
+KINDS = (0, 1, 2, 3, 4, 5, 6, 12, 13)
+"""Steps of the work of which the others are repetitions."""
+
+
+class Sweep:
+    """Runs steps of the work over a faulty disk, each time from a copy of the store as it was before the step."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.disk = FaultyDisk()
+        self.counts: Counter[str] = Counter()
+        self.lost_exceptions: list[str] = []
+
+    async def prepare(self) -> None:
+        """The whole work once on a healthy disk; `0`, `1` ... are what each step finds."""
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _, context: self.lost_exceptions.append(str(context)))
+        whole = self.folder / "whole"
+        await prepare(whole)
+        checkpoint_often()
+        async with await open_store(whole) as memory:
+            for number, step in enumerate(steps(whole)):
+                copy(whole, self.folder / str(number))
+                await step.run(memory)
+
+    async def every_call(self, number: int, modes: tuple[str, ...], *, rotate: bool) -> None:
+        """Step `number` with its first call failing, its second ..., until it has no more calls."""
+        for call in count(1):
+            chosen = (modes[(number + call) % len(modes)],) if rotate else modes
+            if not all([await self.one(number, call, mode) for mode in chosen]):
+                return
+
+    async def one(self, number: int, call: int, mode: str) -> bool:
+        """False if the step has fewer calls."""
+        run = self.folder / "run"
+        copy(self.folder / str(number), run)
+        work = steps(run)
+        memory = await open_store(run)
+        self._arm(call, mode)
+        outcome = await self._attempt(memory, work[number], mode)
+        if not self.disk.failed:
+            self.disk.heal()
+            await memory.close()
+            return False
+        where = f"{work[number].name}, {mode} at call {call} ({self.disk.failed[0]})"
+        await self._reads_go_on(memory, where)
+        if mode == MODES[2]:
+            await self._still_full(memory, where)
+        self.disk.heal()
+        after = work[(number + 1) % len(work)]
+        await after.run(memory)
+        await memory.add(NewItem("space has returned", tags=("after",)), wait=True)
+        seen = await look(memory)
+        self._judge(seen, work, number, outcome, where)
+        assert after.verdict(seen) == "done", f"{where}: {after.name} afterwards is {after.verdict(seen)}"
+        assert seen.embedded("space has returned") == [True], where
+        assert call % 3 or await memory.check() == [], where
+        await memory.close()
+        await self._reopened(run, seen, where)
+        assert not self.lost_exceptions, f"{where}: {self.lost_exceptions}"
+        self.counts.update((mode, self.disk.failed[0], outcome))
+        self.counts["runs"] += 1
+        return True
+
+    def _arm(self, call: int, mode: str) -> None:
+        self.disk.fail(call, IO_ERRORS if mode == "io" else FULL, sticky=mode == MODES[2])
+
+    async def _attempt(self, memory: Memory, step: Step, mode: str) -> str:
+        try:
+            async with asyncio.timeout(60):
+                await step.run(memory)
+            return "confirmed"
+        except FourfoldError as error:
+            raised = error
+        kinds = StorageFull if mode != "io" and self.disk.failed[0] != "grow" else (StorageFull, StoreUnavailable)
+        assert isinstance(raised, kinds), f"{step.name}, {mode}: {raised!r}"
+        assert raised.remedy
+        return "failed"
+
+    async def _reads_go_on(self, memory: Memory, where: str) -> None:
+        response = await memory.search(old(7), only=["keyword"])
+        assert [result.item.text for result in response.results][:1] == [old(7)], where
+        assert not response.degraded, where
+        assert [item.text for item in await memory.get(["key:old8"])] == [old(8)], where
+
+    async def _still_full(self, memory: Memory, where: str) -> None:
+        with pytest.raises(StorageFull) as raised:
+            await memory.add("while it is full")
+        assert raised.value.remedy, where
+        await self._reads_go_on(memory, where)
+        assert "while it is full" not in (await look(memory)).tags, where
+
+    def _judge(self, seen: Seen, work: list[Step], number: int, outcome: str, where: str) -> None:
+        for step in work[:number]:
+            assert step.verdict(seen) == "done", f"{where}: {step.name} was confirmed, and is {step.verdict(seen)}"
+        verdict = work[number].verdict(seen)
+        assert verdict == "done" or (outcome == "failed" and verdict != "half"), f"{where}: {outcome}, and is {verdict}"
+        self.counts[f"{outcome}, {verdict}"] += 1
+
+    async def _reopened(self, run: Path, seen: Seen, where: str) -> None:
+        self.disk.remove()
+        async with await open_store(run) as memory:
+            assert await look(memory) == seen, where
+            assert await memory.check() == [], where
+        self.disk.install()
+
+
+def copy(source: Path, target: Path) -> None:
+    """A store as a crash would leave it: without the shared memory."""
+    shutil.rmtree(target, ignore_errors=True)
+    shutil.copytree(source, target, ignore=shutil.ignore_patterns("*-shm"))
+
+
+def sweep(folder: Path, numbers: Sequence[int], rotate: bool) -> dict[str, int]:
+    async def sweeping() -> dict[str, int]:
+        found = Sweep(folder)
+        await found.prepare()
+        for number in numbers:
+            await found.every_call(number, MODES, rotate=rotate)
+        return dict(found.counts)
+
+    return asyncio.run(sweeping())
+
+
+@pytest.mark.spec("B6", "B9", "S2.6")
+@pytest.mark.parametrize("part", [0, 1])
+def test_every_call_that_fails_is_said_and_loses_nothing(fast_folder: Path, part: int) -> None:
+    """Every call of each kind of step fails once, in one of three ways; `make soak` has all steps in all ways."""
+    counts = trust_child.run(sweep, fast_folder, KINDS[part::2], True)
+    print(f"\n{counts.pop('runs')} failing calls: {counts}")
+    assert min(counts[mode] for mode in MODES) >= 30
+    assert counts["failed"] > 100
+    assert counts["confirmed"] > 10  # a checkpoint failed behind a commit that is safe
+
+
+@pytest.mark.soak
+@pytest.mark.spec("B6", "B9", "S2.6")
+def test_every_call_fails_in_every_way(fast_folder: Path) -> None:
+    counts = trust_child.run(sweep, fast_folder, range(len(steps(fast_folder))), False)
+    print(f"\n{counts['runs']} failing calls: {counts}")
+    assert counts["runs"] > 900
+
+
+# ---------------------------------------------------------------- opening, closing, the first of all
+
+
+def edges_of_life(folder: Path) -> dict[str, int]:
+    """A new store, and the opening and closing of one, at every call."""
+
+    async def living() -> dict[str, int]:
+        disk, counts = FaultyDisk(), Counter[str]()
+        await prepare(folder / "template")
+        for name, life in (("making", make_new), ("opening", open_known), ("closing", close_known)):
+            for call in count(1):
+                shutil.rmtree(folder / "run", ignore_errors=True)
+                if not await life(disk, folder, call, IO_ERRORS if call % 2 else FULL):
+                    break
+                counts[name] += 1
+        return dict(counts)
+
+    return asyncio.run(living())
+
+
+async def make_new(disk: FaultyDisk, folder: Path, call: int, codes: dict[str, int]) -> bool:
+    disk.fail(call, codes, sticky=False)
+    confirmed = await opened_and_written(folder / "run")
+    hit = bool(disk.failed)
+    disk.heal()
+    async with await open_store(folder / "run") as memory:
+        assert {item.text for item in await memory.list()} >= {"first"} if confirmed else True
+        await memory.add("second", wait=True)
+        assert await memory.check() == []
+        assert "second" in (await memory.search("second")).results[0].item.text
+    return hit
+
+
+async def open_known(disk: FaultyDisk, folder: Path, call: int, codes: dict[str, int]) -> bool:
+    copy(folder / "template", folder / "run")
+    disk.fail(call, codes, sticky=False)
+    confirmed = await opened_and_written(folder / "run")
+    hit = bool(disk.failed)
+    disk.heal()
+    async with await open_store(folder / "run") as memory:
+        stored = {item.text for item in await memory.list()}
+        assert stored >= ({old(0), "first"} if confirmed else {old(0)})
+        assert await memory.check() == []
+    return hit
+
+
+async def opened_and_written(folder: Path) -> bool:
+    """Whether the write was confirmed."""
+    try:
+        async with await open_store(folder) as memory:
+            await memory.add("first")
+        return True
+    except FourfoldError as error:
+        raised = error
+    assert isinstance(raised, StorageFull | StoreUnavailable), repr(raised)
+    assert raised.remedy
+    return False
+
+
+async def close_known(disk: FaultyDisk, folder: Path, call: int, codes: dict[str, int]) -> bool:
+    copy(folder / "template", folder / "run")
+    memory = await open_store(folder / "run")
+    await memory.add_many([NewItem("first"), NewItem("second")], wait=True)
+    disk.fail(call, codes, sticky=False)
+    await memory.close()
+    hit = bool(disk.failed)
+    disk.heal()
+    async with await open_store(folder / "run") as memory:
+        assert {item.text for item in await memory.list()} >= {old(0), "first", "second"}
+        assert await memory.check() == []
+    return hit
+
+
+@pytest.mark.spec("B6", "B9")
+def test_a_disk_that_fails_while_a_store_is_made_opened_or_closed(fast_folder: Path) -> None:
+    counts = trust_child.run(edges_of_life, fast_folder)
+    print(f"\nfailing calls: {counts}")
+    assert counts["making"] > 50
+    assert counts["opening"] > 20
+    assert counts["closing"] > 10
+
+
+# ---------------------------------------------------------------- a full disk below the index files
+
+QUERIES = ("the heron met the otter", old(7), "note 3 at gate 3", "lynx")
+_WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT
+
+
+class FullFolder:
+    """Whatever Python asks of a folder that needs space (a file, a link, a folder, a sync): the call of a given number
+    and all that follow find none."""
+
+    def __init__(self, folder: Path) -> None:
+        self.hit = ""
+        self._folder = str(folder)
+        self._calls = 0
+        self._full_from: int | None = None
+        self._fsync = os.fsync
+        os.fsync = self._syncing
+        sys.addaudithook(self._asked)
+
+    def fill(self, call: int) -> None:
+        self._calls, self._full_from, self.hit = 0, call, ""
+
+    def heal(self) -> None:
+        self._full_from = None
+
+    def _syncing(self, handle: Any) -> None:
+        self._count("sync")
+        self._fsync(handle)
+
+    def _asked(self, event: str, args: tuple[Any, ...]) -> None:
+        if self._full_from is None or event not in ("open", "os.mkdir", "os.link", "os.rename"):
+            return
+        path = args[1] if event in ("os.link", "os.rename") else args[0]
+        needs = event != "open" or args[2] & _WRITING
+        if needs and isinstance(path, str | Path) and str(path).startswith(self._folder):
+            self._count(event)
+
+    def _count(self, what: str) -> None:
+        if self._full_from is not None:
+            self._calls += 1
+            if self._calls >= self._full_from:
+                self.hit = self.hit or what
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), self._folder)
+
+
+def publish_at_once() -> None:
+    """After every write, without waiting for a pause."""
+    indexes.PUBLISH_AT = 1
+    upkeep._QUIET_SECONDS = 0.0
+
+
+def generations(folder: Path) -> dict[str, int]:
+    """The published generation of each index."""
+    return {path.parent.name: json.loads(path.read_text())["generation"] for path in folder.glob("*/*/manifest.json")}
+
+
+def left_over(folder: Path, before: dict[str, int]) -> list[str]:
+    """What belongs neither to what is published nor to what was `before`, which searches may still read."""
+    known = {f"{name}/g{number}" for name, number in (*before.items(), *generations(folder).items())}
+    found = list(folder.glob("*/*/g[0-9]*"))
+    strange = [path for path in found if f"{path.parent.name}/{path.name}" not in known]
+    return [str(path.relative_to(folder)) for path in (*strange, *folder.rglob("*.new"))]
+
+
+async def answers(memory: Memory) -> list[list[tuple[int, float]]]:
+    found = [await memory.search(query, top_k=20) for query in QUERIES]
+    assert not any(response.degraded for response in found)
+    return [[(result.id, round(result.score, 6)) for result in response.results] for response in found]
+
+
+def fill_while_publishing(folder: Path) -> dict[str, int]:
+    async def publishing() -> dict[str, int]:
+        await prepare(folder / "template")
+        publish_at_once()
+        disk, counts = FullFolder(folder / "run" / "index"), Counter[str]()
+        for call in count(1):
+            copy(folder / "template", folder / "run")
+            async with await open_store(folder / "run") as memory:
+                await one_full_publication(memory, disk, folder / "run" / "index", call)
+            if not disk.hit:
+                return dict(counts)
+            counts[disk.hit] += 1
+        raise AssertionError
+
+    return asyncio.run(publishing())
+
+
+async def one_full_publication(memory: Memory, disk: FullFolder, index: Path, call: int) -> None:
+    before = generations(index)
+    assert set(before) == {"text", "vectors"}
+    disk.fill(call)
+    await memory.add_many(notes(3), wait=True)
+    await background()
+    if not disk.hit:
+        return
+    where = f"{disk.hit}, call {call}"
+    full = await answers(memory)
+    (trouble,) = memory.troubles().values()
+    assert "space" in trouble, f"{where}: {trouble}"
+    assert any(trouble in note for note in (await memory.search("lynx")).notes), where
+    disk.heal()
+    await memory.index()
+    assert all(number > before[name] for name, number in generations(index).items()), where
+    assert await answers(memory) == full, where
+    assert left_over(index, before) == [], where
+    await memory.add("there is space again", wait=True)
+    await background()
+    assert memory.troubles() == {}, where
+    assert "there is space again" in (await memory.search("space again")).results[0].item.text
+    assert await memory.check() == [], where
+    if call % 4 == 0:
+        expected = await answers(memory)
+        async with await open_store(index.parent) as again:
+            assert await answers(again) == expected, where
+
+
+async def background() -> None:
+    """Returns when what goes on behind the last write has ended."""
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    if others:
+        _, pending = await asyncio.wait(others, timeout=60)
+        assert not pending
+
+
+@pytest.mark.spec("S2.6", "B9")
+def test_a_disk_that_is_full_while_indexes_are_published(fast_folder: Path) -> None:
+    counts = trust_child.run(fill_while_publishing, fast_folder)
+    print(f"\n{sum(counts.values())} publications on a full disk: {counts}")
+    assert counts["open"] > 5
+    assert counts["sync"] > 10
+    assert counts["os.rename"] >= 2
+
+
+def limit_file_sizes(folder: Path) -> dict[str, int]:
+    """No file may grow beyond a limit: below our own writes and those of tantivy, at every size that a file has."""
+
+    async def limiting() -> dict[str, int]:
+        counts: Counter[str] = Counter()
+        await prepare(folder / "template")
+        for limit in await sizes(folder):
+            copy(folder / "template", folder / "run")
+            async with await open_store(folder / "run") as memory:
+                await memory.add_many(strange(40), wait=True)
+                counts[await one_limited_publication(memory, folder / "run" / "index", limit)] += 1
+        return dict(counts)
+
+    return asyncio.run(limiting())
+
+
+def strange(count: int) -> list[NewItem]:
+    """Texts of long words that occur once: tantivy's files outgrow ours, and some limits reach only them."""
+    chance = random.Random(count)
+    return [NewItem(" ".join(chance.randbytes(12).hex() for _ in range(30))) for _ in range(count)]
+
+
+async def sizes(folder: Path) -> list[int]:
+    """Limits that each keep one more file of a publication from being written whole."""
+    copy(folder / "template", folder / "run")
+    async with await open_store(folder / "run") as memory:
+        await memory.add_many(strange(40), wait=True)
+        await memory.index()
+        found = {path.stat().st_size for path in (folder / "run" / "index").rglob("*") if path.is_file()}
+    return sorted({limit for size in found for limit in (size // 2, size - 1) if limit >= 0} | {max(found)})
+
+
+async def one_limited_publication(memory: Memory, index: Path, limit: int) -> str:
+    before, known = generations(index), await answers(memory)
+    _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, hard))
+    raised: FourfoldError | None = None
+    try:
+        await memory.index()
+    except WorldError as error:
+        raised = error
+    finally:
+        found = await answers(memory)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
+    assert found == known, limit
+    assert raised is None or (raised.remedy and generations(index)["vectors"] == before["vectors"]), limit
+    await memory.index()
+    assert all(number > before[name] for name, number in generations(index).items()), limit
+    assert await answers(memory) == known, limit
+    assert left_over(index, before) == [], limit
+    assert await memory.check() == [], limit
+    return "failed" if raised else "published"
+
+
+@pytest.mark.spec("S2.6", "B9")
+def test_index_files_that_cannot_grow_keep_nobody_from_searching(fast_folder: Path) -> None:
+    counts = trust_child.run(limit_file_sizes, fast_folder)
+    print(f"\nfile size limits: {counts}")
+    assert counts["failed"] > 10
+    assert counts["published"] >= 1

@@ -1,0 +1,175 @@
+"""Stores of every older schema open, with a backup beside them; a kill inside a migration leaves the old or the new."""
+
+from __future__ import annotations
+
+import random
+import time
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import apsw
+import pytest
+import trust_child
+from engine_support import WordEmbedder
+
+from fourfold.errors import StorageFull
+from fourfold.memory import Memory
+from fourfold.stores.sqlite import copies, schema
+
+STORES = Path(__file__).parent / "stores"
+OLD = sorted(STORES.glob("schema-*.zip"))
+
+FIRST = {"router settings": 7, "Tower Clock": 9, "grauer Schrank": 8, "kitchen key": 6}
+"""What the store's author searched and found."""
+
+
+@pytest.fixture(params=OLD, ids=lambda path: path.stem)
+def old(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    with zipfile.ZipFile(request.param) as stored:
+        stored.extractall(tmp_path / "store")
+    return tmp_path / "store"
+
+
+def table(path: Path, name: str) -> list[Any]:
+    db = apsw.Connection(str(path))
+    try:
+        columns = [row[1] for row in db.execute(f"PRAGMA table_info({name})")]
+        chosen = ", ".join(column for column in columns if column not in ("pruned", "refused"))
+        return db.execute(f"SELECT {chosen} FROM {name} ORDER BY 1, 2").fetchall()
+    finally:
+        db.close()
+
+
+def version(path: Path) -> int:
+    db = apsw.Connection(str(path))
+    try:
+        return int(db.pragma("user_version"))
+    finally:
+        db.close()
+
+
+TABLES = (
+    "items",
+    "item_tags",
+    "vectors",
+    "waiting",
+    "nodes",
+    "names",
+    "edges",
+    "mentions",
+    "raw",
+    "sources",
+    "changes",
+)
+
+
+@pytest.mark.spec("B9")
+async def test_an_older_store_opens_with_all_it_holds_and_a_backup_beside_it(old: Path) -> None:
+    before = version(old / "fourfold.db")
+    rows = {name: table(old / "fourfold.db", name) for name in TABLES}
+    memory = await Memory.open(old, embedder=WordEmbedder(), background=False)
+    try:
+        assert version(old / "fourfold.db") == schema.VERSION
+        assert {name: table(old / "fourfold.db", name) for name in TABLES} == rows
+        assert await memory.check() == []
+        for query, first in FIRST.items():
+            response = await memory.search(query)
+            assert response.results[0].id == first
+            assert [lack.pending for lack in response.degraded] == [1]
+        assert await memory.embed_pending() == 1
+        assert await memory.check() == []
+    finally:
+        await memory.close()
+    backup = schema.backup_path(old / "fourfold.db", before)
+    assert version(backup) == before
+    assert {name: table(backup, name) for name in TABLES} == rows
+    assert backup.stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.spec("B9")
+async def test_the_backup_before_a_migration_can_be_restored(old: Path, tmp_path: Path) -> None:
+    before = version(old / "fourfold.db")
+    await (await Memory.open(old, embedder=WordEmbedder())).close()
+    await Memory.restore(schema.backup_path(old / "fourfold.db", before), tmp_path / "again")
+    async with await Memory.open(tmp_path / "again", embedder=WordEmbedder()) as memory:
+        assert await memory.check() == []
+        assert (await memory.search("Tower Clock")).results[0].id == 9
+
+
+async def test_without_space_for_the_backup_the_old_store_stays_as_it_is(
+    old: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(source: apsw.Connection, target: Path) -> None:
+        copies.copy_to(source, target)
+        target.unlink()
+        raise apsw.FullError("database or disk is full")
+
+    before, rows = version(old / "fourfold.db"), table(old / "fourfold.db", "items")
+    with monkeypatch.context() as patched:
+        patched.setattr("fourfold.stores.sqlite.schema.copy_to", full)
+        with pytest.raises(StorageFull):
+            await Memory.open(old, embedder=WordEmbedder())
+    assert (version(old / "fourfold.db"), table(old / "fourfold.db", "items")) == (before, rows)
+    async with await Memory.open(old, embedder=WordEmbedder()) as memory:
+        assert await memory.check() == []
+
+
+def open_slowly(folder: Path, seed: int, begun: Any) -> None:
+    """Opens a store whose migration takes a moment in every part."""
+    import asyncio
+
+    slow = random.Random(seed)
+    copy, connection = copies.copy_to, apsw.Connection
+
+    def slow_copy(source: apsw.Connection, target: Path) -> None:
+        time.sleep(slow.random() / 50)
+        copy(source, target)
+        time.sleep(slow.random() / 50)
+
+    class Slow(connection):
+        def execute(self, statements: Any, *args: Any, **kwargs: Any) -> Any:
+            if "ALTER" in str(statements) or statements == "COMMIT":
+                time.sleep(slow.random() / 50)
+            return super().execute(statements, *args, **kwargs)
+
+    schema.copy_to = slow_copy
+    apsw.Connection = Slow
+    begun.set()
+    asyncio.run(_open(folder))
+
+
+async def _open(folder: Path) -> None:
+    await (await Memory.open(folder, embedder=WordEmbedder(), background=False)).close()
+
+
+def test_killed_inside_a_migration_it_is_the_old_store_or_the_new(old: Path, tmp_path: Path) -> None:
+    before = version(old / "fourfold.db")
+    rows = {name: table(old / "fourfold.db", name) for name in TABLES}
+    chance = random.Random(5)
+    found = {before: 0, schema.VERSION: 0}
+    for kill in range(50):
+        folder = tmp_path / str(kill)
+        folder.mkdir()
+        (folder / "fourfold.db").write_bytes((old / "fourfold.db").read_bytes())
+        begun = trust_child.context().Event()
+        child = trust_child.start(open_slowly, folder, kill, begun)
+        begun.wait()
+        child.join(chance.random() / 8)
+        child.kill()
+        child.join()
+        found[version(folder / "fourfold.db")] += 1
+        assert {name: table(folder / "fourfold.db", name) for name in TABLES} == rows
+        trust_child.run(open_and_check, folder)
+    print(f"50 kills inside a migration: {found[before]} left the old schema, {found[schema.VERSION]} the new")
+    assert all(found.values())
+
+
+def open_and_check(folder: Path) -> None:
+    import asyncio
+
+    async def checking() -> None:
+        async with await Memory.open(folder, embedder=WordEmbedder(), background=False) as memory:
+            assert await memory.check() == []
+
+    asyncio.run(checking())

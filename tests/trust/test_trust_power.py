@@ -1,0 +1,150 @@
+"""Power loss at any moment: what was confirmed is there, nothing is half there, and the store is sound."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import shutil
+from collections import Counter
+from pathlib import Path
+
+import apsw
+import pytest
+import trust_child
+from trust_vfs import (
+    Event,
+    Record,
+    Recorder,
+    Step,
+    after_power_loss,
+    checkpoint_often,
+    look,
+    open_store,
+    prepare,
+    steps,
+)
+
+from fourfold.errors import FourfoldError
+
+SEED = 20260314
+KEEP = (0.0, 0.5, 1.0, 0.9, 0.1)
+"""Shares of the unsynced sectors that made it to the disk; each in turn."""
+
+
+def record(folder: Path, synchronous: str) -> Record:
+    """The work on a store in `folder/store`, in a process of its own. `folder/index-N` are the indexes after N events;
+    where commits may be lost, only those from before the work."""
+
+    async def recording() -> Record:
+        store = folder / "store"
+        await prepare(store)
+        shutil.copytree(store / "index", folder / "index-0")
+        made = Record({path.name: path.read_bytes() for path in store.glob("fourfold.db*")})
+        disk = Recorder(made)
+        checkpoint_often()
+        apsw.connection_hooks.append(lambda db: hold(db, synchronous))
+        async with await open_store(store) as memory:
+            for step in steps(store):
+                await step.run(memory)
+                if step.name == "publish" and synchronous == "full":
+                    shutil.copytree(store / "index", folder / f"index-{len(made.events)}")
+                made.events.append(Event("mark", step.name))
+        disk.unregister()
+        return made
+
+    return asyncio.run(recording())
+
+
+def hold(db: apsw.Connection, synchronous: str) -> None:
+    """Keeps the setting, whatever the engine asks for; `full` is what it asks for by itself."""
+    if synchronous != "full":
+        db.pragma("synchronous", synchronous)
+        db.authorizer = lambda code, name, *_: (
+            apsw.SQLITE_IGNORE if (code, name) == (apsw.SQLITE_PRAGMA, "synchronous") else apsw.SQLITE_OK
+        )
+
+
+def cut_off(folder: Path, made: Record, cuts: list[tuple[int, float, int]]) -> dict[str, int]:
+    """Opens the store as each cut leaves it, by SQLite's own VFS, and counts what is wrong with it."""
+
+    async def cutting() -> dict[str, int]:
+        counts: Counter[str] = Counter()
+        for cut, keep, seed in cuts:
+            restore(folder, made, cut, keep, seed)
+            counts.update(await troubles(folder / "cut", made.events[:cut]))
+        return dict(counts)
+
+    return asyncio.run(cutting())
+
+
+def restore(folder: Path, made: Record, cut: int, keep: float, seed: int) -> None:
+    target = folder / "cut"
+    shutil.rmtree(target, ignore_errors=True)
+    published = max(int(path.name[6:]) for path in folder.glob("index-*") if int(path.name[6:]) <= cut)
+    shutil.copytree(folder / f"index-{published}", target / "index")
+    for name, content in after_power_loss(made, cut, keep, random.Random(seed)).items():
+        (target / name).write_bytes(content)
+
+
+async def troubles(store: Path, before: list[Event]) -> list[str]:
+    """What is lost, half there or unsound: words to count."""
+    confirmed = sum(event.kind == "mark" for event in before)
+    try:
+        async with await open_store(store) as memory:
+            seen = await look(memory)
+            unsound = ["unsound"] if await memory.check() else []
+            await memory.add("after the power came back", wait=True)
+    except (FourfoldError, apsw.Error, LookupError, AssertionError) as error:
+        return [f"damaged ({type(error).__name__})", f"{confirmed} confirmed"]
+    lost = [step for step in steps(store)[:confirmed] if step.verdict(seen) != "done"]
+    half = [step for step in steps(store) if step.verdict(seen) == "half"]
+    early = [step for step in steps(store)[confirmed + 1 :] if changes(step) and step.verdict(seen) == "done"]
+    found = ["lost"] * bool(lost) + ["half"] * bool(half) + ["early"] * bool(early) + unsound
+    return [*found, "in flight" if in_flight(before) else "between", f"{confirmed} confirmed"]
+
+
+def changes(step: Step) -> bool:
+    return step.name not in ("checkpoint", "publish")
+
+
+def in_flight(before: list[Event]) -> bool:
+    return before[-1].kind in ("write", "truncate")
+
+
+def lose_power(folder: Path, synchronous: str, count: int) -> tuple[Record, dict[str, int]]:
+    made: Record = trust_child.run(record, folder, synchronous)
+    chance = random.Random(SEED)
+    places = [chance.randrange(1, len(made.events) + 1) for _ in range(count)]
+    cuts = [(cut, KEEP[number % len(KEEP)], SEED + number) for number, cut in enumerate(places)]
+    counts = trust_child.run(cut_off, folder, made, cuts)
+    confirmed = [counts.pop(f"{number} confirmed") for number in range(99) if f"{number} confirmed" in counts]
+    kinds = Counter(f"{event.kind} {event.file[11:] or 'db'}" for event in made.events if event.kind != "mark")
+    print(f"\n{synchronous}, seed {SEED}: {count} cuts of {len(made.events)} events {dict(kinds)}: {counts}")
+    assert len(confirmed) > 8  # from the beginning of the work to its end
+    assert kinds["write db"] > 50
+    return made, counts
+
+
+@pytest.mark.spec("B6", "B9")
+def test_power_loss_at_200_moments_loses_nothing_that_was_confirmed(fast_folder: Path) -> None:
+    _, counts = lose_power(fast_folder, "full", 200)
+    assert set(counts) == {"in flight", "between"}
+    assert counts["in flight"] > 50
+
+
+@pytest.mark.soak
+@pytest.mark.spec("B6", "B9")
+def test_power_loss_at_2000_moments(fast_folder: Path) -> None:
+    _, counts = lose_power(fast_folder, "full", 2000)
+    assert set(counts) == {"in flight", "between"}
+
+
+def test_the_simulated_power_loss_finds_a_store_that_does_not_sync(fast_folder: Path) -> None:
+    _, counts = lose_power(fast_folder, "off", 60)
+    assert sum(count for what, count in counts.items() if what.startswith(("lost", "damaged", "unsound"))) > 10
+
+
+def test_without_a_sync_at_every_commit_confirmed_writes_are_lost_and_nothing_is_damaged(fast_folder: Path) -> None:
+    _, counts = lose_power(fast_folder, "normal", 60)
+    assert counts["lost"] > 5
+    assert set(counts) <= {"lost", "in flight", "between"}
