@@ -12,7 +12,8 @@
     │   └── SpaceMismatch       the namespace's vectors come from another model
     ├── WorldError              something we depend on said no                          exit code 3
     │   ├── StoreUnavailable    cannot be opened, reached or read
-    │   ├── StoreBusy           another process kept the write lock too long
+    │   ├── StoreBusy           another process kept a lock too long
+    │   ├── TimedOut            a read took longer than its deadline
     │   ├── StorageFull         no space left
     │   ├── ReadOnlyStore       the folder or file cannot be written
     │   ├── EmbedderUnavailable the model or its endpoint does not answer
@@ -71,6 +72,9 @@ class StoreUnavailable(WorldError): ...
 
 
 class StoreBusy(WorldError): ...
+
+
+class TimedOut(WorldError): ...
 
 
 class StorageFull(WorldError): ...

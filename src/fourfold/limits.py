@@ -51,6 +51,9 @@ MODEL_LOAD_SECONDS = 15.0
 BUSY_SECONDS = 10.0
 """How long a write waits for another process's transaction."""
 
+READ_SECONDS = 30.0
+"""Any other read of a store: a page of items, a walk through the graph (TimedOut)."""
+
 LEASE_SECONDS = 30.0
 """How long `repair` waits for another process's work on the indexes (StoreBusy)."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 
@@ -12,6 +13,8 @@ from fourfold.stores.base import Store
 
 _QUIET_SECONDS = 0.25
 """Indexes are published when writing has paused for this long, so that a bulk load publishes once."""
+_LONGEST_WAIT = 5.0
+"""But writing that never pauses does not keep them from being published for longer than this."""
 _WATCH_SECONDS = 2.0
 """How often a long-lived process looks for work that others left."""
 _LONGEST_PAUSE = 60.0
@@ -65,13 +68,13 @@ class Upkeep:
     # ------------------------------------------------------------ indexes
 
     async def _publish_when_quiet(self) -> None:
-        seen, done = -1, False
+        done = False
         while not done:
-            while self._busy or seen != self._writes:
+            until, seen = time.monotonic() + _LONGEST_WAIT, -1
+            while (self._busy or seen != self._writes) and time.monotonic() < until:
                 seen = self._writes
                 await asyncio.sleep(_QUIET_SECONDS)
             done = await self._maintain()
-            seen = -1
 
     async def _maintain(self) -> bool:
         """Whether all that is due is done. Indexes are caches: what keeps them from being published stops nothing."""

@@ -6,6 +6,7 @@ import asyncio
 import gc
 import random
 import threading
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,9 @@ from typing import Any
 import pytest
 from engine_support import Opener, WordEmbedder, notes, texts
 
+from fourfold.errors import TimedOut
 from fourfold.memory import Memory
-from fourfold.model import ItemPatch, NewItem
+from fourfold.model import Filters, ItemPatch, NewItem
 
 
 async def cancelled_after(steps: int, work: Awaitable[Any]) -> bool:
@@ -134,3 +136,30 @@ async def test_nothing_is_left_open_after_closing(tmp_path: Path) -> None:
             assert open_files()
     assert open_files() == set()
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("fourfold") and not thread.daemon]
+
+
+@pytest.mark.spec("S2.6")
+async def test_a_read_that_takes_too_long_is_ended_and_its_thread_is_free_again(
+    opened: Opener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memory = await opened(background=False)
+    await memory.add_many([NewItem(f"text {n}", path=f"folder/{n}.md") for n in range(400)])
+    looked_at: list[str] = []
+
+    def slowly(glob: str, path: str) -> bool:
+        looked_at.append(path)
+        time.sleep(0.01)
+        return True
+
+    with monkeypatch.context() as slow:
+        slow.setattr("fourfold.stores.sqlite.database.matches", slowly)
+        slow.setattr("fourfold.limits.READ_SECONDS", 0.05)
+        for _ in range(10):  # more than there are threads
+            with pytest.raises(TimedOut) as raised:
+                await memory.list(Filters(path="folder/*"))
+            assert raised.value.remedy
+    await asyncio.sleep(0.1)
+    seen = len(looked_at)
+    await asyncio.sleep(0.1)
+    assert len(looked_at) == seen
+    assert len(await memory.list(Filters(path="folder/*"), limit=1000)) == 400

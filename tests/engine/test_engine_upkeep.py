@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from engine_support import Opener, WordEmbedder, eventually, ids, notes, texts
 
 from fourfold.memory import Memory
 from fourfold.model import NewItem
-from fourfold.stores.sqlite import indexes, publish, vector_base
+from fourfold.stores.sqlite import files, indexes, publish, vector_base
 
 
 @pytest.fixture
@@ -178,3 +179,39 @@ async def test_names_are_looked_for_in_pieces_while_others_write(
     for n in (0, 25, 49):
         response = await memory.search(f"Castle Rock {n}", only=["graph"])
         assert f"We saw Castle Rock {n} from afar" in texts(response)
+
+
+@pytest.mark.spec("B9")
+async def test_indexes_of_an_older_format_are_written_anew_by_whoever_meets_them(
+    opened: Opener, tmp_path: Path, soon: None
+) -> None:
+    memory = await opened(background=False)
+    await memory.add_many(notes(30), wait=True)
+    await memory.index()
+    await memory.close()
+    for kind in ("text", "vectors"):
+        folder = tmp_path / "store" / "index" / "1" / kind
+        manifest = files.read_manifest(folder)
+        assert manifest is not None
+        files.write_manifest(folder, replace(manifest, format=1))
+    again = await opened(background=False)
+    assert len(ids(await again.search("the heron met", top_k=100))) == 30
+    await again.close()
+    assert (generations(tmp_path / "store", "text"), generations(tmp_path / "store", "vectors")) == (["g2"], ["g2"])
+
+
+async def test_writing_that_never_pauses_is_published_all_the_same(
+    opened: Opener, tmp_path: Path, soon: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fourfold.upkeep._QUIET_SECONDS", 0.05)
+    monkeypatch.setattr("fourfold.upkeep._LONGEST_WAIT", 0.1)
+    memory = await opened()
+    number = 0
+
+    async def published_while_writing() -> bool:
+        nonlocal number
+        number += 1
+        await memory.add(f"another heron {number}")
+        return bool(list(tmp_path.glob("store/index/1/text/manifest.json")))
+
+    await eventually(published_while_writing)

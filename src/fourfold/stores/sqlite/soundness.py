@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import apsw
@@ -17,7 +19,7 @@ from fourfold.stores.sqlite.database import Database, rows, value
 from fourfold.stores.sqlite.folder import RESTORING
 from fourfold.stores.sqlite.indexes import Indexes
 from fourfold.stores.sqlite.items import Change
-from fourfold.stores.sqlite.text_base import analysed
+from fourfold.stores.sqlite.text_base import Analysed, analysed
 from fourfold.stores.sqlite.text_index import TextState
 from fourfold.stores.sqlite.vector_index import VectorState
 
@@ -97,12 +99,24 @@ def _drift(db: apsw.Connection, ns: int, texts: TextState, vectors: VectorState 
     for name, state in (("keyword", texts), ("vector", vectors)):
         if state is not None and state.base.damage:
             yield f"its {name} index is damaged ({state.base.damage})"
-    wrong = sum(_wrong_texts(db, texts, part) for part in items.chunks(items.all_ids(db, ns), _CHUNK))
-    yield from _differing("keyword", texts, items.all_ids(db, ns), wrong)
+    stored = items.all_ids(db, ns)
+    seen = Vocabulary()
+    wrong = sum(_wrong_texts(seen, texts, item) for part in items.chunks(stored, _CHUNK) for item in analysed(db, part))
+    yield from _differing("keyword", texts, stored, wrong)
+    yield from _misproposed(texts, seen)
     if vectors is not None:
         embedded = [item for (item,) in rows(db, _EMBEDDED, ns)]
         wrong = sum(_wrong_vectors(db, vectors, part) for part in items.chunks(embedded, _CHUNK))
         yield from _differing("vector", vectors, embedded, wrong)
+
+
+@dataclass
+class Vocabulary:
+    """What the texts hold: how many items have a term, how many German ones, and the terms of published rows."""
+
+    holders: Counter[str] = field(default_factory=Counter[str])
+    german: Counter[str] = field(default_factory=Counter[str])
+    rows: dict[int, set[str]] = field(default_factory=dict[int, set[str]])
 
 
 _EMBEDDED = "SELECT item FROM vectors JOIN items ON id = item WHERE ns = ? ORDER BY item"
@@ -117,15 +131,39 @@ def _differing(name: str, state: TextState | VectorState, stored: Sequence[int],
         yield f"its {name} index has {wrong} items otherwise than they are"
 
 
-def _wrong_texts(db: apsw.Connection, state: TextState, ids: Sequence[int]) -> int:
-    """Items whose terms are not those of their text."""
-    wrong = 0
-    for item in analysed(db, ids):
-        for documents in (state.published, state.tail):
-            for row in documents.find(np.array([item.id], np.int64)):
-                known = documents.terms[documents.ends[row] - documents.lengths[row] : documents.ends[row]]
-                wrong += known.tolist() != item.hashes
+def _wrong_texts(seen: Vocabulary, state: TextState, item: Analysed) -> bool:
+    """Whether the columns have other terms for an item, or another language."""
+    terms, german, wrong = set(item.terms), item.language == "de", False
+    seen.holders.update(terms)
+    seen.german.update(terms if german else ())
+    for documents in (state.published, state.tail):
+        for row in documents.find(np.array([item.id], np.int64)).tolist():
+            end = documents.ends[row]
+            wrong |= documents.terms[end - documents.lengths[row] : end].tolist() != item.hashes
+            if documents is state.published:
+                seen.rows[row] = terms
+                wrong |= bool(state.base.spoken[row]) != german
     return wrong
+
+
+def _misproposed(state: TextState, seen: Vocabulary) -> Iterator[str]:
+    """Where tantivy would not lead a search to the right rows: it may hold other terms, or have them elsewhere."""
+    terms = list(seen.holders)
+    if any(seen.holders[term] != count for term, count in zip(terms, state.frequencies(terms), strict=True)):
+        yield "its keyword index counts terms otherwise than they are"
+    rarest: dict[str, list[int]] = {}
+    for row, held in seen.rows.items():
+        if held:
+            rarest.setdefault(min(held, key=lambda term: (seen.holders[term], term)), []).append(row)
+    lost = sum(
+        len(set(expected).difference(state.base.containing([{term}]).tolist())) for term, expected in rarest.items()
+    )
+    if lost:
+        yield f"its keyword index does not find {lost} items"
+    known = Counter(state.base.german) - Counter(state.base.german_losses(state.died))
+    known.update(term for terms in state.german.values() for term in set(terms))
+    if known != seen.german:
+        yield "its keyword index has other German words than the texts"
 
 
 def _wrong_vectors(db: apsw.Connection, state: VectorState, ids: Sequence[int]) -> int:

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 import apsw
 import numpy as np
 
+from fourfold import limits
 from fourfold.embed.vectors import check_dimension
-from fourfold.errors import NotFound, StoreUnavailable
-from fourfold.limits import RETRIEVER_SECONDS, TAG_CACHE_SECONDS, TOP_K
+from fourfold.errors import NotFound, StoreUnavailable, TimedOut
+from fourfold.limits import TAG_CACHE_SECONDS, TOP_K
 from fourfold.model import Edge, Filters, Item, ItemPatch, Json, Neighbor, NewItem, Node, Ranking, RawRecord
 from fourfold.search.walk import Link, longest
 from fourfold.stores.base import Direction, NewNode, Record, Size, Space, TagUse
@@ -84,7 +85,11 @@ class SqliteStore:
         **kwargs: P.kwargs,
     ) -> T:
         """`work(db, ns, ...)` in a reader's thread; `empty` where there is no such namespace."""
-        return await self._read_db(lambda db: self._of(db, namespace, empty, work, *args, **kwargs))
+        try:
+            async with asyncio.timeout(limits.READ_SECONDS):
+                return await self._read_db(lambda db: self._of(db, namespace, empty, work, *args, **kwargs))
+        except TimeoutError as error:
+            raise TimedOut(f"{self.folder} did not answer within {limits.READ_SECONDS:g} s", "Ask for less") from error
 
     async def _read_db(self, work: Callable[[apsw.Connection], T]) -> T:
         """`work(db)` in a reader's thread, as often as it takes for indexes to be there; it ends with its caller."""
@@ -256,8 +261,12 @@ class SqliteStore:
     async def _prepare_links(self, namespace: str) -> None:
         """Opens the keyword index, in which new names are looked up: not while a transaction holds up others."""
         with suppress(TimeoutError):
-            async with asyncio.timeout(RETRIEVER_SECONDS):
-                await self._read(namespace, None, self._indexes.texts)
+            async with asyncio.timeout(limits.RETRIEVER_SECONDS):
+                await self._read(namespace, None, self._open_texts)
+
+    def _open_texts(self, db: apsw.Connection, ns: int) -> None:
+        with self._indexes.texts(db, ns):
+            pass
 
     def _may_mention(self, ns: int, name: str) -> Sequence[int] | None:
         """Items of earlier transactions that may hold all words of a name."""
@@ -266,7 +275,8 @@ class SqliteStore:
             if not groups:
                 return items.all_ids(db, ns)
             try:
-                return text_index.containing(self._indexes.texts(db, ns), groups)
+                with self._indexes.texts(db, ns) as state:
+                    return text_index.containing(state, groups)
             except Behind:
                 return None
 
@@ -305,8 +315,7 @@ class SqliteStore:
             if space is None:
                 return Ranking(pending=spaces.size(db, ns).pending)
             check_dimension(len(vector), space.dimension)
-            state = self._indexes.vectors(db, ns, space)
-            with self._indexes.reading_vectors(ns):
+            with self._indexes.vectors(db, ns, space) as state:
                 found = vector_index.search(state, vector, limit, self._indexes.allowed(db, ns, filters))
             return Ranking(found.hits, found.background, spaces.size(db, ns).pending)
 
@@ -317,24 +326,23 @@ class SqliteStore:
             space = spaces.space(db, ns)
             if space is None:
                 return Ranking()
-            state = self._indexes.vectors(db, ns, space)
-            with self._indexes.reading_vectors(ns):
+            with self._indexes.vectors(db, ns, space) as state:
                 return vector_index.score(state, vector, ids)
 
         return await self._now(namespace, Ranking(), scoring)
 
     async def match(self, namespace: str, text: str, limit: int, filters: Filters) -> Ranking:
         def searching(db: apsw.Connection, ns: int) -> Ranking:
-            state = self._indexes.texts(db, ns)
-            query = state.query(text, spaces.languages(db, ns))
-            return text_index.search(state, query, limit, self._indexes.allowed(db, ns, filters))
+            with self._indexes.texts(db, ns) as state:
+                query = state.query(text, spaces.languages(db, ns))
+                return text_index.search(state, query, limit, self._indexes.allowed(db, ns, filters))
 
         return await self._read(namespace, Ranking(), searching)
 
     async def match_scores(self, namespace: str, text: str, ids: Sequence[int]) -> Ranking:
         def scoring(db: apsw.Connection, ns: int) -> Ranking:
-            state = self._indexes.texts(db, ns)
-            return text_index.score(state, state.query(text, spaces.languages(db, ns)), ids)
+            with self._indexes.texts(db, ns) as state:
+                return text_index.score(state, state.query(text, spaces.languages(db, ns)), ids)
 
         return await self._now(namespace, Ranking(), scoring)
 

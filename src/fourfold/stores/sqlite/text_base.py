@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -106,9 +107,14 @@ class TextBase:
 
     def frequencies(self, terms: Sequence[str]) -> list[int]:
         """Live rows of this publication that have each term."""
+        return [self._holders(term) - self.ghosts.get(term_hash(term), 0) for term in terms]
+
+    def _holders(self, term: str) -> int:
+        """Rows that have it, live or dead."""
         if self.searcher is None:
-            return [0] * len(terms)
-        return [self.searcher.doc_freq("body", term) - self.ghosts.get(term_hash(term), 0) for term in terms]
+            return 0
+        with _panics():
+            return self.searcher.doc_freq("body", term)
 
     def propose(self, query: KeywordQuery, count: int) -> tuple[Ints, Floats]:
         """The rows that tantivy ranks best, with its scores: about the true ones, or more where variants add up."""
@@ -123,7 +129,7 @@ class TextBase:
 
     def _idf(self, term: str) -> float:
         """What tantivy multiplies by itself, counting dead rows and knowing nothing of the tail."""
-        return idf(self.searcher.doc_freq("body", term), len(self.documents))
+        return idf(self._holders(term), len(self.documents))
 
     def containing(self, groups: Sequence[Collection[str]]) -> Ints:
         """All rows that have at least one term of every group."""
@@ -138,15 +144,31 @@ class TextBase:
         return query if weight == 1.0 else tantivy.Query.boost_query(query, weight)
 
     def _rows(self, query: Any, count: int) -> tuple[Ints, Floats]:
-        hits = self.searcher.search(query, limit=count, count=False).hits
-        found = self.searcher.fast_field_values("row", [address for _, address in hits])
+        with _panics():
+            hits = self.searcher.search(query, limit=count, count=False).hits
+            found = self.searcher.fast_field_values("row", [address for _, address in hits])
         return np.array(found, np.int64), np.array([score for score, _ in hits], np.float64)
+
+
+@contextmanager
+def _panics() -> Generator[None]:
+    """tantivy panics, with an exception that nothing expects, when files change under it after they were verified."""
+    try:
+        yield
+    except BaseException as error:
+        if type(error).__name__ != "PanicException":
+            raise
+        raise Damaged(f"tantivy: {error}") from error
+
+
+_COLUMNS = ("ids", "dead", "ends", "terms", "spoken")
 
 
 def _opened(folder: Path, manifest: Manifest) -> TextBase:
     hold = Hold(folder)
+    files.require(manifest, *_COLUMNS, "german", "tantivy/meta.json")
     for name, part in manifest.parts.items():
-        files.verify(folder / name, part, whole=name.startswith("tantivy/"))
+        files.verify(folder / name, part, whole=name not in _COLUMNS)
     documents = Documents(
         _column(folder, manifest, "ids", np.int64),
         _column(folder, manifest, "dead", np.bool_),

@@ -158,6 +158,7 @@ def import_faiss() -> Any:
 
 def _opened(folder: Path, manifest: Manifest, dimension: int) -> VectorBase:
     hold = Hold(folder)
+    files.require(manifest, "ids", "dead", "vectors", "sums")
     proposed = "faiss" in manifest.parts
     for name, part in manifest.parts.items():
         if name != "vectors" or not proposed:  # which is long, and of which a search reads some hundred rows

@@ -1,0 +1,234 @@
+"""Many clients of one store: processes that write at once, servers beside the command line, one queue for all."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import trust_child
+from engine_support import row_counts
+from trust_client_work import (
+    PATIENT,
+    Client,
+    SlowEmbedder,
+    Written,
+    converse,
+    embedded,
+    find,
+    first_word,
+    hand_in,
+    misses,
+    note,
+    store_many,
+    store_one,
+    words,
+    write,
+    write_and_search,
+)
+
+from fourfold.memory import Memory
+
+FOURFOLD = Path(sys.executable).with_name("fourfold")
+WRITERS, WRITES, TASKS = 8, 250, 32
+SEED = 20261115
+
+
+@contextmanager
+def clients(number: int, folder: Path, embedder: Any = None, publish_at: int | None = None) -> Iterator[list[Client]]:
+    """Processes with the store open; they are dead when the block ends, however it ends."""
+    with ExitStack() as stack:
+        opened: list[Client] = []
+        for _ in range(number):
+            opened.append(Client(folder, embedder, publish_at))
+            stack.callback(opened[-1].kill)
+        yield opened
+
+
+# ---------------------------------------------------------------- many writers
+
+
+@pytest.mark.spec("B7", "B6")
+async def test_eight_processes_and_many_tasks_write_at_once_and_nothing_is_lost_or_refused(tmp_path: Path) -> None:
+    with clients(WRITERS, tmp_path) as writers:
+        begin = time.perf_counter()
+        started = [writer.begin(write, who, WRITES, SEED) for who, writer in enumerate(writers)]
+        async with await Memory.open(tmp_path, embedder=words(), settings=PATIENT) as memory:
+            tasks = [write_and_search(memory, f"t{task}", 5) for task in range(TASKS)]
+            written = list(await asyncio.gather(*tasks))
+            for writer, number in zip(writers, started, strict=True):
+                written.append(await asyncio.to_thread(writer.answer, number))
+            took = time.perf_counter() - begin
+            await memory.embed_pending()
+            await _all_is_there(memory, tmp_path, written)
+            started = [writer.begin(misses, *_last_of_each(written), ("keyword", "semantic")) for writer in writers]
+            for writer, number in zip(writers, started, strict=True):
+                assert await asyncio.to_thread(writer.answer, number) == []
+            assert await memory.check() == []
+        for writer in writers:
+            writer.stop()
+    print(f"\nseed {SEED}: {WRITERS} x {WRITES} writes and {TASKS} tasks in {took:.1f} s")
+    for who, each in enumerate(written[TASKS:]):
+        print(f"  writer {who}: {_spread(each.seconds)}")
+    print(f"  tasks:    {_spread([seconds for each in written[:TASKS] for seconds in each.seconds])}")
+
+
+async def _all_is_there(memory: Memory, folder: Path, written: Sequence[Written]) -> None:
+    items = {item: text for each in written for item, text in each.items.items()}
+    assert len(items) == sum(len(each.items) for each in written)
+    numbers = sorted(items)
+    assert {item.id: item.text for item in await memory.get(numbers)} == items
+    rows = row_counts(folder)
+    assert (rows["items"], rows["vectors"]) == (len(items), len(items))
+    assert rows["edges"] == sum(len(each.edges) for each in written)
+
+
+def _last_of_each(written: Sequence[Written]) -> tuple[dict[int, str], dict[int, str]]:
+    """What each writer stored last, and what each took away last."""
+    items = dict(list(each.items.items())[-1] for each in written)
+    return items, dict(list(each.gone.items())[-1] for each in written if each.gone)
+
+
+def _spread(seconds: Sequence[float]) -> str:
+    p50, p99, most = np.percentile(seconds, [50, 99, 100]) * 1000
+    return f"{len(seconds)} writes, p50 {p50:.0f} ms, p99 {p99:.0f} ms, max {most:.0f} ms"
+
+
+# ---------------------------------------------------------------- two servers and the command line
+
+
+@pytest.mark.spec("B7", "B6")
+def test_two_servers_and_the_command_line_see_each_others_writes(tmp_path: Path) -> None:
+    _together(tmp_path, 5, "none", ("keyword",))
+
+
+@pytest.mark.soak
+@pytest.mark.spec("B7", "B6")
+def test_two_servers_and_the_command_line_for_a_minute_with_the_model(tmp_path: Path) -> None:
+    _together(tmp_path, 60, "minilm", ("keyword", "semantic"))
+
+
+def _together(folder: Path, seconds: float, embedder: str, ways: Sequence[str]) -> None:
+    store = folder / "store"
+    with clients(2, store, embedder, publish_at=10) as servers:
+        until = time.monotonic() + seconds
+        ends = trust_child.context().Pipe()
+        talks = [
+            server.begin(converse, end, who, ways, until) for server, end, who in zip(servers, ends, "ab", strict=True)
+        ]
+        for end in ends:
+            end.close()
+        runs = _command_lines(folder, embedder, servers, ways, until)
+        rounds = [server.answer(talk) for server, talk in zip(servers, talks, strict=True)]
+        assert [missed for _, missed in rounds] == [[], []]
+        for server in servers:
+            server.stop()
+    published = _generation(store)
+    assert published >= 2
+    print(f"\n{rounds[0][0]} rounds of two servers, {runs} command lines, {published} publications, 0 misses")
+
+
+def _command_lines(folder: Path, embedder: str, servers: Sequence[Client], ways: Sequence[str], until: float) -> int:
+    """Calls the command line until then, and lets it and the servers find what the other has just stored."""
+    runs = 0
+    for number in count():
+        server, text, theirs = servers[number % 2], note("cli", number), note("server", number)
+        stored = int(_fourfold(folder, embedder, "add", text))
+        assert [server.ask(find, text, only) for only in ways] == [[stored]] * len(ways)
+        item = server.ask(store_one, theirs)
+        for only in ways:
+            query = first_word(theirs) if only == "keyword" else theirs
+            answer = json.loads(_fourfold(folder, embedder, "search", query, "--only", only, "-k", "1", "--json"))
+            assert [result["id"] for result in answer["results"]] == [item]
+        assert len(json.loads(_fourfold(folder, embedder, "list", "--limit", "5", "--json"))["items"]) == 5
+        assert _fourfold(folder, embedder, "forget", str(stored)) == "forgot 1 item\n"
+        assert server.ask(find, text, "keyword") == []
+        _fourfold(folder, embedder, "check")
+        runs += len(ways) + 4
+        if time.monotonic() >= until:
+            return runs
+
+
+def _fourfold(folder: Path, embedder: str, *arguments: str) -> str:
+    """What the command line printed; it must end well and complain of nothing."""
+    own = {"HOME": str(folder), "XDG_CONFIG_HOME": str(folder / "config"), "FOURFOLD_EMBEDDER": embedder}
+    done = subprocess.run(
+        [FOURFOLD, "--store", str(folder / "store"), *arguments],
+        env={**os.environ, **own},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, ""), (arguments, done)
+    return done.stdout
+
+
+def _generation(store: Path) -> int:
+    """How often the keyword index was published."""
+    (manifest,) = store.glob("index/*/text/manifest.json")
+    return json.loads(manifest.read_text("utf-8"))["generation"]
+
+
+# ---------------------------------------------------------------- one queue of vectors
+
+
+@pytest.mark.spec("B7")
+def test_a_process_that_stays_makes_the_vectors_of_one_that_left(tmp_path: Path) -> None:
+    with clients(1, tmp_path) as (staying,):
+        texts = [note("left", number) for number in range(50)]
+        items = trust_child.run(hand_in, tmp_path, texts)
+        _wait_until(lambda: _vectors(tmp_path) == 50)
+        assert staying.ask(embedded) == texts
+        assert staying.ask(misses, dict(zip(items, texts, strict=True)), {}, ("semantic",)) == []
+
+
+@pytest.mark.spec("B7")
+def test_processes_that_stay_share_the_queue_and_make_each_vector_once(tmp_path: Path) -> None:
+    with clients(2, tmp_path) as staying:
+        trust_child.run(hand_in, tmp_path, [note("left", number) for number in range(100)])
+        stored = [each.begin(store_many, [note(who, n) for n in range(100)]) for who, each in enumerate(staying)]
+        for each, number in zip(staying, stored, strict=True):
+            each.answer(number)
+        _wait_until(lambda: _vectors(tmp_path) == 300)
+        shares = [each.ask(embedded) for each in staying]
+    made = [text for share in shares for text in share]
+    print(f"\nvectors made by each: {[len(share) for share in shares]}")
+    assert len(set(made)) == 300
+    assert len(made) == 300
+
+
+@pytest.mark.spec("B7")
+def test_when_the_one_that_makes_vectors_is_killed_another_goes_on(tmp_path: Path) -> None:
+    with clients(2, tmp_path, SlowEmbedder(0.1)) as staying:
+        trust_child.run(hand_in, tmp_path, [note("left", number) for number in range(640)])
+        _wait_until(lambda: _vectors(tmp_path) >= 64)
+        at_work, other = sorted(staying, key=lambda each: -len(each.ask(embedded)))
+        at_work.kill()
+        made = _vectors(tmp_path)
+        assert made < 640, "it was killed too late to show anything"
+        _wait_until(lambda: _vectors(tmp_path) == 640)
+        taken_over = other.ask(embedded)
+    print(f"\nkilled after {made} of 640 vectors; the other made {len(taken_over)}")
+    assert len(taken_over) == len(set(taken_over)) <= 640 - made + 32
+
+
+def _vectors(folder: Path) -> int:
+    return row_counts(folder)["vectors"]
+
+
+def _wait_until(condition: Callable[[], bool]) -> None:
+    """A minute is for ever."""
+    end = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < end, "nobody did it"
+        time.sleep(0.05)

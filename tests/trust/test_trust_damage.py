@@ -1,0 +1,120 @@
+"""Index files are caches, and caches rot: whatever is in them, no signal, no wrong answer, and sound again soon."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+import trust_child
+from trust_damage_work import (
+    OPEN_DAMAGES,
+    Case,
+    Problems,
+    cases,
+    damaged,
+    damaged_while_open,
+    make,
+    overwritten_while_open,
+    questions_of,
+    rebuilt,
+    serve,
+)
+
+SEED = 8_300
+_BATCH = 30
+
+
+def supervised(
+    work: Callable[..., Problems], home: Path, log: Path, jobs: Sequence[tuple[Path, Case]]
+) -> dict[str, Problems]:
+    """What went wrong with each job, done in children: as many as it takes, should some of them die."""
+    found: dict[str, Problems] = {}
+    while len(found) < len(jobs):
+        mine, theirs = trust_child.context().Pipe(duplex=False)
+        child = trust_child.start(serve, theirs, log, work, home, jobs[len(found) :])
+        theirs.close()
+        name = "before the first"
+        with suppress(EOFError):
+            while True:
+                name, problems = mine.recv()
+                if problems is not None:
+                    found[name] = problems
+        child.join()
+        if len(found) < len(jobs):
+            found[name] = [f"the child died with {child.exitcode}"]
+    return found
+
+
+def batches(jobs: Sequence[Case]) -> Iterator[Sequence[Case]]:
+    for start in range(0, len(jobs), _BATCH):
+        yield jobs[start : start + _BATCH]
+
+
+@pytest.fixture
+def home(fast_folder: Path) -> Path:
+    """A store with its indexes, questions and answers; beside it one of the same make that is another."""
+    trust_child.run(make, fast_folder / "home", SEED)
+    trust_child.run(make, fast_folder / "stranger", SEED + 1)
+    questions, answers = questions_of(fast_folder / "home")
+    assert len(questions) == 12
+    assert sum(map(len, answers)) > 50
+    return fast_folder / "home"
+
+
+def problems_of(home: Path, jobs: Sequence[Case], *works: Callable[..., Problems]) -> dict[str, Problems]:
+    """What goes wrong, by case, when each of the works gets every case in turn."""
+    log = home.parent / "said.txt"
+    found: dict[str, Problems] = {}
+    for batch in batches(jobs):
+        places = [(home.parent / f"work{number}", case) for number, case in enumerate(batch)]
+        for work in works:
+            for name, problems in supervised(work, home, log, places).items():
+                found.setdefault(name, []).extend(problems)
+        for folder, _ in places:
+            shutil.rmtree(folder, ignore_errors=True)
+    return {name: problems for name, problems in found.items() if problems}
+
+
+def said(wrong: dict[str, Problems]) -> str:
+    return "\n".join(f"{name}: {problems[:3]}" for name, problems in wrong.items())
+
+
+def run_damages(home: Path, count: int) -> None:
+    chosen = cases(home, SEED, count)
+    wrong = problems_of(home, chosen, damaged, rebuilt)
+    kinds, places = len({case.damage for case in chosen}), len({case.path for case in chosen})
+    print(f"{count} damages (seed {SEED}) of {kinds} kinds at {places} places: {len(wrong)} with problems")
+    assert not wrong, said(wrong)
+
+
+@pytest.mark.spec("B6", "B9")
+def test_a_damaged_index_gives_no_signal_and_no_wrong_answer_and_is_made_anew(home: Path) -> None:
+    run_damages(home, 100)
+
+
+@pytest.mark.soak
+@pytest.mark.spec("B6", "B9")
+def test_600_damaged_indexes_give_no_signal_and_no_wrong_answer_and_are_made_anew(home: Path) -> None:
+    run_damages(home, 600)
+
+
+def while_open(damage: str, count: int) -> list[Case]:
+    states = [("behind", "level")[number % 2] for number in range(count)]
+    return [Case(f"{number} {damage} while open", state, damage, "", number) for number, state in enumerate(states)]
+
+
+@pytest.mark.spec("B6", "B9")
+def test_an_open_store_goes_on_when_its_index_files_are_replaced_or_removed(home: Path) -> None:
+    jobs = [case for damage in OPEN_DAMAGES if damage != "overwritten" for case in while_open(damage, 4)]
+    wrong = problems_of(home, jobs, damaged_while_open, rebuilt)
+    assert not wrong, said(wrong)
+
+
+@pytest.mark.spec("B9")
+def test_index_files_overwritten_in_place_while_open_give_no_signal_and_no_bare_error(home: Path) -> None:
+    """Nothing of ours writes into published bytes. (Cutting a mapped file short is a SIGBUS by the nature of maps.)"""
+    wrong = problems_of(home, while_open("overwritten", 30), overwritten_while_open, rebuilt)
+    assert not wrong, said(wrong)

@@ -1,0 +1,443 @@
+"""Drift made past the engine, right checksums included: `check` finds it, `repair` mends it, answers are as before."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from itertools import cycle
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import apsw
+import numpy as np
+import pytest
+import tantivy
+from engine_support import DIMENSION, WordEmbedder
+from trust_model import WAYS, agree, plain
+
+from fourfold.memory import Memory
+from fourfold.model import ItemPatch, NewItem
+from fourfold.stores.sqlite import files, vector_base
+from fourfold.stores.sqlite.text_base import TANTIVY_SCHEMA, analysed
+from fourfold.text.analysis import analyse
+
+SEEDS = 7
+NOBODY = 9999
+"""What no row has for an id."""
+
+# ---------------------------------------------------------------- a store that has everything
+
+QUERIES = ("Mietvertrag der Wohnung", "the contracts of Müller in Berlin", "Projekt Adler und Haus", "work plan")
+PLACES = ("Berlin", "Projekt Adler", "Müller", "Café Central")
+
+
+def item(number: int) -> NewItem:
+    place, other = PLACES[number % 4], PLACES[number // 4 % 4]
+    german = f"Der Mietvertrag {number} für das Haus in {place} endet, die Wohnung nicht"
+    english = f"The contract {number} with {place} was signed for the house and the plan"
+    return NewItem(
+        english if number % 3 else german,
+        title=f"{other} {number % 8}" if number % 2 else "",
+        tags=("work", "plan", "Haus")[: number % 4],
+        language="en" if number % 3 else "de",
+    )
+
+
+async def filled(folder: Path) -> None:
+    """Published rows, dead ones among them, a tail, and items that wait for vectors."""
+    async with await Memory.open(folder, embedder=WordEmbedder(), background=False) as memory:
+        await memory.add_many([item(number) for number in range(40)], wait=True)
+        for place in PLACES:
+            await memory.add_node(place, aliases=(f"{place} 2024",))
+            await memory.add_edge(place, "knows", PLACES[0], 0.5)
+        raw = await memory.add_raw("Der Vertrag, wie er war")
+        await memory.add(NewItem("Vertrag aus einer Quelle, [[Berlin]]", source_ids=(raw.id,)), wait=True)
+        await memory.index()
+        await memory.update(3, ItemPatch(text="Das Haus der Familie Müller"))
+        await memory.forget([5])
+        await memory.embed_pending()
+        await memory.index()
+        await memory.add_many([item(number) for number in range(40, 44)], wait=True)
+        await memory.update(8, ItemPatch(text="The house in Berlin"))
+        await memory.add_many([item(number) for number in range(44, 48)])
+
+
+async def answers(memory: Memory) -> Any:
+    """What depends on any of the indexes, counters and links."""
+    ways = [way for way in WAYS if way != {"namespaces": ("notes", "papers")} and way.get("preset") != "memories"]
+    asked = zip(ways, cycle(QUERIES), strict=False)
+    found = [plain(await memory.search(text, top_k=50, **way)) for way, text in asked]
+    walks = [plain(await memory.neighbors(place, depth=2)) for place in PLACES]
+    return found, walks, await memory.tags(), (await memory.status())["namespaces"]
+
+
+@pytest.fixture(scope="module")
+def sound() -> Iterator[Path]:
+    memory = Path("/dev/shm")
+    with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as name:
+        yield Path(name)
+
+
+@pytest.fixture
+async def undamaged(sound: Path) -> tuple[Path, Any, Any]:
+    """The store, and its answers while some items wait and when none does; made once."""
+    folder, known = sound / "store", sound / "answers.json"
+    if not known.exists():
+        await filled(folder)
+        shutil.copytree(folder, sound / "asked")
+        async with await Memory.open(sound / "asked", embedder=WordEmbedder(), background=False) as memory:
+            assert await memory.check() == []
+            first = await answers(memory)
+            await memory.embed_pending()
+            known.write_text(json.dumps((first, await answers(memory)), default=str))
+    return folder, *json.loads(known.read_text())
+
+
+# ---------------------------------------------------------------- drift in the rows
+
+
+@contextmanager
+def rows_of(folder: Path) -> Generator[apsw.Connection]:
+    """The database as any other program would open it: no foreign keys."""
+    db = apsw.Connection(str(folder / "fourfold.db"))
+    try:
+        yield db
+    finally:
+        db.close()
+
+
+def one_of(db: apsw.Connection, random: Random, sql: str) -> Any:
+    return random.choice(db.execute(sql).fetchall())[0]
+
+
+def counter(table: str, column: str) -> Callable[[Path, Random], None]:
+    def drift(folder: Path, random: Random) -> None:
+        with rows_of(folder) as db:
+            row = one_of(db, random, f"SELECT id FROM {table}")
+            by = random.choice((-2, -1, 1, 3, 1000))
+            db.execute(f"UPDATE {table} SET {column} = {column} + ? WHERE id = ?", (by, row))
+
+    return drift
+
+
+def languages(folder: Path, random: Random) -> None:
+    wrong = (
+        "UPDATE languages SET items = items + 1 WHERE language = 'de'",
+        "DELETE FROM languages WHERE language = 'en'",
+        "INSERT INTO languages VALUES (1, 'fr', 2)",
+    )
+    with rows_of(folder) as db:
+        db.execute(random.choice(wrong))
+
+
+def not_waiting(folder: Path, random: Random) -> None:
+    with rows_of(folder) as db:
+        db.execute("DELETE FROM waiting WHERE item = ?", (one_of(db, random, "SELECT item FROM waiting"),))
+
+
+def waiting_in_vain(folder: Path, random: Random) -> None:
+    with rows_of(folder) as db:
+        embedded = one_of(db, random, "SELECT item FROM vectors")
+        db.execute("INSERT INTO waiting (ns, item) VALUES (1, ?)", (embedded,))
+
+
+def vector_of_nobody(folder: Path, random: Random) -> None:
+    vector = WordEmbedder().vector("nobody").tobytes()
+    with rows_of(folder) as db:
+        db.execute("INSERT INTO vectors (item, vector) VALUES (?, ?)", (NOBODY + random.randrange(99), vector))
+
+
+def vector_of_wrong_length(folder: Path, random: Random) -> None:
+    size = random.choice((0, 1, 4, DIMENSION * 4 - 4, DIMENSION * 4 + 4, DIMENSION * 8))
+    with rows_of(folder) as db:
+        embedded = one_of(db, random, "SELECT item FROM vectors")
+        db.execute("UPDATE vectors SET vector = zeroblob(?) WHERE item = ?", (size, embedded))
+
+
+def pointing_nowhere(*inserts: str) -> Callable[[Path, Random], None]:
+    """Rows of which one end exists and the other does not."""
+
+    def drift(folder: Path, random: Random) -> None:
+        with rows_of(folder) as db:
+            known = {
+                "item": one_of(db, random, "SELECT id FROM items"),
+                "node": one_of(db, random, "SELECT id FROM nodes"),
+                "tag": one_of(db, random, "SELECT id FROM tags"),
+                "nobody": NOBODY + random.randrange(99),
+            }
+            db.execute(random.choice(inserts), known)
+
+    return drift
+
+
+# ---------------------------------------------------------------- drift in index files
+
+
+class Published:
+    """An index of the store as it is published; what is written gets the right checksum."""
+
+    def __init__(self, folder: Path, name: str) -> None:
+        self._folder = folder / "index" / "1" / name
+        found = files.read_manifest(self._folder)
+        assert found is not None
+        self.manifest = found
+        self.files = self._folder / f"g{found.generation}"
+
+    def column(self, name: str, kind: Any) -> Any:
+        return np.fromfile(self.files / name, kind, self.manifest.parts[name].size // np.dtype(kind).itemsize)
+
+    def vectors(self) -> Any:
+        return self.column("vectors", np.float32).reshape(-1, DIMENSION)
+
+    def live(self, random: Random) -> int:
+        """A row whose item was not changed since."""
+        dead, ids = self.column("dead", np.bool_), self.column("ids", np.int64)
+        return random.choice([row for row in np.flatnonzero(~dead).tolist() if ids[row] not in (3, 5, 8)])
+
+    def write(self, rows: int | None = None, seq: int | None = None, **columns: Any) -> None:
+        manifest = replace(self.manifest, rows=rows or self.manifest.rows, seq=seq or self.manifest.seq)
+        for name, content in columns.items():
+            part = files.replace_file(self.files / name, content if isinstance(content, bytes) else content.tobytes())
+            manifest = files.with_part(manifest, name, part)
+        files.write_manifest(self._folder, manifest)
+
+    def write_vectors(self, matrix: Any, **columns: Any) -> None:
+        self.write(len(matrix), vectors=matrix, sums=vector_base.sums(matrix), **columns)
+
+
+def lacks_an_item(name: str) -> Callable[[Path, Random], None]:
+    def drift(folder: Path, random: Random) -> None:
+        index = Published(folder, name)
+        dead = index.column("dead", np.bool_)
+        dead[index.live(random)] = True
+        index.write(dead=dead)
+
+    return drift
+
+
+def has_another_item(name: str) -> Callable[[Path, Random], None]:
+    """One too many and one missing: a row says it is of an item that does not exist."""
+
+    def drift(folder: Path, random: Random) -> None:
+        index = Published(folder, name)
+        ids = index.column("ids", np.int64)
+        ids[index.live(random)] = NOBODY + random.randrange(99)
+        index.write(ids=ids)
+
+    return drift
+
+
+def text_too_many(folder: Path, random: Random) -> None:
+    index = Published(folder, "text")
+    ids, dead, ends, terms, spoken = (
+        index.column(name, kind)
+        for name, kind in (
+            ("ids", np.int64), ("dead", np.bool_), ("ends", np.int64), ("terms", np.uint32), ("spoken", np.bool_)
+        )
+    )  # fmt: skip
+    row = index.live(random)
+    fresh = terms[ends[row - 1] if row else 0 : ends[row]]
+    index.write(
+        len(ids) + 1,
+        ids=np.append(ids, NOBODY),
+        dead=np.append(dead, False),
+        ends=np.append(ends, ends[-1] + len(fresh)),
+        terms=np.concatenate([terms, fresh]),
+        spoken=np.append(spoken, spoken[row]),
+    )
+
+
+def vector_too_many(folder: Path, random: Random) -> None:
+    index = Published(folder, "vectors")
+    matrix, ids, dead = index.vectors(), index.column("ids", np.int64), index.column("dead", np.bool_)
+    more = np.concatenate([matrix, matrix[[index.live(random)]]])
+    index.write_vectors(more, ids=np.append(ids, NOBODY), dead=np.append(dead, False))
+
+
+def another_term(folder: Path, random: Random) -> None:
+    index = Published(folder, "text")
+    terms, ends = index.column("terms", np.uint32), index.column("ends", np.int64)
+    row = index.live(random)
+    terms[random.randrange(int(ends[row - 1]) if row else 0, int(ends[row]))] ^= 1 << random.randrange(32)
+    index.write(terms=terms)
+
+
+def another_length(folder: Path, random: Random) -> None:
+    """The last term of one item is the first of the next."""
+    index = Published(folder, "text")
+    ends = index.column("ends", np.int64)
+    ends[min(index.live(random), len(ends) - 2)] -= 1
+    index.write(ends=ends)
+
+
+def another_vector(folder: Path, random: Random) -> None:
+    index = Published(folder, "vectors")
+    matrix = index.vectors()
+    row = index.live(random)
+    matrix[row] = np.roll(matrix[row], random.randrange(1, DIMENSION))
+    index.write_vectors(matrix)
+
+
+def other_tantivy(folder: Path, random: Random) -> None:
+    """tantivy lacks a row, or has another text for it."""
+    index = Published(folder, "text")
+    ids, dead = index.column("ids", np.int64), index.column("dead", np.bool_)
+    row, gone = index.live(random), random.random() < 0.5
+    with rows_of(folder) as db:
+        known = {found.id: " ".join(found.terms) for found in analysed(db, ids.tolist())}
+    shutil.rmtree(index.files / "tantivy")
+    (index.files / "tantivy").mkdir()
+    writer = tantivy.Index(TANTIVY_SCHEMA, path=str(index.files / "tantivy")).writer(15_000_000, 1)
+    for number, owner in enumerate(ids.tolist()):
+        if number != row or not gone:
+            body = "nothing" if number == row else first_terms(owner) if dead[number] else known[owner]
+            writer.add_document(tantivy.Document(row=number, body=body))
+    writer.commit()
+    writer.wait_merging_threads()
+    written = {
+        f"tantivy/{path.name}": path.read_bytes()
+        for path in (index.files / "tantivy").iterdir()
+        if path.suffix != ".lock"
+    }
+    kept = {name: part for name, part in index.manifest.parts.items() if not name.startswith("tantivy/")}
+    index.manifest = replace(index.manifest, parts=kept)
+    index.write(**written)
+
+
+def first_terms(owner: int) -> str:
+    """Of an item as it was when it was stored: such a row is dead by now."""
+    new = item(owner - 1)
+    return " ".join(analyse(f"{new.title}\n{new.text}", str(new.language)))
+
+
+def other_german_words(folder: Path, random: Random) -> None:
+    """Words by which compounds are found: one is missing, or one is there that no text has."""
+    index = Published(folder, "text")
+    lines = (index.files / "german").read_text("utf-8").splitlines()
+    if random.random() < 0.5:
+        lines.pop(random.randrange(len(lines)))
+    else:
+        lines = sorted([*lines, "mietwohnungsvertrag 1"])
+    index.write(german="\n".join(lines).encode())
+
+
+def other_languages(folder: Path, random: Random) -> None:
+    """A German item that counts as English, or the other way round."""
+    index = Published(folder, "text")
+    spoken = index.column("spoken", np.bool_)
+    spoken[index.live(random)] ^= True
+    index.write(spoken=spoken)
+
+
+def deaf(name: str) -> Callable[[Path, Random], None]:
+    """The index says that it holds changes which it does not hold."""
+
+    def drift(folder: Path, random: Random) -> None:
+        with rows_of(folder) as db:
+            last = db.execute("SELECT max(seq) FROM changes").get
+        Published(folder, name).write(seq=last)
+
+    return drift
+
+
+KINDS: dict[str, Callable[[Path, Random], None]] = {
+    "counter of items": counter("namespaces", "items"),
+    "counter of vectors": counter("namespaces", "vectors"),
+    "counter of a tag's uses": counter("tags", "uses"),
+    "counter of a node's holders": counter("nodes", "holders"),
+    "counter of a node's mentions": counter("nodes", "mentioned"),
+    "counter of a node's degree": counter("nodes", "degree"),
+    "counters of languages": languages,
+    "not waiting, without a vector": not_waiting,
+    "waiting, with a vector": waiting_in_vain,
+    "vector of nobody": vector_of_nobody,
+    "vector of a wrong length": vector_of_wrong_length,
+    "mention that points nowhere": pointing_nowhere(
+        "INSERT INTO mentions VALUES (:item, :nobody)", "INSERT INTO mentions VALUES (:nobody, :node)"
+    ),
+    "edge that points nowhere": pointing_nowhere(
+        "INSERT INTO edges VALUES (:node, 'knows', :nobody, 1.0)",
+        "INSERT INTO edges VALUES (:nobody, 'knows', :node, 1.0)",
+    ),
+    "tag that points nowhere": pointing_nowhere(
+        "INSERT INTO item_tags VALUES (:tag, :nobody, 'x')", "INSERT INTO item_tags VALUES (:nobody, :item, 'x')"
+    ),
+    "name that points nowhere": pointing_nowhere(
+        "INSERT INTO names VALUES (1, 'berlin', :nobody, NULL)", "INSERT INTO unlinked VALUES (1, :nobody)"
+    ),
+    "node of an item that is not there": pointing_nowhere(
+        "INSERT INTO node_items VALUES (:node, :nobody, 1)", "INSERT INTO node_items VALUES (:nobody, :item, 1)"
+    ),
+    "link or source that points nowhere": pointing_nowhere(
+        "INSERT INTO pointers VALUES (1, 'berlin', :nobody)", "INSERT INTO sources VALUES (:item, 9, :nobody)"
+    ),
+    "waiting, though not there": pointing_nowhere("INSERT INTO waiting (ns, item) VALUES (1, :nobody)"),
+    "keyword index lacks an item": lacks_an_item("text"),
+    "keyword index has an item too many": text_too_many,
+    "keyword index has another item": has_another_item("text"),
+    "keyword index has another term": another_term,
+    "keyword index has another length": another_length,
+    "keyword index is deaf": deaf("text"),
+    "vector index lacks an item": lacks_an_item("vectors"),
+    "vector index has an item too many": vector_too_many,
+    "vector index has another item": has_another_item("vectors"),
+    "vector index has another vector": another_vector,
+    "vector index is deaf": deaf("vectors"),
+    "tantivy has another row": other_tantivy,
+    "other German words": other_german_words,
+    "other languages of rows": other_languages,
+}  # fmt: skip
+
+LOSES_VECTORS = ("vector of a wrong length",)
+"""What was lost with the drift is made anew from the text, after the repair."""
+
+
+# ---------------------------------------------------------------- found and mended
+
+
+@pytest.mark.spec("B9")
+@pytest.mark.parametrize("kind", KINDS)
+async def test_drift_is_found_and_mended(kind: str, undamaged: tuple[Path, Any, Any], fast_folder: Path) -> None:
+    folder, waiting, whole = undamaged
+    wrong: list[str] = []
+    for seed in range(SEEDS):
+        drifted = fast_folder / str(seed)
+        shutil.copytree(folder, drifted)
+        KINDS[kind](drifted, Random(f"{kind} {seed}"))
+        try:
+            await found_and_mended(drifted, waiting if kind not in LOSES_VECTORS else None, whole, seed)
+        except AssertionError as error:
+            wrong.append(f"{kind}, seed {seed}: {str(error).splitlines()[0]}")
+        shutil.rmtree(drifted)
+    print(f"\n{kind}: {SEEDS} drifts, {len(wrong)} not found or not mended")
+    assert not wrong, "\n".join(wrong)
+
+
+async def found_and_mended(folder: Path, waiting: Any, whole: Any, seed: int) -> None:
+    memory = await Memory.open(folder, embedder=WordEmbedder(), background=False)
+    try:
+        if seed % 2:  # found also by a process that has searched with it
+            await memory.search(QUERIES[0])
+        problems = await memory.check()
+        assert problems, "check found nothing"
+        await memory.repair()
+        left = await memory.check()
+        assert left == [], f"not mended: {left}"
+        if seed % 2:
+            await memory.close()
+            memory = await Memory.open(folder, embedder=WordEmbedder(), background=False)
+        if waiting is not None:
+            same(await answers(memory), waiting, "answers")
+        await memory.embed_pending()
+        same(await answers(memory), whole, "answers with all vectors")
+    finally:
+        await memory.close()
+
+
+def same(found: Any, wanted: Any, what: str) -> None:
+    agree(json.loads(json.dumps(found, default=str)), wanted, what)

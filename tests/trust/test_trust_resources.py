@@ -1,0 +1,94 @@
+"""Thousands of calls leave no more behind than hundreds, and a call that is cancelled leaves nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from statistics import median
+
+import pytest
+import trust_child
+from trust_resources_work import Cancelled, Usage, cancelled, closed_amid_calls, many_calls, neighbour
+
+SEED = 5_000
+MEGABYTE = 1024 * 1024
+
+pytestmark = pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs /proc")
+
+
+def grown(found: Sequence[Usage], what: Callable[[Usage], float]) -> float:
+    """From the median of the first windows to that of the last."""
+    return median(what(each) for each in found[-4:]) - median(what(each) for each in found[:4])
+
+
+def run_calls(folder: Path, calls: int) -> None:
+    found: list[Usage] = trust_child.run(many_calls, folder / "store", 1000, calls, 12, SEED)
+    heap, resident = (grown(found, what) / MEGABYTE for what in (lambda each: each.heap, lambda each: each.resident))
+    blocks = grown(found, lambda each: each.blocks)
+    publications = found[-1].published - found[0].published
+    print(
+        f"{calls} calls behind 1000 (seed {SEED}) with {publications} publications: heap {heap:+.2f} MB, resident "
+        f"{resident:+.2f} of {found[0].resident / MEGABYTE:.0f} MB, {blocks:+.0f} of {found[0].blocks} blocks, "
+        f"descriptors {found[0].descriptors}-{found[-1].descriptors}, threads {found[0].threads}-{found[-1].threads}, "
+        f"index {found[0].index // 1024}-{found[-1].index // 1024} KB"
+    )
+    assert publications >= calls / 500
+    assert heap < 2 + calls / 100_000  # a kilobyte a call makes 3 of 4,000 calls
+    assert resident < 3 + calls / 100_000
+    assert blocks < 2000 + calls / 20
+    assert max(each.descriptors for each in found) <= max(each.descriptors for each in found[:4])
+    assert max(each.threads for each in found) <= max(each.threads for each in found[:4]) + 4  # tantivy's come and go
+    assert max(each.generations for each in found) <= 3
+    assert max(each.index for each in found[-4:]) <= 1.5 * max(each.index for each in found[:4])
+
+
+@pytest.mark.spec("B7")
+def test_memory_descriptors_threads_and_index_files_do_not_grow_with_calls(fast_folder: Path) -> None:
+    run_calls(fast_folder, 4000)
+
+
+@pytest.mark.soak
+@pytest.mark.spec("B7")
+def test_nothing_grows_over_50_000_calls(fast_folder: Path) -> None:
+    run_calls(fast_folder, 49_000)
+
+
+def run_cancels(folder: Path, count: int) -> None:
+    mine, theirs = trust_child.context().Pipe()
+    other = trust_child.start(neighbour, theirs, folder / "store")
+    theirs.close()
+    found: Cancelled = trust_child.run(cancelled, mine, folder / "store", count, SEED)
+    mine.close()
+    other.join()
+    cuts = sum(cut for _, cut in found.counts.values())
+    print(
+        f"{count} calls (seed {SEED}), {cuts} cancelled while at it {found.counts}; "
+        f"threads {min(found.threads)}-{max(found.threads)}, "
+        f"descriptors {min(found.descriptors)}-{max(found.descriptors)}"
+    )
+    assert not found.problems, "\n".join(found.problems[:20])
+    assert other.exitcode == 0
+    assert cuts >= 0.4 * count
+    half = count // 2
+    assert max(found.threads[half:]) <= max(found.threads[:half]) + 2
+    assert max(found.descriptors[half:]) <= max(found.descriptors[:half]) + 8
+
+
+@pytest.mark.spec("S1.8", "B6", "B7")
+def test_a_call_cancelled_anywhere_leaves_no_transaction_no_half_and_no_locked_neighbour(fast_folder: Path) -> None:
+    run_cancels(fast_folder, 130)
+
+
+@pytest.mark.soak
+@pytest.mark.spec("S1.8", "B6", "B7")
+def test_1300_calls_cancelled_anywhere_leave_nothing(fast_folder: Path) -> None:
+    run_cancels(fast_folder, 1300)
+
+
+@pytest.mark.spec("S1.8", "S2.6")
+def test_closing_amid_calls_ends_each_with_its_answer_or_a_typed_error(fast_folder: Path) -> None:
+    ends, problems = trust_child.run(closed_amid_calls, fast_folder / "store", 30, SEED)
+    print(f"30 closings amid 600 calls (seed {SEED}): {ends}")
+    assert not problems, "\n".join(problems[:20])
+    assert ends["done"] > 20
+    assert len(ends) > 1

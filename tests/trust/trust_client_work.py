@@ -1,0 +1,287 @@
+"""Clients of one store in processes of their own, and what the tests let them do."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection
+from pathlib import Path
+from random import Random
+from threading import Thread
+from typing import Any
+
+import trust_child
+from engine_support import WordEmbedder, ids
+
+from fourfold import upkeep
+from fourfold.config import Settings
+from fourfold.memory import Memory
+from fourfold.model import Item, ItemPatch, NewItem, SearchResponse
+from fourfold.stores.sqlite import indexes
+
+PATIENT = Settings(retriever_seconds=60)
+"""Many processes share the machine: how long a retriever waits for its turn is not what these tests are about."""
+
+Work = Callable[..., Awaitable[Any]]
+
+
+def words() -> WordEmbedder:
+    """With enough dimensions for texts that have two words of their own to have a vector of their own."""
+    return WordEmbedder(dimension=512)
+
+
+class Client:
+    """A process that has the store open, and does what it is asked to, several things at once if need be."""
+
+    def __init__(self, folder: Path, embedder: Any = None, publish_at: int | None = None) -> None:
+        self._pipe, theirs = trust_child.context().Pipe()
+        self.process = trust_child.start(_serve, theirs, folder, embedder, publish_at)
+        theirs.close()
+        self._asked = 0
+        self._answers: dict[int, Any] = {}
+        self.answer(0)
+
+    def begin(self, work: Work, *args: Any) -> int:
+        """Lets it begin `work(memory, *args)`; the number of the answer."""
+        self._asked += 1
+        self._pipe.send((self._asked, work, args))
+        return self._asked
+
+    def answer(self, number: int) -> Any:
+        while number not in self._answers:
+            try:
+                key, value = self._pipe.recv()
+            except EOFError:
+                self.process.join()
+                raise AssertionError(f"the client ended with {self.process.exitcode}") from None
+            self._answers[key] = value
+        return self._answers.pop(number)
+
+    def ask(self, work: Work, *args: Any) -> Any:
+        return self.answer(self.begin(work, *args))
+
+    def stop(self) -> None:
+        self._pipe.send(None)
+        self.process.join()
+        assert self.process.exitcode == 0, f"the client ended with {self.process.exitcode}"
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.join()
+        self._pipe.close()
+
+
+def _serve(pipe: Connection, folder: Path, embedder: Any, publish_at: int | None) -> None:
+    if publish_at is not None:
+        indexes.PUBLISH_AT = publish_at
+        upkeep._QUIET_SECONDS = 0.01
+    asyncio.run(_answering(pipe, folder, embedder))
+
+
+async def _answering(pipe: Connection, folder: Path, embedder: Any) -> None:
+    """Work that raises ends the whole process: no error goes unseen."""
+    requests: asyncio.Queue[Any] = asyncio.Queue()
+    Thread(target=_listen, args=(pipe, asyncio.get_running_loop(), requests), daemon=True).start()
+    async with await Memory.open(folder, embedder=embedder or words(), settings=PATIENT) as memory:
+        pipe.send((0, "open"))
+        async with asyncio.TaskGroup() as tasks:
+            while request := await requests.get():
+                tasks.create_task(_answered(pipe, memory, *request))
+
+
+def _listen(pipe: Connection, loop: asyncio.AbstractEventLoop, requests: asyncio.Queue[Any]) -> None:
+    with suppress(EOFError):
+        while request := pipe.recv():
+            loop.call_soon_threadsafe(requests.put_nowait, request)
+        loop.call_soon_threadsafe(requests.put_nowait, None)
+
+
+async def _answered(pipe: Connection, memory: Memory, number: int, work: Work, args: Sequence[Any]) -> None:
+    pipe.send((number, await work(memory, *args)))
+
+
+# ---------------------------------------------------------------- writing and searching
+
+
+@dataclass
+class Written:
+    """What one writer left, and how long each write took."""
+
+    items: dict[int, str] = field(default_factory=dict)
+    """Id to text."""
+    gone: dict[int, str] = field(default_factory=dict)
+    """Texts that no search may find any more, by the ids that had them."""
+    edges: set[tuple[str, str]] = field(default_factory=set)
+    seconds: list[float] = field(default_factory=list)
+
+
+_LETTERS = str.maketrans("0123456789", "bcdfghjkmn")
+
+
+def note(who: Any, number: int, version: int = 0) -> str:
+    """Begins and ends with a word that no other has. It is of letters: what has digits is also found by its parts."""
+    own = f"{who}x{number:05}x{version}".translate(_LETTERS)
+    return f"w{own} is paper {number} of clerk {who}, filed with the seal z{own}"
+
+
+def first_word(text: str) -> str:
+    return text.partition(" ")[0]
+
+
+async def write(memory: Memory, who: Any, count: int, seed: int) -> Written:
+    """So many writes, each a transaction: items, and changes of those that this writer has made."""
+    random, written = Random(f"{seed} {who}"), Written()
+    for number in range(count):
+        begin = time.perf_counter()
+        await _write_one(memory, random, written, who, number)
+        written.seconds.append(time.perf_counter() - begin)
+    return written
+
+
+async def _write_one(memory: Memory, random: Random, written: Written, who: Any, number: int) -> None:
+    chance = random.random() if written.items else 1.0
+    if chance < 0.15:
+        item = random.choice(list(written.items))
+        text = note(who, number, 1)
+        await memory.update(item, ItemPatch(text=text))
+        written.gone[item], written.items[item] = written.items[item], text
+    elif chance < 0.2:
+        item = random.choice(list(written.items))
+        await memory.forget([item])
+        written.gone[item] = written.items.pop(item)
+    elif chance < 0.3:
+        edge = (f"Clerk {who}", f"Drawer {number}")
+        await memory.add_edge(edge[0], "filed in", edge[1])
+        written.edges.add(edge)
+    else:
+        text = note(who, number)
+        written.items[(await memory.add(text)).id] = text
+
+
+async def write_and_search(memory: Memory, who: Any, count: int) -> Written:
+    """A task among many of one process: each write is there for the very next search."""
+    written = Written()
+    for number in range(count):
+        text = note(who, number)
+        begin = time.perf_counter()
+        item = await memory.add(text)
+        written.seconds.append(time.perf_counter() - begin)
+        written.items[item.id] = text
+        assert await find(memory, text, "keyword") == [item.id]
+    return written
+
+
+async def find(memory: Memory, text: str, only: str) -> list[int]:
+    """By its first word, or by the whole text's meaning, the best hit only."""
+    response = await memory.search(first_word(text) if only == "keyword" else text, only=[only], top_k=1)
+    return ids(_whole(response))
+
+
+def _whole(response: SearchResponse) -> SearchResponse:
+    """No retriever failed; that somebody else's newest items wait for their vectors is no failure."""
+    assert all(each.pending for each in response.degraded), response.degraded
+    return response
+
+
+async def misses(memory: Memory, items: dict[int, str], gone: dict[int, str], ways: Sequence[str]) -> list[str]:
+    """What a search does not find, or still finds, though another process says so."""
+    missing = [
+        f"{item}: {only}" for item, text in items.items() for only in ways if await _lacks(memory, item, text, only)
+    ]
+    return missing + [f"{item}: not gone" for item, text in gone.items() if await find(memory, text, "keyword")]
+
+
+async def _lacks(memory: Memory, item: int, text: str, only: str) -> bool:
+    return await find(memory, text, only) != [item]
+
+
+# ---------------------------------------------------------------- two servers
+
+
+_ROUNDS = 20
+"""At least, however slow the machine is."""
+
+
+@dataclass(frozen=True)
+class Told:
+    """What a server has just done, for the other to see with its next search."""
+
+    items: dict[int, str]
+    gone: dict[int, str]
+    over: bool
+
+
+async def converse(
+    memory: Memory, other: Connection, who: str, ways: Sequence[str], until: float
+) -> tuple[int, list[str]]:
+    """Stores and changes, tells the other server, and looks for what that one told: rounds, and what was missed."""
+    rounds, missed, mine = 0, list[str](), dict[str, Item]()
+    while True:
+        rounds += 1
+        told = await _something_new(memory, mine, who, rounds, until)
+        await asyncio.to_thread(other.send, told)
+        heard: Told = await asyncio.to_thread(other.recv)
+        missed += await misses(memory, heard.items, heard.gone, ways)
+        if told.over or heard.over:
+            return rounds, missed
+
+
+async def _something_new(memory: Memory, mine: dict[str, Item], who: str, number: int, until: float) -> Told:
+    """An item, and every few rounds another text for an older one, or its removal."""
+    fresh, gone = [await _keyed(memory, f"{who} {number}", note(who, number))], list[Item]()
+    if number % 3 == 0:
+        key = min(mine, key=lambda each: mine[each].id)  # the other server may still look for the newest
+        gone.append(old := mine.pop(key))
+        if number % 2:
+            fresh.append(await _keyed(memory, key, note(who, number, 1)))
+        else:
+            await memory.forget([old.id])
+    mine |= {str(item.key): item for item in fresh}
+    texts = ({item.id: item.text for item in items} for items in (fresh, gone))
+    return Told(*texts, over=who == "a" and number >= _ROUNDS and time.monotonic() >= until)
+
+
+async def _keyed(memory: Memory, key: str, text: str) -> Item:
+    return await memory.add(NewItem(text, key=key), wait=True)
+
+
+async def store_one(memory: Memory, text: str) -> int:
+    return (await memory.add(text, wait=True)).id
+
+
+# ---------------------------------------------------------------- the queue of vectors
+
+
+class SlowEmbedder(WordEmbedder):
+    """Takes its time, so that it can be killed at it."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(dimension=512)
+        self._seconds = seconds
+
+    def embed(self, texts: Sequence[str]) -> Any:
+        time.sleep(self._seconds)
+        return super().embed(texts)
+
+
+async def embedded(memory: Memory) -> list[str]:
+    """All texts that this process has made vectors of."""
+    assert memory._vectorizer is not None
+    return list(memory._vectorizer.embedder.texts)
+
+
+async def store_many(memory: Memory, texts: Sequence[str]) -> list[int]:
+    return [(await memory.add(text)).id for text in texts]
+
+
+def hand_in(folder: Path, texts: Sequence[str]) -> list[int]:
+    """Stores as the command line may: without making vectors, and gone before anyone could ask it to."""
+
+    async def storing() -> list[int]:
+        async with await Memory.open(folder, embedder=words(), background=False) as memory:
+            return await store_many(memory, texts)
+
+    return asyncio.run(storing())

@@ -1,0 +1,529 @@
+"""A store with published indexes, ways to damage them, and what a child does with a store that was damaged."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import random
+import shutil
+import zlib
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import apsw
+from engine_support import WordEmbedder
+
+from fourfold.errors import FourfoldError
+from fourfold.memory import Memory
+from fourfold.model import NO_FILTERS, Filters, ItemPatch, NewItem
+from fourfold.stores.base import Space
+from fourfold.stores.sqlite import items, publish, text_index, vector_base, vector_index
+from fourfold.stores.sqlite.files import read_manifest
+from fourfold.stores.sqlite.text_base import TextBase
+from fourfold.stores.sqlite.vector_base import VectorBase
+
+DIMENSION = 16
+ITEMS = 300
+SIDES = ("text", "vectors")
+OURS, THEIRS = "1", "2"
+"""The folders of the two namespaces below an index."""
+Answer = list[tuple[int, float]]
+Problems = list[str]
+
+
+def few_are_many() -> None:
+    """FAISS from 200 vectors on, and native code under filters too, in this process."""
+    publish.EXACT_ROWS = vector_base.EXACT_ROWS = 200
+    text_index._SCAN_ROWS = vector_index._SCAN_ROWS = 20
+
+
+async def opened(folder: Path, namespace: str = "default") -> Memory:
+    embedder = WordEmbedder(dimension=DIMENSION)
+    return await Memory.open(folder, embedder=embedder, namespace=namespace, background=False)
+
+
+# ---------------------------------------------------------------- the store and its questions
+
+_ENGLISH = ("heron", "otter", "badger", "lynx", "marten", "raven", "viper", "stoat", "gate", "river", "stone", "lamp")
+_GERMAN = ("Reiher", "Fischotter", "Dachs", "Wassertor", "Hafenlampe", "Nachtwache", "Steinbruch", "Wiesenweg", "Rabe")
+_TAGS = ("water", "wood", "night", "day")
+
+
+def texts(number: int, chance: random.Random) -> NewItem:
+    tags = tuple(chance.sample(_TAGS, chance.randint(0, 2)))
+    if number % 5 == 0:
+        words = " und ".join(chance.sample(_GERMAN, 4))
+        return NewItem(f"Eintrag {number}: der {words} am Fluss", tags=tags, language="de", kind="fact")
+    words = " ".join(chance.choice(_ENGLISH) for _ in range(chance.randint(4, 14)))
+    title = f"Place {number}" if number % 20 == 3 else ""
+    return NewItem(f"entry {number}: {words}", title=title, tags=tags)
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    text: str
+    only: tuple[str, ...] | None
+    tags: tuple[str, ...]
+    kind: str | None
+
+    async def ask(self, memory: Memory) -> tuple[Answer, Problems]:
+        filters = Filters(tags=self.tags, kind=self.kind) if self.tags or self.kind else NO_FILTERS
+        response = await memory.search(self.text, only=self.only, filters=filters, top_k=8)
+        found = sorted((result.id, round(result.score, 8)) for result in response.results)
+        return found, [f"degraded: {failure}" for failure in response.degraded]
+
+
+def candidates(seed: int, count: int) -> list[Question]:
+    chance = random.Random(seed)
+    found: list[Question] = []
+    for number in range(count):
+        words = _GERMAN if number % 4 == 3 else _ENGLISH
+        text = " ".join(chance.sample(words, chance.randint(1, 3)))
+        only = (None, ("keyword",), ("semantic",))[number % 3]
+        tags = ("water",) if number % 6 in (1, 2, 3) else ()
+        found.append(Question(text, only, tags, "fact" if number % 12 == 6 else None))
+    return found
+
+
+async def answers(memory: Memory, questions: Sequence[Question]) -> tuple[list[Answer], Problems]:
+    asked = [await question.ask(memory) for question in questions]
+    return [answer for answer, _ in asked], [problem for _, problems in asked for problem in problems]
+
+
+def make(home: Path, seed: int) -> None:
+    """In `home`: the database, its index in three states, and questions with their answers."""
+    few_are_many()
+    asyncio.run(_make(home, seed))
+
+
+async def _make(home: Path, seed: int) -> None:
+    chance = random.Random(seed)
+    store = home / "store"
+    memory, other = await opened(store), await opened(store, "other")
+    await memory.add_many([texts(number, chance) for number in range(ITEMS)], wait=True)
+    await other.add_many([texts(number, chance) for number in range(ITEMS // 2)], wait=True)
+    await memory.add_edge("Place 3", "leads to", "Place 23")
+    await memory.index()
+    await other.index()
+    await _change(memory, chance, ITEMS)
+    shutil.copytree(store / "index", home / "older")
+    await memory.index()
+    await _change(memory, chance, 2 * ITEMS)
+    shutil.copytree(store / "index", home / "behind")
+    await memory.index()
+    shutil.copytree(store / "index", home / "level")
+    await memory.close()
+    await other.close()
+    shutil.rmtree(store / "index")
+    await _choose(home, seed)
+
+
+async def _change(memory: Memory, chance: random.Random, first: int) -> None:
+    """Dead rows and new ones, fewer than would have the index written anew."""
+    stored = await memory.list(limit=1000)
+    chosen = chance.sample(stored, 14)
+    await memory.forget([item.id for item in chosen[:8]])
+    for item in chosen[8:]:
+        await memory.update(item.id, ItemPatch(text=f"{item.text} changed by the otter"))
+    await memory.add_many([texts(first + number, chance) for number in range(30)])
+    await memory.embed_pending()
+
+
+async def _choose(home: Path, seed: int) -> None:
+    """Questions to which FAISS gives the exact answer: where it does not, another answer is no wrong one."""
+    questions = candidates(seed, 120)
+    given: list[list[Answer]] = []
+    for state in (None, "behind", "level"):
+        async with await opened(prepared(home, home / "choosing", state)) as memory:
+            for anew in (False, True) if state is None else (False,):
+                if anew:
+                    await memory.index()
+                found, problems = await answers(memory, questions)
+                assert not problems
+                given.append(found)
+    shutil.rmtree(home / "choosing")
+    agreed = [
+        number for number, found in enumerate(zip(*given, strict=True)) if all(each == found[0] for each in found)
+    ]
+    kept = sorted(agreed, key=lambda number: (number // 12, number % 12))[:12]
+    rows = [{"question": asdict(questions[number]), "answer": given[0][number]} for number in kept]
+    (home / "questions.json").write_text(json.dumps(rows))
+
+
+def questions_of(home: Path) -> tuple[list[Question], list[Answer]]:
+    rows = json.loads((home / "questions.json").read_text())
+    questions = [
+        Question(q["text"], q["only"] and tuple(q["only"]), tuple(q["tags"]), q["kind"])
+        for q in (row["question"] for row in rows)
+    ]
+    return questions, [[(item, score) for item, score in row["answer"]] for row in rows]
+
+
+def prepared(home: Path, work: Path, state: str | None) -> Path:
+    """A copy of the store with its index in this state."""
+    shutil.rmtree(work, ignore_errors=True)
+    shutil.copytree(home / "store", work)
+    if state is not None:
+        shutil.copytree(home / state, work / "index")
+    return work
+
+
+# ---------------------------------------------------------------- damages
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    name: str
+    state: str
+    """Of the index: `behind` (changes follow it) or `level` (it holds everything)."""
+    damage: str
+    path: str
+    """What is damaged, below the namespace's index: a file, one of SIDES, or nothing for all of it."""
+    seed: int
+
+    @property
+    def is_only_closed(self) -> bool:
+        """Whether closing has to be enough to have it made anew; what is merely not there may wait for changes."""
+        return self.seed % 3 == 0 and self.damage in BYTES
+
+
+def index_of(folder: Path) -> Path:
+    return folder / "index" / OURS
+
+
+def published(index: Path, side: str) -> list[Path]:
+    """The files that a side's manifest names."""
+    manifest = read_manifest(index / side)
+    assert manifest is not None
+    return [index / side / f"g{manifest.generation}" / name for name in sorted(manifest.parts)]
+
+
+def _random_bytes(chance: random.Random, most: int) -> bytes:
+    return chance.randbytes(chance.randint(1, most))
+
+
+def _cut(content: bytes, chance: random.Random) -> bytes:
+    return content[: chance.randrange(len(content))]
+
+
+def _flip(content: bytes, chance: random.Random) -> bytes:
+    changed = bytearray(content)
+    places = [chance.randrange(8 * len(content)) for _ in range(chance.randint(1, 20))]
+    for place in set(places):
+        changed[place // 8] ^= 1 << place % 8
+    return bytes(changed)
+
+
+def _header(content: bytes, chance: random.Random) -> bytes:
+    head = _random_bytes(chance, 64)[: len(content)]
+    return head + content[len(head) :]
+
+
+def _block(content: bytes, chance: random.Random) -> bytes:
+    """A block of zeros, or of ones where zeros would change nothing."""
+    start = chance.randrange(len(content))
+    end = min(start + chance.choice((1, 16, 512, 4096)), len(content))
+    zeros = bytes(end - start)
+    return content[:start] + (zeros if content[start:end] != zeros else b"\xff" * len(zeros)) + content[end:]
+
+
+BYTES: dict[str, Callable[[bytes, random.Random], bytes]] = {
+    "cut": _cut,
+    "flipped": _flip,
+    "header": _header,
+    "block": _block,
+    "emptied": lambda content, chance: b"",
+    "longer": lambda content, chance: content + _random_bytes(chance, 5000),
+}
+
+
+def _swap(index: Path, path: Path, chance: random.Random) -> None:
+    """With another file of the index."""
+    files = [file for side in SIDES for file in published(index, side) if file.read_bytes() != path.read_bytes()]
+    other = chance.choice(files)
+    mine, theirs = path.read_bytes(), other.read_bytes()
+    path.write_bytes(theirs)
+    other.write_bytes(mine)
+
+
+FOREIGN = {
+    "of another store": lambda home, state: home.parent / "stranger" / state / OURS,
+    "of another namespace": lambda home, state: home / state / THEIRS,
+    "of an older publication": lambda home, state: home / "older" / OURS,
+}
+
+
+def _foreign_part(index: Path, source: Path, side: str, chance: random.Random) -> None:
+    """Some files of a side in place of ours, under our manifest: one, or all."""
+    theirs, ours = published(source, side), published(index, side)
+    pairs = [(mine, their) for mine, their in _pairs(ours, theirs) if mine.read_bytes() != their.read_bytes()]
+    for mine, their in pairs if chance.random() < 0.5 else [chance.choice(pairs)]:
+        mine.unlink()
+        shutil.copy(their, mine)
+
+
+def _pairs(ours: Sequence[Path], theirs: Sequence[Path]) -> list[tuple[Path, Path]]:
+    """Files of the same purpose: tantivy's are named at random, but for their ends."""
+    by_purpose = {(path.suffix or path.name): path for path in theirs}
+    return [(path, by_purpose[path.suffix or path.name]) for path in ours if (path.suffix or path.name) in by_purpose]
+
+
+def _foreign_manifest(index: Path, source: Path, side: str, chance: random.Random) -> None:
+    shutil.copy(source / side / "manifest.json", index / side / "manifest.json")
+
+
+def _foreign_generation(index: Path, source: Path, side: str, chance: random.Random) -> None:
+    theirs, ours = read_manifest(source / side), read_manifest(index / side)
+    assert theirs is not None
+    assert ours is not None
+    shutil.rmtree(index / side / f"g{ours.generation}")
+    shutil.copytree(source / side / f"g{theirs.generation}", index / side / f"g{ours.generation}")
+
+
+def _foreign_side(index: Path, source: Path, side: str, chance: random.Random) -> None:
+    shutil.rmtree(index / side)
+    shutil.copytree(source / side, index / side)
+
+
+def _foreign_index(index: Path, source: Path, side: str, chance: random.Random) -> None:
+    shutil.rmtree(index)
+    shutil.copytree(source, index)
+
+
+def _other_side(index: Path, source: Path, side: str, chance: random.Random) -> None:
+    """Keyword index and vector index in each other's place."""
+    (index / "text").rename(index / "aside")
+    (index / "vectors").rename(index / "text")
+    (index / "aside").rename(index / "vectors")
+
+
+FOREIGN_DAMAGES: dict[str, Callable[[Path, Path, str, random.Random], None]] = {
+    "files": _foreign_part,
+    "manifest": _foreign_manifest,
+    "generation": _foreign_generation,
+    "side": _foreign_side,
+    "index": _foreign_index,
+}
+
+
+def _rewritten(manifest: Path, change: Callable[[dict[str, Any]], Any]) -> None:
+    """A manifest that says something else, with the right checksum."""
+    data = json.loads(manifest.read_text())
+    data.pop("crc")
+    change(data)
+    data["crc"] = zlib.crc32(json.dumps(data, sort_keys=True).encode())
+    manifest.write_text(json.dumps(data))
+
+
+MANIFESTS: dict[str, Callable[[dict[str, Any]], Any]] = {
+    "a generation that is not there": lambda data: data.update(generation=data["generation"] + 70),
+    "the format before": lambda data: data.update(format=data["format"] - 1),
+    "the format to come": lambda data: data.update(format=data["format"] + 1),
+    "another analyser or model": lambda data: data.update(space="other/" + data["space"]),
+    "another store": lambda data: data.update(store="0" * len(data["store"])),
+    "a field less": lambda data: data.pop("seq"),
+    "a field more": lambda data: data.update(colour="blue"),
+    "no parts": lambda data: data.update(parts={}),
+    "a part less": lambda data: data["parts"].pop(sorted(data["parts"])[0]),
+    "a part that is not there": lambda data: data["parts"].update(lost={"size": 3, "crc": 9}),
+}
+
+
+def damage(case: Case, work: Path, home: Path) -> None:
+    chance = random.Random(case.seed)
+    index = index_of(work)
+    kind, _, which = case.damage.partition(": ")
+    if kind in BYTES:
+        path = index / case.path
+        before = path.read_bytes()
+        after = BYTES[kind](before, chance)
+        assert after != before
+        path.write_bytes(after)
+    elif kind == "gone":
+        path = index / case.path
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    elif kind == "swapped":
+        _swap(index, index / case.path, chance)
+    elif kind == "manifest says":
+        _rewritten(index / case.path / "manifest.json", MANIFESTS[which])
+    elif kind == "sides":
+        _other_side(index, index, case.path, chance)
+    else:
+        FOREIGN_DAMAGES[kind](index, FOREIGN[which](home, case.state), case.path, chance)
+
+
+STRUCTURAL = [
+    *((f"{kind}: {which}", side) for kind in FOREIGN_DAMAGES for which in FOREIGN for side in SIDES),
+    *((f"manifest says: {which}", side) for which in MANIFESTS for side in SIDES),
+    *(("gone", path) for path in ("", "text", "vectors", "text/manifest.json", "vectors/manifest.json")),
+    ("sides", ""),
+]
+
+
+def cases(home: Path, seed: int, count: int) -> list[Case]:
+    """So many damages, spread over every file of the index and every way to damage it, in both states."""
+    chance = random.Random(seed)
+    known = {state: _damageable(home / state / OURS) for state in ("behind", "level")}
+    structural = chance.sample([(state, *each) for each in STRUCTURAL for state in known], 2 * len(STRUCTURAL))
+    single = [(state, kind, path) for kind in (*BYTES, "gone", "swapped") for state in known for path in known[state]]
+    single = chance.sample(single, len(single))
+    made: list[Case] = []
+    for number in range(count):
+        among = structural if number % 3 == 0 else single
+        state, what, path = among[(number // 3 if number % 3 == 0 else number - number // 3 - 1) % len(among)]
+        made.append(Case(f"{number} {state} {what} {path}", state, what, path, chance.randrange(1 << 30)))
+    return made
+
+
+def _damageable(index: Path) -> list[str]:
+    named = [path for side in SIDES for path in published(index, side) if path.stat().st_size]
+    return [str(path.relative_to(index)) for path in named] + [f"{side}/manifest.json" for side in SIDES]
+
+
+# ---------------------------------------------------------------- in a child
+
+
+def damaged(home: Path, work: Path, case: Case) -> Problems:
+    """Opens a damaged store, asks it everything, has it publish: what was not as it should be."""
+    few_are_many()
+    prepared(home, work, case.state)
+    damage(case, work, home)
+    return asyncio.run(_damaged(home, work, case))
+
+
+async def _damaged(home: Path, work: Path, case: Case) -> Problems:
+    async with await opened(work) as memory:
+        problems = await _wrong(home, memory, "damaged")
+        if case.is_only_closed:
+            return problems
+        await memory.index()
+        return problems + await _wrong(home, memory, "published anew")
+
+
+async def _wrong(home: Path, memory: Memory, when: str) -> Problems:
+    questions, expected = questions_of(home)
+    found, problems = await answers(memory, questions)
+    wrong = [f"{q} gave {f}, not {e}" for q, f, e in zip(questions, found, expected, strict=True) if f != e]
+    return [f"{when}: {problem}" for problem in (*problems, *wrong)]
+
+
+def rebuilt(home: Path, work: Path, case: Case) -> Problems:
+    """What a process that has not seen the damage finds of the index that was published over it."""
+    few_are_many()
+    problems = [f"published anew: {problem}" for problem in unsound(work, behind=case.is_only_closed)]
+    return problems + asyncio.run(_again(home, work))
+
+
+async def _again(home: Path, work: Path) -> Problems:
+    async with await opened(work) as memory:
+        return await _wrong(home, memory, "opened again") + [f"check: {line}" for line in await memory.check()]
+
+
+def unsound(work: Path, *, behind: bool) -> Problems:
+    """Why the published index of a store is not what a search could begin with; it may be `behind`."""
+    db = apsw.Connection(str(work / "fourfold.db"))
+    store = db.execute("SELECT value FROM settings WHERE name = 'store'").get
+    last = items.last_change(db, int(OURS))
+    db.close()
+    owner = f"{store}/{OURS}"
+    text = TextBase.load(index_of(work) / "text", owner)
+    vectors = VectorBase.load(index_of(work) / "vectors", owner, Space(f"words/{DIMENSION}", DIMENSION))
+    loaded = {"text": text, "vectors": vectors}
+    problems = [f"no base for {name}" for name, base in loaded.items() if base.manifest is None]
+    late = [name for name, base in loaded.items() if base.manifest is not None and base.seq < last and not behind]
+    problems += [f"{name} is behind" for name in late]
+    return problems + ([] if problems or vectors.faiss is not None else ["no FAISS"])
+
+
+# ---------------------------------------------------------------- damage to what a child has open
+
+
+def _each(index: Path, change: Callable[[Path, bytes], Any], seed: int) -> None:
+    chance = random.Random(seed)
+    for side in SIDES:
+        for path in published(index, side):
+            if path.stat().st_size:
+                change(path, _flip(path.read_bytes(), chance))
+
+
+def _replace(path: Path, content: bytes) -> None:
+    path.unlink()
+    path.write_bytes(content)
+
+
+def _overwrite(path: Path, content: bytes) -> None:
+    """In place: a process that has the file mapped sees it."""
+    with path.open("r+b") as file:
+        file.write(content)
+
+
+OPEN_DAMAGES: dict[str, Callable[[Path, int], Any]] = {
+    "files replaced": lambda index, seed: _each(index, _replace, seed),
+    "manifests gone": lambda index, seed: [(index / side / "manifest.json").unlink() for side in SIDES],
+    "generations gone": lambda index, seed: [shutil.rmtree(path) for path in index.glob("*/g*")],
+    "index gone": lambda index, seed: shutil.rmtree(index.parent),
+    "overwritten": lambda index, seed: _each(index, _overwrite, seed),
+}
+
+
+def damaged_while_open(home: Path, work: Path, case: Case) -> Problems:
+    few_are_many()
+    prepared(home, work, case.state)
+    return asyncio.run(_damaged_while_open(home, work, case))
+
+
+async def _damaged_while_open(home: Path, work: Path, case: Case) -> Problems:
+    """Searches, writes and publications go on over files that are not what they were."""
+    async with await opened(work) as memory:
+        problems = await _wrong(home, memory, "before")
+        OPEN_DAMAGES[case.damage](index_of(work), case.seed)
+        problems += await _wrong(home, memory, "damaged")
+        added = await memory.add("one more kingfisher", wait=True)
+        response = await memory.search("kingfisher", only=["keyword"])
+        if [result.id for result in response.results] != [added.id]:
+            problems.append(f"damaged: a new item is not found ({response.degraded})")
+        await memory.forget([added.id])
+        await memory.index()
+        return problems + await _wrong(home, memory, "published anew")
+
+
+def overwritten_while_open(home: Path, work: Path, case: Case) -> Problems:
+    """Bytes that were verified change in memory: whatever that does to answers, it is no crash and no bare error."""
+    few_are_many()
+    prepared(home, work, case.state)
+    return asyncio.run(_overwritten_while_open(home, work, case))
+
+
+async def _overwritten_while_open(home: Path, work: Path, case: Case) -> Problems:
+    questions, _ = questions_of(home)
+    async with await opened(work) as memory:
+        problems = await _wrong(home, memory, "before")
+        OPEN_DAMAGES["overwritten"](index_of(work), case.seed)
+        for question in questions:
+            with suppress(FourfoldError):
+                await question.ask(memory)
+    async with await opened(work) as memory:
+        problems += await _wrong(home, memory, "opened again")
+        await memory.index()
+    return problems
+
+
+# ---------------------------------------------------------------- one after the other
+
+
+def serve(pipe: Any, log: Path, work: Callable[..., Problems], home: Path, jobs: Sequence[tuple[Path, Case]]) -> None:
+    """Does the jobs one after the other; says before each that it begins, so that a death has a name."""
+    with log.open("ab") as stream:
+        os.dup2(stream.fileno(), 2)
+    for folder, case in jobs:
+        pipe.send((case.name, None))
+        try:
+            problems = work(home, folder, case)
+        except BaseException as error:  # noqa: BLE001  (what a panic of native code is)
+            problems = [f"raised {type(error).__name__}: {error}"]
+        pipe.send((case.name, problems))
+    pipe.close()

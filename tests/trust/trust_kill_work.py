@@ -1,0 +1,520 @@
+"""What the children of the kill tests do: write until they are killed, look at what is left, make vectors anew.
+
+A store is compared as a map of *places* (`item KEY`, `edge SOURCE|RELATION|TARGET`, `node NAME`) to values. A writer
+says in its journal what an operation will set before it begins, and that it is confirmed after it returned.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+import mmap
+import os
+import random
+import time
+import traceback
+from collections import Counter
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import apsw
+import numpy as np
+from engine_support import WordEmbedder, scored
+
+import fourfold.memory
+from fourfold.limits import PAGE_SIZE, TOP_K
+from fourfold.memory import Memory
+from fourfold.model import NO_FILTERS, ItemPatch, NewItem
+from fourfold.stores.sqlite import indexes, publish, store
+from fourfold.stores.sqlite.database import Database
+
+Places = dict[str, Any]
+Effect = Places
+"""What an operation sets, all of it or nothing; None: the place is empty then."""
+
+TRANSACTION, PUBLICATION, STOP = range(3)
+"""Bytes that parent and child share: is it inside of one (2: of the swap of the manifest), and shall it end?"""
+
+SITES = ("Amber Harbour", "Birch Tunnel", "Cobalt Tower", "Dune Chapel", "Elm Crossing", "Flint Quarry", "Glass Mill")
+PEOPLE = ("Ada", "Bela", "Cyra", "Dorn", "Edda", "Fenn")
+FAMILIES = ("Quill", "Rook", "Sable", "Thorn")
+TAGS = ("iron", "silk", "salt", "Tea", "wool", "ÄTHER")
+ANIMALS = ("heron", "otter", "badger", "lynx", "marten", "raven", "viper", "stoat")
+ALL = "ledger"
+"""A word that every text has."""
+MOST_ITEMS = 40
+"""So many a writer keeps."""
+
+
+# ---------------------------------------------------------------- what parent and child share
+
+
+def shared_bytes(path: Path) -> mmap.mmap:
+    """What is written here outlives the writer, however it dies."""
+    handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        os.ftruncate(handle, 8)
+        return mmap.mmap(handle, 8)
+    finally:
+        os.close(handle)
+
+
+class Journal:
+    """Lines that have reached the kernel when `say` returns."""
+
+    def __init__(self, path: Path) -> None:
+        self._handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+
+    def say(self, what: str, who: int = 0, value: Any = None) -> None:
+        line = json.dumps([what, who, value]).encode() + b"\n"
+        assert os.write(self._handle, line) == len(line)
+
+
+def _watch(marks: mmap.mmap, said: Journal) -> None:
+    """Says in the shared bytes what this process is inside of, and in the journal what it has published."""
+    write = Database.write
+
+    @contextmanager
+    def watched(self: Database) -> Generator[apsw.Connection]:
+        try:
+            with write(self) as db:
+                marks[TRANSACTION] = 1
+                yield db
+        finally:
+            marks[TRANSACTION] = 0
+
+    Database.write = watched  # type: ignore[method-assign]
+    for name, value in (("publish_text", 1), ("publish_vectors", 1), ("_publish", 2)):
+        setattr(publish, name, _marked(getattr(publish, name), marks, value, said))
+
+
+def _marked(work: Callable[..., Any], marks: mmap.mmap, value: int, said: Journal) -> Callable[..., Any]:
+    def marked(*args: Any, **kwargs: Any) -> Any:
+        before, marks[PUBLICATION] = marks[PUBLICATION], value
+        try:
+            done = work(*args, **kwargs)
+        finally:
+            marks[PUBLICATION] = before
+        if done:
+            said.say("published")
+        return done
+
+    return marked
+
+
+def _publish_often(seed: int) -> None:
+    """All the time; every second process goes on appending where others write the index anew."""
+    for module in (indexes, store):
+        module.PUBLISH_AT = 5  # type: ignore[attr-defined]
+    fourfold.upkeep._QUIET_SECONDS = 0.002
+    publish._DEAD_SHARE = (0.1, 0.6)[seed % 2]
+
+
+# ---------------------------------------------------------------- writing
+
+
+def write_until_killed(folder: Path, journal: Path, marks: Path, seed: int, writers: Sequence[int]) -> None:
+    """Several writers, publications and the queue of vectors at once, until killed or told to stop."""
+    said = Journal(journal)
+    try:
+        shared = shared_bytes(marks)
+        _watch(shared, said)
+        _publish_often(seed)
+        asyncio.run(_write_all(folder, said, shared, seed, writers))
+    except BaseException:
+        said.say("error", value=traceback.format_exc())
+        raise
+
+
+async def _write_all(folder: Path, said: Journal, shared: mmap.mmap, seed: int, writers: Sequence[int]) -> None:
+    async with await Memory.open(folder, embedder=WordEmbedder()) as memory:
+        known = places(folder)
+        said.say("open")
+        async with asyncio.TaskGroup() as tasks:
+            for who in writers:
+                tasks.create_task(Writer(memory, said, who, seed, known).work(shared))
+            tasks.create_task(_chores(memory, random.Random(f"{seed} chores"), shared))
+
+
+async def _chores(memory: Memory, chance: random.Random, shared: mmap.mmap) -> None:
+    while not shared[STOP]:
+        chore = chance.choice((memory.index, memory.embed_pending, None))
+        if chore is not None:
+            await chore()
+        else:
+            response = await memory.search(f"{ALL} {chance.choice(ANIMALS)} {chance.choice(SITES)} iron")
+            assert not [each for each in response.degraded if not each.pending], response.degraded
+        assert not memory.troubles(), memory.troubles()
+        await asyncio.sleep(chance.uniform(0, 0.02))
+
+
+class Writer:
+    """One of several that write to a store at once; each has items, relations and people of its own."""
+
+    def __init__(self, memory: Memory, said: Journal, who: int, seed: int, known: Places) -> None:
+        self._memory = memory
+        self._said = said
+        self._who = who
+        self._born = f"{who}.{seed}"
+        self._count = 0
+        self._chance = random.Random(f"{seed} writer {who}")
+        self._known = {place: value for place, value in known.items() if owner(place) == who}
+
+    async def work(self, shared: mmap.mmap) -> None:
+        while not shared[STOP]:
+            effect, call = self._next()
+            self._said.say("begun", self._who, effect)
+            await call()
+            self._said.say("done", self._who)
+            self._known = after(self._known, effect)
+            await self._read_it_back(effect)
+            await asyncio.sleep(self._chance.choice((0, 0, self._chance.uniform(0, 0.01))))
+
+    def _next(self) -> tuple[Effect, Callable[[], Awaitable[Any]]]:
+        keys = [place.removeprefix("item ") for place in self._known if place.startswith("item ")]
+        if not keys:
+            return self._add(MOST_ITEMS // 2)
+        if len(keys) > MOST_ITEMS:
+            return self._forget(keys, 12)
+        kinds = (
+            lambda: self._add(1),
+            lambda: self._add(self._chance.randint(2, 6)),
+            lambda: self._update(self._chance.choice(keys)),
+            lambda: self._update(self._chance.choice(keys)),
+            lambda: self._forget(keys, self._chance.randint(1, 3)),
+            self._connect,
+            self._disconnect,
+            lambda: self._name(self._chance.choice(keys)),
+        )
+        return self._chance.choice(kinds)()
+
+    def _add(self, count: int) -> tuple[Effect, Callable[[], Awaitable[Any]]]:
+        made = {f"{self._born}.{self._count + n}": self._content() for n in range(count)}
+        new = [NewItem(text, key=key, title=title, tags=tuple(tags)) for key, (title, text, tags) in made.items()]
+        wait = self._chance.random() < 0.3
+        effect = {f"item {key}": content for key, content in made.items()}
+        return effect, lambda: self._memory.add(new[0], wait=wait) if count == 1 else self._memory.add_many(new)
+
+    def _update(self, key: str) -> tuple[Effect, Callable[[], Awaitable[Any]]]:
+        title, text, tags = self._known[f"item {key}"]
+        what = self._chance.choice(("text", "title", "tags", "all"))
+        fresh = self._content()
+        title = fresh[0] if what in ("title", "all") else title
+        text = fresh[1] if what in ("text", "all") else text
+        wanted = fresh[2] if what in ("tags", "all") else tags
+        gone, added = sorted(set(tags) - set(wanted)), sorted(set(wanted) - set(tags))
+        patch = ItemPatch(text=text, title=title, add_tags=tuple(added), remove_tags=tuple(gone))
+        return {f"item {key}": [title, text, wanted]}, lambda: self._memory.update(f"key:{key}", patch)
+
+    def _forget(self, keys: list[str], count: int) -> tuple[Effect, Callable[[], Awaitable[Any]]]:
+        gone = self._chance.sample(keys, min(count, len(keys)))
+        effect: Effect = {f"item {key}": None for key in gone}
+        for place, value in self._known.items():
+            if place.startswith("node ") and value[2] in gone:
+                effect[place] = [*value[:2], None]
+        return effect, lambda: self._memory.forget([f"key:{key}" for key in gone])
+
+    def _connect(self) -> tuple[Effect, Callable[[], Awaitable[Any]]]:
+        ends = [self._chance.sample(SITES, 2) for _ in range(self._chance.randint(1, 3))]
+        edges = {(source, f"way {self._who}", target): self._chance.choice((0.25, 0.5, 1.0)) for source, target in ends}
+        effect = {"edge " + "|".join(edge): weight for edge, weight in edges.items()}
+        return effect, lambda: self._memory.add_edges([(*edge, weight) for edge, weight in edges.items()])
+
+    def _disconnect(self) -> tuple[Effect, Callable[[], Awaitable[Any]]]:
+        edges = [place for place in self._known if place.startswith("edge ")]
+        if not edges:
+            return self._connect()
+        gone = self._chance.choice(edges)
+        return {gone: None}, lambda: self._memory.remove_edge(*gone.removeprefix("edge ").split("|"))
+
+    def _name(self, key: str) -> tuple[Effect, Callable[[], Awaitable[Any]]]:
+        name = f"{self._chance.choice(PEOPLE)} {FAMILIES[self._who]}"
+        aliases, _, item = self._known.get(f"node {name}", ([], 0, key))
+        attach = f"key:{key}" if f"node {name}" not in self._known else None
+        alias = f"Mate {self._chance.randint(0, 9)} {FAMILIES[self._who]}"
+        self._count += 1
+        effect = {f"node {name}": [sorted({*aliases, alias}), self._count, item]}
+        number = {"number": self._count}
+        return effect, lambda: self._memory.add_node(name, "person", [alias], number, attach)
+
+    def _content(self) -> list[Any]:
+        """Title, text and tags; the text has a word that no other has."""
+        self._count += 1
+        site, other, title = (self._chance.choice(SITES) for _ in range(3))
+        family = self._chance.choice(FAMILIES)
+        text = (
+            f"{token(f'{self._born}.{self._count}')} {ALL}: {self._chance.choice(PEOPLE)} {family} of {site} wrote to "
+            f"mate {self._chance.randint(0, 9)} {family} in {other} about the {self._chance.choice(ANIMALS)}"
+        )
+        tags = sorted(self._chance.sample(TAGS, self._chance.randint(0, 3)))
+        return [title if self._chance.random() < 0.3 else "", text, tags]
+
+    async def _read_it_back(self, effect: Effect) -> None:
+        """What is confirmed is found at once (B6)."""
+        place, value = self._chance.choice(list(effect.items()))
+        if value is None or not place.startswith("item ") or self._chance.random() < 0.8:
+            return
+        response = await self._memory.search(value[1].split()[0], only=["keyword"])
+        assert [hit.item.key for hit in response.results] == [place.removeprefix("item ")], (place, response)
+
+
+def token(name: str) -> str:
+    """A word of letters that no stemmer touches, for a name of digits and dots."""
+    return "zq" + "".join("bcdfghjklmx"["0123456789.".index(each)] for each in name) + "zq"
+
+
+def owner(place: str) -> int:
+    """The one writer that ever touches this place."""
+    kind, name = place.split(" ", 1)
+    if kind == "item":
+        return int(name.split(".")[0])
+    if kind == "edge":
+        return int(name.split("|")[1].removeprefix("way "))
+    return FAMILIES.index(name.split(" ")[1])
+
+
+def after(known: Places, effect: Effect) -> Places:
+    """The places when this has happened."""
+    return {place: value for place, value in {**known, **effect}.items() if value is not None}
+
+
+# ---------------------------------------------------------------- looking at what is left
+
+
+@contextmanager
+def _rows(folder: Path) -> Generator[Callable[..., list[Any]]]:
+    """Reads a store past the engine, in one snapshot."""
+    db = apsw.Connection(str(folder / "fourfold.db"))
+    try:
+        db.set_busy_timeout(10_000)
+        db.execute("BEGIN")
+        yield lambda sql: db.execute(sql).fetchall()
+    finally:
+        db.close()
+
+
+def places(folder: Path) -> Places:
+    """All that a store holds of what writers put there, read past the engine."""
+    found: Places = {}
+    with _rows(folder) as rows:
+        tags: dict[int, list[str]] = {}
+        for item, name in rows("SELECT item, name FROM item_tags ORDER BY name"):
+            tags.setdefault(item, []).append(name)
+        for item, key, title, text in rows("SELECT id, key, title, text FROM items"):
+            found[f"item {key}"] = [title, text, tags.get(item, [])]
+        named = dict(rows("SELECT id, name FROM nodes"))
+        for source, relation, target, weight in rows("SELECT source, relation, target, weight FROM edges"):
+            found[f"edge {named[source]}|{relation}|{named[target]}"] = weight
+        aliases: dict[int, list[str]] = {}
+        for node, alias in rows("SELECT node, alias FROM names WHERE alias IS NOT NULL ORDER BY alias"):
+            aliases.setdefault(node, []).append(alias)
+        owned = dict(rows("SELECT node, key FROM node_items JOIN items ON id = item"))
+        for node, properties in rows("SELECT id, properties FROM nodes WHERE label = 'person'"):
+            number = json.loads(properties)["number"]
+            found[f"node {named[node]}"] = [aliases.get(node, []), number, owned.get(node)]
+    return found
+
+
+def look(folder: Path, close: bool = True, rebuilt: Path | None = None, quiet: bool = True) -> tuple[Places, list[str]]:
+    """Opens what a dead process left: the places, and whatever does not agree with them.
+
+    Not `close`: as if this process, too, had been killed. `rebuilt`: a folder where the same rows get indexes from
+    nothing, to compare answers. Not `quiet`: others are writing.
+    """
+    return asyncio.run(_look(folder, close, rebuilt, quiet))
+
+
+_LEFT_OPEN: list[Memory] = []
+
+
+async def _look(folder: Path, close: bool, rebuilt: Path | None, quiet: bool) -> tuple[Places, list[str]]:
+    memory = await Memory.open(folder, embedder=WordEmbedder(), background=False)
+    problems = await memory.check()
+    if quiet:
+        problems += _unsound_rows(folder) + await _disagreeing(memory, folder)
+        if rebuilt is not None:
+            problems += await _answering_otherwise(memory, rebuilt)
+    if close:
+        await memory.close()
+    else:
+        _LEFT_OPEN.append(memory)
+    return places(folder), problems
+
+
+class _Expected:
+    """Collects what is not as it should be."""
+
+    def __init__(self) -> None:
+        self.problems: list[str] = []
+
+    def same(self, what: str, found: Any, wanted: Any) -> None:
+        if found != wanted:
+            self.problems.append(f"{what}: {found!r} where the rows say {wanted!r}")
+
+    def near(self, what: str, found: Mapping[int, float], wanted: Mapping[int, float]) -> None:
+        """The same ids with the same scores, but for the last digits of a float."""
+        pairs = {item: (found.get(item, -9.0), wanted.get(item, -9.0)) for item in {*found, *wanted}}
+        self.same(what, {item: pair for item, pair in pairs.items() if not math.isclose(*pair, abs_tol=1e-5)}, {})
+
+
+def _unsound_rows(folder: Path) -> list[str]:
+    """Rows that contradict each other."""
+    expected = _Expected()
+    embedder = WordEmbedder()
+    with _rows(folder) as rows:
+        texts = {item: (title, text) for item, title, text in rows("SELECT id, title, text FROM items")}
+        vectors = dict(rows("SELECT item, vector FROM vectors"))
+        waiting = [item for (item,) in rows("SELECT item FROM waiting")]
+        expected.same("items with a vector or in the queue", sorted([*vectors, *waiting]), sorted(texts))
+        for item, vector in vectors.items():
+            expected.same(f"vector of {item}", vector, embedder.vector("\n".join(filter(None, texts[item]))).tobytes())
+        uses = Counter(tag for (tag,) in rows("SELECT tag FROM item_tags"))
+        expected.same("uses of tags", dict(rows("SELECT id, uses FROM tags WHERE uses > 0")), dict(uses))
+        for column, sql in (
+            ("degree", "SELECT count(*) FROM edges WHERE nodes.id IN (source, target)"),
+            ("holders", "SELECT count(*) FROM node_items WHERE node = nodes.id"),
+            ("mentioned", "SELECT count(*) FROM mentions WHERE node = nodes.id"),
+        ):
+            wrong = rows(f"SELECT name, {column}, ({sql}) FROM nodes WHERE {column} <> ({sql})")
+            expected.same(f"{column} of nodes", wrong, [])
+        names = rows("SELECT folded, node FROM names")
+        nameless = rows("SELECT name FROM nodes WHERE id NOT IN (SELECT node FROM names WHERE alias IS NULL)")
+        expected.same("nodes without a name", nameless, [])
+        if not rows("SELECT 1 FROM unlinked"):
+            own = set(rows("SELECT item, node FROM node_items"))
+            named = {(item, node) for item, (_, text) in texts.items() for name, node in names if name in text.lower()}
+            expected.same("mentions", set(rows("SELECT item, node FROM mentions")), named - own)
+    return expected.problems
+
+
+async def _disagreeing(memory: Memory, folder: Path) -> list[str]:
+    """Where a retriever and the rows differ."""
+    expected, space = _Expected(), memory.namespace
+    with _rows(folder) as rows:
+        texts = dict(rows("SELECT id, text FROM items"))
+        vectors = {item: np.frombuffer(blob, np.float32) for item, blob in rows("SELECT item, vector FROM vectors")}
+        tagged = sorted(rows("SELECT item, folded FROM item_tags JOIN tags ON tags.id = tag"))
+    listed = await memory.list(limit=PAGE_SIZE)
+    expected.same("list", {item.id: item.text for item in listed}, texts)
+    words = await memory.store.match(space, ALL, len(texts) + 10, NO_FILTERS)
+    expected.same("keyword search", sorted(words.scores), sorted(texts))
+    for item in sorted(texts, reverse=True)[:8]:
+        word = texts[item].split()[0]
+        expected.same(word, list((await memory.store.match(space, word, 10, NO_FILTERS)).scores), [item])
+    query = WordEmbedder().vector(f"{ALL} of the otter and the heron of Amber Harbour")
+    if vectors:
+        near = await memory.store.nearest(space, query, len(texts) + 10, NO_FILTERS)
+        expected.near("nearest", near.scores, {item: float(vector @ query) for item, vector in vectors.items()})
+    counts = Counter(tag for _, tag in tagged)
+    expected.same("tag counts", dict(await memory.store.tag_counts(space)), dict(counts))
+    uses = await memory.store.tagged(space, list(counts), NO_FILTERS)
+    expected.same("tagged", sorted((use.item, use.tag) for use in uses), tagged)
+    return expected.problems
+
+
+async def _answering_otherwise(memory: Memory, folder: Path) -> list[str]:
+    """Queries that a store with the same rows and indexes made from nothing answers in another way."""
+    folder.mkdir()
+    await memory.backup(folder / "fourfold.db")
+    expected = _Expected()
+    async with await Memory.open(folder, embedder=WordEmbedder(), background=False) as fresh:
+        for text in (f"{ALL} heron", "Ada Quill and the otter of Cobalt Tower", "iron silk äther badger"):
+            for only in (None, ["keyword"], ["semantic"], ["graph"], ["tags"]):
+                one, other = [await each.search(text, only=only, top_k=TOP_K) for each in (memory, fresh)]
+                expected.near(f"{text!r} by {only}", dict(scored(one)), dict(scored(other)))
+    return expected.problems
+
+
+# ---------------------------------------------------------------- making vectors anew
+
+
+class SlowEmbedder(WordEmbedder):
+    """Each name has vectors of its own, and a batch takes a moment."""
+
+    def vector(self, text: str) -> Any:
+        return super().vector(f"{self.fingerprint} {text} {self.fingerprint}")
+
+    def embed(self, texts: Sequence[str]) -> Any:
+        time.sleep(0.01)
+        return super().embed(texts)
+
+
+MODELS = {"words/32": ("words", 32), "other/32": ("other", 32), "wide/48": ("wide", 48)}
+
+
+def fill(folder: Path, count: int) -> None:
+    """A store with indexes and vectors of the first model."""
+
+    async def filling() -> None:
+        async with await Memory.open(folder, embedder=SlowEmbedder()) as memory:
+            items = [NewItem(f"{token(str(n))} {ALL}: the {ANIMALS[n % 8]} at gate {n % 13}") for n in range(count)]
+            await memory.add_many(items, wait=True)
+            await memory.index()
+
+    asyncio.run(filling())
+
+
+def reembed(folder: Path, journal: Path, marks: Path, model: str) -> None:
+    """All vectors anew, with publications meanwhile; says how many were made and stored."""
+    said = Journal(journal)
+    try:
+        _watch(shared_bytes(marks), said)
+        _publish_often(1)
+        asyncio.run(_reembed(folder, said, model))
+    except BaseException:
+        said.say("error", value=traceback.format_exc())
+        raise
+
+
+async def _reembed(folder: Path, said: Journal, model: str) -> None:
+    async with await Memory.open(folder, embedder=SlowEmbedder(*MODELS[model]), background=False) as memory:
+        said.say("open")
+        publishing = asyncio.create_task(_publishing(memory))
+        made = await memory.reembed(lambda done, total: said.say("made", value=done))
+        publishing.cancel()
+        await asyncio.wait([publishing])
+    said.say("finished", value=made)
+
+
+async def _publishing(memory: Memory) -> None:
+    while True:
+        await memory.index()
+        await asyncio.sleep(0.03)
+
+
+def look_at_vectors(folder: Path) -> tuple[str, int, list[str]]:
+    """The model whose vectors these are, how many there are, and what is wrong."""
+    expected = _Expected()
+    with _rows(folder) as rows:
+        ((fingerprint, dimension),) = rows("SELECT fingerprint, dimension FROM namespaces")
+        texts = dict(rows("SELECT id, text FROM items"))
+        vectors = dict(rows("SELECT item, vector FROM vectors"))
+        waiting = [item for (item,) in rows("SELECT item FROM waiting")]
+    embedder = SlowEmbedder(*MODELS[fingerprint])
+    expected.same("dimension", dimension, embedder.dimension)
+    expected.same("items with a vector or in the queue", sorted([*vectors, *waiting]), sorted(texts))
+    mixed = [item for item, vector in vectors.items() if vector != embedder.vector(texts[item]).tobytes()]
+    expected.same(f"vectors that are not of {fingerprint}", mixed, [])
+    problems = asyncio.run(_searching_amid(folder, embedder, texts, vectors))
+    return fingerprint, len(vectors), expected.problems + problems
+
+
+async def _searching_amid(
+    folder: Path, embedder: WordEmbedder, texts: dict[int, str], vectors: dict[int, bytes]
+) -> list[str]:
+    expected = _Expected()
+    async with await Memory.open(folder, embedder=embedder, background=False) as memory:
+        for problem in await memory.check():
+            expected.problems.append(problem)
+        words = await memory.store.match(memory.namespace, ALL, len(texts) + 10, NO_FILTERS)
+        expected.same("keyword search", sorted(words.scores), sorted(texts))
+        query = embedder.vector("the otter at gate 4")
+        near = await memory.store.nearest(memory.namespace, query, len(texts) + 10, NO_FILTERS)
+        cosines = {item: float(np.frombuffer(blob, np.float32) @ query) for item, blob in vectors.items()}
+        expected.near("nearest", near.scores, cosines)
+        response = await memory.search("the otter at gate 4", top_k=5)
+        expected.same("answers", len(response.results), 5)
+    return expected.problems

@@ -1,0 +1,348 @@
+"""One life of a store, lived three times: over a folder in this process and in another one, and in the exact oracle."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import math
+import shutil
+import sys
+import traceback
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime, timedelta
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+import trust_child
+from engine_support import WordEmbedder
+
+from fourfold import memory as memory_module
+from fourfold.config import Settings
+from fourfold.errors import FourfoldError
+from fourfold.memory import Memory
+from fourfold.model import NO_FILTERS, RETRIEVERS, Edge, Filters, Item, MetadataTest, Neighbor, Node, SearchResponse
+from fourfold.search.presets import PRESETS
+from fourfold.stores.base import Record, Store
+from fourfold.stores.memory import MemoryStore
+from fourfold.stores.sqlite.store import SqliteStore
+from fourfold.upkeep import NO_INDEX
+
+sys.path.append(str(Path(__file__).parent.parent / "conformance"))
+from conformance_operations import NAMES, TAGS
+
+NAMESPACES = ("notes", "papers")
+FIRST = datetime(2026, 3, 1, 12, tzinfo=UTC)
+
+# ---------------------------------------------------------------- what is said in it
+
+WORDS = tuple(
+    """
+    Vertrag Mietvertrag Vertragsende Miete Haus Hausverwaltung Wohnung Kündigung Straße Müller Küche Küchen
+    Versicherung Versicherungsfall der die und nicht für contract contracts rent house running runs the and index 2024
+    """.split()  # noqa: SIM905
+)
+"""Few, so that texts meet: inflections, umlauts, compounds and their parts, words that say nothing."""
+
+FILTERS = (
+    NO_FILTERS,
+    NO_FILTERS,
+    Filters(tags=("work",)),
+    Filters(tags=("strasse", "notes"), any_tag=True),
+    Filters(language="de"),
+    Filters(kind="task"),
+    Filters(created_from=FIRST - timedelta(days=2)),
+    Filters(created_to=FIRST + timedelta(hours=6)),
+    Filters(path="docs/**"),
+    Filters(metadata=(MetadataTest("n", "gte", 2),)),
+)
+
+WAYS: tuple[Mapping[str, Any], ...] = (
+    *({"preset": name} for name in PRESETS),
+    *({"fusion": name} for name in ("rrf", "weighted")),
+    *({"only": (name,)} for name in RETRIEVERS),
+    {"only": ("semantic", "keyword")},
+    {"preset": "files", "fusion": "weighted"},
+    {"preset": "memories", "alpha": 0.3},
+    {"weights": {"semantic": 0.5, "graph": 0.3, "tags": 0.2}},
+    {"namespaces": NAMESPACES},
+    {"per_source": 1, "explain": True},
+)
+"""All ways to ask: presets, fusions, each retriever alone."""
+
+__all__ = ["FILTERS", "NAMES", "NAMESPACES", "TAGS", "WAYS", "WORDS", "Call", "Other", "Side", "agree", "tuned"]
+
+
+# ---------------------------------------------------------------- indexes at work in small stores
+
+Tuning = Mapping[str, Any]
+_SQLITE = "fourfold.stores.sqlite"
+
+
+def _all_lists(nlist: int) -> int:
+    return nlist
+
+
+def _four_lists(rows: int) -> int:
+    return 4
+
+
+_SMALL: Tuning = {
+    "fourfold.upkeep._QUIET_SECONDS": 0.0,
+    f"{_SQLITE}.following.AT_ONCE": 6,
+    f"{_SQLITE}.indexes._LOG_KEPT": 4,
+    f"{_SQLITE}.publish._CHUNK": 3,
+    f"{_SQLITE}.publish._HEAP_BYTES": 15_000_000,
+    f"{_SQLITE}.text_index._SCAN_ROWS": 2,
+    f"{_SQLITE}.vector_index._SCAN_ROWS": 2,
+    f"{_SQLITE}.graph_search.HUB": 3,
+    "fourfold.stores.memory.walk.HUB": 3,
+}
+"""For the store and the oracle alike: so small that a handful of items gets into every branch."""
+
+PROFILES: Mapping[str, Tuning] = {
+    "tail": {**_SMALL, f"{_SQLITE}.indexes.PUBLISH_AT": 1000},
+    "published": {**_SMALL, f"{_SQLITE}.indexes.PUBLISH_AT": 12, f"{_SQLITE}.publish._DEAD_SHARE": 0.6},
+    "cut": {
+        **_SMALL,
+        "fourfold.search.pipeline.CANDIDATES": 4,
+        f"{_SQLITE}.vector_index._FEW": 0,
+        f"{_SQLITE}.indexes.PUBLISH_AT": 20,
+        f"{_SQLITE}.indexes._WHOLE_AT": 30,
+        f"{_SQLITE}.publish._DEAD_SHARE": 0.9,
+    },
+    "faiss": {
+        **_SMALL,
+        f"{_SQLITE}.vector_base.EXACT_ROWS": 8,
+        f"{_SQLITE}.publish.EXACT_ROWS": 8,
+        f"{_SQLITE}.vector_base.lists": _four_lists,
+        f"{_SQLITE}.vector_base.probes": _all_lists,
+        f"{_SQLITE}.indexes.PUBLISH_AT": 20,
+        f"{_SQLITE}.publish._DEAD_SHARE": 0.9,
+        f"{_SQLITE}.publish._UNCOVERED_SHARE": 0.5,
+    },
+}
+"""Everything in the tail; publications after a few writes; lists that are cut; FAISS, which here probes every list."""
+
+
+class Clock:
+    """One time for all who live this life."""
+
+    now = FIRST
+
+
+def tuned(tuning: Tuning, put: Callable[[Any, str, Any], None] = setattr) -> None:
+    """Sets these constants, and the clock."""
+    for name, value in tuning.items():
+        module, _, constant = name.rpartition(".")
+        found = importlib.import_module(module)
+        assert hasattr(found, constant), f"{name} is gone"
+        put(found, constant, value)
+    put(memory_module, "_now", lambda: Clock.now)
+
+
+# ---------------------------------------------------------------- doing the same on all sides
+
+
+@dataclass(frozen=True)
+class Call:
+    """A method of Memory in a namespace, at a time."""
+
+    namespace: str
+    now: datetime
+    method: str
+    args: tuple[Any, ...] = ()
+    kwargs: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+
+class Side:
+    """A store that this process has open, with a Memory for each namespace."""
+
+    def __init__(self, store: Callable[[], Store]) -> None:
+        self._open = store
+        self._runner = asyncio.Runner()
+        self.open()
+
+    def open(self) -> None:
+        store = self._open()
+        patient = Settings(retriever_seconds=60.0)  # this machine may have other things to do
+        self.memories = {name: Memory(store, WordEmbedder(), name, patient, background=False) for name in NAMESPACES}
+
+    def close(self) -> None:
+        for memory in self.memories.values():
+            self._runner.run(memory.close())
+
+    def reopen(self) -> None:
+        self.close()
+        self.open()
+
+    def end(self) -> None:
+        self.close()
+        self._runner.close()
+
+    def do(self, call: Call) -> Any:
+        """What it gives, as plain values that can be compared; of an error, its kind."""
+        Clock.now = call.now
+        method = getattr(self.memories[call.namespace], call.method)
+        try:
+            return plain(self._runner.run(method(*call.args, **call.kwargs)))
+        except FourfoldError as error:
+            return type(error).__name__
+
+    def whole(self) -> Any:
+        """All that is stored, with names in the place of node ids, which are a store's own business."""
+        records: list[Record] = []
+        self._runner.run(self.memories[NAMESPACES[0]].store.export(records.append))
+        names = {record["id"]: (record["name"], record["label"]) for record in records if record["type"] == "node"}
+        hidden = [{**record, "id": 0} if record["type"] == "node" else record for record in records]
+        ends = ("source", "target", "node")
+        named = [{key: names[data] if key in ends else data for key, data in record.items()} for record in hidden]
+        return sorted(named, key=lambda record: repr(sorted(record.items())))
+
+
+def oracle() -> Side:
+    return Side(MemoryStore)
+
+
+def engine(folder: Path) -> Side:
+    return Side(lambda: SqliteStore(folder))
+
+
+class Other:
+    """The same folder, open in another process for as long as this object lives."""
+
+    def __init__(self, folder: Path, tuning: Tuning) -> None:
+        self._pipe, theirs = trust_child.context().Pipe()
+        self._child = trust_child.start(_serve, theirs, folder, tuning)
+        theirs.close()
+
+    def do(self, call: Call) -> Any:
+        return self._ask("do", call)
+
+    def reopen(self) -> None:
+        self._ask("reopen")
+
+    def end(self) -> None:
+        try:
+            self._ask("end")
+        finally:
+            self._pipe.close()
+            self._child.join(10)
+            self._child.kill()
+
+    def _ask(self, what: str, *args: Any) -> Any:
+        try:
+            self._pipe.send((what, args))
+            answer, trace = self._pipe.recv()
+        except (EOFError, OSError) as error:
+            self._child.join(10)
+            raise AssertionError(f"the other process is gone: {self._child.exitcode}") from error
+        assert not trace, f"the other process failed:\n{trace}"
+        return answer
+
+
+def _serve(pipe: Connection, folder: Path, tuning: Tuning) -> None:
+    tuned(tuning)
+    side = engine(folder)
+    what = ""
+    while what != "end":
+        try:
+            what, args = pipe.recv()
+        except EOFError:  # the test is gone
+            return
+        try:
+            pipe.send((getattr(side, what)(*args), ""))
+        except Exception:  # noqa: BLE001  (the test says it)
+            pipe.send((None, traceback.format_exc()))
+
+
+# ---------------------------------------------------------------- harm
+
+
+def damage(folder: Path, pick: int, how: str) -> str | None:
+    """Harms one index file. It is swapped in, so that what others have mapped stays what it was; its name."""
+    files = [path for path in sorted((folder / "index").rglob("*")) if path.is_file() and not _is_lock(path)]
+    if not files:
+        return None
+    path = files[pick % len(files)]
+    if how == "remove":
+        path.unlink()
+        return path.name
+    content = bytearray(path.read_bytes())
+    if how == "flip" and content:
+        content[pick % len(content)] ^= 1 << pick % 8
+    aside = path.with_name("harm")
+    aside.write_bytes({"flip": content, "cut": content[: len(content) // 2], "swap": b"\0" * len(content)}[how])
+    aside.replace(path)
+    return path.name
+
+
+def _is_lock(path: Path) -> bool:
+    return "lease" in path.name or path.suffix == ".lock"
+
+
+def delete_indexes(folder: Path) -> None:
+    shutil.rmtree(folder / "index", ignore_errors=True)
+
+
+# ---------------------------------------------------------------- plain and equal
+
+
+def plain(done: Any) -> Any:
+    match done:
+        case SearchResponse():
+            return _response(done)
+        case Item():
+            return asdict(done)
+        case Node():
+            return done.name, done.label, done.aliases, done.properties, done.item_id
+        case Neighbor():
+            return plain(done.node), done.relation, done.distance, done.weight
+        case Edge():
+            return done.source, done.relation, done.target, done.weight
+        case list():
+            return [plain(each) for each in done]
+        case _:
+            return done
+
+
+def _response(response: SearchResponse) -> Mapping[str, Any]:
+    return {
+        "ids": [result.id for result in response.results],
+        "scores": [result.score for result in response.results],
+        "items": [asdict(result.item) for result in response.results],
+        "ranks": [[(each.source, each.rank) for each in result.contributions] for result in response.results],
+        "confidence": response.confidence,
+        "weights": dict(response.applied_weights),
+        "counts": dict(response.counts),
+        "overlap": response.overlap,
+        "degraded": [asdict(each) for each in response.degraded],
+        "notes": list(response.notes),
+    }
+
+
+def forgiven(response: Any) -> Any:
+    """Without the note that a publication failed: so it does when its files vanish under it."""
+    if not isinstance(response, dict) or "notes" not in response:
+        return response
+    return {**response, "notes": [note for note in response["notes"] if not note.startswith(NO_INDEX)]}
+
+
+def agree(found: Any, wanted: Any, where: str) -> None:
+    """Equal, numbers to a millionth; says where not."""
+    match wanted:
+        case float() if isinstance(found, float | int):
+            assert math.isclose(found, wanted, rel_tol=1e-6, abs_tol=1e-9), f"{where}: {found} is not {wanted}"
+        case dict():
+            assert isinstance(found, dict), f"{where}: {found} is not {wanted}"
+            assert found.keys() == wanted.keys(), f"{where}: {found} is not {wanted}"
+            for key, value in wanted.items():
+                agree(found[key], value, f"{where}.{key}")
+        case list() | tuple():
+            assert isinstance(found, list | tuple), f"{where}: {found} is not {wanted}"
+            assert len(found) == len(wanted), f"{where}: {found} is not {wanted}"
+            for number, value in enumerate(wanted):
+                agree(found[number], value, f"{where}[{number}]")
+        case _:
+            assert found == wanted, f"{where}: {found!r} is not {wanted!r}"
