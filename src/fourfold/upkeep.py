@@ -13,7 +13,7 @@ from fourfold.stores.base import Store
 
 _QUIET_SECONDS = 0.25
 """Indexes are published when writing has paused for this long, so that a bulk load publishes once."""
-_LONGEST_WAIT = 5.0
+_LONGEST_WAIT = 30.0
 """But writing that never pauses does not keep them from being published for longer than this."""
 _WATCH_SECONDS = 2.0
 """How often a long-lived process looks for work that others left."""
@@ -21,6 +21,7 @@ _LONGEST_PAUSE = 60.0
 """Between attempts of an embedder that fails."""
 NO_VECTORS = "vectors are not being made"
 NO_INDEX = "indexes are not being published"
+_STOPPED = "work in the background has stopped"
 
 
 class Upkeep:
@@ -42,11 +43,13 @@ class Upkeep:
     def start(self) -> None:
         if self._watches and self._watching is None:
             self._watching = asyncio.create_task(self._watch())
+            self._watching.add_done_callback(self._ended)
 
     @contextmanager
     def writing(self) -> Generator[None]:
         """Around a write; it may have happened even if the block is cancelled."""
         self._busy += 1
+        self._publish_soon()
         try:
             yield
         finally:
@@ -54,8 +57,7 @@ class Upkeep:
             self._writes += 1
             self._woken.set()
             self.start()
-            if self._publishing is None or self._publishing.done():
-                self._publishing = asyncio.create_task(self._publish_when_quiet())
+            self._publish_soon()
 
     async def close(self) -> None:
         """Publishes what is due; what waits for a vector goes on waiting."""
@@ -65,7 +67,18 @@ class Upkeep:
                 await asyncio.wait([task])
         await self._maintain()
 
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        """A task that a bug has ended says so."""
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            self.troubles[_STOPPED] = f"{type(error).__name__}: {error}"
+
     # ------------------------------------------------------------ indexes
+
+    def _publish_soon(self) -> None:
+        if self._publishing is None or self._publishing.done():
+            self._publishing = asyncio.create_task(self._publish_when_quiet())
+            self._publishing.add_done_callback(self._ended)
 
     async def _publish_when_quiet(self) -> None:
         done = False
@@ -106,7 +119,7 @@ class Upkeep:
         try:
             for namespace in await self._store.queues():
                 if namespace == self._namespace or await self._is_ours(namespace, self._vectorizer):
-                    await self._vectorizer.drain(namespace)
+                    await self._vectorizer.drain(namespace, lambda _, __: self._publish_soon())
             self.troubles.pop(NO_VECTORS, None)
         except FourfoldError as error:
             self.troubles[NO_VECTORS] = str(error)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -215,3 +216,26 @@ async def test_writing_that_never_pauses_is_published_all_the_same(
         return bool(list(tmp_path.glob("store/index/1/text/manifest.json")))
 
     await eventually(published_while_writing)
+
+
+@pytest.mark.spec("S2.6")
+async def test_a_large_store_without_indexes_says_that_they_are_being_built_and_answers_by_the_rest(
+    opened: Opener, tmp_path: Path, soon: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memory = await opened(background=False)
+    await memory.add_many(notes(60), wait=True)
+    await memory.close()
+    shutil.rmtree(tmp_path / "store" / "index")
+    monkeypatch.setattr(indexes, "_WHOLE_AT", 50)
+    memory = await opened(background=False)
+    response = await memory.search("the heron met", top_k=100)
+    assert [(each.retriever, "being built anew" in each.reason) for each in response.degraded] == [("keyword", True)]
+    assert len(response.results) == 60  # by their vectors
+    await memory.add(NewItem("The Heron House is old", title="Heron House"))  # waits for no index
+
+    async def answers_by_words() -> bool:
+        response = await memory.search("heron")
+        return "keyword" in response.counts
+
+    await eventually(answers_by_words)
+    assert await memory.check() == []

@@ -26,7 +26,6 @@ from fourfold.stores.sqlite import files, vector_base
 from fourfold.stores.sqlite.text_base import TANTIVY_SCHEMA, analysed
 from fourfold.text.analysis import analyse
 
-SEEDS = 7
 NOBODY = 9999
 """What no row has for an id."""
 
@@ -402,10 +401,13 @@ LOSES_VECTORS = ("vector of a wrong length",)
 
 @pytest.mark.spec("B9")
 @pytest.mark.parametrize("kind", KINDS)
-async def test_drift_is_found_and_mended(kind: str, undamaged: tuple[Path, Any, Any], fast_folder: Path) -> None:
+@pytest.mark.parametrize("seeds", [range(2), pytest.param(range(2, 7), marks=pytest.mark.soak)])
+async def test_drift_is_found_and_mended(
+    kind: str, seeds: range, undamaged: tuple[Path, Any, Any], fast_folder: Path
+) -> None:
     folder, waiting, whole = undamaged
     wrong: list[str] = []
-    for seed in range(SEEDS):
+    for seed in seeds:
         drifted = fast_folder / str(seed)
         shutil.copytree(folder, drifted)
         KINDS[kind](drifted, Random(f"{kind} {seed}"))
@@ -414,7 +416,7 @@ async def test_drift_is_found_and_mended(kind: str, undamaged: tuple[Path, Any, 
         except AssertionError as error:
             wrong.append(f"{kind}, seed {seed}: {str(error).splitlines()[0]}")
         shutil.rmtree(drifted)
-    print(f"\n{kind}: {SEEDS} drifts, {len(wrong)} not found or not mended")
+    print(f"\n{kind}: {len(seeds)} drifts, {len(wrong)} not found or not mended")
     assert not wrong, "\n".join(wrong)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import sys
 from collections.abc import Callable
 from multiprocessing.context import ForkServerContext, ForkServerProcess
@@ -10,14 +11,29 @@ from pathlib import Path
 from typing import Any
 
 _HERE = Path(__file__).parent
-_IMPORTED = ["faiss", "tantivy", "fourfold.memory", "fourfold.stores.sqlite.store", "engine_support"]
+_IMPORTED = [
+    "faiss",
+    "hypothesis",
+    "pytest",
+    "tantivy",
+    "fourfold.memory",
+    "fourfold.stores.sqlite.store",
+    "engine_support",
+    "trust_preload",
+]
 
-sys.path[:0] = [path for path in (str(_HERE), str(_HERE.parent / "engine")) if path not in sys.path]
+_PLACES = [str(_HERE), str(_HERE.parent / "engine")]
+
+sys.path[:0] = [path for path in _PLACES if path not in sys.path]
 
 
 def context() -> ForkServerContext:
+    """What cannot be imported there is silently left to the children; its path is what the environment says."""
     found = multiprocessing.get_context("forkserver")
     found.set_forkserver_preload(_IMPORTED)
+    os.environ["PYTHONPATH"] = os.pathsep.join(
+        dict.fromkeys([*_PLACES, *os.environ.get("PYTHONPATH", "").split(os.pathsep)])
+    )
     return found
 
 

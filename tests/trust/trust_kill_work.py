@@ -24,7 +24,7 @@ import apsw
 import numpy as np
 from engine_support import WordEmbedder, scored
 
-import fourfold.memory
+import fourfold.upkeep
 from fourfold.limits import PAGE_SIZE, TOP_K
 from fourfold.memory import Memory
 from fourfold.model import NO_FILTERS, ItemPatch, NewItem

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import importlib
 import math
+import os
 import shutil
 import sys
 import traceback
@@ -92,6 +93,8 @@ _SMALL: Tuning = {
     "fourfold.upkeep._QUIET_SECONDS": 0.0,
     f"{_SQLITE}.following.AT_ONCE": 6,
     f"{_SQLITE}.indexes._LOG_KEPT": 4,
+    f"{_SQLITE}.links._SOON_READ": 2,
+    f"{_SQLITE}.links._CHUNK": 5,
     f"{_SQLITE}.publish._CHUNK": 3,
     f"{_SQLITE}.publish._HEAP_BYTES": 15_000_000,
     f"{_SQLITE}.text_index._SCAN_ROWS": 2,
@@ -261,21 +264,32 @@ def _serve(pipe: Connection, folder: Path, tuning: Tuning) -> None:
 
 
 def damage(folder: Path, pick: int, how: str) -> str | None:
-    """Harms one index file. It is swapped in, so that what others have mapped stays what it was; its name."""
-    files = [path for path in sorted((folder / "index").rglob("*")) if path.is_file() and not _is_lock(path)]
+    """Harms one index file. It is swapped in, so that what others have mapped stays what it was; its name.
+
+    None if there is no file, or no longer: the store removes generations of its own accord.
+    """
+    walk = os.walk(folder / "index")
+    files = sorted(Path(root, name) for root, _, names in walk for name in names if not _is_lock(Path(name)))
     if not files:
         return None
     path = files[pick % len(files)]
+    try:
+        _harm(path, pick, how)
+    except FileNotFoundError:
+        return None
+    return path.name
+
+
+def _harm(path: Path, pick: int, how: str) -> None:
     if how == "remove":
         path.unlink()
-        return path.name
+        return
     content = bytearray(path.read_bytes())
     if how == "flip" and content:
         content[pick % len(content)] ^= 1 << pick % 8
     aside = path.with_name("harm")
     aside.write_bytes({"flip": content, "cut": content[: len(content) // 2], "swap": b"\0" * len(content)}[how])
     aside.replace(path)
-    return path.name
 
 
 def _is_lock(path: Path) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from itertools import groupby
+from itertools import groupby, pairwise
 
 from fourfold.text.fold import INVISIBLE, MARKS, fold
 from fourfold.text.stopwords import stop_words
@@ -121,6 +121,17 @@ class NameFinder:
         """Where a name may start: at one of a single word, or at two words that a name starts with."""
         branches = enumerate(map(self._root.get, folded))
         return [(i, branch) for i, branch in branches if branch and (_END in branch or folded[i + 1] in branch)]
+
+
+def beginnings(texts: Iterable[str]) -> tuple[set[str], set[str]]:
+    """What a name that is mentioned in one of these texts begins with: its only word, or its first two."""
+    words: set[str] = set()
+    pairs: set[str] = set()
+    for text in texts:
+        folded = [_FOLDED[word] for word in _spelled(text)]
+        words.update(folded)
+        pairs.update(map(" ".join, pairwise(folded)))
+    return words, pairs
 
 
 def _end(branch: _Branch, spelled: list[str], folded: list[str], start: int) -> int:

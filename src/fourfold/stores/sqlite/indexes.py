@@ -15,11 +15,13 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 import apsw
 import numpy as np
 
+from fourfold.errors import WorldError
 from fourfold.model import NO_FILTERS, Filters
 from fourfold.stores.base import Space
 from fourfold.stores.sqlite import files, items, publish, spaces
 from fourfold.stores.sqlite.database import Database
 from fourfold.stores.sqlite.following import Follower, FollowingState
+from fourfold.stores.sqlite.items import Change
 from fourfold.stores.sqlite.lease import Lease
 from fourfold.stores.sqlite.text_index import TextIndex, TextState
 from fourfold.stores.sqlite.vector_index import VectorIndex, VectorState
@@ -35,6 +37,7 @@ _WHOLE_AT = 20_000
 _LOG_KEPT = 10_000
 """So many published changes stay in the log, for other processes that have not heard of them."""
 _PRUNED_AT_ONCE = 50_000
+_OPENERS = 4
 _REMEMBERED_FILTERS = 16
 _LOOK_SECONDS = 1.0
 """How often a search with a long tail looks for a newer publication."""
@@ -52,15 +55,17 @@ I = TypeVar("I", bound=OfItem)  # noqa: E741
 
 
 class Behind(Exception):
-    """The index is being opened or built: wait for `ready`, outside of any transaction, and ask again."""
+    """The index is being opened: wait for `ready`, outside of any transaction, and ask again."""
 
-    def __init__(self, ready: Future[None]) -> None:
-        super().__init__("the index is being built")
+    def __init__(self, ready: Future[None], *, long: bool = False) -> None:
+        super().__init__("the index is being opened")
         self.ready = ready
+        self.long = long
+        """It must be built anew from very many items, for which nobody should wait."""
 
 
 class Indexes:
-    """Searching takes a moment or is Behind. What takes longer is done by one thread, the builder."""
+    """Searching takes a moment or is Behind. Opening and following far is done by openers, writing by one builder."""
 
     def __init__(self, folder: Path, store: str, database: Database) -> None:
         self._folder = folder
@@ -71,7 +76,8 @@ class Indexes:
         self._leases: dict[int, Lease] = {}
         self._changing = threading.Lock()
         self._builder = ThreadPoolExecutor(1, "fourfold-index")
-        self._building: dict[Follower[Any], Future[None]] = {}
+        self._openers = ThreadPoolExecutor(_OPENERS, "fourfold-open")
+        self._opening: dict[Follower[Any], Future[None]] = {}
         self._filtered: OrderedDict[str, tuple[int, Ints]] = OrderedDict()
 
     # ------------------------------------------------------------ searching
@@ -107,10 +113,10 @@ class Indexes:
     def _current(self, index: Follower[S], db: apsw.Connection) -> S:
         state = index.current(db, items.last_change(db, index.ns))
         if state is None:
-            raise Behind(self._build(index, self._open))
+            raise Behind(self._begin(index, self._open), long=self._is_long(db, index))
         if state.seq - state.base.seq >= PUBLISH_AT and time.monotonic() - index.looked > _LOOK_SECONDS:
             index.looked = time.monotonic()
-            self._build(index, self._take_over)
+            self._begin(index, self._take_over)
         return state
 
     @contextmanager
@@ -125,7 +131,7 @@ class Indexes:
                 with self._database.read() as db:
                     index.renew(db, items.last_change(db, index.ns), damage=reason)
 
-            raise Behind(self._build(index, renewing)) from error
+            raise Behind(self._begin(index, renewing)) from error
 
     def allowed(self, db: apsw.Connection, ns: int, filters: Filters) -> Ints | None:
         """The ids that pass; None if all do. Remembered while the change number stands."""
@@ -150,26 +156,33 @@ class Indexes:
         passes = allowed[places] == ids if len(allowed) else np.zeros(len(ids), np.bool_)
         return list(compress(found, passes))
 
-    # ------------------------------------------------------------ the builder
+    # ------------------------------------------------------------ what takes longer
 
     def submit(self, work: Callable[[], T]) -> Future[T]:
         """The builder does one thing at a time."""
         return self._builder.submit(work)
 
-    def _build(self, index: Follower[S], work: Callable[[Follower[S]], None]) -> Future[None]:
-        """`work(index)` by the builder; what is asked for already is not asked for twice."""
+    def _begin(self, index: Follower[S], work: Callable[[Follower[S]], None]) -> Future[None]:
+        """`work(index)` by an opener; an index that is being worked on is not worked on twice."""
         with self._changing:
-            known = self._building.get(index)
+            known = self._opening.get(index)
             if known is None or known.done():
-                known = self._building[index] = self._builder.submit(work, index)
+                known = self._opening[index] = self._openers.submit(work, index)
+                known.add_done_callback(lambda _: self._opening.pop(index, None))
             return known
 
     def _open(self, index: Follower[S]) -> None:
-        """From the files, and the changes since; with very many of those, they are published first."""
-        with self._database.read() as db, suppress(OSError):  # a full disk keeps nobody from searching
-            if self._lacks(db, index.ns, _WHOLE_AT):
-                self.publish(db, index.ns)
+        """From the files, and the changes since; with very many texts among those, they are published first."""
+        with self._database.read() as db:
+            long = self._is_long(db, index)
+        if long:
+            with suppress(WorldError):  # a full disk keeps nobody from searching
+                self.submit(lambda: self.maintain(index.ns)).result()
         self._renew(index)
+
+    def _is_long(self, db: apsw.Connection, index: Follower[S]) -> bool:
+        """Vectors are read in a moment, texts have to be analysed."""
+        return index.WHAT is Change.TEXT and self._lacks(db, index.ns, _WHOLE_AT)
 
     def _renew(self, index: Follower[S]) -> S:
         """The files first: what they hold can then not be newer than what the database says."""
@@ -214,8 +227,10 @@ class Indexes:
         return bool(self._damages(ns))
 
     def _lacks(self, db: apsw.Connection, ns: int, changes: int) -> bool:
-        """Whether what is published lacks so many changes."""
-        return items.count_changes(db, ns, self._published_seq(db, ns), changes) >= changes
+        """Whether what is published lacks so many changes; all items, if the log no longer says what it lacks."""
+        seq = self._published_seq(db, ns)
+        lacking = items.count_changes(db, ns, seq, changes)
+        return (max(lacking, spaces.size(db, ns).items) if seq < items.pruned(db, ns) else lacking) >= changes
 
     def _published_seq(self, db: apsw.Connection, ns: int) -> int:
         """The last change that every index that can be used holds; 0 where one cannot."""
@@ -279,8 +294,9 @@ class Indexes:
 
     def close(self) -> None:
         """Lets go of the mapped files."""
+        self._openers.shutdown()
         self._builder.shutdown()
-        self._building.clear()
+        self._opening.clear()
         self._texts.clear()
         self._vectors.clear()
         self._filtered.clear()

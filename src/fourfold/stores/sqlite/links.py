@@ -10,12 +10,14 @@ from fourfold.stores.sqlite import graph, items
 from fourfold.stores.sqlite.database import rows, value
 from fourfold.stores.sqlite.graph import Gone
 from fourfold.text.analysis import analyse
-from fourfold.text.entities import NameFinder, normal_name
+from fourfold.text.entities import NameFinder, beginnings, normal_name
 from fourfold.text.links import headings, links
 
 LABEL = "entity"
 _AT_ONCE = 32
 """So many new names are looked for in older items at once; more wait for `catch_up`, which reads all texts once."""
+_SOON_READ = 2000
+"""So many names are read in a moment."""
 _HEADINGS = 64
 _CHUNK = 1000
 
@@ -38,7 +40,6 @@ class Linker:
 
     def link(self, db: apsw.Connection, changed: Sequence[int], lookup: Lookup) -> None:
         """Nodes for the titles of these items, mentions in their texts, and older items that name the new nodes."""
-        self._follow(db)
         fresh, stale = self._own_nodes(db, changed)
         self.renamed(db, fresh, graph.prune(db, self._ns, stale))
         for item, _, text in items.linked_texts(db, changed):
@@ -63,23 +64,28 @@ class Linker:
 
     def renamed(self, db: apsw.Connection, fresh: Iterable[str] = (), gone: Gone | None = None) -> None:
         """Takes note of names that this transaction added or removed."""
-        self._follow(db)
         fresh, names = set(fresh), set(gone.names if gone is not None else ())
         if fresh or names:
-            self._finder.add(fresh)
-            self._finder.discard(names - fresh)
+            current = self._version == self._stored_version(db)
             db.execute("UPDATE namespaces SET names = names + 1 WHERE id = ?", (self._ns,))
-            self._version = self._stored_version(db)
+            if current:
+                self._finder.add(fresh)
+                self._finder.discard(names - fresh)
+                self._version += 1
         self._set_mentions(db, gone.fans if gone is not None else ())
 
     # ------------------------------------------------------------ names
 
-    def _follow(self, db: apsw.Connection) -> None:
-        """Reads the names again if another process changed them."""
+    def _finder_for(self, db: apsw.Connection, texts: Sequence[str]) -> NameFinder:
+        """One with all names, if they are at hand or soon read; otherwise with those that these texts could mention."""
         version = self._stored_version(db)
-        if version != self._version:
-            self._finder = NameFinder(name for (name,) in rows(db, "SELECT folded FROM names WHERE ns = ?", self._ns))
-            self._version = version
+        if version == self._version:
+            return self._finder
+        if len(texts) <= _AT_ONCE and _has_names(db, self._ns, _SOON_READ):
+            return NameFinder(_possible_names(db, self._ns, texts))
+        self._finder = NameFinder(name for (name,) in rows(db, "SELECT folded FROM names WHERE ns = ?", self._ns))
+        self._version = version
+        return self._finder
 
     def _stored_version(self, db: apsw.Connection) -> int:
         return value(db, "SELECT names FROM namespaces WHERE id = ?", self._ns)
@@ -106,15 +112,17 @@ class Linker:
 
     def _set_mentions(self, db: apsw.Connection, changed: Sequence[int]) -> None:
         """Reads these items again; writes only what is different."""
-        for item, _, text in items.linked_texts(db, changed):
-            wanted = self._mentioned(db, item, text)
-            known = {node for (node,) in rows(db, "SELECT node FROM mentions WHERE item = ?", item)}
-            pairs = [[(item, node) for node in nodes] for nodes in (known - wanted, wanted - known)]
-            db.executemany("DELETE FROM mentions WHERE item = ? AND node = ?", pairs[0])
-            db.executemany("INSERT INTO mentions VALUES (?, ?)", pairs[1])
+        for part in items.chunks(changed):
+            texts = [(item, text) for item, _, text in items.linked_texts(db, part)]
+            finder = self._finder_for(db, [text for _, text in texts])
+            for item, text in texts:
+                wanted = self._mentioned(db, item, {*finder.find(text), *map(normal_name, links(text))})
+                known = {node for (node,) in rows(db, "SELECT node FROM mentions WHERE item = ?", item)}
+                pairs = [[(item, node) for node in nodes] for nodes in (known - wanted, wanted - known)]
+                db.executemany("DELETE FROM mentions WHERE item = ? AND node = ?", pairs[0])
+                db.executemany("INSERT INTO mentions VALUES (?, ?)", pairs[1])
 
-    def _mentioned(self, db: apsw.Connection, item: int, text: str) -> set[int]:
-        names = {*self._finder.find(text), *map(normal_name, links(text))}
+    def _mentioned(self, db: apsw.Connection, item: int, names: set[str]) -> set[int]:
         named = "SELECT node FROM names WHERE ns = ? AND folded = ?"
         nodes = {node for name in names for (node,) in rows(db, named, self._ns, name)}
         return nodes.difference(items.nodes_of(db, item)) if nodes else nodes
@@ -130,7 +138,6 @@ class Linker:
 
         In pieces, since others want to write meanwhile. What is stored between two pieces is linked as it is stored.
         """
-        self._follow(db)
         self._seek(_names_of(db, nodes))
         ids = rows(db, "SELECT id FROM items WHERE ns = ? AND id > ? ORDER BY id LIMIT ?", self._ns, after, _CHUNK)
         self._set_mentions(db, _holding(db, self._sought, [item for (item,) in ids]))
@@ -144,6 +151,24 @@ class Linker:
     def _seek(self, names: frozenset[str]) -> None:
         if names != self._seeking:
             self._seeking, self._sought = names, NameFinder(names)
+
+
+def _has_names(db: apsw.Connection, ns: int, count: int) -> bool:
+    """Whether there are more than that many."""
+    return value(db, "SELECT count(*) FROM (SELECT 1 FROM names WHERE ns = ? LIMIT ?)", ns, count + 1) > count
+
+
+def _possible_names(db: apsw.Connection, ns: int, texts: Sequence[str]) -> set[str]:
+    """Names that begin with words of these texts: they are of one word, or begin with two that stand side by side."""
+    words, pairs = beginnings(texts)
+    found: set[str] = set()
+    for part in items.batches(sorted(words)):
+        sql = f"SELECT folded FROM names WHERE ns = ? AND folded IN ({items.marks(len(part))})"
+        found.update(name for (name,) in db.execute(sql, (ns, *part)))
+    sql = "SELECT folded FROM names WHERE ns = ? AND folded >= ? AND folded < ?"
+    for pair in pairs:
+        found.update(name for (name,) in db.execute(sql, (ns, pair, f"{pair}!")))  # what follows a space, and no letter
+    return found
 
 
 def _names_of(db: apsw.Connection, nodes: Sequence[int]) -> frozenset[str]:

@@ -16,7 +16,7 @@ import numpy as np
 
 from fourfold import limits
 from fourfold.embed.vectors import check_dimension
-from fourfold.errors import NotFound, StoreUnavailable, TimedOut
+from fourfold.errors import NotFound, StoreBusy, StoreUnavailable, TimedOut
 from fourfold.limits import TAG_CACHE_SECONDS, TOP_K
 from fourfold.model import Edge, Filters, Item, ItemPatch, Json, Neighbor, NewItem, Node, Ranking, RawRecord
 from fourfold.search.walk import Link, longest
@@ -103,6 +103,8 @@ class SqliteStore:
             try:
                 return await self._in(self._readers.submit, reading)
             except Behind as behind:
+                if behind.long:
+                    raise StoreBusy("the index is being built anew", "Ask again in a moment") from behind
                 await asyncio.shield(asyncio.wrap_future(behind.ready))
             finally:
                 job.call_off()
@@ -260,7 +262,7 @@ class SqliteStore:
 
     async def _prepare_links(self, namespace: str) -> None:
         """Opens the keyword index, in which new names are looked up: not while a transaction holds up others."""
-        with suppress(TimeoutError):
+        with suppress(StoreBusy, TimeoutError):
             async with asyncio.timeout(limits.RETRIEVER_SECONDS):
                 await self._read(namespace, None, self._open_texts)
 
@@ -271,6 +273,8 @@ class SqliteStore:
     def _may_mention(self, ns: int, name: str) -> Sequence[int] | None:
         """Items of earlier transactions that may hold all words of a name."""
         with self._db.read() as db:  # not the writer's connection: no index may learn what is not committed
+            if not items.last_change(db, ns):
+                return []
             groups = links.name_terms(name, tuple(spaces.languages(db, ns)))
             if not groups:
                 return items.all_ids(db, ns)

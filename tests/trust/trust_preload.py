@@ -1,0 +1,7 @@
+"""What every child would load anew, loaded once in the process that they are forked from."""
+
+from fourfold.text.analysis import analyse
+from fourfold.text.language import detect
+
+for text in ("A sentence in English, for its stemmer", "Ein Satz auf Deutsch, mit einem Wasserturm", "lorem ipsum"):
+    analyse(text, detect(text))
