@@ -25,7 +25,6 @@ from fourfold.errors import (
     MissingExtra,
     NotFound,
     RequestError,
-    SpaceMismatch,
 )
 from fourfold.model import (
     NO_FILTERS,
@@ -56,7 +55,7 @@ from fourfold.search.plan import PlanRequest, StoreFacts, make_plan
 from fourfold.search.presets import find_preset
 from fourfold.search.several import JUDGED, merged
 from fourfold.search.why import reasons
-from fourfold.stores.base import Direction, NewNode, Space, Store
+from fourfold.stores.base import Direction, NewNode, Store
 from fourfold.upkeep import NO_VECTORS, Upkeep
 
 if TYPE_CHECKING:
@@ -160,7 +159,7 @@ class Memory:
         if any(item.vector is not None for item in checked):
             checked = await self._with_vectors(checked)
         if wait and self._vectorizer is not None:
-            await self._check_space(self.namespace, self._vectorizer)
+            await self._vectorizer.check_space(self.namespace)
         with self._upkeep.writing():
             ids = await self.store.put(self.namespace, checked, _now(), links=self.settings.links)
             if wait:
@@ -346,7 +345,7 @@ class Memory:
         if self._vectorizer is None:
             return None, [Degraded("semantic", "there is no embedder, and the query came without a vector")]
         try:
-            await self._check_space(namespace, self._vectorizer)
+            await self._vectorizer.check_space(namespace)
             return await self._vectorizer.query(text), []
         except EmbedderUnavailable as error:
             return None, [Degraded("semantic", str(error))]
@@ -401,9 +400,7 @@ class Memory:
         """Also gives another chance to texts that the embedder refused."""
         await self.store.retry_refused(self.namespace)
         with self._upkeep.writing():
-            made = await vectorizer.drain(self.namespace, progress, patiently=True)
-        self._upkeep.troubles.pop(NO_VECTORS, None)
-        return made
+            return await self._upkeep.drain(vectorizer, self.namespace, progress, patiently=True)
 
     async def _with_vectors(self, items: Sequence[NewItem]) -> list[NewItem]:
         """Callers' own vectors, checked. Where there is an embedder, they have to be of its space."""
@@ -415,11 +412,6 @@ class Memory:
                     check_dimension(len(item.vector), space.dimension)
             await self.store.set_space(self.namespace, space)
         return checked
-
-    async def _check_space(self, namespace: str, vectorizer: Vectorizer) -> None:
-        known, fingerprint = await self.store.space(namespace), vectorizer.embedder.fingerprint
-        if known is not None and known.fingerprint != fingerprint:
-            raise _mismatch(known, fingerprint)
 
     async def index(self) -> None:
         """Publishes the indexes wholly, now."""
@@ -585,13 +577,6 @@ def _checked_confidence(given: float | None) -> float:
     if given is not None and not 0 <= given <= 1:
         raise InvalidQuery(f"min_confidence is {given!r}", "It is a number from 0 to 1")
     return given or 0.0
-
-
-def _mismatch(known: Space, wanted: str) -> SpaceMismatch:
-    return SpaceMismatch(
-        f"the vectors here come from {known.fingerprint}, the embedder is {wanted}",
-        "Go back to that embedder, or make all vectors anew: fourfold reembed",
-    )
 
 
 async def _open_store(store: str | Path | Store | None) -> Store:

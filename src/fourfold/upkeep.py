@@ -7,7 +7,7 @@ import time
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 
-from fourfold.embed.queue import Vectorizer
+from fourfold.embed.queue import Progress, Vectorizer
 from fourfold.errors import FourfoldError
 from fourfold.stores.base import Store
 
@@ -34,6 +34,8 @@ class Upkeep:
         self._watches = watch
         self._writes = 0
         self._busy = 0
+        self._due = {namespace}
+        """Namespaces that something was written to."""
         self._woken = asyncio.Event()
         self._publishing: asyncio.Task[None] | None = None
         self._watching: asyncio.Task[None] | None = None
@@ -41,7 +43,7 @@ class Upkeep:
         """What goes wrong, with the reason; searches say it in their notes."""
 
     def start(self) -> None:
-        if self._watches and self._watching is None:
+        if self._watches and (self._watching is None or self._watching.done()):
             self._watching = asyncio.create_task(self._watch())
             self._watching.add_done_callback(self._ended)
 
@@ -55,6 +57,7 @@ class Upkeep:
         finally:
             self._busy -= 1
             self._writes += 1
+            self._due.add(self._namespace)
             self._woken.set()
             self.start()
             self._publish_soon()
@@ -92,12 +95,14 @@ class Upkeep:
     async def _maintain(self) -> bool:
         """Whether all that is due is done. Indexes are caches: what keeps them from being published stops nothing."""
         try:
-            done = await self._store.maintain(self._namespace)
+            for namespace in sorted({self._namespace, *self._due}):
+                if await self._store.maintain(namespace):
+                    self._due.discard(namespace)
             self.troubles.pop(NO_INDEX, None)
         except FourfoldError as error:
             self.troubles[NO_INDEX] = str(error)
             return True
-        return done
+        return not self._due
 
     # ------------------------------------------------------------ vectors
 
@@ -116,16 +121,37 @@ class Upkeep:
         """Vectors for all that waits, in every namespace of this embedder's space. False if it failed."""
         if self._vectorizer is None:
             return True
+        vectorizer, troubles = self._vectorizer, list[str]()
         try:
-            for namespace in await self._store.queues():
-                if namespace == self._namespace or await self._is_ours(namespace, self._vectorizer):
-                    await self._vectorizer.drain(namespace, lambda _, __: self._publish_soon())
-            self.troubles.pop(NO_VECTORS, None)
+            queues = [name for name in await self._store.queues() if await self._is_ours(name, vectorizer)]
         except FourfoldError as error:
-            self.troubles[NO_VECTORS] = str(error)
-            return False
-        return True
+            queues, troubles = [], [str(error)]
+        for namespace in queues:
+            try:
+                await self.drain(vectorizer, namespace)
+            except FourfoldError as error:
+                troubles.append(str(error))
+        if troubles:
+            self.troubles[NO_VECTORS] = troubles[0]
+        return not troubles
+
+    async def drain(
+        self, vectorizer: Vectorizer, namespace: str, progress: Progress | None = None, *, patiently: bool = False
+    ) -> int:
+        """The queue of one namespace; its indexes follow while that goes on."""
+
+        def going_on(done: int, total: int) -> None:
+            self._due.add(namespace)
+            self._publish_soon()
+            if progress is not None:
+                progress(done, total)
+
+        made = await vectorizer.drain(namespace, going_on, patiently=patiently)
+        self.troubles.pop(NO_VECTORS, None)
+        return made
 
     async def _is_ours(self, namespace: str, vectorizer: Vectorizer) -> bool:
+        if namespace == self._namespace:
+            return True
         space = await self._store.space(namespace)
         return space is not None and space.fingerprint == vectorizer.embedder.fingerprint

@@ -79,11 +79,12 @@ async def test_items_wait_for_their_vectors_oldest_first(store):
 async def test_a_refused_text_waits_no_longer_until_it_changes_or_is_tried_again(store):
     a, b = await add(store, item("a", key="a"), item("b"))
     assert await store.queues() == [NS]
-    await store.refuse(NS, a, "too strange")
+    await store.refuse(NS, (a, "", "an older text"), "not this one")
+    await store.refuse(NS, (a, "", "a"), "too strange")
     assert await store.waiting(NS, 9) == [(b, "", "b")]
     assert await store.waiting(NS, 9, [a]) == [(a, "", "a")]  # asked for by name
     assert (await store.size(NS)).pending == 2
-    await store.refuse(NS, b, "this one too")
+    await store.refuse(NS, (b, "", "b"), "this one too")
     assert (await store.queues(), await store.waiting(NS, 9)) == ([], [])
     await add(store, item("another a", key="a"))
     assert (await store.queues(), await store.waiting(NS, 9)) == ([NS], [(a, "", "another a")])

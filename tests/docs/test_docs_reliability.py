@@ -9,7 +9,7 @@ ROOT = Path(__file__).parent.parent.parent
 PAGE = (ROOT / "docs" / "reliability.md").read_text("utf-8")
 
 
-def tests_in(*folders: str) -> set[str]:
+def names_in(*folders: str) -> set[str]:
     sources = [path.read_text("utf-8") for folder in folders for path in (ROOT / "tests" / folder).glob("test_*.py")]
     return {name for source in sources for name in re.findall(r"def (test_\w+)", source)}
 
@@ -17,7 +17,7 @@ def tests_in(*folders: str) -> set[str]:
 def test_every_test_that_the_page_names_exists() -> None:
     named = set(re.findall(r"`(test_\w+)`", PAGE))
     assert named
-    assert named <= tests_in("trust", "engine")
+    assert named <= names_in("trust", "engine")
 
 
 def test_no_result_is_missing() -> None:

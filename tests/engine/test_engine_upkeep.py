@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+import threading
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,7 @@ from engine_support import Opener, WordEmbedder, eventually, ids, notes, texts
 from fourfold.memory import Memory
 from fourfold.model import NewItem
 from fourfold.stores.sqlite import files, indexes, publish, vector_base
+from fourfold.stores.sqlite.database import Job
 
 
 @pytest.fixture
@@ -123,8 +126,9 @@ async def test_the_log_is_forgotten_behind_what_is_published_and_nobody_misses_a
 
 
 @pytest.mark.spec("B9")
+@pytest.mark.parametrize("overtaken", [0, 60])
 async def test_an_index_that_is_ahead_of_a_database_that_was_put_back_is_not_believed(
-    opened: Opener, tmp_path: Path
+    opened: Opener, tmp_path: Path, overtaken: int
 ) -> None:
     memory = await opened(background=False)
     await memory.add_many(notes(20), wait=True)
@@ -137,8 +141,10 @@ async def test_an_index_that_is_ahead_of_a_database_that_was_put_back_is_not_bel
     await memory.close()
     (tmp_path / "store" / "fourfold.db").write_bytes(database)
     memory = await opened(background=False)
-    assert len(ids(await memory.search("the heron met", only=["keyword"], top_k=100))) == 20
-    assert len(ids(await memory.search("the heron met", only=["semantic"], top_k=100))) == 20
+    await memory.add_many(notes(overtaken, "fresh"), wait=True)
+    count = 20 + overtaken
+    assert len(ids(await memory.search("the heron met", only=["keyword"], top_k=100))) == count
+    assert len(ids(await memory.search("the heron met", only=["semantic"], top_k=100))) == count
     assert ["ahead of the database" in problem for problem in await memory.check()] == [True, True]
     await memory.index()
     assert await memory.check() == []
@@ -201,6 +207,19 @@ async def test_indexes_of_an_older_format_are_written_anew_by_whoever_meets_them
     assert (generations(tmp_path / "store", "text"), generations(tmp_path / "store", "vectors")) == (["g2"], ["g2"])
 
 
+async def test_two_versions_do_not_write_over_each_other_for_ever(opened: Opener, tmp_path: Path, soon: None) -> None:
+    memory = await opened(background=False)
+    await memory.add_many(notes(30), wait=True)
+    folder = tmp_path / "store" / "index" / "1" / "text"
+    for expected in ("g2", "g2", "g2"):
+        await memory.store.maintain("default")
+        manifest = files.read_manifest(folder)
+        assert manifest is not None
+        files.write_manifest(folder, replace(manifest, format=99))  # as if another version had published
+        assert generations(tmp_path / "store", "text")[-1] <= expected
+        assert len(ids(await memory.search("the heron met", only=["keyword"], top_k=100))) == 30
+
+
 async def test_writing_that_never_pauses_is_published_all_the_same(
     opened: Opener, tmp_path: Path, soon: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -239,3 +258,66 @@ async def test_a_large_store_without_indexes_says_that_they_are_being_built_and_
 
     await eventually(answers_by_words)
     assert await memory.check() == []
+
+
+async def test_one_process_mends_what_several_found_damaged(opened: Opener, tmp_path: Path) -> None:
+    memory = await opened(background=False)
+    await memory.add_many(notes(30), wait=True)
+    await memory.index()
+    await memory.close()
+    (column,) = tmp_path.glob("store/index/1/text/g1/terms")
+    column.write_bytes(column.read_bytes()[:-1])
+    several = [await opened(background=False) for _ in range(3)]
+    for memory in several:
+        assert len(ids(await memory.search("the heron met", only=["keyword"], top_k=100))) == 30
+    for memory in several:
+        await memory.close()
+    assert generations(tmp_path / "store", "text") == ["g2"]
+
+
+async def test_a_folder_that_is_no_generation_keeps_nobody_from_publishing(opened: Opener, tmp_path: Path) -> None:
+    (tmp_path / "store" / "index" / "1" / "text" / "g7 (copy)").mkdir(parents=True)
+    memory = await opened(background=False)
+    await memory.add_many(notes(5), wait=True)
+    await memory.index()
+    assert generations(tmp_path / "store", "text") == ["g1", "g7 (copy)"]
+
+
+@pytest.mark.spec("B8")
+async def test_a_namespace_of_another_model_costs_nothing_and_keeps_no_other_from_its_vectors(
+    opened: Opener, soon: None
+) -> None:
+    for namespace, name in (("aaa", "old"), ("zzz", "new")):
+        memory = await opened(namespace=namespace, embedder=WordEmbedder(name), background=False)
+        await memory.add("with a vector", wait=True)
+        await memory.add("without one")
+        await memory.close()
+    embedder = WordEmbedder("new")
+    memory = await opened(namespace="aaa", embedder=embedder)
+
+    async def said_and_done() -> bool:
+        return bool(memory.troubles()) and not (await memory.store.size("zzz")).pending
+
+    await eventually(said_and_done)
+    assert embedder.texts == ["without one"]
+    assert (await memory.store.size("aaa")).pending == 1
+
+
+async def test_a_called_off_read_leaves_its_thread_on_no_old_snapshot(opened: Opener) -> None:
+    memory = await opened(background=False)
+    await memory.add_many(notes(50))
+    database = memory.store._db  # type: ignore[attr-defined]
+    for _ in range(300):
+        job = Job()
+        calling = threading.Thread(target=job.call_off)
+        with suppress(apsw.InterruptError), database.read(job) as db:
+            calling.start()
+            db.execute("SELECT count(*) FROM items").fetchall()
+        if calling.ident:
+            calling.join()
+        with database.read() as db:
+            before = db.execute("SELECT count(*) FROM items").get
+        assert before == 50
+    await memory.add("one more")
+    with database.read() as db:
+        assert db.execute("SELECT count(*) FROM items").get == 51

@@ -208,6 +208,21 @@ async def test_a_text_that_the_embedder_refuses_keeps_no_other_from_its_vector(o
     assert await kinder.check() == []
 
 
+async def test_a_failure_that_passes_refuses_nothing(opened: Opener) -> None:
+    class Hiccup(WordEmbedder):
+        failed = False
+
+        def embed(self, texts: Sequence[str]) -> Any:
+            if not self.failed:
+                self.failed = True
+                raise unavailable()
+            return super().embed(texts)
+
+    memory = await opened(embedder=Hiccup(), background=False)
+    await memory.add("a heron")
+    assert await memory.embed_pending() == 1
+
+
 async def test_an_embedder_that_takes_nothing_refuses_nothing(opened: Opener) -> None:
     memory = await opened(embedder=StubbornEmbedder(0, unavailable), background=False)
     await memory.add_many(notes(40))

@@ -427,7 +427,7 @@ async def sizes(folder: Path) -> list[int]:
         await memory.add_many(strange(40), wait=True)
         await memory.index()
         found = {path.stat().st_size for path in (folder / "run" / "index").rglob("*") if path.is_file()}
-    return sorted({limit for size in found for limit in (size // 2, size - 1) if limit >= 0} | {max(found)})
+    return sorted({limit for size in found for limit in (size // 2, size - 1) if limit >= 0} | {max(found), 1 << 30})
 
 
 async def one_limited_publication(memory: Memory, index: Path, limit: int) -> str:

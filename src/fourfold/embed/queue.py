@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from fourfold.embed.base import Embedder
 from fourfold.embed.vectors import SMALLEST, UNIT
-from fourfold.errors import EmbedderUnavailable, FourfoldError
+from fourfold.errors import EmbedderUnavailable, FourfoldError, SpaceMismatch
 from fourfold.limits import MODEL_LOAD_SECONDS
 from fourfold.stores.base import Space, Store
 
@@ -94,6 +94,7 @@ class Vectorizer:
         One process at a time does this: others leave it to that one, or `patiently` wait until nothing is left.
         """
         total, done = (await self._store.size(namespace)).pending, 0
+        await self.check_space(namespace)
         while True:
             async with self._turn, self._store.lease(namespace) as mine:
                 batch = await self._store.waiting(namespace, _BATCH)
@@ -112,15 +113,27 @@ class Vectorizer:
         texts = [embedded_text(title, text) for _, title, text in batch]
         try:
             vectors = await self._vectors(self._batches, texts)
-        except EmbedderUnavailable as error:
+        except EmbedderUnavailable:
             await self._vectors(self._batches, [_HARMLESS])  # raises, if the embedder takes nothing at all
-            if len(batch) == 1:
-                await self._store.refuse(namespace, batch[0][0], str(error))
+            if len(batch) > 1:
+                half = len(batch) // 2
+                return await self._embed(namespace, batch[:half]) + await self._embed(namespace, batch[half:])
+            try:
+                vectors = await self._vectors(self._batches, texts)  # what failed may have passed
+            except EmbedderUnavailable as error:
+                await self._store.refuse(namespace, batch[0], str(error))
                 return 0
-            half = len(batch) // 2
-            return await self._embed(namespace, batch[:half]) + await self._embed(namespace, batch[half:])
         made = [(*row, vector) for row, vector in zip(batch, vectors, strict=True)]
         return await self._store.put_vectors(namespace, space, made)
+
+    async def check_space(self, namespace: str) -> None:
+        """SpaceMismatch if the namespace's vectors are another model's: none of ours fits."""
+        known, fingerprint = await self._store.space(namespace), self.embedder.fingerprint
+        if known is not None and known.fingerprint != fingerprint:
+            raise SpaceMismatch(
+                f"the vectors here come from {known.fingerprint}, the embedder is {fingerprint}",
+                "Go back to that embedder, or make all vectors anew: fourfold reembed",
+            )
 
     async def close(self) -> None:
         for pool in (self._queries, self._batches):

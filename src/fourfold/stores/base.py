@@ -137,8 +137,8 @@ class Store(Protocol):
         """(id, title, text) of items that wait for a vector, oldest first; of all, or `among` some, refused or not."""
         ...
 
-    async def refuse(self, namespace: str, item: int, reason: str) -> None:
-        """The embedder will not have this item's text: it waits no longer, until the text changes."""
+    async def refuse(self, namespace: str, waiting: tuple[int, str, str], reason: str) -> None:
+        """The embedder will not have (id, title, text): it waits no longer, until the text is another."""
         ...
 
     async def retry_refused(self, namespace: str) -> None:

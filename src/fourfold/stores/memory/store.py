@@ -132,9 +132,9 @@ class MemoryStore:
         ]
         return [(item.id, item.title, item.text) for item in wanted[:limit]]
 
-    async def refuse(self, namespace: str, item: int, reason: str) -> None:
-        found = self._read(namespace).items[item].item
-        self._refused.setdefault(namespace, {})[item] = (found.title, found.text)
+    async def refuse(self, namespace: str, waiting: tuple[int, str, str], reason: str) -> None:
+        item, *text = waiting
+        self._refused.setdefault(namespace, {})[item] = (text[0], text[1])
 
     async def retry_refused(self, namespace: str) -> None:
         self._refused.pop(namespace, None)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import apsw
@@ -16,6 +15,7 @@ def copy_to(source: apsw.Connection, target: Path) -> None:
     """The snapshot that the connection's read transaction sees, as one file for its owner only."""
     aside = target.with_name(target.name + ".part")
     aside.unlink(missing_ok=True)
+    aside.touch(mode=0o600)
     try:
         copy = apsw.Connection(str(aside))
         try:
@@ -25,7 +25,6 @@ def copy_to(source: apsw.Connection, target: Path) -> None:
             copy.pragma("journal_mode", "delete")
         finally:
             copy.close()
-        os.chmod(aside, 0o600)  # noqa: PTH101
         aside.replace(target)
     except BaseException:
         aside.unlink(missing_ok=True)

@@ -8,16 +8,19 @@ from __future__ import annotations
 
 import json
 import os
+import time
 import zlib
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 T = TypeVar("T")
 
-FORMAT = 3
+FORMAT = 4
 _BLOCK = 1 << 20
+_ATTEMPTS = 5
+_PAUSE_SECONDS = 0.02
 
 
 class Damaged(Exception):
@@ -41,7 +44,9 @@ class Manifest:
     space: str
     """What the content depends on besides the rows: analyser version, or model fingerprint."""
     store: str
-    """The store that this index belongs to."""
+    """The store and namespace that this index belongs to."""
+    mark: str = ""
+    """What the database was told before this took effect: one that was put back has not heard of it."""
     format: int = FORMAT
     parts: Mapping[str, Part] = field(default_factory=dict[str, Part])
 
@@ -49,7 +54,7 @@ class Manifest:
 def read_manifest(folder: Path) -> Manifest | None:
     """None where there is none; Damaged where it does not say what a manifest says."""
     try:
-        data: Any = json.loads((folder / "manifest.json").read_text("utf-8"))
+        data: Any = json.loads(_read_text(folder / "manifest.json"))
     except FileNotFoundError:
         return None
     except (OSError, ValueError) as error:
@@ -59,9 +64,20 @@ def read_manifest(folder: Path) -> Manifest | None:
         if crc != _crc_of(data):
             raise Damaged("the manifest's checksum is wrong")
         parts = {name: Part(**part) for name, part in data.pop("parts").items()}
-        return Manifest(**data, parts=parts)
+        known = {each.name for each in fields(Manifest)}  # another version's may say more
+        return Manifest(**{name: value for name, value in data.items() if name in known}, parts=parts)
     except (AttributeError, KeyError, TypeError) as error:
         raise Damaged(f"not a manifest: {error}") from error
+
+
+def _read_text(path: Path) -> str:
+    """Windows refuses for a moment to open what is just being replaced."""
+    for _ in range(_ATTEMPTS):
+        try:
+            return path.read_text("utf-8")
+        except PermissionError:
+            time.sleep(_PAUSE_SECONDS)
+    return path.read_text("utf-8")
 
 
 def fitting(folder: Path, store: str, space: str) -> Manifest | None:
@@ -128,7 +144,8 @@ def sync_folder(folder: Path) -> None:
 def append(path: Path, part: Part, content: bytes) -> Part:
     """Adds to a file behind what `part` says is valid, and syncs it."""
     with path.open("r+b" if path.exists() else "w+b") as file:
-        file.truncate(part.size)
+        if file.seek(0, os.SEEK_END) > part.size:  # left by a publication that was interrupted
+            file.truncate(part.size)
         file.seek(part.size)
         file.write(content)
         file.flush()

@@ -10,15 +10,21 @@ from typing import ClassVar, Generic, Protocol, TypeVar
 import apsw
 
 from fourfold.stores.sqlite import items
+from fourfold.stores.sqlite.files import Manifest
 from fourfold.stores.sqlite.items import Change
+from fourfold.stores.sqlite.lease import Hold
 
 AT_ONCE = 2000
-"""So many changes are folded in by the search that meets them; more are work for the builder."""
+"""So many changes are folded in by the search that meets them; more are work for an opener."""
 
 
 class Published(Protocol):
     @property
     def seq(self) -> int: ...
+    @property
+    def manifest(self) -> Manifest | None: ...
+    @property
+    def hold(self) -> Hold | None: ...
     @property
     def damage(self) -> str: ...
 
@@ -42,6 +48,8 @@ class Follower(ABC, Generic[S]):
 
     WHAT: ClassVar[Change]
     """The changes that this index has to hear of."""
+    KIND: ClassVar[str]
+    """The name of its folder."""
 
     def __init__(self, ns: int) -> None:
         self.ns = ns
@@ -65,35 +73,51 @@ class Follower(ABC, Generic[S]):
     def state(self) -> S | None:
         return self._state
 
-    def current(self, db: apsw.Connection, last: int) -> S | None:
+    def close(self) -> None:
+        """Lets go of the files. Nobody searches any more."""
+        if self._state is not None and self._state.base.hold is not None:
+            self._state.base.hold.let_go()
+        self._state = None
+
+    def current(self, db: apsw.Connection, last: int, at_once: int = AT_ONCE) -> S | None:
         """The state that holds every change up to `last`, the newest that this connection sees.
 
-        None if it takes more than a moment to get there: `renew` does it.
+        None if more than `at_once` changes are missing: `renew` takes its time.
         """
         state = self._state
         if state is not None and state.seq >= last:
             return state
-        with self._following:
-            if self._state is None or self._is_far(db, self._state, last):
+        if not self._following.acquire(blocking=at_once >= AT_ONCE):
+            return None
+        try:
+            if self._state is None or self._is_far(db, self._state, last, at_once):
                 return None
             self._state = self._followed(db, self._state, last)
             return self._state
+        finally:
+            self._following.release()
 
     def renew(self, db: apsw.Connection, last: int, state: S | None = None, damage: str = "") -> S:
         """Starts anew from what was published before `db` began to read, or from the rows; others search meanwhile."""
-        if state is None or state.seq < items.pruned(db, self.ns):
-            state = self._nothing(damage or (state.base.damage if state is not None else ""))
-        elif state.seq > last:
-            state = self._nothing("it is ahead of the database, which somebody has put back")
+        state = self._nothing(damage) if state is None else self._believed(db, last, state)
         renewed = self._followed(db, state, last)
         with self._following:
             self._state = renewed
         return renewed
 
-    def _is_far(self, db: apsw.Connection, state: S, last: int) -> bool:
+    def _believed(self, db: apsw.Connection, last: int, state: S) -> S:
+        """The state, unless it is of another past of the database, or of one that the log has forgotten."""
+        manifest = state.base.manifest
+        if manifest is None:
+            return state
+        if state.seq > last or manifest.mark not in items.marks_of(db, self.ns, self.KIND):
+            return self._nothing("it is ahead of the database, which somebody has put back")
+        return self._nothing() if state.seq < items.pruned(db, self.ns) else state
+
+    def _is_far(self, db: apsw.Connection, state: S, last: int, at_once: int) -> bool:
         if state.seq < items.pruned(db, self.ns):
             return True
-        return last - state.seq > AT_ONCE and items.count_changes(db, self.ns, state.seq, AT_ONCE) >= AT_ONCE
+        return last - state.seq > at_once and items.count_changes(db, self.ns, state.seq, at_once + 1) > at_once
 
     def _followed(self, db: apsw.Connection, state: S, last: int) -> S:
         if state.seq >= last:

@@ -13,6 +13,7 @@ from fourfold.stores.sqlite import folder as folders
 from fourfold.stores.sqlite import schema, spaces
 from fourfold.stores.sqlite.copies import copy_to
 from fourfold.stores.sqlite.database import rows, translated, value
+from fourfold.stores.sqlite.files import sync_folder
 
 
 def status(db: apsw.Connection, folder: Path) -> dict[str, Json]:
@@ -78,3 +79,4 @@ def restore(source: Path, folder: Path) -> None:
         finally:
             copy.close()
         aside.replace(target)
+        sync_folder(folder)

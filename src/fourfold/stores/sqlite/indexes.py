@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Generator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from functools import partial
 from itertools import compress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
@@ -19,8 +21,8 @@ from fourfold.errors import WorldError
 from fourfold.model import NO_FILTERS, Filters
 from fourfold.stores.base import Space
 from fourfold.stores.sqlite import files, items, publish, spaces
-from fourfold.stores.sqlite.database import Database
-from fourfold.stores.sqlite.following import Follower, FollowingState
+from fourfold.stores.sqlite.database import Database, translated
+from fourfold.stores.sqlite.following import AT_ONCE, Follower, FollowingState
 from fourfold.stores.sqlite.items import Change
 from fourfold.stores.sqlite.lease import Lease
 from fourfold.stores.sqlite.text_index import TextIndex, TextState
@@ -38,6 +40,7 @@ _LOG_KEPT = 10_000
 """So many published changes stay in the log, for other processes that have not heard of them."""
 _PRUNED_AT_ONCE = 50_000
 _OPENERS = 4
+_IN_A_HURRY = 16
 _REMEMBERED_FILTERS = 16
 _LOOK_SECONDS = 1.0
 """How often a search with a long tail looks for a newer publication."""
@@ -75,9 +78,14 @@ class Indexes:
         self._vectors: dict[int, VectorIndex] = {}
         self._leases: dict[int, Lease] = {}
         self._changing = threading.Lock()
+        self._hurry = threading.local()
         self._builder = ThreadPoolExecutor(1, "fourfold-index")
         self._openers = ThreadPoolExecutor(_OPENERS, "fourfold-open")
         self._opening: dict[Follower[Any], Future[None]] = {}
+        self._overwritten: set[int] = set()
+        """Namespaces whose indexes of another version were replaced."""
+        self._suspects: dict[Follower[Any], int] = {}
+        """Generations that turned out to be damaged when they were read, though their checksums were right."""
         self._filtered: OrderedDict[str, tuple[int, Ints]] = OrderedDict()
 
     # ------------------------------------------------------------ searching
@@ -110,8 +118,18 @@ class Indexes:
         """What files must say that they belong to."""
         return f"{self._store}/{ns}"
 
+    @contextmanager
+    def hurried(self) -> Generator[None]:
+        """For what must not take longer than a moment: the thread inside follows a few changes or is Behind."""
+        self._hurry.on = True
+        try:
+            yield
+        finally:
+            self._hurry.on = False
+
     def _current(self, index: Follower[S], db: apsw.Connection) -> S:
-        state = index.current(db, items.last_change(db, index.ns))
+        at_once = _IN_A_HURRY if getattr(self._hurry, "on", False) else AT_ONCE
+        state = index.current(db, items.last_change(db, index.ns), at_once)
         if state is None:
             raise Behind(self._begin(index, self._open), long=self._is_long(db, index))
         if state.seq - state.base.seq >= PUBLISH_AT and time.monotonic() - index.looked > _LOOK_SECONDS:
@@ -125,11 +143,13 @@ class Indexes:
         try:
             yield
         except files.Damaged as error:
-            reason = str(error)
+            reason, state = str(error), index.state
 
             def renewing(index: Follower[S]) -> None:
-                with self._database.read() as db:
-                    index.renew(db, items.last_change(db, index.ns), damage=reason)
+                if index.state is state:  # otherwise it is another one by now
+                    with self._database.read() as db:
+                        index.renew(db, items.last_change(db, index.ns), damage=reason)
+                    self._suspects[index] = _generation(state)
 
             raise Behind(self._begin(index, renewing)) from error
 
@@ -182,7 +202,12 @@ class Indexes:
 
     def _is_long(self, db: apsw.Connection, index: Follower[S]) -> bool:
         """Vectors are read in a moment, texts have to be analysed."""
-        return index.WHAT is Change.TEXT and self._lacks(db, index.ns, _WHOLE_AT)
+        if index.WHAT is not Change.TEXT:
+            return False
+        ns, seq = index.ns, _seq(self._folder / str(index.ns) / index.KIND, self._owner(index.ns), ANALYSER_VERSION)
+        if seq < items.pruned(db, ns):
+            return spaces.size(db, ns).items >= _WHOLE_AT
+        return items.count_changes(db, ns, seq, _WHOLE_AT, Change.TEXT | Change.GONE) >= _WHOLE_AT
 
     def _renew(self, index: Follower[S]) -> S:
         """The files first: what they hold can then not be newer than what the database says."""
@@ -209,22 +234,39 @@ class Indexes:
 
         It is worth it for many changes, or when files could not be used.
         """
+        for index in self._damaged(ns):
+            self._forgive(index)
         with self._database.read() as db:
-            if not self._lacks(db, ns, 1 if wholly else PUBLISH_AT) and not self._damages(ns):
-                return True
-            if not self.publish(db, ns):
-                return False
+            due = self._lacks(db, ns, 1 if wholly else PUBLISH_AT) or bool(self._damaged(ns))
+        if not due or (not wholly and self._is_contested(ns)):
+            return True
+        if not self.publish(ns):
+            return False
         self._prune(ns)
         return True
 
-    def _damages(self, ns: int) -> list[str]:
-        opened = (indexes.get(ns) for indexes in (self._texts, self._vectors))
-        states = (index.state for index in opened if index is not None)
-        return [state.base.damage for state in states if state is not None and state.base.damage]
+    def _is_contested(self, ns: int) -> bool:
+        """Whether another version of Fourfold writes the indexes of this namespace over and over, as this one does.
 
-    def is_damaged(self, ns: int) -> bool:
-        """Whether files that this process has tried to use must be written anew."""
-        return bool(self._damages(ns))
+        Each process does so once; then it leaves the other's alone.
+        """
+        if not _is_foreign(self._folder / str(ns) / TextIndex.KIND, self._owner(ns)):
+            return False
+        contested = ns in self._overwritten
+        self._overwritten.add(ns)
+        return contested
+
+    def _damaged(self, ns: int) -> list[Follower[Any]]:
+        """Indexes whose files this process could not use."""
+        opened = (indexes.get(ns) for indexes in (self._texts, self._vectors))
+        return [index for index in opened if index is not None and index.state and index.state.base.damage]
+
+    def _forgive(self, index: Follower[Any]) -> None:
+        """Takes up what is published now, if another process has mended it."""
+        state = index.published()
+        if not state.base.damage and _generation(state) != self._suspects.get(index, 0):
+            with self._database.read() as db:
+                index.renew(db, items.last_change(db, index.ns), state)
 
     def _lacks(self, db: apsw.Connection, ns: int, changes: int) -> bool:
         """Whether what is published lacks so many changes; all items, if the log no longer says what it lacks."""
@@ -254,31 +296,43 @@ class Indexes:
             None if space is None else self._vector_index(ns, space).renew(db, last, vectors),
         )
 
-    def collect(self) -> None:
-        """Removes all generations but the current ones, also those that somebody still reads."""
-        for folder in self._folder.glob("*/*"):
-            if folder.is_dir():
-                publish.collect(folder, held=True)
+    def publish(self, ns: int, *, anew: bool = False, purge: bool = False) -> bool:
+        """Publishes what the tails hold. False if another process is at it.
 
-    def publish(self, db: apsw.Connection, ns: int, *, anew: bool = False) -> bool:
-        """Publishes what the tails hold; `anew`: from the rows alone. False if another process is at it."""
-        folder = self._folder / str(ns)
-        with self.lease(ns).held() as mine:
+        `anew`: from the rows alone. `purge`: older generations go, even those that somebody still reads.
+        """
+        with translated(self._folder), self.lease(ns).held() as mine:
             if not mine:
                 return False
-            last, space = items.last_change(db, ns), spaces.space(db, ns)
-            work = publish.Work(db, ns, self._owner(ns), last, anew or self.is_damaged(ns))
             try:
-                if publish.publish_text(work, folder / "text"):
-                    texts = self._text_index(ns)
-                    texts.renew(db, last, texts.published())
-                if space is not None and publish.publish_vectors(work, folder / "vectors", space):
-                    vectors = self._vector_index(ns, space)
-                    vectors.renew(db, last, vectors.published())
+                for index in self._written(ns, anew=anew or bool(self._damaged(ns))):
+                    self._renew(index)
+            except (files.Damaged, RuntimeError) as error:  # what FAISS raises, too
+                raise OSError(errno.EIO, f"an index cannot be written ({error})") from error
             finally:
-                for name in ("text", "vectors"):
-                    publish.collect(folder / name)
+                for kind in (TextIndex.KIND, VectorIndex.KIND):
+                    publish.collect(self._folder / str(ns) / kind, held=purge)
         return True
+
+    def _written(self, ns: int, *, anew: bool) -> list[Follower[Any]]:
+        """Writes what is to be published, and says of which indexes there was something."""
+        folder, done = self._folder / str(ns), list[Follower[Any]]()
+        with self._database.read() as db:
+            last, space = items.last_change(db, ns), spaces.space(db, ns)
+            marks = partial(items.marks_of, db, ns)
+            work = publish.Work(db, ns, self._owner(ns), last, marks, self._announcing(ns), anew)
+            if publish.publish_text(work, folder / TextIndex.KIND):
+                done.append(self._text_index(ns))
+            if space is not None and publish.publish_vectors(work, folder / VectorIndex.KIND, space):
+                done.append(self._vector_index(ns, space))
+        return done
+
+    def _announcing(self, ns: int) -> Callable[[str], str]:
+        def announce(kind: str) -> str:
+            with self._database.write() as db:
+                return items.add_mark(db, ns, kind)
+
+        return announce
 
     def _prune(self, ns: int) -> None:
         """Shortens the log to what somebody may still have to hear of."""
@@ -296,6 +350,8 @@ class Indexes:
         """Lets go of the mapped files."""
         self._openers.shutdown()
         self._builder.shutdown()
+        for index in (*self._texts.values(), *self._vectors.values()):
+            index.close()
         self._opening.clear()
         self._texts.clear()
         self._vectors.clear()
@@ -308,3 +364,19 @@ def _seq(folder: Path, owner: str, stamp: str) -> int:
     except files.Damaged:
         manifest = None
     return manifest.seq if manifest is not None else 0
+
+
+def _generation(state: FollowingState | None) -> int:
+    manifest = state.base.manifest if state is not None else None
+    return manifest.generation if manifest is not None else 0
+
+
+def _is_foreign(folder: Path, owner: str) -> bool:
+    """Whether what is published is sound, and ours, but of another version."""
+    try:
+        manifest = files.read_manifest(folder)
+    except files.Damaged:
+        return False
+    if manifest is None or manifest.store != owner:
+        return False
+    return (manifest.space, manifest.format) != (ANALYSER_VERSION, files.FORMAT)

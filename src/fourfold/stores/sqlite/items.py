@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import secrets
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
 _LENGTHS = (2, 8, 32, 128, 512)
 """Of IN lists."""
 _CHUNK = _LENGTHS[-1]
+
+_MARKS = 8
+"""A process may read files and database so many publications apart."""
 
 _COLUMNS = "id, key, title, text, kind, metadata, language, created_at, updated_at, path, chunk_index"
 
@@ -328,10 +332,10 @@ def changed(db: apsw.Connection, ns: int, after: int, last: int, what: Change) -
     return [item_id for (item_id,) in db.execute(sql, (ns, after, last, int(what)))]
 
 
-def count_changes(db: apsw.Connection, ns: int, after: int, most: int) -> int:
-    """Changes after that one, counted up to `most`."""
-    sql = "SELECT count(*) FROM (SELECT 1 FROM changes WHERE ns = ? AND seq > ? LIMIT ?)"
-    return value(db, sql, ns, after, most)
+def count_changes(db: apsw.Connection, ns: int, after: int, most: int, what: int = -1) -> int:
+    """Changes after that one, for one of these reasons (for any), counted up to `most`."""
+    sql = "SELECT count(*) FROM (SELECT 1 FROM changes WHERE ns = ? AND seq > ? AND what & ? LIMIT ?)"
+    return value(db, sql, ns, after, int(what), most)
 
 
 def pruned(db: apsw.Connection, ns: int) -> int:
@@ -343,6 +347,19 @@ def prune(db: apsw.Connection, ns: int, until: int) -> None:
     """Forgets changes that every published index holds."""
     db.execute("DELETE FROM changes WHERE ns = ? AND seq <= ?", (ns, until))
     db.execute("UPDATE namespaces SET pruned = max(pruned, ?) WHERE id = ?", (until, ns))
+
+
+def marks_of(db: apsw.Connection, ns: int, kind: str) -> list[str]:
+    """Of the latest publications of an index."""
+    known: str | None = value(db, "SELECT value FROM settings WHERE name = ?", f"published/{ns}/{kind}")
+    return known.split() if known else []
+
+
+def add_mark(db: apsw.Connection, ns: int, kind: str) -> str:
+    mark = secrets.token_hex(8)
+    kept = " ".join([*marks_of(db, ns, kind), mark][-_MARKS:])
+    db.execute("INSERT OR REPLACE INTO settings VALUES (?, ?)", (f"published/{ns}/{kind}", kept))
+    return mark
 
 
 def all_ids(db: apsw.Connection, ns: int) -> list[int]:

@@ -71,7 +71,7 @@ def _locked(path: Path) -> int | None:
 
 
 class Hold:
-    """Keeps a folder from being removed, for as long as this object lives. OSError if it is being removed.
+    """Keeps a folder from being removed, until it is let go. OSError if it is being removed.
 
     On Windows nothing needs to be done: a mapped file cannot be deleted there.
     """
@@ -82,9 +82,12 @@ class Hold:
             self._handle = os.open(folder, os.O_RDONLY)
             fcntl.flock(self._handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
 
-    def __del__(self) -> None:
+    def let_go(self) -> None:
         if self._handle is not None:
             os.close(self._handle)
+            self._handle = None
+
+    __del__ = let_go
 
 
 @contextmanager

@@ -18,6 +18,8 @@ _AT_ONCE = 32
 """So many new names are looked for in older items at once; more wait for `catch_up`, which reads all texts once."""
 _SOON_READ = 2000
 """So many names are read in a moment."""
+_LOOKED_UP = 5000
+"""So many words and pairs of words are looked up one by one; for more, all names are read."""
 _HEADINGS = 64
 _CHUNK = 1000
 
@@ -81,8 +83,10 @@ class Linker:
         version = self._stored_version(db)
         if version == self._version:
             return self._finder
-        if len(texts) <= _AT_ONCE and _has_names(db, self._ns, _SOON_READ):
-            return NameFinder(_possible_names(db, self._ns, texts))
+        if len(texts) <= _AT_ONCE and _has_more_names(db, self._ns, _SOON_READ):
+            words, pairs = beginnings(texts)
+            if len(words) + len(pairs) <= _LOOKED_UP:
+                return NameFinder(_names_beginning(db, self._ns, words, pairs))
         self._finder = NameFinder(name for (name,) in rows(db, "SELECT folded FROM names WHERE ns = ?", self._ns))
         self._version = version
         return self._finder
@@ -153,14 +157,12 @@ class Linker:
             self._seeking, self._sought = names, NameFinder(names)
 
 
-def _has_names(db: apsw.Connection, ns: int, count: int) -> bool:
-    """Whether there are more than that many."""
+def _has_more_names(db: apsw.Connection, ns: int, count: int) -> bool:
     return value(db, "SELECT count(*) FROM (SELECT 1 FROM names WHERE ns = ? LIMIT ?)", ns, count + 1) > count
 
 
-def _possible_names(db: apsw.Connection, ns: int, texts: Sequence[str]) -> set[str]:
-    """Names that begin with words of these texts: they are of one word, or begin with two that stand side by side."""
-    words, pairs = beginnings(texts)
+def _names_beginning(db: apsw.Connection, ns: int, words: set[str], pairs: set[str]) -> set[str]:
+    """Names that are one of these words, or begin with one of these pairs."""
     found: set[str] = set()
     for part in items.batches(sorted(words)):
         sql = f"SELECT folded FROM names WHERE ns = ? AND folded IN ({items.marks(len(part))})"

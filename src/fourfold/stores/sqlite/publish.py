@@ -11,11 +11,11 @@ import errno
 import os
 import shutil
 from collections import Counter
-from collections.abc import Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import apsw
 import numpy as np
@@ -35,12 +35,19 @@ from fourfold.text.analysis import ANALYSER_VERSION
 if TYPE_CHECKING:
     from fourfold.stores.sqlite.rows import Flags, Ints
 
+_WRITTEN_ANEW = ("*.lock", "*.new", "dead", "german")
+"""What a generation does not share with the one before."""
 _HEAP_BYTES = 64 * 1024 * 1024
 _CHUNK = 2000
 _DEAD_SHARE = 0.1
 """More dead rows than this, and the index is written anew from the rows."""
 _UNCOVERED_SHARE = 0.25
 """FAISS is trained anew when it does not know this share of the rows."""
+
+
+class Base(Protocol):
+    @property
+    def manifest(self) -> Manifest | None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,14 +59,25 @@ class Work:
     store: str
     last: int
     """The change to bring it to."""
+    marks: Callable[[str], Sequence[str]]
+    """Of the publications of an index that the database has heard of."""
+    announce: Callable[[str], str]
+    """Tells the database of another one, and gives its mark."""
     anew: bool = False
     """From the rows alone, whatever the files say."""
+
+    def begun(self, kind: str, base: Base) -> bool:
+        """Whether there is something that can be continued."""
+        manifest = base.manifest
+        return not self.anew and manifest is not None and manifest.mark in self.marks(kind)
 
 
 def publish_text(work: Work, folder: Path) -> bool:
     """Brings the keyword index to its change. False if it was there."""
-    base = TextBase.nothing() if work.anew else TextBase.load(folder, work.store)
-    if base.manifest is not None and base.seq >= work.last:
+    base = TextBase.load(folder, work.store)
+    if not work.begun("text", base):
+        base = TextBase.nothing()
+    elif base.seq >= work.last:
         return False
     changed, dead = _changed(work, base.documents, base.seq, Change.TEXT)
     if dead is None:
@@ -85,16 +103,19 @@ def publish_text(work: Work, folder: Path) -> bool:
     parts["dead"] = files.replace_file(target / "dead", _extended(dead, row).tobytes())
     words = "\n".join(f"{term} {count}" for term, count in sorted(german.items()))
     parts["german"] = files.replace_file(target / "german", words.encode())
-    parts |= _tantivy_parts(target)
-    _publish(folder, target, Manifest(_number(target), work.last, row, ANALYSER_VERSION, work.store, parts=parts))
+    parts |= _tantivy_parts(target, base.manifest)
+    mark = work.announce("text")
+    _publish(folder, target, Manifest(_number(target), work.last, row, ANALYSER_VERSION, work.store, mark, parts=parts))
     return True
 
 
 def publish_vectors(work: Work, folder: Path, space: Space) -> bool:
     """Brings the vector index to its change. False if it was there."""
     dimension = space.dimension
-    base = VectorBase.nothing(dimension) if work.anew else VectorBase.load(folder, work.store, space)
-    if base.manifest is not None and base.seq >= work.last:
+    base = VectorBase.load(folder, work.store, space)
+    if not work.begun("vectors", base):
+        base = VectorBase.nothing(dimension)
+    elif base.seq >= work.last:
         return False
     changed, dead = _changed(work, base.vectors, base.seq, Change.VECTOR)
     if dead is None:
@@ -110,7 +131,8 @@ def publish_vectors(work: Work, folder: Path, space: Space) -> bool:
         row += len(fresh)
     parts = {column.name: column.part for column in (ids, vectors, sums)}
     parts["dead"] = files.replace_file(target / "dead", _extended(dead, row).tobytes())
-    manifest = Manifest(_number(target), work.last, row, space.fingerprint, work.store, parts=parts)
+    mark = work.announce("vectors")
+    manifest = Manifest(_number(target), work.last, row, space.fingerprint, work.store, mark, parts=parts)
     _publish(folder, target, _with_faiss(base, target, manifest, dimension))
     return True
 
@@ -146,8 +168,10 @@ def _with_faiss(base: VectorBase, target: Path, manifest: Manifest, dimension: i
     """The manifest with a FAISS index that is new enough, if there are enough rows for one."""
     if manifest.rows <= EXACT_ROWS:
         return manifest
-    if base.faiss is not None and manifest.rows - base.covered <= _UNCOVERED_SHARE * manifest.rows:
-        return files.with_part(manifest, "faiss", files.checksum(target / "faiss", (target / "faiss").stat().st_size))
+    known = base.manifest.parts.get("faiss") if base.manifest is not None else None
+    if known is not None and manifest.rows - base.covered <= _UNCOVERED_SHARE * manifest.rows:
+        return files.with_part(manifest, "faiss", known)
+    files.verify(target / "vectors", manifest.parts["vectors"])  # a damaged row must not get a code that hides it
     built = train(columns(target, manifest.rows, dimension))
     content = import_faiss().serialize_index(built).tobytes()
     return files.with_part(manifest, "faiss", files.replace_file(target / "faiss", content))
@@ -160,14 +184,18 @@ def _generation(folder: Path, manifest: Manifest | None) -> Path:
     """A new generation's folder with links to all files of the one that it continues."""
     if folder.exists() and not folder.is_dir():
         folder.unlink()
-    newest = max((_number(path) for path in folder.glob("g*")), default=0)
+    newest = max(map(_number, _generations(folder)), default=0)
     target = folder / f"g{newest + 1}"
     if manifest is None:
         target.mkdir(parents=True)
         return target
     source = folder / f"g{manifest.generation}"
-    shutil.copytree(source, target, copy_function=_link, ignore=shutil.ignore_patterns("*.lock", "*.new"))
+    shutil.copytree(source, target, copy_function=_link, ignore=shutil.ignore_patterns(*_WRITTEN_ANEW))
     return target
+
+
+def _generations(folder: Path) -> list[Path]:
+    return [path for path in folder.glob("g*") if path.name[1:].isdecimal()]
 
 
 def _link(source: str, target: str) -> None:
@@ -197,7 +225,7 @@ def collect(folder: Path, *, held: bool = False) -> None:
     except files.Damaged:
         return
     current = manifest.generation if manifest is not None else 0
-    for path in folder.glob("g*"):
+    for path in _generations(folder):
         if _number(path) != current:
             with unheld(path) as free:
                 if free or held:
@@ -249,7 +277,11 @@ def _tantivy_errors() -> Generator[None]:
         raise OSError(errno.EIO, f"tantivy cannot write ({error})") from error
 
 
-def _tantivy_parts(target: Path) -> dict[str, Part]:
+def _tantivy_parts(target: Path, manifest: Manifest | None) -> dict[str, Part]:
     """Checksums of what tantivy wrote, so that a damaged file is seen before tantivy sees it."""
-    paths = sorted(path for path in (target / "tantivy").iterdir() if path.suffix != ".lock")
-    return {f"tantivy/{path.name}": files.checksum(path, path.stat().st_size) for path in paths}
+    known = manifest.parts if manifest is not None else dict[str, Part]()
+    parts: dict[str, Part] = {}
+    for path in sorted(path for path in (target / "tantivy").iterdir() if path.suffix != ".lock"):
+        name, lasting = f"tantivy/{path.name}", path.suffix != ".json"
+        parts[name] = known[name] if lasting and name in known else files.checksum(path, path.stat().st_size)
+    return parts

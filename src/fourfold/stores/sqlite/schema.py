@@ -196,16 +196,11 @@ def version(db: apsw.Connection) -> int:
 
 def migrate(db: apsw.Connection, path: Path) -> None:
     """Brings the file to VERSION in one transaction, after a backup; does nothing when it is there already."""
-    found = version(db)
-    if found == VERSION:
+    if _known_version(db) == VERSION:
         return
-    if found > VERSION:
-        raise NewerSchema(
-            f"this store has schema {found}, this Fourfold knows up to {VERSION}", "Upgrade it: pip install -U fourfold"
-        )
     db.execute("BEGIN IMMEDIATE")
     try:
-        found = version(db)  # another process may have been quicker
+        found = _known_version(db)  # another process may have been quicker
         if 0 < found < VERSION:
             _back_up(path, found)
         for step in range(found, VERSION):
@@ -216,6 +211,15 @@ def migrate(db: apsw.Connection, path: Path) -> None:
         if db.in_transaction:
             db.execute("ROLLBACK")
         raise
+
+
+def _known_version(db: apsw.Connection) -> int:
+    found = version(db)
+    if found > VERSION:
+        raise NewerSchema(
+            f"this store has schema {found}, this Fourfold knows up to {VERSION}", "Upgrade it: pip install -U fourfold"
+        )
+    return found
 
 
 def backup_path(path: Path, schema: int) -> Path:

@@ -1,32 +1,24 @@
-"""Whether a store is sound, and mending what can be made from its rows: counters, the queue, indexes."""
+"""Whether a store is sound: the file, its counters, its queue, and its indexes beside the rows."""
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import apsw
 import numpy as np
 
-from fourfold.errors import DamagedStore, StoreBusy
-from fourfold.limits import LEASE_SECONDS
-from fourfold.stores.sqlite import files, items, spaces
+from fourfold.stores.sqlite import items, spaces
 from fourfold.stores.sqlite.database import Database, rows, value
-from fourfold.stores.sqlite.folder import RESTORING
 from fourfold.stores.sqlite.indexes import Indexes
-from fourfold.stores.sqlite.items import Change
 from fourfold.stores.sqlite.text_base import Analysed, analysed
 from fourfold.stores.sqlite.text_index import TextState
 from fourfold.stores.sqlite.vector_index import VectorState
 
 _CHUNK = 2000
-_RETRY_SECONDS = 0.2
 
-_COUNTERS = (
+COUNTERS = (
     ("namespaces", "items", "SELECT count(*) FROM items WHERE ns = namespaces.id"),
     ("namespaces", "vectors", "SELECT count(*) FROM vectors JOIN items ON items.id = item WHERE ns = namespaces.id"),
     ("tags", "uses", "SELECT count(*) FROM item_tags WHERE tag = tags.id"),
@@ -40,25 +32,22 @@ _COUNTERS = (
 )
 """Table, column, and what it must be."""
 
-_LANGUAGES = "SELECT ns, language, count(*) FROM items GROUP BY ns, language"
-_WAITING = "SELECT ns, id FROM items WHERE id NOT IN (SELECT item FROM vectors)"
-_MISSHAPEN = (
+LANGUAGES = "SELECT ns, language, count(*) FROM items GROUP BY ns, language"
+WAITING = "SELECT ns, id FROM items WHERE id NOT IN (SELECT item FROM vectors)"
+MISSHAPEN = (
     "SELECT item FROM vectors JOIN items ON items.id = item JOIN namespaces ON namespaces.id = ns "
     "WHERE dimension IS NULL OR length(vector) <> dimension * 4"
 )
 
 
-# ---------------------------------------------------------------- looking
-
-
 def check(database: Database, indexes: Indexes) -> list[str]:
     """Problems, a line each."""
     with database.read() as db:
-        problems = [f"database: {line}" for line in _broken(db)]
+        problems = [f"database: {line}" for line in broken(db)]
         if problems:  # what is read from such a file says nothing
             return problems
         problems += sorted({f"{table}: a row points nowhere" for table, *_ in rows(db, "PRAGMA foreign_key_check")})
-        problems += _miscounted(db)
+        problems += miscounted(db)
         namespaces = [(ns, name, spaces.space(db, ns)) for ns, name in rows(db, "SELECT id, name FROM namespaces")]
     for ns, name, space in namespaces:
         published = indexes.published(ns, space)  # before the rows are read: files may be older than they, never newer
@@ -69,28 +58,28 @@ def check(database: Database, indexes: Indexes) -> list[str]:
     return problems
 
 
-def _broken(db: apsw.Connection) -> list[str]:
+def broken(db: apsw.Connection) -> list[str]:
     try:
         return [line for (line,) in rows(db, "PRAGMA integrity_check") if line != "ok"]
     except apsw.CorruptError as error:  # too broken even to be looked through
         return [str(error)]
 
 
-def _miscounted(db: apsw.Connection) -> Iterator[str]:
-    for table, column, truth in _COUNTERS:
+def miscounted(db: apsw.Connection) -> Iterator[str]:
+    for table, column, truth in COUNTERS:
         wrong = value(db, f"SELECT count(*) FROM {table} WHERE {column} <> ({truth})")
         if wrong:
             yield f"{table}: {wrong} rows have a wrong number of {column}"
     known = "SELECT ns, language, items FROM languages WHERE items <> 0"
-    if value(db, f"SELECT 1 FROM ({known} EXCEPT {_LANGUAGES})") or value(
-        db, f"SELECT 1 FROM ({_LANGUAGES} EXCEPT {known})"
+    if value(db, f"SELECT 1 FROM ({known} EXCEPT {LANGUAGES})") or value(
+        db, f"SELECT 1 FROM ({LANGUAGES} EXCEPT {known})"
     ):
         yield "languages: their counters are wrong"
-    if value(db, f"SELECT 1 FROM ({_WAITING} EXCEPT SELECT ns, item FROM waiting)"):
+    if value(db, f"SELECT 1 FROM ({WAITING} EXCEPT SELECT ns, item FROM waiting)"):
         yield "waiting: an item without a vector is not in the queue"
-    if value(db, f"SELECT 1 FROM (SELECT ns, item FROM waiting EXCEPT {_WAITING})"):
+    if value(db, f"SELECT 1 FROM (SELECT ns, item FROM waiting EXCEPT {WAITING})"):
         yield "waiting: an item in the queue has a vector"
-    if value(db, _MISSHAPEN):
+    if value(db, MISSHAPEN):
         yield "vectors: one has not the length of its namespace"
 
 
@@ -174,97 +163,3 @@ def _wrong_vectors(db: apsw.Connection, state: VectorState, ids: Sequence[int]) 
         places = np.searchsorted(stored, vectors.ids[rows_])
         wrong += int((vectors.matrix[rows_] != matrix[places]).any(axis=1).sum())
     return wrong
-
-
-# ---------------------------------------------------------------- mending
-
-
-def repair(database: Database, indexes: Indexes) -> list[str]:
-    """Makes anew what can be made from the rows, and says what was wrong."""
-    _mend_file(database)
-    done: list[str] = []
-    with database.write() as db:
-        done += _without_orphans(db)
-        misshapen = [item for (item,) in rows(db, _MISSHAPEN)]
-        db.executemany("DELETE FROM vectors WHERE item = ?", ((item,) for item in misshapen))
-        done += [f"mended: {problem}" for problem in _miscounted(db)]
-        for table, column, truth in _COUNTERS:
-            db.execute(f"UPDATE {table} SET {column} = ({truth}) WHERE {column} <> ({truth})")
-        db.execute("DELETE FROM languages")
-        db.execute(f"INSERT INTO languages {_LANGUAGES}")
-        db.execute("DELETE FROM waiting WHERE item IN (SELECT item FROM vectors)")
-        db.execute(f"INSERT OR IGNORE INTO waiting (ns, item) {_WAITING}")
-        db.execute("UPDATE waiting SET refused = NULL")
-        namespaces = rows(db, "SELECT id, name FROM namespaces")
-        for ns, _ in namespaces:
-            _begin_log(db, ns)
-    for ns, name in namespaces:
-        _publish(database, indexes, ns)
-        done.append(f"namespace {name}: indexes made anew")
-    return done
-
-
-def _mend_file(database: Database) -> None:
-    """Indexes of the database itself can be made anew; where rows are damaged, only a backup helps."""
-    with database.write() as db:
-        if _broken(db):
-            with suppress(apsw.Error):
-                db.execute("REINDEX")
-        broken = _broken(db)
-        if broken:
-            raise DamagedStore(
-                f"the database itself is damaged: {broken[0]}",
-                "Restore a backup into a new folder: fourfold --store FOLDER restore FILE",
-            )
-
-
-def _without_orphans(db: apsw.Connection) -> list[str]:
-    """Takes away rows that point nowhere; what lost its namespace gets one."""
-    lost = {table for table, *_ in rows(db, "PRAGMA foreign_key_check")}
-    for table in ("items", "raw", "nodes", "tags"):
-        db.execute(
-            f"INSERT INTO namespaces (id, name) SELECT DISTINCT ns, 'recovered-' || ns FROM {table} "
-            "WHERE ns NOT IN (SELECT id FROM namespaces)"
-        )
-    for _ in range(len(lost) + 1):  # what goes may leave others behind
-        for table, _, parent, _ in rows(db, "PRAGMA foreign_key_check"):
-            for _, _, target, column, *_ in rows(db, f"PRAGMA foreign_key_list({table})"):
-                if target == parent:
-                    db.execute(f"DELETE FROM {table} WHERE {column} NOT IN (SELECT id FROM {parent})")
-    return [f"mended: {table} had rows that pointed nowhere" for table in sorted(lost)]
-
-
-def _begin_log(db: apsw.Connection, ns: int) -> None:
-    """Two entries, and none before them: every process opens the indexes anew, whatever it has heard of."""
-    items.log(db, ns, [(0, Change.LABELS)])
-    last = items.last_change(db, ns)
-    items.log(db, ns, [(0, Change.LABELS)])
-    items.prune(db, ns, last)
-
-
-def _publish(database: Database, indexes: Indexes, ns: int) -> None:
-    """From the rows alone. Another process may be publishing or embedding: that takes a moment."""
-    deadline = time.monotonic() + LEASE_SECONDS
-    while True:
-        with database.read() as db:
-            if indexes.publish(db, ns, anew=True):
-                return
-        if time.monotonic() > deadline:
-            raise StoreBusy(
-                "another process has been working on the indexes for too long", "Close other clients, and repair again"
-            )
-        time.sleep(_RETRY_SECONDS)
-
-
-def purge(database: Database, indexes: Indexes, folder: Path) -> list[str]:
-    """After a repair: nothing that was forgotten is left in any file of the store. Backups elsewhere stay."""
-    with database.write() as db:
-        db.execute("DELETE FROM tags WHERE uses = 0")
-    database.vacuum()
-    indexes.collect()
-    copies = [*folder.glob("before-schema-*.db*"), *folder.glob(f"{RESTORING}*")]
-    for path in copies:
-        path.unlink()
-    files.sync_folder(folder)
-    removed = [f"removed {path.name}, which held what was stored then" for path in copies]
-    return ["forgotten text removed from the database, its log and the indexes", *removed]

@@ -101,8 +101,13 @@ def waiting(db: apsw.Connection, ns: int, limit: int, among: Sequence[int] | Non
     return found[:limit]
 
 
-def refuse(db: apsw.Connection, ns: int, item: int, reason: str) -> None:
-    db.execute("UPDATE waiting SET refused = ? WHERE ns = ? AND item = ?", (reason, ns, item))
+def refuse(db: apsw.Connection, ns: int, waits: tuple[int, str, str], reason: str) -> None:
+    """An item whose text is another by now goes on waiting."""
+    sql = (
+        "UPDATE waiting SET refused = ? WHERE ns = ? AND item = ? "
+        "AND EXISTS (SELECT 1 FROM items WHERE id = item AND title = ? AND text = ?)"
+    )
+    db.execute(sql, (reason, ns, *waits))
 
 
 def has_refused(db: apsw.Connection, ns: int) -> bool:

@@ -28,6 +28,7 @@ from fourfold.stores.sqlite import (
     health,
     items,
     links,
+    mending,
     portable,
     raw,
     soundness,
@@ -120,7 +121,7 @@ class SqliteStore:
         """The same in this thread: for what a search asks of rows that it has just found, and that take no longer than
         handing them to another thread and back."""
         try:
-            with self._db.read() as db:
+            with self._db.read() as db, self._indexes.hurried():
                 return self._of(db, namespace, empty, work, *args, **kwargs)
         except Behind:
             return await self._read(namespace, empty, work, *args, **kwargs)
@@ -301,8 +302,8 @@ class SqliteStore:
     ) -> list[tuple[int, str, str]]:
         return await self._read(namespace, [], spaces.waiting, limit, among)
 
-    async def refuse(self, namespace: str, item: int, reason: str) -> None:
-        await self._write(namespace, spaces.refuse, item, reason)
+    async def refuse(self, namespace: str, waiting: tuple[int, str, str], reason: str) -> None:
+        await self._write(namespace, spaces.refuse, waiting, reason)
 
     async def retry_refused(self, namespace: str) -> None:
         if await self._read(namespace, False, spaces.has_refused):
@@ -330,6 +331,7 @@ class SqliteStore:
             space = spaces.space(db, ns)
             if space is None:
                 return Ranking()
+            check_dimension(len(vector), space.dimension)
             with self._indexes.vectors(db, ns, space) as state:
                 return vector_index.score(state, vector, ids)
 
@@ -517,8 +519,8 @@ class SqliteStore:
 
     async def repair(self, *, purge: bool = False) -> list[str]:
         def repairing() -> list[str]:
-            done = soundness.repair(self._db, self._indexes)
-            return [*done, *soundness.purge(self._db, self._indexes, self.folder)] if purge else done
+            done = mending.repair(self._db, self._indexes, purge=purge)
+            return [*done, *mending.purge(self._db, self.folder)] if purge else done
 
         return await self._in(self._indexes.submit, repairing)
 

@@ -87,6 +87,7 @@ class TextState:
 
 class TextIndex(Follower[TextState]):
     WHAT = Change.TEXT
+    KIND = "text"
 
     def __init__(self, folder: Path, ns: int, store: str) -> None:
         super().__init__(ns)

@@ -58,6 +58,7 @@ class VectorState:
 
 class VectorIndex(Follower[VectorState]):
     WHAT = Change.VECTOR
+    KIND = "vectors"
 
     def __init__(self, folder: Path, ns: int, store: str, space: Space) -> None:
         super().__init__(ns)
