@@ -23,7 +23,7 @@ from engine_support import WordEmbedder
 from fourfold import upkeep
 from fourfold.errors import FourfoldError
 from fourfold.memory import Memory
-from fourfold.model import Filters, ItemPatch, NewItem
+from fourfold.model import Filters, Item, ItemPatch, NewItem
 from fourfold.search.presets import PRESETS
 from fourfold.stores.sqlite import indexes
 
@@ -240,10 +240,17 @@ async def _at_rest(steady: Steady, folder: Path) -> Usage:
 Call = Callable[[Memory, int, Path], Awaitable[Any]]
 
 
+async def _all(memory: Memory) -> list[Item]:
+    found: list[Item] = []
+    while page := await memory.list(limit=1000, offset=len(found)):
+        found += page
+    return found
+
+
 async def _some(memory: Memory, number: int) -> int:
     """A note that is stored."""
-    notes = [item.id for item in await memory.list(limit=1000) if item.text.startswith("note")]
-    return notes[number % len(notes)]
+    notes = [item.id for item in await _all(memory) if item.text.startswith("note")]
+    return notes[number % len(notes)] if notes else (await memory.add(f"note {number} of the otter")).id
 
 
 async def _update(memory: Memory, number: int, folder: Path) -> None:
@@ -395,7 +402,7 @@ async def _half_written(memory: Memory, folder: Path, count: int) -> list[str]:
     changed = max((int(tag.rpartition("-")[2]) for tag in first.tags), default=None)
     if changed is not None and first.text != f"changed {changed}":
         problems.append(f"the first item says {first.text!r} and has the tag of change {changed}")
-    stored = {item.text for item in await memory.list(limit=1000)}
+    stored = {item.text for item in await _all(memory)}
     problems += [f"after {number} is lost" for number in range(count) if f"after {number}" not in stored]
     problems += [f"neighbour {number} is lost" for number in range(count) if f"neighbour {number}" not in stored]
     return problems + await asyncio.to_thread(_unfinished, folder.parent)
