@@ -6,6 +6,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Collection, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -137,6 +138,12 @@ class Memory:
     ) -> None:
         await self.close()
 
+    def within(self, namespace: str) -> Self:
+        """The same store, acting on another namespace. It shares everything with this object, and closes with it."""
+        view = copy(self)
+        view.namespace = rules.name(namespace, "namespace")
+        return view
+
     async def close(self) -> None:
         """Stops the queue (what waits goes on waiting), publishes what is due, and lets go of everything."""
         try:
@@ -160,7 +167,7 @@ class Memory:
             checked = await self._with_vectors(checked)
         if wait and self._vectorizer is not None:
             await self._vectorizer.check_space(self.namespace)
-        with self._upkeep.writing():
+        with self._upkeep.writing(self.namespace):
             ids = await self.store.put(self.namespace, checked, _now(), links=self.settings.links)
             if wait:
                 await self._embed_now(ids)
@@ -184,7 +191,7 @@ class Memory:
         checked = rules.checked_patch(patch)
         title, text = rules.check_patched(old, checked)
         language = rules.language_of(title, text) if (title, text) != (old.title, old.text) else None
-        with self._upkeep.writing():
+        with self._upkeep.writing(self.namespace):
             await self.store.patch(self.namespace, old.id, checked, language, _now(), links=self.settings.links)
         return (await self.get([old.id]))[0]
 
@@ -219,7 +226,7 @@ class Memory:
         return await self._forget(await self.store.matching(self.namespace, rules.checked_filters(filters)))
 
     async def _forget(self, ids: Sequence[int]) -> int:
-        with self._upkeep.writing():
+        with self._upkeep.writing(self.namespace):
             return await self.store.forget(self.namespace, ids)
 
     async def add_raw(
@@ -399,7 +406,7 @@ class Memory:
     async def _drained(self, vectorizer: Vectorizer, progress: Progress | None = None) -> int:
         """Also gives another chance to texts that the embedder refused."""
         await self.store.retry_refused(self.namespace)
-        with self._upkeep.writing():
+        with self._upkeep.writing(self.namespace):
             return await self._upkeep.drain(vectorizer, self.namespace, progress, patiently=True)
 
     async def _with_vectors(self, items: Sequence[NewItem]) -> list[NewItem]:
@@ -435,7 +442,7 @@ class Memory:
             None if properties is None else rules.checked_metadata(properties),
             None if item is None else (await self.get([item]))[0].id,
         )
-        with self._upkeep.writing():
+        with self._upkeep.writing(self.namespace):
             (node,) = await self.store.add_nodes(self.namespace, [new])
         return node
 
@@ -446,7 +453,7 @@ class Memory:
 
     async def add_edges(self, edges: Sequence[tuple[str, str, str, float]]) -> None:
         checked = [rules.checked_edge(*edge) for edge in edges]
-        with self._upkeep.writing():
+        with self._upkeep.writing(self.namespace):
             await self.store.add_edges(self.namespace, checked)
 
     async def neighbors(
@@ -521,7 +528,7 @@ class Memory:
         """An export, or rows {"text", "key"?, "title"?, ...}; counts by kind."""
         from fourfold.portable import import_file
 
-        with self._upkeep.writing():
+        with self._upkeep.writing(self.namespace):
             return await import_file(self, Path(source), progress)
 
     async def _numbers(self, ids: Sequence[int | str]) -> list[int]:

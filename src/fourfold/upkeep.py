@@ -35,7 +35,9 @@ class Upkeep:
         self._writes = 0
         self._busy = 0
         self._due = {namespace}
-        """Namespaces that something was written to."""
+        """Namespaces that something was written to since they were published."""
+        self._served = {namespace}
+        """Namespaces that this process has written to."""
         self._woken = asyncio.Event()
         self._publishing: asyncio.Task[None] | None = None
         self._watching: asyncio.Task[None] | None = None
@@ -48,8 +50,9 @@ class Upkeep:
             self._watching.add_done_callback(self._ended)
 
     @contextmanager
-    def writing(self) -> Generator[None]:
+    def writing(self, namespace: str) -> Generator[None]:
         """Around a write; it may have happened even if the block is cancelled."""
+        self._served.add(namespace)
         self._busy += 1
         self._publish_soon()
         try:
@@ -57,7 +60,7 @@ class Upkeep:
         finally:
             self._busy -= 1
             self._writes += 1
-            self._due.add(self._namespace)
+            self._due.add(namespace)
             self._woken.set()
             self.start()
             self._publish_soon()
@@ -151,7 +154,7 @@ class Upkeep:
         return made
 
     async def _is_ours(self, namespace: str, vectorizer: Vectorizer) -> bool:
-        if namespace == self._namespace:
+        if namespace in self._served:
             return True
         space = await self._store.space(namespace)
         return space is not None and space.fingerprint == vectorizer.embedder.fingerprint

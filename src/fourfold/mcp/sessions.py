@@ -1,0 +1,61 @@
+"""The one open Memory of a server, and which namespaces a caller may use."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextvars import ContextVar
+from typing import TYPE_CHECKING
+
+from fourfold.errors import RequestError
+
+if TYPE_CHECKING:
+    from fourfold.config import Settings
+    from fourfold.memory import Memory
+    from fourfold.model import Json
+
+allowed: ContextVar[frozenset[str] | None] = ContextVar("allowed", default=None)
+"""The namespaces of the caller's token; None: all."""
+
+
+class Sessions:
+    """Opens the store with the first call that needs it: a client is greeted before anything heavy is imported."""
+
+    def __init__(self, settings: Callable[[], Settings]) -> None:
+        self._settings = settings
+        self._opening = asyncio.Lock()
+        self._memory: Memory | None = None
+
+    async def memory(self, namespace: str | None = None) -> Memory:
+        memory = await self._opened()
+        wanted = namespace or memory.namespace
+        permitted = allowed.get()
+        if permitted is not None and wanted not in permitted:
+            raise RequestError(f"no access to the namespace {wanted!r}", f"Yours: {', '.join(sorted(permitted))}")
+        return memory if wanted == memory.namespace else memory.within(wanted)
+
+    async def _opened(self) -> Memory:
+        async with self._opening:
+            if self._memory is None:
+                settings, memory = await asyncio.to_thread(_load, self._settings)
+                self._memory = await memory.open(settings.store, namespace=settings.namespace, settings=settings)
+        return self._memory
+
+    async def status(self) -> dict[str, Json]:
+        """Of what the caller may see."""
+        status, permitted = await (await self._opened()).status(), allowed.get()
+        if permitted is not None:
+            known = status["namespaces"]
+            status["namespaces"] = {name: facts for name, facts in known.items() if name in permitted}
+        return status
+
+    async def close(self) -> None:
+        if self._memory is not None:
+            await self._memory.close()
+
+
+def _load(settings: Callable[[], Settings]) -> tuple[Settings, type[Memory]]:
+    """In a thread: reading the settings and importing the engine take a moment."""
+    from fourfold.memory import Memory
+
+    return settings(), Memory
