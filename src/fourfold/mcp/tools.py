@@ -345,6 +345,11 @@ class Tools:
         weight: Annotated[float, Field(description="How strongly, above 0 and at most 1.")] = 1.0,
         namespace: Namespace = None,
     ) -> Annotated[CallToolResult, LinkAnswer]:
+        return await self._edge(source, relation, target, weight, namespace)
+
+    async def _edge(
+        self, source: str, relation: str, target: str, weight: float, namespace: str | None
+    ) -> CallToolResult:
         edge = await (await self._memory(namespace)).add_edge(source, relation, target, weight)
         form = {"source": edge.source, "relation": edge.relation, "target": edge.target, "weight": edge.weight}
         return _result({"status": "success", **form})
@@ -376,9 +381,7 @@ class Tools:
         weight: Annotated[float, Field(description="Above 0 and at most 1.")] = 1.0,
         namespace: Namespace = None,
     ) -> Annotated[CallToolResult, LinkAnswer]:
-        edge = await (await self._memory(namespace)).add_edge(source, relation, target, weight)
-        form = {"source": edge.source, "relation": edge.relation, "target": edge.target, "weight": edge.weight}
-        return _result({"status": "success", **form})
+        return await self._edge(source, relation, target, weight, namespace)
 
     @_told
     async def graph_query_neighbors(
