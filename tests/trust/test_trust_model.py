@@ -333,5 +333,5 @@ def test_two_processes_on_one_folder_answer_like_the_oracle(profile: str, done: 
 @pytest.mark.spec("B7")
 @pytest.mark.parametrize("profile", PROFILES)
 def test_two_processes_on_one_folder_answer_like_the_oracle_for_long(profile: str, done: Counter[str]) -> None:
-    live(profile, done, lives=250, steps=100)
+    live(profile, done, lives=140, steps=100)
     assert done.total() > 25_000
