@@ -12,7 +12,7 @@ demo: $(VENV)/installed
 
 test: $(VENV)/tested
 	$(BIN)/ruff check .
-	$(BIN)/python -m pytest -n auto -m "not soak"
+	$(BIN)/python -m pytest -n auto --dist worksteal -m "not soak"
 
 lint: $(VENV)/tested
 	$(BIN)/ruff check .
@@ -21,7 +21,7 @@ lint: $(VENV)/tested
 	$(BIN)/python scripts/spec_table.py --check
 
 soak: $(VENV)/tested
-	$(BIN)/python -m pytest -n auto -m soak -rP
+	$(BIN)/python -m pytest -n auto --dist worksteal -m soak -rP
 
 bench: $(VENV)/benched
 	$(BIN)/python benchmarks/compare.py

@@ -37,7 +37,9 @@ def run_calls(folder: Path, calls: int) -> None:
     assert resident < 3 + calls / 100_000
     assert blocks < 2000 + calls / 20
     assert max(each.descriptors for each in found) <= max(each.descriptors for each in found[:4])
-    assert max(each.threads for each in found) <= max(each.threads for each in found[:4]) + 4  # tantivy's come and go
+    assert (
+        grown(found, lambda each: each.threads) <= 8
+    )  # those of pools come when they are needed, tantivy's come and go
     assert max(each.generations for each in found) <= 3
     assert max(each.index for each in found[-4:]) <= 1.5 * max(each.index for each in found[:4])
 
@@ -91,4 +93,4 @@ def test_closing_amid_calls_ends_each_with_its_answer_or_a_typed_error(fast_fold
     print(f"30 closings amid 600 calls (seed {SEED}): {ends}")
     assert not problems, "\n".join(problems[:20])
     assert ends["done"] > 20
-    assert len(ends) > 1
+    assert sum(ends.values()) == 600
