@@ -37,9 +37,7 @@ def run_calls(folder: Path, calls: int) -> None:
     assert resident < 3 + calls / 100_000
     assert blocks < 2000 + calls / 20
     assert max(each.descriptors for each in found) <= max(each.descriptors for each in found[:4])
-    assert (
-        grown(found, lambda each: each.threads) <= 8
-    )  # some come when they are needed, tantivy's come and go
+    assert grown(found, lambda each: each.threads) <= 8  # some come when they are needed, tantivy's come and go
     assert max(each.generations for each in found) <= 3
     assert max(each.index for each in found[-4:]) <= 1.5 * max(each.index for each in found[:4])
 
