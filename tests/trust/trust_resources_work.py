@@ -62,6 +62,9 @@ class Usage:
     """What Python has in use, in objects or parts of them."""
     descriptors: int
     threads: int
+    """Native ones, tantivy's among them, which come and go."""
+    own: int
+    """Those of Python."""
     index: int
     """Bytes on disk."""
     generations: int
@@ -81,6 +84,7 @@ def usage(folder: Path) -> Usage:
         sys.getallocatedblocks(),
         descriptors(),
         _status("Threads"),
+        threading.active_count(),
         _bytes(folder / "index"),
         max(map(len, numbers)),
         max(itertools.chain.from_iterable(numbers)),
@@ -215,11 +219,23 @@ async def _many_calls(folder: Path, warm: int, calls: int, windows: int, seed: i
     async with await opened(folder) as memory, await opened(folder) as reader:
         steady = Steady(memory, reader, seed)
         await steady.fill()
+        for each in (memory, reader):
+            fill_pools(each)
         for end in [warm, *(warm + calls * (window + 1) // windows for window in range(windows))]:
             while steady.calls < end:
                 await steady.call()
             found.append(await _at_rest(steady, folder))
     return found
+
+
+def fill_pools(memory: Memory) -> None:
+    """All threads that its pools may ever have: they come when they are needed, which would look like growth."""
+    store: Any = memory.store
+    for pool in (store._readers, store._writer, store._indexes._openers, store._indexes._builder):
+        everyone = threading.Barrier(pool._max_workers + 1)
+        for _ in range(pool._max_workers):
+            pool.submit(everyone.wait)
+        everyone.wait()
 
 
 async def _at_rest(steady: Steady, folder: Path) -> Usage:
@@ -447,6 +463,8 @@ async def _closed_amid_calls(folder: Path, rounds: int, seed: int) -> tuple[dict
             await asyncio.sleep(0)
         try:
             async with asyncio.timeout(120):
+                if number % 2:  # at once, without the publication that closing a memory begins with
+                    await memory.store.close()
                 await memory.close()
                 answers = await asyncio.gather(*tasks, return_exceptions=True)
         except TimeoutError:
