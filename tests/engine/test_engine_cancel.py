@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 from engine_support import Opener, WordEmbedder, notes, texts
 
-from fourfold.errors import TimedOut
+from fourfold.errors import StoreUnavailable, TimedOut
 from fourfold.memory import Memory
-from fourfold.model import Filters, ItemPatch, NewItem
+from fourfold.model import Filters, ItemPatch, NewItem, SearchResponse
 
 
 async def cancelled_after(steps: int, work: Awaitable[Any]) -> bool:
@@ -163,3 +163,28 @@ async def test_a_read_that_takes_too_long_is_ended_and_its_thread_is_free_again(
     await asyncio.sleep(0.1)
     assert len(looked_at) == seen
     assert len(await memory.list(Filters(path="folder/*"), limit=1000)) == 400
+
+
+@pytest.mark.spec("S1.8", "S2.6")
+async def test_a_search_that_waits_for_the_model_when_the_memory_closes_is_told_so(opened: Opener) -> None:
+    asked, go_on = threading.Event(), threading.Event()
+
+    class Slow(WordEmbedder):
+        def embed(self, texts: Sequence[str]) -> Any:
+            asked.set()
+            go_on.wait(60)
+            return super().embed(texts)
+
+    memory = await opened(embedder=Slow(), background=False)
+    searches = [asyncio.create_task(memory.search("heron")) for _ in range(2)]
+    await asyncio.to_thread(asked.wait, 60)
+    await asyncio.sleep(0.05)  # the second one is queued behind the first
+    closing = asyncio.create_task(memory.close())
+    await asyncio.sleep(0.05)
+    go_on.set()
+    await closing
+    first, second = await asyncio.gather(*searches, return_exceptions=True)
+    assert isinstance(first, SearchResponse | StoreUnavailable)
+    assert isinstance(second, StoreUnavailable)
+    with pytest.raises(StoreUnavailable, match="closed"):
+        await memory.search("heron")

@@ -134,7 +134,7 @@ WORDS = [first + second for first in ("Seven", "Nine", "Twelve", "Forty") for se
 @pytest.mark.spec("B9")
 async def test_an_export_goes_into_an_empty_store_only(opened: Opener, tmp_path: Path) -> None:
     memory = await opened()
-    await memory.add("heron")
+    await memory.add("heron", wait=True)
     await memory.export(tmp_path / "a.jsonl")
     before = row_counts(tmp_path / "store")
     with pytest.raises(RequestError, match="not empty"):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from fourfold.embed.base import Embedder
 from fourfold.embed.vectors import SMALLEST, UNIT
-from fourfold.errors import EmbedderUnavailable, FourfoldError, SpaceMismatch
+from fourfold.errors import EmbedderUnavailable, FourfoldError, SpaceMismatch, StoreUnavailable
 from fourfold.limits import MODEL_LOAD_SECONDS
 from fourfold.stores.base import Space, Store
 
@@ -42,19 +42,30 @@ class Vectorizer:
         self._store = store
         self._queries = ThreadPoolExecutor(1, "fourfold-query")
         self._batches = ThreadPoolExecutor(1, "fourfold-embed")
+        self._closed = False
         self._loading: asyncio.Future[None] | None = None
         self._turn = asyncio.Lock()
         """Who takes items from the queue embeds them before another looks: none is embedded twice."""
 
     async def _in(self, pool: ThreadPoolExecutor, work: Callable[[], T]) -> T:
         """Asks the embedder. It may be anybody's code: whatever goes wrong in it is an EmbedderUnavailable."""
+
+        def working() -> T:
+            self._check_open()
+            return work()
+
+        self._check_open()
         try:
-            return await asyncio.get_running_loop().run_in_executor(pool, work)
+            return await asyncio.get_running_loop().run_in_executor(pool, working)
         except FourfoldError:
             raise
         except Exception as error:
             what = f"the embedder failed ({type(error).__name__}: {error})"
             raise EmbedderUnavailable(what, "Mend it, or choose another with FOURFOLD_EMBEDDER") from error
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise StoreUnavailable("the memory was closed", "Open it again")
 
     async def _vectors(self, pool: ThreadPoolExecutor, texts: Sequence[str]) -> NDArray[np.float32]:
         rows = await self._in(pool, lambda: self.embedder.embed(texts))
@@ -71,6 +82,7 @@ class Vectorizer:
     async def load(self) -> None:
         if self._loading is None or (self._loading.done() and _failed(self._loading)):
             self._loading = asyncio.ensure_future(self._in(self._queries, self.embedder.load))
+            self._loading.add_done_callback(_failed)  # asks for its exception, for when nobody waits any more
         await asyncio.shield(self._loading)
 
     async def query(self, text: str) -> Vector:
@@ -136,8 +148,10 @@ class Vectorizer:
             )
 
     async def close(self) -> None:
+        """Whoever still waits is told; a cancelled future would look like a cancelled caller."""
+        self._closed = True
         for pool in (self._queries, self._batches):
-            pool.shutdown(wait=False, cancel_futures=True)
+            pool.shutdown(wait=False)
         await asyncio.to_thread(self.embedder.close)
 
 
