@@ -1,10 +1,19 @@
 """What tests of every room share."""
 
+import postgres_servers
 import pytest
 from hypothesis import settings
 
 settings.register_profile("fourfold", deadline=None)
 settings.load_profile("fourfold")
+
+
+def pytest_configure() -> None:
+    postgres_servers.begin()
+
+
+def pytest_unconfigure() -> None:
+    postgres_servers.end()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

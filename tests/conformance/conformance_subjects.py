@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import postgres_servers
 
 from fourfold import items as rules
 from fourfold.model import NO_FILTERS, Filters, Item, ItemPatch, NewItem, Query, Ranking
@@ -17,6 +18,7 @@ from fourfold.retrievers.semantic import SemanticRetriever
 from fourfold.retrievers.tags import TagRetriever
 from fourfold.stores.base import Store
 from fourfold.stores.memory import MemoryStore
+from fourfold.stores.postgres.store import PostgresStore
 from fourfold.stores.sqlite.store import SqliteStore
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -83,11 +85,20 @@ def make(kind: str, folder: Path) -> Any:
             return Settled(SqliteStore(folder), reopen)
         case "two":
             return TakingTurns(folder)
+        case "postgres" | "textsearch":
+            return PostgresStore(dsn_of(kind, folder))
         case _:
             raise ValueError(kind)
 
 
-KINDS = ("memory", "sqlite", "published", "reopened")
+KINDS = ("memory", "sqlite", "published", "reopened", *postgres_servers.KINDS)
+
+_stores: dict[tuple[str, Path], str] = {}
+
+
+def dsn_of(kind: str, folder: Path) -> str:
+    """A store on a server, the same for the same folder."""
+    return _stores.setdefault((kind, folder), postgres_servers.fresh(kind))
 
 
 # ---------------------------------------------------------------- shorthand for calls

@@ -1,0 +1,1 @@
+"""The store for a team: PostgreSQL with pgvector. Needs the extra `postgres`."""

@@ -1,0 +1,224 @@
+"""Keyword search: the server proposes rows, and their exact BM25 is computed here from the statistics that are kept.
+
+A plain server proposes from a GIN index: all rows of the rarest words first, then those of the next, until no other row
+can be among the best, or enough were read. Where pg_textsearch has the texts of a namespace, it proposes the best.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fourfold.model import Hit, Ranking
+from fourfold.search import bm25
+from fourfold.stores.keyword_query import KeywordQuery, Word, keyword_query
+from fourfold.stores.postgres import spaces, texts
+from fourfold.stores.postgres.filters import Condition
+from fourfold.stores.postgres.lexicon import AskedLexicon
+from fourfold.stores.postgres.spaces import Namespace
+from fourfold.stores.postgres.sql import Db, possible, rows, sendable
+from fourfold.stores.postgres.texts import words_table
+from fourfold.stores.sqlite import scoring
+from fourfold.stores.sqlite.scoring import Documents, term_hash
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+    Ints = NDArray[np.int64]
+
+STAGE = 1_000
+"""The rows of so many uses of words are read at first, then four times as many, and so on."""
+MOST = 12_000
+"""Rows read for one query, whatever it asks for: where only common words are left, some of their rows are not seen."""
+_NEARLY = 0.95
+"""What rounding in the index and the sum over variants of a word may leave of a score."""
+READY = "ready"
+
+
+# ---------------------------------------------------------------- the query
+
+
+async def prepared(db: Db, ns: Namespace, text: str) -> KeywordQuery:
+    """The text as a keyword query, with document frequencies as they are now."""
+    languages = await spaces.languages(db, ns.id)
+    lexicon, known = AskedLexicon(), _Frequencies()
+    while True:
+        query = keyword_query(text, languages, lexicon, known.of, ns.items)
+        if lexicon.is_complete and known.is_complete:
+            return query
+        if not lexicon.is_complete:
+            await lexicon.learn(db, ns.id)
+        await known.learn(db, ns.id)
+
+
+class _Frequencies:
+    """Items by term, asked for together."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, int] = {}
+        self._missing: set[str] = set()
+
+    @property
+    def is_complete(self) -> bool:
+        return not self._missing
+
+    def of(self, terms: Sequence[str]) -> list[int]:
+        self._missing.update(term for term in terms if term not in self._known)
+        return [self._known.get(term, 0) for term in terms]
+
+    async def learn(self, db: Db, ns: int) -> None:
+        if self._missing:
+            self._known.update(dict.fromkeys(self._missing, 0))
+            sql = "SELECT term, items FROM terms WHERE ns = %s AND term = ANY(%s)"
+            self._known.update(await rows(db, sql, ns, sendable(sorted(self._missing))))
+            self._missing.clear()
+
+
+# ---------------------------------------------------------------- scores
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    ids: Ints
+    scores: Floats
+    coverage: Floats
+
+    def best(self, limit: int) -> Ranking:
+        order = np.lexsort((self.ids, -self.scores))[:limit]
+        order = order[self.scores[order] > 0]
+        found = self.ids[order].tolist()
+        return Ranking(
+            hits=tuple(map(Hit, found, self.scores[order].tolist())),
+            evidence=dict(zip(found, self.coverage[order].tolist(), strict=True)),
+        )
+
+
+NOTHING = Scored(np.empty(0, np.int64), np.empty(0), np.empty(0))
+
+
+def joined(parts: Sequence[Scored]) -> Scored:
+    ids, scores, coverage = zip(*((part.ids, part.scores, part.coverage) for part in parts), strict=True)
+    return Scored(np.concatenate(ids), np.concatenate(scores), np.concatenate(coverage))
+
+
+def score(ns: Namespace, query: KeywordQuery, found: Sequence[tuple[int, bytes]]) -> Scored:
+    """`found`: items with their hashes."""
+    ids = np.array([item for item, _ in found], np.int64)
+    lengths = np.array([len(hashed) // 4 for _, hashed in found], np.int64)
+    terms = np.frombuffer(b"".join(hashed for _, hashed in found), np.uint32)
+    documents = Documents(ids, np.zeros(len(ids), np.bool_), np.cumsum(lengths), terms)
+    scored = scoring.score(documents, documents.live, query, ns.average_length)
+    return Scored(ids, scored.scores, scored.coverage)
+
+
+async def match_scores(db: Db, ns: Namespace, query: KeywordQuery, ids: Sequence[int]) -> Ranking:
+    """BM25 and coverage of these items, whoever found them; zeros where no word matches."""
+    scored = score(ns, query, await of_items(db, ns, ids))
+    found = scored.ids.tolist()
+    return Ranking(
+        tuple(map(Hit, found, scored.scores.tolist())),
+        query.background,
+        evidence=dict(zip(found, scored.coverage.tolist(), strict=True)),
+    )
+
+
+async def of_items(db: Db, ns: Namespace, ids: Sequence[int]) -> list[tuple[int, bytes]]:
+    return await rows(
+        db, "SELECT item, hashes FROM texts WHERE ns = %s AND item = ANY(%s::bigint[])", ns.id, possible(ids)
+    )
+
+
+# ---------------------------------------------------------------- searching
+
+
+async def match(
+    db: Db, ns: Namespace, query: KeywordQuery, limit: int, condition: Condition, narrow: Sequence[int] | None
+) -> Ranking:
+    """The best `limit` of the items that satisfy the condition; `narrow` are they all, where they are few."""
+    if not query.words:
+        return Ranking(notes=query.notes)
+    if narrow is not None:
+        scored = score(ns, query, await of_items(db, ns, narrow))
+    elif ns.words == READY:
+        scored = await _of_best(db, ns, query, limit, condition)
+    else:
+        scored = await _of_rarest(db, ns, query, limit, condition)
+    return replace(scored.best(limit), background=query.background, notes=query.notes)
+
+
+# ---------------------------------------------------------------- a plain server
+
+
+async def _of_rarest(db: Db, ns: Namespace, query: KeywordQuery, limit: int, condition: Condition) -> Scored:
+    """Rows of the rarest words, then of the next, until no other row can be among the best."""
+    found, scored, seen = list[Scored](), NOTHING, set[int]()
+    for words, left in parts(query, ns.items):
+        proposed = await rows(db, *proposal(ns, words, condition, MOST - len(seen)))
+        fresh = [row for row in proposed if row[0] not in seen]
+        seen.update(item for item, _ in fresh)
+        found.append(score(ns, query, fresh))
+        scored = joined(found)
+        if _kth(scored.scores, limit) > left or len(seen) >= MOST:
+            break
+    return scored
+
+
+def parts(query: KeywordQuery, items: int) -> list[tuple[list[Word], float]]:
+    """The words by rarity, in parts that grow; with each, what rows without any word so far can have."""
+    order = sorted(query.words, key=lambda word: (word.share, -word.idf))
+    worth = [max(word.values) * (bm25.K1 + 1) for word in order]
+    found: list[tuple[list[Word], float]] = []
+    start, uses, bound = 0, 0.0, STAGE
+    for end, word in enumerate(order, 1):
+        uses += word.share * items
+        if uses >= bound or end == len(order):
+            found.append((order[start:end], sum(worth[end:])))
+            start, uses, bound = end, 0.0, bound * 4
+    return found
+
+
+def proposal(ns: Namespace, words: Sequence[Word], condition: Condition, most: int) -> tuple[Any, ...]:
+    """The statement that finds the rows of words by the index on their keys."""
+    sql, bindings = condition
+    source = "texts JOIN items ON items.id = item" if sql else "texts"
+    keys = sorted({ns.id << 32 | term_hash(term) for word in words for term in word.terms})
+    statement = f"SELECT item, hashes FROM {source} WHERE keys && %s::bigint[] AND texts.ns = %s{sql} LIMIT %s"
+    return statement, keys, ns.id, *bindings, most
+
+
+def _kth(scores: Floats, limit: int) -> float:
+    """What a row needs to be among the best."""
+    return float(-np.partition(-scores, limit - 1)[limit - 1]) if len(scores) >= limit else -np.inf
+
+
+# ---------------------------------------------------------------- a server with pg_textsearch
+
+
+async def _of_best(db: Db, ns: Namespace, query: KeywordQuery, limit: int, condition: Condition) -> Scored:
+    """The best rows of pg_textsearch: as many as it takes, whatever is filtered out."""
+    count = limit + limit // 2
+    while True:
+        proposed = await rows(db, *best(ns, query, condition, count))
+        scored = score(ns, query, [(item, hashed) for item, hashed, _, passes in proposed if passes])
+        kth = _kth(scored.scores, limit)
+        if len(proposed) < count or kth >= -proposed[-1][2] * _NEARLY or (count >= MOST and kth > -np.inf):
+            return scored
+        count *= 4
+
+
+def best(ns: Namespace, query: KeywordQuery, condition: Condition, count: int) -> tuple[Any, ...]:
+    """The statement that has pg_textsearch propose: (item, hashes, negative score, whether the filters let it pass)."""
+    table, (sql, bindings) = words_table(ns.id), condition
+    passes = f"EXISTS (SELECT 1 FROM items WHERE items.id = best.item{sql})" if sql else "true"
+    ranked = f"words <@> to_bm25query(%s, '{table}_bm25')"
+    statement = (
+        f"SELECT best.item, hashes, score, {passes} FROM "
+        f"(SELECT item, {ranked} AS score FROM {table} ORDER BY {ranked} LIMIT %s) AS best "
+        "JOIN texts ON texts.item = best.item WHERE score < 0 ORDER BY score"
+    )
+    asked = texts.words(texts.hashes(term for word in query.words for term in word.terms))
+    return statement, *bindings, asked, asked, count

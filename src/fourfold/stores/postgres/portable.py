@@ -1,0 +1,274 @@
+"""A whole store as records, and records as a store (B9). What each record holds is in docs/reference.md."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
+from datetime import datetime
+from itertools import groupby, islice
+from typing import Any
+
+import numpy as np
+import psycopg
+
+from fourfold import items as rules
+from fourfold.embed.vectors import check_dimension
+from fourfold.errors import InvalidItem, RequestError
+from fourfold.model import Item, NewItem
+from fourfold.stores.base import Record
+from fourfold.stores.postgres import graph, items, links, raw, spaces, vectors
+from fourfold.stores.postgres.items import Draft
+from fourfold.stores.postgres.links import Linked
+from fourfold.stores.postgres.spaces import Namespace
+from fourfold.stores.postgres.sql import Db, rows, run, run_many, value
+from fourfold.stores.sqlite.database import dumps, micros
+from fourfold.text.entities import normal_name
+from fourfold.text.fold import clean
+
+_PAGE = 500
+
+
+# ---------------------------------------------------------------- out
+
+
+async def records(db: Db) -> AsyncIterator[Record]:
+    """Everything, in an order that depends on the content alone."""
+    namespaces = await spaces.everyone(db)
+    for ns in namespaces:
+        yield {"type": "namespace", "name": ns.name, "fingerprint": ns.fingerprint, "dimension": ns.dimension}
+    for kind in (_raw, _items, _nodes, _edges, _mentions):
+        for ns in namespaces:
+            async for record in kind(db, ns):
+                yield record
+
+
+async def _pages(db: Db, table: str, ns: Namespace) -> AsyncIterator[list[int]]:
+    after = 0
+    while True:
+        sql = f"SELECT id FROM {table} WHERE ns = %s AND id > %s ORDER BY id LIMIT %s"
+        page = [id for (id,) in await rows(db, sql, ns.id, after, _PAGE)]
+        if not page:
+            return
+        yield page
+        after = page[-1]
+
+
+async def _raw(db: Db, ns: Namespace) -> AsyncIterator[Record]:
+    async for page in _pages(db, "raw", ns):
+        for record in (await raw.get(db, ns, page)).values():
+            yield {
+                "type": "raw",
+                "namespace": ns.name,
+                "id": record.id,
+                "content": record.content,
+                "speaker": record.speaker,
+                "session_id": record.session_id,
+                "metadata": dict(record.metadata),
+                "created_at": record.created_at.isoformat(),
+            }
+
+
+async def _items(db: Db, ns: Namespace) -> AsyncIterator[Record]:
+    async for page in _pages(db, "items", ns):
+        found = await items.get(db, ns, page)
+        linked = dict(await rows(db, "SELECT id, linked FROM items WHERE id = ANY(%s::bigint[])", page))
+        made = dict(await rows(db, "SELECT item, v FROM vectors WHERE item = ANY(%s::bigint[])", page))
+        for item in page:
+            vector = vectors.matrix([made[item]], ns.dimension or 0).tobytes() if item in made else None
+            encoded = None if vector is None else base64.b64encode(vector).decode()
+            yield {**_item(found[item]), "linked": linked[item], "vector": encoded}
+
+
+def _item(item: Item) -> Record:
+    return {
+        "type": "item",
+        "namespace": item.namespace,
+        "id": item.id,
+        "key": item.key,
+        "title": item.title,
+        "text": item.text,
+        "tags": list(item.tags),
+        "kind": item.kind,
+        "metadata": dict(item.metadata),
+        "language": item.language,
+        "created_at": item.created_at.isoformat(),
+        "updated_at": item.updated_at.isoformat(),
+        "source_ids": list(item.source_ids),
+        "path": item.path,
+        "chunk_index": item.chunk_index,
+    }
+
+
+async def _nodes(db: Db, ns: Namespace) -> AsyncIterator[Record]:
+    async for page in _pages(db, "nodes", ns):
+        found = await graph.read_nodes(db, page)
+        made = dict(await rows(db, "SELECT id, made FROM nodes WHERE id = ANY(%s::bigint[])", page))
+        sql = "SELECT node, item, made FROM node_items WHERE node = ANY(%s::bigint[]) ORDER BY node, item"
+        attached: dict[int, list[list[Any]]] = {}
+        for node, item, said in await rows(db, sql, page):
+            attached.setdefault(node, []).append([item, said])
+        for node in found.values():
+            yield {
+                "type": "node",
+                "namespace": ns.name,
+                "id": node.id,
+                "name": node.name,
+                "label": node.label,
+                "aliases": list(node.aliases),
+                "properties": dict(node.properties),
+                "made": made[node.id],
+                "items": attached.get(node.id, []),
+            }
+
+
+async def _edges(db: Db, ns: Namespace) -> AsyncIterator[Record]:
+    async for page in _pages(db, "nodes", ns):
+        sql = (
+            "SELECT source, relation, target, weight FROM edges WHERE source = ANY(%s::bigint[]) "
+            "ORDER BY source, relation, target"
+        )
+        for source, relation, target, weight in await rows(db, sql, page):
+            ends = {"source": source, "relation": relation, "target": target}
+            yield {"type": "edge", "namespace": ns.name, **ends, "weight": weight}
+
+
+async def _mentions(db: Db, ns: Namespace) -> AsyncIterator[Record]:
+    async for page in _pages(db, "items", ns):
+        sql = "SELECT item, node FROM mentions WHERE item = ANY(%s::bigint[]) ORDER BY item, node"
+        for item, node in await rows(db, sql, page):
+            yield {"type": "mention", "namespace": ns.name, "item": item, "node": node}
+
+
+# ---------------------------------------------------------------- in
+
+
+async def require_empty(db: Db) -> None:
+    sql = "SELECT EXISTS (SELECT 1 FROM items) OR EXISTS (SELECT 1 FROM nodes) OR EXISTS (SELECT 1 FROM raw)"
+    if await value(db, sql):
+        raise RequestError("this store is not empty", "An export goes into an empty store: choose another with --store")
+
+
+async def load(db: Db, batch: Iterable[Record]) -> None:
+    """Records of an export, in their order, with their ids; in the transaction of the caller."""
+    known: dict[str, Namespace] = {}
+    try:
+        for kind, name, part in _batches(batch):
+            if name not in known:
+                known[name] = await spaces.ensure(db, name)
+            await _LOADERS[kind](db, known[name], part)
+    except _WRONG as error:
+        raise InvalidItem(f"a record of the export cannot be read ({error!r})", "Export the store again") from error
+    for ns in known.values():
+        await spaces.store(db, ns)
+    for table, sequence in (("items", "item_ids"), ("raw", "raw_ids"), ("nodes", "node_ids")):
+        last = await value(db, f"SELECT max(id) FROM {table}")
+        if last is not None:
+            await run(db, f"SELECT setval('{sequence}', greatest(%s, nextval('{sequence}') - 1, 1))", last)
+
+
+def _batches(records: Iterable[Record]) -> Iterator[tuple[str, str, list[Record]]]:
+    """Records of one kind and namespace, some hundred at a time."""
+    for (kind, name), group in groupby(records, key=_group):
+        while part := list(islice(group, _PAGE)):
+            yield kind, name, part
+
+
+def _group(record: Record) -> tuple[str, str]:
+    return record["type"], record["name"] if record["type"] == "namespace" else record["namespace"]
+
+
+async def _load_namespace(db: Db, ns: Namespace, part: Sequence[Record]) -> None:
+    ns.fingerprint, ns.dimension = part[0]["fingerprint"], part[0]["dimension"]
+
+
+async def _load_raw(db: Db, ns: Namespace, part: Sequence[Record]) -> None:
+    await run_many(
+        db,
+        "INSERT INTO raw VALUES (%s, %s, %s, %s, %s, %s, %s)",
+        [
+            (
+                record["id"], ns.id, clean(record["content"]), record["speaker"], record["session_id"],
+                dumps(record["metadata"]), micros(_time(record["created_at"])),
+            )
+            for record in part
+        ],
+    )  # fmt: skip
+
+
+async def _load_items(db: Db, ns: Namespace, part: Sequence[Record]) -> None:
+    draft = Draft([])
+    for record in part:
+        row = draft.add(rules.checked(_new_item(record)), _time(record["updated_at"]), links=record["linked"])
+        row.id = record["id"]
+        row.vector = None if record["vector"] is None else _vector(ns, record["vector"])
+    await items.write(db, ns, draft.rows)
+    await links.point(db, ns.id, [Linked(row.id, row.title, row.text if row.linked else "") for row in draft.rows])
+
+
+def _new_item(record: Record) -> NewItem:
+    return NewItem(
+        text=record["text"],
+        title=record["title"],
+        key=record["key"],
+        tags=tuple(record["tags"]),
+        kind=record["kind"],
+        metadata=record["metadata"],
+        language=record["language"],
+        created_at=_time(record["created_at"]),
+        source_ids=tuple(record["source_ids"]),
+        path=record["path"],
+        chunk_index=record["chunk_index"],
+    )
+
+
+async def _load_nodes(db: Db, ns: Namespace, part: Sequence[Record]) -> None:
+    for record in part:
+        for name in (record["name"], *record["aliases"]):
+            rules.node_name(name)
+    rows_ = [(record["id"], record["name"], record["label"], record["made"]) for record in part]
+    await graph.insert_nodes(db, ns.id, rows_)
+    await run_many(
+        db,
+        "UPDATE nodes SET properties = %s WHERE id = %s",
+        [(dumps(record["properties"]), record["id"]) for record in part if record["properties"]],
+    )
+    aliases = [(record["id"], normal_name(alias), alias) for record in part for alias in record["aliases"]]
+    await graph.add_names(db, ns.id, aliases)
+    await graph.attach(db, [(record["id"], item, made) for record in part for item, made in record["items"]])
+    ns.names += 1
+
+
+async def _load_edges(db: Db, ns: Namespace, part: Sequence[Record]) -> None:
+    if any(not 0 < record["weight"] <= 1 for record in part):
+        raise ValueError("the weight of an edge")
+    edges = [(record["source"], record["relation"], record["target"], record["weight"]) for record in part]
+    await graph.set_edges(db, edges)
+
+
+async def _load_mentions(db: Db, ns: Namespace, part: Sequence[Record]) -> None:
+    await run_many(db, "INSERT INTO mentions VALUES (%s, %s)", [(record["item"], record["node"]) for record in part])
+
+
+def _vector(ns: Namespace, text: str) -> Any:
+    vector = np.frombuffer(base64.b64decode(text, validate=True), np.float32)
+    check_dimension(len(vector), ns.dimension or 0)
+    if not np.isfinite(vector).all():
+        raise ValueError("the vector")
+    return vector
+
+
+def _time(text: str) -> datetime:
+    return rules.in_utc(datetime.fromisoformat(text))
+
+
+_WRONG = (KeyError, TypeError, ValueError, AttributeError, OverflowError, psycopg.IntegrityError, psycopg.DataError)
+"""What happens when a record is not what this module wrote."""
+
+_LOADERS: dict[str, Callable[[Db, Namespace, Sequence[Record]], Awaitable[None]]] = {
+    "namespace": _load_namespace,
+    "raw": _load_raw,
+    "item": _load_items,
+    "node": _load_nodes,
+    "edge": _load_edges,
+    "mention": _load_mentions,
+}

@@ -1,0 +1,113 @@
+"""Analysed texts and the statistics that BM25 needs, both written with the item they belong to."""
+
+from __future__ import annotations
+
+import zlib
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from fourfold.stores.postgres.spaces import Namespace
+from fourfold.stores.postgres.sql import Db, run, run_many
+from fourfold.text.analysis import analyse
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+GERMAN = "de"
+_LETTERS = bytes.maketrans(b"0123456789abcdef", b"abcdefghijklmnop")
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """An item as the keyword index sees it."""
+
+    id: int
+    title: str
+    text: str
+    language: str
+
+    @property
+    def terms(self) -> list[str]:
+        return analyse(f"{self.title}\n{self.text}", self.language)
+
+
+def hashes(terms: Iterable[str]) -> NDArray[np.uint32]:
+    return np.array([zlib.crc32(term.encode("utf-8", "surrogatepass")) for term in terms], np.uint32)
+
+
+def keys(ns: int, hashed: NDArray[np.uint32]) -> list[int]:
+    """What the index looks terms up by: the namespace is part of it."""
+    return (np.unique(hashed).astype(np.int64) | np.int64(ns << 32)).tolist()
+
+
+def words(hashed: NDArray[np.uint32]) -> str:
+    """Terms as words of eight letters, which every text search configuration leaves as they are."""
+    letters = hashed.astype(">u4").tobytes().hex().encode().translate(_LETTERS).decode()
+    return " ".join(letters[place : place + 8] for place in range(0, len(letters), 8))
+
+
+def words_table(ns: int) -> str:
+    """Where pg_textsearch has the texts of a large namespace. (Its partial indexes hold rows that they should not.)"""
+    return f"words_{ns}"
+
+
+async def write(db: Db, ns: Namespace, old: Sequence[Text], new: Sequence[Text]) -> None:
+    """Takes the old texts out of the statistics and puts the new ones in."""
+    if not old and not new:
+        return
+    change: Counter[tuple[str, bool]] = Counter()
+    for sign, texts in ((-1, old), (1, new)):
+        for text in texts:
+            terms = text.terms
+            ns.tokens += sign * len(terms)
+            for term in set(terms):
+                change[term, text.language == GERMAN] += sign
+    await _count(db, ns.id, change)
+    await _store(db, ns, new)
+    ns.text_changes += 1
+
+
+async def _count(db: Db, ns: int, change: Counter[tuple[str, bool]]) -> None:
+    by_term: dict[str, tuple[int, int]] = {}
+    for (term, german), count in change.items():
+        items, spoken = by_term.get(term, (0, 0))
+        by_term[term] = (items + count, spoken + (count if german else 0))
+    moved = sorted((term, *counts) for term, counts in by_term.items() if any(counts))
+    if not moved:
+        return
+    await run(
+        db,
+        "INSERT INTO terms SELECT %s, * FROM unnest(%s::text[], %s::int[], %s::int[]) ON CONFLICT (ns, term) "
+        "DO UPDATE SET items = terms.items + excluded.items, german = terms.german + excluded.german",
+        ns, *map(list, zip(*moved, strict=True)),
+    )  # fmt: skip
+    lost = [term for term, items, _ in moved if items < 0]
+    if lost:
+        await run(db, "DELETE FROM terms WHERE ns = %s AND term = ANY(%s) AND items <= 0", ns, lost)
+
+
+async def _store(db: Db, ns: Namespace, new: Sequence[Text]) -> None:
+    hashed = [(text.id, hashes(text.terms)) for text in new]
+    await run_many(
+        db,
+        "INSERT INTO texts VALUES (%s, %s, %s, %s, %s::bigint[]) ON CONFLICT (item) DO UPDATE SET "
+        "tokens = excluded.tokens, hashes = excluded.hashes, keys = excluded.keys",
+        [(item, ns.id, len(found), found.tobytes(), keys(ns.id, found)) for item, found in hashed],
+    )
+    if ns.words != "none":
+        await write_words(db, ns, hashed)
+
+
+async def write_words(db: Db, ns: Namespace, hashed: Sequence[tuple[int, NDArray[np.uint32]]]) -> None:
+    table = words_table(ns.id)
+    await run(db, f"DELETE FROM {table} WHERE item = ANY(%s::bigint[])", [item for item, _ in hashed])
+    await run_many(db, f"INSERT INTO {table} VALUES (%s, %s)", [(item, words(found)) for item, found in hashed])
+
+
+async def forget_words(db: Db, ns: Namespace, items: Sequence[int]) -> None:
+    if ns.words != "none":
+        await run(db, f"DELETE FROM {words_table(ns.id)} WHERE item = ANY(%s::bigint[])", items)

@@ -1,0 +1,65 @@
+"""What follows writing: the vector index of a namespace that has grown, and its table for pg_textsearch."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fourfold.stores.postgres import spaces, texts, vectors
+from fourfold.stores.postgres.database import Database
+from fourfold.stores.postgres.spaces import Namespace
+from fourfold.stores.postgres.sql import Db, rows, run
+
+WORDED = 2_000
+"""pg_textsearch gets the texts of a namespace of so many items."""
+_CHUNK = 1_000
+
+
+async def index_vectors(database: Database, namespace: str) -> None:
+    """Outside of any transaction, and however long it takes: nobody waits for it."""
+    async with database.unhurried() as db:
+        ns = await spaces.find(db, namespace)
+        if ns is not None and await vectors.lacks_index(db, ns):
+            await vectors.build_index(db, ns)
+
+
+async def fill_words(database: Database, namespace: str) -> None:
+    """In pieces, since others want to write meanwhile; what they write from the first piece on goes there, too."""
+    after: int | None = 0
+    table = ""
+    while after is not None:
+        async with database.write() as db:
+            ns = await spaces.lock(db, namespace)
+            if ns is None or ns.words == "ready" or (ns.words == "none" and ns.items < WORDED):
+                return
+            if ns.words == "none":
+                await _make_table(db, ns)
+            table, after = texts.words_table(ns.id), await _fill(db, ns, after)
+            await spaces.store(db, ns)
+    await database.read(lambda db: run(db, f"ANALYZE {table}"))
+
+
+async def _make_table(db: Db, ns: Namespace) -> None:
+    table = texts.words_table(ns.id)
+    await run(db, f"DROP TABLE IF EXISTS {table}")
+    await run(db, f"CREATE TABLE {table} (item bigint PRIMARY KEY, words text NOT NULL)")
+    await run(
+        db, f"CREATE INDEX {table}_bm25 ON {table} USING bm25 (words) WITH (text_config = 'simple', k1 = 1.2, b = 0.75)"
+    )
+    ns.words = "filling"
+
+
+async def _fill(db: Db, ns: Namespace, after: int) -> int | None:
+    """Where to go on; None when all are there."""
+    sql = "SELECT item, hashes FROM texts WHERE ns = %s AND item > %s ORDER BY item LIMIT %s"
+    found = await rows(db, sql, ns.id, after, _CHUNK)
+    if not found:
+        ns.words = "ready"
+        return None
+    await texts.write_words(db, ns, [(item, np.frombuffer(hashed, np.uint32)) for item, hashed in found])
+    return found[-1][0]
+
+
+async def drop_words(db: Db, ns: Namespace) -> None:
+    if ns.words != "none":
+        await run(db, f"DROP TABLE IF EXISTS {texts.words_table(ns.id)}")
+        ns.words = "none"

@@ -1,0 +1,85 @@
+"""Real PostgreSQL servers for the tests: each is started from its wheel by the first test that asks for it, in whatever
+process, and stopped when the whole run is over."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+KINDS = ("postgres", "textsearch")
+"""pgvector alone, and pgvector with pg_textsearch."""
+_FOLDER = "FOURFOLD_TEST_SERVERS"
+_ROOT = Path(__file__).parent.parent
+_PYTHON = {"postgres": Path(sys.executable), "textsearch": _ROOT / ".venv-textsearch/bin/python"}
+_numbers = count(1)
+
+
+def begin() -> None:
+    """In the process that starts the others, before it does."""
+    if _FOLDER not in os.environ:
+        folder = Path(tempfile.mkdtemp(prefix="fourfold-servers-"))
+        folder.chmod(0o755)  # the server runs as another user where we are root
+        os.environ[_FOLDER] = str(folder)
+        os.environ[f"{_FOLDER}_OWNER"] = str(os.getpid())
+
+
+def end() -> None:
+    """In the same process, after the others are done."""
+    if os.environ.get(f"{_FOLDER}_OWNER") != str(os.getpid()):
+        return
+    folder = Path(os.environ.pop(_FOLDER))
+    for kind in KINDS:
+        pid = folder / kind / "postmaster.pid"
+        if pid.exists():
+            with suppress(ProcessLookupError):
+                os.kill(int(pid.read_text().splitlines()[0]), 3)  # SIGQUIT: at once
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def server(kind: str) -> str:
+    """The address of a server; the same for every process of this run."""
+    if not _PYTHON[kind].exists():
+        pytest.skip("no pg_textsearch here: `make test` makes .venv-textsearch")
+    folder = Path(os.environ[_FOLDER])
+    with _locked(folder / f"{kind}.lock"):
+        known = folder / f"{kind}.dsn"
+        if not known.exists():
+            known.write_text(start(kind, folder / kind))
+        return known.read_text()
+
+
+def start(kind: str, data: Path) -> str:
+    """A server of our own in that folder, made for tests: what it says is committed need not survive the machine."""
+    command = [str(_PYTHON[kind]), str(Path(__file__).with_name("postgres_start.py")), str(data)]
+    dsn = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip().splitlines()[-1]
+    import psycopg
+
+    with psycopg.connect(dsn, autocommit=True) as db:
+        for setting in ("fsync", "full_page_writes"):
+            db.execute(f"ALTER SYSTEM SET {setting} = off")
+        db.execute("SELECT pg_reload_conf()")
+    return dsn
+
+
+def fresh(kind: str) -> str:
+    """The address of an empty store: a schema that nobody has used."""
+    dsn = server(kind)
+    return f"{dsn}{'&' if '?' in dsn else '?'}schema=t{os.getpid()}_{next(_numbers)}"
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    import fcntl
+
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
