@@ -61,6 +61,7 @@ from fourfold.upkeep import NO_VECTORS, Upkeep
 
 if TYPE_CHECKING:
     from fourfold.model import Vector
+    from fourfold.moving import Moved
 
 log = logging.getLogger("fourfold")
 
@@ -512,6 +513,8 @@ class Memory:
     @staticmethod
     async def restore(source: str | Path, store: str | Path | None = None) -> None:
         """Puts a backup into a folder that holds no store yet."""
+        if isinstance(store, str) and "://" in store:
+            raise RequestError("a backup goes into a folder", "Restore it there, then: fourfold move DSN")
         from fourfold.stores.sqlite.health import restore
 
         await asyncio.to_thread(
@@ -523,6 +526,17 @@ class Memory:
         from fourfold.portable import export_file
 
         return await export_file(self.store, Path(target))
+
+    async def move(self, target: str | Path | Store, progress: Progress | None = None) -> Moved:
+        """Copies everything into another store, which is empty or holds a part of this copy; compares both (B9)."""
+        from fourfold.moving import move
+
+        opened = await _open_store(target)
+        try:
+            return await move(self.store, opened, progress)
+        finally:
+            if opened is not target:
+                await opened.close()
 
     async def import_file(self, source: str | Path, progress: Progress | None = None) -> dict[str, int]:
         """An export, or rows {"text", "key"?, "title"?, ...}; counts by kind."""
@@ -590,10 +604,29 @@ async def _open_store(store: str | Path | Store | None) -> Store:
     if store is not None and not isinstance(store, str | Path):
         return store
     if isinstance(store, str) and "://" in store:
-        raise MissingExtra(f"no store for {store.partition(':')[0]} is installed", "Use a folder")
+        return await _open_server(store)
     from fourfold.stores.sqlite.store import SqliteStore
 
     return await asyncio.to_thread(SqliteStore, Path(store).expanduser() if store is not None else default_store())
+
+
+async def _open_server(address: str) -> Store:
+    scheme = address.partition(":")[0]
+    if scheme not in ("postgresql", "postgres"):
+        raise MissingExtra(f"no store for {scheme} is installed", "Use a folder, or postgresql://HOST/DATABASE")
+    try:
+        from fourfold.stores.postgres.store import PostgresStore
+    except ImportError as error:
+        raise MissingExtra(
+            f"stores on PostgreSQL need psycopg ({error})", "Install it: pip install 'fourfold[postgres]'"
+        ) from error
+    server = PostgresStore(address)
+    try:
+        await server.open()
+    except BaseException:
+        await server.close()
+        raise
+    return server
 
 
 def _open_embedder(given: str | Embedder, settings: Settings) -> Embedder | None:

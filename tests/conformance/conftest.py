@@ -20,6 +20,14 @@ def folder() -> Iterator[Path]:
         yield Path(name) / "store"
 
 
+@pytest.fixture(autouse=True)
+def indexed(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The server with pg_textsearch indexes everything, however little it is; the plain one nothing."""
+    if "textsearch" in request.node.name:
+        monkeypatch.setattr("fourfold.stores.postgres.upkeep.WORDED", 1)
+        monkeypatch.setattr("fourfold.stores.postgres.vectors.INDEXED", 1)
+
+
 @pytest.fixture(params=KINDS)
 async def store(request: pytest.FixtureRequest, folder: Path) -> AsyncIterator[Any]:
     subject = make(request.param, folder)

@@ -7,6 +7,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import postgres_servers
 import pytest
 from conformance_operations import FILTERS, NAMES, QUERIES, TAGS, VECTORS, Life, names_of
 from conformance_subjects import NOW, NS, item, make
@@ -22,7 +23,7 @@ LIVES = range(9)
 
 @pytest.mark.spec("B4")
 @pytest.mark.spec("B6")
-@pytest.mark.parametrize("kind", ["sqlite", "published", "reopened", "two"])
+@pytest.mark.parametrize("kind", ["sqlite", "published", "reopened", "two", *postgres_servers.KINDS])
 @pytest.mark.parametrize("life", LIVES)
 async def test_every_store_answers_like_the_oracle(life: int, kind: str, folder: Path) -> None:
     oracle, subject = make("memory", folder), make(kind, folder)
@@ -36,7 +37,7 @@ async def test_every_store_answers_like_the_oracle(life: int, kind: str, folder:
 
 
 @pytest.mark.spec("S1.3")
-@pytest.mark.parametrize("kind", ["sqlite", "published"])
+@pytest.mark.parametrize("kind", ["sqlite", "published", *postgres_servers.KINDS])
 async def test_more_matches_than_a_list_holds_are_cut_alike(kind: str, folder: Path) -> None:
     """Many ties, and many items that match a word by several of its forms."""
     oracle, subject = make("memory", folder), make(kind, folder)

@@ -35,6 +35,8 @@ COMMANDS: Final = {
     "repair": Command("fourfold.cli.upkeep:repair", "Make the indexes agree with the rows again."),
     "backup": Command("fourfold.cli.transfer:backup", "Copy the store into one file, while it is in use."),
     "restore": Command("fourfold.cli.transfer:restore", "A new store from a backup."),
+    "move": Command("fourfold.cli.transfer:move", "Copy the store into another: a folder or a PostgreSQL address."),
+    "db": Command("fourfold.cli.db:app", "A local PostgreSQL server with pgvector, from a wheel."),
     "reembed": Command("fourfold.cli.upkeep:reembed", "Make all vectors anew with the configured model."),
     "graph": Command("fourfold.cli.graph:app", "Entities and the relations between them."),
     "demo": Command("fourfold.cli.demo:demo", "Search the knowledge of a small team, in a temporary store."),

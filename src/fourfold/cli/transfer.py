@@ -1,4 +1,4 @@
-"""import, export, backup, restore."""
+"""import, export, move, backup, restore."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from fourfold.errors import NotFound
 
 if TYPE_CHECKING:
     from fourfold.memory import Memory
+    from fourfold.moving import Moved
 
 FilePath = Annotated[Path, typer.Argument(metavar="FILE")]
 Jsonl = Annotated[Path, typer.Argument(metavar="FILE.jsonl")]
@@ -53,6 +54,18 @@ def restore(ctx: typer.Context, file: FilePath) -> None:
     _must_exist(file)
     wait_for(Memory.restore(file, load_config(ctx).settings.store))
     say(f"restored from {file}")
+
+
+def move(ctx: typer.Context, target: Annotated[str, typer.Argument(metavar="TARGET", help="FOLDER or DSN")]) -> None:
+    async def work(memory: Memory) -> Moved:
+        from fourfold.cli.render import progress_bar
+
+        with progress_bar("move", in_bytes=True) as progress:
+            return await memory.move(target, progress=progress)
+
+    moved = run(ctx, work)
+    say(f"moved {_listed(moved.counts)}")
+    say(f"checksum {moved.checksum}")
 
 
 def _must_exist(file: Path) -> None:

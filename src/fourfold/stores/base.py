@@ -238,8 +238,11 @@ class Store(Protocol):
         """Hands over every record of one snapshot, in an order that depends on the content alone (B9)."""
         ...
 
-    async def load(self, records: Iterable[Record]) -> None:
-        """Makes an empty store what the records of an export say, ids included; all or nothing."""
+    async def load(self, records: Iterable[Record], *, mark: str | None = None) -> None:
+        """Makes an empty store what the records of an export say, ids included; all or nothing.
+
+        With a `mark`, which stands for these records, in pieces: a load that was interrupted goes on where it was.
+        """
         ...
 
     async def close(self) -> None: ...

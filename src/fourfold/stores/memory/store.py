@@ -252,7 +252,7 @@ class MemoryStore:
         for record in portable.records(self._namespaces):
             write(record)
 
-    async def load(self, records: Iterable[Record]) -> None:
+    async def load(self, records: Iterable[Record], *, mark: str | None = None) -> None:
         if any(ns.items or ns.nodes or ns.raw for ns in self._namespaces.values()):
             raise RequestError("this store is not empty", "An export goes into an empty store: choose another")
         self._namespaces, self._counters = portable.load(records)

@@ -15,6 +15,7 @@ from fourfold import items as rules
 from fourfold.embed.vectors import check_dimension
 from fourfold.errors import InvalidItem, RequestError
 from fourfold.model import Item, NewItem
+from fourfold.stores import loading
 from fourfold.stores.base import Record
 from fourfold.stores.postgres import graph, items, links, raw, spaces, vectors
 from fourfold.stores.postgres.items import Draft
@@ -146,6 +147,24 @@ async def require_empty(db: Db) -> None:
     sql = "SELECT EXISTS (SELECT 1 FROM items) OR EXISTS (SELECT 1 FROM nodes) OR EXISTS (SELECT 1 FROM raw)"
     if await value(db, sql):
         raise RequestError("this store is not empty", "An export goes into an empty store: choose another with --store")
+
+
+async def begin(db: Db, mark: str) -> int:
+    """Begins to load in pieces, or goes on; how many records are there already."""
+    done = loading.loaded(await value(db, "SELECT value FROM settings WHERE name = %s", loading.SETTING), mark)
+    if done is None:
+        await require_empty(db)
+    return done or 0
+
+
+async def load_piece(db: Db, piece: Iterable[Record], mark: str, count: int) -> None:
+    await load(db, piece)
+    sql = "INSERT INTO settings VALUES (%s, %s) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
+    await run(db, sql, loading.SETTING, loading.note(mark, count))
+
+
+async def finish(db: Db) -> None:
+    await run(db, "DELETE FROM settings WHERE name = %s", loading.SETTING)
 
 
 async def load(db: Db, batch: Iterable[Record]) -> None:

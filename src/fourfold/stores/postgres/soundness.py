@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
+from fourfold.stores import loading
 from fourfold.stores.postgres import spaces, texts
 from fourfold.stores.postgres.spaces import Namespace
 from fourfold.stores.postgres.sql import Db, rows, run, value
@@ -29,6 +30,8 @@ async def check(db: Db) -> AsyncIterator[str]:
     """Problems, a line each; in one snapshot."""
     async for problem in _miscounted(db):
         yield problem
+    if await value(db, "SELECT 1 FROM settings WHERE name = %s", loading.SETTING):
+        yield loading.UNFINISHED
     for ns in await spaces.everyone(db):
         async for problem in _drift(db, ns):
             yield f"namespace {ns.name}: {problem}"

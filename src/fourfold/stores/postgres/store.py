@@ -16,6 +16,7 @@ from fourfold.model import NO_FILTERS, Edge, Filters, Item, ItemPatch, Json, Nei
 from fourfold.search.walk import Link
 from fourfold.stores.base import Direction, NewNode, Record, Size, Space, TagUse
 from fourfold.stores.keyword_query import KeywordQuery
+from fourfold.stores.loading import pieces
 from fourfold.stores.postgres import (
     address,
     graph,
@@ -460,11 +461,20 @@ class PostgresStore:
             async for record in portable.records(db):
                 write(record)
 
-    async def load(self, records: Iterable[Record]) -> None:
-        async with self._db.write() as db:
-            await portable.require_empty(db)
-            await portable.load(db, records)
+    async def load(self, records: Iterable[Record], *, mark: str | None = None) -> None:
         self._linkers.clear()
+        if mark is None:
+            async with self._db.write() as db:
+                await portable.require_empty(db)
+                await portable.load(db, records)
+            return
+        async with self._db.write() as db:
+            done = await portable.begin(db, mark)
+        for piece, count in pieces(records, done):
+            async with self._db.write() as db:
+                await portable.load_piece(db, piece, mark, count)
+        async with self._db.write() as db:
+            await portable.finish(db)
 
     async def close(self) -> None:
         await self._leases.close()

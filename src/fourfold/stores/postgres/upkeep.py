@@ -2,24 +2,36 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import numpy as np
 
 from fourfold.stores.postgres import spaces, texts, vectors
 from fourfold.stores.postgres.database import Database
 from fourfold.stores.postgres.spaces import Namespace
-from fourfold.stores.postgres.sql import Db, rows, run
+from fourfold.stores.postgres.sql import Db, rows, run, value
 
 WORDED = 2_000
 """pg_textsearch gets the texts of a namespace of so many items."""
 _CHUNK = 1_000
+_BUILDING = 0x466F757266
+"""The advisory lock of who builds an index: two at once in one database would wait for each other."""
+_PAUSE = 0.05
 
 
 async def index_vectors(database: Database, namespace: str) -> None:
     """Outside of any transaction, and however long it takes: nobody waits for it."""
     async with database.unhurried() as db:
         ns = await spaces.find(db, namespace)
-        if ns is not None and await vectors.lacks_index(db, ns):
+        if ns is None or not await vectors.lacks_index(db, ns):
+            return
+        while not await value(db, "SELECT pg_try_advisory_lock(%s)", _BUILDING):
+            await asyncio.sleep(_PAUSE)  # not in the lock: the other one waits for all statements to end
+        try:
             await vectors.build_index(db, ns)
+        finally:
+            if not db.closed:
+                await run(db, "SELECT pg_advisory_unlock(%s)", _BUILDING)
 
 
 async def fill_words(database: Database, namespace: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -126,7 +126,7 @@ def scored(found: Sequence[tuple[int, bytes]], dimension: int, query: Vector) ->
         return ()
     ids = np.array([item for item, _ in found], np.int64)
     products = np.vecdot(matrix([row for _, row in found], dimension).astype(np.float64), query.astype(np.float64))
-    cosines: NDArray[np.float64] = np.round(products, 6)  # pyright: ignore[reportUnknownMemberType]
+    cosines = cast("NDArray[np.float64]", np.round(products, 6))
     best = np.lexsort((ids, -cosines))
     return tuple(map(Hit, ids[best].tolist(), cosines[best].tolist()))
 

@@ -13,6 +13,7 @@ from fourfold import items as rules
 from fourfold.embed.vectors import check_dimension
 from fourfold.errors import InvalidItem, RequestError
 from fourfold.model import Item, NewItem
+from fourfold.stores import loading
 from fourfold.stores.base import Record
 from fourfold.stores.sqlite import graph, items, links, raw, spaces
 from fourfold.stores.sqlite.database import dumps, micros, rows, value
@@ -128,6 +129,23 @@ def load(db: apsw.Connection, batch: Iterable[Record]) -> None:
             _LOADERS[record["type"]](db, record)
         except _WRONG as error:
             raise InvalidItem(f"a record of the export cannot be read ({error!r})", "Export the store again") from error
+
+
+def begin(db: apsw.Connection, mark: str) -> int:
+    """Begins to load in pieces, or goes on; how many records are there already."""
+    done = loading.loaded(value(db, "SELECT value FROM settings WHERE name = ?", loading.SETTING), mark)
+    if done is None:
+        require_empty(db)
+    return done or 0
+
+
+def load_piece(db: apsw.Connection, piece: Iterable[Record], mark: str, count: int) -> None:
+    load(db, piece)
+    db.execute("INSERT OR REPLACE INTO settings VALUES (?, ?)", (loading.SETTING, loading.note(mark, count)))
+
+
+def finish(db: apsw.Connection) -> None:
+    db.execute("DELETE FROM settings WHERE name = ?", (loading.SETTING,))
 
 
 def require_empty(db: apsw.Connection) -> None:

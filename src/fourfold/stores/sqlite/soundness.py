@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import apsw
 import numpy as np
 
+from fourfold.stores import loading
 from fourfold.stores.sqlite import items, spaces
 from fourfold.stores.sqlite.database import Database, rows, value
 from fourfold.stores.sqlite.indexes import Indexes
@@ -48,6 +49,8 @@ def check(database: Database, indexes: Indexes) -> list[str]:
             return problems
         problems += sorted({f"{table}: a row points nowhere" for table, *_ in rows(db, "PRAGMA foreign_key_check")})
         problems += miscounted(db)
+        if value(db, "SELECT 1 FROM settings WHERE name = ?", loading.SETTING):
+            problems.append(loading.UNFINISHED)
         namespaces = [(ns, name, spaces.space(db, ns)) for ns, name in rows(db, "SELECT id, name FROM namespaces")]
     for ns, name, space in namespaces:
         published = indexes.published(ns, space)  # before the rows are read: files may be older than they, never newer

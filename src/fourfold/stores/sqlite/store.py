@@ -8,6 +8,7 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequenc
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, asynccontextmanager, suppress
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
@@ -21,6 +22,7 @@ from fourfold.limits import TAG_CACHE_SECONDS, TOP_K
 from fourfold.model import Edge, Filters, Item, ItemPatch, Json, Neighbor, NewItem, Node, Ranking, RawRecord
 from fourfold.search.walk import Link, longest
 from fourfold.stores.base import Direction, NewNode, Record, Size, Space, TagUse
+from fourfold.stores.loading import pieces
 from fourfold.stores.sqlite import folder as folders
 from fourfold.stores.sqlite import (
     graph,
@@ -536,12 +538,21 @@ class SqliteStore:
             await self._catch_up(namespace)
         await self._read_db(exporting)
 
-    async def load(self, records: Iterable[Record]) -> None:
+    async def load(self, records: Iterable[Record], *, mark: str | None = None) -> None:
+        if mark is not None:
+            return await self._load_in_pieces(records, mark)
+
         def loading(db: apsw.Connection) -> None:
             portable.require_empty(db)
             portable.load(db, records)
 
         await self._write_db(loading)
+
+    async def _load_in_pieces(self, records: Iterable[Record], mark: str) -> None:
+        done = await self._write_db(lambda db: portable.begin(db, mark))
+        for piece, count in pieces(records, done):
+            await self._write_db(partial(portable.load_piece, piece=piece, mark=mark, count=count))
+        await self._write_db(portable.finish)
 
     async def close(self) -> None:
         """Waits for what is under way in threads: they have connections, and one may be publishing."""
