@@ -8,7 +8,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
@@ -83,3 +84,47 @@ def _locked(path: Path) -> Iterator[None]:
     with path.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
+
+
+class Own:
+    """A plain server that a test may do to what it likes."""
+
+    def __init__(self, data: Path) -> None:
+        self.data = data
+        self.server = start("postgres", data)
+
+    def fresh(self) -> str:
+        """The address of an empty store."""
+        return f"{self.server}&schema=o{next(_numbers)}"
+
+    def kill(self) -> None:
+        """Without any farewell; what it had committed is there when it starts again."""
+        pid = self.data / "postmaster.pid"
+        if pid.exists():
+            with suppress(ProcessLookupError):
+                os.kill(int(pid.read_text().splitlines()[0]), 3)
+            _until(lambda: not pid.exists())
+
+    def restart(self) -> None:
+        self.kill()
+        self.revive()
+
+    def revive(self) -> None:
+        assert start("postgres", self.data) == self.server
+
+    def configure(self, **settings: str) -> None:
+        """Takes effect with the next restart."""
+        import psycopg
+
+        with psycopg.connect(self.server, autocommit=True) as db:
+            for name, value in settings.items():
+                db.execute(f"ALTER SYSTEM SET {name} = {value}")
+            db.execute("SELECT pg_reload_conf()")
+
+
+def _until(happened: Callable[[], bool]) -> None:
+    for _ in range(500):
+        if happened():
+            return
+        time.sleep(0.02)
+    raise TimeoutError

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
 from fourfold.errors import InvalidSetting
 
@@ -38,7 +38,7 @@ def parse(text: str) -> Address:
     if not _NAME.fullmatch(schema):
         raise InvalidSetting(f"the schema {schema!r} has no plain name", "Use small letters, digits and _, up to 51")
     rest = [(name, value) for name, value in query if name != "schema"]
-    return Address(urlunsplit(parts._replace(query=urlencode(rest))), schema)
+    return Address(urlunsplit(parts._replace(query=urlencode(rest, quote_via=quote))), schema)
 
 
 def _public(query: str) -> str:

@@ -1,0 +1,221 @@
+"""Whatever happens to the server: an error of a named type within the deadline, nothing lost or doubled, and the store
+goes on by itself when the server does."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from random import Random
+
+import psycopg
+import pytest
+from postgres_servers import Own
+
+from fourfold import limits
+from fourfold.errors import NewerSchema, ReadOnlyStore, StorageFull, StoreBusy, StoreUnavailable, TimedOut, WorldError
+from fourfold.memory import Memory
+from fourfold.model import NO_FILTERS, NewItem
+from fourfold.stores.base import Space
+from fourfold.stores.postgres.store import PostgresStore
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+@pytest.fixture(autouse=True)
+def short_deadlines(monkeypatch):
+    monkeypatch.setattr(limits, "BUSY_SECONDS", 2.0)
+
+
+async def opened(dsn: str) -> Memory:
+    return await Memory.open(dsn, embedder="none", background=False)
+
+
+async def test_a_restarted_server_is_found_again_by_reads_and_writes(own_server: Own):
+    dsn = own_server.fresh()
+    async with await opened(dsn) as memory:
+        first = await memory.add("before the restart")
+        own_server.restart()
+        assert [item.id for item in await memory.get([first.id])] == [first.id]
+        own_server.restart()
+        second = await memory.add("after the restart")
+        response = await memory.search("restart")
+        assert {result.id for result in response.results} == {first.id, second.id}
+
+
+async def test_a_server_that_is_gone_is_an_error_with_a_remedy_within_the_deadline(own_server: Own):
+    dsn = own_server.fresh()
+    async with await opened(dsn) as memory:
+        kept = await memory.add("kept")
+        own_server.kill()
+        for work in (memory.get([kept.id]), memory.add("refused"), memory.search("kept")):
+            async with asyncio.timeout(20):
+                with pytest.raises(WorldError) as told:
+                    await work
+            assert told.value.remedy
+        with pytest.raises(StoreUnavailable):
+            await opened(dsn)
+        own_server.restart()
+        assert [item.text for item in await memory.list()] == ["kept"]
+
+
+async def test_killed_while_it_searches_and_writes_nothing_confirmed_is_lost_or_doubled(own_server: Own):
+    dsn = own_server.fresh()
+    async with await opened(dsn) as memory:
+        confirmed: list[str] = []
+        stop = asyncio.Event()
+
+        async def writing(client: int) -> None:
+            number = 0
+            while not stop.is_set():
+                key = f"{client}-{number}"
+                try:
+                    await memory.add(NewItem(f"note {key} about the server", key=key))
+                    confirmed.append(key)
+                    number += 1
+                except WorldError:
+                    await asyncio.sleep(0.05)
+
+        async def searching() -> None:
+            while not stop.is_set():
+                try:
+                    await memory.search("server note")
+                except WorldError:
+                    await asyncio.sleep(0.05)
+
+        tasks = [asyncio.create_task(work) for work in (writing(1), writing(2), searching())]
+        for _ in range(2):
+            before = len(confirmed)
+            while len(confirmed) < before + 5:
+                await asyncio.sleep(0.05)
+            await asyncio.to_thread(own_server.restart)
+        before = len(confirmed)
+        while len(confirmed) < before + 5:
+            await asyncio.sleep(0.05)
+        stop.set()
+        await asyncio.gather(*tasks)
+        keys = [item.key for item in await memory.list(limit=1000)]
+        assert len(keys) == len(set(keys))
+        assert set(confirmed) <= set(keys)
+        assert await memory.check() == []
+
+
+async def test_a_server_without_a_free_connection_says_busy(own_server: Own):
+    dsn = own_server.fresh()
+    own_server.configure(superuser_reserved_connections="0", reserved_connections="0", max_connections="6")
+    own_server.restart()
+    async with await opened(dsn) as memory:
+        await memory.add("one")
+        others = []
+        with pytest.raises(psycopg.OperationalError):
+            while True:
+                others.append(psycopg.connect(own_server.server))
+        with pytest.raises(StoreBusy, match="connections"):
+            await opened(dsn)
+        assert len(await memory.list()) == 1, "who has a connection goes on"
+        for other in others:
+            other.close()
+        async with await opened(dsn) as late:
+            assert len(await late.list()) == 1
+    own_server.configure(max_connections="100")
+    own_server.restart()
+
+
+async def test_a_statement_that_takes_too_long_is_stopped(plain_dsn: str, monkeypatch):
+    monkeypatch.setattr(limits, "READ_SECONDS", 0.4)
+    store = PostgresStore(plain_dsn)
+    await store.open()
+    with pytest.raises(TimedOut):
+        await store._db.read(lambda db: db.execute("SELECT pg_sleep(30)"))
+    assert await store.namespaces() == {}
+    await store.close()
+
+
+async def test_a_writer_that_is_kept_waiting_is_told(plain_dsn: str, monkeypatch):
+    monkeypatch.setattr(limits, "BUSY_SECONDS", 0.5)
+    store, other = PostgresStore(plain_dsn), PostgresStore(plain_dsn)
+    await store.set_space("notes", Space("model", 2))
+    async with other._db.write() as db:
+        await db.execute("SELECT 1 FROM namespaces FOR UPDATE")
+        with pytest.raises(StoreBusy):
+            await store.add_raw("notes", "text", None, None, {}, NOW)
+    assert (await store.add_raw("notes", "text", None, None, {}, NOW)).content == "text"
+    await store.close()
+    await other.close()
+
+
+async def test_a_full_disk_is_said_and_what_was_confirmed_stays(own_server: Own, small_disk: Path):
+    with psycopg.connect(own_server.server, autocommit=True) as db:
+        db.execute(f"CREATE TABLESPACE small LOCATION '{small_disk}'")
+    dsn = f"{own_server.fresh()}&options=-c%20default_tablespace%3Dsmall"
+    random = Random(1)
+    async with await opened(dsn) as memory:
+        confirmed: list[str] = []
+        with pytest.raises(StorageFull) as told:
+            for number in range(200):
+                text = random.randbytes(200_000).hex()
+                confirmed.append((await memory.add(NewItem(text, key=f"k{number}"))).key)
+        assert "space" in told.value.message
+        assert [item.key for item in await memory.list(limit=1000)][::-1] == confirmed
+        assert await memory.check() == []
+        small_disk.with_name("ballast").unlink()
+        await memory.add("and now there is room again")
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of its own, which is soon full. Only root can make one."""
+    folder = Path(tempfile.mkdtemp(prefix="fourfold-disk-"))
+    mounting = ["mount", "-t", "tmpfs", "-o", "size=24m,mode=0777", "tmpfs", str(folder)]
+    try:
+        subprocess.run(mounting, check=True, capture_output=True)
+    except (OSError, subprocess.CalledProcessError):
+        pytest.skip("no file system can be mounted here")
+    space = folder / "space"
+    space.mkdir()
+    shutil.chown(space, "pgserver")
+    (folder / "ballast").write_bytes(bytes(4_000_000))
+    yield space
+    subprocess.run(["umount", "-l", str(folder)], check=True, capture_output=True)
+
+
+async def test_who_may_only_read_is_told_so(plain_dsn: str):
+    async with await opened(plain_dsn) as memory:
+        await memory.add("kept")
+    read_only = f"{plain_dsn}&options=-c%20default_transaction_read_only%3Don"
+    async with await opened(read_only) as memory:
+        assert [item.text for item in await memory.list()] == ["kept"]
+        with pytest.raises(ReadOnlyStore):
+            await memory.add("refused")
+
+
+async def test_a_cancelled_search_leaves_the_store_usable(plain_dsn: str):
+    store = PostgresStore(plain_dsn)
+    await store.open()
+    for _ in range(12):  # more than there are connections
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.02):
+                await store._db.read(lambda db: db.execute("SELECT pg_sleep(30)"))
+    assert await store.match("nowhere", "text", 9, NO_FILTERS) is not None
+    await store.close()
+
+
+async def test_servers_that_start_at_once_make_one_schema(dsn: str):
+    stores = [PostgresStore(dsn) for _ in range(6)]
+    await asyncio.gather(*(store.open() for store in stores))
+    assert [await store.namespaces() for store in stores] == [{}] * 6
+    for store in stores:
+        await store.close()
+
+
+async def test_a_newer_schema_is_left_alone(plain_dsn: str):
+    store = PostgresStore(plain_dsn)
+    await store.open()
+    await store._db.read(lambda db: db.execute("UPDATE fourfold_schema SET version = 99"))
+    await store.close()
+    with pytest.raises(NewerSchema):
+        await PostgresStore(plain_dsn).open()
