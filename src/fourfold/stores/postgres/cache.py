@@ -26,5 +26,9 @@ class Cache(Generic[T]):
         self._known[ns, what] = (change, found)
         return found
 
+    def known(self, ns: int, change: int, what: str) -> T | None:
+        known = self._known.get((ns, what))
+        return known[1] if known is not None and known[0] == change else None
+
     def clear(self) -> None:
         self._known.clear()

@@ -11,53 +11,75 @@ from collections.abc import Iterable, Sequence
 
 from fourfold.limits import HUB, WALK_EDGES
 from fourfold.search.walk import Link, longest
-from fourfold.stores.postgres.sql import Db, digest, rows
+from fourfold.stores.postgres.spaces import Namespace
+from fourfold.stores.postgres.sql import Db, Statement, digest, possible, rows, together
 
 _Row = tuple[int, int, int]
+_Edge = tuple[int, int, float]
 
 
-async def known_names(db: Db, ns: int, names: Sequence[str]) -> list[int]:
-    """The nodes of those of the names that nodes have; the longest win."""
+def naming(ns: Namespace, names: Sequence[str]) -> Statement:
     sql = "SELECT folded, node FROM names WHERE ns = %s AND digest = ANY(%s::bytea[])"
-    found: dict[str, list[int]] = {}
-    for name, node in await rows(db, sql, ns, [digest(name) for name in names]) if names else ():
-        found.setdefault(name, []).append(node)
-    return sorted({node for name in longest(list(found)) for node in found[name]})
+    return sql, ns.id, [digest(name) for name in names]
+
+
+def named(found: Iterable[tuple[str, int]]) -> list[int]:
+    """The nodes of those names; the longest win."""
+    nodes: dict[str, list[int]] = {}
+    for name, node in found:
+        nodes.setdefault(name, []).append(node)
+    return sorted({node for name in longest(list(nodes)) for node in nodes[name]})
 
 
 async def node_links(db: Db, nodes: Sequence[int]) -> list[Link]:
     """From nodes to their own items, to those that mention them, and over one edge to their neighbours' items."""
     if not nodes:
         return []
-    own = [Link(node, item, "own", 1.0, degree) for node, item, degree in await _own(db, nodes)]
-    mentioning = await _of_nodes(db, "mentions", nodes)
-    mentioned = [Link(node, item, "mentioned-by", 1.0, degree) for node, item, degree in mentioning]
-    return [*own, *mentioned, *await _over_edges(db, [(node, node) for node in nodes])]
+    found = await together(db, [_of("node_items", nodes), _of("mentions", nodes), _edges_of(nodes)])
+    own = [Link(node, item, "own", 1.0, degree) for node, item, degree in _counted(found[0])]
+    mentioned = [Link(node, item, "mentioned-by", 1.0, degree) for node, item, degree in _counted(found[1])]
+    return [*own, *mentioned, *await _over_edges(db, [(node, node) for node in nodes], found[2])]
 
 
-async def item_links(db: Db, items: Sequence[int]) -> list[Link]:
+def around(ns: Namespace, items: Sequence[int]) -> list[Statement]:
+    """What items are the texts of, and what they name with the number of its mentions."""
+    of_items = "JOIN items ON id = item WHERE ns = %s AND item = ANY(%s::bigint[])"
+    counted = (
+        f"SELECT count(*) FROM (SELECT 1 FROM mentions AS o WHERE o.node = mentions.node LIMIT {HUB + 1}) AS some_"
+    )
+    return [
+        (f"SELECT item, node FROM node_items {of_items} ORDER BY item, node", ns.id, possible(items)),
+        (f"SELECT item, node, ({counted}) FROM mentions {of_items}", ns.id, possible(items)),
+    ]
+
+
+async def item_links(db: Db, owned: Sequence[tuple[int, int]], naming: Sequence[_Row]) -> list[Link]:
     """From items to what they mention, to what mentions them, and over one edge from their nodes."""
-    sql = "SELECT item, node FROM node_items WHERE item = ANY(%s::bigint[]) ORDER BY item, node"
-    owned, named = await rows(db, sql, list(items)), await _mentioned_by(db, items)
-    targets = _by_node(await _own(db, {node for _, node, _ in named}))
-    fans = _by_node(await _of_nodes(db, "mentions", {node for _, node in owned}))
+    named = [row for row in naming if row[2] <= HUB]
+    if not owned and not named:
+        return []
+    nodes, targets = {node for _, node in owned}, {node for _, node, _ in named}
+    found = await together(db, [_of("node_items", targets), _of("mentions", nodes), _edges_of(nodes)])
+    own, fans = _by_node(_counted(found[0])), _by_node(_counted(found[1]))
     mentions = (
         Link(item, target, "mentions", 1.0, popularity)
         for item, node, popularity in named
-        for target, _ in targets.get(node, ())
+        for target, _ in own.get(node, ())
     )
     mentioned = (
         Link(item, fan, "mentioned-by", 1.0, degree) for item, node in owned for fan, degree in fans.get(node, ())
     )
-    found = (*mentions, *mentioned, *await _over_edges(db, owned))
-    return [link for link in found if link.source != link.item]
+    links = (*mentions, *mentioned, *await _over_edges(db, owned, found[2]))
+    return [link for link in links if link.source != link.item]
 
 
-async def _over_edges(db: Db, starts: Sequence[tuple[int, int]]) -> list[Link]:
+async def _over_edges(db: Db, starts: Sequence[tuple[int, int]], found: Sequence[_Edge]) -> list[Link]:
     """`starts`: (what the links start from, its node)."""
-    edges = await _edges(db, {node for _, node in starts})
+    edges = _heaviest(found)
+    if not edges:
+        return []
     degree = Counter(node for node, _, _ in edges)
-    targets = _by_node(await _own(db, {target for _, target, _ in edges}))
+    targets = _by_node(_counted(await rows(db, *_of("node_items", {target for _, target, _ in edges}))))
     sources: dict[int, list[int]] = {}
     for source, node in starts:
         sources.setdefault(node, []).append(source)
@@ -69,44 +91,34 @@ async def _over_edges(db: Db, starts: Sequence[tuple[int, int]]) -> list[Link]:
     ]
 
 
-async def _own(db: Db, nodes: Iterable[int]) -> list[_Row]:
-    """(node, item, items of the node): the items whose title or heading a node is."""
-    return await _of_nodes(db, "node_items", nodes)
-
-
-async def _of_nodes(db: Db, table: str, nodes: Iterable[int]) -> list[_Row]:
+def _of(table: str, nodes: Iterable[int]) -> Statement:
+    """The (node, item) of nodes, up to one more of each than a hub may have."""
     sql = (
         "SELECT asked.node, found.item FROM unnest(%s::bigint[]) AS asked (node), "
         f"LATERAL (SELECT item FROM {table} WHERE node = asked.node LIMIT {HUB + 1}) AS found ORDER BY 1, 2"
     )
-    wanted = sorted(set(nodes))
-    found = await rows(db, sql, wanted) if wanted else []
+    return sql, sorted(nodes)
+
+
+def _counted(found: Sequence[tuple[int, int]]) -> list[_Row]:
+    """(node, item, items of the node), without hubs."""
     counts = Counter(node for node, _ in found)
     return [(node, item, counts[node]) for node, item in found if counts[node] <= HUB]
 
 
-async def _mentioned_by(db: Db, items: Sequence[int]) -> list[_Row]:
-    """(item, node, mentions of the node): what items name."""
-    sql = (
-        "SELECT item, node, (SELECT count(*) FROM "
-        f"(SELECT 1 FROM mentions AS other WHERE other.node = mentions.node LIMIT {HUB + 1}) AS counted) "
-        "FROM mentions WHERE item = ANY(%s::bigint[])"
-    )
-    return [row for row in await rows(db, sql, list(items)) if row[2] <= HUB]
-
-
-async def _edges(db: Db, nodes: Iterable[int]) -> list[tuple[int, int, float]]:
-    """(node, neighbour, weight) in both directions, each node's heaviest, and the heaviest of all."""
-    wanted = sorted(set(nodes))
-    if not wanted:
-        return []
+def _edges_of(nodes: Iterable[int]) -> Statement:
+    """(node, neighbour, weight) in both directions, each node's heaviest."""
     each = (
         "SELECT asked.node, found.{1}, found.weight FROM unnest(%s::bigint[]) AS asked (node), LATERAL "
         f"(SELECT {{1}}, weight FROM edges WHERE {{0}} = asked.node ORDER BY weight DESC, {{1}} LIMIT {HUB}) AS found"
     )
-    sql = f"{each.format('source', 'target')} UNION ALL {each.format('target', 'source')}"
-    by_node: dict[int, list[tuple[int, int, float]]] = {}
-    for edge in await rows(db, sql, wanted, wanted):
+    wanted = sorted(nodes)
+    return f"{each.format('source', 'target')} UNION ALL {each.format('target', 'source')}", wanted, wanted
+
+
+def _heaviest(found: Sequence[_Edge]) -> list[_Edge]:
+    by_node: dict[int, list[_Edge]] = {}
+    for edge in found:
         by_node.setdefault(edge[0], []).append(edge)
     kept = [edge for edges in by_node.values() for edge in sorted(edges, key=lambda edge: (-edge[2], edge[1]))[:HUB]]
     return sorted(kept, key=lambda edge: (-edge[2], edge[0], edge[1]))[:WALK_EDGES]

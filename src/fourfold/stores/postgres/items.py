@@ -21,7 +21,7 @@ from fourfold.stores.base import Space
 from fourfold.stores.postgres import texts, vectors
 from fourfold.stores.postgres.filters import facts, where
 from fourfold.stores.postgres.spaces import Namespace
-from fourfold.stores.postgres.sql import Db, digest, new_ids, possible, rows, run, run_many
+from fourfold.stores.postgres.sql import Db, Statement, digest, new_ids, possible, rows, run, run_many, together
 from fourfold.stores.postgres.texts import Text
 from fourfold.stores.sqlite.database import dumps, micros, moment
 from fourfold.text.fold import fold
@@ -216,14 +216,21 @@ def _fix_space(ns: Namespace, new: Iterable[NewItem]) -> None:
 
 async def load(db: Db, ns: int, ids: Sequence[int]) -> list[Row]:
     """Items as they are stored, in order."""
-    if not ids:
-        return []
-    tags = await _grouped(db, "SELECT item, folded, name FROM item_tags WHERE item = ANY(%s::bigint[])", ids)
-    sources = await _grouped(
-        db, "SELECT item, raw FROM sources WHERE item = ANY(%s::bigint[]) ORDER BY item, position", ids
-    )
-    sql = f"SELECT {_COLUMNS} FROM items WHERE ns = %s AND id = ANY(%s::bigint[]) ORDER BY id"
-    return [_row(row, tags, sources) for row in await rows(db, sql, ns, ids)]
+    return loaded(await together(db, loading(ns, ids))) if ids else []
+
+
+def loading(ns: int, ids: Sequence[int]) -> list[Statement]:
+    wanted = possible(dict.fromkeys(ids))
+    return [
+        (f"SELECT {_COLUMNS} FROM items WHERE ns = %s AND id = ANY(%s::bigint[]) ORDER BY id", ns, wanted),
+        ("SELECT item, folded, name FROM item_tags WHERE item = ANY(%s::bigint[])", wanted),
+        ("SELECT item, raw FROM sources WHERE item = ANY(%s::bigint[]) ORDER BY item, position", wanted),
+    ]
+
+
+def loaded(found: Sequence[Sequence[Any]]) -> list[Row]:
+    tags, sources = _grouped(found[1]), _grouped(found[2])
+    return [_row(row, tags, sources) for row in found[0]]
 
 
 def _row(row: Any, tags: dict[int, list[Any]], sources: dict[int, list[Any]]) -> Row:
@@ -234,9 +241,9 @@ def _row(row: Any, tags: dict[int, list[Any]], sources: dict[int, list[Any]]) ->
     )  # fmt: skip
 
 
-async def _grouped(db: Db, sql: str, ids: Sequence[int]) -> dict[int, list[Any]]:
+def _grouped(found: Sequence[Any]) -> dict[int, list[Any]]:
     groups: dict[int, list[Any]] = {}
-    for item, *rest in await rows(db, sql, ids):
+    for item, *rest in found:
         groups.setdefault(item, []).append(tuple(rest))
     return groups
 
@@ -353,8 +360,12 @@ async def forget(db: Db, ns: Namespace, ids: Sequence[int]) -> list[int]:
 
 async def get(db: Db, ns: Namespace, ids: Sequence[int]) -> dict[int, Item]:
     """The items of `ids` that exist, in that order."""
-    found = {row.id: _item(ns.name, row) for row in await load(db, ns.id, possible(dict.fromkeys(ids)))}
-    return {id: found[id] for id in dict.fromkeys(ids) if id in found}
+    return gotten(ns, ids, await together(db, loading(ns.id, ids)))
+
+
+def gotten(ns: Namespace, ids: Sequence[int], found: Sequence[Sequence[Any]]) -> dict[int, Item]:
+    known = {row.id: _item(ns.name, row) for row in loaded(found)}
+    return {id: known[id] for id in dict.fromkeys(ids) if id in known}
 
 
 def _item(namespace: str, row: Row) -> Item:

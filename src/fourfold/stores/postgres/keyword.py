@@ -6,7 +6,7 @@ can be among the best, or enough were read. Where pg_textsearch has the texts of
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -15,11 +15,11 @@ import numpy as np
 from fourfold.model import Hit, Ranking
 from fourfold.search import bm25
 from fourfold.stores.keyword_query import KeywordQuery, Word, keyword_query
-from fourfold.stores.postgres import spaces, texts
+from fourfold.stores.postgres import texts
 from fourfold.stores.postgres.filters import Condition
 from fourfold.stores.postgres.lexicon import AskedLexicon
 from fourfold.stores.postgres.spaces import Namespace
-from fourfold.stores.postgres.sql import Db, possible, rows, sendable
+from fourfold.stores.postgres.sql import Db, Statement, possible, rows, sendable
 from fourfold.stores.postgres.texts import words_table
 from fourfold.stores.sqlite import scoring
 from fourfold.stores.sqlite.scoring import Documents, term_hash
@@ -42,40 +42,38 @@ READY = "ready"
 # ---------------------------------------------------------------- the query
 
 
-async def prepared(db: Db, ns: Namespace, text: str) -> KeywordQuery:
-    """The text as a keyword query, with document frequencies as they are now."""
-    languages = await spaces.languages(db, ns.id)
-    lexicon, known = AskedLexicon(), _Frequencies()
-    while True:
-        query = keyword_query(text, languages, lexicon, known.of, ns.items)
-        if lexicon.is_complete and known.is_complete:
-            return query
-        if not lexicon.is_complete:
-            await lexicon.learn(db, ns.id)
-        await known.learn(db, ns.id)
+class Preparation:
+    """A text on its way to become a keyword query: it says what it has to know, and is told, until it is `complete`."""
 
-
-class _Frequencies:
-    """Items by term, asked for together."""
-
-    def __init__(self) -> None:
+    def __init__(self, ns: Namespace, text: str, languages: Mapping[str, int]) -> None:
+        self._ns = ns
+        self._text = text
+        self._languages = languages
+        self._lexicon = AskedLexicon()
         self._known: dict[str, int] = {}
-        self._missing: set[str] = set()
+        self._missing: list[str] = []
+        self.query = self._tried()
+
+    def _tried(self) -> KeywordQuery:
+        return keyword_query(self._text, self._languages, self._lexicon, self._frequencies, self._ns.items)
+
+    def _frequencies(self, terms: Sequence[str]) -> list[int]:
+        self._missing = [term for term in terms if term not in self._known]
+        return [self._known.get(term, 0) for term in terms]
 
     @property
     def is_complete(self) -> bool:
-        return not self._missing
+        return self._lexicon.is_complete and not self._missing
 
-    def of(self, terms: Sequence[str]) -> list[int]:
-        self._missing.update(term for term in terms if term not in self._known)
-        return [self._known.get(term, 0) for term in terms]
+    def questions(self) -> list[Statement]:
+        sql = "SELECT term, items FROM terms WHERE ns = %s AND term = ANY(%s)"
+        return [(sql, self._ns.id, sendable(self._missing)), *self._lexicon.questions(self._ns.id)]
 
-    async def learn(self, db: Db, ns: int) -> None:
-        if self._missing:
-            self._known.update(dict.fromkeys(self._missing, 0))
-            sql = "SELECT term, items FROM terms WHERE ns = %s AND term = ANY(%s)"
-            self._known.update(await rows(db, sql, ns, sendable(sorted(self._missing))))
-            self._missing.clear()
+    def learn(self, answers: Sequence[Sequence[Any]]) -> None:
+        self._known.update(dict.fromkeys(self._missing, 0))
+        self._known.update(answers[0])
+        self._lexicon.learn(answers[1:])
+        self.query = self._tried()
 
 
 # ---------------------------------------------------------------- scores
@@ -115,9 +113,9 @@ def score(ns: Namespace, query: KeywordQuery, found: Sequence[tuple[int, bytes]]
     return Scored(ids, scored.scores, scored.coverage)
 
 
-async def match_scores(db: Db, ns: Namespace, query: KeywordQuery, ids: Sequence[int]) -> Ranking:
+def match_scores(ns: Namespace, query: KeywordQuery, rows: Sequence[tuple[int, bytes]]) -> Ranking:
     """BM25 and coverage of these items, whoever found them; zeros where no word matches."""
-    scored = score(ns, query, await of_items(db, ns, ids))
+    scored = score(ns, query, rows)
     found = scored.ids.tolist()
     return Ranking(
         tuple(map(Hit, found, scored.scores.tolist())),
@@ -126,10 +124,8 @@ async def match_scores(db: Db, ns: Namespace, query: KeywordQuery, ids: Sequence
     )
 
 
-async def of_items(db: Db, ns: Namespace, ids: Sequence[int]) -> list[tuple[int, bytes]]:
-    return await rows(
-        db, "SELECT item, hashes FROM texts WHERE ns = %s AND item = ANY(%s::bigint[])", ns.id, possible(ids)
-    )
+def of_items(ns: Namespace, ids: Sequence[int]) -> Statement:
+    return "SELECT item, hashes FROM texts WHERE ns = %s AND item = ANY(%s::bigint[])", ns.id, possible(ids)
 
 
 # ---------------------------------------------------------------- searching
@@ -142,7 +138,7 @@ async def match(
     if not query.words:
         return Ranking(notes=query.notes)
     if narrow is not None:
-        scored = score(ns, query, await of_items(db, ns, narrow))
+        scored = score(ns, query, await rows(db, *of_items(ns, narrow)))
     elif ns.words == READY:
         scored = await _of_best(db, ns, query, limit, condition)
     else:
@@ -181,7 +177,7 @@ def parts(query: KeywordQuery, items: int) -> list[tuple[list[Word], float]]:
     return found
 
 
-def proposal(ns: Namespace, words: Sequence[Word], condition: Condition, most: int) -> tuple[Any, ...]:
+def proposal(ns: Namespace, words: Sequence[Word], condition: Condition, most: int) -> Statement:
     """The statement that finds the rows of words by the index on their keys."""
     sql, bindings = condition
     source = "texts JOIN items ON items.id = item" if sql else "texts"
@@ -210,7 +206,7 @@ async def _of_best(db: Db, ns: Namespace, query: KeywordQuery, limit: int, condi
         count *= 4
 
 
-def best(ns: Namespace, query: KeywordQuery, condition: Condition, count: int) -> tuple[Any, ...]:
+def best(ns: Namespace, query: KeywordQuery, condition: Condition, count: int) -> Statement:
     """The statement that has pg_textsearch propose: (item, hashes, negative score, whether the filters let it pass)."""
     table, (sql, bindings) = words_table(ns.id), condition
     passes = f"EXISTS (SELECT 1 FROM items WHERE items.id = best.item{sql})" if sql else "true"

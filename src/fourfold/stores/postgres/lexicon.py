@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fourfold.stores.postgres.sql import Db, rows, sendable
+from fourfold.stores.postgres.sql import Statement, sendable
 
 _LAST = "\U0010ffff"
 
@@ -17,6 +17,7 @@ class AskedLexicon:
         self._starting: dict[tuple[str, int], list[str]] = {}
         self._ending: dict[tuple[str, int], list[str]] = {}
         self._missing: dict[tuple[str, str, int], None] = {}
+        self._asked: dict[str, list[tuple[str, int]]] = {}
 
     @property
     def is_complete(self) -> bool:
@@ -39,22 +40,28 @@ class AskedLexicon:
             self._missing["ending", suffix, limit] = None
         return self._ending.get((suffix, limit), [])
 
-    async def learn(self, db: Db, ns: int) -> None:
-        """Everything that was missing, in up to three questions."""
-        missing, self._missing = list(self._missing), {}
-        asked = {kind: [(text, limit) for what, text, limit in missing if what == kind] for kind in _KINDS}
-        await self._learn_terms(db, ns, [text for text, _ in asked["is"]])
-        for kind, answers in (("starting", self._starting), ("ending", self._ending)):
-            answers.update({question: [] for question in asked[kind]})
-            for text, limit, term in await rows(db, _SQL[kind], *_bounds(kind, asked[kind]), ns) if asked[kind] else ():
-                answers[text, limit].append(term)
-                self._known[term] = True
+    def questions(self, ns: int) -> list[Statement]:
+        """What is missing, in up to three statements, whose answers `learn` takes."""
+        self._asked = {kind: [(text, limit) for what, text, limit in self._missing if what == kind] for kind in _KINDS}
+        self._missing = {}
+        terms = sendable(text for text, _ in self._asked["is"])
+        known = ("SELECT term, 0, term FROM terms WHERE ns = %s AND term = ANY(%s) AND german > 0", ns, terms)
+        ends = [(_SQL[kind], *_bounds(kind, self._asked[kind]), ns) for kind in _KINDS[1:] if self._asked[kind]]
+        return [known, *ends] if self._asked["is"] else ends
 
-    async def _learn_terms(self, db: Db, ns: int, terms: Sequence[str]) -> None:
-        if terms:
-            self._known.update(dict.fromkeys(terms, False))
-            sql = "SELECT term FROM terms WHERE ns = %s AND term = ANY(%s) AND german > 0"
-            self._known.update({term: True for (term,) in await rows(db, sql, ns, sendable(terms))})
+    def learn(self, answers: Sequence[Sequence[tuple[str, int, str]]]) -> None:
+        asked = [kind for kind in _KINDS if self._asked[kind]]
+        for kind, answer in zip(asked, answers, strict=True):
+            if kind == "is":
+                self._known.update(dict.fromkeys((text for text, _ in self._asked[kind]), False))
+            else:
+                (self._starting if kind == "starting" else self._ending).update(
+                    {pair: [] for pair in self._asked[kind]}
+                )
+            for text, limit, term in answer:
+                self._known[term] = True
+                if kind != "is":
+                    (self._starting if kind == "starting" else self._ending)[text, limit].append(term)
 
 
 _KINDS = ("is", "starting", "ending")

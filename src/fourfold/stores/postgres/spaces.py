@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from fourfold.errors import SpaceMismatch
 from fourfold.stores.base import Size, Space
-from fourfold.stores.postgres.sql import Db, possible, rows, run, run_many, value
+from fourfold.stores.postgres.sql import Db, Statement, possible, rows, run, run_many, value
 
 _COLUMNS = (
     "id, name, items, vectors, tokens, changes, text_changes, vector_changes, names, fingerprint, dimension, words"
@@ -51,8 +51,12 @@ class Namespace:
         return self.tokens / max(self.items, 1)
 
 
+def finding(namespace: str) -> Statement:
+    return f"SELECT {_COLUMNS} FROM namespaces WHERE name = %s", namespace
+
+
 async def find(db: Db, namespace: str) -> Namespace | None:
-    found = await rows(db, f"SELECT {_COLUMNS} FROM namespaces WHERE name = %s", namespace)
+    found = await rows(db, *finding(namespace))
     return Namespace(*found[0]) if found else None
 
 

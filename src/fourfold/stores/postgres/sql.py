@@ -15,11 +15,25 @@ if TYPE_CHECKING:
 else:
     Db = Any
 
+Statement: TypeAlias = tuple[Any, ...]
+"""SQL and its bindings."""
+
 
 async def rows(db: Db, sql: str, *bindings: Any) -> list[Any]:
     """All rows, as tuples."""
     cursor = await db.execute(cast("LiteralString", sql), bindings or None, binary=True)
     return await cursor.fetchall()
+
+
+async def together(db: Db, statements: Sequence[Statement]) -> list[list[Any]]:
+    """The rows of several statements, which are sent at once: one way to the server and back."""
+    if len(statements) <= 1:
+        return [await rows(db, *statement) for statement in statements]
+    async with db.pipeline():
+        cursors = [
+            await db.execute(cast("LiteralString", sql), bindings or None, binary=True) for sql, *bindings in statements
+        ]
+        return [await cursor.fetchall() for cursor in cursors]
 
 
 async def value(db: Db, sql: str, *bindings: Any) -> Any:

@@ -8,9 +8,10 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mappi
 from contextlib import asynccontextmanager
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from fourfold import limits
+from fourfold.embed.vectors import check_dimension
 from fourfold.errors import RequestError, StoreBusy, TimedOut
 from fourfold.model import NO_FILTERS, Edge, Filters, Item, ItemPatch, Json, Neighbor, NewItem, Node, Ranking, RawRecord
 from fourfold.search.walk import Link
@@ -37,10 +38,11 @@ from fourfold.stores.postgres.cache import Cache
 from fourfold.stores.postgres.database import Database
 from fourfold.stores.postgres.filters import Condition, where
 from fourfold.stores.postgres.items import Row
+from fourfold.stores.postgres.keyword import Preparation
 from fourfold.stores.postgres.lease import Leases
 from fourfold.stores.postgres.links import Linked, Linker
 from fourfold.stores.postgres.spaces import Namespace
-from fourfold.stores.postgres.sql import Db
+from fourfold.stores.postgres.sql import Db, Statement, rows, together
 
 if TYPE_CHECKING:
     from fourfold.model import Vector
@@ -62,6 +64,9 @@ class PostgresStore:
         self._leases = Leases(self._db)
         self._linkers: dict[int, Linker] = {}
         self._writing: dict[str, asyncio.Lock] = {}
+        self._seen: dict[str, Namespace] = {}
+        """Namespaces as they were when they were last read."""
+        self._languages = Cache[dict[str, int]]()
         self._queries = Cache[KeywordQuery]()
         self._samples = Cache[vectors.Sample]()
         self._narrow = Cache[list[int] | None]()
@@ -87,8 +92,37 @@ class PostgresStore:
 
         async def reading(db: Db) -> T:
             ns = await spaces.find(db, namespace)
-            return empty if ns is None else await work(db, ns, *args, **kwargs)
+            if ns is None:
+                return empty
+            self._seen[namespace] = ns
+            return await work(db, ns, *args, **kwargs)
 
+        return await self._in_time(reading)
+
+    async def _ask(
+        self,
+        namespace: str,
+        empty: T,
+        statements: Callable[[Namespace], Sequence[Statement]],
+        work: Callable[[Db, Namespace, list[list[Any]]], Awaitable[T]],
+    ) -> T:
+        """`work(db, ns, answers)`. Questions to a namespace that was seen before go with the look for it: one way."""
+
+        async def reading(db: Db) -> T:
+            guess = self._seen.get(namespace)
+            asked = statements(guess) if guess is not None else None
+            (found, *answers) = await together(db, [spaces.finding(namespace), *(asked or ())])
+            if not found:
+                return empty
+            ns = self._seen[namespace] = Namespace(*found[0])
+            wanted = statements(ns)
+            if wanted != asked:
+                answers = await together(db, wanted)
+            return await work(db, ns, answers)
+
+        return await self._in_time(reading)
+
+    async def _in_time(self, reading: Callable[[Db], Awaitable[T]]) -> T:
         try:
             async with asyncio.timeout(limits.READ_SECONDS):
                 return await self._db.read(reading)
@@ -158,7 +192,10 @@ class PostgresStore:
         await self._write(namespace, patching)
 
     async def get(self, namespace: str, ids: Sequence[int]) -> dict[int, Item]:
-        return await self._read(namespace, {}, items.get, ids)
+        async def getting(db: Db, ns: Namespace, found: list[list[Any]]) -> dict[int, Item]:
+            return items.gotten(ns, ids, found)
+
+        return await self._ask(namespace, {}, lambda ns: items.loading(ns.id, ids), getting)
 
     async def find_keys(self, namespace: str, keys: Sequence[str]) -> dict[str, int]:
         return await self._read(namespace, {}, items.by_keys, keys)
@@ -229,38 +266,77 @@ class PostgresStore:
     # ------------------------------------------------------------ retrieval
 
     async def nearest(self, namespace: str, vector: Vector, limit: int, filters: Filters) -> Ranking:
-        async def searching(db: Db, ns: Namespace) -> Ranking:
+        def asked(ns: Namespace) -> list[Statement]:
+            return [vectors.proposal(ns, vector, limit)] if filters == NO_FILTERS and vectors.fits(ns, vector) else []
+
+        async def searching(db: Db, ns: Namespace, found: list[list[Any]]) -> Ranking:
             if ns.space is None:
                 return Ranking(pending=ns.size.pending)
-            condition, narrow = await self._filtered(db, ns, filters)
-            hits = await vectors.nearest(db, ns, vector, limit, condition, narrow)
+            check_dimension(len(vector), ns.space.dimension)
+            near = found[0] if found else await self._near(db, ns, vector, limit, filters)
+            hits = vectors.scored(near, ns.space.dimension, vector)[:limit]
             sample = await self._samples.get(ns.id, ns.vector_changes, "", lambda: vectors.sample(db, ns))
             return Ranking(hits, sample.background(vector), ns.size.pending)
 
-        return await self._read(namespace, Ranking(), searching)
+        return await self._ask(namespace, Ranking(), asked, searching)
+
+    async def _near(self, db: Db, ns: Namespace, vector: Vector, limit: int, filters: Filters) -> list[Any]:
+        """Rows among which the nearest are that satisfy the filters."""
+        condition, narrow = await self._filtered(db, ns, filters)
+        if narrow is not None:
+            return await rows(db, *vectors.of_items(ns, narrow))
+        found = await rows(db, *vectors.proposal(ns, vector, limit, condition))
+        if len(found) < limit:  # the index gave up before enough rows passed
+            found = await rows(db, *vectors.of_items(ns, await items.matching(db, ns, filters)))
+        return found
 
     async def similarities(self, namespace: str, vector: Vector, ids: Sequence[int]) -> Ranking:
-        async def scoring(db: Db, ns: Namespace) -> Ranking:
-            return Ranking() if ns.space is None else Ranking(await vectors.of_items(db, ns, vector, ids))
+        async def scoring(db: Db, ns: Namespace, found: list[list[Any]]) -> Ranking:
+            if ns.space is None:
+                return Ranking()
+            check_dimension(len(vector), ns.space.dimension)
+            return Ranking(vectors.scored(found[0], ns.space.dimension, vector))
 
-        return await self._read(namespace, Ranking(), scoring)
+        return await self._ask(namespace, Ranking(), lambda ns: [vectors.of_items(ns, ids)], scoring)
 
     async def match(self, namespace: str, text: str, limit: int, filters: Filters) -> Ranking:
-        async def searching(db: Db, ns: Namespace) -> Ranking:
-            condition, narrow = await self._filtered(db, ns, filters)
-            return await keyword.match(db, ns, await self._query(db, ns, text), limit, condition, narrow)
+        preparing: list[Preparation] = []
 
-        return await self._read(namespace, Ranking(), searching)
+        def asked(ns: Namespace) -> list[Statement]:
+            languages = self._languages.known(ns.id, ns.text_changes, "")
+            if languages is None or self._queries.known(ns.id, ns.text_changes, text) is not None:
+                return []
+            preparing[:] = [Preparation(ns, text, languages)]
+            return preparing[0].questions()
+
+        async def searching(db: Db, ns: Namespace, found: list[list[Any]]) -> Ranking:
+            if found:
+                preparing[0].learn(found)
+            query = await self._query(db, ns, text, preparing[0] if found else None)
+            condition, narrow = await self._filtered(db, ns, filters)
+            return await keyword.match(db, ns, query, limit, condition, narrow)
+
+        return await self._ask(namespace, Ranking(), asked, searching)
 
     async def match_scores(self, namespace: str, text: str, ids: Sequence[int]) -> Ranking:
-        async def scoring(db: Db, ns: Namespace) -> Ranking:
-            return await keyword.match_scores(db, ns, await self._query(db, ns, text), ids)
+        async def scoring(db: Db, ns: Namespace, found: list[list[Any]]) -> Ranking:
+            return keyword.match_scores(ns, await self._query(db, ns, text), found[0])
 
-        return await self._read(namespace, Ranking(), scoring)
+        return await self._ask(namespace, Ranking(), lambda ns: [keyword.of_items(ns, ids)], scoring)
 
-    async def _query(self, db: Db, ns: Namespace, text: str) -> KeywordQuery:
+    async def _query(self, db: Db, ns: Namespace, text: str, begun: Preparation | None = None) -> KeywordQuery:
         """Remembered while no text changes: search and score ask for the same one."""
-        return await self._queries.get(ns.id, ns.text_changes, text, lambda: keyword.prepared(db, ns, text))
+
+        async def prepared() -> KeywordQuery:
+            preparing = begun
+            if preparing is None:
+                languages = await self._languages.get(ns.id, ns.text_changes, "", lambda: spaces.languages(db, ns.id))
+                preparing = Preparation(ns, text, languages)
+            while not preparing.is_complete:
+                preparing.learn(await together(db, preparing.questions()))
+            return preparing.query
+
+        return await self._queries.get(ns.id, ns.text_changes, text, prepared)
 
     async def _filtered(self, db: Db, ns: Namespace, filters: Filters) -> tuple[Condition, Sequence[int] | None]:
         """The filters as a condition, and the items that satisfy it where they are few."""
@@ -275,18 +351,17 @@ class PostgresStore:
         return (await where(db, filters, ns.id) if narrow is None else ("", ())), narrow
 
     async def node_links(self, namespace: str, names: Sequence[str], filters: Filters) -> list[Link]:
-        async def linking(db: Db, ns: Namespace) -> list[Link]:
-            found = await graph_search.node_links(db, await graph_search.known_names(db, ns.id, names))
-            return await self._passing(db, ns, filters, found)
+        async def linking(db: Db, ns: Namespace, found: list[list[Any]]) -> list[Link]:
+            linked = await graph_search.node_links(db, graph_search.named(found[0]))
+            return await self._passing(db, ns, filters, linked)
 
-        return await self._read(namespace, [], linking)
+        return await self._ask(namespace, [], lambda ns: [graph_search.naming(ns, names)], linking)
 
     async def item_links(self, namespace: str, ids: Sequence[int], filters: Filters) -> list[Link]:
-        async def linking(db: Db, ns: Namespace) -> list[Link]:
-            found = await graph_search.item_links(db, await items.existing(db, ns.id, ids))
-            return await self._passing(db, ns, filters, found)
+        async def linking(db: Db, ns: Namespace, found: list[list[Any]]) -> list[Link]:
+            return await self._passing(db, ns, filters, await graph_search.item_links(db, found[0], found[1]))
 
-        return await self._read(namespace, [], linking)
+        return await self._ask(namespace, [], lambda ns: graph_search.around(ns, ids), linking)
 
     async def _passing(self, db: Db, ns: Namespace, filters: Filters, found: list[F]) -> list[F]:
         """Those links or uses whose item satisfies the filters."""
@@ -310,10 +385,10 @@ class PostgresStore:
         return await self._read(namespace, {}, counting)
 
     async def tagged(self, namespace: str, candidates: Sequence[str], filters: Filters) -> list[TagUse]:
-        async def using(db: Db, ns: Namespace) -> list[TagUse]:
-            return await self._passing(db, ns, filters, await tags.tagged(db, ns, candidates))
+        async def using(db: Db, ns: Namespace, found: list[list[Any]]) -> list[TagUse]:
+            return await self._passing(db, ns, filters, tags.tagged(found[0]))
 
-        return await self._read(namespace, [], using)
+        return await self._ask(namespace, [], lambda ns: [tags.using(ns, candidates)], using)
 
     # ------------------------------------------------------------ graph
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from fourfold.stores.base import TagUse
 from fourfold.stores.postgres.spaces import Namespace
-from fourfold.stores.postgres.sql import Db, rows, sendable
+from fourfold.stores.postgres.sql import Db, Statement, rows, sendable
 
 
 async def counts(db: Db, ns: Namespace) -> dict[str, int]:
@@ -16,9 +16,11 @@ async def counts(db: Db, ns: Namespace) -> dict[str, int]:
     return dict(await rows(db, sql, ns.id))
 
 
-async def tagged(db: Db, ns: Namespace, candidates: Sequence[str]) -> list[TagUse]:
-    """Every use of those of these folded strings that are tags."""
-    sql = "SELECT item, folded FROM item_tags WHERE ns = %s AND folded = ANY(%s)"
-    found = await rows(db, sql, ns.id, sendable(candidates)) if candidates else []
+def using(ns: Namespace, candidates: Sequence[str]) -> Statement:
+    return "SELECT item, folded FROM item_tags WHERE ns = %s AND folded = ANY(%s)", ns.id, sendable(candidates)
+
+
+def tagged(found: Sequence[tuple[int, str]]) -> list[TagUse]:
+    """Every use of those of the candidates that are tags."""
     uses = Counter(tag for _, tag in found)
     return sorted(TagUse(item, tag, uses[tag]) for item, tag in found)

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from fourfold.embed.vectors import check_dimension
 from fourfold.model import Background, Hit
 from fourfold.stores.base import Space
 from fourfold.stores.postgres.filters import Condition
 from fourfold.stores.postgres.spaces import Namespace, fix_space
-from fourfold.stores.postgres.sql import Db, possible, rows, run, run_many, value
+from fourfold.stores.postgres.sql import Db, Statement, possible, rows, run, run_many, value
 from fourfold.stores.sampling import SAMPLE
 
 if TYPE_CHECKING:
@@ -131,31 +130,22 @@ def scored(found: Sequence[tuple[int, bytes]], dimension: int, query: Vector) ->
     return tuple(map(Hit, ids[best].tolist(), cosines[best].tolist()))
 
 
-async def of_items(db: Db, ns: Namespace, query: Vector, ids: Sequence[int]) -> tuple[Hit, ...]:
-    check_dimension(len(query), ns.dimension or 0)
-    sql = "SELECT item, v FROM vectors WHERE ns = %s AND item = ANY(%s::bigint[])"
-    return scored(await rows(db, sql, ns.id, possible(ids)), ns.dimension or 0, query)
+def of_items(ns: Namespace, ids: Sequence[int]) -> Statement:
+    return "SELECT item, v FROM vectors WHERE ns = %s AND item = ANY(%s::bigint[])", ns.id, possible(ids)
 
 
-async def nearest(
-    db: Db, ns: Namespace, query: Vector, limit: int, condition: Condition, narrow: Sequence[int] | None
-) -> tuple[Hit, ...]:
-    """The `limit` nearest of the items that satisfy the condition; `narrow` are they all, where they are few."""
-    check_dimension(len(query), ns.dimension or 0)
-    if narrow is not None:
-        return (await of_items(db, ns, query, narrow))[:limit]
-    found = await rows(db, *proposal(ns, query, limit + limit // 4, condition))
-    return scored(found, ns.dimension or 0, query)[:limit]
+def fits(ns: Namespace, query: Vector) -> bool:
+    return ns.dimension == len(query)
 
 
-def proposal(ns: Namespace, query: Vector, count: int, condition: Condition) -> tuple[Any, ...]:
-    """The statement that proposes; its expression is the index's, so that the index serves it."""
+def proposal(ns: Namespace, query: Vector, limit: int, condition: Condition = ("", ())) -> Statement:
+    """The statement that proposes rather more than asked for. Its expression is the index's, which then serves it."""
     sql, bindings = condition
     source = "vectors JOIN items ON items.id = item" if sql else "vectors"
     return (
         f"SELECT item, v FROM {source} WHERE vectors.ns = {ns.id}{sql} "
         f"ORDER BY {distance(ns)} LIMIT %s",
-        *bindings, spelled(query), count,
+        *bindings, spelled(query), limit + limit // 4,
     )  # fmt: skip
 
 
