@@ -34,8 +34,14 @@ T = TypeVar("T")
 _CONNECTIONS = 8
 _RETRY_SECONDS = 0.1
 _KEPT_ALIVE = {"keepalives": 1, "keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3}
-_HNSW = {"hnsw.iterative_scan": "relaxed_order", "hnsw.ef_search": "200", "hnsw.max_scan_tuples": "100000"}
-"""A search goes on until enough rows pass the filter."""
+SETTINGS = {
+    "client_min_messages": "warning",
+    "jit": "off",
+    "hnsw.iterative_scan": "relaxed_order",
+    "hnsw.ef_search": "200",
+    "hnsw.max_scan_tuples": "100000",
+}
+"""Of every connection. A search in a vector index goes on until enough rows pass the filter."""
 
 
 class Database:
@@ -100,9 +106,7 @@ class Database:
             "search_path": self._path,
             **_timeouts(),
             "idle_in_transaction_session_timeout": str(int(4 * limits.READ_SECONDS * 1000)),
-            "client_min_messages": "warning",
-            "jit": "off",
-            **_HNSW,
+            **SETTINGS,
         }
         await value(db, "SELECT '[1]'::vector IS NULL")  # loads pgvector, whose settings are unknown before
         await _set(db, settings)

