@@ -226,9 +226,8 @@ def report(figures: dict[str, Any], options: argparse.Namespace) -> None:
             if f"{mode} {name}" in figures:
                 ratio = figures[f"{mode} {name}"]["p50"] / figures[f"{mode} embedded"]["p50"]
                 print(f"{mode} {name}: p50 {ratio:.1f} times the embedded store's")
-    print(
-        f"keyword plain: {figures['ts_rank_cd']['p50'] / figures['keyword plain']['p50']:.0f} times as fast as ts_rank_cd"
-    )
+    gain = figures["ts_rank_cd"]["p50"] / figures["keyword plain"]["p50"]
+    print(f"keyword plain: {gain:.0f} times as fast as ranking the OR set with ts_rank_cd")
     print(json.dumps(figures, indent=1))
     if options.json:
         options.json.write_text(json.dumps(figures, indent=1), encoding="utf-8")

@@ -7,10 +7,33 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
+import postgres_servers
 import pytest
 from conformance_subjects import KINDS, make
 
 _MEMORY = Path("/dev/shm")
+
+
+_SAMPLED = (
+    "test_store_changes",
+    "test_store_filters",
+    "test_store_language",
+    "test_store_reading",
+    "test_store_vectors",
+)
+"""What a server with pg_textsearch may do otherwise than a plain one: `make test` has these, `make soak` the rest."""
+_LIVES = ("[0-", "[1-")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """On servers some of it takes long."""
+    for item in items:
+        on_server = [kind for kind in postgres_servers.KINDS if kind in item.name]
+        if not on_server or item.path.parent != Path(__file__).parent:
+            continue
+        random_life = "answers_like_the_oracle" in item.name and not any(life in item.name for life in _LIVES)
+        if random_life or (on_server == ["textsearch"] and item.path.stem not in (*_SAMPLED, "test_store_congruence")):
+            item.add_marker(pytest.mark.soak)
 
 
 @pytest.fixture

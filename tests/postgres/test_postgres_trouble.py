@@ -9,6 +9,7 @@ import subprocess
 import tempfile
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from itertools import count
 from pathlib import Path
 from random import Random
 
@@ -63,45 +64,56 @@ async def test_a_server_that_is_gone_is_an_error_with_a_remedy_within_the_deadli
         assert [item.text for item in await memory.list()] == ["kept"]
 
 
-async def test_killed_while_it_searches_and_writes_nothing_confirmed_is_lost_or_doubled(own_server: Own):
+@pytest.mark.parametrize(
+    ("clients", "seconds"), [(3, 2), pytest.param(16, 60, marks=pytest.mark.soak)], ids=["short", "whole"]
+)
+async def test_killed_while_it_searches_and_writes_nothing_confirmed_is_lost_or_doubled(
+    own_server: Own, clients: int, seconds: int
+):
     dsn = own_server.fresh()
-    async with await opened(dsn) as memory:
-        confirmed: list[str] = []
-        stop = asyncio.Event()
+    memories = [await opened(dsn) for _ in range(clients)]
+    confirmed: list[str] = []
+    failed: list[WorldError] = []
+    stop = asyncio.Event()
 
-        async def writing(client: int) -> None:
-            number = 0
-            while not stop.is_set():
-                key = f"{client}-{number}"
-                try:
-                    await memory.add(NewItem(f"note {key} about the server", key=key))
+    async def client(number: int) -> None:
+        for turn in count():
+            if stop.is_set():
+                return
+            try:
+                if turn % 3 == 2:
+                    await memories[number].search(f"note {turn} server")
+                else:
+                    key = f"{number}-{turn}"
+                    await memories[number].add(NewItem(f"note {key} about the server", title=f"Note {key}", key=key))
                     confirmed.append(key)
-                    number += 1
-                except WorldError:
-                    await asyncio.sleep(0.05)
-
-        async def searching() -> None:
-            while not stop.is_set():
-                try:
-                    await memory.search("server note")
-                except WorldError:
-                    await asyncio.sleep(0.05)
-
-        tasks = [asyncio.create_task(work) for work in (writing(1), writing(2), searching())]
-        for _ in range(2):
-            before = len(confirmed)
-            while len(confirmed) < before + 5:
+            except WorldError as error:  # anything else ends the test
+                failed.append(error)
                 await asyncio.sleep(0.05)
-            await asyncio.to_thread(own_server.restart)
-        before = len(confirmed)
-        while len(confirmed) < before + 5:
-            await asyncio.sleep(0.05)
-        stop.set()
-        await asyncio.gather(*tasks)
-        keys = [item.key for item in await memory.list(limit=1000)]
-        assert len(keys) == len(set(keys))
-        assert set(confirmed) <= set(keys)
-        assert await memory.check() == []
+
+    tasks = [asyncio.create_task(client(number)) for number in range(clients)]
+    for _ in range(2):
+        await asyncio.sleep(seconds / 3)
+        await asyncio.to_thread(own_server.restart)
+    await asyncio.sleep(seconds / 3)
+    known = len(confirmed)
+    while len(confirmed) < known + clients:  # they go on by themselves
+        await asyncio.sleep(0.05)
+    stop.set()
+    await asyncio.gather(*tasks)
+    keys = [key for (key,) in await all_keys(memories[0])]
+    print(f"{len(confirmed)} confirmed, {len(keys)} stored, {len(failed)} failures, all typed")
+    assert all(error.remedy for error in failed)
+    assert len(keys) == len(set(keys))
+    assert set(confirmed) <= set(keys)
+    assert await memories[0].check() == []
+    for memory in memories:
+        await memory.close()
+
+
+async def all_keys(memory: Memory) -> list[tuple[str]]:
+    found = await memory.store._db.read(lambda db: db.execute("SELECT key FROM items"))
+    return await found.fetchall()
 
 
 async def test_a_server_without_a_free_connection_says_busy(own_server: Own):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
 from fourfold.errors import InvalidSetting
 
@@ -23,9 +23,10 @@ class Address:
     def shown(self) -> str:
         """Without the password."""
         parts = urlsplit(self.dsn)
-        host = parts.netloc.rpartition("@")
-        user = host[0].partition(":")[0]
-        return urlunsplit(parts._replace(netloc=f"{user}@{host[2]}" if user else host[2], query=_public(parts.query)))
+        login, _, host = parts.netloc.rpartition("@")
+        user = login.partition(":")[0]
+        query = [(name, value) for name, value in parse_qsl(parts.query) if name != "password"]
+        return _joined(f"{parts.scheme}://{user}{'@' if user else ''}{host}{parts.path}", query)
 
 
 def parse(text: str) -> Address:
@@ -38,8 +39,8 @@ def parse(text: str) -> Address:
     if not _NAME.fullmatch(schema):
         raise InvalidSetting(f"the schema {schema!r} has no plain name", "Use small letters, digits and _, up to 51")
     rest = [(name, value) for name, value in query if name != "schema"]
-    return Address(urlunsplit(parts._replace(query=urlencode(rest, quote_via=quote))), schema)
+    return Address(_joined(text.partition("?")[0], rest), schema)
 
 
-def _public(query: str) -> str:
-    return urlencode([(name, value) for name, value in parse_qsl(query) if name != "password"], safe="/")
+def _joined(address: str, query: list[tuple[str, str]]) -> str:
+    return f"{address}?{urlencode(query, quote_via=quote, safe='/')}" if query else address

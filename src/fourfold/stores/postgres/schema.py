@@ -203,10 +203,11 @@ async def migrate(db: Db, schema: str) -> None:
 
 
 async def _known_version(db: Db, schema: str) -> int:
-    table = f"{schema}.fourfold_schema"
-    if await value(db, "SELECT to_regclass(%s)", table) is None:
+    # not to_regclass(), which may remember from before the lock that there was no such table
+    sql = "SELECT 1 FROM pg_tables WHERE schemaname = %s AND tablename = 'fourfold_schema'"
+    if await value(db, sql, schema) is None:
         return 0
-    found = await value(db, f"SELECT max(version) FROM {table}") or 0
+    found = await value(db, f"SELECT max(version) FROM {schema}.fourfold_schema") or 0
     if found > VERSION:
         raise NewerSchema(
             f"this store has schema {found}, this Fourfold knows up to {VERSION}", "Upgrade it: pip install -U fourfold"

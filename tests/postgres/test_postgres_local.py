@@ -1,0 +1,67 @@
+"""`fourfold db start` and `db stop`, and a store on that server by the command line."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from fourfold.errors import InvalidSetting, MissingExtra
+from fourfold.memory import Memory
+from fourfold.stores.postgres.address import parse
+
+
+def fourfold(*arguments: str) -> str:
+    command = [sys.executable, "-m", "fourfold", *arguments]
+    done = subprocess.run(
+        command, capture_output=True, text=True, env={"FOURFOLD_EMBEDDER": "none", "PATH": "/usr/bin"}
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def test_a_local_server_starts_stops_and_keeps_what_it_holds():
+    with tempfile.TemporaryDirectory(prefix="fourfold-db-") as name:
+        Path(name).chmod(0o755)
+        data = f"--data={name}/server"
+        dsn = fourfold("db", "start", data)
+        try:
+            assert dsn == fourfold("db", "start", data), "it runs already"
+            fourfold("--store", dsn, "add", "The router's password is in the blue folder", "--tag", "office")
+            assert fourfold("db", "stop", data) == "stopped"
+            assert fourfold("db", "stop", data) == "no server was running"
+            assert fourfold("db", "start", data) == dsn
+            assert "blue folder" in fourfold("--store", dsn, "search", "router")
+            assert fourfold("--store", dsn, "check") == "no problems found"
+        finally:
+            fourfold("db", "stop", data)
+
+
+@pytest.mark.parametrize(
+    ("text", "dsn", "schema"),
+    [
+        ("postgresql://h/db", "postgresql://h/db", "fourfold"),
+        ("postgres://u:p@h:5/db?schema=team&sslmode=require", "postgres://u:p@h:5/db?sslmode=require", "team"),
+        ("postgresql:///db?host=/tmp/a b", "postgresql:///db?host=/tmp/a%20b", "fourfold"),
+    ],
+)
+def test_an_address_names_a_schema_and_leaves_the_rest_to_the_library(text: str, dsn: str, schema: str):
+    assert (parse(text).dsn, parse(text).schema) == (dsn, schema)
+
+
+def test_no_secret_is_ever_shown():
+    assert "canary" not in parse("postgresql://me:canary@h/db?password=canary&host=x").shown
+
+
+@pytest.mark.parametrize("schema", ["a;drop", "A", "", "x" * 60])
+def test_a_schema_has_a_plain_name(schema: str):
+    with pytest.raises(InvalidSetting):
+        parse(f"postgresql://h/db?schema={schema}")
+
+
+async def test_other_servers_are_no_stores():
+    with pytest.raises(MissingExtra):
+        await Memory.open("mysql://h/db", embedder="none")
