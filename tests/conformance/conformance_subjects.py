@@ -48,10 +48,10 @@ class Settled:
 
 
 class TakingTurns:
-    """Two stores open on one folder: what one of them wrote, the other one is asked for (B6)."""
+    """Two stores open on one folder or server: what one of them wrote, the other one is asked for (B6)."""
 
-    def __init__(self, folder: Path) -> None:
-        self._stores = [SqliteStore(folder), SqliteStore(folder)]
+    def __init__(self, *stores: Store) -> None:
+        self._stores = list(stores)
 
     def __getattr__(self, name: str) -> Callable[..., Awaitable[Any]]:
         self._stores.reverse()
@@ -84,7 +84,9 @@ def make(kind: str, folder: Path) -> Any:
 
             return Settled(SqliteStore(folder), reopen)
         case "two":
-            return TakingTurns(folder)
+            return TakingTurns(SqliteStore(folder), SqliteStore(folder))
+        case "postgres-two":
+            return TakingTurns(*(PostgresStore(dsn_of("postgres", folder)) for _ in range(2)))
         case "postgres":
             return PostgresStore(dsn_of(kind, folder))
         case "textsearch":  # its indexes are made for the smallest of namespaces: see conftest.py

@@ -23,7 +23,7 @@ LIVES = range(9)
 
 @pytest.mark.spec("B4")
 @pytest.mark.spec("B6")
-@pytest.mark.parametrize("kind", ["sqlite", "published", "reopened", "two", *postgres_servers.KINDS])
+@pytest.mark.parametrize("kind", ["sqlite", "published", "reopened", "two", *postgres_servers.KINDS, "postgres-two"])
 @pytest.mark.parametrize("life", LIVES)
 async def test_every_store_answers_like_the_oracle(life: int, kind: str, folder: Path) -> None:
     oracle, subject = make("memory", folder), make(kind, folder)

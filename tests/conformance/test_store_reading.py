@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import sys
 from pathlib import Path
@@ -77,6 +78,22 @@ async def test_another_process_reads_and_writes_the_same_store(folder):
     for name in RETRIEVERS:
         assert own + 1 in await search(store, name, "Vertrag" if name != "graph" else "Kind", vector=unit(1, 0)), name
     await store.close()
+
+
+@pytest.mark.spec("B11")
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+async def test_a_title_and_a_text_that_names_it_find_each_other_however_they_meet(kind, folder):
+    one, other = make(kind, folder), make(kind, folder)
+    await add(one, "first")
+    for number in range(8):
+        stored = await asyncio.gather(
+            add(one, item("x", title=f"Projekt Nummer{number}")), add(other, f"Heute beginnt Projekt Nummer{number}")
+        )
+        (page,), (note,) = stored
+        assert [link.item for link in await one.item_links(NS, [note], NO_FILTERS)] == [page]
+    assert [await store.check() for store in (one, other)] == [[], []]
+    await one.close()
+    await other.close()
 
 
 # ---------------------------------------------------------------- order

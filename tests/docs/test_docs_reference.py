@@ -140,9 +140,9 @@ def test_every_preset(preset: Preset) -> None:
 
 
 def commands() -> dict[str, Any]:
-    found = {name: PROGRAM.get_command(None, name) for name in COMMANDS if name != "graph"}
-    group = PROGRAM.get_command(None, "graph")
-    return found | {f"graph {name}": command for name, command in group.commands.items()}
+    groups = {name: PROGRAM.get_command(None, name) for name in ("graph", "db")}
+    found = {name: PROGRAM.get_command(None, name) for name in COMMANDS if name not in groups}
+    return found | {f"{name} {part}": each for name, group in groups.items() for part, each in group.commands.items()}
 
 
 @pytest.mark.parametrize(("name", "command"), commands().items())

@@ -38,7 +38,7 @@ SETTINGS = {
     "client_min_messages": "warning",
     "jit": "off",
     "hnsw.iterative_scan": "relaxed_order",
-    "hnsw.ef_search": "200",
+    "hnsw.ef_search": "220",
     "hnsw.max_scan_tuples": "100000",
 }
 """Of every connection. A search in a vector index goes on until enough rows pass the filter."""

@@ -145,7 +145,7 @@ def proposal(ns: Namespace, query: Vector, limit: int, condition: Condition = ("
     return (
         f"SELECT item, v FROM {source} WHERE vectors.ns = {ns.id}{sql} "
         f"ORDER BY {distance(ns)} LIMIT %s",
-        *bindings, spelled(query), limit + limit // 4,
+        *bindings, spelled(query), limit + limit // 10,
     )  # fmt: skip
 
 
