@@ -45,10 +45,12 @@ def folder() -> Iterator[Path]:
 
 @pytest.fixture(autouse=True)
 def indexed(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The server with pg_textsearch indexes everything, however little it is; the plain one nothing."""
+    """The server with pg_textsearch indexes everything, however little it is; the plain one reads words in small parts."""
     if "textsearch" in request.node.name:
         monkeypatch.setattr("fourfold.stores.postgres.upkeep.WORDED", 1)
         monkeypatch.setattr("fourfold.stores.postgres.vectors.INDEXED", 1)
+    elif "postgres" in request.node.name:
+        monkeypatch.setattr("fourfold.stores.postgres.keyword.STAGE", 3)
 
 
 @pytest.fixture(params=KINDS)

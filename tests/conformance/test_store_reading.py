@@ -87,7 +87,8 @@ async def test_a_title_and_a_text_that_names_it_find_each_other_however_they_mee
     await add(one, "first")
     for number in range(8):
         stored = await asyncio.gather(
-            add(one, item("x", title=f"Projekt Nummer{number}")), add(other, f"Heute beginnt Projekt Nummer{number}")
+            add(one, item(f"Seite {number}", title=f"Projekt Nummer{number}")),
+            add(other, f"Heute beginnt Projekt Nummer{number}"),
         )
         (page,), (note,) = stored
         assert [link.item for link in await one.item_links(NS, [note], NO_FILTERS)] == [page]
