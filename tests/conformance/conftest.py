@@ -45,7 +45,7 @@ def folder() -> Iterator[Path]:
 
 @pytest.fixture(autouse=True)
 def indexed(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The server with pg_textsearch indexes everything, however little it is; the plain one reads words in small parts."""
+    """The server with pg_textsearch indexes everything, however little it is; the plain one reads words bit by bit."""
     if "textsearch" in request.node.name:
         monkeypatch.setattr("fourfold.stores.postgres.upkeep.WORDED", 1)
         monkeypatch.setattr("fourfold.stores.postgres.vectors.INDEXED", 1)

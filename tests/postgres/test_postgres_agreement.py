@@ -155,3 +155,22 @@ async def test_the_server_answers_from_its_indexes(kind: str, indexed: None):
     assert "Index Scan using vectors_" in near
     assert ("_bm25" if kind == "textsearch" else "Bitmap Index Scan on texts_by_term") in words
     await store.close()
+
+
+async def test_words_are_read_until_no_other_row_can_be_among_the_best(monkeypatch: pytest.MonkeyPatch):
+    """A rare word in a long text is worth less than common ones in a short one: who stops at rare ones misses those."""
+    monkeypatch.setattr("fourfold.stores.postgres.keyword.STAGE", 1)
+    random = Random(3)
+    words = [f"{first}{second}o" for first in "bdfgklmnprst" for second in "aeiu"]
+    weights = [1 / (rank + 1) for rank in range(len(words))]
+    texts = [random.choices(words, weights, k=random.choice((2, 3, 4, 60))) for _ in range(150)]
+    new = [item(" ".join(text), key=f"k{number}", language="en") for number, text in enumerate(texts)]
+    oracle, store = MemoryStore(), PostgresStore(postgres_servers.fresh("postgres"))
+    for each in (oracle, store):
+        await each.put(NS, new, NOW, links=False)
+    for _ in range(25):
+        text = " ".join(random.sample(words, 4))
+        for limit in (3, 10, 40):
+            found, wanted = [await each.match(NS, text, limit, NO_FILTERS) for each in (store, oracle)]
+            assert [hit.id for hit in found.hits] == [hit.id for hit in wanted.hits]
+    await store.close()
