@@ -11,7 +11,7 @@ from fourfold.model import Edge, Neighbor, Node
 from fourfold.stores.base import Direction, NewNode
 from fourfold.stores.postgres import items
 from fourfold.stores.postgres.spaces import Namespace
-from fourfold.stores.postgres.sql import Db, digest, new_ids, possible, rows, run, run_many
+from fourfold.stores.postgres.sql import Db, digest, new_ids, possible, rows, run, run_many, sendable
 from fourfold.stores.sqlite.database import dumps
 from fourfold.text.entities import normal_name
 
@@ -105,7 +105,8 @@ async def resolve(db: Db, ns: int, name: str, label: str | None = None) -> int |
         "SELECT nodes.id, nodes.label, names.alias IS NULL FROM names JOIN nodes ON nodes.id = names.node "
         "WHERE names.ns = %s AND names.digest = %s AND (%s::text IS NULL OR nodes.label = %s) ORDER BY 3 DESC, 2"
     )
-    found = await rows(db, sql, ns, digest(normal_name(name)), label, label)
+    known = label is None or sendable([label])
+    found = await rows(db, sql, ns, digest(normal_name(name)), label, label) if known else []
     best = [row for row in found if row[2] == found[0][2]]
     if len(best) > 1:
         labels = ", ".join(label for _, label, _ in best)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
+
+import psycopg
 
 from fourfold.stores.postgres.database import Database
 from fourfold.stores.postgres.sql import run, value
@@ -16,7 +19,6 @@ _KEY = "hashtextextended(%s, 4)"
 class _Held:
     """A connection that has the lock, and how many in this process rely on it."""
 
-    mine: bool = False
     holders: int = 0
     stack: AsyncExitStack = field(default_factory=AsyncExitStack)
 
@@ -25,29 +27,34 @@ class Leases:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._held: dict[str, _Held] = {}
+        self._changing = asyncio.Lock()
 
     @asynccontextmanager
     async def held(self, namespace: str) -> AsyncGenerator[bool]:
-        """Whether this process has it; it never waits. Tasks of one process have it together."""
-        known = self._held.get(namespace)
-        if known is None:
-            known = self._held[namespace] = _Held()
-            try:
-                known.mine = await known.stack.enter_async_context(self._locked(namespace))
-            except BaseException:
-                del self._held[namespace]
-                raise
-            if not known.mine:
-                del self._held[namespace]
-        known.holders += 1
+        """Whether this process has it; it waits for no other one. Tasks of one process have it together."""
+        held = await self._taken(namespace)
         try:
-            yield known.mine
+            yield held is not None
         finally:
-            known.holders -= 1
-            if not known.holders:
-                if self._held.get(namespace) is known:
-                    del self._held[namespace]
-                await known.stack.aclose()
+            if held is not None:
+                await self._let_go(namespace, held)
+
+    async def _taken(self, namespace: str) -> _Held | None:
+        async with self._changing:
+            held = self._held.get(namespace) or _Held()
+            if not held.holders and not await held.stack.enter_async_context(self._locked(namespace)):
+                await held.stack.aclose()
+                return None
+            held.holders += 1
+            self._held[namespace] = held
+            return held
+
+    async def _let_go(self, namespace: str, held: _Held) -> None:
+        async with self._changing:
+            held.holders -= 1
+            if not held.holders:
+                del self._held[namespace]
+                await held.stack.aclose()
 
     @asynccontextmanager
     async def _locked(self, namespace: str) -> AsyncGenerator[bool]:
@@ -58,10 +65,6 @@ class Leases:
                 try:
                     yield mine
                 finally:
-                    if mine and not db.closed:
-                        await run(db, f"SELECT pg_advisory_unlock({_KEY})", key)
-
-    async def close(self) -> None:
-        for held in list(self._held.values()):
-            await held.stack.aclose()
-        self._held.clear()
+                    if mine:
+                        with suppress(psycopg.OperationalError):  # then the server has taken it back
+                            await run(db, f"SELECT pg_advisory_unlock({_KEY})", key)

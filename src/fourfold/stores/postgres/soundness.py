@@ -100,6 +100,7 @@ async def _drift(db: Db, ns: Namespace) -> AsyncIterator[str]:
 
 async def mend_counters(db: Db) -> list[str]:
     """Makes anew what can be counted; in one transaction."""
+    await run(db, "SELECT 1 FROM namespaces ORDER BY id FOR NO KEY UPDATE")  # what is counted after this stands
     done = [f"mended: {problem}" async for problem in _miscounted(db)]
     await run(db, f"DELETE FROM vectors WHERE item IN ({_MISSHAPEN})")
     for column in ("items", "vectors"):

@@ -552,7 +552,6 @@ class PostgresStore:
             await portable.finish(db)
 
     async def close(self) -> None:
-        await self._leases.close()
         await self._db.close()
 
 

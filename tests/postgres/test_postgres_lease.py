@@ -1,0 +1,53 @@
+"""Who works for everyone on a namespace: one process at a time, and the next when that one is gone."""
+
+from __future__ import annotations
+
+import asyncio
+
+from fourfold.stores.postgres.store import PostgresStore
+
+
+async def test_one_process_has_the_lease_and_its_tasks_share_it(dsn: str):
+    one, other = PostgresStore(dsn), PostgresStore(dsn)
+    async with one.lease("notes") as first, one.lease("notes") as second, other.lease("notes") as third:
+        assert (first, second, third) == (True, True, False)
+        async with other.lease("elsewhere") as fourth:
+            assert fourth
+    async with other.lease("notes") as fifth:
+        assert fifth
+    await one.close()
+    await other.close()
+
+
+async def test_many_tasks_at_once(plain_dsn: str):
+    store, other = PostgresStore(plain_dsn), PostgresStore(plain_dsn)
+    working = 0
+
+    async def work(opened: PostgresStore) -> bool:
+        nonlocal working
+        async with opened.lease("notes") as mine:
+            working += mine
+            await asyncio.sleep(0.01)
+            assert not mine or working == 1 or opened is store
+            working -= mine
+        return mine
+
+    assert all(await asyncio.gather(*(work(store) for _ in range(20))))
+    async with other.lease("notes") as mine:
+        assert mine, "all of them let it go"
+    await store.close()
+    await other.close()
+
+
+async def test_who_dies_loses_it(plain_dsn: str):
+    one, other = PostgresStore(plain_dsn), PostgresStore(plain_dsn)
+    await other.open()
+    holding = one.lease("notes")
+    assert await holding.__aenter__()
+    sql = "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND pid <> pg_backend_pid()"
+    await other._db.read(lambda db: db.execute(sql))
+    async with other.lease("notes") as mine:
+        assert mine
+    await holding.__aexit__(None, None, None)
+    await one.close()
+    await other.close()
