@@ -41,13 +41,24 @@ async def test_many_tasks_at_once(plain_dsn: str):
 
 async def test_who_dies_loses_it(plain_dsn: str):
     one, other = PostgresStore(plain_dsn), PostgresStore(plain_dsn)
-    await other.open()
-    holding = one.lease("notes")
-    assert await holding.__aenter__()
-    sql = "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND pid <> pg_backend_pid()"
-    await other._db.read(lambda db: db.execute(sql))
-    async with other.lease("notes") as mine:
-        assert mine
-    await holding.__aexit__(None, None, None)
-    await one.close()
-    await other.close()
+    try:
+        async with one.lease("notes") as first:
+            assert first
+            await other._db.read(lambda db: db.execute(_TERMINATE, (f"{one.address.schema}/notes",)))
+            async with asyncio.timeout(10):
+                while not await _gets_it(other):
+                    await asyncio.sleep(0.02)
+    finally:
+        await one.close()
+        await other.close()
+
+
+_TERMINATE = (
+    "SELECT pg_terminate_backend(pid) FROM pg_locks, hashtextextended(%s, 4) AS key WHERE locktype = 'advisory' "
+    "AND (classid::bigint << 32 | objid::bigint) = key"
+)
+
+
+async def _gets_it(store: PostgresStore) -> bool:
+    async with store.lease("notes") as mine:
+        return mine
