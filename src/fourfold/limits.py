@@ -60,6 +60,9 @@ LEASE_SECONDS = 30.0
 TAG_CACHE_SECONDS = 60.0
 """S5.6: the list of tags is kept at most this long."""
 
+HTTP_BODY = 4 * 1024 * 1024
+"""Bytes of one request over HTTP (answered with 413)."""
+
 VECTOR_DIMENSIONS = 8192
 """The largest vector that a namespace takes (InvalidVector)."""
 

@@ -31,7 +31,7 @@ COMMANDS: Final = {
     "status": Command("fourfold.cli.upkeep:status", "Show what the store holds and what its indexes have."),
     "config": Command("fourfold.cli.upkeep:config", "Show every setting and where its value came from."),
     "check": Command("fourfold.cli.upkeep:check", "Compare rows and indexes; exit code 4 if they differ."),
-    "mcp": Command("fourfold.cli.mcp:mcp", "Serve the memory to an agent over MCP (stdio)."),
+    "mcp": Command("fourfold.cli.mcp:app", "Serve the memory to an agent over MCP."),
     "repair": Command("fourfold.cli.upkeep:repair", "Make the indexes agree with the rows again."),
     "backup": Command("fourfold.cli.transfer:backup", "Copy the store into one file, while it is in use."),
     "restore": Command("fourfold.cli.transfer:restore", "A new store from a backup."),

@@ -13,8 +13,9 @@ from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError
 
 from fourfold import __version__, wire
 from fourfold.errors import FourfoldError, NotFound
+from fourfold.mcp.offers import Level, offers
 from fourfold.mcp.sessions import Sessions
-from fourfold.mcp.tools import Level, Tools, offers
+from fourfold.mcp.tools import Tools
 
 if TYPE_CHECKING:
     from fourfold.config import Settings
