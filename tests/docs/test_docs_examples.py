@@ -94,8 +94,9 @@ def test_commands_on_the_pages_exist(line: str) -> None:
     known = {name for option in command.params for name in option.opts}
     name = next(word for word in words if word in COMMANDS)
     command = command.get_command(None, name)
-    if name == "graph":
-        command = command.commands[words[words.index(name) + 1]]
+    following = words[words.index(name) + 1 :]
+    if following and following[0] in getattr(command, "commands", {}):
+        command = command.commands[following[0]]
     known |= {name for option in command.params for name in option.opts}
     assert {word for word in words if word.startswith("-")} <= known
 
