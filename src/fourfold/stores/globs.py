@@ -49,6 +49,7 @@ def _span(found: re.Match[str]) -> str:
     return f"{re.escape(found[1])}-{re.escape(found[2])}" if found[1] <= found[2] else ""
 
 
+_STEPS = 10_000
 _NONE = "(?!)"
 _STAYS = {"*": "[^/]", "**": ".", "**/": "."}
 _GOES = {"*": _NONE, "**": _NONE, "": _NONE, "**/": "/"}
@@ -66,13 +67,24 @@ class _AllWays:
         self._stays = [re.compile(_STAYS.get(part, _NONE), re.DOTALL) for part in parts]
         self._goes = [re.compile(_GOES.get(part) or _regex(part), re.DOTALL) for part in parts]
         self._moves: dict[str, tuple[int, int]] = {}
+        self._steps: dict[tuple[int, str], int] = {}
+        """Where a character leads from some places: paths of one store take the same ways again and again."""
 
     def match(self, path: str) -> bool:
         ways = self._widened(1)
         for character in path:
-            stay, go = self._moves.get(character) or self._learned(character)
-            ways = self._widened(ways & stay | (ways & go) << 1)
+            known = self._steps.get((ways, character))
+            ways = known if known is not None else self._step(ways, character)
+            if not ways:
+                return False
         return bool(ways >> self._end & 1)
+
+    def _step(self, ways: int, character: str) -> int:
+        stay, go = self._moves.get(character) or self._learned(character)
+        if len(self._steps) >= _STEPS:
+            self._steps.clear()
+        self._steps[ways, character] = found = self._widened(ways & stay | (ways & go) << 1)
+        return found
 
     def _widened(self, ways: int) -> int:
         """With the places that are reached without a character."""

@@ -38,7 +38,7 @@ from fourfold.stores.sqlite import (
     vector_index,
 )
 from fourfold.stores.sqlite.database import Database, Job, rows
-from fourfold.stores.sqlite.indexes import Behind, Indexes
+from fourfold.stores.sqlite.indexes import Behind, Indexes, NotNow
 from fourfold.stores.sqlite.items import Change, Written
 from fourfold.stores.sqlite.links import LABEL, Linker
 from fourfold.text.links import headings
@@ -123,7 +123,7 @@ class SqliteStore:
         try:
             with self._db.read() as db, self._indexes.hurried():
                 return self._of(db, namespace, empty, work, *args, **kwargs)
-        except Behind:
+        except NotNow:
             return await self._read(namespace, empty, work, *args, **kwargs)
 
     def _of(
