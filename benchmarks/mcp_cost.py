@@ -26,7 +26,7 @@ from typing import Any
 from mcp import Client, StdioServerParameters
 from passages import collect_passages
 
-from fourfold import Memory, NewItem
+from fourfold import Memory, NewItem, wire
 
 CACHE = Path(tempfile.gettempdir()) / "fourfold-bench"
 SEED = 4
@@ -45,6 +45,7 @@ import json, sys
 from typing import Annotated, Any
 from mcp.server.mcpserver import MCPServer
 from mcp_types import CallToolResult, TextContent
+from fourfold.mcp.answers import SearchAnswer
 
 server = MCPServer("canned", log_level="WARNING")
 with open(sys.argv[1], encoding="utf-8") as file:
@@ -52,7 +53,11 @@ with open(sys.argv[1], encoding="utf-8") as file:
                for query, text in json.load(file).items()}
 
 @server.tool(structured_output=True)
-async def canned(query_text: str) -> Annotated[CallToolResult, dict[str, Any]]:
+async def plain(query_text: str) -> Annotated[CallToolResult, dict[str, Any]]:
+    return answers[query_text]
+
+@server.tool(structured_output=True)
+async def typed(query_text: str) -> Annotated[CallToolResult, SearchAnswer]:
     return answers[query_text]
 
 server.run("stdio")
@@ -134,11 +139,16 @@ def greeted(command: Sequence[str]) -> Start:
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """The same query three ways, in seconds."""
+    """The same query in several ways, in seconds."""
 
     over_mcp: float
     in_process: float
-    empty_tool: float
+    with_snippets: float
+    """In process, and made into the answer that is sent: snippets are made when they are asked for."""
+    plain_tool: float
+    """An empty tool that has the same answer ready."""
+    typed_tool: float
+    """The same with our schema, which the client checks the answer by."""
 
 
 async def fill(store: Path, count: int) -> None:
@@ -155,7 +165,7 @@ async def fill(store: Path, count: int) -> None:
 
 
 async def measure_searches(folder: Path, store: Path, count: int) -> tuple[list[Search], int]:
-    """Ask every query in three ways, in turns; also says how many bytes an answer has."""
+    """Ask every query in every way, in turns; also says how many bytes an answer has."""
     async with AsyncExitStack() as stack:
         memory = await stack.enter_async_context(await Memory.open(store))
         queries = await questions(memory, count + WARM_UP)
@@ -169,7 +179,9 @@ async def measure_searches(folder: Path, store: Path, count: int) -> tuple[list[
         ways = (
             lambda query: text_of(ours, "hybrid_search", query),
             lambda query: memory.search(query),
-            lambda query: text_of(canned, "canned", query),
+            lambda query: answer_of(memory, query),
+            lambda query: text_of(canned, "plain", query),
+            lambda query: text_of(canned, "typed", query),
         )
         found = [await one_by_one(ways, query, turn) for turn, query in enumerate(queries)]
     return found[WARM_UP:], int(median(len(answer.encode()) for answer in answers.values()))
@@ -191,6 +203,11 @@ async def text_of(client: Client, tool: str, query: str) -> str:
     result: Any = await client.call_tool(tool, {"query_text": query})
     assert not result.is_error, result.content
     return result.content[0].text
+
+
+async def answer_of(memory: Memory, query: str) -> str:
+    """What is sent, made in this process."""
+    return wire.dumps(wire.response_json(await memory.search(query)))
 
 
 async def one_by_one(ways: Sequence[Callable[[str], Awaitable[object]]], query: str, turn: int) -> Search:
@@ -215,8 +232,9 @@ def as_markdown(starts: list[tuple[Start, Start]], searches: tuple[list[Search],
         ("---", "---:", "---:", "---:"),
         start_row("`initialize`, by the clock", starts, lambda start: start.clock),
         start_row("`initialize`, processor time", starts, lambda start: start.processor),
-        ("", "over MCP", "in process + empty tool", "difference, median"),
-        search_row(found),
+        ("", "over MCP", "in process + empty tool", "difference, median of pairs"),
+        search_row("with the bare search and tool", found, "in_process", "plain_tool"),
+        search_row("with snippets and the schema", found, "with_snippets", "typed_tool"),
     ]
     table = "\n".join("| " + " | ".join(row) + " |" for row in rows)
     return f"{table}\n\n{len(starts)} starts, {len(found)} searches; an answer has {size:,} bytes"
@@ -229,11 +247,12 @@ def start_row(title: str, starts: list[tuple[Start, Start]], value: Callable[[St
     return title, ms(value(pair[0]) for pair in starts), ms(value(pair[1]) for pair in starts), f"{ratio:.2f}{verdict}"
 
 
-def search_row(found: list[Search]) -> tuple[str, ...]:
-    """The parts of a call."""
-    extra = median(each.over_mcp - each.in_process - each.empty_tool for each in found)
-    parts = f"{ms(each.in_process for each in found)} + {ms(each.empty_tool for each in found)}"
-    return "`hybrid_search`", ms(each.over_mcp for each in found), parts, f"{extra * 1000:+.1f} ms"
+def search_row(title: str, found: list[Search], search: str, tool: str) -> tuple[str, ...]:
+    """A call beside its parts."""
+    parts = [(getattr(each, search), getattr(each, tool)) for each in found]
+    extra = median(each.over_mcp - sum(part) for each, part in zip(found, parts, strict=True))
+    shown = f"{ms(part[0] for part in parts)} + {ms(part[1] for part in parts)}"
+    return f"`hybrid_search`, {title}", ms(each.over_mcp for each in found), shown, f"{extra * 1000:+.1f} ms"
 
 
 def ms(seconds: Any) -> str:
