@@ -6,46 +6,14 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-from mcp import Client, MCPError, StdioServerParameters
+from mcp import MCPError
+from mcp_support import MODES, call, connected, parameters, refused
 
 from fourfold import Memory, NewItem
-
-MODES = ("legacy", "2026-07-28")
-
-
-def parameters(store: Path, *options: str, **environment: str) -> StdioServerParameters:
-    return StdioServerParameters(
-        command=sys.executable,
-        args=["-m", "fourfold", "--store", str(store), "mcp", *options],
-        env={**os.environ, "FOURFOLD_EMBEDDER": "none", **environment},
-    )
-
-
-@asynccontextmanager
-async def connected(store: Path, *options: str, mode: str = "auto", **environment: str) -> AsyncIterator[Client]:
-    async with Client(parameters(store, *options, **environment), mode=mode) as client:
-        yield client
-
-
-async def call(client: Client, tool: str, **arguments: Any) -> Mapping[str, Any]:
-    """What a tool answers; an error is an AssertionError."""
-    result = await client.call_tool(tool, arguments)
-    assert not result.is_error, result.content
-    assert result.structured_content is not None
-    assert json.loads(result.content[0].text) == result.structured_content  # type: ignore[union-attr]
-    return result.structured_content
-
-
-async def refused(client: Client, tool: str, **arguments: Any) -> Mapping[str, Any]:
-    result = await client.call_tool(tool, arguments)
-    assert result.is_error
-    return json.loads(result.content[0].text)  # type: ignore[union-attr]
 
 
 @pytest.mark.spec("S1.6", "S3.2", "B13")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING
@@ -48,11 +49,16 @@ _GOODBYE_SECONDS = 0.7
 """What is stored is safe, whatever is still under way: a client that has gone waits for nobody."""
 
 
-def build(settings: Callable[[], Settings], level: Level = "core") -> tuple[MCPServer[None], Sessions]:
+def build(
+    settings: Callable[[], Settings], level: Level = "core", started: Callable[[], None] | None = None
+) -> tuple[MCPServer[None], Sessions]:
+    """`started` is called when the transport has what it needs."""
     sessions = Sessions(settings)
 
     @asynccontextmanager
     async def lifespan(_: MCPServer[None]) -> AsyncGenerator[None]:
+        if started is not None:
+            started()
         try:
             yield
         finally:
@@ -113,6 +119,26 @@ def _add_resources(server: MCPServer[None], sessions: Sessions) -> None:
 
 def serve_stdio(settings: Callable[[], Settings], level: Level) -> None:
     """Until stdin is closed. Threads that are still at work are not waited for."""
-    server, _ = build(settings, level)
+    server, _ = build(settings, level, started=_reserve_stdout())
     server.run("stdio")
     os._exit(0)
+
+
+def _reserve_stdout() -> Callable[[], None]:
+    """The protocol gets a stdout of its own, to the end of the process; whatever else is printed goes to stderr.
+
+    (The SDK diverts it too, but gives it back before the last threads are gone.) It takes what it serves from
+    `sys.stdout`: what this returns puts the ordinary one back there.
+    """
+    printed, protocol = sys.stdout, os.fdopen(os.dup(1), "w", encoding="utf-8")
+    try:
+        os.dup2(2, 1)
+    except OSError:  # there is no stderr
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    sys.stdout = protocol
+
+    def give_back() -> None:
+        sys.stdout = printed
+        protocol.detach()  # its bytes belong to the transport now
+
+    return give_back
