@@ -2,26 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
 from mcp import Client
-
-
-async def call(client: Client, tool: str, **arguments: Any) -> Mapping[str, Any]:
-    """What a tool answers; an error is an AssertionError."""
-    result = await client.call_tool(tool, arguments)
-    assert not result.is_error, result.content
-    assert result.structured_content is not None
-    assert json.loads(result.content[0].text) == result.structured_content  # type: ignore[union-attr]
-    return result.structured_content
-
-
-async def refused(client: Client, tool: str, **arguments: Any) -> Mapping[str, Any]:
-    result = await client.call_tool(tool, arguments)
-    assert result.is_error
-    return json.loads(result.content[0].text)  # type: ignore[union-attr]
+from mcp_support import call, refused
 
 
 async def tour(client: Client) -> set[str]:

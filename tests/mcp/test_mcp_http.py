@@ -10,7 +10,8 @@ import mcp_http
 import pytest
 from mcp import MCPError
 from mcp_http import Server, client, code, raw, serving
-from mcp_tour import call, refused, tour
+from mcp_support import MODES, call, refused
+from mcp_tour import tour
 
 from fourfold import Memory
 from fourfold.config import Settings
@@ -18,7 +19,6 @@ from fourfold.errors import InvalidSetting
 from fourfold.mcp import http
 from fourfold.mcp.offers import OFFERS
 
-MODES = ("legacy", "2026-07-28")
 A, B, BOTH, ALL = (f"{name}-" + "0123456789abcdef" for name in ("a", "b", "ab", "all"))
 TOKENS = f"alpha:{A},beta:{B},beta+alpha:{BOTH},*:{ALL}"
 ROUTES = [route.path for route in http.make_app(Settings(), "core").routes]  # type: ignore[attr-defined]

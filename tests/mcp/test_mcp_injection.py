@@ -229,9 +229,6 @@ def test_a_terminal_gets_only_our_own_colours(command: list[str]) -> None:
     assert not FORBIDDEN.search(plain), FORBIDDEN.search(plain)
 
 
-@pytest.mark.xfail(
-    strict=True, reason="cli/output.py, _INVISIBLE lacks these: U+061C, U+180E, U+FFF9-FFFB, U+E0100-E01EF"
-)
 @pytest.mark.parametrize("character", ["\u061c", "\u180e", "\ufff9", "\U000e0100", "\U000e01ef"])
 def test_the_rest_of_what_reorders_or_hides(character: str) -> None:
     """The Arabic letter mark acts on direction too; the others are invisible and carry hidden text."""

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -98,17 +96,6 @@ async def test_an_error_says_what_was_wrong_and_what_to_do(tmp_path: Path) -> No
         assert wrong_type.is_error
         assert "valid string" in wrong_type.content[0].text  # type: ignore[union-attr]
         assert (await call(client, "hybrid_search", query_text="vector"))["results"]
-
-
-async def test_what_one_server_stores_the_other_finds_and_so_does_the_command_line(tmp_path: Path) -> None:
-    async with connected(tmp_path) as one, connected(tmp_path) as other:
-        for number in range(5):
-            await call(one, "store_memory", content=f"heron number {number}")
-            assert len((await call(other, "hybrid_search", query_text="heron", top_k=100))["results"]) == number + 1
-        environment = {**os.environ, "FOURFOLD_EMBEDDER": "none"}
-        command = [sys.executable, "-m", "fourfold", "--store", str(tmp_path), "add", "a heron from the command line"]
-        subprocess.run(command, env=environment, check=True, capture_output=True)
-        assert len((await call(other, "hybrid_search", query_text="heron", top_k=100))["results"]) == 6
 
 
 @pytest.mark.spec("B12")
