@@ -12,6 +12,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import mcp_types
 import pytest
 from engine_support import WordEmbedder
 from mcp import Client, MCPError
@@ -137,8 +138,10 @@ async def answer(client: Client, tool: str, arguments: dict[str, Any]) -> dict[s
         except MCPError as error:
             return {"status": "error", "error": error.message}
         return json.loads(read.contents[0].text)
-    result: Any = await client.call_tool(tool, arguments)
+    request = mcp_types.CallToolRequest(params=mcp_types.CallToolRequestParams(name=tool, arguments=arguments))
+    result: Any = await client.session.send_request(request, mcp_types.CallToolResult)  # a schema is not judged here
     found = json.loads(result.content[0].text)
+    assert result.structured_content == found
     found.pop("timings_ms", None)
     return found
 
