@@ -310,6 +310,8 @@ class Memory:
 
         order = await answer.ordered(found, plan, fetch, _now())
         chosen = await answer.results(found, plan, order, fetch, wish, request.text)
+        if not order.ids and namespace not in await self.store.namespaces():
+            found = replace(found, notes=(*found.notes, f"nothing was ever stored in the namespace {namespace!r}"))
         total = (time.perf_counter() - started) * 1000
         response = answer.response(request.text, plan, filters, found, chosen, total)
         log.info("search", extra={"fourfold": answer.log_fields(response)})

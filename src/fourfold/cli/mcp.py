@@ -31,7 +31,7 @@ def mcp(
     if ctx.invoked_subcommand is not None:
         return
     if http is None:
-        from fourfold.mcp.server import serve_stdio
+        from fourfold.mcp.stdio import serve_stdio
 
         serve_stdio(lambda: load_config(ctx).settings, tools)
     else:

@@ -2,9 +2,8 @@
 
 # No `from __future__ import annotations`: the SDK reads the annotations of every tool when the server starts.
 
-from collections.abc import Awaitable, Callable, Mapping
-from functools import wraps
-from typing import TYPE_CHECKING, Annotated, Any, Literal, ParamSpec, cast
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 from mcp_types import CallToolResult, TextContent
 from pydantic import Field
@@ -49,7 +48,6 @@ from fourfold.search.budget import check_budget, within_budget
 if TYPE_CHECKING:
     from fourfold.memory import Memory
 
-P = ParamSpec("P")
 
 _MAX_TOKENS = 4000
 _PAGE = 100
@@ -78,17 +76,9 @@ def _clean(value: Json) -> Json:
             return value
 
 
-def _told(tool: Callable[P, Awaitable[CallToolResult]]) -> Callable[P, Awaitable[CallToolResult]]:
-    """A tool whose errors reach the model as text with the remedy (S1.8)."""
-
-    @wraps(tool)
-    async def telling(*args: P.args, **kwargs: P.kwargs) -> CallToolResult:
-        try:
-            return await tool(*args, **kwargs)
-        except FourfoldError as error:
-            return _result(wire.error_json(error, tool.__name__), is_error=True)
-
-    return telling
+def told(error: FourfoldError, tool: str) -> CallToolResult:
+    """What was wrong, and what to do (S1.8)."""
+    return _result(wire.error_json(error, tool), is_error=True)
 
 
 def _search_form(response: SearchResponse, max_tokens: int | None) -> dict[str, Json]:
@@ -112,7 +102,6 @@ class Tools:
 
     # ------------------------------------------------------------ core
 
-    @_told
     async def hybrid_search(
         self,
         query_text: Query,
@@ -160,7 +149,6 @@ class Tools:
         )
         return _result(_search_form(response, max_tokens))
 
-    @_told
     async def semantic_search(
         self,
         query_text: Query,
@@ -172,7 +160,6 @@ class Tools:
     ) -> Annotated[CallToolResult, SearchAnswer]:
         return await self._one_way("semantic", query_text, top_k, tags, max_tokens, min_confidence, namespace)
 
-    @_told
     async def full_text_search(
         self,
         query_text: Query,
@@ -200,7 +187,6 @@ class Tools:
         )
         return _result(_search_form(response, max_tokens))
 
-    @_told
     async def store_memory(
         self,
         content: Annotated[str, Field(description="The text, complete in itself: names instead of pronouns, dates.")],
@@ -229,7 +215,6 @@ class Tools:
         )
         return _result({"status": "success", "item": wire.item_json(item)})
 
-    @_told
     async def get_memory(
         self,
         ids: Annotated[list[int | str], Field(description='Ids of memories, or "key:K".')],
@@ -238,7 +223,6 @@ class Tools:
         items = await (await self._memory(namespace)).get(ids)
         return _result({"status": "success", "items": [wire.item_json(item) for item in items]})
 
-    @_told
     async def update_memory(
         self,
         id: ItemId,
@@ -255,7 +239,6 @@ class Tools:
         item = await (await self._memory(namespace)).update(id, patch)
         return _result({"status": "success", "item": wire.item_json(item)})
 
-    @_told
     async def delete_memory(
         self,
         ids: Annotated[list[int | str], Field(description='Ids of memories, or "key:K". All of them, or none.')],
@@ -264,7 +247,6 @@ class Tools:
         deleted = await (await self._memory(namespace)).forget(ids)
         return _result({"status": "success", "deleted": deleted})
 
-    @_told
     async def list_memories(
         self,
         limit: Annotated[int, Field(description="How many, 1 to 1000.")] = 20,
@@ -282,7 +264,6 @@ class Tools:
         items = await (await self._memory(namespace)).list(filters, limit=limit, offset=offset)
         return _result({"status": "success", "items": [wire.item_json(item) for item in items]})
 
-    @_told
     async def link(
         self,
         source: Annotated[str, Field(description="A name: a person, a project, the title of a memory.")],
@@ -302,7 +283,6 @@ class Tools:
 
     # ------------------------------------------------------------ graph
 
-    @_told
     async def graph_add_node(
         self,
         name: Annotated[str, Field(description="What it is called.")],
@@ -318,7 +298,6 @@ class Tools:
         node = await memory.add_node(name, label, aliases or (), properties, item_id)
         return _result({"status": "success", "node": wire.node_json(node)})
 
-    @_told
     async def graph_add_edge(
         self,
         source: Annotated[str, Field(description="A node's name; made if it does not exist.")],
@@ -329,7 +308,6 @@ class Tools:
     ) -> Annotated[CallToolResult, LinkAnswer]:
         return await self._edge(source, relation, target, weight, namespace)
 
-    @_told
     async def graph_query_neighbors(
         self,
         name: Annotated[str, Field(description="The node to start from.")],
@@ -342,7 +320,6 @@ class Tools:
         found = await (await self._memory(namespace)).neighbors(name, depth, direction, relation, label)
         return _result({"status": "success", "neighbors": [wire.neighbor_json(neighbor) for neighbor in found]})
 
-    @_told
     async def graph_find_path(
         self,
         start: Annotated[str, Field(description="A node's name.")],
@@ -355,7 +332,6 @@ class Tools:
 
     # ------------------------------------------------------------ the other names of the seed systems
 
-    @_told
     async def retrieve_memory(
         self,
         query: Query,
@@ -374,7 +350,6 @@ class Tools:
         form["results"] = [{**result, "truncated": False} for result in form["results"][(page - 1) * page_size :]]
         return _result({**form, "page": page, "page_size": page_size})
 
-    @_told
     async def store_raw_dialogue(
         self,
         content: Annotated[str, Field(description="What was said, word by word.")],
@@ -386,7 +361,6 @@ class Tools:
         record = await (await self._memory(namespace)).add_raw(content, speaker, session_id, metadata)
         return _result({"status": "success", "raw": wire.raw_json(record)})
 
-    @_told
     async def compress_to_l2_insight(
         self,
         content: Annotated[str, Field(description="The insight, complete in itself.")],
@@ -399,13 +373,11 @@ class Tools:
         item = await (await self._memory(namespace)).add(new, wait=True)
         return _result({"status": "success", "item": wire.item_json(item)})
 
-    @_told
     async def explain_result(
         self, id: ItemId, query_text: Query, namespace: Namespace = None
     ) -> Annotated[CallToolResult, WhyAnswer]:
         why = await (await self._memory(namespace)).why(id, query_text)
         return _result(wire.why_json(why, query_text))
 
-    @_told
     async def memory_status(self) -> Annotated[CallToolResult, StatusAnswer]:
         return _result({"status": "success", "store": await self._sessions.status()})
