@@ -1,12 +1,15 @@
 """Metrics of every question, through ranx (the extra `eval`).
 
-ranx compiles its functions: about 20 s of processor time once in an installation, 6 s in every process after that.
+ranx has numba compile its functions, anew for each shape of its arguments: minutes of processor time in all, for what
+plain Python does in a millisecond a question. So it runs uncompiled here, unless somebody has loaded it before.
 """
 
 from __future__ import annotations
 
+import sys
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping
+from contextlib import contextmanager
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, Final
@@ -31,6 +34,9 @@ _REMEDY: Final = "pip install 'fourfold[eval]'"
 _NOTHING: Final = {"": 0.0}
 """ranx takes no empty list."""
 
+_compiled: bool | None = None
+"""Whether somebody loaded ranx before us; None: not asked yet."""
+
 
 def measured(judgements: Judgements, answers: Iterable[Answer]) -> dict[str, Scores]:
     """Every metric of every question that has a relevant item."""
@@ -49,21 +55,34 @@ def _ranked(keys: Iterable[str]) -> dict[str, float]:
 
 
 def _evaluated(judgements: dict[str, dict[str, int]], runs: dict[str, dict[str, float]]) -> Mapping[str, Any]:
-    ranx = _ranx()
-    run = ranx.Run(runs)
-    with warnings.catch_warnings():
+    """By metric of ranx and question."""
+    with _uncompiled(), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # numba comments on how ranx casts numbers
+        ranx = _imported("ranx")
+        run = ranx.Run(runs)
         ranx.evaluate(ranx.Qrels(judgements), run, list(_OF_RANX.values()))
     return run.scores
 
 
-def _ranx() -> Any:
+@contextmanager
+def _uncompiled() -> Generator[None]:
+    global _compiled
+    if _compiled is None:
+        _compiled = "ranx" in sys.modules
+    settings = _imported("numba").config
+    before = settings.DISABLE_JIT
+    settings.DISABLE_JIT = before or not _compiled
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return import_module("ranx")
+        yield
+    finally:
+        settings.DISABLE_JIT = before
+
+
+def _imported(name: str) -> Any:
+    try:
+        return import_module(name)
     except ImportError as error:
-        raise MissingExtra(f"evaluation needs ranx ({error})", _REMEDY) from error
+        raise MissingExtra(f"evaluation needs {name} ({error})", _REMEDY) from error
 
 
 def check_extra() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from fourfold.errors import InvalidQuery
+from fourfold.errors import InvalidQuery, InvalidSetting
 from fourfold.evaluation.bench import Bench, Progress, Way
 from fourfold.evaluation.compare import Comparison, compared
 from fourfold.evaluation.runs import Run, measure
@@ -50,7 +50,7 @@ async def sweep(bench: Bench, progress: Progress | None = None) -> list[Sweep]:
     """Alpha of the preset `memories` (S5.7), and the weight of vectors beside keywords over true scores."""
     ways = [("alpha", value, _alpha(value)) for value in ALPHAS]
     ways += [("weight of semantic", value, _weight(value)) for value in STEPS]
-    _check_halves(bench)
+    _check(bench)
     default = await measure(bench, DEFAULT)
     points: dict[str, list[Point]] = {}
     for number, (name, value, way) in enumerate(ways, 1):
@@ -87,7 +87,9 @@ def held(run: Run, *, out: bool) -> dict[str, float]:
     return {metric: sum(half.values()) / len(half) for metric, half in halves.items()}
 
 
-def _check_halves(bench: Bench) -> None:
+def _check(bench: Bench) -> None:
+    if bench.model is None:
+        raise InvalidSetting("a sweep weighs vectors, and there is no embedder", "Set one: FOURFOLD_EMBEDDER=minilm")
     sides = {held_out(question) for question in bench.collection.judgements}
     if len(sides) < 2:
         raise InvalidQuery(

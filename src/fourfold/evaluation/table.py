@@ -24,12 +24,13 @@ WAYS: Final[tuple[Way, ...]] = (
 
 
 async def every_way(bench: Bench, ways: Iterable[Way] = WAYS, progress: Progress | None = None) -> list[Run]:
-    chosen = list(ways)
+    """Without an embedder, what needs nothing but vectors is left out."""
+    chosen = [way for way in ways if bench.model is not None or way.arguments.get("only") != ("semantic",)]
     runs: list[Run] = []
-    for number, way in enumerate(chosen):
+    for number, way in enumerate(chosen, 1):
         runs.append(await measure(bench, way))
         if progress is not None:
-            progress(number + 1, len(chosen))
+            progress(number, len(chosen))
     return runs
 
 
