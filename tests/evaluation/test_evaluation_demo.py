@@ -15,6 +15,7 @@ import pytest
 from fourfold import Settings
 from fourfold.evaluation.bench import Answer, Way, open_bench
 from fourfold.evaluation.collection import Collection, read_collection
+from fourfold.evaluation.compare import compared
 from fourfold.evaluation.metrics import separation
 
 pytestmark = pytest.mark.spec("S5.7")
@@ -44,6 +45,19 @@ def hits(found: Iterable[Answer]) -> dict[str, bool]:
     judgements = demo().judgements
     return {
         answer.question.id: not judgements[answer.question.id].keys().isdisjoint(answer.keys[:10])
+        for answer in found
+        if answer.question.id in judgements
+    }
+
+
+def places(found: Iterable[Answer]) -> dict[str, float]:
+    """By answerable question: 1 divided by the place of the first answer, 0 without one."""
+    judgements = demo().judgements
+    return {
+        answer.question.id: max(
+            (1 / place for place, key in enumerate(answer.keys, 1) if key in judgements[answer.question.id]),
+            default=0.0,
+        )
         for answer in found
         if answer.question.id in judgements
     }
@@ -82,6 +96,13 @@ def test_hits_among_ten(answers: dict[str, list[Answer]]) -> None:
 @pytest.mark.spec("B14")
 def test_what_cannot_be_answered_has_less_confidence(answers: dict[str, list[Answer]]) -> None:
     assert (separation(answers["auto"]) or 0) >= 0.8
+
+
+@pytest.mark.spec("S2.7")
+@pytest.mark.parametrize("alone", ["keyword", "semantic"])
+def test_fusion_ranks_better_than_either_list(alone: str, answers: dict[str, list[Answer]]) -> None:
+    """By the place of the first answer, question by question, and by more than chance."""
+    assert compared(places(answers[alone]), places(answers["auto"])).gain
 
 
 @pytest.mark.parametrize("alone", ["keyword", "semantic"])

@@ -59,6 +59,8 @@ class Answer:
     plan: Plan
     weights: Mapping[str, float]
     """As they were applied."""
+    timings_ms: Mapping[str, float] = field(default_factory=dict[str, float])
+    """Of each retriever."""
     degraded: tuple[str, ...] = ()
 
 
@@ -153,6 +155,7 @@ def _answer(question: Question, response: SearchResponse, milliseconds: float) -
         milliseconds=milliseconds,
         plan=response.plan,
         weights=response.applied_weights,
+        timings_ms=response.timings_ms,
         degraded=tuple(f"{part.retriever}: {part.reason}" for part in response.degraded),
     )
 
