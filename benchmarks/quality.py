@@ -157,16 +157,22 @@ async def timed(found: Collection, cache: Path | None) -> Run:
 
 def write_page(results: dict[str, Any]) -> None:
     """Put the tables between the marks of docs/quality.md."""
-    collections = {name: found for name, found in results.items() if name != "bars"}
     text = PAGE.read_text("utf-8")
-    for mark, table in (
-        ("ways", ways_table(collections)),
-        ("auto", auto_table(collections)),
-        ("bars", bars_table(results, collections)),
-    ):
+    for mark, table in tables(results).items():
         pattern = rf"(<!-- {mark} -->\n).*?(<!-- end -->)"
         text = re.sub(pattern, lambda found, table=table: f"{found[1]}{table}{found[2]}", text, flags=re.DOTALL)
     PAGE.write_text(text, encoding="utf-8")
+
+
+def tables(results: dict[str, Any]) -> dict[str, str]:
+    """By the mark in the page."""
+    names = sorted(results.keys() - {"bars"}, key=lambda name: (name != DEMO, name))
+    collections = {name: results[name] for name in names}
+    return {
+        "ways": ways_table(collections),
+        "auto": auto_table(collections),
+        "bars": bars_table(results, collections),
+    }
 
 
 def ways_table(collections: dict[str, Any]) -> str:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
-from conftest import Cli
+
+Cli = Callable[..., Any]
 
 GARDEN = str(Path(__file__).parents[1] / "evaluation" / "garden")
 FIELDS = ["dataset", "queries", "ndcg@10", "recall@10", "recall@100", "hit@10", "mrr", "all_relevant@10", "latency_ms"]

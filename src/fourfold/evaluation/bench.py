@@ -72,6 +72,7 @@ class Bench:
         self._memory = memory
         self._embedder = embedder
         self._spaces = _namespaces(collection)
+        self._names = _node_names(collection)
 
     @property
     def model(self) -> str | None:
@@ -91,7 +92,7 @@ class Bench:
 
     async def _connect(self, view: Memory, keys: set[str]) -> None:
         links = [(source, target) for source, target in self.collection.links if source in keys and target in keys]
-        names = _node_names(self.collection)
+        names = self._names
         ends = list(dict.fromkeys(key for link in links for key in link))
         if ends:
             numbers = await view.store.find_keys(view.namespace, ends)
