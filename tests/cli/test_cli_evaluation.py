@@ -110,8 +110,8 @@ def test_sweep_prints_tables_and_draws(
     rows = [line for line in done.out.splitlines() if line.startswith("| ")]
     alphas = [row.split(" | ")[0].strip("| *") for row in rows[1:7]]
     assert alphas == ["0.3", "0.5", "0.6", "0.7", "0.8", "1"]
-    assert len(rows) == 8 + 13
-    assert done.out.count("Best on the training half") == 2
+    assert len(rows) == 8 + 13 + 7 + 7, "the garden has edges and tags"
+    assert done.out.count("Best on the training half") == 4
     assert "<svg" in (home / "sweep.svg").read_text("utf-8")
     form = cli("sweep", *garden, "--json").json
     assert form["queries"]["train"] + form["queries"]["held_out"] == 16

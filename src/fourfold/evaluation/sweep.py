@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from fourfold.errors import InvalidQuery, InvalidSetting
 from fourfold.evaluation.bench import Bench, Progress, Way
+from fourfold.evaluation.collection import Collection
 from fourfold.evaluation.compare import Comparison, compared
 from fourfold.evaluation.runs import Run, measure
 from fourfold.evaluation.table import difference
@@ -16,6 +17,7 @@ from fourfold.model import Json
 
 ALPHAS: Final = (0.3, 0.5, 0.6, 0.7, 0.8, 1.0)
 STEPS: Final = tuple(step / 10 for step in range(11))
+PARTS: Final = (0.0, 0.1, 0.2, 0.3, 0.4)
 METRICS: Final = ("ndcg@10", "hit@10", "mrr")
 DEFAULT: Final = Way("auto", {"preset": "auto"})
 
@@ -47,26 +49,61 @@ class Sweep:
 
 
 async def sweep(bench: Bench, progress: Progress | None = None) -> list[Sweep]:
-    """Alpha of the preset `memories` (S5.7), and the weight of vectors beside keywords over true scores."""
-    ways = [("alpha", value, _alpha(value)) for value in ALPHAS]
-    ways += [("weight of semantic", value, _weight(value)) for value in STEPS]
+    """Alpha of the preset `memories` (S5.7), and weights over true scores.
+
+    Vectors beside keywords first; then, with what was chosen, a part for the graph and for tags where there are any.
+    """
     _check(bench)
-    default = await measure(bench, DEFAULT)
-    points: dict[str, list[Point]] = {}
-    for number, (name, value, way) in enumerate(ways, 1):
-        points.setdefault(name, []).append(Point(value, await measure(bench, way)))
-        if progress is not None:
-            progress(number, len(ways))
-    return [Sweep(name, listed, default) for name, listed in points.items()]
+    trial = _Trial(bench, await measure(bench, DEFAULT), progress)
+    alpha = await trial.of("alpha", ALPHAS, _alpha)
+    pair = await trial.of("weight of semantic", STEPS, _weight)
+    others = [await trial.of(f"weight of {name}", PARTS, _part(name, pair.chosen.value)) for name in trial.others]
+    return [alpha, pair, *others]
+
+
+class _Trial:
+    """One setting after the other, counted for whoever waits."""
+
+    def __init__(self, bench: Bench, default: Run, progress: Progress | None) -> None:
+        self._bench, self._default, self._progress = bench, default, progress
+        self.others = [name for name, there in _others(bench.collection).items() if there]
+        self._total = len(ALPHAS) + len(STEPS) + len(PARTS) * len(self.others)
+        self._done = 0
+
+    async def of(self, name: str, values: Sequence[float], way: Callable[[float], Way]) -> Sweep:
+        points: list[Point] = []
+        for value in values:
+            points.append(Point(value, await measure(self._bench, way(value))))
+            self._done += 1
+            if self._progress is not None:
+                self._progress(self._done, self._total)
+        return Sweep(name, points, self._default)
+
+
+def _others(collection: Collection) -> dict[str, bool]:
+    return {
+        "graph": bool(collection.links or collection.edges),
+        "tags": any(item.tags for item in collection.items),
+    }
 
 
 def _alpha(value: float) -> Way:
     return Way(f"alpha {value:g}", {"preset": "memories", "alpha": value})
 
 
-def _weight(value: float) -> Way:
-    weights = {"semantic": value, "keyword": round(1 - value, 1)}
-    return Way(f"semantic {value:g}", {"preset": "auto", "fusion": "auto", "weights": weights})
+def _weight(semantic: float) -> Way:
+    return _weighted({"semantic": semantic, "keyword": round(1 - semantic, 1)})
+
+
+def _part(name: str, semantic: float) -> Callable[[float], Way]:
+    """A part for this retriever; vectors and keywords share the rest as they did."""
+    return lambda part: _weighted(
+        {"semantic": semantic * (1 - part), "keyword": (1 - semantic) * (1 - part), name: part}
+    )
+
+
+def _weighted(weights: dict[str, float]) -> Way:
+    return Way("weights", {"preset": "auto", "fusion": "auto", "weights": weights})
 
 
 # ---------------------------------------------------------------- halves
