@@ -37,6 +37,8 @@ COMMANDS: Final = {
     "restore": Command("fourfold.cli.transfer:restore", "A new store from a backup."),
     "reembed": Command("fourfold.cli.upkeep:reembed", "Make all vectors anew with the configured model."),
     "graph": Command("fourfold.cli.graph:app", "Entities and the relations between them."),
+    "eval": Command("fourfold.cli.evaluation:evaluate", "Measure the ranking on questions with known answers."),
+    "sweep": Command("fourfold.cli.evaluation:sweep", "Try other alphas and weights on such questions."),
     "demo": Command("fourfold.cli.demo:demo", "Search the knowledge of a small team, in a temporary store."),
 }
 
