@@ -73,7 +73,7 @@ class HybridSearch:
             )
         scores, coverage = await self._true_scores(query, plan, progress)
         started = time.perf_counter()
-        fusion = _fused(plan, progress.rankings, scores)
+        fusion = _fused(plan, progress.rankings, scores, coverage)
         progress.timings["fusion"] = (time.perf_counter() - started) * 1000
         return Found(
             progress.rankings,
@@ -156,11 +156,16 @@ async def _timed(name: str, call: Awaitable[Ranking], timings: dict[str, float])
         timings[name] = (time.perf_counter() - started) * 1000
 
 
-def _fused(plan: Plan, rankings: Mapping[str, Ranking], scores: Mapping[str, Mapping[int, float]]) -> Fusion:
+def _fused(
+    plan: Plan,
+    rankings: Mapping[str, Ranking],
+    scores: Mapping[str, Mapping[int, float]],
+    coverage: Mapping[int, float],
+) -> Fusion:
     lists: dict[str, Sequence[Hit]] = {name: ranking.hits for name, ranking in rankings.items()}
     if plan.fusion == "auto":
         backgrounds = {name: ranking.background for name, ranking in rankings.items()}
-        return fuse_auto(AutoInputs(lists, scores, backgrounds, plan.weights))
+        return fuse_auto(AutoInputs(lists, scores, backgrounds, plan.weights, coverage))
     weights = plan.weights or {}
     return rrf(lists, weights, plan.k) if plan.fusion == "rrf" else weighted(lists, weights)
 

@@ -11,7 +11,7 @@ from fourfold.search.bm25 import saturation
 from fourfold.stores.keyword_query import KeywordQuery, Word, keyword_query
 from fourfold.stores.memory.filters import passes
 from fourfold.stores.memory.state import Namespace
-from fourfold.text.analysis import analyse
+from fourfold.text.analysis import analyse_item
 from fourfold.text.compounds import SortedLexicon
 
 
@@ -48,7 +48,7 @@ class Collection:
 
 
 def _read(item: Item) -> Text:
-    return Text(item, Counter(analyse(f"{item.title}\n{item.text}", item.language)))
+    return Text(item, Counter(analyse_item(item.title, item.text, item.language)))
 
 
 def match(ns: Namespace, text: str, limit: int, filters: Filters) -> Ranking:
