@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from fourfold.model import Query, Ranking
-from fourfold.search.walk import linked
+from fourfold.search.walk import linked, named
 from fourfold.stores.base import Store
 from fourfold.text.entities import query_names
 
@@ -18,9 +18,10 @@ class GraphRetriever:
 
     async def search(self, query: Query, limit: int) -> Ranking:
         links = await self._store.node_links(query.namespace, query_names(query.text), query.filters)
-        return Ranking(linked(dict.fromkeys((link.source for link in links), 1.0), links, limit))
+        strengths = dict.fromkeys((link.source for link in links), 1.0)
+        return Ranking(linked(strengths, links, limit), evidence=named(links))
 
     async def expand(self, query: Query, seeds: Mapping[int, float], limit: int) -> Ranking:
-        """One hop from the best hits of other retrievers."""
+        """One hop from what the query names and from the best hits of other retrievers."""
         links = await self._store.item_links(query.namespace, list(seeds), query.filters)
         return Ranking(linked(seeds, links, limit))

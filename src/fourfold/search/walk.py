@@ -7,13 +7,23 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, Literal, NamedTuple
 
 from fourfold.limits import CANDIDATES, EXPAND_SEEDS
-from fourfold.model import Background, Hit
-from fourfold.search.fusion import in_order
+from fourfold.model import Hit
+from fourfold.search.fusion import Fusion, in_order
 
-LinkKind = Literal["own", "edge", "mentions", "mentioned-by"]
+LinkKind = Literal["own", "edge", "mentions", "mentioned-by", "names"]
 
-NEARNESS: Final[Mapping[LinkKind, float]] = {"own": 1.0, "mentions": 1.0, "edge": 0.8, "mentioned-by": 0.5}
-"""What a link of each kind passes on."""
+NEARNESS: Final[Mapping[LinkKind, float]] = {
+    "own": 1.0,
+    "mentions": 1.0,
+    "edge": 0.8,
+    "mentioned-by": 0.5,
+    "names": 0.1,
+}
+"""What a link of each kind passes on.
+
+A text chooses what it mentions; by whom it is mentioned says less of it. That a text has a name in it which the query
+has too (`names`) is what keyword search finds by itself.
+"""
 
 
 class Link(NamedTuple):
@@ -24,7 +34,16 @@ class Link(NamedTuple):
     kind: LinkKind
     weight: float
     degree: int
-    """How many such links the thing in between has: a name that everything mentions says little."""
+    """How many ways lead over what lies between: the links of each end, multiplied. Who knows everybody says little."""
+
+
+def named(links: Iterable[Link]) -> dict[int, float]:
+    """The items that belong to the starting points themselves, by how much each is meant: all if it is the only one."""
+    found: dict[int, float] = {}
+    for link in links:
+        if link.kind == "own":
+            found[link.item] = max(found.get(link.item, 0.0), _damping(link.degree))
+    return found
 
 
 def linked(strengths: Mapping[int, float], links: Iterable[Link], limit: int = CANDIDATES) -> tuple[Hit, ...]:
@@ -47,17 +66,13 @@ def longest(names: Sequence[str]) -> list[str]:
     return [name for name in names if not any(f" {name} " in other and f" {name} " != other for other in padded)]
 
 
-def seeds(lists: Mapping[str, Sequence[Hit]], backgrounds: Mapping[str, Background | None]) -> dict[int, float]:
-    """The ten best of the semantic and keyword hits, each with its strength in 0..1."""
-    strengths: dict[int, float] = {}
-    for name in ("semantic", "keyword"):
-        hits = lists.get(name, ())[:EXPAND_SEEDS]
-        if not hits:
-            continue
-        background = backgrounds.get(name)
-        floor = background.mean if background is not None and name == "semantic" else 0.0
-        span = hits[0].score - floor
-        for hit in hits:
-            strength = (hit.score - floor) / span if span > 0 else 1.0
-            strengths[hit.id] = max(strengths.get(hit.id, 0.0), strength)
-    return {item: strengths[item] for item in in_order(strengths)[:EXPAND_SEEDS] if strengths[item] > 0}
+def seeds(texts: Fusion, named: Mapping[int, float]) -> dict[int, float]:
+    """Where a walk starts, each item with its strength in 0..1: what the query names, and the ten best by text.
+
+    Of these, one with half of the best one's score gets a quarter: a walk from a doubtful hit finds doubtful things.
+    """
+    best = texts.top(EXPAND_SEEDS)
+    strengths = {hit.id: (hit.score / best[0].score) ** 2 for hit in best if hit.score > 0}
+    for item, strength in named.items():
+        strengths[item] = max(strengths.get(item, 0.0), strength)
+    return strengths

@@ -51,6 +51,18 @@ def normal_name(name: str) -> str:
     return " ".join(map(_FOLDED.__getitem__, _spelled(name)))
 
 
+def title_names(title: str) -> list[str]:
+    """The names that a title gives: itself, and without what only tells it from others, as in `Mercury (planet)`."""
+    return [name for name in (title, _unqualified(title)) if normal_name(name)]
+
+
+def _unqualified(title: str) -> str:
+    """What stands before the bracket that ends a title; nothing if there is none."""
+    start = title.rfind("(")
+    ends = title.rstrip().endswith(")") and title.count(")", start) == 1
+    return title[:start].strip() if ends and title[:start].endswith(" ") else ""
+
+
 def query_names(text: str) -> list[str]:
     """The names that a query may mean, in normal form: what is quoted, what is capitalised, then every run of words."""
     spelled = _spelled(text)
