@@ -26,6 +26,12 @@ has too (`names`) is what keyword search finds by itself.
 """
 
 
+PERHAPS: Final = 0.25
+"""The strength of what is called by words of the query that are not spelled as a name: `find`, `high school`."""
+BEST_HIT: Final = 0.4
+"""The strength of the best hit by text; what the query names has 1."""
+
+
 class Link(NamedTuple):
     """A way from a starting point (a node of the query, or an item) to an item."""
 
@@ -37,12 +43,12 @@ class Link(NamedTuple):
     """How many ways lead over what lies between: the links of each end, multiplied. Who knows everybody says little."""
 
 
-def named(links: Iterable[Link]) -> dict[int, float]:
-    """The items that belong to the starting points themselves, by how much each is meant: all if it is the only one."""
+def named(strengths: Mapping[int, float], links: Iterable[Link]) -> dict[int, float]:
+    """The items that belong to the starting points themselves, by how much each is meant."""
     found: dict[int, float] = {}
     for link in links:
         if link.kind == "own":
-            found[link.item] = max(found.get(link.item, 0.0), _damping(link.degree))
+            found[link.item] = max(found.get(link.item, 0.0), strengths[link.source] * _damping(link.degree))
     return found
 
 
@@ -69,10 +75,10 @@ def longest(names: Sequence[str]) -> list[str]:
 def seeds(texts: Fusion, named: Mapping[int, float]) -> dict[int, float]:
     """Where a walk starts, each item with its strength in 0..1: what the query names, and the ten best by text.
 
-    Of these, one with half of the best one's score gets a quarter: a walk from a doubtful hit finds doubtful things.
+    A good hit is not yet what the question is about, and one with half of the best one's score counts a quarter of it.
     """
     best = texts.top(EXPAND_SEEDS)
-    strengths = {hit.id: (hit.score / best[0].score) ** 2 for hit in best if hit.score > 0}
+    strengths = {hit.id: BEST_HIT * (hit.score / best[0].score) ** 2 for hit in best if hit.score > 0}
     for item, strength in named.items():
         strengths[item] = max(strengths.get(item, 0.0), strength)
     return strengths
