@@ -56,10 +56,15 @@ def linked(strengths: Mapping[int, float], links: Iterable[Link], limit: int = C
     """The items that the links lead to, by the sum of what reaches them."""
     scores: dict[int, float] = {}
     for link in links:
-        passed = strengths[link.source] * NEARNESS[link.kind] * link.weight * _damping(link.degree)
-        scores[link.item] = scores.get(link.item, 0.0) + passed
+        scores[link.item] = scores.get(link.item, 0.0) + _passed(strengths[link.source], link)
     rounded = {item: round(score, 9) for item, score in scores.items()}
     return tuple(Hit(item, rounded[item]) for item in in_order(rounded)[:limit])
+
+
+def _passed(strength: float, link: Link) -> float:
+    """Over a mention, which nobody has said to matter, from a doubtful start only the square of its strength."""
+    carried = strength if link.kind in ("own", "edge") else strength**2
+    return carried * NEARNESS[link.kind] * link.weight * _damping(link.degree)
 
 
 def _damping(degree: int) -> float:
