@@ -28,7 +28,7 @@ has too (`names`) is what keyword search finds by itself.
 
 PERHAPS: Final = 0.25
 """The strength of what is called by words of the query that are not spelled as a name: `find`, `high school`."""
-BEST_HIT: Final = 0.4
+BEST_HIT: Final = 0.35
 """The strength of the best hit by text; what the query names has 1."""
 
 

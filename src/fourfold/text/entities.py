@@ -80,7 +80,7 @@ def spelled_names(text: str) -> list[str]:
     signs = [place > 0 and _is_spelled_as_name(word) for place, word in enumerate(spelled)]
     fewest = 1 if any(signs) else 2
     runs = _runs(spelled, lambda start, end: end - start >= fewest and (fewest == 2 or any(signs[start:end])))
-    return list(dict.fromkeys(filter(None, (*_quoted(text), *runs))))[:QUERY_NAMES]
+    return list(dict.fromkeys(filter(None, (*_quoted(text), *_capitalised(spelled[1:]), *runs))))[:QUERY_NAMES]
 
 
 def _quoted(text: str) -> Iterator[str]:
