@@ -52,9 +52,10 @@ def test_a_walk_starts_at_what_the_query_names_whether_text_finds_it_or_not():
     assert seeds(texts(), {}) == {}
 
 
-def test_a_walk_starts_at_a_few():
+def test_a_walk_starts_at_a_few_good_ones():
     starts = seeds(texts(*range(30, 0, -1)), {})
     assert set(starts) == set(range(1, EXPAND_SEEDS + 1))
+    assert set(seeds(texts(9.0, 5.0, 2.0, 1.0), {})) == {1, 2}
 
 
 def test_no_link_passes_more_than_the_thing_itself():

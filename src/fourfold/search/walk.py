@@ -31,6 +31,8 @@ PERHAPS: Final = 0.25
 BEST_HIT: Final = 0.35
 """The strength of the best hit by text; what the query names has 1."""
 
+LEAST_START: Final = 0.05
+
 
 class Link(NamedTuple):
     """A way from a starting point (a node of the query, or an item) to an item."""
@@ -80,10 +82,12 @@ def longest(names: Sequence[str]) -> list[str]:
 def seeds(texts: Fusion, named: Mapping[int, float]) -> dict[int, float]:
     """Where a walk starts, each item with its strength in 0..1: what the query names, and the ten best by text.
 
-    A good hit is not yet what the question is about, and one with half of the best one's score counts a quarter of it.
+    A good hit is not yet what the question is about, one with half of the best one's score counts a quarter of it, and
+    a poor one starts nothing.
     """
-    best = texts.top(EXPAND_SEEDS)
-    strengths = {hit.id: BEST_HIT * (hit.score / best[0].score) ** 2 for hit in best if hit.score > 0}
+    best = [hit for hit in texts.top(EXPAND_SEEDS) if hit.score > 0]
+    found = {hit.id: BEST_HIT * (hit.score / best[0].score) ** 2 for hit in best}
+    strengths = {item: strength for item, strength in found.items() if strength >= LEAST_START}
     for item, strength in named.items():
         strengths[item] = max(strengths.get(item, 0.0), strength)
     return strengths
