@@ -34,7 +34,7 @@ SOURCES = 1000
 """source_ids of one item (InvalidItem)."""
 
 EXPAND_SEEDS = 10
-"""The graph walk of `auto` starts from this many of the best semantic and keyword hits."""
+"""The graph walk of `auto` starts from this many of the best hits of semantic and keyword together."""
 
 HUB = 100
 """A name of more items than this, or that more items mention, leads to none of them; a node's heaviest edges count."""

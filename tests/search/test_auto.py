@@ -106,10 +106,10 @@ def test_every_candidate_has_its_true_score_from_both_and_says_so():
 
 
 @pytest.mark.spec("B1")
-def test_the_graph_and_its_walk_share_the_weight_of_the_graph_and_distant_relations_stay_weak():
-    lists = {"graph": [Hit(1, 0.8), Hit(2, 0.4)], "walk": [Hit(3, 5.0), Hit(2, 1.0)], "tags": [Hit(2, 3.0)]}
+def test_the_graph_and_its_walk_share_its_weight_distant_relations_stay_weak_and_many_are_no_more_than_one():
+    lists = {"graph": [Hit(1, 0.8), Hit(2, 0.4)], "walk": [Hit(3, 5.0), Hit(2, 0.2)], "tags": [Hit(2, 3.0)]}
     fusion = fuse_auto(AutoInputs(lists, weights={"graph": 0.6, "tags": 0.4}))
-    assert fusion.scores == pytest.approx({1: 0.3 * 0.8, 2: 0.3 * 0.4 + 0.3 / 5 + 0.4, 3: 0.3})
+    assert fusion.scores == pytest.approx({1: 0.3 * 0.8, 2: 0.3 * 0.4 + 0.3 * 0.2 + 0.4, 3: 0.3})
     assert [(line.source, line.weight) for line in fusion.contributions(2)] == [
         ("graph", 0.3),
         ("tags", 0.4),

@@ -24,10 +24,11 @@ from fourfold.model import RETRIEVERS, Background, Hit
 from fourfold.search.fusion import Fusion, Part, fuse, grid_for, scores_of, unique
 from fourfold.search.weights import scaled_to_one
 
-GRAPH: Final = 0.4
-"""Share of what the query names, beside semantic + keyword = 1: lifts a linked item over its equals, not a good hit."""
-STEPS: Final = 0.4
-"""Share of the walk from the best hits."""
+TEXTS: Final = ("semantic", "keyword")
+GRAPH: Final = 0.7
+"""Share of what the query names, beside semantic + keyword = 1."""
+STEPS: Final = 0.7
+"""Share of the walk from there and from the best hits. Measured in docs/quality-graph.md, like the share above."""
 TAGS: Final = 0.2
 """Share of the tags: many items carry one tag, so it says little about each."""
 NEARNESS: Final = 4.0
@@ -122,13 +123,17 @@ def _part(inputs: AutoInputs, name: str, raw: Scores, weight: float, grid: float
     if name == "semantic":
         values = _cosine_values(raw, inputs.backgrounds.get(name), weight, grid)
     else:
-        values = _share_of_best(raw, weight, grid, least=1.0 if name in ("graph", WALK) else 0.0)
+        values = _relations(raw, weight, grid) if name in ("graph", WALK) else _share_of_best(raw, weight, grid)
     return Part(name, weight, inputs.lists[name], values, raw)
 
 
-def _share_of_best(raw: Scores, weight: float, grid: float, least: float) -> dict[int, float]:
-    """`least`: what counts as a full score. A distant relation stays weak, even if it is the best there is."""
-    best = max(*raw.values(), least)
+def _relations(raw: Scores, weight: float, grid: float) -> dict[int, float]:
+    """A distant relation stays weak, even if it is the best there is; more than one whole relation is not better."""
+    return {id: (weight * min(score, 1.0) + grid) - grid for id, score in raw.items() if score > 0}
+
+
+def _share_of_best(raw: Scores, weight: float, grid: float) -> dict[int, float]:
+    best = max(raw.values())
     if best <= 0:
         return {}
     unit = weight / best

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from fourfold.errors import DamagedError, FourfoldError, RequestError, SearchFailed
 from fourfold.limits import CANDIDATES, RETRIEVER_SECONDS
 from fourfold.model import Degraded, ExpandingRetriever, Hit, Plan, Query, Ranking, Retriever, ScoringRetriever
-from fourfold.search.auto import WALK, AutoInputs, fuse_auto
+from fourfold.search.auto import TEXTS, WALK, AutoInputs, fuse_auto
 from fourfold.search.fusion import Fusion, rrf, weighted
 from fourfold.search.walk import seeds
 
@@ -100,7 +100,7 @@ class HybridSearch:
         if plan.fusion != "auto":
             return {}, coverage
         if plan.expand:
-            await self._expand(query, progress)
+            await self._expand(query, plan, progress)
         answers = _Progress(degraded=progress.degraded)
         await self._all(answers, self._questions(query, progress.rankings))
         for name, milliseconds in answers.timings.items():
@@ -115,11 +115,14 @@ class HybridSearch:
         unlisted = {name: union - ranking.scores.keys() for name, ranking in rankings.items() if name in self._scoring}
         return {name: self._scoring[name].score(query, sorted(ids)) for name, ids in unlisted.items() if ids}
 
-    async def _expand(self, query: Query, progress: _Progress) -> None:
-        lists = {name: ranking.hits for name, ranking in progress.rankings.items()}
-        starts = seeds(lists, {name: ranking.background for name, ranking in progress.rankings.items()})
+    async def _expand(self, query: Query, plan: Plan, progress: _Progress) -> None:
+        """The graph goes on from what semantic and keyword find best together, and from what the query names."""
         able = [each for each in self._expanding if each.name in progress.rankings]
-        if starts and able:
+        if not able:
+            return
+        texts = {name: progress.rankings[name] for name in TEXTS if name in progress.rankings}
+        starts = seeds(_fused(plan, texts, {}), progress.rankings[able[0].name].evidence)
+        if starts:
             await self._all(progress, {WALK: able[0].expand(query, starts, CANDIDATES)})
 
     async def _all(self, progress: _Progress, calls: Mapping[str, Awaitable[Ranking]]) -> None:

@@ -9,7 +9,7 @@ from fourfold.errors import Ambiguous, NotFound
 from fourfold.model import Edge
 from fourfold.stores.base import NewNode
 from fourfold.stores.memory.state import Namespace, NodeRow
-from fourfold.text.entities import NameFinder, normal_name
+from fourfold.text.entities import NameFinder, normal_name, title_names
 from fourfold.text.links import headings, links
 
 LABEL = "entity"
@@ -103,7 +103,7 @@ def link(ns: Namespace, changed: Iterable[int]) -> None:
 def _names(ns: Namespace, item: int) -> list[str]:
     stored = ns.items[item]
     wanted = [stored.item.title, *headings(stored.item.text)[:_HEADINGS]] if stored.linked else []
-    return [name for name in wanted if normal_name(name)]
+    return [name for each in wanted for name in title_names(each)]
 
 
 def disown(ns: Namespace, item: int, *, keep: Iterable[int] = ()) -> set[int]:

@@ -10,7 +10,7 @@ from fourfold.stores.sqlite import graph, items
 from fourfold.stores.sqlite.database import rows, value
 from fourfold.stores.sqlite.graph import Gone
 from fourfold.text.analysis import analyse
-from fourfold.text.entities import NameFinder, beginnings, normal_name
+from fourfold.text.entities import NameFinder, beginnings, normal_name, title_names
 from fourfold.text.links import headings, links
 
 LABEL = "entity"
@@ -219,5 +219,4 @@ def _contracted(word: str) -> str:
 
 
 def _names(title: str, text: str) -> list[str]:
-    wanted = [title, *headings(text)[:_HEADINGS]]
-    return [name for name in wanted if normal_name(name)]
+    return [name for each in (title, *headings(text)[:_HEADINGS]) for name in title_names(each)]
