@@ -162,12 +162,13 @@ def assert_same(found: Ranking, wanted: Ranking, tolerance: float) -> None:
     assert dict(found.evidence) == pytest.approx(dict(wanted.evidence), **close)
     assert (found.pending, found.notes) == (wanted.pending, wanted.notes)
     assert (found.background is None) == (wanted.background is None)
+    assert found.unknown == pytest.approx(wanted.unknown, **close)
     if found.background is not None:
         assert tuple(found.background) == pytest.approx(tuple(wanted.background or ()), **close)
 
 
 def by_id(ranking: Ranking) -> Ranking:
-    return Ranking(tuple(sorted(ranking.hits)), ranking.background, evidence=ranking.evidence)
+    return Ranking(tuple(sorted(ranking.hits)), ranking.background, evidence=ranking.evidence, unknown=ranking.unknown)
 
 
 def plain(links: Sequence[Link], keep_source: bool) -> list[tuple[Any, ...]]:

@@ -83,9 +83,6 @@ def test_the_ground_truth_is_what_was_promised() -> None:
 
 
 @pytest.mark.spec("S5.8")
-@pytest.mark.xfail(
-    strict=True, reason="0.879 and relational 0.71 before tuning (issue 5): passing fails, so take this off"
-)
 def test_hits_among_ten(answers: dict[str, list[Answer]]) -> None:
     found = hits(answers["auto"])
     missed = [question for question, hit in found.items() if not hit]

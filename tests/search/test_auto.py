@@ -37,12 +37,33 @@ def test_nearness_speaks_for_vectors_and_coverage_for_words(coverage, taken):
 
 
 @pytest.mark.spec("B1")
-@pytest.mark.parametrize(("length", "fall"), [(49, 1.0), (50, 0.7), (200, 0.7)])
-def test_words_that_many_items_have_as_well_say_less(length, fall):
+@pytest.mark.parametrize(
+    ("items", "length", "fall"),
+    [(0, 49, 1.0), (0, 50, 0.7), (1250, 49, 1.0), (10**6, 200, 0.7), (500, 19, 1.0), (500, 20, 0.7), (9, 10, 0.7)],
+)
+def test_words_that_many_items_have_as_well_say_less(items, length, fall):
     keyword = [Hit(place, 10.0 if place == 1 else 3.0) for place in range(1, length + 1)]
-    inputs = AutoInputs({"semantic": SEMANTIC, "keyword": keyword}, backgrounds={"semantic": Background(0.1, 0.15)})
+    background = {"semantic": Background(0.1, 0.15)}
+    inputs = AutoInputs({"semantic": SEMANTIC, "keyword": keyword}, backgrounds=background, items=items)
     odds = math.exp(4 * 0.6 / 0.9 - 0.5 - fall - 1)
     assert fuse_auto(inputs).weights["semantic"] == pytest.approx(odds / (1 + odds), abs=1e-9)
+
+
+@pytest.mark.spec("B1")
+@pytest.mark.parametrize("unknown", [0.0, 0.3, 0.9])
+def test_words_that_the_store_does_not_use_speak_for_vectors(unknown):
+    inputs = replace(text_inputs(Background(0.1, 0.15), None), unknown=unknown)
+    odds = math.exp(4 * 0.6 / 0.9 + unknown - 0.5 - 1 - 1)
+    assert fuse_auto(inputs).weights["semantic"] == pytest.approx(odds / (1 + odds), abs=1e-9)
+
+
+@pytest.mark.spec("B1")
+@pytest.mark.parametrize("tagged", [1.0, 0.5, 0.1])
+def test_tags_count_by_how_much_of_the_query_they_say(tagged):
+    lists = {"semantic": SEMANTIC, "tags": [Hit(1, 2.0)]}
+    share = TAGS * tagged**2
+    applied = fuse_auto(AutoInputs(lists, tagged=tagged)).weights
+    assert applied["tags"] == pytest.approx(share / (1 + share), abs=1e-9)
 
 
 @pytest.mark.spec("B1")

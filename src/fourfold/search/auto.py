@@ -1,16 +1,15 @@
 """`auto`: true scores of every retriever for every candidate, weighted by the evidence of this query.
 
-Three numbers between 0 and 1 decide between vectors and words. Nearness: where the best cosine lies between the store's
-average and 1. Coverage: the share of the query's words, counted by rarity, that one item has. Fall: how much less than
-the best BM25 score the fiftieth is. The odds of vectors against words are
+Four numbers between 0 and 1 decide between vectors and words. Nearness: where the best cosine lies between the store's
+average and 1. Unknown: the share of the query's words, counted by rarity, that no item has. Coverage: the share that
+one item has. Fall: how much less than the best BM25 score the fiftieth is (in a small store an earlier one). The odds
+of vectors against words are
 
-    e^(4 x nearness - coverage - fall - 1)
+    e^(4 x nearness + unknown - coverage - fall - 1)
 
-A near vector speaks for vectors; words that stand together in one item, and in few others, speak for words. On twelve
-collections (240 to 20,604 items; two retrievers, no graph or tags) this gains -0.008 to 0.113 nDCG@10 over the better
-single retriever, 0.031 on average, and is within 0.010 of the best fixed weight of each, which labels would be needed
-to know. Constants picked without a collection gain 0.028 on average on the one left out. docs/ranking.md has the
-formula by hand.
+A near vector speaks for vectors, and so do words that the store does not use; words that stand together in one item,
+and in few others, speak for words. docs/ranking.md has the formula by hand, docs/quality.md what it gains,
+docs/quality-tried.md what else was tried.
 """
 
 from __future__ import annotations
@@ -29,12 +28,15 @@ GRAPH: Final = 0.7
 """Share of what the query names, beside semantic + keyword = 1."""
 STEPS: Final = 0.7
 """Share of the walk from there and from the best hits. Measured in docs/quality-graph.md, like the share above."""
-TAGS: Final = 0.2
-"""Share of the tags: many items carry one tag, so it says little about each."""
+TAGS: Final = 1.0
+"""Share of the tags, if they say the whole query. If they say half of its words, it is a quarter of this: a tag that is
+one word of many says little."""
 NEARNESS: Final = 4.0
 WORDS: Final = 1.0
 """Log odds for words before there is evidence: where they find something, they are the safer half."""
-FALL_TO: Final = 50
+FALL_TO: Final = (10, 50)
+FALL_PART: Final = 25
+"""The fall is measured at the fiftieth, in a small store at a twenty-fifth of it, but not before the tenth."""
 UNKNOWN_COVERAGE: Final = 0.5
 """Where a store does not say how many of the words an item has."""
 LEAST_SPREAD: Final = 1e-9
@@ -58,6 +60,12 @@ class AutoInputs:
     """Of the caller or the preset; None: chosen by the evidence of this query."""
     coverage: Scores = field(default_factory=dict[int, float])
     """Share of the query's words, by their rarity, that stand in an item."""
+    unknown: float = 0.0
+    """Share of them that stand in none."""
+    items: int = 0
+    """How many items the store has; 0: not known."""
+    tagged: float = 1.0
+    """Share of the query's words that the tags of one item say."""
 
 
 def fuse_auto(inputs: AutoInputs) -> Fusion:
@@ -88,7 +96,7 @@ def _reported(weights: Mapping[str, float]) -> dict[str, float]:
 
 
 def _chosen(inputs: AutoInputs, raw: Mapping[str, Scores]) -> dict[str, float]:
-    return {**_text_shares(inputs, raw), "graph": GRAPH, WALK: STEPS, "tags": TAGS}
+    return {**_text_shares(inputs, raw), "graph": GRAPH, WALK: STEPS, "tags": TAGS * inputs.tagged**2}
 
 
 def _text_shares(inputs: AutoInputs, raw: Mapping[str, Scores]) -> Mapping[str, float]:
@@ -99,9 +107,10 @@ def _text_shares(inputs: AutoInputs, raw: Mapping[str, Scores]) -> Mapping[str, 
     if background is None:
         return TEXT_FALLBACK
     coverage = max(inputs.coverage.values(), default=UNKNOWN_COVERAGE)
-    fall = _fall([hit.score for hit in inputs.lists["keyword"]])
-    log_odds = NEARNESS * _nearness(raw["semantic"], background) - min(1.0, coverage) - fall - WORDS
-    share = 1 / (1 + math.exp(-log_odds))  # from 0.047 to 0.953: what only one of them found stays in the ranking
+    fall = _fall([hit.score for hit in inputs.lists["keyword"]], inputs.items)
+    nearness = _nearness(raw["semantic"], background)
+    log_odds = NEARNESS * nearness + inputs.unknown - min(1.0, coverage) - fall - WORDS
+    share = 1 / (1 + math.exp(-log_odds))  # from 0.047 to 0.982: what only one of them found stays in the ranking
     return {"semantic": share, "keyword": 1 - share}
 
 
@@ -110,10 +119,12 @@ def _nearness(cosines: Scores, background: Background) -> float:
     return min(1.0, max(0.0, (max(cosines.values()) - background.mean) / max(1 - background.mean, LEAST_SPREAD)))
 
 
-def _fall(scores: Sequence[float]) -> float:
-    """What the fiftieth best lacks of the best, as a share of it; all, where there are not as many."""
+def _fall(scores: Sequence[float], items: int) -> float:
+    """What a hit further down lacks of the best, as a share of it; all, where there are not as many."""
+    least, most = FALL_TO
+    place = min(most, max(least, items // FALL_PART)) if items else most
     best = max(scores)
-    return 1.0 - (scores[FALL_TO - 1] / best if len(scores) >= FALL_TO and best > 0 else 0.0)
+    return 1.0 - (scores[place - 1] / best if len(scores) >= place and best > 0 else 0.0)
 
 
 # ---------------------------------------------------------------- scaled scores

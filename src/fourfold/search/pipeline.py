@@ -96,7 +96,7 @@ class HybridSearch:
         self, query: Query, plan: Plan, progress: _Progress
     ) -> tuple[dict[str, Mapping[int, float]], dict[int, float]]:
         """For `auto`: the walk, then what each retriever says of all that the others listed."""
-        coverage = dict(progress.rankings["keyword"].evidence) if "keyword" in progress.rankings else {}
+        coverage = _coverage(progress)
         if plan.fusion != "auto":
             return {}, coverage
         if plan.expand:
@@ -121,7 +121,7 @@ class HybridSearch:
         if not able:
             return
         texts = {name: progress.rankings[name] for name in TEXTS if name in progress.rankings}
-        starts = seeds(_fused(plan, texts, {}), progress.rankings[able[0].name].evidence)
+        starts = seeds(_fused(plan, texts, {}, _coverage(progress)), progress.rankings[able[0].name].evidence)
         if starts:
             await self._all(progress, {WALK: able[0].expand(query, starts, CANDIDATES)})
 
@@ -151,6 +151,10 @@ class HybridSearch:
                 progress.damage = error if isinstance(error, DamagedError) else progress.damage
 
 
+def _coverage(progress: _Progress) -> dict[int, float]:
+    return dict(progress.rankings["keyword"].evidence) if "keyword" in progress.rankings else {}
+
+
 async def _timed(name: str, call: Awaitable[Ranking], timings: dict[str, float]) -> Ranking:
     started = time.perf_counter()
     try:
@@ -168,7 +172,10 @@ def _fused(
     lists: dict[str, Sequence[Hit]] = {name: ranking.hits for name, ranking in rankings.items()}
     if plan.fusion == "auto":
         backgrounds = {name: ranking.background for name, ranking in rankings.items()}
-        return fuse_auto(AutoInputs(lists, scores, backgrounds, plan.weights, coverage))
+        words, tags = rankings.get("keyword", Ranking()), rankings.get("tags", Ranking())
+        tagged = max(tags.evidence.values(), default=1.0)
+        inputs = AutoInputs(lists, scores, backgrounds, plan.weights, coverage, words.unknown, words.items, tagged)
+        return fuse_auto(inputs)
     weights = plan.weights or {}
     return rrf(lists, weights, plan.k) if plan.fusion == "rrf" else weighted(lists, weights)
 

@@ -59,7 +59,9 @@ def match(ns: Namespace, text: str, limit: int, filters: Filters) -> Ranking:
     found = _scored(texts, query, [id for id, text in texts.texts.items() if passes(text.item, filters)])
     hits = sorted((hit for hit in found.hits if hit.score > 0), key=lambda hit: (-hit.score, hit.id))[:limit]
     evidence = {hit.id: found.evidence[hit.id] for hit in hits}
-    return Ranking(tuple(hits), query.background, notes=query.notes, evidence=evidence)
+    return Ranking(
+        tuple(hits), notes=query.notes, evidence=evidence, unknown=query.unknown_share, items=query.documents
+    )
 
 
 def match_scores(ns: Namespace, text: str, ids: Sequence[int]) -> Ranking:
@@ -79,7 +81,7 @@ def _scored(texts: Collection, query: KeywordQuery, ids: Sequence[int]) -> Ranki
             covered += word.idf if value > 0 else 0.0
         hits.append(Hit(id, score))
         evidence[id] = covered / (query.weight or 1.0)
-    return Ranking(tuple(hits), query.background, evidence=evidence)
+    return Ranking(tuple(hits), evidence=evidence, unknown=query.unknown_share, items=query.documents)
 
 
 def _earned(word: Word, text: Text, average: float) -> float:
