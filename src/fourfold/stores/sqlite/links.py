@@ -11,7 +11,7 @@ from fourfold.stores.sqlite.database import rows, value
 from fourfold.stores.sqlite.graph import Gone
 from fourfold.text.analysis import analyse
 from fourfold.text.entities import NameFinder, beginnings, normal_name
-from fourfold.text.links import headings, links
+from fourfold.text.links import links
 
 LABEL = "entity"
 _AT_ONCE = 32
@@ -20,7 +20,6 @@ _SOON_READ = 2000
 """So many names are read in a moment."""
 _LOOKED_UP = 5000
 """So many words and pairs of words are looked up one by one; for more, all names are read."""
-_HEADINGS = 64
 _CHUNK = 1000
 
 Lookup = Callable[[str], Sequence[int] | None]
@@ -97,12 +96,12 @@ class Linker:
     # ------------------------------------------------------------ nodes and mentions of an item
 
     def _own_nodes(self, db: apsw.Connection, changed: Sequence[int]) -> tuple[list[str], set[int]]:
-        """Gives each item the nodes of its title and headings; returns new names, and nodes that lost an item."""
+        """Gives each item the nodes of its own names; returns new names, and nodes that lost an item."""
         fresh: list[str] = []
         stale: set[int] = set()
-        for item, title, text in items.linked_texts(db, changed):
+        for item, names in items.known_by(db, changed):
             wanted: set[int] = set()
-            for name in _names(title, text):
+            for name in filter(normal_name, names):
                 node, added = graph.ensure_node(db, self._ns, name, LABEL, made=False)
                 wanted.add(node)
                 fresh.extend(added)
@@ -216,8 +215,3 @@ def name_terms(name: str, languages: Sequence[str]) -> list[set[str]]:
 def _contracted(word: str) -> str:
     """How a language without umlauts has them: Müller is mueller as a name, but muller in an English text."""
     return word.replace("ae", "a").replace("oe", "o").replace("ue", "u")
-
-
-def _names(title: str, text: str) -> list[str]:
-    wanted = [title, *headings(text)[:_HEADINGS]]
-    return [name for name in wanted if normal_name(name)]
