@@ -60,6 +60,7 @@ from fourfold.stores.base import Direction, NewNode, Store
 from fourfold.upkeep import NO_VECTORS, Upkeep
 
 if TYPE_CHECKING:
+    from fourfold.files.report import IndexReport
     from fourfold.model import Vector
 
 log = logging.getLogger("fourfold")
@@ -203,6 +204,16 @@ class Memory:
             if number not in found:
                 raise NotFound(f"no item {given}", "fourfold list shows what is stored")
         return [found[number] for number in numbers]
+
+    async def around(self, item: int | str, before: int = 1, after: int = 1) -> list[Item]:
+        """An item between its neighbours: the chunks of its file from so many before it to so many after it (B12)."""
+        if not rules.is_whole(before, 0) or not rules.is_whole(after, 0) or before + after > limits.TOP_K:
+            raise InvalidQuery(f"before {before!r}, after {after!r}", f"Together at most {limits.TOP_K} neighbours")
+        (found,) = await self.get([item])
+        if found.path is None or found.chunk_index is None or found.key is not None:
+            return [found]
+        number = found.chunk_index
+        return await self.store.chunks(self.namespace, found.path, number - before, number + after)
 
     async def list(self, filters: Filters = NO_FILTERS, *, limit: int = 50, offset: int = 0) -> list[Item]:
         """Newest first."""
@@ -419,6 +430,22 @@ class Memory:
                     check_dimension(len(item.vector), space.dimension)
             await self.store.set_space(self.namespace, space)
         return checked
+
+    async def index_folders(
+        self, folders: Sequence[str | Path], *, verify: bool = False, progress: Progress | None = None
+    ) -> IndexReport:
+        """Makes the store hold what the files below these folders hold; only what has changed costs anything (S3.1).
+
+        Files whose size and time are as before are not opened; with `verify`, their content is compared.
+        """
+        from fourfold.files.indexing import index_folders
+
+        if isinstance(folders, str | Path):
+            raise InvalidQuery("folders is one path", "Give a list of folders")
+        with self._upkeep.writing(self.namespace):
+            return await index_folders(
+                self.store, self.namespace, folders, links=self.settings.links, verify=verify, progress=progress
+            )
 
     async def index(self) -> None:
         """Publishes the indexes wholly, now."""

@@ -24,6 +24,7 @@ COMMANDS: Final = {
     "forget": Command("fourfold.cli.items:forget", "Delete items by id, tag or path."),
     "import": Command("fourfold.cli.transfer:import_file", "Store the rows of a JSONL file, or an export."),
     "export": Command("fourfold.cli.transfer:export", "Write everything into one file."),
+    "index": Command("fourfold.cli.files:index", "Store what the files of folders hold, and keep up with them."),
     "search": Command("fourfold.cli.search:search", "Search with four retrievers, fused into one ranking."),
     "why": Command("fourfold.cli.search:why", "Say why an item is where it is in a ranking, or not in it."),
     "tags": Command("fourfold.cli.upkeep:tags", "List the tags and how many items carry each."),

@@ -14,7 +14,7 @@ from fourfold.text.entities import NameFinder, beginnings, normal_name
 from fourfold.text.links import links
 
 LABEL = "entity"
-_AT_ONCE = 32
+AT_ONCE = 32
 """So many new names are looked for in older items at once; more wait for `catch_up`, which reads all texts once."""
 _SOON_READ = 2000
 """So many names are read in a moment."""
@@ -50,7 +50,7 @@ class Linker:
 
     def announce(self, db: apsw.Connection, fresh: Sequence[str], lookup: Lookup) -> None:
         """Points older items to nodes that have just got these names."""
-        if len(fresh) > _AT_ONCE:
+        if len(fresh) > AT_ONCE:
             self._postpone(db, fresh)
             return
         for name in fresh:
@@ -82,7 +82,7 @@ class Linker:
         version = self._stored_version(db)
         if version == self._version:
             return self._finder
-        if len(texts) <= _AT_ONCE and _has_more_names(db, self._ns, _SOON_READ):
+        if len(texts) <= AT_ONCE and _has_more_names(db, self._ns, _SOON_READ):
             words, pairs = beginnings(texts)
             if len(words) + len(pairs) <= _LOOKED_UP:
                 return NameFinder(_names_beginning(db, self._ns, words, pairs))

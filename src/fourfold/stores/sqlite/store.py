@@ -41,7 +41,7 @@ from fourfold.stores.sqlite import folder as folders
 from fourfold.stores.sqlite.database import Database, Job, rows
 from fourfold.stores.sqlite.indexes import Behind, Indexes
 from fourfold.stores.sqlite.items import Change, Written
-from fourfold.stores.sqlite.links import LABEL, Linker
+from fourfold.stores.sqlite.links import AT_ONCE, LABEL, Linker
 from fourfold.text.links import own_names
 
 if TYPE_CHECKING:
@@ -268,7 +268,8 @@ class SqliteStore:
             for file in files:
                 chunks.note(db, ns, file.state)
 
-        if links and any(file.chunks for file in files):
+        chunks_put = sum(len(file.chunks or ()) for file in files)
+        if links and 0 < chunks_put <= AT_ONCE:  # the names of more are looked for later
             await self._prepare_links(namespace)
         await self._write(namespace, putting)
 
