@@ -48,7 +48,7 @@ from fourfold.retrievers.graph import GraphRetriever
 from fourfold.retrievers.keyword import KeywordRetriever
 from fourfold.retrievers.semantic import SemanticRetriever
 from fourfold.retrievers.tags import TagRetriever, tag_candidates
-from fourfold.search import answer
+from fourfold.search import answer, file_names
 from fourfold.search.answer import Wish
 from fourfold.search.diversity import check_per_source
 from fourfold.search.pipeline import Found, HybridSearch
@@ -334,9 +334,17 @@ class Memory:
         query_vector, degraded = await self._query_vector(namespace, plan, request.text, vector)
         embedding = (time.perf_counter() - started) * 1000
         found = await self._search.run(Query(namespace, request.text, query_vector, filters), plan, degraded)
+        if plan.preset in file_names.PRESETS:
+            found = await self._with_file_names(namespace, request.text, filters, found)
         notes = (*found.notes, *self._notes(request.text, query_vector is not None and vector is None))
         timings = {"embed": embedding, **found.timings_ms}
         return plan, replace(found, vector=query_vector, notes=notes, timings_ms=timings)
+
+    async def _with_file_names(self, namespace: str, text: str, filters: Filters, found: Found) -> Found:
+        spelled = file_names.candidates(text)
+        named = await self.store.named_chunks(namespace, list(spelled), filters) if spelled else []
+        files = file_names.chosen(spelled, named)
+        return replace(found, fusion=file_names.with_file_names(found.fusion, files)) if files else found
 
     def _notes(self, text: str, embedded: bool) -> list[str]:
         notes = [f"{what}: {why}" for what, why in self._upkeep.troubles.items()]

@@ -167,3 +167,4 @@ def test_chunks_go_on_by_text_then_in_order() -> None:
     new = [item(text, title="t") for text in ("x", "a", "a", "y", "z")]
     assert continued(old, new) == ([2, 1, 3, 4, None], [])
     assert continued(old, new[1:2]) == ([1], [2, 3, 4])
+    assert continued(old, [item("c", title="other"), item("new", title="t")]) == ([4, 1], [2, 3])

@@ -46,8 +46,8 @@ def _sections(lines: Sequence[Line], parts: Sequence[Part]) -> list[Section]:
 
 
 def _with_comment(lines: Sequence[Line], first: int, done: int) -> int:
-    """Where the comment above a definition begins."""
-    while first - 1 > done and lines[first - 2].text.lstrip().startswith(("#", "//", "/*", "*", "--", ";")):
+    """Where the comment or the attributes above a definition begin."""
+    while first - 1 > done and lines[first - 2].text.lstrip().startswith(("# ", "#[", "//", "/*", "*", "@")):
         first -= 1
     return first
 

@@ -107,7 +107,8 @@ def plain(heading: str) -> str:
 def _first_title(sections: Sequence[Section]) -> str:
     """The heading of first level, if it comes first."""
     opening = next((section for section in sections[:2] if section.headings), None)
-    return opening.headings[0] if opening is not None and len(opening.headings) == 1 else ""
+    heading = None if opening is None else _heading(opening.lines, 0)
+    return heading[1] if heading is not None and heading[0] == 1 else ""
 
 
 # ---------------------------------------------------------------- front matter

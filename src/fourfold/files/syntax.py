@@ -78,12 +78,12 @@ def _inside(node: Any) -> list[Any]:
 
 def _name(node: Any) -> str:
     """Its own, or that of what it wraps or points to."""
-    for field in ("name", "type", "declarator", "declaration"):
+    for field in ("name", "declarator", "declaration", "type"):
         found = node.child_by_field_name(field)
         if found is not None:
             named = found.child_by_field_name("name") or found.child_by_field_name("declarator")
             return _name(found) if named is not None else _said(found)
-    inner = next((child for child in node.children if child.type == "variable_declarator"), None)
+    inner = next((child for child in node.children if child.child_by_field_name("name") is not None), None)
     return _name(inner) if inner is not None else ""
 
 

@@ -3,21 +3,35 @@
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
 
 from fourfold.model import NewItem
 
+Old = tuple[int, str, str]
+"""(id, title, text)"""
 
-def continued(old: Sequence[tuple[int, str, str]], new: Sequence[NewItem]) -> tuple[list[int | None], list[int]]:
+
+def continued(old: Sequence[Old], new: Sequence[NewItem]) -> tuple[list[int | None], list[int]]:
     """For each new chunk the id that it goes on under, None for a new one; and the ids that are left over.
 
-    `old`: (id, title, text). The same title and text come first; what is left goes on in its order.
+    The same title and text come first, then the same text; what is left goes on in its order.
     """
-    same: defaultdict[tuple[str, str], deque[int]] = defaultdict(deque)
-    for item, title, text in old:
-        same[title, text].append(item)
-    kept = [same[chunk.title, chunk.text].popleft() if same[chunk.title, chunk.text] else None for chunk in new]
-    taken = set(kept)
-    rest = deque(item for item, _, _ in old if item not in taken)
-    ids = [item if item is not None else rest.popleft() if rest else None for item in kept]
-    return ids, list(rest)
+    ids: list[int | None] = [None] * len(new)
+    rest = _matched(ids, old, [(chunk.title, chunk.text) for chunk in new], lambda row: row[1:])
+    rest = _matched(ids, rest, [chunk.text for chunk in new], lambda row: row[2])
+    rest = _matched(ids, rest, [None] * len(new), lambda row: None)
+    return ids, [item for item, _, _ in rest]
+
+
+def _matched(
+    ids: list[int | None], old: Sequence[Old], new: Sequence[Hashable], mark: Callable[[Old], Hashable]
+) -> list[Old]:
+    """Fills places that are free with old chunks of the same mark, in order; the old ones that are left."""
+    same: defaultdict[Hashable, deque[int]] = defaultdict(deque)
+    for row in old:
+        same[mark(row)].append(row[0])
+    for place, wanted in enumerate(new):
+        if ids[place] is None and same[wanted]:
+            ids[place] = same[wanted].popleft()
+    taken = set(ids)
+    return [row for row in old if row[0] not in taken]
