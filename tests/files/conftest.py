@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
 from fourfold.memory import Memory
+
+sys.path.append(str(Path(__file__).parent.parent / "engine"))
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Searching in files: three methods, fusion per call, one result a chunk, names of files, path filters (S3.2 to S3.6)."""
+"""Searching in files: methods, fusion per call, one result a chunk, names of files, path filters (S3.2 to S3.6)."""
 
 from __future__ import annotations
 

@@ -19,6 +19,8 @@ _SAID: Final = {
     "html": re.compile(rb"""<meta[^>]{0,200}?charset\s*=\s*["']?([\w-]{2,40})""", re.IGNORECASE),
     "code": re.compile(rb"\A(?:.*\n)?[ \t\f]*#.*?coding[:=][ \t]*([-\w.]{2,40})"),
 }
+_REFUSED: Final = frozenset({"punycode", "idna", "utf-7", "unicode-escape", "raw-unicode-escape"})
+"""Encodings of Python that no file is in; some take for ever."""
 _HEAD: Final = 4096
 _LOOKED_AT: Final = 64 * 1024
 _CONTROL: Final = re.compile("[\x00-\x06\x0e-\x1a\x1c-\x1f\x7f]")
@@ -50,8 +52,8 @@ def _decoded(data: bytes, kind: Kind) -> str | None:
 
 def _as(data: bytes, encoding: str) -> str | None:
     try:
-        return codecs.lookup(encoding).decode(data)[0]
-    except (LookupError, ValueError, TypeError, AssertionError):  # a codec that makes no text of bytes
+        return None if codecs.lookup(encoding).name in _REFUSED else data.decode(encoding)
+    except (LookupError, ValueError):
         return None
 
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from typing import Any, Final, NamedTuple, cast
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+from typing import Final, NamedTuple
+
+from fourfold.stores.globs import matcher, regex
 
 RULE_FILES: Final = (".gitignore", ".fourfoldignore")
 """In this order: what the second says of a path wins over the first, a deeper folder's over one above it."""
@@ -15,39 +18,98 @@ _NAMES = frozenset({"package-lock.json", "npm-shrinkwrap.json"})
 _ENDINGS = (".min.js", ".min.css", ".js.map", ".css.map", ".lock")
 
 
+class Rule(NamedTuple):
+    glob: str
+    ignores: bool
+    folders_only: bool
+
+
 class Rules:
     """The rules of one file, for paths relative to its folder; a folder's path ends with a slash."""
 
     def __init__(self, lines: Iterable[str]) -> None:
-        from pathspec import GitIgnoreSpec
-
-        found = cast("Iterable[Any]", GitIgnoreSpec.from_lines(lines).patterns)
-        said = [pattern for pattern in found if pattern.regex is not None and pattern.include is not None]
-        patterns = [(_whole(pattern.regex.pattern), bool(pattern.include)) for pattern in said]
-        self._runs = _runs(patterns)
+        rules = [rule for rule in map(parsed, lines) if rule is not None]
+        self._runs = [_Run(run) for run in _runs(rules)]
 
     def ignores(self, path: str) -> bool | None:
         """None: these rules do not say. The last one that matches counts."""
-        for run, ignored in self._runs:
-            if run.fullmatch(path):
-                return ignored
+        for run in self._runs:
+            if run.matches(path):
+                return run.ignores
         return None
 
 
-def _whole(pattern: str) -> str:
-    """Without the name of the group for a folder's slash, so that patterns can be joined."""
-    return pattern.replace("(?P<ps_d>/)", "/")
+def parsed(line: str) -> Rule | None:
+    """A line of .gitignore as a glob for whole paths; None for a comment, or what no path could match."""
+    text = _TRAILING.sub("", line.rstrip("\r\n"))
+    negated = text.startswith("!")
+    text = text[1:] if negated else text
+    folders_only = text.endswith("/")
+    text = text.rstrip("/") if folders_only else text
+    if not text or line.startswith("#"):
+        return None
+    rooted = "/" in text
+    parts = [_part(part) for part in text.removeprefix("/").split("/")]
+    if not all(parts):
+        return None
+    return Rule(_joined(parts, rooted=rooted), not negated, folders_only)
 
 
-def _runs(patterns: list[tuple[str, bool]]) -> list[tuple[re.Pattern[str], bool]]:
-    """Neighbouring rules of one kind as one expression, the last first."""
-    runs: list[tuple[list[str], bool]] = []
-    for pattern, ignored in reversed(patterns):
-        if runs and runs[-1][1] == ignored:
-            runs[-1][0].append(pattern)
-        else:
-            runs.append(([pattern], ignored))
-    return [(re.compile("|".join(run)), ignored) for run, ignored in runs]
+_TRAILING: Final = re.compile(r"(?<!\\)\s+$")
+_PART: Final = re.compile(r"\\(.)|\*+|\[[!^]?[^\]/]+\]|(.)", re.DOTALL)
+
+
+def _part(text: str) -> str:
+    """One part of a path in the language of our globs: without backslashes, and ** only where it stands alone."""
+    return "**" if text == "**" else _PART.sub(_piece, text)
+
+
+def _piece(found: re.Match[str]) -> str:
+    if found[1] is not None:
+        return f"[{found[1]}]" if found[1] in "*?[" else found[1]
+    if found[0].startswith("*"):
+        return "*"
+    return found[0].replace("[^", "[!", 1)
+
+
+def _joined(parts: list[str], *, rooted: bool) -> str:
+    """`**` between slashes is any number of folders, at the end whatever is below."""
+    if not rooted and parts != ["**"]:
+        parts = ["**", *parts]
+    *above, last = parts
+    return "".join(f"{part}/" for part in above) + ("?**" if last == "**" else last)
+
+
+class _Run:
+    """Neighbouring rules that say the same, so that one look is enough for most of them."""
+
+    def __init__(self, rules: Sequence[Rule]) -> None:
+        self.ignores = rules[0].ignores
+        self._anything = _Any([rule.glob for rule in rules if not rule.folders_only])
+        self._folders = _Any([rule.glob for rule in rules if rule.folders_only])
+
+    def matches(self, path: str) -> bool:
+        if path[-1] != "/":
+            return self._anything.matches(path)
+        return self._anything.matches(path[:-1]) or self._folders.matches(path[:-1])
+
+
+class _Any:
+    def __init__(self, globs: Sequence[str]) -> None:
+        quick = [source for glob in globs if (source := regex(glob)) is not None]
+        self._quick = re.compile("|".join(quick), re.DOTALL) if quick else None
+        self._slow = [matcher(glob) for glob in globs if regex(glob) is None]
+
+    def matches(self, path: str) -> bool:
+        if self._quick is not None and self._quick.fullmatch(path):
+            return True
+        return any(slow(path) for slow in self._slow)
+
+
+def _runs(rules: Iterable[Rule]) -> list[list[Rule]]:
+    """The last first."""
+    runs = [list(run) for _, run in groupby(rules, key=lambda rule: rule.ignores)]
+    return runs[::-1]
 
 
 class Scope(NamedTuple):

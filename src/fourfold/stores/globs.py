@@ -28,10 +28,19 @@ def matches(glob: str, path: str | None) -> bool:
 
 @lru_cache(maxsize=64)
 def _matcher(glob: str) -> Callable[[str], object]:
+    return matcher(glob)
+
+
+def matcher(glob: str) -> Callable[[str], object]:
+    """Says whether a path matches, in a time that depends on its length alone."""
+    source = regex(glob)
+    return _AllWays(_PIECES.findall(glob)).match if source is None else re.compile(source, re.DOTALL).fullmatch
+
+
+def regex(glob: str) -> str | None:
+    """The glob as a regular expression (DOTALL, for the whole path); None where that might take for ever."""
     pieces = _PIECES.findall(glob)
-    if sum(piece.startswith("*") for piece in pieces) <= _FEW:
-        return re.compile("".join(map(_regex, pieces)), re.DOTALL).fullmatch
-    return _AllWays(pieces).match
+    return "".join(map(_regex, pieces)) if sum(piece.startswith("*") for piece in pieces) <= _FEW else None
 
 
 def _regex(piece: str) -> str:
