@@ -49,7 +49,7 @@ def _inside(line: str, path: str) -> bool:
 
 
 def test_what_is_in_a_folder_is_not_the_folder() -> None:
-    """As `git check-ignore` has it; pathspec also takes the folder."""
+    """So that git, and we, can make an exception below it; pathspec takes the folder too."""
     rules = Rules(["a/**", "!a/keep.txt"])
     assert [rules.ignores(path) for path in ("a/", "a/x", "a/b/", "a/keep.txt", "b/a/x")] == [
         None, True, True, False, None,
