@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -42,6 +42,7 @@ from fourfold.model import (
     Query,
     RawRecord,
     Result,
+    Retriever,
     SearchResponse,
 )
 from fourfold.retrievers.graph import GraphRetriever
@@ -94,6 +95,7 @@ class Memory:
         settings: Settings | None = None,
         *,
         background: bool = True,
+        retrievers: Sequence[Retriever] | None = None,
     ) -> None:
         settings = settings or Settings()
         self.store = store
@@ -102,7 +104,8 @@ class Memory:
         self._vectorizer = Vectorizer(embedder, store) if embedder is not None else None
         self._upkeep = Upkeep(store, self._vectorizer, self.namespace, watch=background)
         self._search = HybridSearch(
-            [SemanticRetriever(store), KeywordRetriever(store), GraphRetriever(store), TagRetriever(store)],
+            retrievers
+            or [SemanticRetriever(store), KeywordRetriever(store), GraphRetriever(store), TagRetriever(store)],
             seconds=settings.retriever_seconds,
         )
 
@@ -117,17 +120,20 @@ class Memory:
         embedder: str | Embedder | None = None,
         settings: Settings | None = None,
         background: bool = True,
+        retrievers: Callable[[Store], Sequence[Retriever]] | None = None,
     ) -> Self:
         """Opens a store, making it if need be.
 
         `embedder`: minilm, openai, onnx:FOLDER, none, or one of your own. `background`: make vectors from the queue
         and publish indexes while this object lives, also for other processes; a short-lived one lets others do that.
+        `retrievers`: makes those that searches ask, of the opened store; the four of the store if left out.
         """
         settings = settings or Settings()
         name = rules.name(namespace or settings.namespace, "namespace")
         model = _open_embedder(embedder if embedder is not None else settings.embedder, settings)
         opened = await _open_store(store if store is not None else settings.store)
-        memory = cls(opened, model, name, settings, background=background)
+        asked = None if retrievers is None else retrievers(opened)
+        memory = cls(opened, model, name, settings, background=background, retrievers=asked)
         memory._upkeep.start()
         return memory
 

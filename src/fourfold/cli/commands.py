@@ -26,6 +26,7 @@ COMMANDS: Final = {
     "export": Command("fourfold.cli.transfer:export", "Write everything into one file."),
     "index": Command("fourfold.cli.files:index", "Store what the files of folders hold, and keep up with them."),
     "search": Command("fourfold.cli.search:search", "Search with four retrievers, fused into one ranking."),
+    "retrieve": Command("fourfold.cli.retrieve:retrieve", "Rank chunks by vectors and BM25, also those of a Chroma."),
     "why": Command("fourfold.cli.search:why", "Say why an item is where it is in a ranking, or not in it."),
     "tags": Command("fourfold.cli.upkeep:tags", "List the tags and how many items carry each."),
     "namespaces": Command("fourfold.cli.upkeep:namespaces", "List the namespaces and how many items each has."),
