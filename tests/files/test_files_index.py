@@ -246,3 +246,23 @@ async def test_times_of_files_are_times_of_items(memory: Memory, tree: Path) -> 
     os.utime(tree / "odd.txt", (1, -(10**11)))
     await memory.index_folders([tree])
     assert (await items(memory))["a.txt", 0].created_at.year == 2001
+
+
+async def test_a_gigabyte_is_not_opened(memory: Memory, tree: Path) -> None:
+    write(tree, {"a.txt": "bees", "huge.txt": ""})
+    os.truncate(tree / "huge.txt", 1 << 30)
+    report = await memory.index_folders([tree])
+    assert (report.opened, report.skipped[walking.LARGE].examples) == (1, [(tree / "huge.txt").as_posix()])
+
+
+async def test_a_file_that_grows_while_it_is_read_is_given_up(
+    memory: Memory, tree: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tree, {"a.txt": "bees"})
+    monkeypatch.setattr(walking, "FILE_BYTES", 4)
+    found = walking.walk(tree.resolve())
+    monkeypatch.setattr(walking, "walk", lambda _: found)
+    write(tree, {"a.txt": "bees and wasps"})
+    report = await memory.index_folders([tree])
+    assert report.skipped[walking.LARGE].count == 1
+    assert await names(memory) == set()
