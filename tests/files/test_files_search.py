@@ -144,4 +144,5 @@ def test_names_in_queries() -> None:
     assert candidates("see docs/a.md, and 'b c.txt'.")["a.md"] == "docs/a.md"
     assert candidates("see docs/a.md, and 'b c.txt'.")["b c.txt"] == "b c.txt"
     assert chosen({"a.md": "x/a.md"}, [(1, "/r/x/a.md"), (2, "/r/yx/a.md"), (3, "/r/x/a.md")]) == {"/r/x/a.md": [1, 3]}
+    assert list(candidates("\0\ud800a.md")) == ["a.md"]
     assert len(candidates("word.md " * 1000)) < 700

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
@@ -17,12 +18,14 @@ _WORDS: Final = 100
 """Of a query are looked at."""
 _LONGEST: Final = 6
 """Words that a file name with spaces may have."""
+_IMPOSSIBLE: Final = re.compile("[\x00\ud800-\udfff]")
+"""No stored path has these."""
 _AROUND: Final = "\"'`“”„‚‘’»«,;:?!()[]{}<>*"
 
 
 def candidates(text: str) -> dict[str, str]:
     """What may be the name of a file, folded, and how it stands in the query; with the folders before it."""
-    words = text.split()[:_WORDS]
+    words = _IMPOSSIBLE.sub(" ", text).split()[:_WORDS]
     return {fold(_name(spelled)): spelled for spelled in reversed([*_runs(words)]) if _name(spelled)}
 
 
