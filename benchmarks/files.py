@@ -10,6 +10,7 @@ import argparse
 import asyncio
 import os
 import resource
+import shutil
 import sys
 import sysconfig
 import tempfile
@@ -23,18 +24,19 @@ from fourfold.memory import Memory
 REPOSITORY = Path(__file__).parent.parent
 
 
-def real_folders() -> list[Path]:
-    wanted = [REPOSITORY, Path(sysconfig.get_paths()["stdlib"]), Path("/usr/share/doc"), Path("/usr/share/man")]
-    return [folder for folder in wanted if folder.is_dir()]
+def real_folders(folder: Path) -> list[Path]:
+    """The standard library is copied: what is installed into it is another thing."""
+    library = folder / "library"
+    shutil.copytree(sysconfig.get_paths()["stdlib"], library, ignore=shutil.ignore_patterns("site-packages"))
+    return [path for path in (REPOSITORY, library, Path("/usr/share/doc")) if path.is_dir()]
 
 
-def many_files(folder: Path, count: int) -> Path:
+def many_files(folder: Path, count: int) -> None:
     for number in range(count):
         place = folder / f"{number // 1000:03}"
         if number % 1000 == 0:
             place.mkdir()
         (place / f"note-{number}.md").write_text(f"# Note {number}\n\nWord{number % 977} beside word{number % 613}.\n")
-    return folder
 
 
 def bare_walk(folders: Sequence[Path]) -> tuple[float, int]:
@@ -86,8 +88,9 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--many", type=int, default=0)
     asked = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory() as folder:
-        extra = many_files(Path(folder), asked.many or 1)
-        folders = [extra] if asked.many else [*(asked.folders or real_folders()), extra]
+        (extra := Path(folder) / "many").mkdir()
+        many_files(extra, asked.many or 1)
+        folders = [extra] if asked.many else [*(asked.folders or real_folders(Path(folder))), extra]
         asyncio.run(measure(folders, next(extra.rglob("*.md"))))
 
 

@@ -12,8 +12,16 @@ from pathspec import GitIgnoreSpec
 
 from fourfold.files.ignoring import Rules
 from fourfold.memory import Memory
+from fourfold.stores.memory import MemoryStore
 
 pytestmark = pytest.mark.spec("S3.1")
+
+
+@pytest.fixture
+def memory() -> Memory:
+    """What is tested here happens before a store is reached, so the cheapest one does."""
+    return Memory(MemoryStore(), None, background=False)
+
 
 LINES = [
     "*.log", "/top.txt", "build/", "/build/", "docs/*.txt", "docs/**/x.txt", "**/deep", "**", "*", "foo*bar",

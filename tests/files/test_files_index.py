@@ -266,3 +266,12 @@ async def test_a_file_that_grows_while_it_is_read_is_given_up(
     report = await memory.index_folders([tree])
     assert report.skipped[walking.LARGE].count == 1
     assert await names(memory) == set()
+
+
+async def test_a_store_is_no_folder_of_files(tree: Path) -> None:
+    write(tree, {"a.txt": "bees"})
+    async with await Memory.open(tree / "store", embedder="none", background=False) as memory:
+        report = await memory.index_folders([tree])
+        assert report.skipped[walking.STORE].examples == [f"{tree.as_posix()}/store/"]
+        assert (await memory.index_folders([tree])).opened == 0
+        assert await names(memory) == {"a.txt"}

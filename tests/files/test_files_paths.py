@@ -16,11 +16,19 @@ from fourfold.files import beneath, indexing, walking
 from fourfold.files.beneath import Beneath, Folder, NotRegular
 from fourfold.files.walking import walk
 from fourfold.memory import Memory
+from fourfold.stores.memory import MemoryStore
 
 pytestmark = [
     pytest.mark.spec("S3.1"),
     pytest.mark.skipif(sys.platform == "win32", reason="pipes, devices and links are made as POSIX has them"),
 ]
+
+
+@pytest.fixture
+def memory() -> Memory:
+    """What is tested here happens before a store is reached, so the cheapest one does."""
+    return Memory(MemoryStore(), None, background=False)
+
 
 SECRET = "the canary sings"
 Trick = Callable[[Path, Path], object]

@@ -17,7 +17,7 @@ class Skipped:
 @dataclass(slots=True)
 class IndexReport:
     files: int = 0
-    """Files that were found and are not skipped."""
+    """Files that neither rules nor name nor size leave out."""
     new: int = 0
     changed: int = 0
     moved: int = 0

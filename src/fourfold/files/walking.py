@@ -25,7 +25,12 @@ LARGE = "too large"
 LONG = "path too long"
 DEEP = "too many folders deep"
 UNREADABLE = "cannot be read"
+STORE = "a store of Fourfold"
 TWICE = "the same path as another, in this spelling"
+
+
+_DATABASE = "fourfold.db"
+"""What the folder of a store holds."""
 
 
 class Entry(NamedTuple):
@@ -75,6 +80,9 @@ def walk(root: Path) -> Walk:
 def _visit(folder: Folder, found: Walk, place: str, path: str, scope: Scope, depth: int) -> None:
     """`place` and `path` of this folder, each with its slash."""
     entries = folder.entries()
+    if any(entry.name == _DATABASE for entry in entries):
+        found.skipped.append((STORE, path))
+        return
     if rules := read_rules(folder, entries):
         scope = scope.within(rules, len(place))
     for below in list(_files(entries, found, place, path, scope)):
