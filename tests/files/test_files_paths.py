@@ -174,7 +174,7 @@ def test_a_folder_swapped_for_a_link_after_the_walk_is_not_entered(tree: Path, t
     outside = tmp_path / "outside"
     write(outside, {"a.txt": SECRET})
     write(tree, {"in/a.txt": "mine", "in/deep/a.txt": "mine"})
-    (entry, deep) = sorted(walk(tree.resolve()).entries.values())
+    (entry, deep) = walk(tree.resolve()).entries()
     (tree / "in").rename(tree / "was")
     (tree / "in").symlink_to(outside)
     opener = Beneath(tree.resolve())
@@ -206,7 +206,7 @@ def test_a_file_swapped_for_something_else_after_the_walk_is_not_read(tree: Path
 def test_places_come_from_the_walk_alone(tree: Path, place: str) -> None:
     """No place with `..` or a slash in front ever comes out of a walk, so none is ever opened."""
     write(tree, {"in/a.txt": "x"})
-    assert place not in {entry.place for entry in walk(tree.resolve()).entries.values()}
+    assert place not in {entry.place for entry in walk(tree.resolve()).entries()}
 
 
 def test_without_descriptors_a_link_is_recognised(tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -218,7 +218,7 @@ def test_without_descriptors_a_link_is_recognised(tree: Path, tmp_path: Path, mo
     (tree / "link").symlink_to(tmp_path / "outside")
     (tree / "link.txt").symlink_to(tmp_path / "outside/a.txt")
     root = tree.resolve()
-    assert [entry.place for entry in walk(root).entries.values()] == ["in/a.txt"]
+    assert [entry.place for entry in walk(root).entries()] == ["in/a.txt"]
     with Folder.at(root) as folder:
         with pytest.raises(NotRegular):
             folder.folder("link")
@@ -232,3 +232,17 @@ def test_deep_and_long_paths_are_named(tree: Path) -> None:
     write(tree, {"d/" * 150 + "a.txt": "x", "/".join(["e" * 200] * 6) + "/a.txt": "x"})
     reasons = [reason for reason, _ in walk(tree.resolve()).skipped]
     assert sorted(reasons) == sorted([walking.DEEP, walking.LONG])
+
+
+async def test_names_in_any_spelling_are_read(memory: Memory, tree: Path) -> None:
+    odd = {
+        os.fsdecode(b"caf\xe9.txt"): "one",
+        f"{os.fsdecode(b'dir-xe9')}/a.txt": "two",
+        f"{os.fsdecode(bytes([255, 254]))}/a.txt": "three",
+        "e\u0301/e\u0301.txt": "four",
+        "\u00e4/b.txt": "five",
+    }
+    write(tree, odd)
+    report = await memory.index_folders([tree])
+    assert (report.new, report.skipped) == (len(odd), {})
+    assert sorted(item.text for item in await memory.list()) == sorted(odd.values())

@@ -61,25 +61,22 @@ def _compared(
 ) -> tuple[list[Entry], dict[str, FileState]]:
     """The files to look into, in the order of their paths, and known files that are not there."""
     report.skip_all(found.skipped)
-    todo: list[Entry] = []
-    current = f"{reading.FORMAT}-"
-    for path, entry in found.entries.items():
+    todo: list[str] = []
+    current, unchanged = f"{reading.FORMAT}-", 0
+    for path, seen in found.files.items():
         state = known.get(path)
-        if state is None or verify or not _is_same(entry, state) or not state.digest.startswith(current):
-            todo.append(entry)
-        elif state.skipped:
+        if state is None or verify or state[1:3] != seen or not state[3].startswith(current):  # size, time; digest
+            todo.append(path)
+        elif state[4]:
             report.skip(state.skipped, path)
         else:
-            report.unchanged += 1
-    report.files += len(found.entries)
-    missing = {path: state for path, state in known.items() if path not in found.entries}
+            unchanged += 1
+    report.files += len(found.files)
+    report.unchanged += unchanged
+    missing = {path: state for path, state in known.items() if path not in found.files}
     for folder in found.unseen:
         missing = {path: state for path, state in missing.items() if not path.startswith(folder)}
-    return sorted(todo), missing
-
-
-def _is_same(entry: Entry, state: FileState) -> bool:
-    return entry.mtime_ns == state.mtime_ns and entry.size == state.size
+    return [found.entry(path) for path in sorted(todo)], missing
 
 
 # ---------------------------------------------------------------- storing

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import stat
 import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -12,8 +11,8 @@ from typing import NamedTuple
 
 from fourfold.errors import InvalidQuery, NotFound, StoreUnavailable
 from fourfold.files.beneath import Folder, read_rules
-from fourfold.files.ignoring import Scope
-from fourfold.files.kinds import BINARY, suffix
+from fourfold.files.ignoring import Scope, by_default
+from fourfold.files.kinds import BINARY
 from fourfold.limits import FILE_BYTES, FOLDER_DEPTH, NAME_BYTES, PDF_BYTES
 
 IGNORED = "ignored by rules or by default"
@@ -29,6 +28,8 @@ STORE = "a store of Fourfold"
 TWICE = "the same path as another, in this spelling"
 
 
+_SHORT = NAME_BYTES // 4
+"""Paths of so many characters need no closer look."""
 _DATABASE = "fourfold.db"
 """What the folder of a store holds."""
 
@@ -45,11 +46,22 @@ class Entry(NamedTuple):
 @dataclass(slots=True)
 class Walk:
     root: str
-    entries: dict[str, Entry] = field(default_factory=dict[str, Entry])
+    files: dict[str, tuple[int, int]] = field(default_factory=dict[str, tuple[int, int]])
+    """By stored path: size and time."""
+    places: dict[str, str] = field(default_factory=dict[str, str])
+    """By stored path, where the system spells the rest behind the root otherwise."""
     skipped: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
     """(reason, path)"""
     unseen: list[str] = field(default_factory=list[str])
     """Folders that could not be read: what was known of them stays. Each ends with a slash."""
+
+    def entry(self, path: str) -> Entry:
+        size, mtime_ns = self.files[path]
+        return Entry(path, self.places.get(path) or path[len(self.root) :], size, mtime_ns)
+
+    def entries(self) -> list[Entry]:
+        """By path."""
+        return [self.entry(path) for path in sorted(self.files)]
 
 
 def root_of(folder: str | Path) -> Path:
@@ -100,24 +112,29 @@ def _visit(folder: Folder, found: Walk, place: str, path: str, scope: Scope, dep
 
 def _files(entries: list[os.DirEntry[str]], found: Walk, place: str, path: str, scope: Scope) -> Iterator[str]:
     """Takes note of the files of a folder; the names of the folders in it that are not ignored."""
-    note, ignores = found.skipped.append, scope.ignores
+    plain, odd = not scope.rules, path != found.root + place
     for entry in entries:
         name = entry.name
-        if entry.is_symlink():
-            note((LINK, path + stored_name(name)))
-        elif entry.is_dir(follow_symlinks=False):
-            if ignores(f"{place}{name}/", f"{name}/"):
-                note((IGNORED, f"{path}{stored_name(name)}/"))
+        if entry.is_file(follow_symlinks=False):
+            if by_default(name) if plain else scope.ignores(place + name, name):
+                found.skipped.append((IGNORED, path + stored_name(name)))
             else:
-                yield name
-        elif ignores(place + name, name):
-            note((IGNORED, path + stored_name(name)))
+                _file(entry, found, place, path + (name if name.isascii() else stored_name(name)), odd)
+        elif entry.is_symlink():
+            found.skipped.append((LINK, path + stored_name(name)))
+        elif not entry.is_dir(follow_symlinks=False):
+            found.skipped.append((SPECIAL, path + stored_name(name)))
+        elif scope.ignores(f"{place}{name}/", f"{name}/"):
+            found.skipped.append((IGNORED, f"{path}{stored_name(name)}/"))
         else:
-            _file(entry, found, place, path + stored_name(name))
+            yield name
 
 
-def _file(entry: os.DirEntry[str], found: Walk, place: str, path: str) -> None:
-    ending = suffix(entry.name)
+def _file(entry: os.DirEntry[str], found: Walk, place: str, path: str, odd: bool) -> None:
+    """This is done for every file of every run, so it does little. `odd`: its folder is stored in another spelling."""
+    name = entry.name
+    stem, _, ending = name.rpartition(".")
+    ending = ending.lower() if stem else ""
     if ending in BINARY:
         found.skipped.append((BINARY_NAME, path))
         return
@@ -126,23 +143,24 @@ def _file(entry: os.DirEntry[str], found: Walk, place: str, path: str) -> None:
     except OSError:
         found.skipped.append((UNREADABLE, path))
         return
-    reason = _refusal(known, ending, path)
-    if not reason and path in found.entries:
-        reason = TWICE
-    if reason:
+    size = known.st_size
+    if path in found.files:
+        found.skipped.append((TWICE, path))
+        return
+    if not (0 < size <= FILE_BYTES and len(path) <= _SHORT) and (reason := _refusal(known, ending, path)):
         found.skipped.append((reason, path))
-    else:
-        found.entries[path] = Entry(path, place + entry.name, known.st_size, known.st_mtime_ns)
+        return
+    found.files[path] = (size, known.st_mtime_ns)
+    if odd or not name.isascii():
+        found.places[path] = place + name
 
 
 def _refusal(known: os.stat_result, ending: str, path: str) -> str:
-    if not stat.S_ISREG(known.st_mode):
-        return SPECIAL
     if known.st_size == 0:
         return EMPTY
     if known.st_size > largest(ending):
         return LARGE
-    return LONG if len(path) * 4 > NAME_BYTES and len(path.encode()) > NAME_BYTES else ""
+    return LONG if len(path.encode()) > NAME_BYTES else ""
 
 
 def largest(ending: str) -> int:

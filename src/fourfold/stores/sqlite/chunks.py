@@ -59,7 +59,7 @@ def forget_states(db: apsw.Connection, ns: int, paths: Sequence[str]) -> None:
 
 def states(db: apsw.Connection, ns: int, prefix: str) -> dict[str, FileState]:
     sql = f"SELECT {_COLUMNS} FROM files WHERE ns = ? AND path >= ? AND path < ? ORDER BY path"
-    return {row[0]: FileState._make(row) for row in db.execute(sql, (ns, prefix, prefix + _LAST))}
+    return {row[0]: FileState._make(row) for row in rows(db, sql, ns, prefix, prefix + _LAST)}
 
 
 def ids(db: apsw.Connection, ns: int, path: str, first: int = 0, last: int = 1 << 62) -> list[int]:
