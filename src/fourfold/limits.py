@@ -30,6 +30,21 @@ TAGS = 64
 LARGEST_ID = 2**63 - 1
 """What a store can count to."""
 
+FILE_BYTES = 10 * 1024 * 1024
+"""A larger file is left out of an index, and named in the summary."""
+
+PDF_BYTES = 64 * 1024 * 1024
+"""The same for PDF."""
+
+FOLDER_DEPTH = 100
+"""Folders below folders; what is deeper is left out and named."""
+
+PDF_SECONDS = 60.0
+"""Reading a PDF is given up after this."""
+
+PDF_MEMORY = 1024 * 1024 * 1024
+"""And where it takes more than this."""
+
 SOURCES = 1000
 """source_ids of one item (InvalidItem)."""
 

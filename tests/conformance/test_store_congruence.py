@@ -8,7 +8,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from conformance_operations import FILTERS, NAMES, QUERIES, TAGS, VECTORS, Life, names_of
+from conformance_operations import FILES, FILTERS, NAMES, QUERIES, TAGS, VECTORS, Life, names_of
 from conformance_subjects import NOW, NS, item, make
 
 from fourfold.errors import FourfoldError
@@ -82,6 +82,7 @@ async def compare(oracle: Store, subject: Store) -> None:
             await compare_vectors(oracle, subject, vector, filters)
     for name in NAMES:
         await compare_walks(oracle, subject, name)
+    await compare_files(oracle, subject)
 
 
 async def rows(store: Store) -> Any:
@@ -134,6 +135,16 @@ async def compare_tags(oracle: Store, subject: Store, filters: Filters) -> None:
     assert await subject.tag_counts(NS) == await oracle.tag_counts(NS)
     tags = sorted({fold(tag) for tag in TAGS})
     assert await subject.tagged(NS, tags, filters) == await oracle.tagged(NS, tags, filters)
+
+
+async def compare_files(oracle: Store, subject: Store) -> None:
+    """Their states are part of the export."""
+    for filters in FILTERS:
+        named = [await store.named_chunks(NS, ["main.py", "a.md"], filters) for store in (subject, oracle)]
+        assert named[0] == named[1]
+    for path in FILES:
+        chunks = [await store.chunks(NS, path, 0, 2) for store in (subject, oracle)]
+        assert chunks[0] == chunks[1]
 
 
 async def compare_walks(oracle: Store, subject: Store, name: str) -> None:

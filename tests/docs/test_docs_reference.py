@@ -232,6 +232,9 @@ async def test_every_record_of_an_export(memory: Memory, tmp_path: Path) -> None
     original = await memory.add_raw("so they said")
     await memory.add_many([NewItem("a", title="Alpha", source_ids=(original.id,)), NewItem("Alpha again")])
     await memory.add_edge("Alpha", "knows", "Beta")
+    (tmp_path / "files").mkdir()
+    (tmp_path / "files" / "note.md").write_text("a note")
+    await memory.index_folders([tmp_path / "files"])
     await memory.export(tmp_path / "export.jsonl")
     header, *records = [json.loads(line) for line in (tmp_path / "export.jsonl").read_text("utf-8").splitlines()]
     assert json.dumps(header, separators=(",", ":")) in section("Export format")

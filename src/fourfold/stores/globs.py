@@ -8,21 +8,39 @@ from functools import lru_cache
 
 _PIECES = re.compile(r"\*\*/|\*\*|\*|\?|\[!?[^\]/]+\]|.", re.DOTALL)
 _WILD = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
+_ABSOLUTE = re.compile(r"/|[A-Za-z]:/")
+_ROOTED = re.compile(r"/|[A-Za-z]:/|\*\*/")
 _FEW = 2
 """So many wildcards a regular expression goes through quickly. It tries all their lengths: eight take a minute."""
 
 
 def matches(glob: str, path: str | None) -> bool:
-    """`*` stays within a folder, `**` crosses folders, `?` is one character, [abc] and [!abc] one of a set."""
-    return path is not None and bool(_matcher(glob)(path))
+    """`*` stays within a folder, `**` crosses folders, `?` is one character, [abc] and [!abc] one of a set.
+
+    A glob that does not begin at a root matches absolute paths from any of their folders on.
+    """
+    if path is None:
+        return False
+    if _matcher(glob)(path):
+        return True
+    return bool(_ABSOLUTE.match(path)) and not _ROOTED.match(glob) and bool(_matcher(f"**/{glob}")(path))
 
 
 @lru_cache(maxsize=64)
 def _matcher(glob: str) -> Callable[[str], object]:
+    return matcher(glob)
+
+
+def matcher(glob: str) -> Callable[[str], object]:
+    """Says whether a path matches, in a time that depends on its length alone."""
+    source = regex(glob)
+    return _AllWays(_PIECES.findall(glob)).match if source is None else re.compile(source, re.DOTALL).fullmatch
+
+
+def regex(glob: str) -> str | None:
+    """The glob as a regular expression (DOTALL, for the whole path); None where that might take for ever."""
     pieces = _PIECES.findall(glob)
-    if sum(piece.startswith("*") for piece in pieces) <= _FEW:
-        return re.compile("".join(map(_regex, pieces)), re.DOTALL).fullmatch
-    return _AllWays(pieces).match
+    return "".join(map(_regex, pieces)) if sum(piece.startswith("*") for piece in pieces) <= _FEW else None
 
 
 def _regex(piece: str) -> str:
