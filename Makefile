@@ -6,7 +6,7 @@ TEXTSEARCH := .venv-textsearch
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test lint bench soak spec clean
+.PHONY: demo test lint bench quality soak spec clean
 
 demo: $(VENV)/installed
 	$(BIN)/fourfold demo
@@ -26,6 +26,9 @@ soak: $(VENV)/tested $(TEXTSEARCH)/installed
 
 bench: $(VENV)/benched
 	$(BIN)/python benchmarks/compare.py
+
+quality: $(VENV)/tested
+	$(BIN)/python benchmarks/quality.py
 
 spec: $(VENV)/tested
 	$(BIN)/python scripts/spec_table.py

@@ -1,8 +1,12 @@
 """What tests of every room share."""
 
+import os
+
 import postgres_servers
 import pytest
 from hypothesis import settings
+
+os.environ.setdefault("NUMBA_DISABLE_JIT", "1")  # ranx compiles for minutes what runs in milliseconds
 
 settings.register_profile("fourfold", deadline=None)
 settings.load_profile("fourfold")

@@ -4,10 +4,11 @@ from fourfold.search.auto import AutoInputs, fuse_auto
 fusion = fuse_auto(
     AutoInputs(
         lists={"semantic": [Hit(1, 0.60), Hit(2, 0.40)], "keyword": [Hit(2, 9.0)]},
-        backgrounds={"semantic": Background(mean=0.20, std=0.10), "keyword": Background(mean=1.0, std=2.0)},
+        backgrounds={"semantic": Background(mean=0.20, std=0.10)},
+        coverage={2: 0.8},
     )
 )
 print({name: round(weight, 3) for name, weight in fusion.weights.items() if weight})
-# -> {'semantic': 0.787, 'keyword': 0.213}
+# -> {'semantic': 0.31, 'keyword': 0.69}
 print([(hit.id, round(hit.score, 3)) for hit in fusion.ranked])
-# -> [(1, 0.787), (2, 0.626)]
+# -> [(2, 0.853), (1, 0.31)]

@@ -37,6 +37,10 @@ class Settings:
     links: bool = True
     """Titles, links and mentions become nodes and edges by themselves (B11)."""
     retriever_seconds: float = limits.RETRIEVER_SECONDS
+    http_hosts: tuple[str, ...] = ()
+    """Names, beside its address, by which a server over HTTP may be asked."""
+    http_tokens: tuple[str, ...] = field(default=(), repr=False)
+    """NAMESPACE[+NAMESPACE...]:SECRET each; * for every namespace. With one or more, HTTP needs a token."""
     plan: PlanSettings = field(default_factory=PlanSettings)
     """What the seeds' own names set, each in the preset of its seed."""
 
@@ -92,6 +96,8 @@ class Kind:
     """Reads an environment variable; a ValueError means that it is not what is wanted."""
     accepts: Callable[[object], bool]
     make: Callable[[Any], object] | None = None
+    secret: bool = False
+    """Whether a wrong value may be one: it is not quoted then."""
 
 
 def _parse_switch(text: str) -> bool:
@@ -113,6 +119,13 @@ def _are_words(value: object) -> bool:
     return isinstance(value, list) and all(_is_text(word) for word in cast("list[object]", value))
 
 
+_TOKEN = re.compile(r"[^:\s][^:]*:[A-Za-z0-9._~+/=-]{16,}", re.ASCII)
+
+
+def _are_tokens(value: object) -> bool:
+    return _are_words(value) and all(_TOKEN.fullmatch(token) for token in cast("list[str]", value))
+
+
 def _is_number(value: object) -> TypeGuard[int | float]:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
@@ -126,10 +139,17 @@ def _number(wanted: str, low: float, high: float = math.inf) -> Kind:
     return Kind(wanted, float, lambda value: _is_number(value) and low <= value <= high, float)
 
 
-_TEXT = Kind("text (in quotes, if it looks like something else)", str, _is_text)
+_TEXT = Kind("text (in quotes, if it looks like something else)", str, _is_text, secret=True)
 _PRESET = Kind(f"one of {', '.join(PRESETS)}", str, lambda value: isinstance(value, str) and value in PRESETS)
 _SWITCH = Kind("on or off", _parse_switch, lambda value: isinstance(value, bool))
 _WORDS = Kind("a list of words", _parse_words, _are_words, tuple)
+_TOKENS = Kind(
+    "a list of NAMESPACE:SECRET (16 letters and digits or more)",
+    _parse_words,
+    _are_tokens,
+    tuple,
+    secret=True,
+)
 _TOP_K = _whole(limits.TOP_K)
 _SHARE = _number("a number from 0 to 1", 0, 1)
 _RATE = _number("a number, 0 or more", 0)
@@ -163,6 +183,7 @@ def _shares(section: str, weights: Mapping[str, float]) -> dict[str, Setting]:
 SETTINGS: Final[Mapping[str, Setting]] = {
     **_own(store=_TEXT, namespace=_TEXT, embedder=_TEXT, openai_base_url=_TEXT, openai_api_key=_TEXT),
     **_own(openai_model=_TEXT, openai_dimensions=_whole(limits.VECTOR_DIMENSIONS), openai_timeout=_SECONDS),
+    **_own(http_hosts=_WORDS, http_tokens=_TOKENS),
     **_own(preset=_PRESET, top_k=_TOP_K, links=_SWITCH, retriever_seconds=_SECONDS),
     "retrieval_top_k": Setting(_TOP_K, _PLAN.wiki_top_k, "wiki", "RETRIEVAL_TOP_K"),
     "retrieval_vector_weight": Setting(_SHARE, _PLAN.wiki_weights["semantic"], "wiki", "RETRIEVAL_VECTOR_WEIGHT"),
@@ -216,7 +237,7 @@ def _effective_top_k(given: Mapping[str, Given]) -> Given:
 
 def _shown(name: str, value: Any) -> Any:
     match name, value:
-        case "openai_api_key", _:
+        case "openai_api_key" | "http_tokens", _:
             return "set" if value else "not set"
         case "store", None:
             return str(default_store())
@@ -224,6 +245,8 @@ def _shown(name: str, value: Any) -> Any:
             return without_secrets(value)
         case "openai_dimensions", None:
             return "the model's"
+        case "http_hosts", ():
+            return "none"
         case "hybrid_alpha", None:
             return "adaptive"
         case _:
@@ -268,7 +291,7 @@ def _checked(name: str, value: object, origin: str) -> Given:
 def _refused(name: str, value: object, origin: str) -> InvalidSetting:
     """Quotes the wrong value, unless it could be a secret."""
     kind = SETTINGS[name].kind
-    quoted = "" if kind is _TEXT else f", not {value!r}"
+    quoted = "" if kind.secret else f", not {value!r}"
     return InvalidSetting(f"{origin}: {name} has to be {kind.wanted}{quoted}", _CORRECT)
 
 

@@ -30,11 +30,26 @@ TAGS = 64
 LARGEST_ID = 2**63 - 1
 """What a store can count to."""
 
+FILE_BYTES = 10 * 1024 * 1024
+"""A larger file is left out of an index, and named in the summary."""
+
+PDF_BYTES = 64 * 1024 * 1024
+"""The same for PDF."""
+
+FOLDER_DEPTH = 100
+"""Folders below folders; what is deeper is left out and named."""
+
+PDF_SECONDS = 60.0
+"""Reading a PDF is given up after this."""
+
+PDF_MEMORY = 1024 * 1024 * 1024
+"""And where it takes more than this."""
+
 SOURCES = 1000
 """source_ids of one item (InvalidItem)."""
 
 EXPAND_SEEDS = 10
-"""The graph walk of `auto` starts from this many of the best semantic and keyword hits."""
+"""The graph walk of `auto` starts from this many of the best hits of semantic and keyword together."""
 
 HUB = 100
 """A name of more items than this, or that more items mention, leads to none of them; a node's heaviest edges count."""
@@ -59,6 +74,9 @@ LEASE_SECONDS = 30.0
 
 TAG_CACHE_SECONDS = 60.0
 """S5.6: the list of tags is kept at most this long."""
+
+HTTP_BODY = 4 * 1024 * 1024
+"""Bytes of one request over HTTP (answered with 413)."""
 
 VECTOR_DIMENSIONS = 8192
 """The largest vector that a namespace takes (InvalidVector)."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -42,13 +42,14 @@ from fourfold.model import (
     Query,
     RawRecord,
     Result,
+    Retriever,
     SearchResponse,
 )
 from fourfold.retrievers.graph import GraphRetriever
 from fourfold.retrievers.keyword import KeywordRetriever
 from fourfold.retrievers.semantic import SemanticRetriever
 from fourfold.retrievers.tags import TagRetriever, tag_candidates
-from fourfold.search import answer
+from fourfold.search import answer, file_names
 from fourfold.search.answer import Wish
 from fourfold.search.diversity import check_per_source
 from fourfold.search.pipeline import Found, HybridSearch
@@ -60,6 +61,7 @@ from fourfold.stores.base import Direction, NewNode, Store
 from fourfold.upkeep import NO_VECTORS, Upkeep
 
 if TYPE_CHECKING:
+    from fourfold.files.report import IndexReport
     from fourfold.model import Vector
     from fourfold.moving import Moved
 
@@ -94,6 +96,7 @@ class Memory:
         settings: Settings | None = None,
         *,
         background: bool = True,
+        retrievers: Sequence[Retriever] | None = None,
     ) -> None:
         settings = settings or Settings()
         self.store = store
@@ -102,7 +105,8 @@ class Memory:
         self._vectorizer = Vectorizer(embedder, store) if embedder is not None else None
         self._upkeep = Upkeep(store, self._vectorizer, self.namespace, watch=background)
         self._search = HybridSearch(
-            [SemanticRetriever(store), KeywordRetriever(store), GraphRetriever(store), TagRetriever(store)],
+            retrievers
+            or [SemanticRetriever(store), KeywordRetriever(store), GraphRetriever(store), TagRetriever(store)],
             seconds=settings.retriever_seconds,
         )
 
@@ -117,17 +121,20 @@ class Memory:
         embedder: str | Embedder | None = None,
         settings: Settings | None = None,
         background: bool = True,
+        retrievers: Callable[[Store], Sequence[Retriever]] | None = None,
     ) -> Self:
         """Opens a store, making it if need be.
 
         `embedder`: minilm, openai, onnx:FOLDER, none, or one of your own. `background`: make vectors from the queue
         and publish indexes while this object lives, also for other processes; a short-lived one lets others do that.
+        `retrievers`: makes those that searches ask, of the opened store; the four of the store if left out.
         """
         settings = settings or Settings()
         name = rules.name(namespace or settings.namespace, "namespace")
         model = _open_embedder(embedder if embedder is not None else settings.embedder, settings)
         opened = await _open_store(store if store is not None else settings.store)
-        memory = cls(opened, model, name, settings, background=background)
+        asked = None if retrievers is None else retrievers(opened)
+        memory = cls(opened, model, name, settings, background=background, retrievers=asked)
         memory._upkeep.start()
         return memory
 
@@ -204,6 +211,16 @@ class Memory:
             if number not in found:
                 raise NotFound(f"no item {given}", "fourfold list shows what is stored")
         return [found[number] for number in numbers]
+
+    async def around(self, item: int | str, before: int = 1, after: int = 1) -> list[Item]:
+        """An item between its neighbours: the chunks of its file from so many before it to so many after it (B12)."""
+        if not rules.is_whole(before, 0) or not rules.is_whole(after, 0) or before + after > limits.TOP_K:
+            raise InvalidQuery(f"before {before!r}, after {after!r}", f"Together at most {limits.TOP_K} neighbours")
+        (found,) = await self.get([item])
+        if found.path is None or found.chunk_index is None or found.key is not None:
+            return [found]
+        number = found.chunk_index
+        return await self.store.chunks(self.namespace, found.path, number - before, number + after)
 
     async def list(self, filters: Filters = NO_FILTERS, *, limit: int = 50, offset: int = 0) -> list[Item]:
         """Newest first."""
@@ -311,6 +328,8 @@ class Memory:
 
         order = await answer.ordered(found, plan, fetch, _now())
         chosen = await answer.results(found, plan, order, fetch, wish, request.text)
+        if not order.ids and namespace not in await self.store.namespaces():
+            found = replace(found, notes=(*found.notes, f"nothing was ever stored in the namespace {namespace!r}"))
         total = (time.perf_counter() - started) * 1000
         response = answer.response(request.text, plan, filters, found, chosen, total)
         log.info("search", extra={"fourfold": answer.log_fields(response)})
@@ -324,9 +343,17 @@ class Memory:
         query_vector, degraded = await self._query_vector(namespace, plan, request.text, vector)
         embedding = (time.perf_counter() - started) * 1000
         found = await self._search.run(Query(namespace, request.text, query_vector, filters), plan, degraded)
+        if plan.preset in file_names.PRESETS:
+            found = await self._with_file_names(namespace, request.text, filters, found)
         notes = (*found.notes, *self._notes(request.text, query_vector is not None and vector is None))
         timings = {"embed": embedding, **found.timings_ms}
         return plan, replace(found, vector=query_vector, notes=notes, timings_ms=timings)
+
+    async def _with_file_names(self, namespace: str, text: str, filters: Filters, found: Found) -> Found:
+        spelled = file_names.candidates(text)
+        named = await self.store.named_chunks(namespace, list(spelled), filters) if spelled else []
+        files = file_names.chosen(spelled, named)
+        return replace(found, fusion=file_names.with_file_names(found.fusion, files)) if files else found
 
     def _notes(self, text: str, embedded: bool) -> list[str]:
         notes = [f"{what}: {why}" for what, why in self._upkeep.troubles.items()]
@@ -420,6 +447,22 @@ class Memory:
                     check_dimension(len(item.vector), space.dimension)
             await self.store.set_space(self.namespace, space)
         return checked
+
+    async def index_folders(
+        self, folders: Sequence[str | Path], *, verify: bool = False, progress: Progress | None = None
+    ) -> IndexReport:
+        """Makes the store hold what the files below these folders hold; only what has changed costs anything (S3.1).
+
+        Files whose size and time are as before are not opened; with `verify`, their content is compared.
+        """
+        from fourfold.files.indexing import index_folders
+
+        if isinstance(folders, str | Path):
+            raise InvalidQuery("folders is one path", "Give a list of folders")
+        with self._upkeep.writing(self.namespace):
+            return await index_folders(
+                self.store, self.namespace, folders, links=self.settings.links, verify=verify, progress=progress
+            )
 
     async def index(self) -> None:
         """Publishes the indexes wholly, now."""

@@ -178,6 +178,10 @@ class Ranking:
     notes: tuple[str, ...] = ()
     evidence: Mapping[int, float] = field(default_factory=dict[int, float])
     """Absolute evidence in 0..1 for some ids, e.g. the share of the query's rare words found (B14)."""
+    unknown: float = 0.0
+    """Share of the query's words, by their rarity, that no item of the store has."""
+    items: int = 0
+    """How many items were ranked, listed or not; 0: not known."""
 
     @cached_property
     def scores(self) -> Mapping[int, float]:

@@ -102,7 +102,7 @@ def _batches(lines: Lines) -> Iterator[tuple[list[tuple[int, NewItem]], RequestE
     try:
         with lines.located():
             for number, row in lines:
-                batch.append((number, _new_item(row)))
+                batch.append((number, new_item(row)))
                 if len(batch) == _BATCH:
                     yield batch, None
                     batch = []
@@ -161,7 +161,7 @@ def _parsed(line: bytes) -> dict[str, Any]:
     return cast("dict[str, Any]", row)
 
 
-def _new_item(row: Mapping[str, Any]) -> NewItem:
+def new_item(row: Mapping[str, Any]) -> NewItem:
     """A row of somebody's file as an item that can be stored."""
     key = next((row[name] for name in ("key", "_id", "id") if row.get(name) is not None), None)
     tags: Any = row.get("tags") or []

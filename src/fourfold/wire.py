@@ -13,6 +13,7 @@ from fourfold.model import RETRIEVERS
 
 if TYPE_CHECKING:
     from fourfold.errors import FourfoldError
+    from fourfold.files.report import IndexReport
     from fourfold.memory import Why
     from fourfold.model import (
         Contribution,
@@ -207,6 +208,12 @@ def neighbor_json(neighbor: Neighbor) -> dict[str, Json]:
         "distance": neighbor.distance,
         "weight": neighbor.weight,
     }
+
+
+def index_json(report: IndexReport) -> dict[str, Json]:
+    counts = ("files", "new", "changed", "moved", "removed", "unchanged", "opened", "chunks")
+    skipped = {reason: {"count": few.count, "examples": few.examples} for reason, few in report.skipped.items()}
+    return {"status": "success", **{name: getattr(report, name) for name in counts}, "skipped": skipped}
 
 
 # ---------------------------------------------------------------- what went wrong

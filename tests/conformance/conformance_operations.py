@@ -12,7 +12,7 @@ from conformance_subjects import LATER, NOW, NS, item, unit
 
 from fourfold import items as rules
 from fourfold.model import NO_FILTERS, Edge, Filters, ItemPatch, MetadataTest, NewItem
-from fourfold.stores.base import NewNode, Space, Store
+from fourfold.stores.base import FileState, FileUpdate, NewNode, Space, Store
 from fourfold.text.entities import query_names
 
 WORDS: tuple[str, ...] = tuple(
@@ -33,6 +33,8 @@ NAMES = [name.strip() for name in NAMES]
 TAGS = ("Work", "work", "Straße", "STRASSE", "release-plan", "evergreen", "notes", "Café")
 KINDS = (None, None, "note", "task")
 PATHS = ("docs/a.md", "docs/deep/b.md", "src/main.py")
+FILES = (*PATHS, "docs/Main.py", "docs/c.md")
+CHUNKS = tuple(f"{WORDS[n]} {WORDS[n + 7]} {NAMES[n]} [[{NAMES[n + 3]}]]" for n in range(8))
 KEYS = tuple(f"k{n}" for n in range(8))
 RELATIONS = ("knows", "part of", "mentions")
 VECTORS = tuple(unit(*(1 + (n * k) % 5 for k in range(1, 5))) for n in range(12))
@@ -53,7 +55,7 @@ class Life:
         draws = (
             [self._put] * 8 + [self._patch] * 5 + [self._forget] * 2 + [self._vectors] * 3 + [self._edges] * 3
             + [self._nodes] * 2 + [self._remove_node, self._remove_edge, self._raw, self._raw, self._bad, self._space]
-            + [self._maintain] * 3 + [self._many_names]
+            + [self._maintain] * 3 + [self._many_names] + [self._files] * 4 + [self._forget_files]
         )  # fmt: skip
         return [self._random.choice(draws)() for _ in range(count)]
 
@@ -123,6 +125,29 @@ class Life:
         self._puts += len(items)
         return partial(_put, items=items, links=True)
 
+    def _files(self) -> Operation:
+        """One or two files: new, changed, the same, moved, or without anything to store."""
+        paths = self._random.sample(FILES, 3)
+        files = [self._file(path) for path in paths[: self._random.randint(1, 2)]]
+        if self._random.random() < 0.3:
+            files[0] = files[0]._replace(moved_from=paths[2])
+        self._puts += sum(len(file.chunks or ()) for file in files)
+        return partial(_put_files, files=files, links=self._random.random() < 0.9)
+
+    def _file(self, path: str) -> FileUpdate:
+        draw, choice = self._random.random, self._random.choice
+        texts = [choice(CHUNKS) for _ in range(self._random.randint(0, 4))]
+        aliases = {"aliases": self._some(NAMES)} if draw() < 0.3 else {}
+        chunks = [
+            item(text, title=choice(NAMES) if draw() < 0.3 else "", path=path, chunk_index=number, metadata=aliases)
+            for number, text in enumerate(texts)
+        ]
+        state = FileState(path, len(texts), self._random.randrange(10**18), "1-abc", "" if texts else "empty")
+        return FileUpdate(state, None if draw() < 0.1 else chunks)
+
+    def _forget_files(self) -> Operation:
+        return partial(_call, name="forget_files", args=(self._random.sample(FILES, 2),))
+
     def _maintain(self) -> Operation:
         return partial(_call, name="maintain", args=())
 
@@ -172,6 +197,10 @@ class Life:
 
 async def _put(store: Store, items: list[NewItem], links: bool) -> Any:
     return await store.put(NS, items, NOW, links=links)
+
+
+async def _put_files(store: Store, files: list[FileUpdate], links: bool) -> Any:
+    return await store.put_files(NS, files, NOW, links=links)
 
 
 async def _patch(store: Store, id: int, change: ItemPatch, links: bool) -> Any:

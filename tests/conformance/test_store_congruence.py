@@ -9,7 +9,7 @@ from typing import Any
 
 import postgres_servers
 import pytest
-from conformance_operations import FILTERS, NAMES, QUERIES, TAGS, VECTORS, Life, names_of
+from conformance_operations import FILES, FILTERS, NAMES, QUERIES, TAGS, VECTORS, Life, names_of
 from conformance_subjects import NOW, NS, item, make
 
 from fourfold.errors import FourfoldError
@@ -83,6 +83,7 @@ async def compare(oracle: Store, subject: Store) -> None:
             await compare_vectors(oracle, subject, vector, filters)
     for name in NAMES:
         await compare_walks(oracle, subject, name)
+    await compare_files(oracle, subject)
 
 
 async def rows(store: Store) -> Any:
@@ -137,6 +138,16 @@ async def compare_tags(oracle: Store, subject: Store, filters: Filters) -> None:
     assert await subject.tagged(NS, tags, filters) == await oracle.tagged(NS, tags, filters)
 
 
+async def compare_files(oracle: Store, subject: Store) -> None:
+    """Their states are part of the export."""
+    for filters in FILTERS:
+        named = [await store.named_chunks(NS, ["main.py", "a.md"], filters) for store in (subject, oracle)]
+        assert named[0] == named[1]
+    for path in FILES:
+        chunks = [await store.chunks(NS, path, 0, 2) for store in (subject, oracle)]
+        assert chunks[0] == chunks[1]
+
+
 async def compare_walks(oracle: Store, subject: Store, name: str) -> None:
     for direction in ("both", "out", "in"):
         near = [await outcome(_neighbors(name, direction), store) for store in (subject, oracle)]
@@ -163,12 +174,13 @@ def assert_same(found: Ranking, wanted: Ranking, tolerance: float) -> None:
     assert dict(found.evidence) == pytest.approx(dict(wanted.evidence), **close)
     assert (found.pending, found.notes) == (wanted.pending, wanted.notes)
     assert (found.background is None) == (wanted.background is None)
+    assert found.unknown == pytest.approx(wanted.unknown, **close)
     if found.background is not None:
         assert tuple(found.background) == pytest.approx(tuple(wanted.background or ()), **close)
 
 
 def by_id(ranking: Ranking) -> Ranking:
-    return Ranking(tuple(sorted(ranking.hits)), ranking.background, evidence=ranking.evidence)
+    return Ranking(tuple(sorted(ranking.hits)), ranking.background, evidence=ranking.evidence, unknown=ranking.unknown)
 
 
 def plain(links: Sequence[Link], keep_source: bool) -> list[tuple[Any, ...]]:

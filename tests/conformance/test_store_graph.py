@@ -137,7 +137,7 @@ async def test_the_query_leads_to_items_of_its_entities_and_of_their_neighbors(s
     assert await search(store, "graph", "what does ada lovelace know?") == [ada, bob]
     assert await search(store, "graph", "who knew the COUNTESS") == [ada, bob]
     links = await store.node_links(NS, ["ada lovelace"], NO_FILTERS)
-    assert sorted(link[1:] for link in links) == sorted([(ada, "own", 1.0, 1), (bob, "edge", 0.5, 1)])
+    assert sorted(link[1:] for link in links) == sorted([(ada, "own", 1.0, 1), (bob, "edge", 0.5, 2)])
 
 
 @pytest.mark.spec("S4.2")
@@ -165,3 +165,17 @@ async def test_a_walk_goes_on_from_items(store):
     assert await store.item_links(NS, [ada], NO_FILTERS) == [(ada, bob, "edge", 0.5, 1)]
     assert await store.item_links(NS, [bob], NO_FILTERS) == [(bob, ada, "edge", 0.5, 1)]
     assert await store.item_links(NS, [bob], Filters(kind="note")) == []
+
+
+@pytest.mark.spec("S4.2")
+async def test_a_link_knows_how_many_ways_there_are_at_both_of_its_ends(store):
+    """Edges of both nodes, items of the one it leads to; for a mention, those who make it and those who are meant."""
+    ada, bob, again = await add(store, item("first", title="Ada"), item("a", title="Bob"), item("b", title="Bob"))
+    await store.add_edges(NS, [Edge("Ada", "knows", "Bob", 0.5), Edge("Ada", "knows", "Eve", 1.0)])
+    await store.add_edges(NS, [Edge("Bob", "knows", each, 1.0) for each in ("Eve", "Bob")])
+    edges = {link.item: link.degree for link in await store.item_links(NS, [ada], NO_FILTERS)}
+    assert edges == {bob: 2 * 3 * 2, again: 2 * 3 * 2}
+    notes = await add(store, "Meet Bob.", "Ask Bob.", "Pay Bob.")
+    found = await store.item_links(NS, [notes[0], bob], NO_FILTERS)
+    degrees = {(link.source, link.item): link.degree for link in found if link.kind != "edge"}
+    assert degrees == dict.fromkeys([*((notes[0], page) for page in (bob, again)), *((bob, note) for note in notes)], 6)

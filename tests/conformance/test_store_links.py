@@ -25,6 +25,17 @@ async def test_a_mention_of_a_title_is_an_edge(store):
     assert await search(store, "graph", "Projekt Adler") == [page, note]
 
 
+async def test_a_title_is_known_without_its_bracket_too(store):
+    note, planet = await add(store, "We saw Mercury rise.", item("The smallest.", title="Mercury (planet)"))
+    assert await mentions(store, note) == [planet]
+    (metal,) = await add(store, item("A liquid.", title="Mercury (element)"))
+    (full,) = await add(store, "Mercury (planet) is not Mercury (element).")
+    assert (await mentions(store, note), await mentions(store, full)) == ([planet, metal], [planet, metal])
+    assert await search(store, "graph", "How heavy is Mercury?") == [planet, metal, note]
+    await edit(store, planet, title="Venus (planet)")
+    assert (await mentions(store, note), await search(store, "graph", "Venus")) == ([metal], [planet])
+
+
 async def test_items_stored_before_the_title_existed_point_to_it_too(store):
     (note,) = await add(store, "Morgen beginnt das Projekt Adler in Köln, sagt Müller.")
     (page,) = await add(store, item("Alles Wichtige", title="projekt adler"))

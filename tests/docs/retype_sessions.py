@@ -1,18 +1,16 @@
 """Puts what the sessions print today into the pages: `python tests/docs/retype_sessions.py`. Read the difference."""
 
 import re
-import shutil
 import tempfile
 from pathlib import Path
 
-from docs_pages import EXAMPLES, PAGES
-from test_docs_sessions import session, typed
+from docs_pages import PAGES
+from test_docs_sessions import lay_out_examples, session, typed
 
 
 def retype(page: Path) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        for file in EXAMPLES.glob("*.jsonl"):
-            shutil.copy(file, folder)
+        lay_out_examples(Path(folder))
         steps = session(page.name)
         outputs = typed([step.command for step in steps], Path(folder))
     text = page.read_text("utf-8")

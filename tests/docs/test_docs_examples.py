@@ -65,10 +65,10 @@ def test_an_example_prints_what_it_says(
 
 
 @pytest.mark.spec("S1.11")
-@pytest.mark.parametrize(("language", "suffix"), [("python", ".py"), ("jsonl", ".jsonl")])
+@pytest.mark.parametrize(("language", "suffix"), [("python", ".py"), ("jsonl", ".jsonl"), ("tsv", ".tsv")])
 def test_code_on_the_pages_is_the_examples(language: str, suffix: str) -> None:
     shown = {block.text for block in blocks(language)}
-    files = {path.name: path.read_text("utf-8") for path in EXAMPLES.glob(f"*{suffix}")}
+    files = {path.name: path.read_text("utf-8") for path in EXAMPLES.rglob(f"*{suffix}")}
     assert shown <= set(files.values())
     assert [name for name, text in files.items() if text not in shown] == []
 
@@ -94,8 +94,9 @@ def test_commands_on_the_pages_exist(line: str) -> None:
     known = {name for option in command.params for name in option.opts}
     name = next(word for word in words if word in COMMANDS)
     command = command.get_command(None, name)
-    if name == "graph":
-        command = command.commands[words[words.index(name) + 1]]
+    following = words[words.index(name) + 1 :]
+    if following and following[0] in getattr(command, "commands", {}):
+        command = command.commands[following[0]]
     known |= {name for option in command.params for name in option.opts}
     assert {word for word in words if word.startswith("-")} <= known
 

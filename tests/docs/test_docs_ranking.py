@@ -9,7 +9,7 @@ from fourfold.limits import CANDIDATES, HUB
 from fourfold.search import alpha, auto, bm25, confidence, recency
 from fourfold.search.presets import PRESETS, Preset
 from fourfold.search.routing import RELATIONAL_DE, RELATIONAL_EN, RELATIONAL_WEIGHTS
-from fourfold.search.walk import NEARNESS
+from fourfold.search.walk import BEST_HIT, LEAST_START, NEARNESS, PERHAPS
 from fourfold.text.compounds import COMPOUND_WEIGHT, PART_WEIGHT
 from fourfold.text.entities import NAME_WORDS
 
@@ -29,13 +29,17 @@ WORDS = {6: "six"}
         f"({COMPOUND_WEIGHT:g}: *Vertrag* finds *Mietvertrag*), a part of it ({PART_WEIGHT:g}: *Mietvertrag*",
         f"any run of up to {WORDS[NAME_WORDS]} words",
         f"its own items ({NEARNESS['own']}), over an edge to the neighbour's items ({NEARNESS['edge']} x",
-        f"to items that mention it ({NEARNESS['mentioned-by']})",
-        f"what it mentions gets {NEARNESS['mentions']} of it",
+        f"to items that mention it ({NEARNESS['names']}:",
+        f"an item mentions gets {NEARNESS['mentions']} of it, who mentions it gets {NEARNESS['mentioned-by']},",
+        f"what something is called (*find*, *high school*), it has {PERHAPS}.",
+        f"The best of these has strength {BEST_HIT}, and others fall with the square of their score;",
+        f"under {LEAST_START} none starts",
+        f"Over an edge passes the strength x {NEARNESS['edge']}",
         f"belongs to more than {HUB} items",
-        f"c_v x e^({auto.NEARNESS:g} r) / c_k^{auto.KEYWORD_TAIL:g}",
-        f"Neither gets less than {auto.LEAST_SHARE:g}",
+        f"(L + {bm25.BASE_LENGTH}) / (average L + {bm25.BASE_LENGTH})",
+        f"e^({auto.NEARNESS:g} x nearness + unknown - coverage - fall - {auto.WORDS:g})",
         f"they get {auto.TEXT_FALLBACK['semantic']:g} and {auto.TEXT_FALLBACK['keyword']:g};",
-        f"the graph gets {auto.GRAPH:g}, the walk {auto.STEPS:g} and tags {auto.TAGS:g}",
+        f"the graph gets {auto.GRAPH:g}, the walk {auto.STEPS:g} and tags the square of the share",
         f"Cosines: from {auto.BELOW_AVERAGE:g} (the store's average)",
         f"German: {', '.join(RELATIONAL_DE)} -",
         f"English: {', '.join(RELATIONAL_EN)} ",

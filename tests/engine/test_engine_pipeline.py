@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 
 import pytest
 
 from fourfold.errors import DamagedStore, InvalidQuery, SearchFailed
 from fourfold.model import Hit, Plan, Query, Ranking
 from fourfold.search.pipeline import HybridSearch
+from fourfold.search.walk import BEST_HIT
 
 QUERY = Query("default", "anything")
 
@@ -149,3 +151,54 @@ async def test_cancelling_a_search_cancels_its_retrievers() -> None:
     with pytest.raises(asyncio.CancelledError):
         await task
     await asyncio.wait_for(stopped.wait(), 60)
+
+
+# ---------------------------------------------------------------- the walk, the second stage of `auto`
+
+
+class Walking(Fake):
+    """A graph that names one item, and notes where it is sent from."""
+
+    def __init__(self, walk: Callable[[], Awaitable[Ranking]]) -> None:
+        super().__init__("graph", self._named)
+        self._walk = walk
+        self.starts: dict[int, float] = {}
+
+    async def _named(self) -> Ranking:
+        return Ranking((Hit(7, 1.0), Hit(8, 0.1)), evidence={7: 1.0})
+
+    async def expand(self, query: Query, seeds: Mapping[int, float], limit: int) -> Ranking:
+        self.starts = dict(seeds)
+        return await self._walk()
+
+
+def walking_plan(*names: str) -> Plan:
+    return replace(plan(*names, fusion="auto"), weights=None, expand=True)
+
+
+@pytest.mark.spec("S4.2")
+async def test_the_walk_starts_from_the_fused_best_and_from_what_the_query_names() -> None:
+    graph = Walking(fixed("walk", 9)._answer)
+    search = HybridSearch([fixed("semantic", 1, 2), fixed("keyword", 2, 1), graph])
+    found = await search.run(QUERY, walking_plan("semantic", "keyword", "graph"))
+    assert graph.starts.keys() == {1, 2, 7}
+    assert graph.starts[7] == 1.0
+    assert max(graph.starts[1], graph.starts[2]) == pytest.approx(BEST_HIT)
+    assert 9 in found.fusion.ids
+
+
+@pytest.mark.spec("S2.6")
+@pytest.mark.parametrize("walk", [failing("walk", OSError("gone")), endless("walk")])
+async def test_a_walk_that_fails_or_is_late_is_named_and_the_rest_answers(walk: Fake) -> None:
+    search = HybridSearch([fixed("semantic", 1), Walking(walk._answer)], seconds=0.05)
+    found = await search.run(QUERY, walking_plan("semantic", "graph"))
+    assert [failure.retriever for failure in found.degraded] == ["walk"]
+    assert set(found.fusion.ids) == {1, 7, 8}
+
+
+@pytest.mark.spec("S2.6")
+async def test_without_texts_the_walk_starts_from_what_is_named_alone() -> None:
+    graph = Walking(fixed("walk", 9)._answer)
+    search = HybridSearch([failing("semantic", OSError("gone")), graph])
+    await search.run(QUERY, walking_plan("semantic", "graph"))
+    assert graph.starts == {7: 1.0}

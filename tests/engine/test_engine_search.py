@@ -13,7 +13,8 @@ from engine_support import DIMENSION, Opener, WordEmbedder, ids, notes, row_coun
 from fourfold import limits, wire
 from fourfold.errors import InvalidQuery, InvalidVector, InvalidWeights, RequestError
 from fourfold.memory import Memory
-from fourfold.model import Filters, NewItem
+from fourfold.model import Filters, NewItem, Query
+from fourfold.retrievers.tags import TagRetriever
 
 FUSIONS = ("auto", "rrf", "weighted")
 PRESETS = ("auto", "insights-basic", "insights", "wiki", "files", "memories")
@@ -377,3 +378,14 @@ async def test_results_for_k_are_a_prefix_of_those_for_more(
     for top_k in (1, 2, 5, 17, 60):
         part = await memory.search("the raven met the viper at gate 3", fusion=fusion, top_k=top_k, **options)
         assert scored(part) == longest[:top_k]
+
+
+@pytest.mark.spec("S5.2")
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [("insurance cargo bike", 1.0), ("the cargo bike", 1.0), ("cargo bike and rain", 2 / 3), ("rain on a bike", None)],
+)
+async def test_tags_say_how_much_of_a_query_they_are(memory: Memory, query: str, expected: float | None) -> None:
+    item = await memory.add(NewItem("Rad weg", tags=("cargo-bike", "Insurance")))
+    found = await TagRetriever(memory.store).search(Query("default", query, None), 10)
+    assert found.evidence == ({item.id: pytest.approx(expected)} if expected else {})

@@ -1,6 +1,7 @@
-"""`auto`: true scores, weighted by how far each retriever's best hit stands out."""
+"""`auto`: true scores, weighted by how near the best vector is and how well the words are found."""
 
 import math
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -8,7 +9,7 @@ from hypothesis import strategies as st
 from search_rankings import IDS, SCORES, named_lists, weights
 
 from fourfold.model import RETRIEVERS, Background, Hit
-from fourfold.search.auto import BELOW_AVERAGE, GRAPH, LEAST_SHARE, TAGS, TEXT_FALLBACK, AutoInputs, fuse_auto
+from fourfold.search.auto import BELOW_AVERAGE, GRAPH, TAGS, TEXT_FALLBACK, AutoInputs, fuse_auto
 
 SEMANTIC = [Hit(1, 0.7), Hit(2, 0.4)]
 KEYWORD = [Hit(2, 12.0), Hit(3, 6.0)]
@@ -24,42 +25,59 @@ def text_inputs(semantic: Background | None, keyword: Background | None, **chang
 
 
 @pytest.mark.spec("B1")
-@pytest.mark.parametrize("spread", [0.5, 1.25, 2.5])
-def test_vectors_and_keywords_share_by_how_far_their_best_hits_stand_out(spread):
-    """c_v = (0.7 - 0.1) / 0.15 = 4, r = (0.7 - 0.1) / (1 - 0.1), c_k = (12 - 2) / spread."""
-    applied = fuse_auto(text_inputs(Background(0.1, 0.15), Background(2.0, spread))).weights
-    odds = 4 * math.exp(4 * 0.6 / 0.9) / (10 / spread) ** 1.5
-    assert applied == pytest.approx({"semantic": odds / (1 + odds), "keyword": 1 / (1 + odds), "graph": 0, "tags": 0})
-
-
-@pytest.mark.spec("B1")
-def test_a_sharper_keyword_hit_and_a_duller_vector_shift_the_weight_to_keywords():
-    even = fuse_auto(text_inputs(Background(0.1, 0.15), Background(2.0, 1.0))).weights["keyword"]
-    assert fuse_auto(text_inputs(Background(0.1, 0.15), Background(2.0, 0.5))).weights["keyword"] > even
-    assert fuse_auto(text_inputs(Background(0.5, 0.15), Background(2.0, 1.0))).weights["keyword"] > even
+@pytest.mark.parametrize(
+    ("coverage", "taken"), [({}, 0.5), ({2: 0.25, 3: 0.1}, 0.25), ({1: 0.0, 2: 1.0}, 1.0), ({2: 1.5}, 1.0)]
+)
+def test_nearness_speaks_for_vectors_and_coverage_for_words(coverage, taken):
+    """Nearness (0.7 - 0.1) / (1 - 0.1); fewer than fifty hits, so the fall is 1."""
+    applied = fuse_auto(text_inputs(Background(0.1, 0.15), None, coverage=coverage)).weights
+    odds = math.exp(4 * 0.6 / 0.9 - taken - 1 - 1)
+    expected = {"semantic": odds / (1 + odds), "keyword": 1 / (1 + odds), "graph": 0, "tags": 0}
+    assert applied == pytest.approx(expected, abs=1e-9)
 
 
 @pytest.mark.spec("B1")
 @pytest.mark.parametrize(
-    ("semantic", "keyword"),
-    [
-        (None, Background(2.0, 2.5)),
-        (Background(0.1, 0.15), None),
-        (None, None),
-        (Background(0.7, 0.0), Background(2.0, 2.5)),
-        (Background(0.9, 0.1), Background(20.0, 1.0)),
-    ],
+    ("items", "length", "fall"),
+    [(0, 49, 1.0), (0, 50, 0.7), (1250, 49, 1.0), (10**6, 200, 0.7), (500, 19, 1.0), (500, 20, 0.7), (9, 10, 0.7)],
 )
-def test_without_a_usable_background_the_best_fixed_pair_is_taken(semantic, keyword):
-    applied = fuse_auto(text_inputs(semantic, keyword)).weights
+def test_words_that_many_items_have_as_well_say_less(items, length, fall):
+    keyword = [Hit(place, 10.0 if place == 1 else 3.0) for place in range(1, length + 1)]
+    background = {"semantic": Background(0.1, 0.15)}
+    inputs = AutoInputs({"semantic": SEMANTIC, "keyword": keyword}, backgrounds=background, items=items)
+    odds = math.exp(4 * 0.6 / 0.9 - 0.5 - fall - 1)
+    assert fuse_auto(inputs).weights["semantic"] == pytest.approx(odds / (1 + odds), abs=1e-9)
+
+
+@pytest.mark.spec("B1")
+@pytest.mark.parametrize("unknown", [0.0, 0.3, 0.9])
+def test_words_that_the_store_does_not_use_speak_for_vectors(unknown):
+    inputs = replace(text_inputs(Background(0.1, 0.15), None), unknown=unknown)
+    odds = math.exp(4 * 0.6 / 0.9 + unknown - 0.5 - 1 - 1)
+    assert fuse_auto(inputs).weights["semantic"] == pytest.approx(odds / (1 + odds), abs=1e-9)
+
+
+@pytest.mark.spec("B1")
+@pytest.mark.parametrize("tagged", [1.0, 0.5, 0.1])
+def test_tags_count_by_how_much_of_the_query_they_say(tagged):
+    lists = {"semantic": SEMANTIC, "tags": [Hit(1, 2.0)]}
+    share = TAGS * tagged**2
+    applied = fuse_auto(AutoInputs(lists, tagged=tagged)).weights
+    assert applied["tags"] == pytest.approx(share / (1 + share), abs=1e-9)
+
+
+@pytest.mark.spec("B1")
+def test_without_a_known_average_the_best_fixed_pair_is_taken():
+    applied = fuse_auto(text_inputs(None, Background(2.0, 2.5))).weights
     assert {name: applied[name] for name in TEXT_FALLBACK} == pytest.approx(TEXT_FALLBACK)
 
 
 @pytest.mark.spec("B5")
-def test_a_retriever_that_does_not_stand_out_at_all_is_not_silenced():
+@pytest.mark.parametrize(("mean", "coverage"), [(0.9, 1.0), (1.0, 1.0), (-1.0, 0.0)])
+def test_neither_is_ever_silenced(mean, coverage):
     """A narrow filter can leave only items below the store's average: they must still be found."""
-    fusion = fuse_auto(text_inputs(Background(0.9, 0.1), Background(2.0, 2.5)))
-    assert fusion.weights["semantic"] == LEAST_SHARE
+    fusion = fuse_auto(text_inputs(Background(mean, 0.1), None, coverage={2: coverage}))
+    assert 0.04 < fusion.weights["semantic"] < 0.96
     assert set(fusion.ids) == {1, 2, 3}
 
 
@@ -109,10 +127,10 @@ def test_every_candidate_has_its_true_score_from_both_and_says_so():
 
 
 @pytest.mark.spec("B1")
-def test_the_graph_and_its_walk_share_the_weight_of_the_graph_and_distant_relations_stay_weak():
-    lists = {"graph": [Hit(1, 0.8), Hit(2, 0.4)], "walk": [Hit(3, 5.0), Hit(2, 1.0)], "tags": [Hit(2, 3.0)]}
+def test_the_graph_and_its_walk_share_its_weight_distant_relations_stay_weak_and_many_are_no_more_than_one():
+    lists = {"graph": [Hit(1, 0.8), Hit(2, 0.4)], "walk": [Hit(3, 5.0), Hit(2, 0.2)], "tags": [Hit(2, 3.0)]}
     fusion = fuse_auto(AutoInputs(lists, weights={"graph": 0.6, "tags": 0.4}))
-    assert fusion.scores == pytest.approx({1: 0.3 * 0.8, 2: 0.3 * 0.4 + 0.3 / 5 + 0.4, 3: 0.3})
+    assert fusion.scores == pytest.approx({1: 0.3 * 0.8, 2: 0.3 * 0.4 + 0.3 * 0.2 + 0.4, 3: 0.3})
     assert [(line.source, line.weight) for line in fusion.contributions(2)] == [
         ("graph", 0.3),
         ("tags", 0.4),
@@ -165,6 +183,7 @@ inputs = st.builds(
     true_scores,
     st.fixed_dictionaries({"semantic": st.none() | backgrounds, "keyword": st.none() | backgrounds}),
     st.none() | weights,
+    st.dictionaries(IDS, st.floats(0, 1)),
 )
 
 
@@ -190,7 +209,7 @@ def test_best_first_ties_by_id_whatever_the_order_of_the_lists(made, order):
     ranked = fuse_auto(made).ranked
     assert ranked == sorted(ranked, key=lambda hit: (-hit.score, hit.id))
     shuffled = {name: made.lists[name] for name in order if name in made.lists}
-    assert fuse_auto(AutoInputs(shuffled, made.scores, made.backgrounds, made.weights)).ranked == ranked
+    assert fuse_auto(replace(made, lists=shuffled)).ranked == ranked
 
 
 @pytest.mark.spec("B5")

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from fourfold.text.entities import QUERY_NAMES, NameFinder, normal_name, query_names
+from fourfold.text.entities import QUERY_NAMES, NameFinder, normal_name, query_names, spelled_names, title_names
 
 ANY_TEXT = st.text(st.characters())
 HANDBOOK = "Handbuch für neue Leute im Einkauf und Verkauf"
@@ -40,6 +40,26 @@ def test_the_normal_form_of_a_normal_form_is_itself(text):
     assert normal_name(normal_name(text)) == normal_name(text)
 
 
+@pytest.mark.spec("B11")
+@pytest.mark.parametrize(
+    ("title", "names"),
+    [
+        ("Mercury (planet)", ["Mercury (planet)", "Mercury"]),
+        ("Good Time  (Inna song) ", ["Good Time  (Inna song) ", "Good Time"]),
+        ("Sort (Algorithm 1) (Note)", ["Sort (Algorithm 1) (Note)", "Sort (Algorithm 1)"]),
+        ("search(query)", ["search(query)"]),
+        ("(untitled)", ["(untitled)"]),
+        ("One (two (three))", ["One (two (three))"]),
+        ("One (two) three", ["One (two) three"]),
+        ("... (sic)", ["... (sic)"]),
+        ("(...)", []),
+        ("", []),
+    ],
+)
+def test_a_title_gives_its_name_and_the_one_without_its_bracket(title, names):
+    assert title_names(title) == names
+
+
 # ---------------------------------------------------------------- what a query may mean
 
 
@@ -57,6 +77,37 @@ def test_the_normal_form_of_a_normal_form_is_itself(text):
 )
 def test_a_name_in_a_query_is_among_its_names(query, name):
     assert normal_name(name) in query_names(query)
+
+
+@pytest.mark.spec("S4.2")
+@pytest.mark.parametrize(
+    ("query", "spelled", "not_spelled"),
+    [
+        (
+            "Where was the composer of Billy Elliot born?",
+            ["billy elliot", "elliot"],
+            ["where", "composer", "the composer"],
+        ),
+        ("Find all papers on ALGOL", ["algol"], ["find", "all papers", "papers"]),
+        ("Sorting in a paging environment", ["paging environment"], ["sorting", "paging"]),
+        ("who knows anna weber", ["anna weber"], ["anna", "knows"]),
+        ("papers on `find` in ALGOL", ["find"], ["papers on"]),
+        ("is utf8 a name", ["utf8"], ["is", "a name"]),
+        ("東京 の 人口", ["の", "人口"], []),
+        (f"{'word ' * 500}about Billy Elliot and more", ["billy elliot", "billy"], ["word"]),
+    ],
+)
+def test_what_is_spelled_as_a_name_and_what_is_not(query, spelled, not_spelled):
+    found = spelled_names(query)
+    assert {*spelled} <= {*found}
+    assert not {*not_spelled} & {*found}
+
+
+@pytest.mark.spec("B4")
+@given(ANY_TEXT)
+def test_any_text_has_names_in_normal_form(text):
+    assert all(name == normal_name(name) for name in spelled_names(text) if name.isascii())
+    assert len(spelled_names(text)) <= QUERY_NAMES
 
 
 def test_a_stop_word_alone_is_no_name():

@@ -25,8 +25,8 @@ class Question(NamedTuple):
 
 
 QUESTIONS: Final = (
-    Question("who must not eat peanuts?", "Not one of these words is in the note: vectors find it."),
-    Question("BRK-4471-B", "An exact part number: keywords find it, and the graph knows where it belongs."),
+    Question("who has a peanut allergy?", "Not one of these words is in the note: vectors find it."),
+    Question("BRK-4471-B", "An exact part number: keywords find it, and the graph knows it too."),
     Question("Kündigungsfrist Büro", "German is searched as German, beside English in one store."),
     Question("What uses Rabenhorst?", "Only the graph: what is connected, the closest first.", 6, "graph"),
     Question("kitchen recipe", "Words that are tags count as tags."),
@@ -62,9 +62,8 @@ async def _demo(folder: str) -> None:
 async def _fill(memory: Memory) -> None:
     from fourfold.cli.render import progress_bar
 
-    rows = _rows()
-    items = [_item(row) for row in rows if "edge" not in row]
-    edges = [row["edge"] for row in rows if "edge" in row]
+    items = [_item(row) for row in _rows("corpus.jsonl")]
+    edges = _rows("edges.jsonl")
     await memory.add_many(items)
     await memory.add_edges([(edge["from"], edge["relation"], edge["to"], edge["weight"]) for edge in edges])
     with progress_bar("vectors") as progress:
@@ -95,8 +94,8 @@ def _explain(response: SearchResponse) -> None:
     say("")
 
 
-def _rows() -> list[dict[str, Json]]:
-    text = files("fourfold").joinpath("demo", "knowledge.jsonl").read_text(encoding="utf-8")
+def _rows(name: str) -> list[dict[str, Json]]:
+    text = files("fourfold").joinpath("demo", name).read_text(encoding="utf-8")
     return [json.loads(line) for line in text.splitlines()]
 
 
@@ -107,7 +106,7 @@ def _item(row: dict[str, Json]) -> NewItem:
     return NewItem(
         text=row["text"],
         title=row["title"],
-        key=row["key"],
+        key=row["_id"],
         tags=tuple(tags),
         kind=row["kind"],
         metadata=row["metadata"],

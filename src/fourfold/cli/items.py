@@ -99,14 +99,23 @@ def list_items(
 def get(
     ctx: typer.Context,
     items: Annotated[list[str], typer.Argument(metavar="ID...", help="Ids, or key:K.")],
+    around: Annotated[int, typer.Option(metavar="N", help="With so many chunks of its file on each side.")] = 0,
     as_json: JsonFlag = False,
 ) -> None:
     ids = [read_id(item) for item in items]
-    found = run(ctx, lambda memory: memory.get(ids))
+    found = run(ctx, lambda memory: _get(memory, ids, around))
     if as_json:
         _say_items(found)
     else:
         say("\n\n".join(_in_full(item) for item in found))
+
+
+async def _get(memory: Memory, ids: list[int | str], around: int) -> list[Item]:
+    """Each item once, also where the neighbours of two are the same."""
+    if around == 0:
+        return await memory.get(ids)
+    groups = [await memory.around(item, around, around) for item in ids]
+    return list({item.id: item for group in groups for item in group}.values())
 
 
 def forget(

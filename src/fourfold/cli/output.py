@@ -22,8 +22,8 @@ _SEQUENCES = re.compile(
 )
 _INVISIBLE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f"  # control characters, without tab and newline
-    "\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff"  # zero width, direction of writing
-    "\ud800-\udfff\U000e0000-\U000e007f]"  # half characters, tags
+    "\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"  # zero width, direction of writing
+    "\ud800-\udfff\U000e0000-\U000e007f\U000e0100-\U000e01ef]"  # half characters, tags, variants that show nothing
 )
 
 

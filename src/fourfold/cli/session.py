@@ -43,12 +43,15 @@ def namespaces(settings: Settings) -> tuple[str, ...]:
     return names
 
 
-def run(ctx: typer.Context, work: Callable[[Memory], Awaitable[T]]) -> T:
-    """What `work` makes of the store, opened for one namespace and closed again."""
+def run(ctx: typer.Context, work: Callable[[Memory], Awaitable[T]], *, background: bool = False) -> T:
+    """What `work` makes of the store, opened for one namespace and closed again.
+
+    `background`: this process stays, so it makes vectors and publishes indexes, for others too.
+    """
     settings = load_config(ctx).settings
     if len(namespaces(settings)) > 1:
         raise InvalidSetting(f"{settings.namespace} are several namespaces", "Only `search` takes more than one")
-    return wait_for(_run(settings, work))
+    return wait_for(_run(settings, work, background=background))
 
 
 def run_across(ctx: typer.Context, work: Callable[[Memory, tuple[str, ...]], Awaitable[T]]) -> T:
@@ -63,9 +66,10 @@ def wait_for(work: Coroutine[Any, Any, T]) -> T:
     return asyncio.run(work)
 
 
-async def _run(settings: Settings, work: Callable[[Memory], Awaitable[T]]) -> T:
+async def _run(settings: Settings, work: Callable[[Memory], Awaitable[T]], *, background: bool = False) -> T:
     from fourfold.memory import Memory
 
-    opened = await Memory.open(settings.store, namespace=namespaces(settings)[0], settings=settings, background=False)
+    name = namespaces(settings)[0]
+    opened = await Memory.open(settings.store, namespace=name, settings=settings, background=background)
     async with opened as memory:
         return await work(memory)

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-import os
+import inspect
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager, suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from mcp.server.mcpserver import MCPServer
-from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError
+from mcp.server.mcpserver import Context, MCPServer
+from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError, ToolError
+from mcp_types import CallToolResult, InputRequiredResult
+from pydantic import ValidationError
 
 from fourfold import __version__, wire
-from fourfold.errors import FourfoldError, NotFound
+from fourfold.errors import FourfoldError, InvalidQuery, NotFound
+from fourfold.limits import LARGEST_ID
+from fourfold.mcp.offers import Level, offers
 from fourfold.mcp.sessions import Sessions
-from fourfold.mcp.tools import Level, Tools, offers
+from fourfold.mcp.tools import Tools, told
 
 if TYPE_CHECKING:
     from fourfold.config import Settings
@@ -47,11 +51,64 @@ _GOODBYE_SECONDS = 0.7
 """What is stored is safe, whatever is still under way: a client that has gone waits for nobody."""
 
 
-def build(settings: Callable[[], Settings], level: Level = "core") -> tuple[MCPServer[None], Sessions]:
+class Server(MCPServer[None]):
+    """What goes wrong in a tool, or in how it was called, reaches the model as text with the remedy (S1.8)."""
+
+    def offer(self, tools: Tools, level: Level) -> None:
+        self._parameters: dict[str, list[str]] = {}
+        for offer in offers(level):
+            tool = getattr(tools, offer.name)
+            self._parameters[offer.name] = list(inspect.signature(tool).parameters)
+            self.add_tool(
+                tool,
+                name=offer.name,
+                title=offer.title,
+                description=offer.description,
+                annotations=offer.annotations,
+                structured_output=True,
+            )
+
+    async def call_tool(
+        self, name: str, arguments: dict[str, Any], context: Context[None, Any] | None = None
+    ) -> CallToolResult | InputRequiredResult:
+        try:
+            self._check(name, arguments)
+            return await super().call_tool(name, arguments, context)
+        except FourfoldError as error:
+            return told(error, name)
+        except ToolError as error:
+            if isinstance(error.__cause__, FourfoldError):
+                return told(error.__cause__, name)
+            if isinstance(error.__cause__, ValidationError):
+                return told(_wrong(error.__cause__), name)
+            raise
+
+    def _check(self, name: str, arguments: dict[str, Any]) -> None:
+        """The SDK drops arguments that a tool does not have: a filter with the wrong name would let everything pass."""
+        known = self._parameters.get(name)
+        if known is None:
+            raise InvalidQuery(f"there is no tool {name!r}", f"There are {', '.join(self._parameters)}")
+        strange = sorted(arguments.keys() - known)
+        if strange:
+            raise InvalidQuery(f"{name} has no argument {strange[0]!r}", f"It takes {', '.join(known)}")
+
+
+def _wrong(error: ValidationError) -> InvalidQuery:
+    """Without the value: it is the caller's data."""
+    first = error.errors(include_url=False, include_input=False)[0]
+    return InvalidQuery(f"{'.'.join(map(str, first['loc'][:1]))}: {first['msg']}", "Correct this argument")
+
+
+def build(
+    settings: Callable[[], Settings], level: Level = "core", started: Callable[[], None] | None = None
+) -> tuple[Server, Sessions]:
+    """`started` is called when the transport has what it needs."""
     sessions = Sessions(settings)
 
     @asynccontextmanager
     async def lifespan(_: MCPServer[None]) -> AsyncGenerator[None]:
+        if started is not None:
+            started()
         try:
             yield
         finally:
@@ -59,7 +116,7 @@ def build(settings: Callable[[], Settings], level: Level = "core") -> tuple[MCPS
                 async with asyncio.timeout(_GOODBYE_SECONDS):
                     await sessions.close()
 
-    server = MCPServer[None](
+    server = Server(
         "fourfold",
         title="Fourfold memory",
         instructions=INSTRUCTIONS,
@@ -67,21 +124,16 @@ def build(settings: Callable[[], Settings], level: Level = "core") -> tuple[MCPS
         lifespan=lifespan,
         log_level="WARNING",
     )
-    tools = Tools(sessions)
-    for offer in offers(level):
-        server.add_tool(
-            getattr(tools, offer.name),
-            name=offer.name,
-            title=offer.title,
-            description=offer.description,
-            annotations=offer.annotations,
-            structured_output=True,
-        )
+    server.offer(Tools(sessions), level)
     _add_resources(server, sessions)
     server.prompt("remember", title="Use the memory", description="When to search the memory, and when to store.")(
         _prompt
     )
     return server, sessions
+
+
+def _is_number(text: str) -> bool:
+    return text.isdecimal() and len(text) <= len(str(LARGEST_ID))
 
 
 def _prompt() -> str:
@@ -100,7 +152,7 @@ def _add_resources(server: MCPServer[None], sessions: Sessions) -> None:
     async def item(id: str) -> str:
         try:
             memory = await sessions.memory()
-            (found,) = await memory.get([int(id) if id.isdecimal() else id])
+            (found,) = await memory.get([int(id) if _is_number(id) else id])
         except NotFound as error:
             raise ResourceNotFoundError(str(error)) from error
         except FourfoldError as error:
@@ -108,10 +160,3 @@ def _add_resources(server: MCPServer[None], sessions: Sessions) -> None:
         return wire.dumps(wire.item_json(found))
 
     del status, item
-
-
-def serve_stdio(settings: Callable[[], Settings], level: Level) -> None:
-    """Until stdin is closed. Threads that are still at work are not waited for."""
-    server, _ = build(settings, level)
-    server.run("stdio")
-    os._exit(0)

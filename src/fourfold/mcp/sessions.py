@@ -7,14 +7,14 @@ from collections.abc import Callable
 from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
-from fourfold.errors import RequestError
+from fourfold.errors import InvalidSetting, RequestError
 
 if TYPE_CHECKING:
     from fourfold.config import Settings
     from fourfold.memory import Memory
     from fourfold.model import Json
 
-allowed: ContextVar[frozenset[str] | None] = ContextVar("allowed", default=None)
+allowed: ContextVar[tuple[str, ...] | None] = ContextVar("allowed", default=None)
 """The namespaces of the caller's token; None: all."""
 
 
@@ -27,11 +27,11 @@ class Sessions:
         self._memory: Memory | None = None
 
     async def memory(self, namespace: str | None = None) -> Memory:
-        memory = await self._opened()
-        wanted = namespace or memory.namespace
-        permitted = allowed.get()
+        """On the namespace, which has to be one of the caller's; if none is named, on the server's or the first."""
+        memory, permitted = await self._opened(), allowed.get()
+        wanted = namespace or _default(memory.namespace, permitted)
         if permitted is not None and wanted not in permitted:
-            raise RequestError(f"no access to the namespace {wanted!r}", f"Yours: {', '.join(sorted(permitted))}")
+            raise RequestError(f"no access to the namespace {wanted!r}", f"Yours: {', '.join(permitted)}")
         return memory if wanted == memory.namespace else memory.within(wanted)
 
     async def _opened(self) -> Memory:
@@ -42,20 +42,36 @@ class Sessions:
         return self._memory
 
     async def status(self) -> dict[str, Json]:
-        """Of what the caller may see."""
-        status, permitted = await (await self._opened()).status(), allowed.get()
-        if permitted is not None:
-            known = status["namespaces"]
-            status["namespaces"] = {name: facts for name, facts in known.items() if name in permitted}
-        return status
+        """Of what the caller may see: nothing that others do changes it."""
+        memory, permitted = await self.memory(), allowed.get()
+        status = await memory.status()
+        if permitted is None:
+            return status
+        known = status["namespaces"]
+        return {
+            "namespace": memory.namespace,
+            "embedder": status["embedder"],
+            "namespaces": {name: facts for name, facts in known.items() if name in permitted},
+        }
+
+    async def ping(self) -> None:
+        """Raises what keeps the store from answering."""
+        await (await self._opened()).namespaces()
 
     async def close(self) -> None:
         if self._memory is not None:
             await self._memory.close()
 
 
+def _default(namespace: str, permitted: tuple[str, ...] | None) -> str:
+    return namespace if permitted is None or namespace in permitted else permitted[0]
+
+
 def _load(settings: Callable[[], Settings]) -> tuple[Settings, type[Memory]]:
     """In a thread: reading the settings and importing the engine take a moment."""
     from fourfold.memory import Memory
 
-    return settings(), Memory
+    loaded = settings()
+    if "," in loaded.namespace:
+        raise InvalidSetting(f"{loaded.namespace} are several namespaces", "Serve one; tools may be told another")
+    return loaded, Memory

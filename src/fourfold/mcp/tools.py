@@ -1,14 +1,11 @@
-"""The tools: thin adapters over `Memory`, each with a description that a model acts on."""
+"""The tools: thin adapters over `Memory`."""
 
 # No `from __future__ import annotations`: the SDK reads the annotations of every tool when the server starts.
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime, time
-from functools import wraps
-from typing import TYPE_CHECKING, Annotated, Any, Literal, ParamSpec, cast
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
-from mcp_types import CallToolResult, TextContent, ToolAnnotations
+from mcp_types import CallToolResult, TextContent
 from pydantic import Field
 
 from fourfold import wire
@@ -27,86 +24,33 @@ from fourfold.mcp.answers import (
     StatusAnswer,
     WhyAnswer,
 )
+from fourfold.mcp.arguments import (
+    AnyTag,
+    From,
+    ItemId,
+    Kind,
+    Language,
+    MaxTokens,
+    Metadata,
+    MinConfidence,
+    Namespace,
+    PathGlob,
+    Query,
+    Tags,
+    To,
+    TopK,
+    read_filters,
+)
 from fourfold.mcp.sessions import Sessions
-from fourfold.model import Filters, ItemPatch, Json, MetadataTest, NewItem, SearchResponse
+from fourfold.model import ItemPatch, Json, NewItem, SearchResponse
 from fourfold.search.budget import check_budget, within_budget
 
 if TYPE_CHECKING:
     from fourfold.memory import Memory
 
-P = ParamSpec("P")
-Level = Literal["core", "graph", "all"]
 
 _MAX_TOKENS = 4000
-_LONGEST_DATE = len("2026-11-15")
 _PAGE = 100
-
-# ---------------------------------------------------------------- parameters
-
-Query = Annotated[str, Field(description="What to look for: a question, keywords, names. Any text is safe.")]
-TopK = Annotated[int | None, Field(description="How many results, 1 to 100. Default: the preset's, mostly 10.")]
-MaxTokens = Annotated[
-    int | None,
-    Field(description="About how many tokens the results may have; long texts become snippets. Default 4000."),
-]
-MinConfidence = Annotated[float | None, Field(description="Leave out results below this confidence, 0 to 1.")]
-Namespace = Annotated[str | None, Field(description="Another namespace than the server's. Leave out unless told.")]
-ItemId = Annotated[int | str, Field(description='The id of a memory, or "key:K" for the one stored under the key K.')]
-Tags = Annotated[list[str] | None, Field(description="Only memories with all of these tags.")]
-AnyTag = Annotated[bool, Field(description="With true, one of the tags is enough.")]
-From = Annotated[str | None, Field(description="Only what was created at this ISO date or time, or later.")]
-To = Annotated[str | None, Field(description="Only what was created up to this ISO date (that day included) or time.")]
-Kind = Annotated[str | None, Field(description="Only memories of this kind, such as decision.")]
-Language = Annotated[str | None, Field(description="Only texts in this language (ISO 639-1, such as de).")]
-PathGlob = Annotated[str | None, Field(description="Only chunks of files whose path matches, such as docs/**.")]
-Metadata = Annotated[
-    dict[str, Any] | None,
-    Field(description='Only where metadata fits: {"floor": 4}, or {"floor": {"gte": 2, "lt": 5}}.'),
-]
-
-
-def _moment(text: str | None, *, end: bool = False) -> datetime | None:
-    if text is None:
-        return None
-    try:
-        moment = datetime.fromisoformat(text.strip())
-        if end and len(text.strip()) <= _LONGEST_DATE:
-            moment = datetime.combine(moment, time.max)
-    except ValueError as error:
-        raise InvalidQuery(f"{text!r} is not a time", "Write 2026-11-15 or 2026-11-15T10:00:00Z") from error
-    return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
-
-
-def _tests(metadata: Mapping[str, Json] | None) -> tuple[MetadataTest, ...]:
-    tests: list[MetadataTest] = []
-    for key, wanted in (metadata or {}).items():
-        match wanted:
-            case {"lt": low, "gte": high, **rest} if not rest:
-                tests += [MetadataTest(key, "lt", low), MetadataTest(key, "gte", high)]
-            case {"lt": bound, **rest} if not rest:
-                tests.append(MetadataTest(key, "lt", bound))
-            case {"gte": bound, **rest} if not rest:
-                tests.append(MetadataTest(key, "gte", bound))
-            case _:
-                tests.append(MetadataTest(key, "eq", wanted))
-    return tuple(tests)
-
-
-def _filters(
-    tags: list[str] | None = None,
-    any_tag: bool = False,
-    created_from: str | None = None,
-    created_to: str | None = None,
-    kind: str | None = None,
-    language: str | None = None,
-    path: str | None = None,
-    metadata: dict[str, Any] | None = None,
-) -> Filters:
-    return Filters(
-        tuple(tags or ()), any_tag, _moment(created_from), _moment(created_to, end=True), kind, language, path,
-        _tests(metadata),
-    )  # fmt: skip
-
 
 # ---------------------------------------------------------------- answers
 
@@ -132,17 +76,9 @@ def _clean(value: Json) -> Json:
             return value
 
 
-def _told(tool: Callable[P, Awaitable[CallToolResult]]) -> Callable[P, Awaitable[CallToolResult]]:
-    """A tool whose errors reach the model as text with the remedy (S1.8)."""
-
-    @wraps(tool)
-    async def telling(*args: P.args, **kwargs: P.kwargs) -> CallToolResult:
-        try:
-            return await tool(*args, **kwargs)
-        except FourfoldError as error:
-            return _result(wire.error_json(error, tool.__name__), is_error=True)
-
-    return telling
+def told(error: FourfoldError, tool: str) -> CallToolResult:
+    """What was wrong, and what to do (S1.8)."""
+    return _result(wire.error_json(error, tool), is_error=True)
 
 
 def _search_form(response: SearchResponse, max_tokens: int | None) -> dict[str, Json]:
@@ -166,7 +102,6 @@ class Tools:
 
     # ------------------------------------------------------------ core
 
-    @_told
     async def hybrid_search(
         self,
         query_text: Query,
@@ -208,13 +143,12 @@ class Tools:
             fusion=fusion,
             preset=preset,
             alpha=alpha,
-            filters=_filters(tags, any_tag, created_from, created_to, kind, language, path, metadata),
+            filters=read_filters(tags, any_tag, created_from, created_to, kind, language, path, metadata),
             min_confidence=min_confidence,
             explain=explain,
         )
         return _result(_search_form(response, max_tokens))
 
-    @_told
     async def semantic_search(
         self,
         query_text: Query,
@@ -226,7 +160,6 @@ class Tools:
     ) -> Annotated[CallToolResult, SearchAnswer]:
         return await self._one_way("semantic", query_text, top_k, tags, max_tokens, min_confidence, namespace)
 
-    @_told
     async def full_text_search(
         self,
         query_text: Query,
@@ -250,11 +183,10 @@ class Tools:
     ) -> CallToolResult:
         memory = await self._memory(namespace)
         response = await memory.search(
-            query_text, top_k=top_k, only=[retriever], filters=_filters(tags), min_confidence=min_confidence
+            query_text, top_k=top_k, only=[retriever], filters=read_filters(tags), min_confidence=min_confidence
         )
         return _result(_search_form(response, max_tokens))
 
-    @_told
     async def store_memory(
         self,
         content: Annotated[str, Field(description="The text, complete in itself: names instead of pronouns, dates.")],
@@ -283,7 +215,6 @@ class Tools:
         )
         return _result({"status": "success", "item": wire.item_json(item)})
 
-    @_told
     async def get_memory(
         self,
         ids: Annotated[list[int | str], Field(description='Ids of memories, or "key:K".')],
@@ -292,7 +223,6 @@ class Tools:
         items = await (await self._memory(namespace)).get(ids)
         return _result({"status": "success", "items": [wire.item_json(item) for item in items]})
 
-    @_told
     async def update_memory(
         self,
         id: ItemId,
@@ -309,7 +239,6 @@ class Tools:
         item = await (await self._memory(namespace)).update(id, patch)
         return _result({"status": "success", "item": wire.item_json(item)})
 
-    @_told
     async def delete_memory(
         self,
         ids: Annotated[list[int | str], Field(description='Ids of memories, or "key:K". All of them, or none.')],
@@ -318,7 +247,6 @@ class Tools:
         deleted = await (await self._memory(namespace)).forget(ids)
         return _result({"status": "success", "deleted": deleted})
 
-    @_told
     async def list_memories(
         self,
         limit: Annotated[int, Field(description="How many, 1 to 1000.")] = 20,
@@ -332,11 +260,10 @@ class Tools:
         metadata: Metadata = None,
         namespace: Namespace = None,
     ) -> Annotated[CallToolResult, ItemsAnswer]:
-        filters = _filters(tags, any_tag, created_from, created_to, kind, None, path, metadata)
+        filters = read_filters(tags, any_tag, created_from, created_to, kind, None, path, metadata)
         items = await (await self._memory(namespace)).list(filters, limit=limit, offset=offset)
         return _result({"status": "success", "items": [wire.item_json(item) for item in items]})
 
-    @_told
     async def link(
         self,
         source: Annotated[str, Field(description="A name: a person, a project, the title of a memory.")],
@@ -356,7 +283,6 @@ class Tools:
 
     # ------------------------------------------------------------ graph
 
-    @_told
     async def graph_add_node(
         self,
         name: Annotated[str, Field(description="What it is called.")],
@@ -372,7 +298,6 @@ class Tools:
         node = await memory.add_node(name, label, aliases or (), properties, item_id)
         return _result({"status": "success", "node": wire.node_json(node)})
 
-    @_told
     async def graph_add_edge(
         self,
         source: Annotated[str, Field(description="A node's name; made if it does not exist.")],
@@ -383,7 +308,6 @@ class Tools:
     ) -> Annotated[CallToolResult, LinkAnswer]:
         return await self._edge(source, relation, target, weight, namespace)
 
-    @_told
     async def graph_query_neighbors(
         self,
         name: Annotated[str, Field(description="The node to start from.")],
@@ -396,7 +320,6 @@ class Tools:
         found = await (await self._memory(namespace)).neighbors(name, depth, direction, relation, label)
         return _result({"status": "success", "neighbors": [wire.neighbor_json(neighbor) for neighbor in found]})
 
-    @_told
     async def graph_find_path(
         self,
         start: Annotated[str, Field(description="A node's name.")],
@@ -409,7 +332,6 @@ class Tools:
 
     # ------------------------------------------------------------ the other names of the seed systems
 
-    @_told
     async def retrieve_memory(
         self,
         query: Query,
@@ -428,7 +350,6 @@ class Tools:
         form["results"] = [{**result, "truncated": False} for result in form["results"][(page - 1) * page_size :]]
         return _result({**form, "page": page, "page_size": page_size})
 
-    @_told
     async def store_raw_dialogue(
         self,
         content: Annotated[str, Field(description="What was said, word by word.")],
@@ -440,7 +361,6 @@ class Tools:
         record = await (await self._memory(namespace)).add_raw(content, speaker, session_id, metadata)
         return _result({"status": "success", "raw": wire.raw_json(record)})
 
-    @_told
     async def compress_to_l2_insight(
         self,
         content: Annotated[str, Field(description="The insight, complete in itself.")],
@@ -453,144 +373,11 @@ class Tools:
         item = await (await self._memory(namespace)).add(new, wait=True)
         return _result({"status": "success", "item": wire.item_json(item)})
 
-    @_told
     async def explain_result(
         self, id: ItemId, query_text: Query, namespace: Namespace = None
     ) -> Annotated[CallToolResult, WhyAnswer]:
         why = await (await self._memory(namespace)).why(id, query_text)
         return _result(wire.why_json(why, query_text))
 
-    @_told
     async def memory_status(self) -> Annotated[CallToolResult, StatusAnswer]:
         return _result({"status": "success", "store": await self._sessions.status()})
-
-
-# ---------------------------------------------------------------- what is offered
-
-
-@dataclass(frozen=True, slots=True)
-class Offer:
-    """How a tool is presented."""
-
-    name: str
-    level: Level
-    title: str
-    description: str
-    writes: bool = False
-    destroys: bool = False
-    repeats: bool = False
-    """Doing it again changes something again."""
-
-    @property
-    def annotations(self) -> ToolAnnotations:
-        return ToolAnnotations(
-            title=self.title,
-            read_only_hint=not self.writes,
-            destructive_hint=self.destroys,
-            idempotent_hint=not self.repeats,
-            open_world_hint=False,
-        )
-
-
-OFFERS: Sequence[Offer] = (
-    Offer(
-        "hybrid_search",
-        "core",
-        "Search the memory",
-        "Search stored memories by meaning, words, relations and tags at once. Use it before answering anything that "
-        "may depend on earlier conversations, decisions, preferences or the user's own documents. `confidence` says "
-        "how well the store answers: below 0.3 say that nothing is known. `degraded` names what could not answer.",
-    ),
-    Offer(
-        "semantic_search",
-        "core",
-        "Search by meaning",
-        "Search by meaning only (vectors). Prefer hybrid_search; this one is for wording that shares no words with "
-        "what is stored.",
-    ),
-    Offer(
-        "full_text_search",
-        "core",
-        "Search by words",
-        "Search by words only (BM25), in the language of each text. Prefer hybrid_search; this one is for exact "
-        "names, codes and quotations.",
-    ),
-    Offer(
-        "store_memory",
-        "core",
-        "Remember",
-        "Store something worth knowing later: a fact, decision, preference or procedure, one a call. The same text "
-        "again gives the same memory; with a key, storing again replaces. Do not store secrets or what is only "
-        "needed now.",
-        writes=True,
-    ),
-    Offer("get_memory", "core", "Read memories", "The full text and all fields of memories, by their ids."),
-    Offer(
-        "update_memory",
-        "core",
-        "Change a memory",
-        "Change the text, title, tags or metadata of one memory. Use it when something stored is no longer right.",
-        writes=True,
-        destroys=True,
-    ),
-    Offer(
-        "delete_memory",
-        "core",
-        "Forget",
-        "Delete memories for good. Only when the user asks for it, or what is stored is wrong.",
-        writes=True,
-        destroys=True,
-    ),
-    Offer("list_memories", "core", "Browse", "Memories without a query, newest first, by filters, in pages."),
-    Offer(
-        "link",
-        "core",
-        "Relate two names",
-        "Say that two names are related, such as Maria / works on / Project Eagle. Both become nodes if they are not; "
-        "searches that mention one then find what is known about the other.",
-        writes=True,
-    ),
-    Offer(
-        "graph_add_node",
-        "graph",
-        "Add a node",
-        "Add a node to the graph, or what is new about one that exists: aliases, properties, the memory about it.",
-        writes=True,
-    ),
-    Offer("graph_add_edge", "graph", "Add an edge", "Add a typed, weighted edge; again sets the weight.", writes=True),
-    Offer("graph_query_neighbors", "graph", "Neighbours", "Nodes around a node, with relation, distance and weight."),
-    Offer("graph_find_path", "graph", "Path", "A shortest path between two nodes."),
-    Offer(
-        "retrieve_memory",
-        "all",
-        "Retrieve memories",
-        "Hybrid search over vectors and tags with recency, in pages. alpha=1 opts out of hybrid search: vectors only.",
-    ),
-    Offer(
-        "store_raw_dialogue",
-        "all",
-        "Keep an original",
-        "Keep what was said, word by word. It is not searched; memories drawn from it point back to it.",
-        writes=True,
-        repeats=True,
-    ),
-    Offer(
-        "compress_to_l2_insight",
-        "all",
-        "Store an insight",
-        "Store an insight drawn from raw records. Unknown source_ids are refused.",
-        writes=True,
-    ),
-    Offer("explain_result", "all", "Explain", "Why a memory is where it is in the answer to a query, or is not there."),
-    Offer("memory_status", "all", "Status", "What the store holds, by namespace, and what still waits for vectors."),
-)
-
-_LEVELS: Mapping[str, frozenset[str]] = {
-    "core": frozenset({"core"}),
-    "graph": frozenset({"core", "graph"}),
-    "all": frozenset({"core", "graph", "all"}),
-}
-
-
-def offers(level: Level) -> list[Offer]:
-    return [offer for offer in OFFERS if offer.level in _LEVELS[level]]

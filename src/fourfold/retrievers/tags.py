@@ -23,7 +23,9 @@ class TagRetriever:
 
     async def search(self, query: Query, limit: int) -> Ranking:
         carried = await self._store.tagged(query.namespace, tag_candidates(query.text), query.filters)
-        return Ranking(ranked(carried, limit))
+        hits = ranked(carried, limit)
+        covered = coverage(query.text, carried)
+        return Ranking(hits, evidence={hit.id: covered[hit.id] for hit in hits})
 
 
 def tag_candidates(text: str) -> list[str]:
@@ -37,6 +39,16 @@ def tag_candidates(text: str) -> list[str]:
         for joint in _JOINTS
     )
     return list(dict.fromkeys((*single, *joined)))
+
+
+def coverage(text: str, carried: Sequence[TagUse]) -> dict[int, float]:
+    """By item, the share of the query's words that its tags say."""
+    asked = {fold(word) for word in words(text)}
+    asked = asked - _STOP_WORDS or asked
+    said: dict[int, set[str]] = {}
+    for use in carried:
+        said.setdefault(use.item, set()).update(map(fold, words(use.tag)))
+    return {item: len(asked & tags) / len(asked) for item, tags in said.items()}
 
 
 def ranked(carried: Sequence[TagUse], limit: int) -> tuple[Hit, ...]:

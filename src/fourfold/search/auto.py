@@ -1,16 +1,15 @@
 """`auto`: true scores of every retriever for every candidate, weighted by the evidence of this query.
 
-A retriever that knows the answer lifts its best hit far above what it says of the rest of the store; one that does not
-gives everything about the same score. So three numbers decide between vectors and keywords: how far the best cosine
-(c_v) and the best BM25 score (c_k) stand above the store, in standard deviations, and how near the best vector is at
-all (r: 0 is the store's average, 1 the query itself). The odds of vectors against keywords are
+Four numbers between 0 and 1 decide between vectors and words. Nearness: where the best cosine lies between the store's
+average and 1. Unknown: the share of the query's words, counted by rarity, that no item has. Coverage: the share that
+one item has. Fall: how much less than the best BM25 score the fiftieth is (in a small store an earlier one). The odds
+of vectors against words are
 
-    c_v x e^(4 r) / c_k^1.5
+    e^(4 x nearness + unknown - coverage - fall - 1)
 
-The constants were picked on eleven collections (240 to 5,183 items, some cut down; two retrievers, no graph or tags).
-There it gains 0.004 to 0.118 nDCG@10 over the better single retriever, but loses 0.025 on code, where words say next to
-nothing: 0.028 on average. c_v^2 / (c_v^2 + c_k^2 / 2) gains 0.022 and loses 0.070 on code; fixed 0.4 / 0.6 gains 0.025
-and loses 0.063. On collections that had no part in the choice expect less, down to a small loss.
+A near vector speaks for vectors, and so do words that the store does not use; words that stand together in one item,
+and in few others, speak for words. docs/ranking.md has the formula by hand, docs/quality.md what it gains,
+docs/quality-tried.md what else was tried.
 """
 
 from __future__ import annotations
@@ -24,20 +23,25 @@ from fourfold.model import RETRIEVERS, Background, Hit
 from fourfold.search.fusion import Fusion, Part, fuse, grid_for, scores_of, unique
 from fourfold.search.weights import scaled_to_one
 
-GRAPH: Final = 0.4
-"""Share of what the query names, beside semantic + keyword = 1: lifts a linked item over its equals, not a good hit."""
-STEPS: Final = 0.4
-"""Share of the walk from the best hits."""
-TAGS: Final = 0.2
-"""Share of the tags: many items carry one tag, so it says little about each."""
+TEXTS: Final = ("semantic", "keyword")
+GRAPH: Final = 0.7
+"""Share of what the query names, beside semantic + keyword = 1."""
+STEPS: Final = 0.7
+"""Share of the walk from there and from the best hits. Measured in docs/quality-graph.md, like the share above."""
+TAGS: Final = 1.0
+"""Share of the tags, if they say the whole query. If they say half of its words, it is a quarter of this: a tag that is
+one word of many says little."""
 NEARNESS: Final = 4.0
-KEYWORD_TAIL: Final = 1.5
-"""BM25 has the longer tail: twice the distance is more than twice the certainty."""
-LEAST_SHARE: Final = 0.05
-"""Neither semantic nor keyword is ever silenced: what only one of them found stays in the ranking."""
+WORDS: Final = 1.0
+"""Log odds for words before there is evidence: where they find something, they are the safer half."""
+FALL_TO: Final = (10, 50)
+FALL_PART: Final = 25
+"""The fall is measured at the fiftieth, in a small store at a twenty-fifth of it, but not before the tenth."""
+UNKNOWN_COVERAGE: Final = 0.5
+"""Where a store does not say how many of the words an item has."""
 LEAST_SPREAD: Final = 1e-9
 TEXT_FALLBACK: Final[Mapping[str, float]] = {"semantic": 0.4, "keyword": 0.6}
-"""Where a retriever cannot say how its scores are spread: the best fixed pair over 13 collections."""
+"""Where the store's average cosine is not known: the best fixed pair over 12 collections."""
 BELOW_AVERAGE: Final = 0.05
 """The part of the scale for cosines under the store's average, which so keep their order."""
 WALK: Final = "walk"
@@ -54,6 +58,14 @@ class AutoInputs:
     backgrounds: Mapping[str, Background | None] = field(default_factory=dict[str, "Background | None"])
     weights: Mapping[str, float] | None = None
     """Of the caller or the preset; None: chosen by the evidence of this query."""
+    coverage: Scores = field(default_factory=dict[int, float])
+    """Share of the query's words, by their rarity, that stand in an item."""
+    unknown: float = 0.0
+    """Share of them that stand in none."""
+    items: int = 0
+    """How many items the store has; 0: not known."""
+    tagged: float = 1.0
+    """Share of the query's words that the tags of one item say."""
 
 
 def fuse_auto(inputs: AutoInputs) -> Fusion:
@@ -84,32 +96,35 @@ def _reported(weights: Mapping[str, float]) -> dict[str, float]:
 
 
 def _chosen(inputs: AutoInputs, raw: Mapping[str, Scores]) -> dict[str, float]:
-    return {**_text_shares(inputs, raw), "graph": GRAPH, WALK: STEPS, "tags": TAGS}
+    return {**_text_shares(inputs, raw), "graph": GRAPH, WALK: STEPS, "tags": TAGS * inputs.tagged**2}
 
 
 def _text_shares(inputs: AutoInputs, raw: Mapping[str, Scores]) -> Mapping[str, float]:
     """Semantic and keyword, which share 1 between them."""
     if not ("semantic" in raw and "keyword" in raw):
         return {"semantic": 1.0, "keyword": 1.0}
-    semantic, keyword = (_standing_out(raw[name], inputs.backgrounds.get(name)) for name in ("semantic", "keyword"))
-    if semantic is None or keyword is None or semantic + keyword == 0:
+    background = inputs.backgrounds.get("semantic")
+    if background is None:
         return TEXT_FALLBACK
-    evidence = semantic * math.exp(NEARNESS * _nearness(raw["semantic"], inputs.backgrounds["semantic"]))
-    share = evidence / (evidence + keyword**KEYWORD_TAIL)
-    share = min(max(share, LEAST_SHARE), 1 - LEAST_SHARE)
+    coverage = max(inputs.coverage.values(), default=UNKNOWN_COVERAGE)
+    fall = _fall([hit.score for hit in inputs.lists["keyword"]], inputs.items)
+    nearness = _nearness(raw["semantic"], background)
+    log_odds = NEARNESS * nearness + inputs.unknown - min(1.0, coverage) - fall - WORDS
+    share = 1 / (1 + math.exp(-log_odds))  # from 0.047 to 0.982: what only one of them found stays in the ranking
     return {"semantic": share, "keyword": 1 - share}
 
 
-def _nearness(cosines: Scores, background: Background | None) -> float:
-    mean = background.mean if background is not None else 0.0
-    return min(1.0, max(0.0, (max(cosines.values()) - mean) / max(1 - mean, LEAST_SPREAD)))
+def _nearness(cosines: Scores, background: Background) -> float:
+    """0: the best is no nearer than the store's average. 1: it is the query itself."""
+    return min(1.0, max(0.0, (max(cosines.values()) - background.mean) / max(1 - background.mean, LEAST_SPREAD)))
 
 
-def _standing_out(raw: Scores, background: Background | None) -> float | None:
-    """How far the best hit stands above the store, in standard deviations; None if that cannot be said."""
-    if background is None or not background.std > LEAST_SPREAD:
-        return None
-    return max(0.0, (max(raw.values()) - background.mean) / background.std)
+def _fall(scores: Sequence[float], items: int) -> float:
+    """What a hit further down lacks of the best, as a share of it; all, where there are not as many."""
+    least, most = FALL_TO
+    place = min(most, max(least, items // FALL_PART)) if items else most
+    best = max(scores)
+    return 1.0 - (scores[place - 1] / best if len(scores) >= place and best > 0 else 0.0)
 
 
 # ---------------------------------------------------------------- scaled scores
@@ -119,13 +134,17 @@ def _part(inputs: AutoInputs, name: str, raw: Scores, weight: float, grid: float
     if name == "semantic":
         values = _cosine_values(raw, inputs.backgrounds.get(name), weight, grid)
     else:
-        values = _share_of_best(raw, weight, grid, least=1.0 if name in ("graph", WALK) else 0.0)
+        values = _relations(raw, weight, grid) if name in ("graph", WALK) else _share_of_best(raw, weight, grid)
     return Part(name, weight, inputs.lists[name], values, raw)
 
 
-def _share_of_best(raw: Scores, weight: float, grid: float, least: float) -> dict[int, float]:
-    """`least`: what counts as a full score. A distant relation stays weak, even if it is the best there is."""
-    best = max(*raw.values(), least)
+def _relations(raw: Scores, weight: float, grid: float) -> dict[int, float]:
+    """A distant relation stays weak, even if it is the best there is; more than one whole relation is not better."""
+    return {id: (weight * min(score, 1.0) + grid) - grid for id, score in raw.items() if score > 0}
+
+
+def _share_of_best(raw: Scores, weight: float, grid: float) -> dict[int, float]:
+    best = max(raw.values())
     if best <= 0:
         return {}
     unit = weight / best

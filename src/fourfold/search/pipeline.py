@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from fourfold.errors import DamagedError, FourfoldError, RequestError, SearchFailed
 from fourfold.limits import CANDIDATES, RETRIEVER_SECONDS
 from fourfold.model import Degraded, ExpandingRetriever, Hit, Plan, Query, Ranking, Retriever, ScoringRetriever
-from fourfold.search.auto import WALK, AutoInputs, fuse_auto
+from fourfold.search.auto import TEXTS, WALK, AutoInputs, fuse_auto
 from fourfold.search.fusion import Fusion, rrf, weighted
 from fourfold.search.walk import seeds
 
@@ -73,7 +73,7 @@ class HybridSearch:
             )
         scores, coverage = await self._true_scores(query, plan, progress)
         started = time.perf_counter()
-        fusion = _fused(plan, progress.rankings, scores)
+        fusion = _fused(plan, progress.rankings, scores, coverage)
         progress.timings["fusion"] = (time.perf_counter() - started) * 1000
         return Found(
             progress.rankings,
@@ -96,11 +96,11 @@ class HybridSearch:
         self, query: Query, plan: Plan, progress: _Progress
     ) -> tuple[dict[str, Mapping[int, float]], dict[int, float]]:
         """For `auto`: the walk, then what each retriever says of all that the others listed."""
-        coverage = dict(progress.rankings["keyword"].evidence) if "keyword" in progress.rankings else {}
+        coverage = _coverage(progress)
         if plan.fusion != "auto":
             return {}, coverage
         if plan.expand:
-            await self._expand(query, progress)
+            await self._expand(query, plan, progress)
         answers = _Progress(degraded=progress.degraded)
         await self._all(answers, self._questions(query, progress.rankings))
         for name, milliseconds in answers.timings.items():
@@ -115,11 +115,14 @@ class HybridSearch:
         unlisted = {name: union - ranking.scores.keys() for name, ranking in rankings.items() if name in self._scoring}
         return {name: self._scoring[name].score(query, sorted(ids)) for name, ids in unlisted.items() if ids}
 
-    async def _expand(self, query: Query, progress: _Progress) -> None:
-        lists = {name: ranking.hits for name, ranking in progress.rankings.items()}
-        starts = seeds(lists, {name: ranking.background for name, ranking in progress.rankings.items()})
+    async def _expand(self, query: Query, plan: Plan, progress: _Progress) -> None:
+        """The graph goes on from what semantic and keyword find best together, and from what the query names."""
         able = [each for each in self._expanding if each.name in progress.rankings]
-        if starts and able:
+        if not able:
+            return
+        texts = {name: progress.rankings[name] for name in TEXTS if name in progress.rankings}
+        starts = seeds(_fused(plan, texts, {}, _coverage(progress)), progress.rankings[able[0].name].evidence)
+        if starts:
             await self._all(progress, {WALK: able[0].expand(query, starts, CANDIDATES)})
 
     async def _all(self, progress: _Progress, calls: Mapping[str, Awaitable[Ranking]]) -> None:
@@ -148,6 +151,10 @@ class HybridSearch:
                 progress.damage = error if isinstance(error, DamagedError) else progress.damage
 
 
+def _coverage(progress: _Progress) -> dict[int, float]:
+    return dict(progress.rankings["keyword"].evidence) if "keyword" in progress.rankings else {}
+
+
 async def _timed(name: str, call: Awaitable[Ranking], timings: dict[str, float]) -> Ranking:
     started = time.perf_counter()
     try:
@@ -156,11 +163,19 @@ async def _timed(name: str, call: Awaitable[Ranking], timings: dict[str, float])
         timings[name] = (time.perf_counter() - started) * 1000
 
 
-def _fused(plan: Plan, rankings: Mapping[str, Ranking], scores: Mapping[str, Mapping[int, float]]) -> Fusion:
+def _fused(
+    plan: Plan,
+    rankings: Mapping[str, Ranking],
+    scores: Mapping[str, Mapping[int, float]],
+    coverage: Mapping[int, float],
+) -> Fusion:
     lists: dict[str, Sequence[Hit]] = {name: ranking.hits for name, ranking in rankings.items()}
     if plan.fusion == "auto":
         backgrounds = {name: ranking.background for name, ranking in rankings.items()}
-        return fuse_auto(AutoInputs(lists, scores, backgrounds, plan.weights))
+        words, tags = rankings.get("keyword", Ranking()), rankings.get("tags", Ranking())
+        tagged = max(tags.evidence.values(), default=1.0)
+        inputs = AutoInputs(lists, scores, backgrounds, plan.weights, coverage, words.unknown, words.items, tagged)
+        return fuse_auto(inputs)
     weights = plan.weights or {}
     return rrf(lists, weights, plan.k) if plan.fusion == "rrf" else weighted(lists, weights)
 

@@ -7,13 +7,31 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, Literal, NamedTuple
 
 from fourfold.limits import CANDIDATES, EXPAND_SEEDS
-from fourfold.model import Background, Hit
-from fourfold.search.fusion import in_order
+from fourfold.model import Hit
+from fourfold.search.fusion import Fusion, in_order
 
-LinkKind = Literal["own", "edge", "mentions", "mentioned-by"]
+LinkKind = Literal["own", "edge", "mentions", "mentioned-by", "names"]
 
-NEARNESS: Final[Mapping[LinkKind, float]] = {"own": 1.0, "mentions": 1.0, "edge": 0.8, "mentioned-by": 0.5}
-"""What a link of each kind passes on."""
+NEARNESS: Final[Mapping[LinkKind, float]] = {
+    "own": 1.0,
+    "mentions": 1.0,
+    "edge": 0.8,
+    "mentioned-by": 0.5,
+    "names": 0.1,
+}
+"""What a link of each kind passes on.
+
+A text chooses what it mentions; by whom it is mentioned says less of it. That a text has a name in it which the query
+has too (`names`) is what keyword search finds by itself.
+"""
+
+
+PERHAPS: Final = 0.25
+"""The strength of what is called by words of the query that are not spelled as a name: `find`, `high school`."""
+BEST_HIT: Final = 0.35
+"""The strength of the best hit by text; what the query names has 1."""
+
+LEAST_START: Final = 0.05
 
 
 class Link(NamedTuple):
@@ -24,17 +42,31 @@ class Link(NamedTuple):
     kind: LinkKind
     weight: float
     degree: int
-    """How many such links the thing in between has: a name that everything mentions says little."""
+    """How many ways lead over what lies between: the links of each end, multiplied. Who knows everybody says little."""
+
+
+def named(strengths: Mapping[int, float], links: Iterable[Link]) -> dict[int, float]:
+    """The items that belong to the starting points themselves, by how much each is meant."""
+    found: dict[int, float] = {}
+    for link in links:
+        if link.kind == "own":
+            found[link.item] = max(found.get(link.item, 0.0), strengths[link.source] * _damping(link.degree))
+    return found
 
 
 def linked(strengths: Mapping[int, float], links: Iterable[Link], limit: int = CANDIDATES) -> tuple[Hit, ...]:
     """The items that the links lead to, by the sum of what reaches them."""
     scores: dict[int, float] = {}
     for link in links:
-        passed = strengths[link.source] * NEARNESS[link.kind] * link.weight * _damping(link.degree)
-        scores[link.item] = scores.get(link.item, 0.0) + passed
+        scores[link.item] = scores.get(link.item, 0.0) + _passed(strengths[link.source], link)
     rounded = {item: round(score, 9) for item, score in scores.items()}
     return tuple(Hit(item, rounded[item]) for item in in_order(rounded)[:limit])
+
+
+def _passed(strength: float, link: Link) -> float:
+    """Over a mention, which nobody has said to matter, from a doubtful start only the square of its strength."""
+    carried = strength if link.kind in ("own", "edge") else strength**2
+    return carried * NEARNESS[link.kind] * link.weight * _damping(link.degree)
 
 
 def _damping(degree: int) -> float:
@@ -47,17 +79,15 @@ def longest(names: Sequence[str]) -> list[str]:
     return [name for name in names if not any(f" {name} " in other and f" {name} " != other for other in padded)]
 
 
-def seeds(lists: Mapping[str, Sequence[Hit]], backgrounds: Mapping[str, Background | None]) -> dict[int, float]:
-    """The ten best of the semantic and keyword hits, each with its strength in 0..1."""
-    strengths: dict[int, float] = {}
-    for name in ("semantic", "keyword"):
-        hits = lists.get(name, ())[:EXPAND_SEEDS]
-        if not hits:
-            continue
-        background = backgrounds.get(name)
-        floor = background.mean if background is not None and name == "semantic" else 0.0
-        span = hits[0].score - floor
-        for hit in hits:
-            strength = (hit.score - floor) / span if span > 0 else 1.0
-            strengths[hit.id] = max(strengths.get(hit.id, 0.0), strength)
-    return {item: strengths[item] for item in in_order(strengths)[:EXPAND_SEEDS] if strengths[item] > 0}
+def seeds(texts: Fusion, named: Mapping[int, float]) -> dict[int, float]:
+    """Where a walk starts, each item with its strength in 0..1: what the query names, and the ten best by text.
+
+    A good hit is not yet what the question is about, one with half of the best one's score counts a quarter of it, and
+    a poor one starts nothing.
+    """
+    best = [hit for hit in texts.top(EXPAND_SEEDS) if hit.score > 0]
+    found = {hit.id: BEST_HIT * (hit.score / best[0].score) ** 2 for hit in best}
+    strengths = {item: strength for item, strength in found.items() if strength >= LEAST_START}
+    for item, strength in named.items():
+        strengths[item] = max(strengths.get(item, 0.0), strength)
+    return strengths

@@ -78,6 +78,26 @@ class TagUse(NamedTuple):
     """How many items carry it."""
 
 
+class FileState(NamedTuple):
+    """What was found in a file when it was last looked into."""
+
+    path: str
+    size: int
+    mtime_ns: int
+    digest: str
+    """Of its content, in hexadecimal; empty if it was not read."""
+    skipped: str = ""
+    """Why nothing of it is stored; empty if something is."""
+
+
+class FileUpdate(NamedTuple):
+    state: FileState
+    chunks: Sequence[NewItem] | None = ()
+    """Checked, with the state's path, and numbered from 0 without a gap. None: what is stored stays as it is."""
+    moved_from: str | None = None
+    """The path under which this content is stored so far."""
+
+
 class Store(Protocol):
     # ------------------------------------------------------------ items
 
@@ -118,6 +138,37 @@ class Store(Protocol):
     ) -> RawRecord: ...
 
     async def get_raw(self, namespace: str, ids: Sequence[int]) -> dict[int, RawRecord]: ...
+
+    # ------------------------------------------------------------ files
+
+    async def files(self, namespace: str, prefix: str) -> dict[str, FileState]:
+        """The known files whose path begins with this, by path."""
+        ...
+
+    async def put_files(
+        self, namespace: str, files: Sequence[FileUpdate], now: datetime, *, links: bool = True
+    ) -> None:
+        """Makes what is stored of each path exactly these chunks, and notes its state; all in one transaction.
+
+        A chunk whose title and text are stored for that path already goes on being that item, with its vector,
+        whatever its number was (fourfold.stores.chunks). Items that have a key are nobody's chunks.
+        """
+        ...
+
+    async def forget_files(self, namespace: str, paths: Sequence[str]) -> int:
+        """Removes files with their chunks; how many chunks there were. Forgetting a chunk forgets the file's state."""
+        ...
+
+    async def chunks(self, namespace: str, path: str, first: int, last: int) -> list[Item]:
+        """The chunks of one file from one number to another, in order."""
+        ...
+
+    async def named_chunks(self, namespace: str, names: Sequence[str], filters: Filters) -> list[tuple[int, str]]:
+        """(id, path) of the chunks of known files that have one of these folded names, by path, then in order.
+
+        The name of a file is what follows the last slash of its path. At most CANDIDATES.
+        """
+        ...
 
     # ------------------------------------------------------------ vectors
 

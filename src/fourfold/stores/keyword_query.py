@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from fourfold.limits import QUERY_TERMS
-from fourfold.model import Background
 from fourfold.search.bm25 import idf
 from fourfold.text.analysis import query_words
 from fourfold.text.compounds import Lexicon, with_relatives
@@ -37,6 +36,7 @@ class KeywordQuery:
     words: tuple[Word, ...]
     unknown: float
     """The idf of the words that the store does not hold."""
+    documents: int
     notes: tuple[str, ...] = ()
 
     @property
@@ -45,12 +45,8 @@ class KeywordQuery:
         return sum(word.idf for word in self.words) + self.unknown
 
     @property
-    def background(self) -> Background:
-        """Mean and deviation of BM25 over the store, taking words as independent and lengths as average."""
-        worth = [(word.share, max(word.values)) for word in self.words]
-        mean = sum(share * value for share, value in worth)
-        variance = sum(share * (1 - share) * value * value for share, value in worth)
-        return Background(mean, math.sqrt(variance))
+    def unknown_share(self) -> float:
+        return self.unknown / self.weight if self.unknown else 0.0
 
 
 def keyword_query(
@@ -73,7 +69,7 @@ def keyword_query(
     kept = sorted(range(len(known)), key=lambda place: -known[place].idf)[:QUERY_TERMS]
     notes = (f"keyword search used the {QUERY_TERMS} rarest of {len(known)} words",) if len(kept) < len(known) else ()
     unknown = sum(word.idf for word in built if not word.terms)
-    return KeywordQuery(tuple(known[place] for place in sorted(kept)), unknown, notes)
+    return KeywordQuery(tuple(known[place] for place in sorted(kept)), unknown, documents, notes)
 
 
 def _is_german(text: str, languages: Mapping[str, int], documents: int) -> bool:

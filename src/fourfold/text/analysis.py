@@ -14,7 +14,7 @@ from fourfold.text.stems import stem
 from fourfold.text.stopwords import stop_words
 from fourfold.text.tokens import pieces, tokens
 
-ANALYSER_VERSION = "1"
+ANALYSER_VERSION = "2"
 """Goes into the stamp of every keyword index: another version, another index."""
 
 TERM_LENGTH = 64
@@ -47,6 +47,12 @@ def token_terms(language: str) -> _Terms:
 def analyse(text: str, language: str) -> list[str]:
     """The index terms of a text, in order. No term has white space in it, or more than 64 characters."""
     return list(chain.from_iterable(map(token_terms(language).__getitem__, tokens(text))))
+
+
+def analyse_item(title: str, text: str, language: str) -> list[str]:
+    """The index terms of an item. Its title stands there twice: a word in it says more than one in the text."""
+    named = analyse(title, language)
+    return [*named, *named, *analyse(text, language)]
 
 
 def _terms_of(token: str, language: str) -> tuple[str, ...]:

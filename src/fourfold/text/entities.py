@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby, pairwise
 
 from fourfold.text.fold import INVISIBLE, MARKS, fold
@@ -51,11 +51,36 @@ def normal_name(name: str) -> str:
     return " ".join(map(_FOLDED.__getitem__, _spelled(name)))
 
 
+def title_names(title: str) -> list[str]:
+    """The names that a title gives: itself, and without what only tells it from others, as in `Mercury (planet)`."""
+    return [name for name in (title, _unqualified(title)) if normal_name(name)]
+
+
+def _unqualified(title: str) -> str:
+    """What stands before the bracket that ends a title; nothing if there is none."""
+    start = title.rfind("(")
+    ends = title.rstrip().endswith(")") and title.count(")", start) == 1
+    return title[:start].strip() if ends and title[:start].endswith(" ") else ""
+
+
 def query_names(text: str) -> list[str]:
     """The names that a query may mean, in normal form: what is quoted, what is capitalised, then every run of words."""
     spelled = _spelled(text)
     candidates = (*_quoted(text), *_capitalised(spelled), *_runs(spelled))
     return list(dict.fromkeys(filter(None, candidates)))[:QUERY_NAMES]
+
+
+def spelled_names(text: str) -> list[str]:
+    """Those of `query_names` that are spelled as names, not just words which something happens to be called.
+
+    That is what is quoted, and what has a capital (or no case at all) somewhere behind the first word. Who writes all
+    in lower case leaves that sign out: then a name of two or more words counts as one.
+    """
+    spelled = _spelled(text)
+    signs = [place > 0 and _is_spelled_as_name(word) for place, word in enumerate(spelled)]
+    fewest = 1 if any(signs) else 2
+    runs = _runs(spelled, lambda start, end: end - start >= fewest and (fewest == 2 or any(signs[start:end])))
+    return list(dict.fromkeys(filter(None, (*_quoted(text), *_capitalised(spelled[1:]), *runs))))[:QUERY_NAMES]
 
 
 def _quoted(text: str) -> Iterator[str]:
@@ -71,11 +96,12 @@ def _capitalised(spelled: list[str]) -> Iterator[str]:
             yield from (name for place, name in names if place > 0 or name not in _STOP_WORDS)
 
 
-def _runs(spelled: list[str]) -> Iterator[str]:
+def _runs(spelled: list[str], wanted: Callable[[int, int], bool] = lambda start, end: True) -> Iterator[str]:
+    """Every run of words from one place up to another that is wanted."""
     folded = [_FOLDED[word] for word in spelled[:QUERY_NAMES]]
     for start in range(len(folded)):
         for end in range(min(start + NAME_WORDS, len(folded)), start, -1):
-            if end > start + 1 or folded[start] not in _STOP_WORDS:
+            if (end > start + 1 or folded[start] not in _STOP_WORDS) and wanted(start, end):
                 yield " ".join(folded[start:end])
 
 

@@ -3,8 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import cast
 from urllib.parse import unquote
+
+from fourfold.limits import NAME_BYTES
+from fourfold.model import Json
+from fourfold.text.entities import title_names
+
+_HEADINGS = 64
+_ALIASES = 64
 
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
 _HEADING = re.compile(r" {0,3}#{1,6}(?=[ \t])")
@@ -54,6 +62,14 @@ def headings(text: str) -> list[str]:
     found = ((line, _HEADING.match(line)) for line in _prose(text))
     titles = (_CLOSING_HASHES.sub("", line[match.end() :].strip()).strip() for line, match in found if match)
     return [title for title in titles if title.strip("#")]
+
+
+def own_names(title: str, text: str, metadata: Mapping[str, Json]) -> list[str]:
+    """What an item is known by: its title, the headings of its text, and the aliases that its metadata list."""
+    aliases: object = metadata.get("aliases")
+    listed = cast("list[object]", aliases) if isinstance(aliases, list) else []
+    named = [alias for alias in listed[:_ALIASES] if isinstance(alias, str) and len(alias.encode()) <= NAME_BYTES]
+    return [name for each in (title, *named, *headings(text)[:_HEADINGS]) for name in title_names(each)]
 
 
 def _prose(text: str) -> Iterator[str]:

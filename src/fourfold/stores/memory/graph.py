@@ -10,10 +10,9 @@ from fourfold.model import Edge
 from fourfold.stores.base import NewNode
 from fourfold.stores.memory.state import Namespace, NodeRow
 from fourfold.text.entities import NameFinder, normal_name
-from fourfold.text.links import headings, links
+from fourfold.text.links import links, own_names
 
 LABEL = "entity"
-_HEADINGS = 64
 
 
 # ---------------------------------------------------------------- nodes and edges
@@ -102,8 +101,8 @@ def link(ns: Namespace, changed: Iterable[int]) -> None:
 
 def _names(ns: Namespace, item: int) -> list[str]:
     stored = ns.items[item]
-    wanted = [stored.item.title, *headings(stored.item.text)[:_HEADINGS]] if stored.linked else []
-    return [name for name in wanted if normal_name(name)]
+    known = stored.item
+    return own_names(known.title, known.text, known.metadata) if stored.linked else []
 
 
 def disown(ns: Namespace, item: int, *, keep: Iterable[int] = ()) -> set[int]:

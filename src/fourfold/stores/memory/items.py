@@ -99,6 +99,7 @@ def _unite(ns: Namespace, id: int, new: NewItem) -> int:
 
 
 def _replace(ns: Namespace, id: int, new: NewItem, now: datetime, links: bool) -> bool:
+    renamed = ns.items[id].item.metadata.get("aliases") != new.metadata.get("aliases")
     changed = _set_text(ns, id, new.title, new.text, new.language or "", now, links)
     item = replace(
         ns.items[id].item,
@@ -109,8 +110,8 @@ def _replace(ns: Namespace, id: int, new: NewItem, now: datetime, links: bool) -
         path=new.path,
         chunk_index=_chunk(new),
     )
-    _set(ns, item)
-    return changed
+    ns.items[id] = replace(ns.items[id], item=item, linked=links if renamed else ns.items[id].linked)
+    return changed or renamed
 
 
 def patch(ns: Namespace, id: int, change: ItemPatch, language: str | None, now: datetime, *, links: bool) -> bool:
@@ -126,6 +127,9 @@ def patch(ns: Namespace, id: int, change: ItemPatch, language: str | None, now: 
     merged = {**old.metadata, **(change.metadata or {})}
     metadata = merged if change.metadata is None else {key: data for key, data in merged.items() if data is not None}
     _set(ns, replace(ns.items[id].item, tags=tuple(tags), metadata=metadata))
+    if metadata.get("aliases") != old.metadata.get("aliases"):
+        ns.items[id] = replace(ns.items[id], linked=links)
+        return True
     return changed
 
 

@@ -11,7 +11,7 @@ from fourfold.search.bm25 import saturation
 from fourfold.stores.keyword_query import KeywordQuery, Word, keyword_query
 from fourfold.stores.memory.filters import passes
 from fourfold.stores.memory.state import Namespace
-from fourfold.text.analysis import analyse
+from fourfold.text.analysis import analyse_item
 from fourfold.text.compounds import SortedLexicon
 
 
@@ -48,7 +48,7 @@ class Collection:
 
 
 def _read(item: Item) -> Text:
-    return Text(item, Counter(analyse(f"{item.title}\n{item.text}", item.language)))
+    return Text(item, Counter(analyse_item(item.title, item.text, item.language)))
 
 
 def match(ns: Namespace, text: str, limit: int, filters: Filters) -> Ranking:
@@ -59,7 +59,9 @@ def match(ns: Namespace, text: str, limit: int, filters: Filters) -> Ranking:
     found = _scored(texts, query, [id for id, text in texts.texts.items() if passes(text.item, filters)])
     hits = sorted((hit for hit in found.hits if hit.score > 0), key=lambda hit: (-hit.score, hit.id))[:limit]
     evidence = {hit.id: found.evidence[hit.id] for hit in hits}
-    return Ranking(tuple(hits), query.background, notes=query.notes, evidence=evidence)
+    return Ranking(
+        tuple(hits), notes=query.notes, evidence=evidence, unknown=query.unknown_share, items=query.documents
+    )
 
 
 def match_scores(ns: Namespace, text: str, ids: Sequence[int]) -> Ranking:
@@ -79,7 +81,7 @@ def _scored(texts: Collection, query: KeywordQuery, ids: Sequence[int]) -> Ranki
             covered += word.idf if value > 0 else 0.0
         hits.append(Hit(id, score))
         evidence[id] = covered / (query.weight or 1.0)
-    return Ranking(tuple(hits), query.background, evidence=evidence)
+    return Ranking(tuple(hits), evidence=evidence, unknown=query.unknown_share, items=query.documents)
 
 
 def _earned(word: Word, text: Text, average: float) -> float:

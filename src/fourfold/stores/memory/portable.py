@@ -11,7 +11,7 @@ import numpy as np
 
 from fourfold.errors import InvalidItem
 from fourfold.model import Item, RawRecord
-from fourfold.stores.base import Record, Space
+from fourfold.stores.base import FileState, Record, Space
 from fourfold.stores.memory.graph import mentions
 from fourfold.stores.memory.state import Counters, Namespace, NodeRow, Stored
 from fourfold.text.entities import normal_name
@@ -24,7 +24,7 @@ World = dict[str, Namespace]
 def records(world: World) -> Iterator[Record]:
     """Everything, in an order that depends on the content alone."""
     namespaces = [world[name] for name in sorted(world)]
-    for kind in (_namespace, _raw, _items, _nodes, _edges, _mentions):
+    for kind in (_namespace, _raw, _items, _nodes, _edges, _mentions, _files):
         for ns in namespaces:
             yield from kind(ns)
 
@@ -79,6 +79,11 @@ def _mentions(ns: Namespace) -> Iterator[Record]:
     for item, nodes in mentions(ns).items():
         for node in sorted(nodes):
             yield {"type": "mention", "namespace": ns.name, "item": item, "node": node}
+
+
+def _files(ns: Namespace) -> Iterator[Record]:
+    for _, state in sorted(ns.files.items()):
+        yield {"type": "file", "namespace": ns.name, **state._asdict()}
 
 
 # ---------------------------------------------------------------- in
@@ -136,6 +141,12 @@ def _load_mention(ns: Namespace, record: Record) -> None:
     """Nothing: mentions are read from the texts whenever they are asked for."""
 
 
+def _load_file(ns: Namespace, record: Record) -> None:
+    fields = _fields(record)
+    del fields["namespace"]
+    ns.files[record["path"]] = FileState(**fields)
+
+
 def _fields(record: Record) -> Record:
     return {name: data for name, data in record.items() if name != "type"}
 
@@ -147,4 +158,5 @@ _LOADERS: dict[str, Callable[[Namespace, Record], None]] = {
     "node": _load_node,
     "edge": _load_edge,
     "mention": _load_mention,
+    "file": _load_file,
 }

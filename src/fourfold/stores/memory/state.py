@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from fourfold.model import Item, Json, NewItem, Node, RawRecord
-from fourfold.stores.base import Space
+from fourfold.stores.base import FileState, Space
 from fourfold.text.entities import normal_name
 
 if TYPE_CHECKING:
@@ -74,6 +74,8 @@ class Namespace:
     """(node, item): the item is the node's text; True if someone said so, False if its title or a heading does."""
     edges: dict[tuple[int, str, int], float] = field(default_factory=dict[tuple[int, str, int], float])
     """(source, relation, target) to weight."""
+    files: dict[str, FileState] = field(default_factory=dict[str, FileState])
+    """By path."""
 
     def copy(self) -> Namespace:
         return Namespace(
@@ -85,6 +87,7 @@ class Namespace:
             dict(self.nodes),
             dict(self.own),
             dict(self.edges),
+            dict(self.files),
         )
 
     @property

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 from fourfold.errors import RequestError, SpaceMismatch
 from fourfold.model import Edge, Filters, Item, ItemPatch, Json, Neighbor, NewItem, Node, Ranking, RawRecord
 from fourfold.search.walk import Link
-from fourfold.stores.base import Direction, NewNode, Record, Size, Space, TagUse
+from fourfold.stores.base import Direction, FileState, FileUpdate, NewNode, Record, Size, Space, TagUse
 from fourfold.stores.memory import cosines, graph, keyword, portable, walk
+from fourfold.stores.memory import files as file_rows
 from fourfold.stores.memory import items as rows
 from fourfold.stores.memory.filters import passes
 from fourfold.stores.memory.state import Counters, Namespace
@@ -83,6 +84,7 @@ class MemoryStore:
         if gone:
             with self._write(namespace) as ns:
                 for item in gone:
+                    file_rows.forget_state(ns, item)
                     graph.forget(ns, item)
         return len(gone)
 
@@ -104,6 +106,33 @@ class MemoryStore:
     async def get_raw(self, namespace: str, ids: Sequence[int]) -> dict[int, RawRecord]:
         raw = self._read(namespace).raw
         return {id: raw[id] for id in ids if id in raw}
+
+    # ------------------------------------------------------------ files
+
+    async def files(self, namespace: str, prefix: str) -> dict[str, FileState]:
+        known = self._read(namespace).files
+        return {path: state for path, state in sorted(known.items()) if path.startswith(prefix)}
+
+    async def put_files(
+        self, namespace: str, files: Sequence[FileUpdate], now: datetime, *, links: bool = True
+    ) -> None:
+        with self._write(namespace) as ns:
+            changed = [item for file in files for item in file_rows.put(ns, file, now, links=links)]
+            graph.link(ns, (item for item in changed if item in ns.items))
+
+    async def forget_files(self, namespace: str, paths: Sequence[str]) -> int:
+        with self._write(namespace) as ns:
+            return sum(file_rows.forget(ns, path) for path in paths)
+
+    async def chunks(self, namespace: str, path: str, first: int, last: int) -> list[Item]:
+        return [
+            item
+            for item in file_rows.chunks(self._read(namespace), path)
+            if item.chunk_index is not None and first <= item.chunk_index <= last
+        ]
+
+    async def named_chunks(self, namespace: str, names: Sequence[str], filters: Filters) -> list[tuple[int, str]]:
+        return file_rows.named(self._read(namespace), names, filters)
 
     # ------------------------------------------------------------ vectors
 

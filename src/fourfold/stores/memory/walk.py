@@ -86,12 +86,12 @@ def node_links(ns: Namespace, names: Sequence[str], filters: Filters) -> list[Li
     nodes = [row.id for row in ns.nodes.values() if wanted.intersection(row.names)]
     fans = _fans(mentions(ns))
     own = [Link(node, item, "own", 1.0, degree) for node in nodes for item, degree in _own(ns, node, filters)]
-    mentioned = [
-        Link(node, item, "mentioned-by", 1.0, degree)
+    naming = [
+        Link(node, item, "names", 1.0, degree)
         for node in nodes
         for item, degree in _unless_hub(ns, fans.get(node, ()), filters)
     ]
-    return [*own, *mentioned, *_over_edges(ns, [(node, node) for node in nodes], filters)]
+    return [*own, *naming, *_over_edges(ns, [(node, node) for node in nodes], filters)]
 
 
 def item_links(ns: Namespace, ids: Sequence[int], filters: Filters) -> list[Link]:
@@ -100,17 +100,17 @@ def item_links(ns: Namespace, ids: Sequence[int], filters: Filters) -> list[Link
     named = mentions(ns)
     fans = _fans(named)
     mentioned = [
-        Link(id, item, "mentions", 1.0, len(fans[node]))
+        Link(id, item, "mentions", 1.0, len(fans[node]) * holders)
         for id in wanted
         for node in named.get(id, ())
         if len(fans[node]) <= HUB
-        for item, _ in _own(ns, node, filters)
+        for item, holders in _own(ns, node, filters)
     ]
     owned = [(id, node) for node, id in ns.own if id in wanted]
     mentioning = [
-        Link(id, fan, "mentioned-by", 1.0, degree)
+        Link(id, fan, "mentioned-by", 1.0, len(ns.items_of(node)) * popularity)
         for id, node in owned
-        for fan, degree in _unless_hub(ns, fans.get(node, ()), filters)
+        for fan, popularity in _unless_hub(ns, fans.get(node, ()), filters)
     ]
     found = [*mentioned, *mentioning, *_over_edges(ns, owned, filters)]
     return [link for link in found if link.source != link.item]
@@ -123,11 +123,11 @@ def _over_edges(ns: Namespace, starts: Iterable[tuple[int, int]], filters: Filte
         sources.setdefault(node, []).append(source)
     found = [edge for node in sources for edge in _edges_at(ns, node)]
     followed = sorted(found, key=lambda edge: (-edge[2], edge[0], edge[1]))[:WALK_EDGES]
-    degree = Counter(node for node, _, _ in followed)
+    degree = Counter(end for source, _, target in ns.edges for end in {source, target})
     return [
-        Link(source, item, "edge", weight, degree[node])
+        Link(source, item, "edge", weight, degree[node] * degree[target] * holders)
         for node, target, weight in followed
-        for item, _ in _own(ns, target, filters)
+        for item, holders in _own(ns, target, filters)
         for source in sources[node]
     ]
 

@@ -6,14 +6,13 @@ import json
 from typing import Any
 
 from fourfold.model import Filters, Json, MetadataTest
-from fourfold.stores.globs import matches
+from fourfold.stores.globs import beginning, matches
 from fourfold.stores.postgres.sql import Db, rows
 from fourfold.stores.sqlite.database import dumps, micros
 from fourfold.text.fold import fold
 
 Condition = tuple[str, tuple[Any, ...]]
 
-_WILD = "*?["
 _LAST = "\U0010ffff"
 
 
@@ -48,7 +47,7 @@ async def where(db: Db, filters: Filters, ns: int) -> Condition:
 
 async def _paths(db: Db, ns: int, glob: str) -> list[str]:
     """The paths that match, compared here: a glob means the same on every store."""
-    start = glob[: min((place for wild in _WILD if (place := glob.find(wild)) >= 0), default=len(glob))]
+    start = beginning(glob)
     sql = "SELECT DISTINCT path FROM items WHERE ns = %s AND path >= %s AND path <= %s"
     return [path for (path,) in await rows(db, sql, ns, start, start + _LAST) if matches(glob, path)]
 

@@ -50,7 +50,7 @@ async def insert_nodes(db: Db, ns: int, new: Sequence[tuple[int, str, str, bool]
     """Rows of (id, name, label, made)."""
     await run_many(
         db,
-        "INSERT INTO nodes VALUES (%s, %s, %s, %s, %s, '{}', %s)",
+        "INSERT INTO nodes (id, ns, name, digest, label, properties, made) VALUES (%s, %s, %s, %s, %s, '{}', %s)",
         [(id, ns, name, digest(normal_name(name)), label, made) for id, name, label, made in new],
     )
     await add_names(db, ns, [(id, normal_name(name), None) for id, name, _, _ in new])
@@ -90,13 +90,26 @@ async def add_node(db: Db, ns: Namespace, new: NewNode) -> tuple[int, list[str]]
 
 async def attach(db: Db, pairs: Sequence[tuple[int, int, bool]]) -> None:
     """Makes items the texts of nodes, (node, item, whether somebody said so); they no longer just mention them."""
-    await run_many(
+    if not pairs:
+        return
+    said = {(node, item): made for node, item, made in sorted(pairs)}
+    nodes, items = map(list, zip(*said, strict=True))
+    await run(
         db,
-        "INSERT INTO node_items VALUES (%s, %s, %s) ON CONFLICT (node, item) "
-        "DO UPDATE SET made = node_items.made OR excluded.made",
-        pairs,
-    )
-    await run_many(db, "DELETE FROM mentions WHERE node = %s AND item = %s", [pair[:2] for pair in pairs])
+        "INSERT INTO node_items SELECT * FROM unnest(%s::bigint[], %s::bigint[], %s::boolean[]) "
+        "ON CONFLICT (node, item) DO UPDATE SET made = node_items.made OR excluded.made",
+        nodes, items, list(said.values()),
+    )  # fmt: skip
+    sql = "DELETE FROM mentions USING unnest(%s::bigint[], %s::bigint[]) AS own (node, item) "
+    await run(db, sql + "WHERE mentions.node = own.node AND mentions.item = own.item", nodes, items)
+
+
+async def detach(db: Db, pairs: Sequence[tuple[int, int]]) -> None:
+    """Items are no longer the texts of these nodes: (node, item)."""
+    if pairs:
+        sql = "DELETE FROM node_items USING unnest(%s::bigint[], %s::bigint[]) AS own (node, item) "
+        sql += "WHERE node_items.node = own.node AND node_items.item = own.item"
+        await run(db, sql, *map(list, zip(*pairs, strict=True)))
 
 
 async def resolve(db: Db, ns: int, name: str, label: str | None = None) -> int | None:
@@ -201,12 +214,15 @@ async def add_edges(db: Db, ns: int, edges: Sequence[Edge]) -> list[str]:
 
 
 async def set_edges(db: Db, edges: Sequence[Step]) -> None:
-    await run_many(
-        db,
-        "INSERT INTO edges VALUES (%s, %s, %s, %s) ON CONFLICT (source, relation, target) "
-        "DO UPDATE SET weight = excluded.weight",
-        edges,
-    )
+    """In one statement: the counters of their ends move once. Of two for the same edge the last counts."""
+    last = {edge[:3]: edge for edge in edges}
+    if last:
+        await run(
+            db,
+            "INSERT INTO edges SELECT * FROM unnest(%s::bigint[], %s::text[], %s::bigint[], %s::float8[]) "
+            "ON CONFLICT (source, relation, target) DO UPDATE SET weight = excluded.weight",
+            *map(list, zip(*last.values(), strict=True)),
+        )
 
 
 async def remove_edge(db: Db, ns: int, source: str, relation: str, target: str) -> bool:

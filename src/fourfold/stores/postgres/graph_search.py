@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from fourfold.limits import HUB, WALK_EDGES
 from fourfold.search.walk import Link, longest
 from fourfold.stores.postgres.spaces import Namespace
-from fourfold.stores.postgres.sql import Db, Statement, digest, possible, rows, together
+from fourfold.stores.postgres.sql import Db, Statement, digest, possible, together
 
 _Row = tuple[int, int, int]
 _Edge = tuple[int, int, float]
@@ -37,39 +37,46 @@ async def node_links(db: Db, nodes: Sequence[int]) -> list[Link]:
         return []
     found = await together(db, [_of("node_items", nodes), _of("mentions", nodes), _edges_of(nodes)])
     own = [Link(node, item, "own", 1.0, degree) for node, item, degree in _counted(found[0])]
-    mentioned = [Link(node, item, "mentioned-by", 1.0, degree) for node, item, degree in _counted(found[1])]
-    return [*own, *mentioned, *await _over_edges(db, [(node, node) for node in nodes], found[2])]
+    naming = [Link(node, item, "names", 1.0, degree) for node, item, degree in _counted(found[1])]
+    return [*own, *naming, *await _over_edges(db, [(node, node) for node in nodes], found[2])]
 
 
 def around(ns: Namespace, items: Sequence[int]) -> list[Statement]:
-    """What items are the texts of, and what they name with the number of its mentions."""
-    of_items = "JOIN items ON id = item WHERE ns = %s AND item = ANY(%s::bigint[])"
+    """What items are the texts of with the number of its items, and what they name with that of its mentions."""
+    of_items = "JOIN items ON items.id = item WHERE items.ns = %s AND item = ANY(%s::bigint[])"
     counted = (
         f"SELECT count(*) FROM (SELECT 1 FROM mentions AS o WHERE o.node = mentions.node LIMIT {HUB + 1}) AS some_"
     )
     return [
-        (f"SELECT item, node FROM node_items {of_items} ORDER BY item, node", ns.id, possible(items)),
+        (
+            f"SELECT item, node, holders FROM node_items JOIN nodes ON nodes.id = node {of_items} ORDER BY item, node",
+            ns.id,
+            possible(items),
+        ),
         (f"SELECT item, node, ({counted}) FROM mentions {of_items}", ns.id, possible(items)),
     ]
 
 
-async def item_links(db: Db, owned: Sequence[tuple[int, int]], naming: Sequence[_Row]) -> list[Link]:
+async def item_links(db: Db, owned: Sequence[_Row], naming: Sequence[_Row]) -> list[Link]:
     """From items to what they mention, to what mentions them, and over one edge from their nodes."""
     named = [row for row in naming if row[2] <= HUB]
     if not owned and not named:
         return []
-    nodes, targets = {node for _, node in owned}, {node for _, node, _ in named}
+    nodes, targets = {node for _, node, _ in owned}, {node for _, node, _ in named}
     found = await together(db, [_of("node_items", targets), _of("mentions", nodes), _edges_of(nodes)])
     own, fans = _by_node(_counted(found[0])), _by_node(_counted(found[1]))
     mentions = (
-        Link(item, target, "mentions", 1.0, popularity)
+        Link(item, target, "mentions", 1.0, popularity * holders)
         for item, node, popularity in named
-        for target, _ in own.get(node, ())
+        for target, holders in own.get(node, ())
     )
     mentioned = (
-        Link(item, fan, "mentioned-by", 1.0, degree) for item, node in owned for fan, degree in fans.get(node, ())
+        Link(item, fan, "mentioned-by", 1.0, holders * popularity)
+        for item, node, holders in owned
+        for fan, popularity in fans.get(node, ())
     )
-    links = (*mentions, *mentioned, *await _over_edges(db, owned, found[2]))
+    starts = [(item, node) for item, node, _ in owned]
+    links = (*mentions, *mentioned, *await _over_edges(db, starts, found[2]))
     return [link for link in links if link.source != link.item]
 
 
@@ -78,15 +85,16 @@ async def _over_edges(db: Db, starts: Sequence[tuple[int, int]], found: Sequence
     edges = _heaviest(found)
     if not edges:
         return []
-    degree = Counter(node for node, _, _ in edges)
-    targets = _by_node(_counted(await rows(db, *_of("node_items", {target for _, target, _ in edges}))))
+    reached = {target for _, target, _ in edges}
+    held, degrees = await together(db, [_of("node_items", reached), _degrees({node for node, _, _ in edges} | reached)])
+    targets, degree = _by_node(_counted(held)), dict[int, int](degrees)
     sources: dict[int, list[int]] = {}
     for source, node in starts:
         sources.setdefault(node, []).append(source)
     return [
-        Link(source, item, "edge", weight, degree[node])
+        Link(source, item, "edge", weight, degree[node] * degree[target] * holders)
         for node, target, weight in edges
-        for item, _ in targets.get(target, ())
+        for item, holders in targets.get(target, ())
         for source in sources[node]
     ]
 
@@ -114,6 +122,10 @@ def _edges_of(nodes: Iterable[int]) -> Statement:
     )
     wanted = sorted(nodes)
     return f"{each.format('source', 'target')} UNION ALL {each.format('target', 'source')}", wanted, wanted
+
+
+def _degrees(nodes: Iterable[int]) -> Statement:
+    return "SELECT id, degree FROM nodes WHERE id = ANY(%s::bigint[])", sorted(nodes)
 
 
 def _heaviest(found: Sequence[_Edge]) -> list[_Edge]:

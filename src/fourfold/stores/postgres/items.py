@@ -58,6 +58,8 @@ class Row:
     """Title, text or language are others than before."""
     reworded: bool = False
     """Title or text are."""
+    renamed: bool = False
+    """Its aliases are: it has nodes of these names."""
     vector: Vector | None = None
     """Given with it."""
     touched: bool = False
@@ -78,6 +80,11 @@ class Row:
         self.title, self.text, self.language, self.linked, self.retold = title, text, language, links, True
         if changed:
             self.updated_at, self.reworded, self.vector = now, True, None
+
+    def set_metadata(self, metadata: dict[str, Json], *, links: bool) -> None:
+        if self.metadata.get("aliases") != metadata.get("aliases"):
+            self.linked, self.renamed = links, True
+        self.metadata = metadata
 
 
 def _identity(key: str | None, path: str | None, title: str, text: str) -> bytes | None:
@@ -163,7 +170,8 @@ def _unite(row: Row, item: NewItem) -> None:
 
 def _replace(row: Row, item: NewItem, now: datetime, links: bool) -> None:
     row.set_text(item.title, item.text, item.language or "", now, links=links)
-    row.kind, row.metadata, row.path, row.chunk_index = item.kind, dict(item.metadata), item.path, _chunk(item)
+    row.set_metadata(dict(item.metadata), links=links)
+    row.kind, row.path, row.chunk_index = item.kind, item.path, _chunk(item)
     row.tags, row.sources = _folded(item.tags), list(item.source_ids)
 
 
@@ -332,7 +340,7 @@ async def patch(
         row.set_text(title, text, language or row.language, now, links=links)
     if change.metadata is not None:
         merged = {**row.metadata, **change.metadata}
-        row.metadata = {name: data for name, data in merged.items() if data is not None}
+        row.set_metadata({name: data for name, data in merged.items() if data is not None}, links=links)
     removed = {fold(tag) for tag in change.remove_tags}
     tags = _folded(change.add_tags) | row.tags
     row.tags = {folded: name for folded, name in tags.items() if folded not in removed}
@@ -349,10 +357,20 @@ async def forget(db: Db, ns: Namespace, ids: Sequence[int]) -> list[int]:
         await vectors.drop(db, ns, found)
         await texts.write(db, ns, gone, [])
         await texts.forget_words(db, ns, found)
+        await _forget_states(db, ns.id, found)
         await run(db, "DELETE FROM items WHERE id = ANY(%s::bigint[])", found)
         ns.items -= len(gone)
         ns.spoken.subtract(text.language for text in gone)
     return found
+
+
+async def _forget_states(db: Db, ns: int, ids: Sequence[int]) -> None:
+    """What is known of the files that these items are chunks of holds no longer."""
+    sql = (
+        "DELETE FROM files WHERE ns = %s AND path IN "
+        "(SELECT path FROM items WHERE id = ANY(%s::bigint[]) AND key IS NULL AND path IS NOT NULL)"
+    )
+    await run(db, sql, ns, ids)
 
 
 # ---------------------------------------------------------------- reading

@@ -119,8 +119,9 @@ def match_scores(ns: Namespace, query: KeywordQuery, rows: Sequence[tuple[int, b
     found = scored.ids.tolist()
     return Ranking(
         tuple(map(Hit, found, scored.scores.tolist())),
-        query.background,
         evidence=dict(zip(found, scored.coverage.tolist(), strict=True)),
+        unknown=query.unknown_share,
+        items=query.documents,
     )
 
 
@@ -143,7 +144,7 @@ async def match(
         scored = await _of_best(db, ns, query, limit, condition)
     else:
         scored = await _of_rarest(db, ns, query, limit, condition)
-    return replace(scored.best(limit), background=query.background, notes=query.notes)
+    return replace(scored.best(limit), notes=query.notes, unknown=query.unknown_share, items=query.documents)
 
 
 # ---------------------------------------------------------------- a plain server

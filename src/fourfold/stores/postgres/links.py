@@ -9,27 +9,25 @@ from fourfold.stores.postgres import graph, spaces
 from fourfold.stores.postgres.graph import LABEL, Gone
 from fourfold.stores.postgres.spaces import Namespace
 from fourfold.stores.postgres.sql import Db, digest, rows, run, run_many, sendable, value
-from fourfold.stores.sqlite.links import name_terms
+from fourfold.stores.sqlite.links import AT_ONCE, name_terms
 from fourfold.stores.sqlite.scoring import term_hash
 from fourfold.text.entities import NameFinder, beginnings, normal_name
-from fourfold.text.links import headings, links
+from fourfold.text.links import links
 
-_AT_ONCE = 32
-"""So many new names are looked for in older items at once; more wait for `catch_up`, which reads all texts once."""
 _SOON_READ = 2000
 """So many names are read in a moment."""
 _LOOKED_UP = 5000
 """So many words and pairs of words are looked up; for more, all names are read."""
-_HEADINGS = 64
 _CHUNK = 1000
 
 
 class Linked(NamedTuple):
-    """An item as links see it: title and text are empty where links were off."""
+    """An item as links see it: without text and names where links were off."""
 
     id: int
-    title: str
     text: str
+    names: Sequence[str] = ()
+    """What it is known by; only of items that have just changed."""
 
 
 class Linker:
@@ -54,7 +52,7 @@ class Linker:
         """Points older items to nodes that have just got these names."""
         if not fresh:
             return
-        if len(fresh) > _AT_ONCE:
+        if len(fresh) > AT_ONCE:
             await _postpone(db, ns.id, fresh)
             return
         found = {item.id: item for item in await _pointing(db, ns.id, fresh)}
@@ -83,7 +81,7 @@ class Linker:
         """One with all names, if they are at hand or soon read; otherwise with those that these texts could mention."""
         if ns.names == self._version:
             return self._finder
-        if len(texts) <= _AT_ONCE and await _has_more_names(db, ns.id, _SOON_READ):
+        if len(texts) <= AT_ONCE and await _has_more_names(db, ns.id, _SOON_READ):
             words, pairs = beginnings(texts)
             if len(words) + len(pairs) <= _LOOKED_UP:
                 return NameFinder(await _names_beginning(db, ns.id, words | pairs))
@@ -126,25 +124,21 @@ class Linker:
         return None
 
 
-_LINKED = "id, CASE WHEN linked THEN title ELSE '' END, CASE WHEN linked THEN text ELSE '' END"
+_LINKED = "id, CASE WHEN linked THEN text ELSE '' END"
 
 
 async def _own_nodes(db: Db, ns: int, changed: Sequence[Linked]) -> tuple[list[str], set[int]]:
-    """Gives each item the nodes of its title and headings; returns new names, and nodes that lost an item."""
-    names = {item.id: _names(item.title, item.text) for item in changed}
+    """Gives each item the nodes of its own names; returns new names, and nodes that lost an item."""
+    names = {item.id: item.names for item in changed}
     wanted = list(dict.fromkeys((name, LABEL) for found in names.values() for name in found))
     nodes, fresh = await graph.ensure_nodes(db, ns, wanted, made=False)
     owned = {(nodes[name, LABEL], item) for item, found in names.items() for name in found}
     sql = "SELECT node, item, made FROM node_items WHERE item = ANY(%s::bigint[])"
     known = {(node, item): made for node, item, made in await rows(db, sql, list(names))}
     lost = [pair for pair, made in known.items() if not made and pair not in owned]
-    await run_many(db, "DELETE FROM node_items WHERE node = %s AND item = %s", lost)
+    await graph.detach(db, lost)
     await graph.attach(db, [(*pair, False) for pair in sorted(owned - known.keys())])
     return fresh, {node for node, _ in lost}
-
-
-def _names(title: str, text: str) -> list[str]:
-    return [name for name in (title, *headings(text)[:_HEADINGS]) if normal_name(name)]
 
 
 async def _mentioned(db: Db, ns: int, named: dict[int, set[str]]) -> set[tuple[int, int]]:

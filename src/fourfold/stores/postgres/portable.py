@@ -16,8 +16,8 @@ from fourfold.embed.vectors import check_dimension
 from fourfold.errors import InvalidItem, RequestError
 from fourfold.model import Item, NewItem
 from fourfold.stores import loading
-from fourfold.stores.base import Record
-from fourfold.stores.postgres import graph, items, links, raw, spaces, vectors
+from fourfold.stores.base import FileState, Record
+from fourfold.stores.postgres import chunks, graph, items, links, raw, spaces, vectors
 from fourfold.stores.postgres.items import Draft
 from fourfold.stores.postgres.links import Linked
 from fourfold.stores.postgres.spaces import Namespace
@@ -37,7 +37,7 @@ async def records(db: Db) -> AsyncIterator[Record]:
     namespaces = await spaces.everyone(db)
     for ns in namespaces:
         yield {"type": "namespace", "name": ns.name, "fingerprint": ns.fingerprint, "dimension": ns.dimension}
-    for kind in (_raw, _items, _nodes, _edges, _mentions):
+    for kind in (_raw, _items, _nodes, _edges, _mentions, _files):
         for ns in namespaces:
             async for record in kind(db, ns):
                 yield record
@@ -140,6 +140,11 @@ async def _mentions(db: Db, ns: Namespace) -> AsyncIterator[Record]:
             yield {"type": "mention", "namespace": ns.name, "item": item, "node": node}
 
 
+async def _files(db: Db, ns: Namespace) -> AsyncIterator[Record]:
+    for state in (await chunks.states(db, ns, "")).values():
+        yield {"type": "file", "namespace": ns.name, **state._asdict()}
+
+
 # ---------------------------------------------------------------- in
 
 
@@ -221,7 +226,7 @@ async def _load_items(db: Db, ns: Namespace, part: Sequence[Record]) -> None:
         row.id = record["id"]
         row.vector = None if record["vector"] is None else _vector(ns, record["vector"])
     await items.write(db, ns, draft.rows)
-    await links.point(db, ns.id, [Linked(row.id, row.title, row.text if row.linked else "") for row in draft.rows])
+    await links.point(db, ns.id, [Linked(row.id, row.text if row.linked else "") for row in draft.rows])
 
 
 def _new_item(record: Record) -> NewItem:
@@ -268,6 +273,11 @@ async def _load_mentions(db: Db, ns: Namespace, part: Sequence[Record]) -> None:
     await run_many(db, "INSERT INTO mentions VALUES (%s, %s)", [(record["item"], record["node"]) for record in part])
 
 
+async def _load_files(db: Db, ns: Namespace, part: Sequence[Record]) -> None:
+    states = [FileState(*(record[field] for field in FileState._fields)) for record in part]
+    await chunks.note(db, ns.id, [state._replace(path=rules.name(state.path, "path")) for state in states])
+
+
 def _vector(ns: Namespace, text: str) -> Any:
     vector = np.frombuffer(base64.b64decode(text, validate=True), np.float32)
     check_dimension(len(vector), ns.dimension or 0)
@@ -290,4 +300,5 @@ _LOADERS: dict[str, Callable[[Db, Namespace, Sequence[Record]], Awaitable[None]]
     "node": _load_nodes,
     "edge": _load_edges,
     "mention": _load_mentions,
+    "file": _load_files,
 }

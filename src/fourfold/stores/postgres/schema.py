@@ -88,6 +88,18 @@ CREATE TABLE terms (                              -- what BM25 needs to know
 ) WITH (fillfactor = 70);
 CREATE INDEX terms_reversed ON terms (ns, reverse(term) COLLATE "C") WHERE german > 0;
 
+CREATE TABLE files (                              -- what was found in each indexed file, or why nothing of it is stored
+    ns integer NOT NULL REFERENCES namespaces,
+    path text COLLATE "C" NOT NULL,
+    size bigint NOT NULL,
+    mtime_ns bigint NOT NULL,
+    digest text NOT NULL,
+    skipped text NOT NULL,
+    name text COLLATE "C" NOT NULL,               -- folded, what follows the last slash
+    PRIMARY KEY (ns, path)
+);
+CREATE INDEX files_by_name ON files (ns, name);
+
 CREATE SEQUENCE raw_ids;
 CREATE TABLE raw (
     id bigint PRIMARY KEY,
@@ -129,8 +141,10 @@ CREATE TABLE nodes (
     label text COLLATE "C" NOT NULL,
     properties text NOT NULL,
     made boolean NOT NULL,                        -- asked for by name; otherwise it exists because of a title
+    holders integer NOT NULL DEFAULT 0,           -- rows of node_items and edges, kept by the triggers below
+    degree integer NOT NULL DEFAULT 0,
     UNIQUE (ns, digest, label)
-);
+) WITH (fillfactor = 80);
 CREATE INDEX nodes_by_ns ON nodes (ns, id);
 CREATE TABLE names (
     ns integer NOT NULL,
@@ -171,6 +185,24 @@ CREATE TABLE pointers (                           -- what the links of a text na
     item bigint NOT NULL REFERENCES items ON DELETE CASCADE,
     PRIMARY KEY (ns, digest, item)
 );
+CREATE FUNCTION count_holders() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+    UPDATE nodes SET holders = holders + CASE TG_OP WHEN 'INSERT' THEN n ELSE -n END
+    FROM (SELECT node, count(*) AS n FROM changed GROUP BY node) AS c WHERE id = node;
+    RETURN NULL;
+END $$;
+CREATE TRIGGER more_own AFTER INSERT ON node_items REFERENCING NEW TABLE AS changed EXECUTE FUNCTION count_holders();
+CREATE TRIGGER less_own AFTER DELETE ON node_items REFERENCING OLD TABLE AS changed EXECUTE FUNCTION count_holders();
+CREATE FUNCTION count_degrees() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+    UPDATE nodes SET degree = degree + CASE TG_OP WHEN 'INSERT' THEN n ELSE -n END
+    FROM (
+        SELECT node, count(*) AS n
+        FROM (SELECT source AS node FROM changed UNION ALL SELECT target FROM changed WHERE target <> source) AS ends
+        GROUP BY node
+    ) AS c WHERE id = node;
+    RETURN NULL;
+END $$;
+CREATE TRIGGER more_edges AFTER INSERT ON edges REFERENCING NEW TABLE AS changed EXECUTE FUNCTION count_degrees();
+CREATE TRIGGER less_edges AFTER DELETE ON edges REFERENCING OLD TABLE AS changed EXECUTE FUNCTION count_degrees();
 CREATE INDEX pointers_by_item ON pointers (item);
 CREATE TABLE unlinked (                           -- new nodes that have not been looked for in older items yet
     ns integer NOT NULL,

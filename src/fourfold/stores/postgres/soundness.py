@@ -18,6 +18,10 @@ _COUNTED = {
     "vectors": "SELECT count(*) FROM vectors WHERE ns = namespaces.id",
     "tokens": "SELECT coalesce(sum(tokens), 0) FROM texts WHERE ns = namespaces.id",
 }
+_NODES_COUNTED = {
+    "holders": "SELECT count(*) FROM node_items WHERE node = nodes.id",
+    "degree": "SELECT count(*) FROM edges WHERE nodes.id IN (source, target)",
+}
 _LANGUAGES = "SELECT ns, language, count(*) FROM items GROUP BY ns, language"
 _WAITING = "SELECT id, ns FROM items WHERE NOT EXISTS (SELECT 1 FROM vectors WHERE item = id)"
 _MISSHAPEN = (
@@ -38,10 +42,11 @@ async def check(db: Db) -> AsyncIterator[str]:
 
 
 async def _miscounted(db: Db) -> AsyncIterator[str]:
-    for column, truth in _COUNTED.items():
-        wrong = await value(db, f"SELECT count(*) FROM namespaces WHERE {column} <> ({truth})")
-        if wrong:
-            yield f"namespaces: {wrong} rows have a wrong number of {column}"
+    for table, counted in (("namespaces", _COUNTED), ("nodes", _NODES_COUNTED)):
+        for column, truth in counted.items():
+            wrong = await value(db, f"SELECT count(*) FROM {table} WHERE {column} <> ({truth})")
+            if wrong:
+                yield f"{table}: {wrong} rows have a wrong number of {column}"
     known = "SELECT ns, language, items FROM languages WHERE items <> 0"
     if await value(
         db, f"SELECT 1 FROM (({known} EXCEPT {_LANGUAGES}) UNION ALL ({_LANGUAGES} EXCEPT {known})) LIMIT 1"
@@ -105,6 +110,8 @@ async def mend_counters(db: Db) -> list[str]:
     await run(db, f"DELETE FROM vectors WHERE item IN ({_MISSHAPEN})")
     for column in ("items", "vectors"):
         await run(db, f"UPDATE namespaces SET {column} = ({_COUNTED[column]})")
+    for column, truth in _NODES_COUNTED.items():
+        await run(db, f"UPDATE nodes SET {column} = ({truth}) WHERE {column} <> ({truth})")
     await run(db, "DELETE FROM languages")
     await run(db, f"INSERT INTO languages {_LANGUAGES}")
     await run(db, "DELETE FROM waiting WHERE item IN (SELECT item FROM vectors)")

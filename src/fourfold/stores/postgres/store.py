@@ -15,11 +15,12 @@ from fourfold.embed.vectors import check_dimension
 from fourfold.errors import RequestError, StoreBusy, TimedOut
 from fourfold.model import NO_FILTERS, Edge, Filters, Item, ItemPatch, Json, Neighbor, NewItem, Node, Ranking, RawRecord
 from fourfold.search.walk import Link
-from fourfold.stores.base import Direction, NewNode, Record, Size, Space, TagUse
+from fourfold.stores.base import Direction, FileState, FileUpdate, NewNode, Record, Size, Space, TagUse
 from fourfold.stores.keyword_query import KeywordQuery
 from fourfold.stores.loading import pieces
 from fourfold.stores.postgres import (
     address,
+    chunks,
     graph,
     graph_search,
     health,
@@ -43,6 +44,7 @@ from fourfold.stores.postgres.lease import Leases
 from fourfold.stores.postgres.links import Linked, Linker
 from fourfold.stores.postgres.spaces import Namespace
 from fourfold.stores.postgres.sql import Db, Statement, rows, together
+from fourfold.text.links import own_names
 
 if TYPE_CHECKING:
     from fourfold.model import Vector
@@ -178,8 +180,7 @@ class PostgresStore:
         return [row.id for row in draft.named]
 
     async def _link(self, db: Db, ns: Namespace, changed: Sequence[Row]) -> None:
-        retold = [row for row in changed if row.touched and row.retold]
-        seen = [Linked(row.id, row.title, row.text) if row.linked else Linked(row.id, "", "") for row in retold]
+        seen = [_linked(row) for row in changed if row.touched and (row.retold or row.renamed)]
         if seen:
             await self._linker(ns).link(db, ns, seen)
 
@@ -208,13 +209,16 @@ class PostgresStore:
 
     async def forget(self, namespace: str, ids: Sequence[int]) -> int:
         async def forgetting(db: Db, ns: Namespace) -> int:
-            owned = await graph.nodes_of(db, ids)
-            gone = await items.forget(db, ns, ids)
-            lost = await graph.prune(db, ns.id, owned)
-            await self._linker(ns).renamed(db, ns, gone=lost)
-            return len(gone)
+            return await self._forget(db, ns, ids)
 
         return await self._take(namespace, 0, forgetting)
+
+    async def _forget(self, db: Db, ns: Namespace, ids: Sequence[int]) -> int:
+        owned = await graph.nodes_of(db, ids)
+        gone = await items.forget(db, ns, ids)
+        lost = await graph.prune(db, ns.id, owned)
+        await self._linker(ns).renamed(db, ns, gone=lost)
+        return len(gone)
 
     async def add_raw(
         self,
@@ -229,6 +233,40 @@ class PostgresStore:
 
     async def get_raw(self, namespace: str, ids: Sequence[int]) -> dict[int, RawRecord]:
         return await self._read(namespace, {}, raw.get, ids)
+
+    # ------------------------------------------------------------ files
+
+    async def files(self, namespace: str, prefix: str) -> dict[str, FileState]:
+        return await self._read(namespace, {}, chunks.states, prefix)
+
+    async def put_files(
+        self, namespace: str, files: Sequence[FileUpdate], now: datetime, *, links: bool = True
+    ) -> None:
+        async def putting(db: Db, ns: Namespace) -> None:
+            gone = [item for file in files for item in await chunks.renumber(db, ns.id, file)]
+            if gone:
+                await self._forget(db, ns, gone)
+            await self._put(db, ns, [chunk for file in files for chunk in file.chunks or ()], now, links)
+            await chunks.note(db, ns.id, [file.state for file in files])
+
+        await self._write(namespace, putting)
+
+    async def forget_files(self, namespace: str, paths: Sequence[str]) -> int:
+        async def forgetting(db: Db, ns: Namespace) -> int:
+            gone = await self._forget(db, ns, await chunks.ids(db, ns.id, paths))
+            await chunks.forget_states(db, ns.id, paths)
+            return gone
+
+        return await self._take(namespace, 0, forgetting)
+
+    async def chunks(self, namespace: str, path: str, first: int, last: int) -> list[Item]:
+        async def getting(db: Db, ns: Namespace) -> list[Item]:
+            return list((await items.get(db, ns, await chunks.ids(db, ns.id, [path], first, last))).values())
+
+        return await self._read(namespace, [], getting)
+
+    async def named_chunks(self, namespace: str, names: Sequence[str], filters: Filters) -> list[tuple[int, str]]:
+        return await self._read(namespace, [], chunks.named, names, filters)
 
     # ------------------------------------------------------------ vectors
 
@@ -553,6 +591,10 @@ class PostgresStore:
 
     async def close(self) -> None:
         await self._db.close()
+
+
+def _linked(row: Row) -> Linked:
+    return Linked(row.id, row.text, own_names(row.title, row.text, row.metadata)) if row.linked else Linked(row.id, "")
 
 
 async def put_made(db: Db, ns: Namespace, space: Space, made: Sequence[tuple[int, str, str, Vector]]) -> int:

@@ -10,14 +10,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from fourfold.search.bm25 import BASE_LENGTH
 from fourfold.stores.postgres.spaces import Namespace
 from fourfold.stores.postgres.sql import Db, run, run_many
-from fourfold.text.analysis import analyse
+from fourfold.text.analysis import analyse_item
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 GERMAN = "de"
+_FILLER = " zzzzzzzz" * BASE_LENGTH
+"""Makes pg_textsearch count lengths as we do; no term is spelled like that."""
 _LETTERS = bytes.maketrans(b"0123456789abcdef", b"abcdefghijklmnop")
 
 
@@ -32,7 +35,7 @@ class Text:
 
     @property
     def terms(self) -> list[str]:
-        return analyse(f"{self.title}\n{self.text}", self.language)
+        return analyse_item(self.title, self.text, self.language)
 
 
 def hashes(terms: Iterable[str]) -> NDArray[np.uint32]:
@@ -105,7 +108,9 @@ async def _store(db: Db, ns: Namespace, new: Sequence[Text]) -> None:
 async def write_words(db: Db, ns: Namespace, hashed: Sequence[tuple[int, NDArray[np.uint32]]]) -> None:
     table = words_table(ns.id)
     await run(db, f"DELETE FROM {table} WHERE item = ANY(%s::bigint[])", [item for item, _ in hashed])
-    await run_many(db, f"INSERT INTO {table} VALUES (%s, %s)", [(item, words(found)) for item, found in hashed])
+    await run_many(
+        db, f"INSERT INTO {table} VALUES (%s, %s)", [(item, words(found) + _FILLER) for item, found in hashed]
+    )
 
 
 async def forget_words(db: Db, ns: Namespace, items: Sequence[int]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -30,8 +29,8 @@ def node_links(db: apsw.Connection, nodes: Sequence[int]) -> list[Link]:
     """From nodes to their own items, to those that mention them, and over one edge to their neighbours' items."""
     scope = _Scope(db)
     own = [Link(node, item, "own", 1.0, degree) for node, item, degree in scope.own(nodes)]
-    mentioned = [Link(node, item, "mentioned-by", 1.0, degree) for node, item, degree in scope.mentioning(nodes)]
-    return [*own, *mentioned, *_over_edges(scope, [(node, node) for node in nodes])]
+    naming = [Link(node, item, "names", 1.0, degree) for node, item, degree in scope.mentioning(nodes)]
+    return [*own, *naming, *_over_edges(scope, [(node, node) for node in nodes])]
 
 
 def item_links(db: apsw.Connection, items: Sequence[int]) -> list[Link]:
@@ -39,31 +38,33 @@ def item_links(db: apsw.Connection, items: Sequence[int]) -> list[Link]:
     scope = _Scope(db)
     owned, named = scope.nodes_of(items), scope.mentioned_by(items)
     targets = _by_node(scope.own({node for _, node, _ in named}))
-    fans = _by_node(scope.mentioning({node for _, node in owned}))
+    fans = _by_node(scope.mentioning({node for _, node, _ in owned}))
     mentions = (
-        Link(item, target, "mentions", 1.0, popularity)
+        Link(item, target, "mentions", 1.0, popularity * holders)
         for item, node, popularity in named
-        for target, _ in targets.get(node, ())
+        for target, holders in targets.get(node, ())
     )
     mentioned = (
-        Link(item, fan, "mentioned-by", 1.0, degree) for item, node in owned for fan, degree in fans.get(node, ())
+        Link(item, fan, "mentioned-by", 1.0, holders * popularity)
+        for item, node, holders in owned
+        for fan, popularity in fans.get(node, ())
     )
-    found = (*mentions, *mentioned, *_over_edges(scope, owned))
+    found = (*mentions, *mentioned, *_over_edges(scope, [(item, node) for item, node, _ in owned]))
     return [link for link in found if link.source != link.item]
 
 
 def _over_edges(scope: _Scope, starts: Sequence[tuple[int, int]]) -> list[Link]:
     """`starts`: (what the links start from, its node)."""
     edges = scope.edges({node for _, node in starts})
-    degree = Counter(node for node, _, _ in edges)
+    degree = scope.degrees({end for node, target, _ in edges for end in (node, target)})
     targets = _by_node(scope.own({target for _, target, _ in edges}))
     sources: dict[int, list[int]] = {}
     for source, node in starts:
         sources.setdefault(node, []).append(source)
     return [
-        Link(source, item, "edge", weight, degree[node])
+        Link(source, item, "edge", weight, degree[node] * degree[target] * holders)
         for node, target, weight in edges
-        for item, _ in targets.get(target, ())
+        for item, holders in targets.get(target, ())
         for source in sources[node]
     ]
 
@@ -89,9 +90,10 @@ class _Scope:
         )
         return _batched(self._db, sql, nodes)
 
-    def nodes_of(self, items: Iterable[int]) -> list[tuple[int, int]]:
-        """(item, node)"""
-        return _batched(self._db, "SELECT item, node FROM node_items WHERE item IN ({0})", items)
+    def nodes_of(self, items: Iterable[int]) -> list[_Row]:
+        """(item, node, items of the node): what items have as title or heading."""
+        sql = "SELECT item, node, holders FROM node_items CROSS JOIN nodes ON nodes.id = node WHERE item IN ({0})"
+        return _batched(self._db, sql, items)
 
     def mentioned_by(self, items: Iterable[int]) -> list[_Row]:
         """(item, node, mentions of the node): what items name."""
@@ -101,16 +103,19 @@ class _Scope:
         )
         return _batched(self._db, sql, items)
 
+    def degrees(self, nodes: Iterable[int]) -> dict[int, int]:
+        return dict(_batched(self._db, "SELECT id, degree FROM nodes WHERE id IN ({0})", nodes))
+
     def edges(self, nodes: Iterable[int]) -> list[tuple[int, int, float]]:
         """(node, neighbour, weight) in both directions, each node's heaviest, and the heaviest of all."""
-        degrees = _batched(self._db, "SELECT id, degree FROM nodes WHERE id IN ({0}) AND degree > 0", nodes)
-        few = [node for node, degree in degrees if degree <= HUB]
+        degrees = self.degrees(nodes)
+        few = [node for node, degree in degrees.items() if 0 < degree <= HUB]
         sql = (
             "SELECT source, target, weight FROM edges WHERE source IN ({0})",
             "SELECT target, source, weight FROM edges WHERE target IN ({0})",
         )
         found = [edge for text in sql for edge in _batched(self._db, text, few)]
-        found += [edge for node, degree in degrees if degree > HUB for edge in self._heaviest(node)]
+        found += [edge for node, degree in degrees.items() if degree > HUB for edge in self._heaviest(node)]
         return sorted(found, key=lambda edge: (-edge[2], edge[0], edge[1]))[:WALK_EDGES]
 
     def _heaviest(self, node: int) -> list[tuple[int, int, float]]:

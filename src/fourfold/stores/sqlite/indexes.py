@@ -57,7 +57,11 @@ class OfItem(Protocol):
 I = TypeVar("I", bound=OfItem)  # noqa: E741
 
 
-class Behind(Exception):
+class NotNow(Exception):
+    """It would take longer than the moment that a thread in a hurry has: ask in another thread."""
+
+
+class Behind(NotNow):
     """The index is being opened: wait for `ready`, outside of any transaction, and ask again."""
 
     def __init__(self, ready: Future[None], *, long: bool = False) -> None:
@@ -87,6 +91,7 @@ class Indexes:
         self._suspects: dict[Follower[Any], int] = {}
         """Generations that turned out to be damaged when they were read, though their checksums were right."""
         self._filtered: OrderedDict[str, tuple[int, Ints]] = OrderedDict()
+        self._filtering = [threading.Lock() for _ in range(_REMEMBERED_FILTERS)]
 
     # ------------------------------------------------------------ searching
 
@@ -127,8 +132,11 @@ class Indexes:
         finally:
             self._hurry.on = False
 
+    def _is_hurried(self) -> bool:
+        return bool(getattr(self._hurry, "on", False))
+
     def _current(self, index: Follower[S], db: apsw.Connection) -> S:
-        at_once = _IN_A_HURRY if getattr(self._hurry, "on", False) else AT_ONCE
+        at_once = _IN_A_HURRY if self._is_hurried() else AT_ONCE
         state = index.current(db, items.last_change(db, index.ns), at_once)
         if state is None:
             raise Behind(self._begin(index, self._open), long=self._is_long(db, index))
@@ -159,12 +167,20 @@ class Indexes:
             return None
         name, last = f"{ns} {filters!r}", items.last_change(db, ns)
         known = self._filtered.get(name)
-        if known is None or known[0] != last:
-            known = (last, np.array(items.matching(db, ns, filters), np.int64))
-            self._filtered[name] = known
-            while len(self._filtered) > _REMEMBERED_FILTERS:
-                self._filtered.popitem(last=False)
-        return known[1]
+        if known is not None and known[0] == last:
+            return known[1]
+        if self._is_hurried():
+            raise NotNow
+        with self._filtering[
+            hash(name) % len(self._filtering)
+        ]:  # the retrievers of a search ask the same at the same time
+            known = self._filtered.get(name)
+            if known is None or known[0] != last:
+                known = (last, np.array(items.matching(db, ns, filters), np.int64))
+                self._filtered[name] = known
+                while len(self._filtered) > _REMEMBERED_FILTERS:
+                    self._filtered.popitem(last=False)
+            return known[1]
 
     def passing(self, db: apsw.Connection, ns: int, filters: Filters, found: list[I]) -> list[I]:
         """Those whose item passes."""

@@ -17,10 +17,11 @@ import numpy as np
 
 from fourfold.errors import NotFound
 from fourfold.items import check_tags
-from fourfold.model import Filters, Item, ItemPatch, NewItem
+from fourfold.model import Filters, Item, ItemPatch, Json, NewItem
 from fourfold.stores.sqlite.database import dumps, micros, moment, rows, value
 from fourfold.stores.sqlite.filters import where
 from fourfold.text.fold import fold
+from fourfold.text.links import own_names
 
 if TYPE_CHECKING:
     from fourfold.stores.sqlite.rows import Ints
@@ -122,6 +123,8 @@ def _unite(db: apsw.Connection, ns: int, item_id: int, item: NewItem) -> Written
 
 def _replace(db: apsw.Connection, ns: int, item_id: int, item: NewItem, now: datetime) -> Written:
     change = set_text(db, ns, item_id, item.title, item.text, item.language or "", now)
+    if _aliases(value(db, "SELECT metadata FROM items WHERE id = ?", item_id)) != item.metadata.get("aliases"):
+        change |= Change.TEXT
     db.execute(
         "UPDATE items SET kind = ?, metadata = ?, path = ?, chunk_index = ? WHERE id = ?",
         (item.kind, dumps(dict(item.metadata)), item.path, _chunk(item), item_id),
@@ -131,6 +134,11 @@ def _replace(db: apsw.Connection, ns: int, item_id: int, item: NewItem, now: dat
     db.execute("DELETE FROM sources WHERE item = ?", (item_id,))
     _add_sources(db, ns, item_id, item.source_ids)
     return Written(item_id, change | Change.LABELS)
+
+
+def _aliases(metadata: str) -> Json:
+    """An item has nodes of these names: when they change, its links do."""
+    return json.loads(metadata).get("aliases") if "aliases" in metadata else None
 
 
 def set_text(db: apsw.Connection, ns: int, item_id: int, title: str, text: str, language: str, now: datetime) -> Change:
@@ -177,6 +185,7 @@ def patch(db: apsw.Connection, ns: int, item_id: int, change: ItemPatch, languag
     if change.metadata is not None:
         merged = {**json.loads(metadata), **change.metadata}
         kept = {name: data for name, data in merged.items() if data is not None}
+        changed |= Change.TEXT if kept.get("aliases") != _aliases(metadata) else Change(0)
         db.execute("UPDATE items SET metadata = ? WHERE id = ?", (dumps(kept), item_id))
     add_tags(db, ns, item_id, change.add_tags)
     for tag in change.remove_tags:
@@ -320,6 +329,14 @@ def linked_texts(db: apsw.Connection, ids: Sequence[int]) -> Iterator[tuple[int,
             f"WHERE id IN ({marks(len(part))}) ORDER BY id",
             tuple(part),
         )
+
+
+def known_by(db: apsw.Connection, ids: Sequence[int]) -> Iterator[tuple[int, list[str]]]:
+    """(id, names that the item gives itself) of the items that exist; none where links were off."""
+    for part in batches(ids):
+        sql = f"SELECT id, linked, title, text, metadata FROM items WHERE id IN ({marks(len(part))}) ORDER BY id"
+        for item, linked, title, text, metadata in db.execute(sql, tuple(part)):
+            yield item, own_names(title, text, json.loads(metadata)) if linked else []
 
 
 def set_linked(db: apsw.Connection, ids: Iterable[int], linked: bool) -> None:

@@ -11,16 +11,15 @@ from fourfold.stores.sqlite.database import rows, value
 from fourfold.stores.sqlite.graph import Gone
 from fourfold.text.analysis import analyse
 from fourfold.text.entities import NameFinder, beginnings, normal_name
-from fourfold.text.links import headings, links
+from fourfold.text.links import links
 
 LABEL = "entity"
-_AT_ONCE = 32
+AT_ONCE = 32
 """So many new names are looked for in older items at once; more wait for `catch_up`, which reads all texts once."""
 _SOON_READ = 2000
 """So many names are read in a moment."""
 _LOOKED_UP = 5000
 """So many words and pairs of words are looked up one by one; for more, all names are read."""
-_HEADINGS = 64
 _CHUNK = 1000
 
 Lookup = Callable[[str], Sequence[int] | None]
@@ -51,7 +50,7 @@ class Linker:
 
     def announce(self, db: apsw.Connection, fresh: Sequence[str], lookup: Lookup) -> None:
         """Points older items to nodes that have just got these names."""
-        if len(fresh) > _AT_ONCE:
+        if len(fresh) > AT_ONCE:
             self._postpone(db, fresh)
             return
         for name in fresh:
@@ -83,7 +82,7 @@ class Linker:
         version = self._stored_version(db)
         if version == self._version:
             return self._finder
-        if len(texts) <= _AT_ONCE and _has_more_names(db, self._ns, _SOON_READ):
+        if len(texts) <= AT_ONCE and _has_more_names(db, self._ns, _SOON_READ):
             words, pairs = beginnings(texts)
             if len(words) + len(pairs) <= _LOOKED_UP:
                 return NameFinder(_names_beginning(db, self._ns, words, pairs))
@@ -97,12 +96,12 @@ class Linker:
     # ------------------------------------------------------------ nodes and mentions of an item
 
     def _own_nodes(self, db: apsw.Connection, changed: Sequence[int]) -> tuple[list[str], set[int]]:
-        """Gives each item the nodes of its title and headings; returns new names, and nodes that lost an item."""
+        """Gives each item the nodes of its own names; returns new names, and nodes that lost an item."""
         fresh: list[str] = []
         stale: set[int] = set()
-        for item, title, text in items.linked_texts(db, changed):
+        for item, names in items.known_by(db, changed):
             wanted: set[int] = set()
-            for name in _names(title, text):
+            for name in names:
                 node, added = graph.ensure_node(db, self._ns, name, LABEL, made=False)
                 wanted.add(node)
                 fresh.extend(added)
@@ -216,8 +215,3 @@ def name_terms(name: str, languages: Sequence[str]) -> list[set[str]]:
 def _contracted(word: str) -> str:
     """How a language without umlauts has them: Müller is mueller as a name, but muller in an English text."""
     return word.replace("ae", "a").replace("oe", "o").replace("ue", "u")
-
-
-def _names(title: str, text: str) -> list[str]:
-    wanted = [title, *headings(text)[:_HEADINGS]]
-    return [name for name in wanted if normal_name(name)]

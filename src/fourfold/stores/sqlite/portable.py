@@ -14,7 +14,8 @@ from fourfold.embed.vectors import check_dimension
 from fourfold.errors import InvalidItem, RequestError
 from fourfold.model import Item, NewItem
 from fourfold.stores import loading
-from fourfold.stores.base import Record
+from fourfold.stores.base import FileState, Record
+from fourfold.stores.sqlite import chunks as file_rows
 from fourfold.stores.sqlite import graph, items, links, raw, spaces
 from fourfold.stores.sqlite.database import dumps, micros, rows, value
 from fourfold.stores.sqlite.items import Change, chunks
@@ -33,7 +34,7 @@ def records(db: apsw.Connection) -> Iterator[Record]:
     namespaces = rows(db, "SELECT id, name, fingerprint, dimension FROM namespaces ORDER BY name")
     for _, name, fingerprint, dimension in namespaces:
         yield {"type": "namespace", "name": name, "fingerprint": fingerprint, "dimension": dimension}
-    for kind in (_raw, _items, _nodes, _edges, _mentions):
+    for kind in (_raw, _items, _nodes, _edges, _mentions, _files):
         for ns, name, *_ in namespaces:
             yield from kind(db, ns, name)
 
@@ -118,6 +119,11 @@ def _mentions(db: apsw.Connection, ns: int, namespace: str) -> Iterator[Record]:
     sql = "SELECT item, node FROM mentions JOIN items ON id = item WHERE ns = ? ORDER BY item, node"
     for item, node in db.execute(sql, (ns,)):
         yield {"type": "mention", "namespace": namespace, "item": item, "node": node}
+
+
+def _files(db: apsw.Connection, ns: int, namespace: str) -> Iterator[Record]:
+    for state in file_rows.states(db, ns, "").values():
+        yield {"type": "file", "namespace": namespace, **state._asdict()}
 
 
 # ---------------------------------------------------------------- in
@@ -221,6 +227,11 @@ def _load_mention(db: apsw.Connection, record: Record) -> None:
     db.execute("INSERT INTO mentions VALUES (?, ?)", (record["item"], record["node"]))
 
 
+def _load_file(db: apsw.Connection, record: Record) -> None:
+    state = FileState(*(record[field] for field in FileState._fields))
+    file_rows.note(db, spaces.ensure(db, record["namespace"]), state._replace(path=rules.name(state.path, "path")))
+
+
 def _vector(db: apsw.Connection, ns: int, text: str) -> bytes:
     content = base64.b64decode(text, validate=True)
     vector, space = np.frombuffer(content, np.float32), spaces.space(db, ns)
@@ -258,4 +269,5 @@ _LOADERS: dict[str, Callable[[apsw.Connection, Record], None]] = {
     "node": _load_node,
     "edge": _load_edge,
     "mention": _load_mention,
+    "file": _load_file,
 }

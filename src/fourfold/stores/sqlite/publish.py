@@ -27,7 +27,7 @@ from fourfold.stores.sqlite.files import Manifest, Part
 from fourfold.stores.sqlite.items import Change
 from fourfold.stores.sqlite.lease import unheld
 from fourfold.stores.sqlite.rows import NONE, Rows
-from fourfold.stores.sqlite.text_base import TANTIVY_SCHEMA, TextBase, analysed
+from fourfold.stores.sqlite.text_base import TANTIVY_SCHEMA, TextBase, analysed, tantivy_body
 from fourfold.stores.sqlite.vector_base import EXACT_ROWS, VectorBase, columns, import_faiss, train
 from fourfold.stores.sqlite.vector_base import sums as row_sums
 from fourfold.text.analysis import ANALYSER_VERSION
@@ -94,7 +94,7 @@ def publish_text(work: Work, folder: Path) -> bool:
             ends.append(lengths + position)
             terms.append(np.array([term for item in fresh for term in item.hashes], np.uint32))
             for item in fresh:
-                writer.add(row, " ".join(item.terms))
+                writer.add(row, tantivy_body(item.terms))
                 row += 1
             position += int(lengths[-1]) if fresh else 0
             spoken.append(np.array([item.language == "de" for item in fresh], np.bool_))

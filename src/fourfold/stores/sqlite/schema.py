@@ -185,7 +185,24 @@ ALTER TABLE namespaces ADD COLUMN pruned INTEGER NOT NULL DEFAULT 0;    -- the l
 ALTER TABLE waiting ADD COLUMN refused TEXT;                            -- why the embedder will not have this text
 """
 
-_STEPS = (_TABLES, _PRUNED)
+_FILES = """
+CREATE TABLE files (                        -- what was found in each indexed file, or why nothing of it is stored
+    ns INTEGER NOT NULL REFERENCES namespaces,
+    path TEXT NOT NULL,
+    size INTEGER NOT NULL,
+    mtime_ns INTEGER NOT NULL,
+    digest TEXT NOT NULL,
+    skipped TEXT NOT NULL,
+    name TEXT NOT NULL,                     -- folded, what follows the last slash
+    PRIMARY KEY (ns, path)
+) WITHOUT ROWID;
+CREATE INDEX files_by_name ON files (ns, name);
+CREATE TRIGGER chunk_gone AFTER DELETE ON items WHEN OLD.path IS NOT NULL AND OLD.key IS NULL BEGIN
+    DELETE FROM files WHERE ns = OLD.ns AND path = OLD.path;
+END;
+"""
+
+_STEPS = (_TABLES, _PRUNED, _FILES)
 """_STEPS[n] turns schema n into n + 1."""
 VERSION = len(_STEPS)
 

@@ -92,7 +92,8 @@ def score(documents: Documents, rows: Ints, query: KeywordQuery, average_length:
         return Scored(np.empty(0), np.empty(0))
     hashes = {term: term_hash(term) for word in query.words for term in word.terms}
     found = documents.gather(rows).only(list(hashes.values()))
-    norm = bm25.K1 * (1 - bm25.B + bm25.B * documents.lengths[rows] / (average_length or 1.0))
+    relative = (documents.lengths[rows] + bm25.BASE_LENGTH) / (average_length + bm25.BASE_LENGTH)
+    norm = bm25.K1 * (1 - bm25.B + bm25.B * relative)
     total, covered = np.zeros(len(rows)), np.zeros(len(rows))
     for word in query.words:
         best = np.zeros(len(rows))

@@ -21,10 +21,10 @@ from fourfold.errors import NotFound, StoreBusy, StoreUnavailable, TimedOut
 from fourfold.limits import TAG_CACHE_SECONDS, TOP_K
 from fourfold.model import Edge, Filters, Item, ItemPatch, Json, Neighbor, NewItem, Node, Ranking, RawRecord
 from fourfold.search.walk import Link, longest
-from fourfold.stores.base import Direction, NewNode, Record, Size, Space, TagUse
+from fourfold.stores.base import Direction, FileState, FileUpdate, NewNode, Record, Size, Space, TagUse
 from fourfold.stores.loading import pieces
-from fourfold.stores.sqlite import folder as folders
 from fourfold.stores.sqlite import (
+    chunks,
     graph,
     graph_search,
     health,
@@ -39,11 +39,12 @@ from fourfold.stores.sqlite import (
     text_index,
     vector_index,
 )
+from fourfold.stores.sqlite import folder as folders
 from fourfold.stores.sqlite.database import Database, Job, rows
-from fourfold.stores.sqlite.indexes import Behind, Indexes
+from fourfold.stores.sqlite.indexes import Behind, Indexes, NotNow
 from fourfold.stores.sqlite.items import Change, Written
-from fourfold.stores.sqlite.links import LABEL, Linker
-from fourfold.text.links import headings
+from fourfold.stores.sqlite.links import AT_ONCE, LABEL, Linker
+from fourfold.text.links import own_names
 
 if TYPE_CHECKING:
     from fourfold.model import Vector
@@ -125,7 +126,7 @@ class SqliteStore:
         try:
             with self._db.read() as db, self._indexes.hurried():
                 return self._of(db, namespace, empty, work, *args, **kwargs)
-        except Behind:
+        except NotNow:
             return await self._read(namespace, empty, work, *args, **kwargs)
 
     def _of(
@@ -170,7 +171,7 @@ class SqliteStore:
     async def put(self, namespace: str, items: Sequence[NewItem], now: datetime, *, links: bool = True) -> list[int]:
         if not items:
             return []
-        if links and any(item.title or headings(item.text) for item in items):
+        if links and any(own_names(item.title, item.text, item.metadata) for item in items):
             await self._prepare_links(namespace)
         return await self._write(namespace, self._put, items, now, links)
 
@@ -225,16 +226,16 @@ class SqliteStore:
         return await self._read(namespace, [], items.matching, filters)
 
     async def forget(self, namespace: str, ids: Sequence[int]) -> int:
-        def forgetting(db: apsw.Connection, ns: int) -> int:
-            known = items.possible(ids)
-            owned = [items.nodes_of(db, item) for item in known]
-            gone = [item for item in known if items.forget(db, ns, item)]
-            lost = graph.prune(db, ns, {node for nodes in owned for node in nodes})
-            self._linker(ns).renamed(db, gone=lost)
-            items.log(db, ns, ((item, Change.GONE) for item in gone))
-            return len(gone)
+        return await self._take(namespace, 0, lambda db, ns: self._forget(db, ns, ids))
 
-        return await self._take(namespace, 0, forgetting)
+    def _forget(self, db: apsw.Connection, ns: int, ids: Sequence[int]) -> int:
+        known = items.possible(ids)
+        owned = [items.nodes_of(db, item) for item in known]
+        gone = [item for item in known if items.forget(db, ns, item)]
+        lost = graph.prune(db, ns, {node for nodes in owned for node in nodes})
+        self._linker(ns).renamed(db, gone=lost)
+        items.log(db, ns, ((item, Change.GONE) for item in gone))
+        return len(gone)
 
     async def add_raw(
         self,
@@ -253,6 +254,45 @@ class SqliteStore:
 
     async def get_raw(self, namespace: str, ids: Sequence[int]) -> dict[int, RawRecord]:
         return await self._read(namespace, {}, lambda db, ns: raw.get(db, namespace, ns, ids))
+
+    # ------------------------------------------------------------ files
+
+    async def files(self, namespace: str, prefix: str) -> dict[str, FileState]:
+        return await self._read(namespace, {}, chunks.states, prefix)
+
+    async def put_files(
+        self, namespace: str, files: Sequence[FileUpdate], now: datetime, *, links: bool = True
+    ) -> None:
+        def putting(db: apsw.Connection, ns: int) -> None:
+            if gone := [item for file in files for item in chunks.renumber(db, ns, file)]:
+                self._forget(db, ns, gone)
+            self._put(db, ns, [chunk for file in files for chunk in file.chunks or ()], now, links)
+            for file in files:
+                chunks.note(db, ns, file.state)
+
+        chunks_put = sum(len(file.chunks or ()) for file in files)
+        if links and 0 < chunks_put <= AT_ONCE:  # the names of more are looked for later
+            await self._prepare_links(namespace)
+        await self._write(namespace, putting)
+
+    async def forget_files(self, namespace: str, paths: Sequence[str]) -> int:
+        def forgetting(db: apsw.Connection, ns: int) -> int:
+            gone = self._forget(db, ns, [item for path in paths for item in chunks.ids(db, ns, path)])
+            chunks.forget_states(db, ns, paths)
+            return gone
+
+        return await self._take(namespace, 0, forgetting)
+
+    async def chunks(self, namespace: str, path: str, first: int, last: int) -> list[Item]:
+        def getting(db: apsw.Connection, ns: int) -> list[Item]:
+            numbered = chunks.ids(db, ns, path, first, last)
+            found = items.get(db, namespace, ns, numbered)
+            return [found[item] for item in numbered]
+
+        return await self._read(namespace, [], getting)
+
+    async def named_chunks(self, namespace: str, names: Sequence[str], filters: Filters) -> list[tuple[int, str]]:
+        return await self._now(namespace, [], chunks.named, names, filters)
 
     # ------------------------------------------------------------ links (B11)
 

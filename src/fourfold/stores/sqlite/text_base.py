@@ -13,14 +13,14 @@ import apsw
 import numpy as np
 import tantivy
 
-from fourfold.search.bm25 import idf
+from fourfold.search import bm25
 from fourfold.stores.keyword_query import KeywordQuery
 from fourfold.stores.sqlite import files, items, scoring
 from fourfold.stores.sqlite.files import Damaged, Manifest
 from fourfold.stores.sqlite.lease import Hold
 from fourfold.stores.sqlite.rows import NONE
 from fourfold.stores.sqlite.scoring import Documents, term_hash
-from fourfold.text.analysis import ANALYSER_VERSION, analyse
+from fourfold.text.analysis import ANALYSER_VERSION, analyse_item
 from fourfold.text.compounds import SortedLexicon
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class Analysed:
 def analysed(db: apsw.Connection, ids: Sequence[int]) -> Iterator[Analysed]:
     """The terms of these items; those that are gone are left out."""
     for item_id, title, text, language in items.texts(db, ids):
-        yield Analysed(item_id, language, analyse(f"{title}\n{text}", language))
+        yield Analysed(item_id, language, analyse_item(title, text, language))
 
 
 def _schema() -> Any:
@@ -52,6 +52,13 @@ def _schema() -> Any:
 
 
 TANTIVY_SCHEMA = _schema()
+
+_FILLER = " ~" * bm25.BASE_LENGTH
+"""Makes tantivy count lengths as we do; no term is spelled like that."""
+
+
+def tantivy_body(terms: Sequence[str]) -> str:
+    return " ".join(terms) + _FILLER
 
 
 @dataclass(frozen=True)
@@ -129,7 +136,7 @@ class TextBase:
 
     def _idf(self, term: str) -> float:
         """What tantivy multiplies by itself, counting dead rows and knowing nothing of the tail."""
-        return idf(self._holders(term), len(self.documents))
+        return bm25.idf(self._holders(term), len(self.documents))
 
     def containing(self, groups: Sequence[Collection[str]]) -> Ints:
         """All rows that have at least one term of every group."""

@@ -142,9 +142,10 @@ def search(state: TextState, query: KeywordQuery, limit: int, allowed: Ints | No
     found = ids[best].tolist()
     return Ranking(
         hits=tuple(map(Hit, found, scores[best].tolist())),
-        background=query.background,
         notes=query.notes,
         evidence=dict(zip(found, coverage[best].tolist(), strict=True)),
+        unknown=query.unknown_share,
+        items=query.documents,
     )
 
 
@@ -157,7 +158,7 @@ def score(state: TextState, query: KeywordQuery, ids: Sequence[int]) -> Ranking:
         found, worth, covered = _scored(state, documents, documents.find(wanted), query)
         hits.extend(map(Hit, found.tolist(), worth.tolist()))
         evidence.update(zip(found.tolist(), covered.tolist(), strict=True))
-    return Ranking(tuple(hits), query.background, evidence=evidence)
+    return Ranking(tuple(hits), evidence=evidence, unknown=query.unknown_share, items=query.documents)
 
 
 def containing(state: TextState, groups: Sequence[Collection[str]]) -> list[int]:

@@ -1,0 +1,99 @@
+"""Indexing real folders: how long a run takes, what the next one costs, and how much memory. No vectors are made.
+
+python benchmarks/files.py [FOLDER...]      this repository, Python's standard library, the machine's package docs
+python benchmarks/files.py --many 100000    so many small files
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import resource
+import shutil
+import sys
+import sysconfig
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from fourfold.files.report import IndexReport, reasons
+from fourfold.memory import Memory
+
+REPOSITORY = Path(__file__).parent.parent
+
+
+def real_folders(folder: Path) -> list[Path]:
+    """The standard library is copied: what is installed into it is another thing."""
+    library = folder / "library"
+    shutil.copytree(sysconfig.get_paths()["stdlib"], library, ignore=shutil.ignore_patterns("site-packages"))
+    return [path for path in (REPOSITORY, library, Path("/usr/share/doc")) if path.is_dir()]
+
+
+def many_files(folder: Path, count: int) -> None:
+    for number in range(count):
+        place = folder / f"{number // 1000:03}"
+        if number % 1000 == 0:
+            place.mkdir()
+        (place / f"note-{number}.md").write_text(f"# Note {number}\n\nWord{number % 977} beside word{number % 613}.\n")
+
+
+def bare_walk(folders: Sequence[Path]) -> tuple[float, int]:
+    """Names and sizes of all files, and nothing else."""
+    started, count = time.perf_counter(), 0
+    for top in folders:
+        for above, _, names in os.walk(top):
+            for name in names:
+                try:
+                    os.stat(os.path.join(above, name))  # noqa: PTH116, PTH118
+                except OSError:
+                    continue
+                count += 1
+    return time.perf_counter() - started, count
+
+
+async def timed(memory: Memory, folders: Sequence[Path]) -> tuple[float, IndexReport]:
+    started = time.perf_counter()
+    report = await memory.index_folders(folders)
+    return time.perf_counter() - started, report
+
+
+async def measure(folders: Sequence[Path], changed: Path | None) -> None:
+    with tempfile.TemporaryDirectory() as store:
+        memory = await Memory.open(store, embedder="none", background=False)
+        spent, report = await timed(memory, folders)
+        say(f"first run       {spent:8.2f} s", report)
+        for reason, few in reasons(report.skipped):
+            print(f"    {few.count:7} skipped: {reason}")
+        print(f"peak memory     {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:8.0f} MB")
+        await memory.index()  # what goes on in the background has its end
+        walks = [bare_walk(folders) for _ in range(5)]
+        runs = [await timed(memory, folders) for _ in range(5)]
+        print(f"bare walk       {min(walks)[0]:8.2f} s   {walks[0][1]} files")
+        say(f"second run      {min(spent for spent, _ in runs):8.2f} s", runs[0][1])
+        if changed is not None:
+            changed.write_text(f"changed at {time.time()}\n")
+            spent, report = await timed(memory, folders)
+            say(f"one changed     {spent:8.2f} s", report)
+        await memory.close()
+
+
+def say(title: str, report: IndexReport) -> None:
+    print(f"{title}   {report.files} files, {report.opened} opened, {report.chunks} chunks stored")
+
+
+def main(arguments: Sequence[str]) -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folders", nargs="*", type=Path)
+    parser.add_argument("--many", type=int, default=0)
+    asked = parser.parse_args(arguments)
+    with tempfile.TemporaryDirectory() as folder:
+        (extra := Path(folder) / "many").mkdir()
+        many_files(extra, asked.many or 1)
+        folders = [extra] if asked.many else [*(asked.folders or real_folders(Path(folder))), extra]
+        asyncio.run(measure(folders, next(extra.rglob("*.md"))))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,27 @@
+import asyncio
+
+import chromadb
+from fourfold.chroma.search import ChromaSearch
+from fourfold.embed.minilm import built_in_model
+
+minilm = built_in_model()  # whatever made the vectors of your collection
+texts = ["A clockmaker repairs the tower clock in spring.", "Bees keep the hive warm by shivering."]
+client = chromadb.PersistentClient("chroma", chromadb.Settings(anonymized_telemetry=False))
+collection = client.create_collection("articles", embedding_function=None)
+collection.add(
+    ids=["clock-0", "bees-0"],
+    documents=texts,
+    metadatas=[{"title": "Tower clock"}, {"title": "Bees"}],
+    embeddings=minilm.embed(texts),
+)
+
+
+async def main() -> None:
+    async with await ChromaSearch.open(collection, "store", embedder=minilm) as wiki:
+        response = await wiki.search("who mends the clock?")
+        print([result.item.title for result in response.results])  # -> ['Tower clock', 'Bees']
+        collection.delete(ids=["bees-0"])
+        print((await wiki.search("bees")).counts)  # -> {'semantic': 1, 'keyword': 0}
+
+
+asyncio.run(main())

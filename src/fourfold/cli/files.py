@@ -1,0 +1,86 @@
+"""index."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from fourfold.cli.items import WaitFlag, embed_pending
+from fourfold.cli.options import JsonFlag
+from fourfold.cli.output import one_line, say, say_json, warn
+from fourfold.cli.session import run
+from fourfold.errors import FourfoldError
+
+if TYPE_CHECKING:
+    from fourfold.files.report import IndexReport
+    from fourfold.memory import Memory
+
+
+def index(
+    ctx: typer.Context,
+    folders: Annotated[list[Path], typer.Argument(metavar="FOLDER...", help="Folders of notes, documents or code.")],
+    watch: Annotated[bool, typer.Option("--watch", help="Stay, and follow changes until interrupted.")] = False,
+    verify: Annotated[bool, typer.Option("--verify", help="Compare contents, not only sizes and times.")] = False,
+    wait: WaitFlag = False,
+    as_json: JsonFlag = False,
+) -> None:
+    async def work(memory: Memory) -> IndexReport:
+        from fourfold.cli.render import progress_bar
+
+        with progress_bar("files") as progress:
+            report = await memory.index_folders(folders, verify=verify, progress=progress)
+        if wait:
+            await embed_pending(memory)
+        _say(report, as_json=as_json)
+        if not as_json:
+            await _say_pending(memory)
+        if watch:
+            await _watch(memory, folders, as_json=as_json)
+        return report
+
+    run(ctx, work, background=watch)
+
+
+async def _watch(memory: Memory, folders: list[Path], *, as_json: bool) -> None:
+    from fourfold.files.watching import watch
+
+    failed = ""
+    async for done in watch(memory, folders):
+        if isinstance(done, FourfoldError):
+            if str(done) != failed:
+                warn(f"error: {done}; still watching")
+            failed = str(done)
+        else:
+            failed = ""
+            if done.touched:
+                _say(done, as_json=as_json)
+
+
+def _say(report: IndexReport, *, as_json: bool) -> None:
+    from fourfold.files.report import reasons
+
+    if as_json:
+        from fourfold.wire import index_json
+
+        say_json(index_json(report))
+        return
+    say(
+        f"{_files(report.files)}: {report.new} new, {report.changed} changed, {report.moved} moved, "
+        f"{report.removed} removed, {report.unchanged} unchanged; {report.chunks} chunks stored"
+    )
+    for reason, skipped in reasons(report.skipped):
+        examples = ", ".join(one_line(path) for path in skipped.examples[:3])
+        more = ", ..." if skipped.count > 3 else ""
+        say(f"  skipped {skipped.count}: {reason} ({examples}{more})")
+
+
+async def _say_pending(memory: Memory) -> None:
+    pending = (await memory.store.size(memory.namespace)).pending
+    if pending and (await memory.status())["embedder"] is not None:
+        warn(f"{pending} chunks wait for their vectors: --wait makes them, as does any process that stays")
+
+
+def _files(count: int) -> str:
+    return "1 file" if count == 1 else f"{count} files"

@@ -1,0 +1,1 @@
+"""Measuring on anyone's questions: collections, runs, metrics, comparisons, sweeps."""

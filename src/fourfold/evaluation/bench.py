@@ -1,0 +1,217 @@
+"""A collection in a store of its own, and every question asked in some way."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, Final
+
+from fourfold.config import Settings
+from fourfold.embed import OpenAISettings, create
+from fourfold.evaluation.collection import Collection, Question
+from fourfold.evaluation.vectors import CachedEmbedder, cache_folder
+from fourfold.limits import TOP_K
+from fourfold.memory import Memory
+from fourfold.model import NO_FILTERS, Filters, MetadataTest, NewItem, Plan, SearchResponse
+from fourfold.stores.base import NewNode
+from fourfold.text.entities import normal_name
+
+if TYPE_CHECKING:
+    from fourfold.model import Vector
+
+Progress = Callable[[int, int], None]
+
+_BATCH: Final = 1000
+_PATIENCE_SECONDS: Final = 120.0
+"""For each retriever: quality is measured, and a busy machine should lose no list."""
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """How to search: a name, and what `Memory.search` is told."""
+
+    name: str
+    arguments: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+    @property
+    def embeds(self) -> bool:
+        """Whether the query's vector is looked at."""
+        only, weights = self.arguments.get("only"), self.arguments.get("weights")
+        return (only is None or "semantic" in only) and (weights is None or weights.get("semantic", 0) != 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a question got."""
+
+    question: Question
+    keys: tuple[str, ...]
+    """Best first, in the engine's order: that decides between equal scores."""
+    confidence: float
+    milliseconds: float
+    """Of the search for a hundred results, with the query's vector made by the model."""
+    plan: Plan
+    weights: Mapping[str, float]
+    """As they were applied."""
+    timings_ms: Mapping[str, float] = field(default_factory=dict[str, float])
+    """Of each retriever."""
+    degraded: tuple[str, ...] = ()
+
+
+class Bench:
+    """A collection that is stored and ready to be asked."""
+
+    def __init__(self, memory: Memory, collection: Collection, embedder: CachedEmbedder | None) -> None:
+        self.collection = collection
+        self._memory = memory
+        self._embedder = embedder
+        self._spaces = _namespaces(collection)
+        self._names = _node_names(collection)
+
+    @property
+    def model(self) -> str | None:
+        return None if self._embedder is None else self._embedder.fingerprint
+
+    async def fill(self, progress: Progress | None = None) -> None:
+        """Stores items, links and edges, and makes every vector."""
+        done = 0
+        for namespace, items in _by_namespace(self._spaces, self.collection).items():
+            view = self._memory.within(namespace)
+            for start in range(0, len(items), _BATCH):
+                await view.add_many(items[start : start + _BATCH])
+            await self._connect(view, {item.key or "" for item in items})
+            await view.embed_pending(_shifted(progress, done, len(self.collection.items)))
+            await view.index()
+            done += len(items)
+
+    async def _connect(self, view: Memory, keys: set[str]) -> None:
+        links = [(source, target) for source, target in self.collection.links if source in keys and target in keys]
+        names = self._names
+        ends = list(dict.fromkeys(key for link in links for key in link))
+        if ends:
+            numbers = await view.store.find_keys(view.namespace, ends)
+            await view.store.add_nodes(view.namespace, [NewNode(names[key], item=numbers[key]) for key in ends])
+        edges = [(names[source], "links", names[target], 1.0) for source, target in links]
+        if edges or self.collection.edges:
+            await view.add_edges([*edges, *self.collection.edges])
+
+    async def run(self, way: Way, *, fresh: bool = False, progress: Progress | None = None) -> list[Answer]:
+        """Every question's answer. `fresh`: vectors of questions come from the model, so that times are true."""
+        answers: list[Answer] = []
+        for question in self.collection.questions:
+            answers.append(await self._ask(question, way, fresh=fresh))
+            if progress is not None:
+                progress(len(answers), len(self.collection.questions))
+        return answers
+
+    async def _ask(self, question: Question, way: Way, *, fresh: bool) -> Answer:
+        started = time.perf_counter()
+        vector = await asyncio.to_thread(self._vector, question.text, fresh) if way.embeds else None
+        arguments: dict[str, Any] = {"top_k": TOP_K, "filters": _earlier(question), **way.arguments}
+        spaces = [self._spaces.get(question.scope, "default")]
+        response = await self._memory.search(question.text, vector=vector, namespaces=spaces, **arguments)
+        return _answer(question, response, (time.perf_counter() - started) * 1000)
+
+    def _vector(self, text: str, fresh: bool) -> Vector | None:
+        """One text at a time: what else is in a batch shows in the last digits of an int8 model."""
+        if self._embedder is None:
+            return None
+        return (self._embedder.model if fresh else self._embedder).embed([text])[0]
+
+
+@asynccontextmanager
+async def open_bench(collection: Collection, settings: Settings, cache: Path | None = None) -> AsyncGenerator[Bench]:
+    """A temporary store for the collection, never the user's own, with the embedder of the settings. Empty yet."""
+    embedder = _embedder(settings, cache)
+    patient = replace(settings, retriever_seconds=_PATIENCE_SECONDS, namespace="default")
+    with TemporaryDirectory(prefix="fourfold-eval-", ignore_cleanup_errors=True) as folder:
+        memory = await Memory.open(folder, embedder=embedder or "none", settings=patient, background=False)
+        async with memory:
+            yield Bench(memory, collection, embedder)
+
+
+def _embedder(settings: Settings, cache: Path | None) -> CachedEmbedder | None:
+    endpoint = OpenAISettings(
+        base_url=settings.openai_base_url,
+        api_key=settings.openai_api_key,
+        model=settings.openai_model,
+        dimensions=settings.openai_dimensions,
+        timeout=settings.openai_timeout,
+    )
+    model = create(settings.embedder, openai=endpoint)
+    return None if model is None else CachedEmbedder(model, cache or cache_folder())
+
+
+def _answer(question: Question, response: SearchResponse, milliseconds: float) -> Answer:
+    return Answer(
+        question=question,
+        keys=tuple(str(result.key) for result in response.results),
+        confidence=response.confidence,
+        milliseconds=milliseconds,
+        plan=response.plan,
+        weights=response.applied_weights,
+        timings_ms=response.timings_ms,
+        degraded=tuple(f"{part.retriever}: {part.reason}" for part in response.degraded),
+    )
+
+
+def _earlier(question: Question) -> Filters:
+    if question.session_no is None:
+        return NO_FILTERS
+    return Filters(metadata=(MetadataTest("session_no", "lt", question.session_no),))
+
+
+# ---------------------------------------------------------------- where items go
+
+
+def _namespaces(collection: Collection) -> dict[str | None, str]:
+    """A namespace for each scope, if questions have one; what has none shares the default one."""
+    if not collection.scoped:
+        return {}
+    scopes = {str(item.metadata["scope"]) for item in collection.items if item.metadata.get("scope") is not None}
+    asked = {question.scope for question in collection.questions if question.scope is not None}
+    return {scope: f"scope-{number}" for number, scope in enumerate(sorted(scopes | asked))}
+
+
+def _by_namespace(spaces: Mapping[str | None, str], collection: Collection) -> dict[str, list[NewItem]]:
+    groups: dict[str, list[NewItem]] = {}
+    for item in collection.items:
+        scope = item.metadata.get("scope")
+        groups.setdefault(spaces.get(None if scope is None else str(scope), "default"), []).append(item)
+    return groups
+
+
+def _node_names(collection: Collection) -> dict[str, str]:
+    """By key: the title where it is the only one of its kind, else a name that no question contains."""
+    titles = Counter(normal_name(item.title) for item in collection.items)
+
+    def name(item: NewItem) -> str:
+        folded = normal_name(item.title)
+        alone = folded and titles[folded] == 1
+        return item.title if alone else f"document {item.key} of {collection.name}"
+
+    return {item.key or "": name(item) for item in collection.items}
+
+
+def _shifted(progress: Progress | None, done: int, total: int) -> Progress | None:
+    return None if progress is None else lambda made, _: progress(done + made, total)
+
+
+def degraded_notes(answers: Iterable[Answer]) -> list[str]:
+    """What retrievers lacked, with the number of questions."""
+    counts = Counter(reason for answer in answers for reason in answer.degraded)
+    return [f"{reason} ({count} questions)" for reason, count in counts.items()]
+
+
+def percentile(values: Sequence[float], share: float) -> float:
+    """The smallest value that at least this share of them does not exceed."""
+    import math
+
+    ordered = sorted(values)
+    return ordered[max(0, math.ceil(share * len(ordered)) - 1)]

@@ -1,0 +1,237 @@
+"""A test collection: a folder of items, questions, and which items answer which question.
+
+    corpus.jsonl    {"_id", "title"?, "text", "tags"?, "metadata"?, ...}: the rows that `fourfold import` takes
+    queries.jsonl   {"_id", "text", "metadata"?: {"category"?, "scope"?, "session_no"?, "unanswerable"?}}
+    qrels.tsv       query-id, corpus-id, score, with tabs between, after a header line; a score above 0 is relevant
+    edges.jsonl     {"from", "relation", "to", "weight"?}: optional
+
+What is wrong is an error that names file and line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final, cast
+
+from fourfold import items as rules
+from fourfold.errors import InvalidItem, InvalidQuery, NotFound
+from fourfold.model import Json, NewItem
+from fourfold.portable import Lines, new_item
+from fourfold.search.plan import check_text
+
+Judgements = Mapping[str, Mapping[str, int]]
+"""By question: its relevant items with their grades."""
+NamedEdge = tuple[str, str, str, float]
+
+_HEADER: Final = "query-id\tcorpus-id\tscore"
+_FIELDS: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    id: str
+    text: str
+    category: str | None = None
+    scope: str | None = None
+    """Whose items may be seen: a namespace for each."""
+    session_no: float | None = None
+    """Only items of earlier sessions may be seen."""
+    unanswerable: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Collection:
+    name: str
+    items: tuple[NewItem, ...]
+    questions: tuple[Question, ...]
+    """Those with a relevant item, and those that are known to have none."""
+    judgements: Judgements
+    links: tuple[tuple[str, str], ...] = ()
+    """Pairs of keys, from `metadata.links`."""
+    edges: tuple[NamedEdge, ...] = ()
+    empty: int = 0
+    """Documents without any text, which no store takes."""
+
+    @property
+    def scoped(self) -> bool:
+        return any(question.scope is not None for question in self.questions)
+
+
+def read_collection(folder: Path, *, plain: bool = False) -> Collection:
+    """`plain`: titles and texts only, without tags, links and edges."""
+    if not folder.is_dir():
+        raise NotFound(f"there is no folder {folder}", "Name one with corpus.jsonl, queries.jsonl and qrels.tsv")
+    documents = _documents(folder / "corpus.jsonl", plain=plain)
+    questions = _questions(folder / "queries.jsonl")
+    judgements = _judgements(folder / "qrels.tsv", questions.keys(), documents.keys())
+    stored = tuple(item for item in documents.values() if item.title or item.text)
+    edges = folder / "edges.jsonl"
+    return Collection(
+        name=folder.resolve().name,
+        items=stored,
+        questions=tuple(_asked(questions, judgements, folder)),
+        judgements=judgements,
+        links=() if plain else tuple(_links(documents)),
+        edges=() if plain or not edges.is_file() else tuple(_edges(edges)),
+        empty=len(documents) - len(stored),
+    )
+
+
+def _asked(questions: Mapping[str, Question], judgements: Judgements, folder: Path) -> list[Question]:
+    asked = [question for question in questions.values() if question.unanswerable or question.id in judgements]
+    if not judgements:
+        raise InvalidQuery(f"no question of {folder / 'qrels.tsv'} has a relevant item", "Judge at least one above 0")
+    return asked
+
+
+# ---------------------------------------------------------------- corpus.jsonl
+
+
+def _documents(file: Path, *, plain: bool) -> dict[str, NewItem]:
+    """By key. One without text stays, so that judgements may name it."""
+    found: dict[str, NewItem] = {}
+    lines = Lines(file)
+    with lines.located():
+        for _, row in lines:
+            key = _id(row)
+            if key in found:
+                raise InvalidItem(f"the _id {key!r} is there twice", "Give every document its own")
+            found[key] = _document(key, row, plain=plain)
+    if not found:
+        raise InvalidItem(f"{file} holds no documents", "Write one JSON object a line")
+    return found
+
+
+def _document(key: str, row: Mapping[str, Any], *, plain: bool) -> NewItem:
+    title, text = _text(row, "title"), _text(row, "text")
+    if not title.strip() and not text.strip():
+        return NewItem(key=key)
+    item = replace(new_item({**row, "embedding": None}), key=key)
+    tags = () if plain else (*item.tags, *_labels(item.metadata, "tags"), *_labels(item.metadata, "keywords"))
+    return replace(item, tags=rules.checked_tags(tags))
+
+
+def _labels(metadata: Mapping[str, Json], name: str) -> list[str]:
+    """A list of strings, or one string with commas between."""
+    given: Any = metadata.get(name) or []
+    if isinstance(given, str):
+        given = given.split(",")
+    return [label.strip() for label in _strings(given, f"metadata.{name}") if label.strip()]
+
+
+def _links(documents: Mapping[str, NewItem]) -> Iterator[tuple[str, str]]:
+    """Links between stored documents; what leads out of the collection leads nowhere."""
+    for key, item in documents.items():
+        for target in dict.fromkeys(_strings(item.metadata.get("links") or [], f"metadata.links of {key}")):
+            if target != key and target in documents and (documents[target].title or documents[target].text):
+                yield key, target
+
+
+def _edges(file: Path) -> Iterator[NamedEdge]:
+    lines = Lines(file)
+    with lines.located():
+        for _, row in lines:
+            missing = [name for name in ("from", "relation", "to") if not isinstance(row.get(name), str)]
+            if missing:
+                raise InvalidItem(f"{missing[0]} is missing", 'Write {"from": ..., "relation": ..., "to": ...}')
+            edge = rules.checked_edge(row["from"], row["relation"], row["to"], row.get("weight", 1.0))
+            yield edge.source, edge.relation, edge.target, edge.weight
+
+
+# ---------------------------------------------------------------- queries.jsonl
+
+
+def _questions(file: Path) -> dict[str, Question]:
+    found: dict[str, Question] = {}
+    lines = Lines(file)
+    with lines.located():
+        for _, row in lines:
+            question = _question(row)
+            if question.id in found:
+                raise InvalidQuery(f"the _id {question.id!r} is there twice", "Give every question its own")
+            found[question.id] = question
+    return found
+
+
+def _question(row: Mapping[str, Any]) -> Question:
+    text = _text(row, "text")
+    check_text(text)
+    metadata: Any = row.get("metadata") or {}
+    if not isinstance(metadata, dict):
+        raise InvalidQuery("metadata is no object", 'Write {"category": ...} or leave it out')
+    given = cast("dict[str, Any]", metadata)
+    session = given.get("session_no")
+    if session is not None and (isinstance(session, bool) or not isinstance(session, int | float)):
+        raise InvalidQuery(f"metadata.session_no is {session!r}", "Write a number")
+    category, scope = (None if given.get(name) is None else str(given[name]) for name in ("category", "scope"))
+    return Question(_id(row), text, category, scope, session, given.get("unanswerable") is True)
+
+
+# ---------------------------------------------------------------- qrels.tsv
+
+
+def _judgements(file: Path, questions: Any, documents: Any) -> dict[str, dict[str, int]]:
+    found: dict[str, dict[str, int]] = {}
+    try:
+        text = file.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidItem(f"{file} cannot be read ({error})", "Write it as UTF-8, three columns with tabs") from error
+    for number, line in enumerate(text.splitlines(), 1):
+        if not line.strip() or (number == 1 and line.split("\t")[-1] == _HEADER.split("\t")[-1]):
+            continue
+        with _located(file, number):
+            question, document, grade = _judgement(line)
+            _known(question, questions, "question", "queries.jsonl")
+            _known(document, documents, "document", "corpus.jsonl")
+        if grade > 0:
+            found.setdefault(question, {})[document] = grade
+    return found
+
+
+def _judgement(line: str) -> tuple[str, str, int]:
+    cells = line.split("\t")
+    if len(cells) != _FIELDS:
+        raise InvalidQuery(f"{len(cells)} columns instead of three", f"Write {_HEADER.replace(chr(9), ' TAB ')}")
+    try:
+        return cells[0], cells[1], int(cells[2])
+    except ValueError:
+        raise InvalidQuery(f"the score {cells[2]!r} is no whole number", "0 is not relevant, 1 or more is") from None
+
+
+def _known(name: str, names: Any, what: str, file: str) -> None:
+    if name not in names:
+        raise InvalidQuery(f"there is no {what} {name!r}", f"Add it to {file}, or remove the line")
+
+
+@contextmanager
+def _located(file: Path, number: int) -> Generator[None]:
+    try:
+        yield
+    except InvalidQuery as error:
+        raise InvalidQuery(f"{file.name}:{number}: {error.message}", error.remedy) from error
+
+
+# ---------------------------------------------------------------- what all rows have
+
+
+def _id(row: Mapping[str, Any]) -> str:
+    given = next((row[name] for name in ("_id", "id", "key") if row.get(name) is not None), None)
+    if given is None or isinstance(given, bool) or not isinstance(given, str | int):
+        raise InvalidItem("there is no _id", "Give every line an _id, a string")
+    return rules.name(str(given), "_id")
+
+
+def _text(row: Mapping[str, Any], name: str) -> str:
+    given = row.get(name) or ""
+    if not isinstance(given, str):
+        raise InvalidItem(f"{name} is no string", "Write it between quotes")
+    return given
+
+
+def _strings(given: object, what: str) -> list[str]:
+    if not isinstance(given, list):
+        raise InvalidItem(f"{what} is no list", "Write a list of strings")
+    return [str(value) for value in cast("list[object]", given)]

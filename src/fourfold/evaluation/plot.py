@@ -1,0 +1,52 @@
+"""A sweep as a picture."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Final
+
+from fourfold.errors import InvalidQuery, MissingExtra, StoreUnavailable
+from fourfold.evaluation.sweep import Sweep, held
+
+KINDS: Final = (".png", ".svg", ".pdf")
+_INCHES: Final = 4.5
+
+
+def check_plot(file: Path) -> None:
+    """Before anything is measured: whether a picture can be put there."""
+    if file.suffix.lower() not in KINDS:
+        raise InvalidQuery(f"{file.name} is no picture", f"Let the name end in {', '.join(KINDS)}")
+    if not file.absolute().parent.is_dir():
+        raise InvalidQuery(f"there is no folder {file.parent}", "Make it, or choose another")
+    _matplotlib("figure")
+
+
+def plot(sweeps: Sequence[Sweep], file: Path) -> None:
+    """nDCG@10 of both halves over the value, with `auto` as a line across."""
+    figure = _matplotlib("figure").Figure(figsize=(_INCHES * len(sweeps), _INCHES * 0.8), layout="constrained")
+    for axes, one in zip(figure.subplots(1, len(sweeps), squeeze=False)[0], sweeps, strict=True):
+        _draw(axes, one)
+    figure.suptitle(sweeps[0].default.dataset)
+    try:
+        figure.savefig(file, dpi=150)
+    except OSError as error:
+        raise StoreUnavailable(f"{file} cannot be written ({error.strerror})", "Choose another file") from error
+
+
+def _draw(axes: Any, one: Sweep) -> None:
+    for out, name, colour in ((False, "train", "tab:blue"), (True, "held out", "tab:orange")):
+        values = [held(point.run, out=out)["ndcg@10"] for point in one.points]
+        axes.plot([point.value for point in one.points], values, "o-", color=colour, label=name)
+        axes.axhline(held(one.default, out=out)["ndcg@10"], color=colour, linestyle=":", label=f"auto, {name}")
+    axes.set_xlabel(one.name)
+    axes.set_ylabel("nDCG@10")
+    axes.legend(fontsize="small")
+
+
+def _matplotlib(part: str) -> Any:
+    try:
+        return import_module(f"matplotlib.{part}")
+    except ImportError as error:
+        raise MissingExtra(f"a plot needs matplotlib ({error})", "pip install 'fourfold[eval]'") from error

@@ -1,0 +1,153 @@
+"""One way of searching, measured over a collection: its summary, and its questions as a file for later comparisons."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from fourfold.errors import InvalidItem, NewerSchema, StoreUnavailable
+from fourfold.evaluation.bench import Answer, Bench, Progress, Way, degraded_notes, percentile
+from fourfold.evaluation.compare import Comparison, compared
+from fourfold.evaluation.metrics import MAIN, METRICS, Scores, means, measured, separation
+from fourfold.model import RETRIEVERS, Json
+from fourfold.portable import Lines
+from fourfold.wire import dumps
+
+HEADER: Final[Mapping[str, Json]] = {"type": "fourfold-eval", "format": 1}
+_SHOWN: Final = 10
+"""How many of a question's results the file keeps."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    dataset: str
+    way: Way
+    model: str | None
+    answers: Sequence[Answer]
+    scores: Mapping[str, Scores]
+    """By question."""
+
+    def column(self, metric: str = MAIN) -> dict[str, float]:
+        return {question: row[metric] for question, row in self.scores.items()}
+
+    def mean(self, metric: str = MAIN) -> float:
+        return means(self.scores.values())[metric]
+
+
+async def measure(bench: Bench, way: Way, *, fresh: bool = False, progress: Progress | None = None) -> Run:
+    answers = await bench.run(way, fresh=fresh, progress=progress)
+    scores = measured(bench.collection.judgements, answers)
+    return Run(bench.collection.name, way, bench.model, answers, scores)
+
+
+# ---------------------------------------------------------------- in short
+
+
+def summary(run: Run) -> dict[str, Json]:
+    """What `fourfold eval --json` prints."""
+    times = [answer.milliseconds for answer in run.answers]
+    confidence = separation(run.answers)
+    return {
+        "dataset": run.dataset,
+        "queries": len(run.scores),
+        **_rounded(means(run.scores.values())),
+        "latency_ms": {"p50": round(percentile(times, 0.5), 2), "p95": round(percentile(times, 0.95), 2)},
+        "by_category": _by_category(run),
+        "plan": {**_plan(run), "mean_weights": _mean_weights(run.answers)},
+        **({} if confidence is None else {"confidence_auc": round(confidence, 4)}),
+        "degraded": degraded_notes(run.answers),
+    }
+
+
+def _by_category(run: Run) -> dict[str, Json]:
+    groups: dict[str, list[Scores]] = {}
+    for answer in run.answers:
+        if answer.question.category is not None and answer.question.id in run.scores:
+            groups.setdefault(answer.question.category, []).append(run.scores[answer.question.id])
+    return {name: {"queries": len(rows), **_rounded(means(rows))} for name, rows in groups.items()}
+
+
+def _plan(run: Run) -> dict[str, Json]:
+    """What was asked for; `weights` is null where they were chosen for each question."""
+    plan = run.answers[0].plan
+    asked = {"preset": plan.preset, "retrievers": list(plan.retrievers), "fusion": plan.fusion, "k": plan.k}
+    return {**asked, "weights": run.way.arguments.get("weights"), "embedder": run.model}
+
+
+def _mean_weights(answers: Sequence[Answer]) -> dict[str, float]:
+    return {
+        name: round(sum(answer.weights.get(name, 0.0) for answer in answers) / len(answers), 4) for name in RETRIEVERS
+    }
+
+
+def _rounded(values: Mapping[str, float]) -> dict[str, float]:
+    return {name: round(value, 4) for name, value in values.items()}
+
+
+# ---------------------------------------------------------------- question by question
+
+
+def save(run: Run, file: Path) -> None:
+    """A header, then a line for every question. The file appears when it is complete."""
+    rows = [{**HEADER, "dataset": run.dataset, "plan": _plan(run)}]
+    rows += [_row(answer, run.scores.get(answer.question.id)) for answer in run.answers]
+    aside = file.with_name(file.name + ".part")
+    try:
+        aside.write_text("".join(dumps(row) + "\n" for row in rows), encoding="utf-8")
+        aside.replace(file)
+    except OSError as error:
+        raise StoreUnavailable(f"{file} cannot be written ({error.strerror})", "Choose another file") from error
+    finally:
+        with suppress(OSError):
+            aside.unlink(missing_ok=True)
+
+
+def _row(answer: Answer, scores: Scores | None) -> dict[str, Json]:
+    return {
+        "query": answer.question.id,
+        "category": answer.question.category,
+        **(scores or {}),
+        "confidence": round(answer.confidence, 4),
+        "ms": round(answer.milliseconds, 2),
+        "ranked": list(answer.keys[:_SHOWN]),
+    }
+
+
+def load_scores(file: Path) -> dict[str, Scores]:
+    """The scores of a saved run, by question."""
+    lines = Lines(file)
+    found: dict[str, Scores] = {}
+    with lines.located():
+        for number, row in lines:
+            if number == 1:
+                _check_header(row, file)
+            elif MAIN in row:
+                found[str(row.get("query"))] = _scores(row)
+    if not found:
+        raise InvalidItem(f"{file} holds no run", "Make one with fourfold eval DIR --save FILE")
+    return found
+
+
+def _check_header(row: Mapping[str, Json], file: Path) -> None:
+    if row.get("type") != HEADER["type"]:
+        raise InvalidItem(f"{file.name} is no saved run", "Make one with fourfold eval DIR --save FILE")
+    if row.get("format") != HEADER["format"]:
+        raise NewerSchema(f"{file.name} has the format {row.get('format')}", "Upgrade Fourfold")
+
+
+def _scores(row: Mapping[str, Json]) -> Scores:
+    wrong = [name for name in METRICS if isinstance(row.get(name), bool) or not isinstance(row.get(name), int | float)]
+    if wrong:
+        raise InvalidItem(f"{wrong[0]} is {row.get(wrong[0])!r}, no number", "Make the run anew")
+    return {name: float(row[name]) for name in METRICS}
+
+
+def against(run: Run, baseline: Mapping[str, Scores]) -> dict[str, Comparison]:
+    """By metric: this run beside an earlier one."""
+    return {
+        name: compared({question: row[name] for question, row in baseline.items()}, run.column(name))
+        for name in METRICS
+    }

@@ -1,0 +1,114 @@
+"""Vectors that were made before, by model and text: a second evaluation of the same items embeds none of them."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from fourfold.embed.base import Embedder
+from fourfold.errors import StoreUnavailable
+
+if TYPE_CHECKING:
+    import apsw
+    import numpy as np
+    from numpy.typing import NDArray
+
+FILE: Final = "vectors.db"
+_SCHEMA: Final = "CREATE TABLE IF NOT EXISTS vectors (hash BLOB PRIMARY KEY, vector BLOB NOT NULL) WITHOUT ROWID"
+_BUSY_MS: Final = 60_000
+
+
+def cache_folder() -> Path:
+    import platformdirs
+
+    return platformdirs.user_cache_path("fourfold", appauthor=False) / "evaluation"
+
+
+class CachedEmbedder:
+    """An embedder with a file of what it gave before: to be deleted at any time, and shared by many processes."""
+
+    def __init__(self, embedder: Embedder, folder: Path) -> None:
+        self.model = embedder
+        """Asks the model itself."""
+        self._lock = threading.Lock()
+        self._db = _opened(folder)
+
+    @property
+    def fingerprint(self) -> str:
+        return self.model.fingerprint
+
+    @property
+    def dimension(self) -> int | None:
+        return self.model.dimension
+
+    def load(self) -> None:
+        self.model.load()
+
+    def truncates(self, text: str) -> bool:
+        return self.model.truncates(text)
+
+    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        import numpy as np
+
+        with self._lock:
+            hashes = [self._hash(text) for text in texts]
+            known = self._known(hashes)
+            missing = {key: text for key, text in zip(hashes, texts, strict=True) if key not in known}
+            if missing:
+                known |= self._made(missing)
+            return np.stack([np.frombuffer(known[key], "<f4") for key in hashes]).astype(np.float32)
+
+    def close(self) -> None:
+        self._db.close()
+        self.model.close()
+
+    def _hash(self, text: str) -> bytes:
+        return hashlib.sha256(f"{self.fingerprint}\0{text}".encode("utf-8", "surrogatepass")).digest()
+
+    def _known(self, hashes: Sequence[bytes]) -> dict[bytes, bytes]:
+        marks = ",".join("?" * len(hashes))
+        sql = f"SELECT hash, vector FROM vectors WHERE hash IN ({marks})"  # noqa: S608 (question marks only)
+        return {key: vector for key, vector in self._db.execute(sql, tuple(hashes)) if len(vector) % 4 == 0}
+
+    def _made(self, texts: dict[bytes, str]) -> dict[bytes, bytes]:
+        vectors = self.model.embed(list(texts.values()))
+        made = {key: vector.astype("<f4").tobytes() for key, vector in zip(texts, vectors, strict=True)}
+        with self._db:
+            self._db.executemany("INSERT OR REPLACE INTO vectors VALUES (?, ?)", made.items())
+        return made
+
+
+def _opened(folder: Path) -> apsw.Connection:
+    """The cache; one that is damaged is begun anew."""
+    import apsw
+
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            return _connected(folder / FILE)
+        except (apsw.NotADBError, apsw.CorruptError):
+            for name in (FILE, f"{FILE}-wal", f"{FILE}-shm"):
+                with suppress(FileNotFoundError):
+                    (folder / name).unlink()
+            return _connected(folder / FILE)
+    except (OSError, apsw.Error) as error:
+        raise StoreUnavailable(f"the cache {folder} cannot be used ({error})", "Name another with --cache") from error
+
+
+def _connected(file: Path) -> apsw.Connection:
+    import apsw
+
+    connection = apsw.Connection(str(file))
+    try:
+        connection.set_busy_timeout(_BUSY_MS)
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = NORMAL")
+        connection.execute(_SCHEMA)
+    except apsw.Error:
+        connection.close()
+        raise
+    return connection

@@ -1,0 +1,139 @@
+"""What is left out of an index: rules of .gitignore and .fourfoldignore, and what nobody searches for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+from typing import Final, NamedTuple
+
+from fourfold.stores.globs import matcher, regex
+
+RULE_FILES: Final = (".gitignore", ".fourfoldignore")
+"""In this order: what the second says of a path wins over the first, a deeper folder's over one above it."""
+RULE_BYTES: Final = 1 << 20
+
+_FOLDERS = frozenset({"node_modules", "__pycache__", "bower_components"})
+_NAMES = frozenset({"package-lock.json", "npm-shrinkwrap.json"})
+_ENDINGS = (".min.js", ".min.css", ".js.map", ".css.map", ".lock")
+
+
+class Rule(NamedTuple):
+    glob: str
+    ignores: bool
+    folders_only: bool
+
+
+class Rules:
+    """The rules of one file, for paths relative to its folder; a folder's path ends with a slash."""
+
+    def __init__(self, lines: Iterable[str]) -> None:
+        rules = [rule for rule in map(parsed, lines) if rule is not None]
+        self._runs = [_Run(run) for run in _runs(rules)]
+
+    def ignores(self, path: str) -> bool | None:
+        """None: these rules do not say. The last one that matches counts."""
+        for run in self._runs:
+            if run.matches(path):
+                return run.ignores
+        return None
+
+
+def parsed(line: str) -> Rule | None:
+    """A line of .gitignore as a glob for whole paths; None for a comment, or what no path could match."""
+    text = _TRAILING.sub("", line.rstrip("\r\n"))
+    negated = text.startswith("!")
+    text = text[1:] if negated else text
+    folders_only = text.endswith("/")
+    text = text.rstrip("/") if folders_only else text
+    if not text or line.startswith("#"):
+        return None
+    rooted = "/" in text
+    parts = [_part(part) for part in text.removeprefix("/").split("/")]
+    if not all(parts):
+        return None
+    return Rule(_joined(parts, rooted=rooted), not negated, folders_only)
+
+
+_TRAILING: Final = re.compile(r"(?<!\\)\s+$")
+_PART: Final = re.compile(r"\\(.)|\*+|\[[!^]?[^\]/]+\]|(.)", re.DOTALL)
+
+
+def _part(text: str) -> str:
+    """One part of a path in the language of our globs: without backslashes, and ** only where it stands alone."""
+    return "**" if text == "**" else _PART.sub(_piece, text)
+
+
+def _piece(found: re.Match[str]) -> str:
+    if found[1] is not None:
+        return f"[{found[1]}]" if found[1] in "*?[" else found[1]
+    if found[0].startswith("*"):
+        return "*"
+    return found[0].replace("[^", "[!", 1)
+
+
+def _joined(parts: list[str], *, rooted: bool) -> str:
+    """`**` between slashes is any number of folders, at the end whatever is below."""
+    if not rooted and parts != ["**"]:
+        parts = ["**", *parts]
+    *above, last = parts
+    return "".join(f"{part}/" for part in above) + ("?**" if last == "**" else last)
+
+
+class _Run:
+    """Neighbouring rules that say the same, so that one look is enough for most of them."""
+
+    def __init__(self, rules: Sequence[Rule]) -> None:
+        self.ignores = rules[0].ignores
+        self._anything = _Any([rule.glob for rule in rules if not rule.folders_only])
+        self._folders = _Any([rule.glob for rule in rules if rule.folders_only])
+
+    def matches(self, path: str) -> bool:
+        if path[-1] != "/":
+            return self._anything.matches(path)
+        return self._anything.matches(path[:-1]) or self._folders.matches(path[:-1])
+
+
+class _Any:
+    def __init__(self, globs: Sequence[str]) -> None:
+        quick = [source for glob in globs if (source := regex(glob)) is not None]
+        self._quick = re.compile("|".join(quick), re.DOTALL) if quick else None
+        self._slow = [matcher(glob) for glob in globs if regex(glob) is None]
+
+    def matches(self, path: str) -> bool:
+        if self._quick is not None and self._quick.fullmatch(path):
+            return True
+        return any(slow(path) for slow in self._slow)
+
+
+def _runs(rules: Iterable[Rule]) -> list[list[Rule]]:
+    """The last first."""
+    runs = [list(run) for _, run in groupby(rules, key=lambda rule: rule.ignores)]
+    return runs[::-1]
+
+
+class Scope(NamedTuple):
+    """Rules that apply in a folder, the nearest first, each with the length of the path down to its own folder."""
+
+    rules: tuple[tuple[Rules, int], ...] = ()
+
+    def within(self, found: Iterable[Rules], depth: int) -> Scope:
+        """`found`: the rules of a folder whose path, slash included, has this length; the last of them wins."""
+        return Scope((*((rules, depth) for rules in found), *self.rules))
+
+    def ignores(self, path: str, name: str) -> bool:
+        """`path`: from the root; `name`: its last part, with a slash if it is a folder."""
+        for rules, depth in self.rules:
+            said = rules.ignores(path[depth:])
+            if said is not None:
+                return said
+        return by_default(name)
+
+
+def by_default(name: str) -> bool:
+    """Hidden, made by tools, or of no interest to a reader. A rule such as !.github/ brings it back."""
+    if name[0] == ".":
+        return True
+    if name[-1] == "/":
+        return name[:-1] in _FOLDERS
+    return name in _NAMES or name.endswith(_ENDINGS)

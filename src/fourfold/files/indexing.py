@@ -1,0 +1,213 @@
+"""Making a store say what the files of a folder say. Every step is one transaction, and running again goes on."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+from fourfold.files import pdf, reading, walking
+from fourfold.files.beneath import Beneath, NotRegular, read_up_to
+from fourfold.files.document import Unreadable
+from fourfold.files.kinds import suffix
+from fourfold.files.report import IndexReport
+from fourfold.files.walking import Entry, Walk
+from fourfold.stores.base import FileState, FileUpdate, Store
+
+Progress = Callable[[int, int], None]
+"""(files done, files to do)"""
+
+_FILES = 64
+_CHUNKS = 256
+"""A transaction is closed when it has so many files or chunks."""
+_FORGET = 500
+_TICK_NS = 20_000_000
+"""A file that was written so short a time ago may be written again within the same tick of its clock."""
+_COARSE_NS = 2_000_000_000
+"""The same where the file system counts whole seconds."""
+
+
+async def index_folders(
+    store: Store,
+    namespace: str,
+    folders: Sequence[str | Path],
+    *,
+    links: bool = True,
+    verify: bool = False,
+    progress: Progress | None = None,
+) -> IndexReport:
+    """Stores what is new or changed below the folders, and removes what is gone; nothing unless all folders exist."""
+    report = IndexReport()
+    for root in list(dict.fromkeys(map(walking.root_of, folders))):
+        found = await asyncio.to_thread(walking.walk, root)
+        known = await store.files(namespace, found.root)
+        todo, missing = await asyncio.to_thread(_compared, found, known, report, verify=verify)
+        run = _Run(root, report, known, missing)
+        await _put(store, namespace, run, todo, links, progress)
+        left = list(run.missing)
+        for start in range(0, len(left), _FORGET):
+            await store.forget_files(namespace, left[start : start + _FORGET])
+        report.removed += len(left)
+    return report
+
+
+def _compared(
+    found: Walk, known: Mapping[str, FileState], report: IndexReport, *, verify: bool
+) -> tuple[list[Entry], dict[str, FileState]]:
+    """The files to look into, in the order of their paths, and known files that are not there."""
+    report.skip_all(found.skipped)
+    todo: list[str] = []
+    current, unchanged = f"{reading.FORMAT}-", 0
+    for path, seen in found.files.items():
+        state = known.get(path)
+        if state is None or verify or state[1:3] != seen or not state[3].startswith(current):  # size, time; digest
+            todo.append(path)
+        elif state[4]:
+            report.skip(state.skipped, path)
+        else:
+            unchanged += 1
+    report.files += len(found.files)
+    report.unchanged += unchanged
+    missing = {path: state for path, state in known.items() if path not in found.files}
+    for folder in found.unseen:
+        missing = {path: state for path, state in missing.items() if not path.startswith(folder)}
+    return [found.entry(path) for path in sorted(todo)], missing
+
+
+# ---------------------------------------------------------------- storing
+
+
+@dataclass(slots=True)
+class _Run:
+    root: Path
+    report: IndexReport
+    known: Mapping[str, FileState]
+    missing: dict[str, FileState]
+    """Known files that are not there; one whose content turns up elsewhere was moved."""
+    moved: dict[str, str] = field(default_factory=dict[str, str])
+    """By digest: a path of the missing."""
+
+    def __post_init__(self) -> None:
+        stored = [(path, state) for path, state in self.missing.items() if not state.skipped]
+        self.moved = {state.digest: path for path, state in reversed(stored)}
+
+
+async def _put(
+    store: Store, namespace: str, run: _Run, todo: Sequence[Entry], links: bool, progress: Progress | None
+) -> None:
+    """While one transaction is written, the files of the next are read."""
+    batches = _Batches(run, todo)
+    try:
+        coming = asyncio.create_task(asyncio.to_thread(batches.next))
+        while updates := await coming:
+            coming = asyncio.create_task(asyncio.to_thread(batches.next))
+            done = batches.done
+            await store.put_files(namespace, updates, datetime.now(UTC), links=links)
+            _count(run, updates)
+            if progress is not None:
+                progress(done, len(todo))
+        if progress is not None:
+            progress(len(todo), len(todo))
+    finally:
+        await asyncio.to_thread(batches.close)
+        run.report.skip_all(batches.skipped)
+        run.report.opened += batches.opened
+
+
+def _count(run: _Run, updates: Sequence[FileUpdate]) -> None:
+    report = run.report
+    for update in updates:
+        path, state = update.state.path, run.known.get(update.state.path)
+        report.chunks += len(update.chunks or ())
+        if update.state.skipped:
+            report.skip(update.state.skipped, path)
+        elif update.moved_from is not None:
+            report.moved += 1
+        elif state is None or state.skipped:
+            report.new += 1
+        elif update.chunks is None:
+            report.unchanged += 1
+        else:
+            report.changed += 1
+        if update.moved_from is not None:
+            run.missing.pop(update.moved_from, None)
+
+
+class _Batches:
+    """Reads files, a transaction's worth at a time. One thread at a time uses it."""
+
+    def __init__(self, run: _Run, todo: Sequence[Entry]) -> None:
+        self._run = run
+        self._beneath = Beneath(run.root)
+        self._entries: Iterator[Entry] = iter(todo)
+        self.done = 0
+        """Files that were taken from the list."""
+        self.opened = 0
+        self.skipped: list[tuple[str, str]] = []
+
+    def next(self) -> list[FileUpdate]:
+        """Empty at the end."""
+        updates: list[FileUpdate] = []
+        chunks = 0
+        for entry in self._entries:
+            self.done += 1
+            update = self._update(entry)
+            if update is not None:
+                updates.append(update)
+                chunks += len(update.chunks or ())
+            if len(updates) >= _FILES or chunks >= _CHUNKS:
+                break
+        return updates
+
+    def close(self) -> None:
+        self._beneath.close()
+
+    def _update(self, entry: Entry) -> FileUpdate | None:
+        """None where it could not be looked into: what is stored of it stays, and the next run tries again."""
+        if suffix(entry.path) == "pdf" and not pdf.can_read():
+            self.skipped.append((pdf.NO_EXTRA, entry.path))
+            return None
+        try:
+            with self._beneath.open(entry.place) as descriptor:
+                return self._looked_into(entry, descriptor)
+        except NotRegular:
+            self.skipped.append((walking.SPECIAL, entry.path))
+        except OSError:
+            self.skipped.append((walking.UNREADABLE, entry.path))
+        return None
+
+    def _looked_into(self, entry: Entry, descriptor: int) -> FileUpdate:
+        found = os.fstat(descriptor)
+        _let_the_clock_tick(found.st_mtime_ns)
+        most = walking.largest(suffix(entry.path))
+        data = read_up_to(descriptor, most + 1)
+        self.opened += 1
+        digest = f"{reading.FORMAT}-{hashlib.blake2b(data, digest_size=16).hexdigest()}"
+        state = FileState(entry.path, found.st_size, found.st_mtime_ns, digest)
+        if len(data) > most:
+            return FileUpdate(state._replace(skipped=walking.LARGE))
+        return self._cut(state, data)
+
+    def _cut(self, state: FileState, data: bytes) -> FileUpdate:
+        known = self._run.known.get(state.path)
+        if known is not None and known.digest == state.digest:
+            return FileUpdate(state._replace(skipped=known.skipped), None)
+        try:
+            chunks = reading.items(state.path, data, state.mtime_ns)
+        except Unreadable as reason:
+            return FileUpdate(state._replace(skipped=str(reason)))
+        moved = self._run.moved.pop(state.digest, None) if known is None else None
+        return FileUpdate(state, chunks, moved)
+
+
+def _let_the_clock_tick(mtime_ns: int) -> None:
+    """So that a change after this reading has another time than the one before it."""
+    tick = _TICK_NS if mtime_ns % 1_000_000_000 else _COARSE_NS
+    left = mtime_ns + tick - time.time_ns()
+    if 0 < left <= tick:
+        time.sleep(left / 1e9)

@@ -1,0 +1,9 @@
+"""Plain text: one section, cut at its paragraphs."""
+
+from __future__ import annotations
+
+from fourfold.files.document import Document, Section, numbered
+
+
+def read(text: str) -> Document:
+    return Document("", [Section((), numbered(text))])

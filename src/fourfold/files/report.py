@@ -1,0 +1,51 @@
+"""What a run over folders did, and what it left out and why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+_EXAMPLES = 5
+
+
+@dataclass(slots=True)
+class Skipped:
+    count: int = 0
+    examples: list[str] = field(default_factory=list[str])
+
+
+@dataclass(slots=True)
+class IndexReport:
+    files: int = 0
+    """Files that neither rules nor name nor size leave out."""
+    new: int = 0
+    changed: int = 0
+    moved: int = 0
+    removed: int = 0
+    unchanged: int = 0
+    opened: int = 0
+    """Files whose content was read."""
+    chunks: int = 0
+    """Items of the files that were stored in this run."""
+    skipped: dict[str, Skipped] = field(default_factory=dict[str, Skipped])
+    """By reason."""
+
+    def skip(self, reason: str, path: str) -> None:
+        entry = self.skipped.setdefault(reason, Skipped())
+        entry.count += 1
+        if len(entry.examples) < _EXAMPLES:
+            entry.examples.append(path)
+
+    def skip_all(self, found: Iterable[tuple[str, str]]) -> None:
+        for reason, path in found:
+            self.skip(reason, path)
+
+    @property
+    def touched(self) -> bool:
+        """Whether the store is another than before."""
+        return bool(self.new or self.changed or self.moved or self.removed)
+
+
+def reasons(skipped: Mapping[str, Skipped]) -> list[tuple[str, Skipped]]:
+    """The most frequent first."""
+    return sorted(skipped.items(), key=lambda reason: (-reason[1].count, reason[0]))

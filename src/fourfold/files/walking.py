@@ -1,0 +1,178 @@
+"""Which files there are below a folder. No symbolic link is followed, and only rules for ignoring are read."""
+
+from __future__ import annotations
+
+import os
+import unicodedata
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+from fourfold.errors import InvalidQuery, NotFound, StoreUnavailable
+from fourfold.files.beneath import Folder, read_rules
+from fourfold.files.ignoring import Scope, by_default
+from fourfold.files.kinds import BINARY
+from fourfold.limits import FILE_BYTES, FOLDER_DEPTH, NAME_BYTES, PDF_BYTES
+
+IGNORED = "ignored by rules or by default"
+LINK = "symbolic link"
+SPECIAL = "no regular file"
+BINARY_NAME = "holds no text, by its name"
+EMPTY = "empty"
+LARGE = "too large"
+LONG = "path too long"
+DEEP = "too many folders deep"
+UNREADABLE = "cannot be read"
+STORE = "a store of Fourfold"
+TWICE = "the same path as another, in this spelling"
+
+
+_SHORT = NAME_BYTES // 4
+"""Paths of so many characters need no closer look."""
+_DATABASE = "fourfold.db"
+"""What the folder of a store holds."""
+
+
+class Entry(NamedTuple):
+    path: str
+    """As it is stored: absolute, with slashes."""
+    place: str
+    """From the root, as the system spells it."""
+    size: int
+    mtime_ns: int
+
+
+@dataclass(slots=True)
+class Walk:
+    root: str
+    files: dict[str, tuple[int, int]] = field(default_factory=dict[str, tuple[int, int]])
+    """By stored path: size and time."""
+    places: dict[str, str] = field(default_factory=dict[str, str])
+    """By stored path, where the system spells the rest behind the root otherwise."""
+    skipped: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
+    """(reason, path)"""
+    unseen: list[str] = field(default_factory=list[str])
+    """Folders that could not be read: what was known of them stays. Each ends with a slash."""
+
+    def entry(self, path: str) -> Entry:
+        size, mtime_ns = self.files[path]
+        return Entry(path, self.places.get(path) or path[len(self.root) :], size, mtime_ns)
+
+    def entries(self) -> list[Entry]:
+        """By path."""
+        return [self.entry(path) for path in sorted(self.files)]
+
+
+def root_of(folder: str | Path) -> Path:
+    """The folder itself may be reached through links: it was named."""
+    path = Path(folder).expanduser()
+    if not path.exists():
+        raise NotFound(f"there is no folder {path}", "Check the path")
+    if not path.is_dir():
+        raise InvalidQuery(f"{path} is not a folder", "Give the folder that it is in")
+    return path.resolve()
+
+
+def prefix_of(root: Path) -> str:
+    """What the paths of all files below it begin with."""
+    return stored_name(root.as_posix()).rstrip("/") + "/"
+
+
+def walk(root: Path) -> Walk:
+    found = Walk(prefix_of(root))
+    try:
+        with Folder.at(root) as folder:
+            _visit(folder, found, "", found.root, Scope(), 0)
+    except OSError as error:
+        raise StoreUnavailable(f"{root} cannot be read ({error.strerror})", "Check its permissions") from error
+    return found
+
+
+def _visit(folder: Folder, found: Walk, place: str, path: str, scope: Scope, depth: int) -> None:
+    """`place` and `path` of this folder, each with its slash."""
+    entries = folder.entries()
+    if any(entry.name == _DATABASE for entry in entries):
+        found.skipped.append((STORE, path))
+        return
+    if rules := read_rules(folder, entries):
+        scope = scope.within(rules, len(place))
+    for below in list(_files(entries, found, place, path, scope)):
+        inside = f"{path}{stored_name(below)}/"
+        if depth == FOLDER_DEPTH:
+            found.skipped.append((DEEP, inside))
+            continue
+        try:
+            with folder.folder(below) as deeper:
+                _visit(deeper, found, f"{place}{below}/", inside, scope, depth + 1)
+        except OSError:
+            found.unseen.append(inside)
+            found.skipped.append((UNREADABLE, inside))
+
+
+def _files(entries: list[os.DirEntry[str]], found: Walk, place: str, path: str, scope: Scope) -> Iterator[str]:
+    """Takes note of the files of a folder; the names of the folders in it that are not ignored."""
+    plain, odd = not scope.rules, path != found.root + place
+    for entry in entries:
+        name = entry.name
+        if entry.is_file(follow_symlinks=False):
+            if by_default(name) if plain else scope.ignores(place + name, name):
+                found.skipped.append((IGNORED, path + stored_name(name)))
+            else:
+                _file(entry, found, place, path + (name if name.isascii() else stored_name(name)), odd)
+        elif entry.is_symlink():
+            found.skipped.append((LINK, path + stored_name(name)))
+        elif not entry.is_dir(follow_symlinks=False):
+            found.skipped.append((SPECIAL, path + stored_name(name)))
+        elif scope.ignores(f"{place}{name}/", f"{name}/"):
+            found.skipped.append((IGNORED, f"{path}{stored_name(name)}/"))
+        else:
+            yield name
+
+
+def _file(entry: os.DirEntry[str], found: Walk, place: str, path: str, odd: bool) -> None:
+    """This is done for every file of every run, so it does little. `odd`: its folder is stored in another spelling."""
+    name = entry.name
+    stem, _, ending = name.rpartition(".")
+    ending = ending.lower() if stem else ""
+    if ending in BINARY:
+        found.skipped.append((BINARY_NAME, path))
+        return
+    try:
+        known = entry.stat(follow_symlinks=False)
+    except OSError:
+        found.skipped.append((UNREADABLE, path))
+        return
+    size = known.st_size
+    if path in found.files:
+        found.skipped.append((TWICE, path))
+        return
+    if not (0 < size <= FILE_BYTES and len(path) <= _SHORT) and (reason := _refusal(known, ending, path)):
+        found.skipped.append((reason, path))
+        return
+    found.files[path] = (size, known.st_mtime_ns)
+    if odd or not name.isascii():
+        found.places[path] = place + name
+
+
+def _refusal(known: os.stat_result, ending: str, path: str) -> str:
+    if known.st_size == 0:
+        return EMPTY
+    if known.st_size > largest(ending):
+        return LARGE
+    return LONG if len(path.encode()) > NAME_BYTES else ""
+
+
+def largest(ending: str) -> int:
+    return PDF_BYTES if ending == "pdf" else FILE_BYTES
+
+
+def stored_name(name: str) -> str:
+    """NFC; bytes that are no UTF-8 as \\xNN."""
+    if name.isascii():
+        return name
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        name = os.fsencode(name).decode("utf-8", "backslashreplace")
+    return unicodedata.normalize("NFC", name)

@@ -1,0 +1,245 @@
+"""Hybrid search over a Chroma collection that exists (S2.2), embedded and on a real server."""
+
+from __future__ import annotations
+
+import gc
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from engine_support import WordEmbedder
+
+from fourfold.chroma import mirror as mirrors
+from fourfold.chroma.collection import is_cosine, open_collection
+from fourfold.chroma.search import ChromaSearch
+from fourfold.cli.main import main
+from fourfold.errors import InvalidQuery, NotFound, SearchFailed, StoreUnavailable
+from fourfold.model import Filters, MetadataTest
+from fourfold.wire import response_json
+
+pytestmark = pytest.mark.spec("S2.2")
+
+ARTICLES = {
+    "clock-0": (
+        "The tower clock stops every winter because its oil gets thick.",
+        {"title": "Tower clock", "year": 1990},
+    ),
+    "clock-1": (
+        "A clockmaker repairs the tower clock in spring.",
+        {"title": "Tower clock", "year": 1995, "chunk_index": 1},
+    ),
+    "bees-0": ("Bees keep the hive warm by shivering.", {"title": "Bees", "year": 2001, "tags": "insects, honey"}),
+    "oil-0": ("Mineral oil gets thick when it is cold.", {"title": "Oil", "year": 2010, "source": "oil.md"}),
+}
+
+
+def vectors(texts: list[str]) -> Any:
+    return WordEmbedder().embed(texts)
+
+
+def add(collection: Any, articles: dict[str, Any]) -> None:
+    documents = [text for text, _ in articles.values()]
+    collection.add(
+        ids=list(articles),
+        documents=documents,
+        metadatas=[data for _, data in articles.values()],
+        embeddings=vectors(documents),
+    )
+
+
+@pytest.fixture
+def collection(client: Any, request: pytest.FixtureRequest) -> Any:
+    """With distances that are cosines on the server, and with others in the embedded one."""
+    space = {"hnsw": {"space": "cosine" if "server" in request.node.name else "l2"}}
+    made = client.create_collection(f"articles-{uuid4().hex[:8]}", embedding_function=None, configuration=space)
+    add(made, ARTICLES)
+    return made
+
+
+@pytest.fixture
+async def wiki(collection: Any, tmp_path: Path) -> AsyncIterator[ChromaSearch]:
+    opened = await ChromaSearch.open(collection, tmp_path / "store", embedder=WordEmbedder())
+    yield opened
+    await opened.close()
+
+
+def keys(response: Any) -> list[str | None]:
+    return [result.key for result in response.results]
+
+
+async def test_a_collection_is_searched_by_vectors_and_words(wiki: ChromaSearch, collection: Any) -> None:
+    response = await wiki.search("who repairs the tower clock?")
+    said = response_json(response)
+    assert keys(response)[0] == "clock-1"
+    assert said["preset"] == "wiki"
+    assert said["applied_weights"]["semantic"] == said["applied_weights"]["keyword"] == 0.5
+    first = said["results"][0]
+    assert (first["title"], first["chunk_index"], first["metadata"]["year"]) == ("Tower clock", 1, 1995)
+    assert "**tower** **clock**" in first["snippet"]
+    (asked, stored) = vectors(["who repairs the tower clock?", ARTICLES["clock-1"][0]])
+    assert first["semantic_similarity"] == pytest.approx(float(asked @ stored), abs=1e-4)
+    assert first["semantic_rank"] == 1
+    assert first["fts_rank"] == 1
+    assert {"semantic", "keyword", "fusion", "total"} <= said["timings_ms"].keys()
+
+
+async def test_weights_choose_the_list(wiki: ChromaSearch) -> None:
+    by_words = await wiki.search("thick oil", weights={"keyword": 1.0})
+    assert set(keys(by_words)) == {"oil-0", "clock-0"}
+    by_vectors = await wiki.search("thick oil", weights={"semantic": 1.0})
+    assert len(keys(by_vectors)) == len(ARTICLES)
+    fused = await wiki.search("thick oil", fusion="auto", top_k=2)
+    assert set(keys(fused)) == {"oil-0", "clock-0"}
+
+
+@pytest.mark.parametrize(
+    ("filters", "passing"),
+    [
+        (Filters(metadata=(MetadataTest("year", "gte", 1995),)), {"clock-1", "bees-0", "oil-0"}),
+        (Filters(metadata=(MetadataTest("title", "eq", "Tower clock"),)), {"clock-0", "clock-1"}),
+        (Filters(tags=("insects",)), {"bees-0"}),
+        (Filters(path="*.md"), {"oil-0"}),
+        (Filters(kind="none"), set()),
+    ],
+)
+async def test_filters_act_in_both(wiki: ChromaSearch, filters: Filters, passing: set[str]) -> None:
+    response = await wiki.search("oil of the tower clock and bees", filters=filters)
+    assert set(keys(response)) == passing
+
+
+async def test_what_was_added_changed_and_removed_behind_its_back_is_seen(wiki: ChromaSearch, collection: Any) -> None:
+    await wiki.search("clock")
+    add(collection, {"moon-0": ("The moon pulls the tide.", {"title": "Moon"})})
+    assert keys(await wiki.search("tide moon", weights={"keyword": 1.0})) == ["moon-0"]
+    collection.delete(ids=["clock-1", "bees-0"])
+    assert keys(await wiki.search("shivering bees hive", weights={"keyword": 1.0})) == []
+    assert "clock-1" not in keys(await wiki.search("who repairs the tower clock?"))
+    text = "The moon has no tide of its own, only craters."
+    collection.update(ids=["moon-0"], documents=[text], embeddings=vectors([text]))
+    touched = await wiki.search("craters")
+    assert next(result.item.text for result in touched.results if result.key == "moon-0") == text
+    collection.update(ids=["oil-0"], documents=["Olive oil, quite another thing."], embeddings=vectors(["x y z"]))
+    assert await wiki.follow(verify=True) >= 1
+    assert keys(await wiki.search("olive", weights={"keyword": 1.0})) == ["oil-0"]
+    assert await wiki.follow(verify=True) == 0
+
+
+async def test_as_many_added_as_removed_is_seen_too(
+    wiki: ChromaSearch, collection: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await wiki.search("clock")
+    collection.delete(ids=["bees-0"])
+    add(collection, {"moon-0": ("The moon pulls the tide.", {"title": "Moon"})})
+    monkeypatch.setattr(mirrors, "SECONDS", 0.0)
+    assert keys(await wiki.search("tide moon bees", weights={"keyword": 1.0})) == ["moon-0"]
+
+
+async def test_a_later_process_goes_on_with_the_store(wiki: ChromaSearch, collection: Any, tmp_path: Path) -> None:
+    before = keys(await wiki.search("who repairs the tower clock?"))
+    ids = {item.id for item in await wiki.memory.list()}
+    again = await ChromaSearch.open(collection, tmp_path / "store", embedder=WordEmbedder())
+    async with again:
+        assert keys(await again.search("who repairs the tower clock?")) == before
+        assert {item.id for item in await again.memory.list()} == ids
+        assert await again.follow() == 0
+
+
+@pytest.mark.spec("S2.6")
+async def test_a_collection_that_fails_leaves_the_search_to_the_words(
+    wiki: ChromaSearch, collection: Any, client: Any
+) -> None:
+    await wiki.search("clock")
+    client.delete_collection(collection.name)
+    response = await wiki.search("who repairs the tower clock?")
+    assert keys(response)[0] == "clock-1"
+    assert [failure.retriever for failure in response.degraded] == ["semantic"]
+    assert any("cannot follow" in note for note in response.notes)
+    with pytest.raises(SearchFailed):
+        await wiki.search("clock", weights={"semantic": 1.0})
+
+
+@pytest.mark.spec("S2.6")
+async def test_an_embedder_that_does_not_fit_is_named(collection: Any, tmp_path: Path) -> None:
+    opened = await ChromaSearch.open(collection, tmp_path / "other", embedder="none")
+    async with opened as wiki:
+        short = await wiki.search("clock", vector=[1.0, 2.0])
+        assert [failure.retriever for failure in short.degraded] == ["semantic"]
+        assert "dimension" in short.degraded[0].reason
+        assert set(keys(short)) == {"clock-0", "clock-1"}
+
+
+@pytest.mark.spec("S2.6")
+async def test_a_keyword_index_that_fails_leaves_the_search_to_the_vectors(
+    wiki: ChromaSearch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def broken(*_: Any) -> None:
+        raise StoreUnavailable("the index is away", "Wait")
+
+    monkeypatch.setattr(wiki.memory.store, "match", broken)
+    response = await wiki.search("tower clock")
+    assert [failure.retriever for failure in response.degraded] == ["keyword"]
+    assert len(response.results) == len(ARTICLES)
+
+
+# ---------------------------------------------------------------- odd content, opening, the command line
+
+
+async def test_chunks_without_text_title_or_sense_are_stored_as_far_as_they_can(embedded: Any, tmp_path: Path) -> None:
+    made = embedded.create_collection("odd", embedding_function=None)
+    made.add(ids=["only-vector", "long", "tags"], embeddings=[[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]],
+             documents=["", "x" * 2_000_000, "text"],
+             metadatas=[{"n": 1}, {"title": "t" * 2000}, {"tags": ",".join(["y" * 2000] * 3)}])  # fmt: skip
+    async with await ChromaSearch.open(made, tmp_path / "store", embedder="none") as wiki:
+        response = await wiki.search("x", vector=[1.0, 0.1])
+        assert set(keys(response)) == {"only-vector", "long", "tags"}
+
+
+def test_the_space_is_known(embedded: Any) -> None:
+    old = embedded.create_collection("old-style", embedding_function=None, metadata={"hnsw:space": "cosine"})
+    assert is_cosine(old)
+    assert not is_cosine(embedded.create_collection("plain", embedding_function=None))
+
+
+def test_opening_says_what_is_missing(embedded: Any, tmp_path: Path, address: str) -> None:
+    embedded.create_collection("there", embedding_function=None)
+    assert open_collection(tmp_path / "chroma", "there").name == "there"
+    for place in (tmp_path / "chroma", address):
+        with pytest.raises(NotFound):
+            open_collection(place, "not-there")
+    with pytest.raises(NotFound):
+        open_collection(tmp_path, "there")
+    assert not (tmp_path / "chroma.sqlite3").exists()
+    with pytest.raises(InvalidQuery):
+        open_collection("ftp://example", "there")
+    with pytest.raises(StoreUnavailable):
+        open_collection("http://127.0.0.1:1", "there")
+
+
+@pytest.mark.spec("S2.5")
+def test_retrieve_on_the_command_line(
+    embedded: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = embedded.create_collection("articles", embedding_function=None)
+    add(made, ARTICLES)
+    del made
+    gc.collect()
+    monkeypatch.setenv("FOURFOLD_STORE", str(tmp_path / "store"))
+    monkeypatch.setenv("FOURFOLD_EMBEDDER", "none")
+    monkeypatch.setenv("RETRIEVAL_TOP_K", "1")
+    chroma = ["--chroma", str(tmp_path / "chroma"), "--collection", "articles"]
+    with pytest.raises(SystemExit) as left:
+        main(["retrieve", "who repairs the tower clock?", *chroma])
+    said = capsys.readouterr()
+    assert left.value.code == 0, said.err
+    assert said.out.split("\t")[0::2] == ["1", "clock-1"]
+    assert said.out.endswith("Tower clock\n")
+    assert "degraded: semantic: there is no embedder" in said.err
+    with pytest.raises(SystemExit):
+        main(["retrieve", "oil", "-k", "2", *chroma, "--json"])
+    assert [result["key"] for result in json.loads(capsys.readouterr().out)["results"]] == ["oil-0", "clock-0"]
+    with pytest.raises(SystemExit) as left:
+        main(["retrieve", "oil", "--chroma", "x"])
+    assert left.value.code == 1

@@ -1,0 +1,144 @@
+"""`fourfold eval` and `fourfold sweep`: their contract on the command line, over a small collection."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Cli = Callable[..., Any]
+
+GARDEN = str(Path(__file__).parents[1] / "evaluation" / "garden")
+FIELDS = ["dataset", "queries", "ndcg@10", "recall@10", "recall@100", "hit@10", "mrr", "all_relevant@10", "latency_ms"]
+
+pytestmark = pytest.mark.spec("S5.7")
+
+
+@pytest.fixture
+def garden(home: Path) -> list[str]:
+    return [GARDEN, "--cache", str(home / "cache")]
+
+
+def test_eval_says_what_the_specification_lists(cli: Cli, home: Path, garden: list[str]) -> None:
+    done = cli("eval", *garden, "--json")
+    assert done.code == 0
+    assert list(done.json)[:10] == ["status", *FIELDS]
+    assert (done.json["dataset"], done.json["queries"]) == ("garden", 16)
+    assert set(done.json["latency_ms"]) == {"p50", "p95"}
+    assert set(done.json["by_category"]) == {"paraphrase", "exact", "relational", "german", "tag", "typo"}
+    assert done.json["by_category"]["exact"]["hit@10"] == 1.0
+    assert done.json["plan"]["preset"] == "auto"
+    assert "no embedder" in done.json["degraded"][0]
+    assert not (home / "store").exists(), "never the user's own store"
+
+
+def test_eval_with_the_model_in_lines(cli: Cli, garden: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FOURFOLD_EMBEDDER", "minilm")
+    done = cli("eval", *garden)
+    assert done.code == 0
+    lines = done.out.splitlines()
+    assert next(line for line in lines if line.startswith("garden\t16\t"))
+    assert float(lines[-3].split("\t")[5]) >= 0.75, "hits among ten"
+    assert lines[-2].startswith("latency p50 ")
+    assert "AUC" in lines[-1]
+    assert "degraded" not in done.err
+
+
+def test_a_baseline_fails_on_a_significant_loss_only(cli: Cli, home: Path, garden: list[str]) -> None:
+    saved = home / "run.jsonl"
+    assert cli("eval", *garden, "--save", str(saved)).code == 0
+    header, *rows = [json.loads(line) for line in saved.read_text("utf-8").splitlines()]
+    assert (header["type"], header["dataset"]) == ("fourfold-eval", "garden")
+    assert len(rows) == 18
+    assert {"query", "category", "ndcg@10", "confidence", "ms", "ranked"} <= rows[0].keys()
+    assert "ndcg@10" not in rows[-1], "unanswerable questions have no metric"
+    same = cli("eval", *garden, "--baseline", str(saved), "--json")
+    assert same.code == 0
+    assert same.json["comparison"]["ndcg@10"]["difference"] == 0.0
+    worse = cli("eval", *garden, "--only", "tags", "--baseline", str(saved))
+    assert worse.code == 1
+    assert "below the baseline" in worse.err
+    assert "ndcg@10" in worse.out
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [("", "holds no run"), ('{"type": "other"}\n', "is no saved run"), ("{", "run.jsonl:1: not JSON")],
+)
+def test_a_file_that_is_no_run_is_refused_before_the_work(
+    cli: Cli, home: Path, garden: list[str], text: str, said: str
+) -> None:
+    (home / "run.jsonl").write_text(text, "utf-8")
+    done = cli("eval", *garden, "--baseline", str(home / "run.jsonl"))
+    assert (done.code, said in done.err) == (1, True), done.err
+    assert not (home / "cache").exists()
+
+
+def test_a_table_of_every_way(cli: Cli, garden: list[str]) -> None:
+    done = cli("eval", *garden, "--table", "--json")
+    assert done.code == 0
+    ways = done.json["ways"]
+    presets = {"insights-basic", "insights", "wiki", "files", "memories"}
+    assert ways.keys() == {
+        "keyword",
+        "graph",
+        "tags",
+        "auto",
+        "auto without graph",
+        *presets,
+        "rrf .5/.5",
+        "weighted .5/.5",
+    }
+    assert "semantic" not in ways, "there is no embedder here"
+    best = done.json["best_single"]
+    assert ways[best]["ndcg@10"] == max(ways[name]["ndcg@10"] for name in ("keyword", "graph", "tags"))
+    assert ways[best]["beside_best_single"]["difference"] == 0.0
+    refused = cli("eval", *garden, "--table", "--only", "keyword")
+    assert (refused.code, "--only" in refused.err) == (1, True)
+
+
+def test_sweep_chooses_on_one_half_and_draws(
+    cli: Cli, home: Path, garden: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same as Markdown is in docs/quality.md, where it is run too."""
+    monkeypatch.setenv("FOURFOLD_EMBEDDER", "minilm")
+    done = cli("sweep", *garden, "--plot", str(home / "sweep.svg"), "--json")
+    assert done.code == 0
+    assert "<svg" in (home / "sweep.svg").read_text("utf-8")
+    form = done.json
+    assert form["queries"]["train"] + form["queries"]["held_out"] == 16
+    assert list(form["sweeps"]) == ["alpha", "weight of semantic", "weight of graph", "weight of tags"]
+    assert [point["value"] for point in form["sweeps"]["alpha"]["points"]] == [0.3, 0.5, 0.6, 0.7, 0.8, 1.0]
+    for one in form["sweeps"].values():
+        train = {point["value"]: point["train"]["ndcg@10"] for point in one["points"]}
+        assert train[one["chosen"]] == max(train.values())
+        held = {point["value"]: point["held_out"]["ndcg@10"] for point in one["points"]}
+        gain = held[one["chosen"]] - form["auto"]["held_out"]["ndcg@10"]
+        assert one["held_out_beside_auto"]["difference"] == pytest.approx(gain, abs=2e-4)
+
+
+def test_what_sweep_refuses(cli: Cli, home: Path, garden: list[str]) -> None:
+    assert "no embedder" in cli("sweep", *garden).err
+    assert "is no picture" in cli("sweep", *garden, "--plot", str(home / "sweep.txt")).err
+    assert "no folder" in cli("sweep", *garden, "--plot", str(home / "none" / "sweep.png")).err
+    assert not (home / "cache").exists()
+
+
+def test_a_malformed_collection_and_a_wrong_plan_are_wrong_requests(cli: Cli, home: Path, garden: list[str]) -> None:
+    done = cli("eval", str(home / "none"), "--json")
+    assert (done.code, done.json["status"]) == (1, "error")
+    assert cli("eval", *garden, "--weights", "semantic=0.5").code == 1
+    assert cli("eval", *garden, "--preset", "nonsense").code == 1
+
+
+def test_without_the_extra_it_says_what_to_install(
+    cli: Cli, garden: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "ranx", None)
+    done = cli("eval", *garden)
+    assert done.code == 3
+    assert "fourfold[eval]" in done.err

@@ -1,0 +1,70 @@
+"""Questions whose answer stands in an item that they do not name: the graph leads from one to the other."""
+
+from __future__ import annotations
+
+import pytest
+from engine_support import notes
+
+from fourfold.memory import Memory
+from fourfold.model import NewItem, SearchResponse
+from fourfold.search.walk import BEST_HIT, PERHAPS
+
+QUESTION = "Where was the composer of the film Amber River born?"
+FILM = NewItem("A drama of 1987 about a ferryman, with music by Ilse Brandt.", title="Amber River (film)", key="film")
+COMPOSER = NewItem("She grew up in Graz and studied the organ in Vienna.", title="Ilse Brandt", key="composer")
+OTHERS = [
+    NewItem(f"A composer who was born in {town}; he wrote for film and stage.", title=f"{name} Huber", key=name)
+    for name, town in {"Anton": "Linz", "Bruno": "Bern", "Carl": "Ulm", "Dirk": "Kiel", "Emil": "Trier"}.items()
+]
+
+
+@pytest.fixture
+async def films(memory: Memory) -> Memory:
+    await memory.add_many([*OTHERS, FILM, COMPOSER, *notes(30)], wait=True)
+    return memory
+
+
+def keys(response: SearchResponse) -> list[str | None]:
+    return [result.key for result in response.results]
+
+
+def line(response: SearchResponse, key: str, source: str):
+    result = next(result for result in response.results if result.key == key)
+    return next((each for each in result.contributions if each.source == source), None)
+
+
+@pytest.mark.spec("B1", "S4.2")
+async def test_the_second_step_is_found_beside_the_first(films: Memory) -> None:
+    """Text alone prefers everyone who was born and composed; the film's page names the one who is meant."""
+    assert set(keys(await films.search(QUESTION))[:2]) == {"film", "composer"}
+    assert "composer" not in keys(await films.search(QUESTION, only=("semantic", "keyword")))
+
+
+@pytest.mark.spec("B2", "S4.2")
+async def test_what_the_query_names_has_full_strength_and_passes_it_on(films: Memory) -> None:
+    response = await films.search(QUESTION)
+    named, walked = line(response, "film", "graph"), line(response, "composer", "walk")
+    assert (named.raw, named.scaled) == (1.0, pytest.approx(1.0))
+    assert (walked.raw, walked.scaled) == (1.0, pytest.approx(1.0))
+    assert line(response, "composer", "graph") is None
+
+
+@pytest.mark.spec("S4.2")
+async def test_a_word_that_something_happens_to_be_called_says_little(films: Memory) -> None:
+    await films.add(NewItem("Selects the k-th smallest of some numbers.", title="Find (Algorithm 65)", key="find"))
+    response = await films.search("find all papers on numbers", top_k=100)
+    assert line(response, "find", "graph").scaled == pytest.approx(PERHAPS)
+    assert line(await films.search("papers about `find`", top_k=100), "find", "graph").scaled == pytest.approx(1.0)
+
+
+@pytest.mark.spec("S4.2")
+async def test_without_a_name_the_best_hit_by_text_passes_little_on(films: Memory) -> None:
+    response = await films.search("a drama about a ferryman", top_k=100)
+    assert keys(response)[0] == "film"
+    assert line(response, "composer", "walk").raw == pytest.approx(BEST_HIT**2)
+
+
+@pytest.mark.spec("B4")
+async def test_fewer_results_are_the_beginning_of_more_with_a_walk(films: Memory) -> None:
+    many = keys(await films.search(QUESTION, top_k=30))
+    assert [keys(await films.search(QUESTION, top_k=k)) for k in (1, 2, 5, 30)] == [many[:k] for k in (1, 2, 5, 30)]

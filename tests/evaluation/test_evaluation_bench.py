@@ -1,0 +1,85 @@
+"""What may be seen when a question is asked: scopes, sessions, tags, links, the user's settings."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fourfold import Settings
+from fourfold.evaluation.bench import Way, open_bench
+from fourfold.evaluation.collection import read_collection
+
+pytestmark = pytest.mark.spec("S5.7")
+
+KEYWORD = Way("keyword", {"only": ("keyword",)})
+
+
+def write(folder: Path, documents: list[dict[str, Any]], queries: list[dict[str, Any]], qrels: list[str]) -> Path:
+    for name, rows in (("corpus.jsonl", documents), ("queries.jsonl", queries)):
+        (folder / name).write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    (folder / "qrels.tsv").write_text("\n".join(["query-id\tcorpus-id\tscore", *qrels]), "utf-8")
+    return folder
+
+
+async def keys(folder: Path, way: Way, *, plain: bool = False) -> dict[str, list[str]]:
+    collection = read_collection(folder, plain=plain)
+    async with open_bench(collection, Settings(embedder="none"), folder / "cache") as bench:
+        await bench.fill()
+        return {answer.question.id: list(answer.keys) for answer in await bench.run(way)}
+
+
+async def test_a_scope_sees_its_own_items_of_earlier_sessions(tmp_path: Path) -> None:
+    documents = [
+        {"_id": f"{who}{number}", "text": f"note {number} on tea", "metadata": {"scope": who, "session_no": number}}
+        for who in ("ann", "bob")
+        for number in (1, 2, 10)
+    ]
+    queries = [
+        {"_id": "q1", "text": "tea", "metadata": {"scope": "ann", "session_no": 10}},
+        {"_id": "q2", "text": "tea", "metadata": {"scope": "bob"}},
+        {"_id": "q3", "text": "tea", "metadata": {"scope": "nobody"}},
+    ]
+    found = await keys(write(tmp_path, documents, queries, ["q1\tann1\t1", "q2\tbob2\t1", "q3\tbob2\t1"]), KEYWORD)
+    assert set(found["q1"]) == {"ann1", "ann2"}, "10 is compared as a number, and is not earlier than itself"
+    assert set(found["q2"]) == {"bob1", "bob2", "bob10"}
+    assert found["q3"] == []
+
+
+async def test_without_scoped_questions_all_items_are_together(tmp_path: Path) -> None:
+    documents = [{"_id": who, "text": "tea", "metadata": {"scope": who}} for who in ("ann", "bob")]
+    found = await keys(write(tmp_path, documents, [{"_id": "q", "text": "tea"}], ["q\tann\t1"]), KEYWORD)
+    assert set(found["q"]) == {"ann", "bob"}
+
+
+DOCUMENTS = [
+    {
+        "_id": "1",
+        "title": "Alpha",
+        "text": "the first",
+        "metadata": {"links": ["2", "3"], "keywords": "greek, letters"},
+    },
+    {"_id": "2", "title": "Same", "text": "the second"},
+    {"_id": "3", "title": "Same", "text": "the third"},
+    {"_id": "4", "text": "another without a title", "metadata": {"links": ["1"], "tags": ["letters"]}},
+]
+QUERIES = [{"_id": "g", "text": "Alpha"}, {"_id": "t", "text": "greek letters"}, {"_id": "d", "text": "document 2"}]
+
+
+async def test_links_lead_from_item_to_item_whatever_their_titles(tmp_path: Path) -> None:
+    folder = write(tmp_path, DOCUMENTS, QUERIES, ["g\t1\t1", "t\t1\t1", "d\t2\t1"])
+    graph = Way("graph", {"only": ("graph",)})
+    found = await keys(folder, graph)
+    assert found["g"][0] == "1"
+    assert set(found["g"]) == {"1", "2", "3", "4"}, "both of the same title, and the one without"
+    assert found["d"] == [], "names that we gave are not found by chance"
+    assert set((await keys(folder, graph, plain=True))["g"]) == {"1"}
+
+
+async def test_keywords_and_tags_are_tags(tmp_path: Path) -> None:
+    folder = write(tmp_path, DOCUMENTS, QUERIES, ["g\t1\t1", "t\t1\t1", "d\t2\t1"])
+    tags = Way("tags", {"only": ("tags",)})
+    assert (await keys(folder, tags))["t"] == ["1", "4"]
+    assert (await keys(folder, tags, plain=True))["t"] == []

@@ -1,0 +1,109 @@
+"""The gate: the demo's knowledge, asked 140 questions that were written before anything was tuned for them.
+
+Built-in model, real engine. Vectors of the notes are kept in pytest's cache, by model and text.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from importlib.resources import files
+from pathlib import Path
+
+import pytest
+
+from fourfold import Settings
+from fourfold.evaluation.bench import Answer, Way, open_bench
+from fourfold.evaluation.collection import Collection, read_collection
+from fourfold.evaluation.compare import compared
+from fourfold.evaluation.metrics import separation
+
+pytestmark = pytest.mark.spec("S5.7")
+
+CATEGORIES = {"exact", "paraphrase", "german", "mixed", "tag", "relational", "temporal", "typo", "unanswerable"}
+WAYS = [Way("auto"), Way("keyword", {"only": ("keyword",)}), Way("semantic", {"only": ("semantic",)})]
+
+
+def demo() -> Collection:
+    return read_collection(Path(str(files("fourfold"))) / "demo")
+
+
+@pytest.fixture(scope="module")
+def answers(request: pytest.FixtureRequest) -> dict[str, list[Answer]]:
+    """By way, what every question got."""
+
+    async def asked() -> dict[str, list[Answer]]:
+        async with open_bench(demo(), Settings(), request.config.cache.mkdir("demo-vectors")) as bench:
+            await bench.fill()
+            return {way.name: await bench.run(way) for way in WAYS}
+
+    return asyncio.run(asked())
+
+
+def hits(found: Iterable[Answer]) -> dict[str, bool]:
+    """By answerable question: whether one of its items is among the ten best."""
+    judgements = demo().judgements
+    return {
+        answer.question.id: not judgements[answer.question.id].keys().isdisjoint(answer.keys[:10])
+        for answer in found
+        if answer.question.id in judgements
+    }
+
+
+def places(found: Iterable[Answer]) -> dict[str, float]:
+    """By answerable question: 1 divided by the place of the first answer, 0 without one."""
+    judgements = demo().judgements
+    return {
+        answer.question.id: max(
+            (1 / place for place, key in enumerate(answer.keys, 1) if key in judgements[answer.question.id]),
+            default=0.0,
+        )
+        for answer in found
+        if answer.question.id in judgements
+    }
+
+
+def share(values: Iterable[bool]) -> float:
+    listed = list(values)
+    return sum(listed) / len(listed)
+
+
+def by_category(found: dict[str, bool]) -> dict[str, float]:
+    names = {name.rpartition("-")[0] for name in found}
+    return {name: share(hit for question, hit in found.items() if question.startswith(f"{name}-")) for name in names}
+
+
+def test_the_ground_truth_is_what_was_promised() -> None:
+    collection = demo()
+    asked = [question.category for question in collection.questions]
+    assert set(asked) == CATEGORIES
+    assert len(asked) >= 60
+    assert min(asked.count(category) for category in CATEGORIES) >= 10
+    assert len(collection.items) >= 200, "a hit among ten has to mean something"
+
+
+@pytest.mark.spec("S5.8")
+def test_hits_among_ten(answers: dict[str, list[Answer]]) -> None:
+    found = hits(answers["auto"])
+    missed = [question for question, hit in found.items() if not hit]
+    assert share(found.values()) >= 0.90, missed
+    assert {name: value for name, value in by_category(found).items() if value < 0.75} == {}, missed
+
+
+@pytest.mark.spec("B14")
+def test_what_cannot_be_answered_has_less_confidence(answers: dict[str, list[Answer]]) -> None:
+    assert (separation(answers["auto"]) or 0) >= 0.8
+
+
+@pytest.mark.spec("S2.7")
+@pytest.mark.parametrize("alone", ["keyword", "semantic"])
+def test_fusion_ranks_better_than_either_list(alone: str, answers: dict[str, list[Answer]]) -> None:
+    """By the place of the first answer, question by question, and by more than chance."""
+    assert compared(places(answers[alone]), places(answers["auto"])).gain
+
+
+@pytest.mark.parametrize("alone", ["keyword", "semantic"])
+def test_no_single_retriever_would_do(alone: str, answers: dict[str, list[Answer]]) -> None:
+    """The questions are hard enough: each of the two misses at least 15."""
+    found = hits(answers[alone])
+    assert len(found) - sum(found.values()) >= 15

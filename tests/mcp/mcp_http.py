@@ -1,0 +1,77 @@
+"""The server over HTTP as a child process, and how to speak with it: politely by the SDK, or by raw bytes."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx2
+from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
+
+
+@dataclass(frozen=True)
+class Server:
+    process: subprocess.Popen[str]
+    port: int
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+
+def start(store: Path, *options: str, host: str = "127.0.0.1", **environment: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "fourfold", "--store", str(store), "mcp", "--http", f"{host}:0", *options]
+    given = {**os.environ, "FOURFOLD_EMBEDDER": "none", **environment}
+    return subprocess.Popen(command, env=given, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+
+
+@contextmanager
+def serving(store: Path, *options: str, host: str = "127.0.0.1", **environment: str) -> Iterator[Server]:
+    """Until the block ends. Nothing but the address may be said, and that a request was no HTTP at all."""
+    with start(store, *options, host=host, **environment) as process:
+        try:
+            assert process.stderr is not None
+            line = process.stderr.readline()
+            found = re.search(r":(\d+)/mcp$", line.strip())
+            assert found, line + process.stderr.read()
+            yield Server(process, int(found[1]))
+        finally:
+            process.terminate()
+            assert process.wait(30) in (0, -15)
+            assert process.stderr is not None
+            said = process.stderr.read().splitlines()
+            assert set(said) <= {"WARNING:  Invalid HTTP request received."}, said
+
+
+@asynccontextmanager
+async def client(server: Server, mode: str = "auto", token: str | None = None) -> AsyncIterator[Client]:
+    headers = {"authorization": f"Bearer {token}"} if token else {}
+    async with httpx2.AsyncClient(headers=headers, timeout=30) as http:
+        transport = streamable_http_client(f"{server.url}/mcp", http_client=http)
+        async with Client(transport, mode=mode) as connected:
+            yield connected
+
+
+def raw(port: int, request: bytes) -> bytes:
+    """All that is answered to these bytes, until the connection is closed."""
+    with socket.create_connection(("127.0.0.1", port), 10) as connection:
+        answer = b""
+        try:
+            connection.sendall(request)
+            while part := connection.recv(65536):
+                answer += part
+        except (ConnectionError, TimeoutError):
+            pass
+        return answer
+
+
+def code(answer: bytes) -> int:
+    return int(answer.split(b" ", 2)[1]) if answer else 0

@@ -1,0 +1,50 @@
+"""What tests of the MCP server share: how a client is connected, and what it may get back."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from mcp import Client, StdioServerParameters
+
+MODES = ("legacy", "2026-07-28")
+"""Both generations of the protocol."""
+
+
+def parameters(store: Path, *options: str, program: tuple[str, ...] = ("-m", "fourfold"), **environment: str) -> Any:
+    """How `fourfold mcp` is started. `program`: what stands for it, such as a script that patches it first."""
+    return StdioServerParameters(
+        command=sys.executable,
+        args=[*program, "--store", str(store), "mcp", *options],
+        env={**os.environ, "FOURFOLD_EMBEDDER": "none", **environment},
+    )
+
+
+@asynccontextmanager
+async def connected(
+    store: Path, *options: str, mode: str = "auto", server: Any = None, **environment: str
+) -> AsyncIterator[Client]:
+    """A client of a server over stdio; or of `server`: a URL, a transport, or a server in this process."""
+    async with Client(server or parameters(store, *options, **environment), mode=mode) as client:
+        yield client
+
+
+async def call(client: Client, tool: str, **arguments: Any) -> Mapping[str, Any]:
+    """What a tool answers; an error is an AssertionError."""
+    result = await client.call_tool(tool, arguments)
+    assert not result.is_error, result.content
+    assert result.structured_content is not None
+    assert json.loads(result.content[0].text) == result.structured_content  # type: ignore[union-attr]
+    return result.structured_content
+
+
+async def refused(client: Client, tool: str, **arguments: Any) -> Mapping[str, Any]:
+    """The error that a tool answers with."""
+    result = await client.call_tool(tool, arguments)
+    assert result.is_error
+    return json.loads(result.content[0].text)  # type: ignore[union-attr]

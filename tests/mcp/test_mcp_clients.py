@@ -1,0 +1,107 @@
+"""Several servers and the command line on one store: what one stores the others find in their next call (B6, B7)."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+import time
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+
+import pytest
+from mcp import Client
+from mcp_support import call, connected
+
+CLIENTS = 4
+SECONDS = 60.0
+WORDS = ("heron", "otter", "stork", "badger")
+
+
+async def found(client: Client, words: str, item: int) -> bool:
+    answer = await call(client, "full_text_search", query_text=words, top_k=20, max_tokens=100_000)
+    return item in [result["id"] for result in answer["results"]]
+
+
+def by_command(store: Path, *arguments: str) -> str:
+    command = [sys.executable, "-m", "fourfold", "--store", str(store), *arguments]
+    environment = {**os.environ, "FOURFOLD_EMBEDDER": "none"}
+    return subprocess.run(command, env=environment, check=True, capture_output=True, text=True).stdout
+
+
+@pytest.mark.spec("B6", "B7")
+async def test_two_servers_and_the_command_line_follow_each_other(tmp_path: Path) -> None:
+    async with connected(tmp_path) as one, connected(tmp_path) as other:
+        stored = await call(one, "store_memory", content="The otter sleeps under the bridge", key="otter")
+        item = stored["item"]["id"]
+        assert await found(other, "otter bridge", item)
+        assert "otter" in await asyncio.to_thread(by_command, tmp_path, "search", "otter")
+        await call(other, "update_memory", id=item, content="The badger sleeps under the bridge")
+        assert await found(one, "badger", item)
+        assert not await found(one, "otter", item)
+        added = int(await asyncio.to_thread(by_command, tmp_path, "add", "a stork from the command line"))
+        for client in (one, other):
+            assert await found(client, "stork", added)
+        await call(one, "delete_memory", ids=[item])
+        assert not await found(other, "badger", item)
+        assert (await call(other, "list_memories"))["items"][0]["id"] == added
+
+
+# ---------------------------------------------------------------- the soak
+
+
+@dataclass
+class Figures:
+    stored: list[float] = field(default_factory=list)
+    searched: list[float] = field(default_factory=list)
+    missed: int = 0
+
+    def __str__(self) -> str:
+        parts = [
+            f"{name} {len(times)} (median {median(times) * 1000:.0f} ms, longest {max(times) * 1000:.0f} ms)"
+            for name, times in (("stored", self.stored), ("searched", self.searched))
+        ]
+        return f"{CLIENTS} clients, {SECONDS:.0f} s: {', '.join(parts)}, missed {self.missed}"
+
+
+async def live(number: int, clients: list[Client], figures: Figures, until: float) -> None:
+    """One agent: it stores, and the next agent has to find that in its very next call, by words and by meaning."""
+    mine, next_one = clients[number], clients[(number + 1) % len(clients)]
+    count = 0
+    while time.monotonic() < until:
+        count += 1
+        name = f"{WORDS[number]}{number}x{count}"
+        started = time.perf_counter()
+        stored = await call(mine, "store_memory", content=f"The {name} was seen near the river in the morning")
+        figures.stored.append(time.perf_counter() - started)
+        started = time.perf_counter()
+        answer = await call(next_one, "hybrid_search", query_text=f"where was the {name}", top_k=5)
+        figures.searched.append(time.perf_counter() - started)
+        ways = {result["id"]: result["semantic_rank"] for result in answer["results"]}
+        figures.missed += ways.get(stored["item"]["id"]) is None  # its vector was there, too
+        waiting = [lack["pending"] for lack in answer["degraded"]]  # what the others are storing at this moment
+        assert all(0 < pending < CLIENTS for pending in waiting), answer["degraded"]
+
+
+@pytest.mark.soak
+async def test_four_agents_share_a_memory_for_a_minute(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Four processes with the real model. Every error of a call ends the test."""
+    figures = Figures()
+    async with AsyncExitStack() as stack:
+        clients = [
+            await stack.enter_async_context(connected(tmp_path, FOURFOLD_EMBEDDER="minilm")) for _ in range(CLIENTS)
+        ]
+        for client in clients:  # the model loads once in each
+            await call(client, "store_memory", content="The first note about a river")
+        until = time.monotonic() + SECONDS
+        async with asyncio.TaskGroup() as group:
+            for number in range(CLIENTS):
+                group.create_task(live(number, clients, figures, until))
+        items = (await call(clients[0], "list_memories", limit=1000))["items"]
+    with capsys.disabled():
+        print(f"\n{figures}")  # noqa: T201
+    assert figures.missed == 0
+    assert len(items) == min(1000, len(figures.stored) + 1)
