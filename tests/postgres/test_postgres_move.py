@@ -20,7 +20,7 @@ async def opened(where: Path | str) -> Memory:
     return await Memory.open(where, embedder="none", background=False)
 
 
-async def fill(memory: Memory, count: int) -> None:
+async def fill(memory: Memory, count: int, folder: Path) -> None:
     for start in range(0, count, 1000):
         await memory.add_many(
             [
@@ -38,6 +38,10 @@ async def fill(memory: Memory, count: int) -> None:
     await memory.add_raw("said", "Ada", None, {"turn": 1.0})
     await memory.add_node("Meer", "place", ("See",), {"deep": True}, item=1)
     await memory.add_edge("Page 0", "lies in", "Meer", 0.25)
+    (folder / "vault").mkdir()
+    (folder / "vault" / "Seen.md").write_text("---\naliases: [Gewässer]\n---\n# Tiefe\nDas Meer\n")
+    (folder / "vault" / "binary.md").write_bytes(b"\x00\x01")
+    await memory.index_folders([folder / "vault"])
     await memory.index()
 
 
@@ -53,11 +57,12 @@ async def test_there_and_back_again_it_exports_to_the_same_bytes(dsn: str, tmp_p
         await opened(dsn) as server,
         await opened(tmp_path / "two") as two,
     ):
-        await fill(one, count)
+        await fill(one, count, tmp_path)
         there = await one.move(server.store)
         back = await server.move(two.store)
         assert there == back
-        assert there.counts["item"] == count + 1
+        assert there.counts["item"] == count + 2
+        assert there.counts["file"] == 2
         sums = {await checksum(memory, tmp_path / "export.jsonl") for memory in (one, server, two)}
         assert sums == {there.checksum}
         assert [await memory.check() for memory in (server, two)] == [[], []]
@@ -74,7 +79,7 @@ async def test_an_interrupted_move_goes_on_where_it_was(plain_dsn: str, tmp_path
         await opened(places[to_server]) as target,
         await opened(tmp_path / "other") as other,
     ):
-        await fill(source, 150)
+        await fill(source, 150, tmp_path)
         await other.add("something else")
         pieces, stored = loading.pieces, []
 
@@ -90,12 +95,12 @@ async def test_an_interrupted_move_goes_on_where_it_was(plain_dsn: str, tmp_path
             await source.move(target.store)
         assert await target.check() == [loading.UNFINISHED]
         stored = [item.id for item in await target.list(limit=1000)]
-        assert 0 < len(stored) < 151
+        assert 0 < len(stored) < 152
         with pytest.raises(RequestError, match="another"):
             await other.move(target.store)
         for module in ("sqlite", "postgres"):
             monkeypatch.setattr(f"fourfold.stores.{module}.store.pieces", pieces)
-        assert (await source.move(target.store)).counts["item"] == 151
+        assert (await source.move(target.store)).counts["item"] == 152
         assert await target.check() == []
         with pytest.raises(RequestError, match="not empty"):
             await source.move(target.store)
