@@ -130,3 +130,10 @@ async def test_filters_follow_every_change(store):
     await add(store, item("Mietvertrag", tags=("b",), key="k"))
     assert await search(store, "keyword", "Mietvertrag", filters=Filters(tags=("b",))) == [id]
     assert await search(store, "keyword", "Mietvertrag", filters=Filters(tags=("a",))) == []
+
+
+async def test_a_glob_without_a_root_matches_absolute_paths_from_any_folder(store):
+    ids = await add(store, *(item(path, path=path) for path in ("/home/me/docs/a.md", "C:/docs/a.md", "docs/a.md")))
+    assert await store.matching(NS, Filters(path="docs/*.md")) == ids
+    assert await store.matching(NS, Filters(path="/home/*/docs/*")) == ids[:1]
+    assert await store.matching(NS, Filters(path="C:/**")) == ids[1:2]
