@@ -61,7 +61,10 @@ def server(kind: str) -> str:
 def start(kind: str, data: Path) -> str:
     """A server of our own in that folder, made for tests: what it says is committed need not survive the machine."""
     command = [str(_PYTHON[kind]), str(Path(__file__).with_name("postgres_start.py")), str(data)]
-    dsn = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip().splitlines()[-1]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        raise RuntimeError(done.stderr)
+    dsn = done.stdout.strip().splitlines()[-1]
     import psycopg
 
     with psycopg.connect(dsn, autocommit=True) as db:

@@ -160,10 +160,8 @@ async def test_a_writer_that_is_kept_waiting_is_told(plain_dsn: str, monkeypatch
     await other.close()
 
 
-async def test_a_full_disk_is_said_and_what_was_confirmed_stays(own_server: Own, small_disk: Path):
-    with psycopg.connect(own_server.server, autocommit=True) as db:
-        db.execute(f"CREATE TABLESPACE small LOCATION '{small_disk}'")
-    dsn = f"{own_server.fresh()}&options=-c%20default_tablespace%3Dsmall"
+async def test_a_full_disk_is_said_and_what_was_confirmed_stays(small_store: tuple[str, Path]):
+    dsn, ballast = small_store
     random = Random(1)
     async with await opened(dsn) as memory:
         confirmed: list[str] = []
@@ -174,8 +172,19 @@ async def test_a_full_disk_is_said_and_what_was_confirmed_stays(own_server: Own,
         assert "space" in told.value.message
         assert [item.key for item in await memory.list(limit=1000)][::-1] == confirmed
         assert await memory.check() == []
-        small_disk.with_name("ballast").unlink()
+        ballast.unlink()
         await memory.add("and now there is room again")
+
+
+@pytest.fixture
+def small_store(own_server: Own, small_disk: Path) -> Iterator[tuple[str, Path]]:
+    """A store on that disk, and a file there that can be spared. Nothing of it is left to a server that goes on."""
+    dsn = own_server.fresh()
+    with psycopg.connect(own_server.server, autocommit=True) as db:
+        db.execute(f"CREATE TABLESPACE small LOCATION '{small_disk}'")
+        yield f"{dsn}&options=-c%20default_tablespace%3Dsmall", small_disk.with_name("ballast")
+        for sql in (f"DROP SCHEMA {dsn.rpartition('=')[2]} CASCADE", "DROP TABLESPACE small", "CHECKPOINT"):
+            db.execute(sql)
 
 
 @pytest.fixture
@@ -218,6 +227,17 @@ async def test_a_cancelled_search_leaves_the_store_usable(plain_dsn: str):
 
 async def test_servers_that_start_at_once_make_one_schema(dsn: str):
     stores = [PostgresStore(dsn) for _ in range(6)]
+    await asyncio.gather(*(store.open() for store in stores))
+    assert [await store.namespaces() for store in stores] == [{}] * 6
+    for store in stores:
+        await store.close()
+
+
+async def test_stores_that_start_at_once_in_a_new_database_share_its_extension(own_server: Own):
+    with psycopg.connect(own_server.server, autocommit=True) as db:
+        db.execute("CREATE DATABASE shared")
+    server = own_server.server.replace("/postgres?", "/shared?")
+    stores = [PostgresStore(f"{server}&schema=s{number}") for number in range(6)]
     await asyncio.gather(*(store.open() for store in stores))
     assert [await store.namespaces() for store in stores] == [{}] * 6
     for store in stores:

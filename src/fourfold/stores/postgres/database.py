@@ -98,7 +98,8 @@ class Database:
         if await value(db, "SELECT current_setting('pg_textsearch.library_version', true)") is None:
             return
         with suppress(errors.InsufficientPrivilege):
-            await run(db, "CREATE EXTENSION IF NOT EXISTS pg_textsearch SCHEMA public")
+            async with db.transaction():
+                await schema.extend(db, "pg_textsearch")
         self.has_textsearch = bool(await value(db, "SELECT 1 FROM pg_extension WHERE extname = 'pg_textsearch'"))
 
     async def _configure(self, db: Db) -> None:

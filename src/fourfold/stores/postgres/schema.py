@@ -251,12 +251,19 @@ async def _prepare(db: Db, schema: str) -> None:
     """Schema, extension and version table; an administrator may have made the first two."""
     if await value(db, "SELECT 1 FROM pg_namespace WHERE nspname = %s", schema) is None:
         await run(db, f"CREATE SCHEMA {schema}")
-    if await value(db, "SELECT 1 FROM pg_extension WHERE extname = 'vector'") is None:
-        if await value(db, "SELECT 1 FROM pg_available_extensions WHERE name = 'vector'") is None:
-            raise InvalidSetting("the server has no pgvector", "Install the extension `vector` on the server")
-        await run(db, "CREATE EXTENSION vector SCHEMA public")
+    if await value(db, "SELECT 1 FROM pg_available_extensions WHERE name = 'vector'") is None:
+        raise InvalidSetting("the server has no pgvector", "Install the extension `vector` on the server")
+    await extend(db, "vector")
     await run(db, f"SET LOCAL search_path = {await search_path(db, schema)}")
     await run(db, "CREATE TABLE IF NOT EXISTS fourfold_schema (version integer NOT NULL)")
+
+
+async def extend(db: Db, extension: str) -> None:
+    """Gives the database an extension, if it has it not; one of its stores at a time, inside a transaction."""
+    sql = "SELECT 1 FROM pg_extension WHERE extname = %s"
+    if await value(db, sql, extension) is None:
+        await run(db, "SELECT pg_advisory_xact_lock(%s, 0)", _LOCK)
+        await run(db, f"CREATE EXTENSION IF NOT EXISTS {extension} SCHEMA public")
 
 
 async def search_path(db: Db, schema: str) -> str:
