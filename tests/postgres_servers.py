@@ -68,7 +68,7 @@ def start(kind: str, data: Path) -> str:
     import psycopg
 
     with psycopg.connect(dsn, autocommit=True) as db:
-        for setting in ("fsync", "full_page_writes"):
+        for setting in ("fsync", "full_page_writes", "autovacuum"):
             db.execute(f"ALTER SYSTEM SET {setting} = off")
         db.execute("SELECT pg_reload_conf()")
     return dsn
@@ -113,7 +113,8 @@ class Own:
         self.revive()
 
     def revive(self) -> None:
-        assert start("postgres", self.data) == self.server
+        if not (self.data / "postmaster.pid").exists():
+            assert start("postgres", self.data) == self.server
 
     def configure(self, **settings: str) -> None:
         """Takes effect with the next restart."""

@@ -14,14 +14,10 @@ from conformance_subjects import KINDS, make
 _MEMORY = Path("/dev/shm")
 
 
-_SAMPLED = (
-    "test_store_changes",
-    "test_store_filters",
-    "test_store_language",
-    "test_store_reading",
-    "test_store_vectors",
-)
+_SAMPLED = ("test_store_filters", "test_store_reading", "test_store_vectors", "test_store_congruence")
 """What a server with pg_textsearch may do otherwise than a plain one: `make test` has these, `make soak` the rest."""
+_ALIKE = ("found_in_other_forms", "found_whole_and_by_their_parts")
+"""Servers get terms as numbers: of what happens to words before, random lives have enough."""
 _LIVES = ("[0-", "[1-")
 
 
@@ -29,11 +25,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """On servers some of it takes long."""
     for item in items:
         on_server = [kind for kind in postgres_servers.KINDS if kind in item.name]
-        if not on_server or item.path.parent != Path(__file__).parent:
-            continue
-        random_life = "answers_like_the_oracle" in item.name and not any(life in item.name for life in _LIVES)
-        if random_life or (on_server == ["textsearch"] and item.path.stem not in (*_SAMPLED, "test_store_congruence")):
+        if on_server and item.path.parent == Path(__file__).parent and _is_long(item, on_server == ["textsearch"]):
             item.add_marker(pytest.mark.soak)
+
+
+def _is_long(item: pytest.Item, textsearch: bool) -> bool:
+    if "answers_like_the_oracle" in item.name:
+        return not any(life in item.name for life in _LIVES)
+    if textsearch and (item.path.stem not in _SAMPLED or "like_with_like" in item.name):
+        return True
+    return any(part in item.name for part in _ALIKE)
 
 
 @pytest.fixture

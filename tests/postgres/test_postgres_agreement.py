@@ -81,7 +81,7 @@ async def all_stores(folder: Path, count: int) -> dict[str, Any]:
 @pytest.mark.spec("S1.1")
 @pytest.mark.spec("S1.2")
 @pytest.mark.parametrize(
-    ("items", "queries"), [(80, 25), pytest.param(400, 300, marks=pytest.mark.soak)], ids=["short", "whole"]
+    ("items", "queries"), [(80, 10), pytest.param(400, 300, marks=pytest.mark.soak)], ids=["short", "whole"]
 )
 async def test_every_kind_of_store_gives_the_same_answers(tmp_path: Path, indexed: None, items: int, queries: int):
     stores = await all_stores(tmp_path / "store", items)

@@ -32,13 +32,13 @@ def spoil(dsn: str, sql: Any) -> None:
         db.execute(sql)
 
 
-@pytest.mark.parametrize(("said", "sql"), WRONG.items())
-async def test_wrong_counters_are_found_and_mended(plain_dsn: str, said: str, sql: str):
+async def test_wrong_counters_are_found_and_mended(plain_dsn: str):
     async with await Memory.open(plain_dsn, embedder="none", background=False) as memory:
         await memory.add_many([NewItem("The river of Basel", title="Rhine"), NewItem("It flows to the sea")])
         await memory.add_edge("Rhine", "flows through", "Basel")
         assert await memory.check() == []
-        spoil(plain_dsn, sql)
-        assert await memory.check() == [said]
-        await memory.repair()
-        assert await memory.check() == []
+        for said, sql in WRONG.items():
+            spoil(plain_dsn, sql)
+            assert await memory.check() == [said]
+            await memory.repair()
+            assert await memory.check() == []
