@@ -25,6 +25,7 @@ soak: $(VENV)/tested
 
 bench: $(VENV)/benched
 	$(BIN)/python benchmarks/compare.py
+	$(BIN)/python benchmarks/must_show.py
 
 spec: $(VENV)/tested
 	$(BIN)/python scripts/spec_table.py
