@@ -26,6 +26,7 @@ soak: $(VENV)/tested $(TEXTSEARCH)/installed
 
 bench: $(VENV)/benched
 	$(BIN)/python benchmarks/compare.py
+	$(BIN)/python benchmarks/must_show.py
 
 quality: $(VENV)/tested
 	$(BIN)/python benchmarks/quality.py

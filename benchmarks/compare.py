@@ -1,9 +1,10 @@
 """Compare the speed of hybrid search in Fourfold with that of its peers, on the same data in one run.
 
-    python benchmarks/compare.py --items 100000 --peers sqlite,lancedb --json result.json
+    python benchmarks/compare.py --items 10000,100000,1000000 --json results --plot growth.svg
 
 Every engine is built and then asked in a process of its own. The engines take turns in blocks of queries, so that
 noise of the machine hits all of them alike. All use the same candidate depth and return the whole ten best items.
+An engine that is too slow for all queries is asked the first ones; ratios are then over what both have answered.
 """
 
 from __future__ import annotations
@@ -15,41 +16,68 @@ import tempfile
 from dataclasses import asdict
 from pathlib import Path
 
-from corpus import WARM_UP, Corpus, exact_neighbours, prepare_corpus, recall_of
+import bars
+from corpus import WARM_UP, Corpus, prepare_corpus, recall_of
 from engine import MODES, TOP, Mode
-from report import Result, as_json, as_markdown, figures_of
-from worker import ENGINES, Answer, Built, Child, build_engine, engine_class, missing_packages
+from growth import growth_bars, growth_table, plot
+from report import Result, as_json, as_markdown, figures_of, ratios, throughput_of
+from report import bars as comparison_bars
+from worker import ENGINES, Answer, Built, Child, Load, Task, build_engine, engine_class, lacking, under_load
 
-BLOCK = 40
+BLOCK = 20
 OURS = "fourfold"
-PEERS = ["sqlite", "lancedb"]
+PEERS = ["sqlite", "lancedb", "chroma", "qdrant", "postgres"]
+CLIENTS = 8
 CACHE = Path(tempfile.gettempdir()) / "fourfold-bench"
 
 
 def main() -> None:
-    """Run the whole comparison and print its table."""
+    """Run the whole comparison for every size, print the tables and draw how cost grows."""
     options = read_options()
-    corpus = prepare_corpus(options.cache, options.items, options.queries)
+    written = [compare(count, options) for count in options.items]
+    if len(written) > 1:
+        print(growth_table(written))
+        print(bars.as_markdown(growth_bars(written)))
+    if options.plot:
+        plot(written, options.plot)
+
+
+def compare(count: int, options: argparse.Namespace) -> dict[str, object]:
+    """Compare the engines at one size; return what the file says of it."""
+    corpus = prepare_corpus(options.cache, count, options.queries)
     describe(corpus)
-    names = installed([OURS, *options.peers])
+    names = usable([OURS, *options.peers])
     folders = {name: options.cache / f"{name}-{corpus.fingerprint}" for name in names}
-    built = {name: build(name, folders[name], corpus, options.reuse and name != OURS) for name in names}
-    results = measure(folders, corpus, built)
+    built = build_all(folders, corpus, options.reuse)
+    results = measure({name: folders[name] for name in built}, corpus, built, options)
+    text = as_json(corpus, results)
     if options.json:
-        options.json.write_text(as_json(corpus, results), encoding="utf-8")
-    print(as_markdown(results))
+        options.json.mkdir(parents=True, exist_ok=True)
+        (options.json / f"compare-{count}.json").write_text(text, encoding="utf-8")
+    print(as_markdown(results) + "\n\n" + bars.as_markdown(comparison_bars(count, results)) + "\n", flush=True)
+    return json.loads(text)
 
 
 def read_options() -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--items", type=int, default=100_000, help="how many items to store")
+    parser.add_argument("--items", type=sizes, default=[100_000], help="how many items to store, in one or more runs")
     parser.add_argument("--queries", type=int, default=500, help="how many distinct queries to ask")
-    parser.add_argument("--peers", type=peer_names, default=PEERS, help="of: sqlite, sqlite-stop, lancedb")
-    parser.add_argument("--json", type=Path, help="also write all figures to this file")
+    parser.add_argument("--peers", type=peer_names, default=PEERS, help=f"of: {', '.join(ENGINES)}")
+    parser.add_argument("--seconds", type=float, default=120, help="the longest that an engine is asked in one mode")
+    parser.add_argument(
+        "--load-seconds", type=float, default=10, help=f"how long {CLIENTS} clients ask at once; 0: not"
+    )
+    parser.add_argument("--json", type=Path, help="also write all figures to files in this folder")
+    parser.add_argument("--plot", type=Path, help="draw how cost grows into this file (svg or png)")
     parser.add_argument("--cache", type=Path, default=CACHE, help="data folder")
     parser.add_argument("--reuse", action="store_true", help="keep the peers that an earlier run has built")
     return parser.parse_args()
+
+
+def sizes(text: str) -> list[int]:
+    """Read a list of numbers, separated by commas."""
+    return [int(number.replace("_", "")) for number in text.split(",")]
 
 
 def peer_names(text: str) -> list[str]:
@@ -67,53 +95,89 @@ def describe(corpus: Corpus) -> None:
     print(f"{items}, {corpus.query_count} queries, fingerprint {corpus.fingerprint}", flush=True)
 
 
-def installed(names: list[str]) -> list[str]:
+def usable(names: list[str]) -> list[str]:
     """Return the engines that can run here; say which cannot."""
-    usable = []
+    found = []
     for name in names:
-        if missing := missing_packages(name):
-            print(f"{name}: skipped, not installed: {', '.join(missing)}", flush=True)
+        if missing := lacking(name):
+            print(f"{name}: skipped, it lacks {', '.join(missing)}", flush=True)
         else:
-            usable.append(name)
-    return usable
+            found.append(name)
+    return found
+
+
+def build_all(folders: dict[str, Path], corpus: Corpus, reuse: bool) -> dict[str, Built]:
+    """Build all engines; a peer that fails is left out, so that the hours spent on the others are not lost."""
+    built: dict[str, Built] = {}
+    for name, folder in folders.items():
+        try:
+            built[name] = build(name, folder, corpus, reuse and name != OURS)
+        except Exception as error:
+            if name == OURS:
+                raise
+            print(f"{name}: left out, it failed with {type(error).__name__}: {error}", flush=True)
+    return built
 
 
 def build(name: str, folder: Path, corpus: Corpus, reuse: bool) -> Built:
     """Build an engine anew, or take what an earlier run has built."""
     note = folder.with_suffix(".json")
     if reuse and note.exists():
-        return Built(**json.loads(note.read_text(encoding="utf-8")))
-    note.unlink(missing_ok=True)
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    built = build_engine(name, folder, corpus)
-    note.write_text(json.dumps(asdict(built)), encoding="utf-8")
+        built = Built(**json.loads(note.read_text(encoding="utf-8")))
+    else:
+        note.unlink(missing_ok=True)
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        built = build_engine(name, folder, corpus)
+        note.write_text(json.dumps(asdict(built)), encoding="utf-8")
     print(f"{name}: built in {built.seconds:.1f} s, {built.megabytes:.0f} MB; {built.settings}", flush=True)
     return built
 
 
-def measure(folders: dict[str, Path], corpus: Corpus, built: dict[str, Built]) -> list[Result]:
-    """Ask all engines all queries in every mode."""
+def measure(
+    folders: dict[str, Path], corpus: Corpus, built: dict[str, Built], options: argparse.Namespace
+) -> list[Result]:
+    """Ask all engines all queries in every mode, then let several clients ask at once."""
     children = {name: Child(name, folder, corpus) for name, folder in folders.items()}
-    answers = {mode: ask_in_turns(children, mode, corpus.query_count) for mode in MODES}
-    truth = exact_neighbours(corpus.vectors(), corpus.query_vectors()[: corpus.query_count], TOP)
+    answers = {mode: ask_in_turns(children, mode, corpus.query_count, options.seconds) for mode in MODES}
+    resident = {name: child.stop() for name, child in children.items()}
+    truth = corpus.neighbours(TOP)
     results = []
-    for name, child in children.items():
+    for name, folder in folders.items():
         figures = {mode: figures_of(answers[mode][name]) for mode in MODES}
-        recall = recall_of([answer.keys for answer in answers["vector"][name]], truth)
-        results.append(Result(name, engine_class(name).label, built[name], child.stop(), recall, figures))
+        found = [answer.keys for answer in answers["vector"][name]]
+        against = {mode: ratios(answers[mode][name], answers[mode][OURS]) for mode in MODES if OURS in folders}
+        loads = loads_of(name, folder, corpus, options.load_seconds)
+        throughput = [throughput_of(load, figures["hybrid"]) for load in loads]
+        recall = recall_of(found, truth[: len(found)])
+        label = engine_class(name).label
+        results.append(Result(name, label, built[name], resident[name], recall, figures, against, throughput))
     return results
 
 
-def ask_in_turns(children: dict[str, Child], mode: Mode, count: int) -> dict[str, list[Answer]]:
-    """Warm up with queries of their own, then let the engines take turns in blocks."""
+def loads_of(name: str, folder: Path, corpus: Corpus, seconds: float) -> list[Load]:
+    """One client and eight, hybrid, in each way in which the engine can be shared."""
+    if not seconds:
+        return []
+    print(f"{name}: {CLIENTS} clients", flush=True)
+    tasks = [
+        Task("hybrid", range(corpus.query_count), clients, kind, seconds)
+        for kind in engine_class(name).client_kinds
+        for clients in (1, CLIENTS)
+    ]
+    return [under_load(name, folder, corpus, task) for task in tasks]
+
+
+def ask_in_turns(children: dict[str, Child], mode: Mode, count: int, seconds: float) -> dict[str, list[Answer]]:
+    """Warm up with queries of their own, then let the engines take turns in blocks; who is out of time drops out."""
     for child in children.values():
         child.run(mode, range(count, count + WARM_UP))
     answers: dict[str, list[Answer]] = {name: [] for name in children}
     for turn, begin in enumerate(range(0, count, BLOCK)):
         for name in rotated(list(children), turn):
-            answers[name] += children[name].run(mode, range(begin, min(begin + BLOCK, count)))
-    print(f"{mode}: {count} queries done", flush=True)
+            if sum(answer.seconds for answer in answers[name]) < seconds:
+                answers[name] += children[name].run(mode, range(begin, min(begin + BLOCK, count)))
+    print(f"{mode}: {', '.join(f'{name} {len(found)}' for name, found in answers.items())} queries done", flush=True)
     return answers
 
 

@@ -16,16 +16,18 @@ import numpy as np
 import numpy.typing as npt
 from passages import collect_passages
 from questions import Query, make_queries
-from vectors import VectorModel
+from vectors import DIMENSIONS, VectorModel
 
 Floats: TypeAlias = npt.NDArray[np.float32]
 
 SEED = 20240607
-FORMAT = 3
+FORMAT = 4
 WARM_UP = 50
 TAG_COUNT = 200
 TAGS_PER_ITEM = (2, 4)
 EDGES_PER_ITEM = 2
+ROWS_AT_ONCE = 20_000
+"""Rows of a matrix worked on together, so that a million items need no more memory than some."""
 RELATIONS = ("mentions", "extends", "depends on", "see also", "part of")
 
 
@@ -86,6 +88,14 @@ class Corpus:
         loaded: Floats = np.load(self.folder / "query_vectors.npy")
         return loaded
 
+    def neighbours(self, count: int) -> npt.NDArray[np.int64]:
+        """The row numbers of each query's true nearest vectors, the best first; found once, then kept in a file."""
+        path = self.folder / f"neighbours-{count}.npy"
+        if not path.exists():
+            np.save(path, exact_neighbours(self.vectors(), self.query_vectors()[: self.query_count], count))
+        kept: npt.NDArray[np.int64] = np.load(path)
+        return kept
+
 
 def prepare_corpus(cache: Path, item_count: int, query_count: int) -> Corpus:
     """Return the corpus of that size, making it first if it is not in the cache."""
@@ -114,8 +124,12 @@ def make_corpus(folder: Path, item_count: int, query_count: int) -> Corpus:
 def write_vectors(folder: Path, item_count: int, query_count: int) -> None:
     """Write the item vectors and the query vectors near some of them."""
     model = VectorModel(SEED)
-    vectors = model.items(item_count)
-    np.save(folder / "vectors.npy", vectors)
+    path = folder / "vectors.npy"
+    vectors: Floats = np.lib.format.open_memmap(path, "w+", np.float32, (item_count, DIMENSIONS))
+    start = 0
+    for part in model.items(item_count):
+        vectors[start : start + len(part)] = part
+        start += len(part)
     np.save(folder / "query_vectors.npy", model.near(vectors, query_count))
 
 
@@ -133,12 +147,14 @@ def write_lines(path: Path, rows: Sequence[Sequence[object]]) -> str:
 def draw_tags(item_count: int) -> list[tuple[str, ...]]:
     """Give every item two to four distinct tags; low tag numbers are far more common (Zipf)."""
     random = np.random.default_rng(SEED)
+    names = [f"topic-{tag:03d}" for tag in range(TAG_COUNT)]
     popularity = -np.log(np.arange(1, TAG_COUNT + 1))
     counts = random.integers(TAGS_PER_ITEM[0], TAGS_PER_ITEM[1] + 1, item_count)
     drawn: list[tuple[str, ...]] = []
-    for count in counts:
-        order = np.argsort(-(popularity + random.gumbel(size=TAG_COUNT)))
-        drawn.append(tuple(f"topic-{tag:03d}" for tag in order[:count]))
+    for start in range(0, item_count, ROWS_AT_ONCE):
+        part = counts[start : start + ROWS_AT_ONCE]
+        order = np.argsort(-(popularity + random.gumbel(size=(len(part), TAG_COUNT))), axis=1)[:, : TAGS_PER_ITEM[1]]
+        drawn += [tuple(names[tag] for tag in row[:count]) for row, count in zip(order.tolist(), part, strict=True)]
     return drawn
 
 
@@ -168,10 +184,15 @@ def draw_pairs(count: int, random: np.random.Generator) -> list[tuple[int, int]]
 
 def exact_neighbours(vectors: Floats, queries: Floats, count: int) -> npt.NDArray[np.int64]:
     """Return the row numbers of each query's true nearest vectors (cosine), the best first."""
-    scores = queries @ vectors.T
-    best = np.argpartition(-scores, count, axis=1)[:, :count]
-    order = np.argsort(-np.take_along_axis(scores, best, axis=1), axis=1)
-    return np.take_along_axis(best, order, axis=1)
+    rows = np.empty((len(queries), 0), np.int64)
+    scores = np.empty((len(queries), 0), np.float32)
+    for start in range(0, len(vectors), ROWS_AT_ONCE):
+        block = np.asarray(vectors[start : start + ROWS_AT_ONCE])
+        numbers = np.broadcast_to(np.arange(start, start + len(block)), (len(queries), len(block)))
+        rows, scores = np.hstack([rows, numbers]), np.hstack([scores, queries @ block.T])
+        best = np.argpartition(-scores, min(count, scores.shape[1] - 1), axis=1)[:, :count]
+        rows, scores = np.take_along_axis(rows, best, axis=1), np.take_along_axis(scores, best, axis=1)
+    return np.take_along_axis(rows, np.argsort(-scores, axis=1, kind="stable"), axis=1)
 
 
 def recall_of(found: list[list[str]], truth: npt.NDArray[np.int64]) -> float:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Literal, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-from corpus import Corpus
+from corpus import Corpus, recall_of
 
 Vector: TypeAlias = npt.NDArray[np.float32]
 Mode: TypeAlias = Literal["hybrid", "keyword", "vector"]
+ClientKind: TypeAlias = Literal["tasks", "threads", "processes"]
 Value = TypeVar("Value")
 
 MODES: tuple[Mode, ...] = ("hybrid", "keyword", "vector")
@@ -20,6 +21,9 @@ DEPTH = 200
 TOP = 10
 BATCH = 1000
 RANK_CONSTANT = 60
+TUNED_RECALL = 0.95
+TUNING_QUERIES = 200
+MEGABYTE = 1_000_000
 
 
 class Engine(Protocol):
@@ -27,6 +31,10 @@ class Engine(Protocol):
 
     label: str
     packages: tuple[str, ...]
+    environment: str = ""
+    """A variable that it cannot run without: the address of a server."""
+    client_kinds: tuple[ClientKind, ...] = ("processes",)
+    """How several clients share it: tasks of one event loop, threads of one process, or a process each."""
 
     def __init__(self, folder: Path) -> None: ...
 
@@ -57,6 +65,37 @@ class Engine(Protocol):
     async def close(self) -> None:
         """Let go of everything."""
         ...
+
+    def megabytes(self, folder: Path) -> float:
+        """What the data takes on disk."""
+        return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) / MEGABYTE
+
+    def processes(self) -> list[int]:
+        """Other processes that work for this one: a server's."""
+        return []
+
+
+async def ask(engine: Engine, mode: Mode, text: str, vector: Vector) -> list[str]:
+    """Search in one of the modes."""
+    if mode == "hybrid":
+        return await engine.hybrid(text, vector)
+    if mode == "keyword":
+        return await engine.keyword(text)
+    return await engine.vector(text, vector)
+
+
+async def tuned(
+    corpus: Corpus, ladder: Sequence[Value], search: Callable[[Value, Vector], Awaitable[list[str]]]
+) -> tuple[Value, float]:
+    """The first setting of a ladder whose vector search finds enough of the true ten nearest, and its recall."""
+    count = min(TUNING_QUERIES, corpus.query_count)
+    queries, truth = corpus.query_vectors()[:count], corpus.neighbours(TOP)[:count]
+    setting, recall = ladder[0], 0.0
+    for setting in ladder:
+        recall = recall_of([await search(setting, query) for query in queries], truth)
+        if recall >= TUNED_RECALL:
+            break
+    return setting, recall
 
 
 def batches(values: Iterable[Value], size: int) -> Iterator[list[Value]]:

@@ -6,17 +6,18 @@ from pathlib import Path
 from typing import Any
 
 from corpus import Corpus
-from engine import BATCH, TOP, Vector, batches
+from engine import BATCH, TOP, Engine, Vector, batches
 
 
-class FourfoldEngine:
+class FourfoldEngine(Engine):
     """Fourfold with vectors that are given, so that no engine spends time on embedding."""
 
     label = "Fourfold"
     packages = ("fourfold",)
+    client_kinds = ("tasks", "processes")
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder
+        self.store: str | Path = folder
         self._memory: Any = None
 
     async def build(self, corpus: Corpus) -> None:
@@ -47,7 +48,7 @@ class FourfoldEngine:
         """Open the memory folder without an embedding model."""
         from fourfold import Memory
 
-        self._memory = await Memory.open(self._folder, embedder="none")
+        self._memory = await Memory.open(self.store, embedder="none")
 
     async def hybrid(self, text: str, vector: Vector) -> list[str]:
         """Search with all four signals: vector, words, graph and tags."""

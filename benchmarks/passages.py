@@ -145,12 +145,18 @@ def title_base(path: Path) -> str:
 
 
 def recombined(passages: list[Passage], missing: int, seed: int) -> list[Passage]:
-    """Make further passages from the first half of one and the second half of another."""
+    """Make further passages from the first half of one and the second half of another, with a title of both.
+
+    So the words of texts and titles are about as common among many items as among few.
+    """
     chooser = random.Random(seed + 1)
+    numbers = Counter(passage.title.rpartition(" ")[0] for passage in passages)
     made: list[Passage] = []
-    for number in range(missing):
+    for _ in range(missing):
         first, second = chooser.sample(passages, 2)
         head, tail = first.text.split(), second.text.split()
         text = " ".join(head[: len(head) // 2] + tail[len(tail) // 2 :])
-        made.append(Passage(f"recombined passage {number + 1}", text))
+        base = f"{first.title.split()[0]} {second.title.split()[0]}"
+        numbers[base] += 1
+        made.append(Passage(f"{base} {PASSAGES_PER_TITLE + numbers[base]}", text))
     return made

@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
-from corpus import Corpus, Item, exact_neighbours, recall_of
-from engine import BATCH, DEPTH, TOP, Vector, batches, fuse_ranks
+from corpus import Corpus, Item
+from engine import BATCH, DEPTH, TOP, Engine, Vector, batches, fuse_ranks, tuned
 from vectors import DIMENSIONS
 
 TOKEN = re.compile(r"\w+")
@@ -42,7 +41,7 @@ SQLITE_OPEN = """
 """
 
 
-class SqliteEngine:
+class SqliteEngine(Engine):
     """SQLite FTS5 and sqlite-vec in one database, read through apsw and fused in Python."""
 
     label = "SQLite FTS5 + sqlite-vec"
@@ -144,8 +143,6 @@ class Reach:
 
 
 LANCE_PARTITION_ROWS = 1_048_576
-LANCE_RECALL = 0.95
-LANCE_TUNING_QUERIES = 200
 LANCE_LADDER = (
     Reach(1, 200, 0),
     Reach(1, 300, 0),
@@ -158,7 +155,7 @@ LANCE_LADDER = (
 LANCE_COLUMNS = ["key", "title", "text", "tags"]
 
 
-class LanceEngine:
+class LanceEngine(Engine):
     """LanceDB: its own hybrid query with its full-text index, an IVF_HNSW_SQ index and its RRF reranker.
 
     LanceDB's documentation names IVF_HNSW_SQ as the best trade-off of recall and latency, advises one partition for
@@ -167,6 +164,7 @@ class LanceEngine:
 
     label = "LanceDB"
     packages = ("lancedb", "pyarrow")
+    client_kinds = ("tasks",)
 
     def __init__(self, folder: Path) -> None:
         os.environ.setdefault("LANCEDB_LOG", "error")
@@ -189,19 +187,14 @@ class LanceEngine:
     async def tune(self, corpus: Corpus) -> str:
         """Look more and more thoroughly until the vector recall is high enough; keep that setting."""
         await self.open()
-        queries = corpus.query_vectors()[:LANCE_TUNING_QUERIES]
-        truth = exact_neighbours(corpus.vectors(), queries, TOP)
-        recall = 0.0
-        for self._reach in LANCE_LADDER:
-            recall = await self._recall(queries, truth)
-            if recall >= LANCE_RECALL:
-                break
+
+        async def search(reach: Reach, vector: Vector) -> list[str]:
+            self._reach = reach
+            return await self.vector("", vector)
+
+        self._reach, recall = await tuned(corpus, LANCE_LADDER, search)
         self._reach_file().write_text(json.dumps(asdict(self._reach)), encoding="utf-8")
         return f"IVF_HNSW_SQ dot, {partitions(corpus)} partition(s), {self._reach}, recall {recall:.3f} when tuned"
-
-    async def _recall(self, queries: Vector, truth: npt.NDArray[np.int64]) -> float:
-        """Measure the share of the true ten nearest that a vector search finds."""
-        return recall_of([await self.vector("", query) for query in queries], truth)
 
     def _reach_file(self) -> Path:
         return self._folder / "reach.json"

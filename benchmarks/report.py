@@ -6,26 +6,48 @@ import json
 import os
 import platform
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 
 import numpy as np
+from bars import Bar
 from corpus import Corpus
 from engine import DEPTH, MODES, TOP, Mode
-from worker import Answer, Built, Resident, engine_class
+from worker import Answer, Built, Load, Resident, engine_class
+
+PEER_BARS = (("sqlite", 10.0, 8.0), ("lancedb", 4.0, 2.0))
+"""How many times as long as Fourfold a peer must take, at p50 and p95."""
+PEER_BARS_FROM = 100_000
+"""Items below which those bars mean nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """Percentiles of the time a query took, and the median of its processor time, all in milliseconds.
+    """Percentiles of the time a query took, and the mean of its processor time, all in milliseconds.
 
     The processor time counts all threads; unlike the time by the clock it hardly depends on other load of the machine.
     """
 
+    queries: int
     p50: float
     p95: float
     p99: float
-    processor_p50: float
+    processor: float
+
+
+@dataclass(frozen=True, slots=True)
+class Throughput:
+    """Several clients at once: what they got done, and how much of it the processors allow.
+
+    `share`: queries a second, in parts of what all cores could do if a query cost what it costs a single client.
+    """
+
+    clients: int
+    kind: str
+    queries_a_second: float
+    p95: float
+    processor: float
+    share: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,31 +60,58 @@ class Result:
     resident: Resident
     recall: float
     figures: dict[Mode, Figures]
+    against: dict[Mode, tuple[float, float]]
+    """How many times as long as Fourfold it takes, at p50 and p95, for the queries that both were asked."""
+    throughput: list[Throughput] = field(default_factory=list[Throughput])
 
 
 def figures_of(answers: list[Answer]) -> Figures:
     """Summarise the times of one engine in one mode."""
     p50, p95, p99 = np.percentile([answer.seconds for answer in answers], [50, 95, 99]) * 1000
-    processor_p50 = np.median([answer.processor_seconds for answer in answers]) * 1000
-    return Figures(float(p50), float(p95), float(p99), float(processor_p50))
+    processor = np.mean([answer.processor_seconds for answer in answers]) * 1000
+    return Figures(len(answers), float(p50), float(p95), float(p99), float(processor))
+
+
+def ratios(mine: list[Answer], ours: list[Answer]) -> tuple[float, float]:
+    """How many times as long as ours, at p50 and p95, over the queries that both have answered."""
+    both = min(len(mine), len(ours))
+    this, base = (figures_of(answers[:both]) for answers in (mine, ours))
+    return this.p50 / base.p50, this.p95 / base.p95
+
+
+def throughput_of(load: Load, alone: Figures) -> Throughput:
+    """Judge a load by what a query costs a single client."""
+    rate = len(load.times) / load.seconds
+    allowed = cores() / (alone.processor / 1000)
+    processor = load.processor_seconds / len(load.times) * 1000
+    p95 = float(np.percentile(load.times, 95)) * 1000
+    return Throughput(load.clients, load.kind, rate, p95, processor, rate / allowed)
+
+
+def cores() -> int:
+    """How many cores this process may use."""
+    return len(os.sched_getaffinity(0))
+
+
+# ---------------------------------------------------------------- the table
 
 
 def as_markdown(results: list[Result]) -> str:
     """Lay the figures out as a table with one column for each engine."""
-    ours = next((result for result in results if result.name == "fourfold"), None)
     lines = [row("", [result.label for result in results]), row("---", ["---:"] * len(results))]
     lines += [row(title, [text(result) for result in results]) for title, text in cost_rows()]
-    lines += [line for mode in MODES for line in speed_lines(mode, results, ours)]
+    lines += [line for mode in MODES for line in speed_lines(mode, results)]
+    lines += [row(f"{number} clients", [clients(result, number) for result in results]) for number in loads(results)]
     return "\n".join(lines)
 
 
-def speed_lines(mode: Mode, results: list[Result], ours: Result | None) -> list[str]:
+def speed_lines(mode: Mode, results: list[Result]) -> list[str]:
     """Write the lines about the speed of one kind of search."""
     figures = [result.figures[mode] for result in results]
     return [
         row(f"{mode} p50 / p95 / p99, ms", [times(figure) for figure in figures]),
-        row(f"{mode} processor time p50, ms", [f"{figure.processor_p50:.2f}" for figure in figures]),
-        row(f"{mode} p50 / p95, times Fourfold's", [ratio(result, ours, mode) for result in results]),
+        row(f"{mode} processor time, ms", [f"{figure.processor:.2f}" for figure in figures]),
+        row(f"{mode} p50 / p95, times Fourfold's", [against(result, mode) for result in results]),
     ]
 
 
@@ -76,14 +125,11 @@ def cost_rows() -> list[tuple[str, Callable[[Result], str]]]:
     return [
         ("build, s", lambda result: f"{result.built.seconds:.1f}"),
         ("disk, MB", lambda result: f"{result.built.megabytes:.0f}"),
-        ("memory RssAnon / RssFile, MB", lambda result: memory(result.resident)),
+        ("memory of its own (RssAnon), MB", lambda result: f"{result.resident.anonymous:.0f}"),
+        ("memory mapped from files (RssFile), MB", lambda result: f"{result.resident.files:.0f}"),
         (f"vector recall@{TOP}", lambda result: f"{result.recall:.3f}"),
+        ("queries asked", lambda result: " / ".join(str(figures.queries) for figures in result.figures.values())),
     ]
-
-
-def memory(resident: Resident) -> str:
-    """Write both kinds of memory."""
-    return f"{resident.anonymous:.0f} / {resident.files:.0f}"
 
 
 def times(figures: Figures) -> str:
@@ -91,12 +137,56 @@ def times(figures: Figures) -> str:
     return f"{figures.p50:.2f} / {figures.p95:.2f} / {figures.p99:.2f}"
 
 
-def ratio(result: Result, ours: Result | None, mode: Mode) -> str:
+def against(result: Result, mode: Mode) -> str:
     """Write how many times as long as Fourfold an engine takes."""
-    if ours is None:
-        return "–"
-    mine, base = result.figures[mode], ours.figures[mode]
-    return f"{mine.p50 / base.p50:.2f} / {mine.p95 / base.p95:.2f}"
+    return "{:.2f} / {:.2f}".format(*result.against[mode]) if mode in result.against else "–"
+
+
+def loads(results: list[Result]) -> list[int]:
+    """Return the numbers of clients that were tried."""
+    return sorted({each.clients for result in results for each in result.throughput})
+
+
+def clients(result: Result, number: int) -> str:
+    """Write what several clients got done, for each way of sharing the engine."""
+    tried = [each for each in result.throughput if each.clients == number]
+    return "; ".join(
+        f"{each.kind}: {each.queries_a_second:.0f}/s, p95 {each.p95:.1f} ms, {each.processor:.2f} ms processor, "
+        f"{each.share:.0%}"
+        for each in tried
+    )
+
+
+# ---------------------------------------------------------------- the bars
+
+
+def bars(items: int, results: list[Result]) -> list[Bar]:
+    """What the comparison has to show, as far as it was measured."""
+    by_name = {result.name: result for result in results}
+    found: list[Bar] = []
+    for peer, p50, p95 in PEER_BARS if items >= PEER_BARS_FROM else ():
+        if peer in by_name and (measured := by_name[peer].against.get("hybrid")):
+            found.append(Bar(f"hybrid p50, {peer} / fourfold at {items}", measured[0], p50, least=True))
+            found.append(Bar(f"hybrid p95, {peer} / fourfold at {items}", measured[1], p95, least=True))
+    for result in results:
+        least = 0.98 if result.name in ("fourfold", "postgres") else 0.95
+        found.append(Bar(f"vector recall@{TOP} of {result.name} at {items}", result.recall, least, least=True))
+    if ours := by_name.get("fourfold"):
+        found.append(Bar(f"fourfold's own memory at {items}, MB", ours.resident.anonymous, 1000))
+        found += [
+            Bar(
+                f"{each.clients} clients ({each.kind}), share of what {cores()} cores allow",
+                each.share,
+                0.8,
+                least=True,
+            )
+            for each in ours.throughput
+            if each.clients > 1
+        ]
+    return found
+
+
+# ---------------------------------------------------------------- the file
 
 
 def as_json(corpus: Corpus, results: list[Result]) -> str:

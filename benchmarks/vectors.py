@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TypeAlias
 
 import numpy as np
@@ -15,6 +16,8 @@ CENTRES = 1000
 ITEM_NOISE = 1.0
 ROUGHNESS = 0.25
 QUERY_NOISE = 0.5
+PART = 100_000
+"""Vectors drawn together: bounds the memory that a million of them need."""
 
 
 class VectorModel:
@@ -27,11 +30,13 @@ class VectorModel:
         self._scales: Floats = (1.0 / np.sqrt(np.arange(2, LATENT_DIMENSIONS + 2))).astype(np.float32)
         self._centres = self._directions(CENTRES)
 
-    def items(self, count: int) -> Floats:
-        """Draw unit vectors around the centres; some clusters are much larger than others."""
+    def items(self, count: int) -> Iterator[Floats]:
+        """Draw unit vectors around the centres, in parts; some clusters are much larger than others."""
         sizes = self._random.pareto(1.5, CENTRES) + 1.0
         chosen = self._random.choice(CENTRES, count, p=sizes / sizes.sum())
-        return unit(self._centres[chosen] + self._noise(count, ITEM_NOISE))
+        for start in range(0, count, PART):
+            part = chosen[start : start + PART]
+            yield unit(self._centres[part] + self._noise(len(part), ITEM_NOISE))
 
     def near(self, vectors: Floats, count: int) -> Floats:
         """Draw unit vectors near randomly chosen given ones."""

@@ -8,24 +8,27 @@ from __future__ import annotations
 import asyncio
 import importlib
 import multiprocessing
+import os
 import time
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import dataclass
-from importlib.util import find_spec
+from importlib.metadata import PackageNotFoundError, version
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
 from corpus import Corpus
-from engine import Engine, Mode, Vector
+from engine import MEGABYTE, ClientKind, Engine, Mode, Vector, ask
 
 ENGINES = {
     "fourfold": ("fourfold_engine", "FourfoldEngine"),
+    "postgres": ("postgres_engine", "PostgresEngine"),
     "sqlite": ("peers", "SqliteEngine"),
     "sqlite-stop": ("peers", "SqliteStopEngine"),
     "lancedb": ("peers", "LanceEngine"),
+    "chroma": ("chroma_engine", "ChromaEngine"),
+    "qdrant": ("qdrant_engine", "QdrantEngine"),
 }
-MEGABYTE = 1_000_000
 PROCESSES = multiprocessing.get_context("spawn")
 
 
@@ -55,6 +58,28 @@ class Resident:
     files: float
 
 
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What several clients got done together: each one's queries by the clock, and the processor time of all."""
+
+    clients: int
+    kind: ClientKind
+    seconds: float
+    processor_seconds: float
+    times: list[float]
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """Work for a child: queries one after the other, or as many as some clients can ask in some seconds."""
+
+    mode: Mode
+    numbers: range
+    clients: int = 0
+    kind: ClientKind = "tasks"
+    seconds: float = 0.0
+
+
 def engine_class(name: str) -> type[Engine]:
     """Return the class of an engine."""
     module, attribute = ENGINES[name]
@@ -62,9 +87,21 @@ def engine_class(name: str) -> type[Engine]:
     return chosen
 
 
-def missing_packages(name: str) -> list[str]:
-    """Return the packages an engine needs that are not installed."""
-    return [package for package in engine_class(name).packages if find_spec(package.replace("-", "_")) is None]
+def lacking(name: str) -> list[str]:
+    """Return what an engine needs and has not: packages, and the address of a server."""
+    chosen = engine_class(name)
+    missing = [package for package in chosen.packages if not is_installed(package)]
+    unset = chosen.environment and not os.environ.get(chosen.environment)
+    return [*missing, *([f"the variable {chosen.environment}"] if unset else [])]
+
+
+def is_installed(package: str) -> bool:
+    """Tell whether a distribution is there."""
+    try:
+        version(package)
+    except PackageNotFoundError:
+        return False
+    return True
 
 
 def build_engine(name: str, folder: Path, corpus: Corpus) -> Built:
@@ -73,7 +110,7 @@ def build_engine(name: str, folder: Path, corpus: Corpus) -> Built:
         seconds = process.submit(timed_build, name, folder, corpus).result()
     with ProcessPoolExecutor(1, PROCESSES) as process:
         settings = process.submit(tuned_settings, name, folder, corpus).result()
-    return Built(seconds, folder_megabytes(folder), settings)
+    return Built(seconds, engine_class(name)(folder).megabytes(folder), settings)
 
 
 def timed_build(name: str, folder: Path, corpus: Corpus) -> float:
@@ -89,9 +126,7 @@ def tuned_settings(name: str, folder: Path, corpus: Corpus) -> str:
     return asyncio.run(engine_class(name)(folder).tune(corpus))
 
 
-def folder_megabytes(folder: Path) -> float:
-    """Return how much all files in a folder hold."""
-    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) / MEGABYTE
+# ---------------------------------------------------------------- seen from the comparison
 
 
 class Child:
@@ -106,9 +141,17 @@ class Child:
 
     def run(self, mode: Mode, numbers: range) -> list[Answer]:
         """Ask some of the corpus's queries, one after the other."""
-        self._pipe.send((mode, numbers))
-        answers: list[Answer] = self._pipe.recv()
+        self.begin(Task(mode, numbers))
+        answers: list[Answer] = self.result()
         return answers
+
+    def begin(self, task: Task) -> None:
+        """Give it work without waiting for it."""
+        self._pipe.send(task)
+
+    def result(self) -> Any:
+        """Wait for that work."""
+        return self._pipe.recv()
 
     def stop(self) -> Resident:
         """End the process and return the memory it had."""
@@ -118,6 +161,32 @@ class Child:
         return resident
 
 
+def under_load(name: str, folder: Path, corpus: Corpus, task: Task) -> Load:
+    """Let several clients ask at once, in one process or in one each; each begins at another query."""
+    alone = task.kind == "processes"
+    shares = [task] if not alone else [client_task(task, corpus, number) for number in range(task.clients)]
+    children = [Child(name, folder, corpus) for _ in shares]
+    for child in children:
+        child.run(task.mode, range(corpus.query_count, len(corpus.queries())))
+    for child, share in zip(children, shares, strict=True):
+        child.begin(share)
+    loads: list[Load] = [child.result() for child in children]
+    for child in children:
+        child.stop()
+    times = [seconds for load in loads for seconds in load.times]
+    processor = sum(load.processor_seconds for load in loads)
+    return Load(task.clients, task.kind, max(load.seconds for load in loads), processor, times)
+
+
+def client_task(task: Task, corpus: Corpus, number: int) -> Task:
+    """One client's part of the work, in a process of its own."""
+    start = number * corpus.query_count // task.clients
+    return Task(task.mode, range(start, start + corpus.query_count), 1, "tasks", task.seconds)
+
+
+# ---------------------------------------------------------------- in the engine's process
+
+
 def serve(pipe: Connection, name: str, folder: Path, corpus: Corpus) -> None:
     """Be the engine process until told to stop."""
     asyncio.run(answer_requests(pipe, engine_class(name)(folder), corpus))
@@ -125,35 +194,70 @@ def serve(pipe: Connection, name: str, folder: Path, corpus: Corpus) -> None:
 
 async def answer_requests(pipe: Connection, engine: Engine, corpus: Corpus) -> None:
     """Open the engine, answer every request from the pipe, report the memory, close."""
-    texts = [query.text for query in corpus.queries()]
-    vectors = corpus.query_vectors()
+    asked = Asked(engine, [query.text for query in corpus.queries()], corpus.query_vectors(), corpus.query_count)
     await engine.open()
     pipe.send("ready")
-    while request := await asyncio.to_thread(pipe.recv):
-        mode, numbers = request
-        pipe.send([await timed(engine, mode, texts[number], vectors[number]) for number in numbers])
-    pipe.send(resident_memory())
+    while (task := await asyncio.to_thread(pipe.recv)) is not None:
+        pipe.send(await asked.load(task) if task.clients else [await asked.timed(task.mode, n) for n in task.numbers])
+    pipe.send(resident_memory([os.getpid(), *engine.processes()]))
     await engine.close()
 
 
-async def timed(engine: Engine, mode: Mode, text: str, vector: Vector) -> Answer:
-    """Run one query and measure it."""
-    begin, processor_begin = time.perf_counter(), time.process_time()
-    keys = await search(engine, mode, text, vector)
-    return Answer(time.perf_counter() - begin, time.process_time() - processor_begin, keys)
+class Asked:
+    """An open engine and the queries for it."""
+
+    def __init__(self, engine: Engine, texts: list[str], vectors: Vector, count: int) -> None:
+        self._engine = engine
+        self._texts = texts
+        self._vectors = vectors
+        self._count = count
+
+    async def timed(self, mode: Mode, number: int) -> Answer:
+        """Ask one query and measure it."""
+        begin, processor = time.perf_counter(), time.process_time()
+        keys = await ask(self._engine, mode, self._texts[number], self._vectors[number])
+        return Answer(time.perf_counter() - begin, time.process_time() - processor, keys)
+
+    async def load(self, task: Task) -> Load:
+        """Let the clients of this process ask until the time is over."""
+        starts = [task.numbers.start + n * self._count // task.clients for n in range(task.clients)]
+        begin, processor = time.perf_counter(), time.process_time()
+        until = begin + task.seconds
+        if task.kind == "threads":
+            with ThreadPoolExecutor(task.clients) as pool:
+                loop = asyncio.get_running_loop()
+                waiting = [loop.run_in_executor(pool, self._in_thread, task.mode, start, until) for start in starts]
+                times = await asyncio.gather(*waiting)
+        else:
+            times = await asyncio.gather(*(self._client(task.mode, start, until) for start in starts))
+        spent = time.process_time() - processor
+        together = [seconds for mine in times for seconds in mine]
+        return Load(task.clients, task.kind, time.perf_counter() - begin, spent, together)
+
+    async def _client(self, mode: Mode, start: int, until: float) -> list[float]:
+        """One client: the queries from `start` on, over and over."""
+        times: list[float] = []
+        number = start
+        while (begin := time.perf_counter()) < until:
+            query = number % self._count
+            await ask(self._engine, mode, self._texts[query], self._vectors[query])
+            times.append(time.perf_counter() - begin)
+            number += 1
+        return times
+
+    def _in_thread(self, mode: Mode, start: int, until: float) -> list[float]:
+        return asyncio.run(self._client(mode, start, until))
 
 
-async def search(engine: Engine, mode: Mode, text: str, vector: Vector) -> list[str]:
-    """Run one query of the given kind."""
-    if mode == "hybrid":
-        return await engine.hybrid(text, vector)
-    if mode == "keyword":
-        return await engine.keyword(text)
-    return await engine.vector(text, vector)
+def resident_memory(processes: list[int]) -> Resident:
+    """Read the memory of these processes from Linux; what they share with each other counts once."""
+    status = [process_status(process) for process in processes]
+    shared = max(fields["RssShmem"] for fields in status)
+    return Resident(sum(fields["RssAnon"] for fields in status) + shared, sum(fields["RssFile"] for fields in status))
 
 
-def resident_memory() -> Resident:
-    """Read this process's memory from Linux."""
-    lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
-    fields: dict[str, Any] = dict(line.split(":", 1) for line in lines)
-    return Resident(*(int(fields[name].split()[0]) * 1024 / MEGABYTE for name in ("RssAnon", "RssFile")))
+def process_status(process: int) -> dict[str, float]:
+    """Return the memory fields of a process, in megabytes."""
+    lines = Path(f"/proc/{process}/status").read_text(encoding="ascii").splitlines()
+    fields: dict[str, str] = dict(line.split(":", 1) for line in lines)
+    return {name: int(value.split()[0]) * 1024 / MEGABYTE for name, value in fields.items() if name.startswith("Rss")}

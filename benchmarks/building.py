@@ -1,0 +1,201 @@
+"""What building costs beside the bare parts that it is made of: SQLite, tantivy and FAISS without any of our own.
+
+python benchmarks/building.py --items 100000
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from bars import Bar
+from corpus import Corpus
+from engine import BATCH, batches
+from setting import Setting, in_process, run_alone
+
+ROWS_BAR = 1.5
+FAISS_BAR = 1.3
+POLL_SECONDS = 0.02
+BARE_SCHEMA = """
+    PRAGMA journal_mode = WAL;
+    PRAGMA synchronous = FULL;
+    CREATE TABLE items (id INTEGER PRIMARY KEY, key TEXT UNIQUE, title TEXT, text TEXT, tags TEXT);
+    CREATE TABLE vectors (item INTEGER PRIMARY KEY, vector BLOB);
+"""
+SAMPLE_A_LIST = 64
+"""Vectors for each list of the bare FAISS index to be trained on, as many as Fourfold takes."""
+
+
+def building_bars(setting: Setting) -> list[Bar]:
+    """Rows, keywords and exact vectors searchable, and the approximate index, each beside its bare parts."""
+    corpus = setting.corpus
+    with setting.scratch() as folder:
+        tokens = in_process(write_tokens, corpus, folder)
+        bare_rows = in_process(bare_sqlite, corpus, folder)
+        bare_words = in_process(bare_tantivy, tokens, folder)
+        linked = in_process(until_searchable, corpus, folder / "linked", True)
+        plain = in_process(until_searchable, corpus, folder / "plain", False)
+        faiss = in_process(bare_faiss, corpus, folder, linked["lists"]) if linked["approximate"] else 0.0
+    bare = bare_rows + bare_words
+    parts = f"SQLite {bare_rows:.1f} s + tantivy {bare_words:.1f} s"
+    found = [
+        Bar("rows + keyword + exact vectors / bare", plain["searchable"] / bare, ROWS_BAR, note=said(plain, parts)),
+        Bar("the same with the graph of titles", linked["searchable"] / bare, ROWS_BAR, note=said(linked, parts)),
+    ]
+    if not faiss:
+        print("the approximate index: so few items have none")
+        return found
+    note = f"{linked['approximate']:.1f} s; bare IVF{linked['lists']},RaBitQ2 {faiss:.1f} s"
+    return [*found, Bar("approximate index / bare FAISS", linked["approximate"] / faiss, FAISS_BAR, note=note)]
+
+
+def said(ours: dict[str, Any], parts: str) -> str:
+    """The seconds behind a ratio."""
+    steps = ", ".join(f"{name} {ours[name]:.1f} s" for name in ("stored", "searchable", "published"))
+    return f"{steps}; {parts}"
+
+
+# ---------------------------------------------------------------- Fourfold
+
+
+def until_searchable(corpus: Corpus, folder: Path, links: bool) -> dict[str, Any]:
+    """Seconds until all is stored, until a search of words and vectors sees it all, and until all is published."""
+    return asyncio.run(_until_searchable(corpus, folder, links))
+
+
+async def _until_searchable(corpus: Corpus, folder: Path, links: bool) -> dict[str, Any]:
+    from fourfold import Memory, NewItem, Settings
+
+    training = timed_training()
+    rows = zip(corpus.items(), corpus.vectors(), strict=True)
+    begin = time.perf_counter()
+    async with await Memory.open(folder, embedder="none", settings=Settings(links=links)) as memory:
+        for batch in batches(rows, BATCH):
+            new = [NewItem(item.text, title=item.title, key=item.key, tags=item.tags, vector=v) for item, v in batch]
+            await memory.add_many(new)
+        stored = time.perf_counter() - begin
+        await whole_answer(lambda: memory.search("how to", vector=batch[-1][1], only=("keyword", "semantic")))
+        searchable = time.perf_counter() - begin
+        await memory.index()
+        published = time.perf_counter() - begin
+    return {
+        "stored": stored,
+        "searchable": searchable,
+        "published": published,
+        "approximate": sum(seconds for seconds, _ in training),
+        "lists": training[-1][1] if training else 0,
+    }
+
+
+async def whole_answer(search: Callable[[], Awaitable[Any]]) -> None:
+    """Ask until nothing is missing from the answer."""
+    from fourfold.errors import SearchFailed
+
+    while True:
+        try:
+            if not (await search()).degraded:
+                return
+        except SearchFailed:
+            pass
+        await asyncio.sleep(POLL_SECONDS)
+
+
+def timed_training() -> list[tuple[float, int]]:
+    """From now on, a list of the seconds that the approximate index took each time, and its number of lists.
+
+    It is built inside of a publication, which says nothing about it: so the functions that do it are wrapped.
+    """
+    from fourfold.stores.sqlite import publish
+
+    publish.import_faiss()
+    spent: list[tuple[float, int]] = []
+    lists: list[int] = []
+    train, with_faiss = publish.train, publish._with_faiss
+
+    def noted(vectors: Any) -> Any:
+        index = train(vectors)
+        lists.append(index.nlist)
+        return index
+
+    def timed(*args: Any) -> Any:
+        begin, before = time.perf_counter(), len(lists)
+        manifest = with_faiss(*args)
+        if len(lists) > before:  # otherwise the one that was there is new enough
+            spent.append((time.perf_counter() - begin, lists[-1]))
+        return manifest
+
+    publish.train, publish._with_faiss = noted, timed
+    return spent
+
+
+# ---------------------------------------------------------------- the bare parts
+
+
+def write_tokens(corpus: Corpus, folder: Path) -> Path:
+    """The terms of every item, made in advance: what tantivy is given costs nothing here."""
+    from fourfold.items import language_of
+    from fourfold.text.analysis import analyse
+
+    path = folder / "tokens.jsonl"
+    with path.open("w", encoding="utf-8") as lines:
+        for item in corpus.items():
+            terms = analyse(f"{item.title}\n{item.text}", language_of(item.title, item.text))
+            lines.write(json.dumps(" ".join(terms)) + "\n")
+    return path
+
+
+def bare_sqlite(corpus: Corpus, folder: Path) -> float:
+    """Seconds for the rows and vectors, durably, as many in a transaction as Fourfold is given at once."""
+    import apsw
+
+    begin = time.perf_counter()
+    db = apsw.Connection(str(folder / "bare.db"))
+    db.execute(BARE_SCHEMA).fetchall()
+    for batch in batches(zip(range(corpus.item_count), corpus.items(), corpus.vectors(), strict=True), BATCH):
+        with db:
+            items = [(number, item.key, item.title, item.text, json.dumps(item.tags)) for number, item, _ in batch]
+            db.executemany("INSERT INTO items VALUES (?, ?, ?, ?, ?)", items)
+            db.executemany("INSERT INTO vectors VALUES (?, ?)", [(number, v.tobytes()) for number, _, v in batch])
+    db.close()
+    return time.perf_counter() - begin
+
+
+def bare_tantivy(tokens: Path, folder: Path) -> float:
+    """Seconds for an index of the same terms with one thread and Fourfold's heap."""
+    import tantivy
+
+    schema = tantivy.SchemaBuilder()
+    schema.add_integer_field("row", fast=True, indexed=False)
+    schema.add_text_field("body", tokenizer_name="whitespace", index_option="freq")
+    (folder / "tantivy").mkdir()
+    begin = time.perf_counter()
+    writer = tantivy.Index(schema.build(), path=str(folder / "tantivy")).writer(64 * 1024 * 1024, 1)
+    with tokens.open(encoding="utf-8") as lines:
+        for row, line in enumerate(lines):
+            writer.add_document(tantivy.Document(row=row, body=json.loads(line)))
+    writer.commit()
+    writer.wait_merging_threads()
+    return time.perf_counter() - begin
+
+
+def bare_faiss(corpus: Corpus, folder: Path, lists: int) -> float:
+    """Seconds for the same kind of index with all cores: a sample for training, all rows added, written to a file."""
+    import faiss
+
+    vectors = corpus.vectors()
+    begin = time.perf_counter()
+    index = faiss.index_factory(vectors.shape[1], f"IVF{lists},RaBitQ2", faiss.METRIC_INNER_PRODUCT)
+    sample = np.sort(np.random.default_rng(1).permutation(len(vectors))[: lists * SAMPLE_A_LIST])
+    index.train(np.asarray(vectors[sample]))
+    index.add(np.asarray(vectors))
+    faiss.write_index(index, str(folder / "bare.faiss"))
+    return time.perf_counter() - begin
+
+
+if __name__ == "__main__":
+    run_alone(__doc__, building_bars)

@@ -1,0 +1,198 @@
+"""Searching under what happens to a store: being opened, being built, and the price of fusing it all.
+
+python benchmarks/serving.py --items 100000
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Coroutine
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from bars import Bar
+from corpus import WARM_UP, Corpus
+from engine import BATCH, TOP, batches
+from setting import Setting, in_process, run_alone
+
+OPEN_BAR = 1.0
+DURING_BAR = 3.0
+OVERHEAD_BAR = 1.0
+OPENINGS = 5
+ADDED_SHARE = 0.3
+"""Of the items, added again under other keys: more than the quarter that makes the approximate index be built anew."""
+
+
+def serving_bars(setting: Setting) -> list[Bar]:
+    """All of them."""
+    return [*opening_bars(setting), *overhead_bars(setting), *building_search_bars(setting)]
+
+
+# ---------------------------------------------------------------- opening
+
+
+def opening_bars(setting: Setting) -> list[Bar]:
+    """Seconds until a store is open, and until it has answered, each in a fresh process."""
+    folder = setting.store()
+    times = np.array([in_process(opened, folder, setting.corpus) for _ in range(OPENINGS)])
+    imported, opening, answered = np.median(times, axis=0)
+    note = f"median of {OPENINGS} processes; importing took {imported:.2f} s before"
+    return [
+        Bar("opening a store, s", opening, OPEN_BAR, note=note),
+        Bar("opening it and the first hybrid answer, s", answered, OPEN_BAR, note=note),
+    ]
+
+
+def opened(folder: Path, corpus: Corpus) -> tuple[float, float, float]:
+    """Seconds of the import, of opening, and of opening and a first search."""
+    return asyncio.run(_opened(folder, corpus))
+
+
+async def _opened(folder: Path, corpus: Corpus) -> tuple[float, float, float]:
+    text, vector = corpus.queries()[0].text, corpus.query_vectors()[0]
+    begin = time.perf_counter()
+    from fourfold import Memory, Settings
+
+    imported = time.perf_counter()
+    async with await Memory.open(folder, embedder="none", settings=Settings(retriever_seconds=60)) as memory:
+        ready = time.perf_counter()
+        whole(await memory.search(text, vector=vector, top_k=TOP))
+        answered = time.perf_counter()
+    return imported - begin, ready - imported, answered - imported
+
+
+def whole(response: Any) -> Any:
+    """A response that lacks nothing: one that does must not count as a quick one."""
+    if response.degraded:
+        raise RuntimeError(f"answered without: {response.degraded}")
+    return response
+
+
+# ---------------------------------------------------------------- the price of fusion
+
+
+def overhead_bars(setting: Setting) -> list[Bar]:
+    """What `Memory.search` takes beyond its slowest retriever, in parts of that retriever's time."""
+    times = in_process(retriever_times, setting.store(), setting.corpus)
+    medians = {name: float(np.median(values)) * 1000 for name, values in times.items()}
+    slowest = max((name for name in medians if name != "search"), key=medians.__getitem__)
+    alone = np.max([values for name, values in times.items() if name != "search"], axis=0)
+    ratio = float(np.median((np.array(times["search"]) - alone) / alone))
+    note = ", ".join(f"{name} {value:.2f} ms" for name, value in medians.items()) + f"; slowest: {slowest}"
+    return [Bar("search beyond its slowest retriever / that retriever", ratio, OVERHEAD_BAR, note=note)]
+
+
+def retriever_times(folder: Path, corpus: Corpus) -> dict[str, list[float]]:
+    """Seconds of every query: the whole search, and each retriever asked alone, in turns."""
+    return asyncio.run(_retriever_times(folder, corpus))
+
+
+async def _retriever_times(folder: Path, corpus: Corpus) -> dict[str, list[float]]:
+    from fourfold import Memory
+    from fourfold.limits import CANDIDATES
+    from fourfold.model import NO_FILTERS, Query
+    from fourfold.retrievers.graph import GraphRetriever
+    from fourfold.retrievers.keyword import KeywordRetriever
+    from fourfold.retrievers.semantic import SemanticRetriever
+    from fourfold.retrievers.tags import TagRetriever
+
+    times: dict[str, list[float]] = {}
+    texts, vectors = [query.text for query in corpus.queries()], corpus.query_vectors()
+    async with await Memory.open(folder, embedder="none") as memory:
+        kinds = (SemanticRetriever, KeywordRetriever, GraphRetriever, TagRetriever)
+        retrievers = {kind.name: kind(memory.store) for kind in kinds}
+        for number in [*range(corpus.query_count, len(texts)), *range(corpus.query_count)]:
+            if number == 0:
+                times.clear()  # that was the warming up
+            query = Query(memory.namespace, texts[number], vectors[number], NO_FILTERS)
+            for name, retriever in retrievers.items():
+                begin = time.perf_counter()
+                await retriever.search(query, CANDIDATES)
+                times.setdefault(name, []).append(time.perf_counter() - begin)
+            begin = time.perf_counter()
+            whole(await memory.search(texts[number], vector=vectors[number], top_k=TOP))
+            times.setdefault("search", []).append(time.perf_counter() - begin)
+    return times
+
+
+# ---------------------------------------------------------------- searching while it is built
+
+
+def building_search_bars(setting: Setting) -> list[Bar]:
+    """p95 of hybrid search while items are stored, and while indexes are published, beside that at rest."""
+    with setting.copied_store() as folder:
+        phases = in_process(searched_meanwhile, folder, setting.corpus)
+    p95 = {name: float(np.percentile(times, 95)) * 1000 for name, (times, _) in phases.items()}
+    found: list[Bar] = []
+    for name in ("publishing", "storing"):
+        times, degraded = phases[name]
+        note = f"{p95[name]:.2f} / {p95['rest']:.2f} ms, {len(times)} searches, {degraded} of them degraded"
+        found.append(Bar(f"search p95 while {name} / at rest", p95[name] / p95["rest"], DURING_BAR, note=note))
+    return found
+
+
+def searched_meanwhile(folder: Path, corpus: Corpus) -> dict[str, tuple[list[float], int]]:
+    """Seconds of searches, and how many lacked something: at rest, while storing, and while publishing."""
+    return asyncio.run(_searched_meanwhile(folder, corpus))
+
+
+async def _searched_meanwhile(folder: Path, corpus: Corpus) -> dict[str, tuple[list[float], int]]:
+    from fourfold import Memory, NewItem
+
+    count = int(corpus.item_count * ADDED_SHARE)
+    rows = islice(zip(corpus.items(), corpus.vectors(), strict=True), count)
+    async with await Memory.open(folder, embedder="none", background=False) as memory:
+        searching = Searching(memory, corpus)
+        await searching.some(WARM_UP)
+        rest = await searching.some(corpus.query_count)
+
+        async def store() -> None:
+            for batch in batches(rows, BATCH):
+                moved = [(replace(item, key=f"again-{item.key}"), vector) for item, vector in batch]
+                await memory.add_many(
+                    [NewItem(item.text, title=item.title, key=item.key, vector=vector) for item, vector in moved]
+                )
+
+        storing = await searching.during(store())
+        publishing = await searching.during(memory.index())
+    return {"rest": rest, "storing": storing, "publishing": publishing}
+
+
+class Searching:
+    """One client that asks the corpus's queries, over and over."""
+
+    def __init__(self, memory: Any, corpus: Corpus) -> None:
+        self._memory = memory
+        self._texts = [query.text for query in corpus.queries()]
+        self._vectors = corpus.query_vectors()
+        self._next = 0
+
+    async def some(self, count: int) -> tuple[list[float], int]:
+        """Ask so many queries."""
+        answers = [await self._one() for _ in range(count)]
+        return [seconds for seconds, _ in answers], sum(lacking for _, lacking in answers)
+
+    async def during(self, work: Coroutine[Any, Any, None]) -> tuple[list[float], int]:
+        """Ask until the work is done."""
+        task = asyncio.create_task(work)
+        answers: list[tuple[float, bool]] = []
+        while not task.done():
+            answers.append(await self._one())
+        await task
+        return [seconds for seconds, _ in answers], sum(lacking for _, lacking in answers)
+
+    async def _one(self) -> tuple[float, bool]:
+        """Seconds of one search, and whether it lacked something."""
+        number = self._next % len(self._texts)
+        self._next += 1
+        begin = time.perf_counter()
+        response = await self._memory.search(self._texts[number], vector=self._vectors[number], top_k=TOP)
+        return time.perf_counter() - begin, bool(response.degraded)
+
+
+if __name__ == "__main__":
+    run_alone(__doc__, serving_bars)
