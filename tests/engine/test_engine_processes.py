@@ -8,6 +8,8 @@ import os
 import subprocess
 import sys
 import textwrap
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,7 @@ from engine_support import Opener, ids, notes, texts
 
 from fourfold.memory import Memory
 from fourfold.model import Filters, ItemPatch, NewItem
+from fourfold.stores.sqlite.database import Database
 
 HERE = Path(__file__).parent
 
@@ -110,3 +113,17 @@ async def test_several_writers_at_once_lose_nothing(opened: Opener) -> None:
     searched = await asyncio.gather(*(memory.search("writer item", top_k=100) for memory in memories))
     assert [len(response.results) for response in searched] == [40] * 4
     assert await memories[0].check() == []
+
+
+@pytest.mark.spec("B7")
+def test_those_who_make_a_store_at_once_all_get_it(tmp_path: Path) -> None:
+    """Without trying again, one of twenty was told that the database is locked."""
+    together = threading.Barrier(4)
+
+    def make(_: int) -> None:
+        for number in range(40):
+            together.wait(60)
+            Database(tmp_path / f"{number}.db").close()
+
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(make, range(4))) == [None] * 4

@@ -12,6 +12,7 @@ import random
 import sys
 import threading
 from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -219,8 +220,10 @@ async def _many_calls(folder: Path, warm: int, calls: int, windows: int, seed: i
     async with await opened(folder) as memory, await opened(folder) as reader:
         steady = Steady(memory, reader, seed)
         await steady.fill()
+        everyones = ThreadPoolExecutor(4, "everyones")  # of asyncio.to_thread
+        asyncio.get_running_loop().set_default_executor(everyones)
         for each in (memory, reader):
-            fill_pools(each)
+            fill_pools(each, everyones)
         for end in [warm, *(warm + calls * (window + 1) // windows for window in range(windows))]:
             while steady.calls < end:
                 await steady.call()
@@ -228,10 +231,12 @@ async def _many_calls(folder: Path, warm: int, calls: int, windows: int, seed: i
     return found
 
 
-def fill_pools(memory: Memory) -> None:
+def fill_pools(memory: Memory, *others: ThreadPoolExecutor) -> None:
     """All threads that its pools may ever have: they come when they are needed, which would look like growth."""
     store: Any = memory.store
-    for pool in (store._readers, store._writer, store._indexes._openers, store._indexes._builder):
+    vectorizer: Any = memory._vectorizer
+    pools = (store._readers, store._writer, store._indexes._openers, store._indexes._builder)
+    for pool in (*pools, vectorizer._queries, vectorizer._batches, *others):
         everyone = threading.Barrier(pool._max_workers + 1)
         for _ in range(pool._max_workers):
             pool.submit(everyone.wait)

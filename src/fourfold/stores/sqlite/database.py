@@ -97,22 +97,35 @@ class Database:
             schema.migrate(self._writer, path)
 
     def _connect(self) -> apsw.Connection:
+        """Where two make a new file at once, SQLite refuses one of them without waiting: it tries again."""
+        patience, attempts = _Patience(), 0
         with translated(self.path):
-            db = apsw.Connection(str(self.path))
-            if not self.path.stat().st_size:  # new: for its owner only, and so are the files that SQLite puts beside it
-                os.chmod(self.path, 0o600)  # noqa: PTH101
-            db.set_busy_handler(_Patience())
-            db.pragma("journal_mode", "wal")
-            db.pragma("synchronous", "full")
-            db.pragma("fullfsync", True)  # macOS: otherwise a sync ends in the disk's cache
-            db.pragma("foreign_keys", True)
-            db.pragma("cache_size", -_CACHE_KIB)
-            db.pragma("mmap_size", _MMAP_BYTES)
-            db.pragma("temp_store", "memory")
-            db.create_scalar_function("regexp", _regexp, 2, deterministic=True)
+            while True:
+                db = apsw.Connection(str(self.path))
+                try:
+                    self._prepare(db)
+                    break
+                except BaseException as error:
+                    db.close()
+                    if not isinstance(error, apsw.BusyError) or not patience(attempts):
+                        raise
+                    attempts += 1
         with self._closing:
             self._open.append(db)
         return db
+
+    def _prepare(self, db: apsw.Connection) -> None:
+        if not self.path.stat().st_size:  # new: for its owner only, and so are the files that SQLite puts beside it
+            os.chmod(self.path, 0o600)  # noqa: PTH101
+        db.set_busy_handler(_Patience())
+        db.pragma("journal_mode", "wal")
+        db.pragma("synchronous", "full")
+        db.pragma("fullfsync", True)  # macOS: otherwise a sync ends in the disk's cache
+        db.pragma("foreign_keys", True)
+        db.pragma("cache_size", -_CACHE_KIB)
+        db.pragma("mmap_size", _MMAP_BYTES)
+        db.pragma("temp_store", "memory")
+        db.create_scalar_function("regexp", _regexp, 2, deterministic=True)
 
     @contextmanager
     def read(self, job: Job | None = None) -> Generator[apsw.Connection]:

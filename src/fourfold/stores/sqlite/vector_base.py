@@ -65,7 +65,8 @@ class Vectors(Rows):
 
     def cosines(self, rows: Ints, query: Matrix) -> NDArray[np.float64]:
         """In double precision and rounded, so that equal vectors tie wherever they lie."""
-        return np.round(np.vecdot(self.rows(rows).astype(np.float64), query.astype(np.float64)), 6)
+        found: NDArray[np.float64] = np.vecdot(self.rows(rows).astype(np.float64), query.astype(np.float64))
+        return np.round(found, 6)
 
 
 def sums(matrix: Matrix) -> Sums:
