@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -321,33 +322,45 @@ class Memory:
         filters: Filters,
     ) -> SearchResponse:
         started = time.perf_counter()
-        plan, found = await self._find(namespace, request, vector, filters)
+        plan, query, degraded, embedding = await self._prepared(namespace, request, vector, filters)
+
+        async def searching(*, here: bool) -> tuple[Found, Sequence[int], list[Result]]:
+            found = await self._find(plan, query, degraded, here=here)
+            order = await answer.ordered(found, plan, fetch, _now())
+            return found, order.ids, await answer.results(found, plan, order, fetch, wish, request.text)
 
         async def fetch(ids: Sequence[int]) -> Mapping[int, Item]:
             return await self.store.get(namespace, ids)
 
-        order = await answer.ordered(found, plan, fetch, _now())
-        chosen = await answer.results(found, plan, order, fetch, wish, request.text)
-        if not order.ids and namespace not in await self.store.namespaces():
+        done = await self.store.at_once(namespace, partial(searching, here=True))
+        found, ids, chosen = done if done is not None else await searching(here=False)
+        found = self._noted(found, query, given=vector is not None, embedding=embedding)
+        if not ids and namespace not in await self.store.namespaces():
             found = replace(found, notes=(*found.notes, f"nothing was ever stored in the namespace {namespace!r}"))
         total = (time.perf_counter() - started) * 1000
         response = answer.response(request.text, plan, filters, found, chosen, total)
         log.info("search", extra={"fourfold": answer.log_fields(response)})
         return response
 
-    async def _find(
+    async def _prepared(
         self, namespace: str, request: PlanRequest, vector: Sequence[float] | Vector | None, filters: Filters
-    ) -> tuple[Plan, Found]:
+    ) -> tuple[Plan, Query, list[Degraded], float]:
+        """The plan, what retrievers are asked, what is known to fail, and the milliseconds of embedding."""
         plan = make_plan(request, self.settings.plan, await self._facts(namespace, request))
         started = time.perf_counter()
         query_vector, degraded = await self._query_vector(namespace, plan, request.text, vector)
         embedding = (time.perf_counter() - started) * 1000
-        found = await self._search.run(Query(namespace, request.text, query_vector, filters), plan, degraded)
+        return plan, Query(namespace, request.text, query_vector, filters), degraded, embedding
+
+    async def _find(self, plan: Plan, query: Query, degraded: Sequence[Degraded], *, here: bool = False) -> Found:
+        found = await self._search.run(query, plan, degraded, here=here)
         if plan.preset in file_names.PRESETS:
-            found = await self._with_file_names(namespace, request.text, filters, found)
-        notes = (*found.notes, *self._notes(request.text, query_vector is not None and vector is None))
-        timings = {"embed": embedding, **found.timings_ms}
-        return plan, replace(found, vector=query_vector, notes=notes, timings_ms=timings)
+            found = await self._with_file_names(query.namespace, query.text, query.filters, found)
+        return found
+
+    def _noted(self, found: Found, query: Query, *, given: bool, embedding: float) -> Found:
+        notes = (*found.notes, *self._notes(query.text, query.vector is not None and not given))
+        return replace(found, notes=notes, timings_ms={"embed": embedding, **found.timings_ms})
 
     async def _with_file_names(self, namespace: str, text: str, filters: Filters, found: Found) -> Found:
         spelled = file_names.candidates(text)
@@ -402,7 +415,8 @@ class Memory:
         filters = rules.checked_filters(filters)
         (stored,) = await self.get([item])
         request = PlanRequest(text, preset or self.settings.preset, fusion, weights, alpha)
-        plan, found = await self._find(self.namespace, request, vector, filters)
+        plan, query, degraded, _ = await self._prepared(self.namespace, request, vector, filters)
+        found = await self._find(plan, query, degraded)
         passes = stored.id in await self.store.matching(self.namespace, filters) if filters != NO_FILTERS else True
 
         async def fetch(ids: Sequence[int]) -> Mapping[int, Item]:
@@ -414,7 +428,6 @@ class Memory:
         if rank is not None:
             alone = replace(order, ids=[stored.id])
             (result,) = await answer.results(found, plan, alone, fetch, Wish(explain=True), text)
-        query = Query(self.namespace, text, found.vector, filters)
         scored = await self._search.scores(query, plan, stored.id)
         return Why(stored, rank, result, reasons(stored.id, plan, found, scored, passes))
 

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias, cast, overload, runtime_checkable
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
     Vector: TypeAlias = NDArray[np.float32]
+    Ints: TypeAlias = NDArray[np.int64]
+    Floats: TypeAlias = NDArray[np.float64]
 
 Json: TypeAlias = Any
 """What json.loads gives."""
@@ -160,6 +162,42 @@ class Hit(NamedTuple):
     score: float
 
 
+class Hits(Sequence[Hit]):
+    """Hits as two columns, on which rankings are made; a hit is made when somebody asks for it."""
+
+    __slots__ = ("ids", "scores")
+
+    def __init__(self, ids: Ints, scores: Floats) -> None:
+        self.ids = ids
+        self.scores = scores
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def __iter__(self) -> Iterator[Hit]:
+        return map(Hit, self.ids.tolist(), self.scores.tolist())
+
+    @overload
+    def __getitem__(self, index: int) -> Hit: ...
+    @overload
+    def __getitem__(self, index: slice) -> Hits: ...
+    def __getitem__(self, index: int | slice) -> Hit | Hits:
+        if isinstance(index, slice):
+            return Hits(self.ids[index], self.scores[index])
+        return Hit(int(self.ids[index]), float(self.scores[index]))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and tuple(self) == tuple(cast("Sequence[object]", other))
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"Hits({list(self)!r})"
+
+    def by_id(self) -> dict[int, float]:
+        return dict(zip(self.ids.tolist(), self.scores.tolist(), strict=True))
+
+
 class Background(NamedTuple):
     """A retriever's scores over the whole store for this query: what a hit has to stand out from."""
 
@@ -171,7 +209,7 @@ class Background(NamedTuple):
 class Ranking:
     """What one retriever found: best first, ties by id, each id once."""
 
-    hits: tuple[Hit, ...] = ()
+    hits: Sequence[Hit] = ()
     background: Background | None = None
     pending: int = 0
     """Items that this retriever cannot see yet."""
@@ -185,7 +223,7 @@ class Ranking:
 
     @cached_property
     def scores(self) -> Mapping[int, float]:
-        return dict(self.hits)
+        return self.hits.by_id() if isinstance(self.hits, Hits) else dict(self.hits)
 
 
 @runtime_checkable

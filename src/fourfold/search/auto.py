@@ -16,12 +16,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Final, TypeAlias
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, TypeAlias
 
-from fourfold.model import RETRIEVERS, Background, Hit
-from fourfold.search.fusion import Fusion, Part, fuse, grid_for, scores_of, unique
+import numpy as np
+
+from fourfold.model import RETRIEVERS, Background, Hit, Hits
+from fourfold.search.fusion import Fusion, Part, columns, fuse, grid_for
 from fourfold.search.weights import scaled_to_one
+
+if TYPE_CHECKING:
+    from fourfold.model import Floats
 
 TEXTS: Final = ("semantic", "keyword")
 GRAPH: Final = 0.7
@@ -70,13 +75,25 @@ class AutoInputs:
 
 def fuse_auto(inputs: AutoInputs) -> Fusion:
     """Weights are scaled to sum 1 over the lists that have hits; the graph's is that of its list and of its walk."""
-    inputs = replace(inputs, lists={name: unique(hits) for name, hits in inputs.lists.items() if hits})
-    raw = {name: {**inputs.scores.get(name, {}), **scores_of(hits)} for name, hits in inputs.lists.items()}
-    shares = _chosen(inputs, raw) if inputs.weights is None else _given(inputs.weights, inputs.lists)
-    weights = scaled_to_one(shares, [name for name in (*RETRIEVERS, WALK) if name in inputs.lists])
+    lists = {name: columns(hits) for name, hits in inputs.lists.items() if hits}
+    raw = {name: _joined(hits, inputs.scores.get(name, {})) for name, hits in lists.items()}
+    shares = _chosen(inputs, raw) if inputs.weights is None else _given(inputs.weights, lists)
+    weights = scaled_to_one(shares, [name for name in (*RETRIEVERS, WALK) if name in lists])
     grid = grid_for(math.fsum(weights.values()))
-    parts = [_part(inputs, name, raw[name], weight, grid) for name, weight in weights.items()]
+    average = inputs.backgrounds.get("semantic")
+    parts = [_part(name, lists[name], raw[name], average, weight, grid) for name, weight in weights.items()]
     return fuse(parts, _reported(weights))
+
+
+def _joined(hits: Hits, others: Scores) -> Hits:
+    """The scores of a list and of what it does not list."""
+    listed = set(hits.ids.tolist()) if others else set[int]()
+    unlisted = {id: score for id, score in others.items() if id not in listed}
+    if not unlisted:
+        return hits
+    ids = np.fromiter(unlisted, np.int64, len(unlisted))
+    scores = np.fromiter(unlisted.values(), np.float64, len(unlisted))
+    return Hits(np.concatenate([hits.ids, ids]), np.concatenate([hits.scores, scores]))
 
 
 def _given(weights: Mapping[str, float], lists: Mapping[str, Sequence[Hit]]) -> dict[str, float]:
@@ -95,11 +112,11 @@ def _reported(weights: Mapping[str, float]) -> dict[str, float]:
 # ---------------------------------------------------------------- weights
 
 
-def _chosen(inputs: AutoInputs, raw: Mapping[str, Scores]) -> dict[str, float]:
+def _chosen(inputs: AutoInputs, raw: Mapping[str, Hits]) -> dict[str, float]:
     return {**_text_shares(inputs, raw), "graph": GRAPH, WALK: STEPS, "tags": TAGS * inputs.tagged**2}
 
 
-def _text_shares(inputs: AutoInputs, raw: Mapping[str, Scores]) -> Mapping[str, float]:
+def _text_shares(inputs: AutoInputs, raw: Mapping[str, Hits]) -> Mapping[str, float]:
     """Semantic and keyword, which share 1 between them."""
     if not ("semantic" in raw and "keyword" in raw):
         return {"semantic": 1.0, "keyword": 1.0}
@@ -107,60 +124,59 @@ def _text_shares(inputs: AutoInputs, raw: Mapping[str, Scores]) -> Mapping[str, 
     if background is None:
         return TEXT_FALLBACK
     coverage = max(inputs.coverage.values(), default=UNKNOWN_COVERAGE)
-    fall = _fall([hit.score for hit in inputs.lists["keyword"]], inputs.items)
+    fall = _fall(inputs.lists["keyword"], inputs.items)
     nearness = _nearness(raw["semantic"], background)
     log_odds = NEARNESS * nearness + inputs.unknown - min(1.0, coverage) - fall - WORDS
     share = 1 / (1 + math.exp(-log_odds))  # from 0.047 to 0.982: what only one of them found stays in the ranking
     return {"semantic": share, "keyword": 1 - share}
 
 
-def _nearness(cosines: Scores, background: Background) -> float:
+def _nearness(cosines: Hits, background: Background) -> float:
     """0: the best is no nearer than the store's average. 1: it is the query itself."""
-    return min(1.0, max(0.0, (max(cosines.values()) - background.mean) / max(1 - background.mean, LEAST_SPREAD)))
+    best = float(cosines.scores.max())
+    return min(1.0, max(0.0, (best - background.mean) / max(1 - background.mean, LEAST_SPREAD)))
 
 
-def _fall(scores: Sequence[float], items: int) -> float:
+def _fall(words: Sequence[Hit], items: int) -> float:
     """What a hit further down lacks of the best, as a share of it; all, where there are not as many."""
     least, most = FALL_TO
     place = min(most, max(least, items // FALL_PART)) if items else most
-    best = max(scores)
-    return 1.0 - (scores[place - 1] / best if len(scores) >= place and best > 0 else 0.0)
+    scores = columns(words).scores
+    best = float(scores.max())
+    return 1.0 - (float(scores[place - 1]) / best if len(scores) >= place and best > 0 else 0.0)
 
 
 # ---------------------------------------------------------------- scaled scores
 
 
-def _part(inputs: AutoInputs, name: str, raw: Scores, weight: float, grid: float) -> Part:
+def _part(name: str, hits: Hits, raw: Hits, average: Background | None, weight: float, grid: float) -> Part:
     if name == "semantic":
-        values = _cosine_values(raw, inputs.backgrounds.get(name), weight, grid)
-    else:
-        values = _relations(raw, weight, grid) if name in ("graph", WALK) else _share_of_best(raw, weight, grid)
-    return Part(name, weight, inputs.lists[name], values, raw)
+        return Part(name, weight, hits, raw, _cosine_values(raw.scores, average, weight, grid))
+    positive = raw.scores > 0
+    raw = raw if positive.all() else Hits(raw.ids[positive], raw.scores[positive])
+    scaled = _relations(raw.scores, weight) if name in ("graph", WALK) else _shares_of_best(raw.scores, weight)
+    return Part(name, weight, hits, raw, (scaled + grid) - grid)
 
 
-def _relations(raw: Scores, weight: float, grid: float) -> dict[int, float]:
+def _relations(scores: Floats, weight: float) -> Floats:
     """A distant relation stays weak, even if it is the best there is; more than one whole relation is not better."""
-    return {id: (weight * min(score, 1.0) + grid) - grid for id, score in raw.items() if score > 0}
+    return weight * np.minimum(scores, 1.0)
 
 
-def _share_of_best(raw: Scores, weight: float, grid: float) -> dict[int, float]:
-    best = max(raw.values())
-    if best <= 0:
-        return {}
-    unit = weight / best
-    return {id: (score * unit + grid) - grid for id, score in raw.items() if score > 0}
+def _shares_of_best(scores: Floats, weight: float) -> Floats:
+    return scores * (weight / scores.max()) if len(scores) else scores
 
 
-def _cosine_values(raw: Scores, background: Background | None, weight: float, grid: float) -> dict[int, float]:
+def _cosine_values(scores: Floats, background: Background | None, weight: float, grid: float) -> Floats:
     """Cosines between the store's average and the query's best; those below it in what is left of the scale.
 
     Where nothing is above the average (a narrow filter), the worst takes its place.
     """
-    best, worst = max(raw.values()), min(raw.values())
+    best, worst = float(scores.max()), float(scores.min())
     if best == worst:
-        return dict.fromkeys(raw, (weight + grid) - grid)
+        return np.full(len(scores), (weight + grid) - grid)
     average = background.mean if background is not None and -1 < background.mean < best else worst
     above = weight * (1 - BELOW_AVERAGE) / (best - average)
     below = weight * BELOW_AVERAGE / max(1 + average, 1e-9)
     base = weight * BELOW_AVERAGE + grid
-    return {id: ((score - average) * (above if score >= average else below) + base) - grid for id, score in raw.items()}
+    return ((scores - average) * np.where(scores >= average, above, below) + base) - grid

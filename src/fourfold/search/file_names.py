@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Final
 
-from fourfold.search.fusion import Fusion, Part, in_order
+import numpy as np
+
+from fourfold.model import Hits
+from fourfold.search.fusion import NO_HITS, Fusion, Part, fuse
 from fourfold.text.fold import fold
 
 SOURCE: Final = "file name"
@@ -64,9 +66,9 @@ def with_file_names(fusion: Fusion, files: Mapping[str, Sequence[int]]) -> Fusio
     """The best chunk of each named file gets a line of its own, which is more than anything else has."""
     if not files:
         return fusion
-    best = {max(ids, key=lambda id: fusion.scores.get(id, 0.0)) for ids in files.values()}
-    highest = max(fusion.scores.values(), default=0.0)
+    scores = fusion.scores
+    best = np.array(sorted({max(ids, key=lambda id: scores.get(id, 0.0)) for ids in files.values()}), np.int64)
+    highest = max(scores.values(), default=0.0)
     bonus = math.ldexp(1.0, math.frexp(highest)[1]) if highest > 0 else 1.0  # a power of two: sums stay exact
-    scores = {**fusion.scores, **{id: fusion.scores.get(id, 0.0) + bonus for id in best}}
-    part = Part(SOURCE, 1.0, (), dict.fromkeys(best, bonus))
-    return replace(fusion, ids=in_order(scores), scores=scores, parts=(*fusion.parts, part))
+    unscored = Hits(best, np.full(len(best), np.nan))
+    return fuse([*fusion.parts, Part(SOURCE, 1.0, NO_HITS, unscored, np.full(len(best), bonus))], fusion.weights)

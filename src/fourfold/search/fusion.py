@@ -8,17 +8,21 @@ and equal evidence gives equal scores (ties are then broken by id).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from itertools import count
-from operator import itemgetter
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from fourfold.model import RETRIEVERS, Contribution, Hit
+import numpy as np
 
-_ID: Final = itemgetter(0)
+from fourfold.model import RETRIEVERS, Contribution, Hit, Hits
+
+if TYPE_CHECKING:
+    from fourfold.model import Floats
+
 _PLACE: Final = {name: place for place, name in enumerate(RETRIEVERS)}
+NO_HITS: Final = Hits(np.empty(0, np.int64), np.empty(0))
 
 
 @dataclass(frozen=True)
@@ -27,46 +31,59 @@ class Part:
 
     source: str
     weight: float
-    hits: Sequence[Hit]
-    values: Mapping[int, float]
-    """What is added to the score of each id."""
-    true_scores: Mapping[int, float] | None = None
-    """The retriever's scores beyond its list, where they are known."""
+    hits: Hits
+    """As the retriever ranked them."""
+    raw: Hits
+    """Its scores of all that it has something to say of, listed or not, in any order; NaN where it has no score."""
+    values: Floats
+    """What is added to the score of each of those."""
 
     @cached_property
-    def ranks(self) -> Mapping[int, int]:
-        return dict(zip(map(_ID, self.hits), count(1), strict=False))
+    def _ranks(self) -> Mapping[int, int]:
+        return dict(zip(self.hits.ids.tolist(), count(1), strict=False))
 
     @cached_property
-    def raw(self) -> Mapping[int, float]:
-        return scores_of(self.hits) if self.true_scores is None else self.true_scores
+    def _places(self) -> Mapping[int, int]:
+        return dict(zip(self.raw.ids.tolist(), count(), strict=False))
 
-    def contribution(self, id: int) -> Contribution:
-        value = self.values[id]
-        return Contribution(self.source, self.ranks.get(id), self.raw.get(id), value / self.weight, self.weight, value)
+    def contribution(self, id: int) -> Contribution | None:
+        place = self._places.get(id)
+        if place is None:
+            return None
+        value, raw = float(self.values[place]), float(self.raw.scores[place])
+        known = None if math.isnan(raw) else raw
+        return Contribution(self.source, self._ranks.get(id), known, value / self.weight, self.weight, value)
 
 
 @dataclass(frozen=True)
 class Fusion:
     """One ranking. Hits and contributions are made when they are asked for: most candidates never are."""
 
-    ids: Sequence[int]
+    hits: Hits
     """Best first, ties by id."""
-    scores: Mapping[int, float]
     weights: Mapping[str, float]
     """As applied, for all four retrievers."""
     parts: tuple[Part, ...] = ()
 
     @cached_property
+    def ids(self) -> list[int]:
+        return self.hits.ids.tolist()
+
+    @cached_property
+    def scores(self) -> Mapping[int, float]:
+        return self.hits.by_id()
+
+    @property
     def ranked(self) -> list[Hit]:
-        return self.top(len(self.ids))
+        return list(self.hits)
 
     def top(self, n: int) -> list[Hit]:
-        return [Hit(id, self.scores[id]) for id in self.ids[:n]]
+        return list(self.hits[:n])
 
     def contributions(self, id: int) -> tuple[Contribution, ...]:
         """The lines whose values sum to the score of this id; none for an id that is not in the ranking."""
-        return tuple(part.contribution(id) for part in self.parts if id in part.values)
+        lines = (part.contribution(id) for part in self.parts)
+        return tuple(line for line in lines if line is not None)
 
 
 def rrf(lists: Mapping[str, Sequence[Hit]], weights: Mapping[str, float], k: int = 60) -> Fusion:
@@ -85,12 +102,24 @@ def weighted(lists: Mapping[str, Sequence[Hit]], weights: Mapping[str, float]) -
 
 def fuse(parts: Sequence[Part], weights: Mapping[str, float]) -> Fusion:
     """Adds the values of the parts, which lie on one grid."""
-    totals = dict(parts[0].values) if parts else {}
-    get = totals.get
-    for part in parts[1:]:
-        for id, value in part.values.items():
-            totals[id] = get(id, 0.0) + value
-    return Fusion(in_order(totals), totals, {**dict.fromkeys(RETRIEVERS, 0.0), **weights}, tuple(parts))
+    applied = {**dict.fromkeys(RETRIEVERS, 0.0), **weights}
+    if not parts:
+        return Fusion(NO_HITS, applied)
+    ids = np.unique(np.concatenate([part.raw.ids for part in parts]))
+    totals = np.zeros(len(ids))
+    for part in parts:
+        totals[np.searchsorted(ids, part.raw.ids)] += part.values
+    order = np.lexsort((ids, -totals))
+    return Fusion(Hits(ids[order], totals[order]), applied, tuple(parts))
+
+
+def columns(hits: Sequence[Hit]) -> Hits:
+    """Each id once: of one that stands twice, its first and best place counts, and it takes no second one."""
+    if isinstance(hits, Hits):
+        return hits
+    first = {hit.id: hit.score for hit in reversed(hits)}
+    ids = list(dict.fromkeys(hit.id for hit in hits))
+    return Hits(np.array(ids, np.int64), np.array([first[id] for id in ids], np.float64))
 
 
 def in_order(scores: Mapping[int, float]) -> list[int]:
@@ -100,43 +129,22 @@ def in_order(scores: Mapping[int, float]) -> list[int]:
     return ids
 
 
-def unique(hits: Sequence[Hit]) -> Sequence[Hit]:
-    """Each id once: of one that stands twice, its first and best place counts, and it takes no second one."""
-    if len(set(map(_ID, hits))) == len(hits):
-        return hits
-    first = {hit.id: hit for hit in reversed(hits)}
-    return [first[id] for id in dict.fromkeys(map(_ID, hits))]
-
-
-def scores_of(hits: Iterable[Hit]) -> dict[int, float]:
-    return {hit.id: hit.score for hit in hits}
-
-
 def grid_for(largest: float) -> float:
     """A power of two above the largest total: (x + grid) - grid is x on the grid."""
     return math.ldexp(1.0, math.frexp(largest)[1])
 
 
-def _acting(lists: Mapping[str, Sequence[Hit]], weights: Mapping[str, float]) -> list[tuple[str, Sequence[Hit]]]:
+def _acting(lists: Mapping[str, Sequence[Hit]], weights: Mapping[str, float]) -> list[tuple[str, Hits]]:
     """The lists that have hits and a weight, in an order that does not depend on the caller."""
-    acting = [(name, unique(hits)) for name, hits in lists.items() if hits and weights.get(name, 0.0) > 0]
+    acting = [(name, columns(hits)) for name, hits in lists.items() if hits and weights.get(name, 0.0) > 0]
     return sorted(acting, key=lambda named: (_PLACE.get(named[0], len(_PLACE)), named[0]))
 
 
-def _rrf_part(name: str, hits: Sequence[Hit], weight: float, k: int, grid: float) -> Part:
-    return Part(name, weight, hits, dict(zip(map(_ID, hits), _by_rank(weight, k, grid, len(hits)), strict=True)))
+def _rrf_part(name: str, hits: Hits, weight: float, k: int, grid: float) -> Part:
+    return Part(name, weight, hits, hits, (weight / (k + np.arange(1, len(hits) + 1)) + grid) - grid)
 
 
-@lru_cache(maxsize=64)
-def _by_rank(weight: float, k: int, grid: float, length: int) -> tuple[float, ...]:
-    return tuple((weight / (k + rank) + grid) - grid for rank in range(1, length + 1))
-
-
-def _weighted_part(name: str, hits: Sequence[Hit], weight: float, grid: float) -> Part:
-    raw = scores_of(hits)
-    low, high = min(raw.values()), max(raw.values())
-    if high == low:
-        return Part(name, weight, hits, dict.fromkeys(raw, (weight + grid) - grid), raw)
-    span = high - low
-    values = {id: (weight * ((score - low) / span) + grid) - grid for id, score in raw.items()}
-    return Part(name, weight, hits, values, raw)
+def _weighted_part(name: str, hits: Hits, weight: float, grid: float) -> Part:
+    low, span = hits.scores.min(), np.ptp(hits.scores)
+    scaled = (hits.scores - low) / span if span else np.ones(len(hits))
+    return Part(name, weight, hits, hits, (weight * scaled + grid) - grid)

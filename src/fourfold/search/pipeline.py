@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import Any
 
 from fourfold.errors import DamagedError, FourfoldError, RequestError, SearchFailed
+from fourfold.immediate import immediately
 from fourfold.limits import CANDIDATES, RETRIEVER_SECONDS
 from fourfold.model import Degraded, ExpandingRetriever, Hit, Plan, Query, Ranking, Retriever, ScoringRetriever
 from fourfold.search.auto import TEXTS, WALK, AutoInputs, fuse_auto
 from fourfold.search.fusion import Fusion, rrf, weighted
 from fourfold.search.walk import seeds
-
-if TYPE_CHECKING:
-    from fourfold.model import Vector
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +31,6 @@ class Found:
     degraded: tuple[Degraded, ...]
     notes: tuple[str, ...]
     timings_ms: Mapping[str, float]
-    vector: Vector | None = None
-    """The query's, as it was used."""
 
     def raw(self, retriever: str, item: int) -> float | None:
         """A retriever's own score of an item, if it has one."""
@@ -46,6 +42,7 @@ class Found:
 class _Progress:
     """What is known so far while one search runs."""
 
+    here: bool = False
     rankings: dict[str, Ranking] = field(default_factory=dict[str, Ranking])
     degraded: list[Degraded] = field(default_factory=list[Degraded])
     timings: dict[str, float] = field(default_factory=dict[str, float])
@@ -61,9 +58,13 @@ class HybridSearch:
         self._expanding = [each for each in retrievers if isinstance(each, ExpandingRetriever)]
         self._seconds = seconds
 
-    async def run(self, query: Query, plan: Plan, degraded: Sequence[Degraded] = ()) -> Found:
-        """`degraded` names retrievers that are known to be unable to answer; they are not asked."""
-        progress = _Progress(degraded=list(degraded))
+    async def run(self, query: Query, plan: Plan, degraded: Sequence[Degraded] = (), *, here: bool = False) -> Found:
+        """`degraded` names retrievers that are known to be unable to answer; they are not asked.
+
+        `here`: they answer without waiting, one after the other, in a thread without an event loop; what one raises
+        ends it all.
+        """
+        progress = _Progress(here, degraded=list(degraded))
         lost = {failure.retriever for failure in degraded}
         asked = [self._retrievers[name] for name in plan.retrievers if name in self._retrievers and name not in lost]
         await self._all(progress, {each.name: each.search(query, CANDIDATES) for each in asked})
@@ -101,7 +102,7 @@ class HybridSearch:
             return {}, coverage
         if plan.expand:
             await self._expand(query, plan, progress)
-        answers = _Progress(degraded=progress.degraded)
+        answers = _Progress(progress.here, degraded=progress.degraded)
         await self._all(answers, self._questions(query, progress.rankings))
         for name, milliseconds in answers.timings.items():
             progress.timings[name] += milliseconds
@@ -109,7 +110,7 @@ class HybridSearch:
             coverage |= answers.rankings["keyword"].evidence
         return {name: ranking.scores for name, ranking in answers.rankings.items()}, coverage
 
-    def _questions(self, query: Query, rankings: Mapping[str, Ranking]) -> dict[str, Awaitable[Ranking]]:
+    def _questions(self, query: Query, rankings: Mapping[str, Ranking]) -> dict[str, Coroutine[Any, Any, Ranking]]:
         """For each retriever that can score: the items that only others listed."""
         union = set[int]().union(*(ranking.scores for ranking in rankings.values()))
         unlisted = {name: union - ranking.scores.keys() for name, ranking in rankings.items() if name in self._scoring}
@@ -125,8 +126,10 @@ class HybridSearch:
         if starts:
             await self._all(progress, {WALK: able[0].expand(query, starts, CANDIDATES)})
 
-    async def _all(self, progress: _Progress, calls: Mapping[str, Awaitable[Ranking]]) -> None:
+    async def _all(self, progress: _Progress, calls: Mapping[str, Coroutine[Any, Any, Ranking]]) -> None:
         """Runs the calls side by side. One that fails or is late is named, and the others count (S2.6)."""
+        if progress.here:
+            return _here(progress, calls)
         if not calls:
             return
         tasks = {asyncio.ensure_future(_timed(name, call, progress.timings)): name for name, call in calls.items()}
@@ -151,11 +154,22 @@ class HybridSearch:
                 progress.damage = error if isinstance(error, DamagedError) else progress.damage
 
 
+def _here(progress: _Progress, calls: Mapping[str, Coroutine[Any, Any, Ranking]]) -> None:
+    try:
+        for name, call in calls.items():
+            started = time.perf_counter()
+            progress.rankings[name] = immediately(call)
+            progress.timings[name] = (time.perf_counter() - started) * 1000
+    finally:
+        for call in calls.values():
+            call.close()
+
+
 def _coverage(progress: _Progress) -> dict[int, float]:
     return dict(progress.rankings["keyword"].evidence) if "keyword" in progress.rankings else {}
 
 
-async def _timed(name: str, call: Awaitable[Ranking], timings: dict[str, float]) -> Ranking:
+async def _timed(name: str, call: Coroutine[Any, Any, Ranking], timings: dict[str, float]) -> Ranking:
     started = time.perf_counter()
     try:
         return await call

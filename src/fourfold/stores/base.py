@@ -12,12 +12,12 @@ Errors: what the caller got wrong is a RequestError; what happened to the store,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeVar
 
 from fourfold.model import (
     Edge,
@@ -35,6 +35,8 @@ from fourfold.search.walk import Link
 
 if TYPE_CHECKING:
     from fourfold.model import Vector
+
+T = TypeVar("T")
 
 Record = dict[str, Json]
 """A line of an export."""
@@ -216,6 +218,13 @@ class Store(Protocol):
 
     async def match_scores(self, namespace: str, text: str, ids: Sequence[int]) -> Ranking:
         """The same scores for given items; zero where nothing matches."""
+        ...
+
+    async def at_once(self, namespace: str, work: Callable[[], Coroutine[Any, Any, T]]) -> T | None:
+        """`work()` in a thread where everything it asks of the namespace is answered without waiting, in one snapshot.
+
+        None: this store cannot do that, or not at this moment (an index is being opened); nothing was done then.
+        """
         ...
 
     async def node_links(self, namespace: str, names: Sequence[str], filters: Filters) -> list[Link]:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from fourfold.errors import RequestError, SpaceMismatch
 from fourfold.model import Edge, Filters, Item, ItemPatch, Json, Neighbor, NewItem, Node, Ranking, RawRecord
@@ -23,6 +23,9 @@ from fourfold.text.fold import fold
 
 if TYPE_CHECKING:
     from fourfold.model import Vector
+
+
+T = TypeVar("T")
 
 
 class MemoryStore:
@@ -196,6 +199,9 @@ class MemoryStore:
 
     async def item_links(self, namespace: str, ids: Sequence[int], filters: Filters) -> list[Link]:
         return walk.item_links(self._read(namespace), ids, filters)
+
+    async def at_once(self, namespace: str, work: Callable[[], Coroutine[Any, Any, T]]) -> T | None:
+        return None
 
     async def tag_counts(self, namespace: str) -> Mapping[str, int]:
         carried = (tag for _, item in rows.all_items(self._read(namespace)) for tag in item.tags)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
 from pathlib import Path
@@ -408,6 +408,9 @@ class PostgresStore:
         wanted = sorted({row.item for row in found})
         kept = await items.passing(db, ns, filters, wanted)
         return [row for row in found if row.item in kept]
+
+    async def at_once(self, namespace: str, work: Callable[[], Coroutine[Any, Any, T]]) -> T | None:
+        return None
 
     async def tag_counts(self, namespace: str) -> Mapping[str, int]:
         async def counting(db: Db, ns: Namespace) -> Mapping[str, int]:

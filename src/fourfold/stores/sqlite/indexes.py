@@ -10,9 +10,8 @@ from collections.abc import Callable, Generator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import partial
-from itertools import compress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import apsw
 import numpy as np
@@ -25,6 +24,7 @@ from fourfold.stores.sqlite.database import Database, translated
 from fourfold.stores.sqlite.following import AT_ONCE, Follower, FollowingState
 from fourfold.stores.sqlite.items import Change
 from fourfold.stores.sqlite.lease import Lease
+from fourfold.stores.sqlite.moment import Moment
 from fourfold.stores.sqlite.text_index import TextIndex, TextState
 from fourfold.stores.sqlite.vector_index import VectorIndex, VectorState
 from fourfold.text.analysis import ANALYSER_VERSION
@@ -47,14 +47,6 @@ _LOOK_SECONDS = 1.0
 
 T = TypeVar("T")
 S = TypeVar("S", bound=FollowingState)
-
-
-class OfItem(Protocol):
-    @property
-    def item(self) -> int: ...
-
-
-I = TypeVar("I", bound=OfItem)  # noqa: E741
 
 
 class NotNow(Exception):
@@ -96,20 +88,23 @@ class Indexes:
     # ------------------------------------------------------------ searching
 
     @contextmanager
-    def texts(self, db: apsw.Connection, ns: int) -> Generator[TextState]:
-        index = self._text_index(ns)
+    def texts(self, at: Moment) -> Generator[TextState]:
+        index = self._text_index(at.ns)
         with self._reading(index):
-            yield self._current(index, db)
+            yield self._current(index, at)
 
     @contextmanager
-    def vectors(self, db: apsw.Connection, ns: int, space: Space) -> Generator[VectorState]:
-        index = self._vector_index(ns, space)
+    def vectors(self, at: Moment, space: Space) -> Generator[VectorState]:
+        index = self._vector_index(at.ns, space)
         with self._reading(index):
-            yield self._current(index, db)
+            yield self._current(index, at)
 
     def _text_index(self, ns: int) -> TextIndex:
         with self._changing:
-            return self._texts.setdefault(ns, TextIndex(self._folder / str(ns) / "text", ns, self._owner(ns)))
+            index = self._texts.get(ns)
+            if index is None:
+                index = self._texts[ns] = TextIndex(self._folder / str(ns) / "text", ns, self._owner(ns))
+            return index
 
     def _vector_index(self, ns: int, space: Space) -> VectorIndex:
         with self._changing:
@@ -135,11 +130,11 @@ class Indexes:
     def _is_hurried(self) -> bool:
         return bool(getattr(self._hurry, "on", False))
 
-    def _current(self, index: Follower[S], db: apsw.Connection) -> S:
+    def _current(self, index: Follower[S], at: Moment) -> S:
         at_once = _IN_A_HURRY if self._is_hurried() else AT_ONCE
-        state = index.current(db, items.last_change(db, index.ns), at_once)
+        state = index.current(at.db, at.last, at_once)
         if state is None:
-            raise Behind(self._begin(index, self._open), long=self._is_long(db, index))
+            raise Behind(self._begin(index, self._open), long=self._is_long(at.db, index))
         if state.seq - state.base.seq >= PUBLISH_AT and time.monotonic() - index.looked > _LOOK_SECONDS:
             index.looked = time.monotonic()
             self._begin(index, self._take_over)
@@ -161,36 +156,25 @@ class Indexes:
 
             raise Behind(self._begin(index, renewing)) from error
 
-    def allowed(self, db: apsw.Connection, ns: int, filters: Filters) -> Ints | None:
+    def allowed(self, at: Moment, filters: Filters) -> Ints | None:
         """The ids that pass; None if all do. Remembered while the change number stands."""
-        if filters == NO_FILTERS:
+        if filters is NO_FILTERS or filters == NO_FILTERS:
             return None
-        name, last = f"{ns} {filters!r}", items.last_change(db, ns)
+        name = f"{at.ns} {filters!r}"
         known = self._filtered.get(name)
-        if known is not None and known[0] == last:
+        if known is not None and known[0] == at.last:
             return known[1]
         if self._is_hurried():
             raise NotNow
-        with self._filtering[
-            hash(name) % len(self._filtering)
-        ]:  # the retrievers of a search ask the same at the same time
+        lock = self._filtering[hash(name) % len(self._filtering)]
+        with lock:  # the retrievers of a search ask the same at the same time
             known = self._filtered.get(name)
-            if known is None or known[0] != last:
-                known = (last, np.array(items.matching(db, ns, filters), np.int64))
+            if known is None or known[0] != at.last:
+                known = (at.last, np.array(items.matching(at.db, at.ns, filters), np.int64))
                 self._filtered[name] = known
                 while len(self._filtered) > _REMEMBERED_FILTERS:
                     self._filtered.popitem(last=False)
             return known[1]
-
-    def passing(self, db: apsw.Connection, ns: int, filters: Filters, found: list[I]) -> list[I]:
-        """Those whose item passes."""
-        allowed = self.allowed(db, ns, filters)
-        if allowed is None or not found:
-            return found
-        ids = np.array([each.item for each in found], np.int64)
-        places = np.minimum(np.searchsorted(allowed, ids), max(len(allowed) - 1, 0))
-        passes = allowed[places] == ids if len(allowed) else np.zeros(len(ids), np.bool_)
-        return list(compress(found, passes))
 
     # ------------------------------------------------------------ what takes longer
 

@@ -53,11 +53,13 @@ class Documents(Rows):
 
     def gather(self, rows: Ints) -> Gathered:
         """The terms of these rows in one array."""
-        ends, lengths = self.ends[rows], self.lengths[rows]
-        pieces = zip((ends - lengths).tolist(), ends.tolist(), strict=True)
-        whole = rows is self.live and len(rows) == len(self)  # the same rows in another order are not the same
-        terms = self.terms if whole else np.concatenate([self.terms[:0], *(self.terms[a:b] for a, b in pieces)])
-        return Gathered(terms, np.cumsum(lengths))
+        lengths = self.lengths[rows]
+        bounds = np.cumsum(lengths)
+        if rows is self.live and len(rows) == len(self):  # the same rows in another order are not the same
+            return Gathered(self.terms, bounds)
+        places = np.repeat(self.ends[rows] - bounds, lengths)
+        places += np.arange(len(places))
+        return Gathered(self.terms.take(places), bounds)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,30 +3,30 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, asynccontextmanager, suppress
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 import apsw
 import numpy as np
 
 from fourfold import limits
-from fourfold.embed.vectors import check_dimension
 from fourfold.errors import NotFound, StoreBusy, StoreUnavailable, TimedOut
+from fourfold.immediate import NotImmediate, immediately
 from fourfold.limits import TAG_CACHE_SECONDS, TOP_K
 from fourfold.model import Edge, Filters, Item, ItemPatch, Json, Neighbor, NewItem, Node, Ranking, RawRecord
-from fourfold.search.walk import Link, longest
+from fourfold.search.walk import Link
 from fourfold.stores.base import Direction, FileState, FileUpdate, NewNode, Record, Size, Space, TagUse
 from fourfold.stores.loading import pieces
 from fourfold.stores.sqlite import (
     chunks,
     graph,
-    graph_search,
     health,
     items,
     links,
@@ -37,13 +37,14 @@ from fourfold.stores.sqlite import (
     spaces,
     tags,
     text_index,
-    vector_index,
 )
 from fourfold.stores.sqlite import folder as folders
 from fourfold.stores.sqlite.database import Database, Job, rows
 from fourfold.stores.sqlite.indexes import Behind, Indexes, NotNow
 from fourfold.stores.sqlite.items import Change, Written
 from fourfold.stores.sqlite.links import AT_ONCE, LABEL, Linker
+from fourfold.stores.sqlite.moment import Moment
+from fourfold.stores.sqlite.retrieval import Retrieval
 from fourfold.text.links import own_names
 
 if TYPE_CHECKING:
@@ -53,6 +54,8 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 _READERS = 8
+_MOMENT_SECONDS = 0.5
+"""A search that takes longer is made again with its retrievers apart, so that it is known which one is slow."""
 
 
 class SqliteStore:
@@ -67,6 +70,8 @@ class SqliteStore:
         self._known: dict[str, int] = {}
         """Namespaces that were read: one that is there stays, under its number."""
         self._tags: dict[int, tuple[int, float, Mapping[str, int]]] = {}
+        self._retrieval = Retrieval(self._indexes)
+        self._local = threading.local()
         self._readers = ThreadPoolExecutor(_READERS, "fourfold")
         self._writer = ThreadPoolExecutor(1, "fourfold-write")
 
@@ -89,9 +94,12 @@ class SqliteStore:
         **kwargs: P.kwargs,
     ) -> T:
         """`work(db, ns, ...)` in a reader's thread; `empty` where there is no such namespace."""
+        return await self._in_time(lambda db: self._of(db, namespace, empty, work, *args, **kwargs))
+
+    async def _in_time(self, work: Callable[[apsw.Connection], T]) -> T:
         try:
             async with asyncio.timeout(limits.READ_SECONDS):
-                return await self._read_db(lambda db: self._of(db, namespace, empty, work, *args, **kwargs))
+                return await self._read_db(work)
         except TimeoutError as error:
             raise TimedOut(f"{self.folder} did not answer within {limits.READ_SECONDS:g} s", "Ask for less") from error
 
@@ -113,21 +121,65 @@ class SqliteStore:
             finally:
                 job.call_off()
 
+    # ------------------------------------------------------------ searches
+
+    async def at_once(self, namespace: str, work: Callable[[], Coroutine[Any, Any, T]]) -> T | None:
+        """In a reader's thread, where all that it asks of the namespace is answered from one snapshot."""
+        job = Job()
+
+        def working() -> T | None:
+            with self._db.read(job) as db:
+                self._local.moment = Moment.read(db, namespace)
+                try:
+                    return immediately(work()) if self._local.moment is not None else None
+                finally:
+                    self._local.moment = None
+
+        with suppress(NotNow, NotImmediate, TimeoutError):
+            try:
+                async with asyncio.timeout(_MOMENT_SECONDS):
+                    return await self._in(self._readers.submit, working)
+            finally:
+                job.call_off()
+        return None
+
+    async def _asked(
+        self,
+        namespace: str,
+        empty: T,
+        work: Callable[Concatenate[Moment, P], T],
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> T:
+        """`work(moment, ...)` in a reader's thread, or in this one, if it is at a moment of that namespace already."""
+        at: Moment | None = getattr(self._local, "moment", None)
+        if at is not None and at.namespace == namespace:
+            return work(at, *args, **kwargs)
+
+        def asking(db: apsw.Connection) -> T:
+            at = Moment.read(db, namespace)
+            return empty if at is None else work(at, *args, **kwargs)
+
+        return await self._in_time(asking)
+
     async def _now(
         self,
         namespace: str,
         empty: T,
-        work: Callable[Concatenate[apsw.Connection, int, P], T],
+        work: Callable[Concatenate[Moment, P], T],
         *args: P.args,
         **kwargs: P.kwargs,
     ) -> T:
         """The same in this thread: for what a search asks of rows that it has just found, and that take no longer than
         handing them to another thread and back."""
+        if getattr(self._local, "moment", None) is not None:
+            return await self._asked(namespace, empty, work, *args, **kwargs)
         try:
             with self._db.read() as db, self._indexes.hurried():
-                return self._of(db, namespace, empty, work, *args, **kwargs)
+                at = Moment.read(db, namespace)
+                return empty if at is None else work(at, *args, **kwargs)
         except NotNow:
-            return await self._read(namespace, empty, work, *args, **kwargs)
+            return await self._asked(namespace, empty, work, *args, **kwargs)
 
     def _of(
         self,
@@ -204,12 +256,8 @@ class SqliteStore:
         await self._write(namespace, patching)
 
     async def get(self, namespace: str, ids: Sequence[int]) -> dict[int, Item]:
-        def getting(db: apsw.Connection, ns: int) -> dict[int, Item]:
-            return items.get(db, namespace, ns, ids)
-
-        if len(ids) <= TOP_K:
-            return await self._now(namespace, {}, getting)
-        return await self._read(namespace, {}, getting)
+        asked = self._now if len(ids) <= TOP_K else self._asked
+        return await asked(namespace, {}, self._retrieval.get, ids)
 
     async def find_keys(self, namespace: str, keys: Sequence[str]) -> dict[str, int]:
         return await self._read(namespace, {}, items.by_keys, keys)
@@ -292,7 +340,7 @@ class SqliteStore:
         return await self._read(namespace, [], getting)
 
     async def named_chunks(self, namespace: str, names: Sequence[str], filters: Filters) -> list[tuple[int, str]]:
-        return await self._now(namespace, [], chunks.named, names, filters)
+        return await self._now(namespace, [], self._retrieval.named_chunks, names, filters)
 
     # ------------------------------------------------------------ links (B11)
 
@@ -307,22 +355,23 @@ class SqliteStore:
         """Opens the keyword index, in which new names are looked up: not while a transaction holds up others."""
         with suppress(StoreBusy, TimeoutError):
             async with asyncio.timeout(limits.RETRIEVER_SECONDS):
-                await self._read(namespace, None, self._open_texts)
+                await self._asked(namespace, None, self._open_texts)
 
-    def _open_texts(self, db: apsw.Connection, ns: int) -> None:
-        with self._indexes.texts(db, ns):
+    def _open_texts(self, at: Moment) -> None:
+        with self._indexes.texts(at):
             pass
 
     def _may_mention(self, ns: int, name: str) -> Sequence[int] | None:
         """Items of earlier transactions that may hold all words of a name."""
         with self._db.read() as db:  # not the writer's connection: no index may learn what is not committed
-            if not items.last_change(db, ns):
+            at = Moment.read(db, ns)
+            if at is None or not at.last:
                 return []
-            groups = links.name_terms(name, tuple(spaces.languages(db, ns)))
+            groups = links.name_terms(name, tuple(at.languages))
             if not groups:
-                return items.all_ids(db, ns)
+                return items.all_ids(db, at.ns)
             try:
-                with self._indexes.texts(db, ns) as state:
+                with self._indexes.texts(at) as state:
                     return text_index.containing(state, groups)
             except Behind:
                 return None
@@ -357,58 +406,22 @@ class SqliteStore:
     # ------------------------------------------------------------ retrieval
 
     async def nearest(self, namespace: str, vector: Vector, limit: int, filters: Filters) -> Ranking:
-        def searching(db: apsw.Connection, ns: int) -> Ranking:
-            space = spaces.space(db, ns)
-            if space is None:
-                return Ranking(pending=spaces.size(db, ns).pending)
-            check_dimension(len(vector), space.dimension)
-            with self._indexes.vectors(db, ns, space) as state:
-                found = vector_index.search(state, vector, limit, self._indexes.allowed(db, ns, filters))
-            return Ranking(found.hits, found.background, spaces.size(db, ns).pending)
-
-        return await self._read(namespace, Ranking(), searching)
+        return await self._asked(namespace, Ranking(), self._retrieval.nearest, vector, limit, filters)
 
     async def similarities(self, namespace: str, vector: Vector, ids: Sequence[int]) -> Ranking:
-        def scoring(db: apsw.Connection, ns: int) -> Ranking:
-            space = spaces.space(db, ns)
-            if space is None:
-                return Ranking()
-            check_dimension(len(vector), space.dimension)
-            with self._indexes.vectors(db, ns, space) as state:
-                return vector_index.score(state, vector, ids)
-
-        return await self._now(namespace, Ranking(), scoring)
+        return await self._now(namespace, Ranking(), self._retrieval.similarities, vector, ids)
 
     async def match(self, namespace: str, text: str, limit: int, filters: Filters) -> Ranking:
-        def searching(db: apsw.Connection, ns: int) -> Ranking:
-            with self._indexes.texts(db, ns) as state:
-                query = state.query(text, spaces.languages(db, ns))
-                return text_index.search(state, query, limit, self._indexes.allowed(db, ns, filters))
-
-        return await self._read(namespace, Ranking(), searching)
+        return await self._asked(namespace, Ranking(), self._retrieval.match, text, limit, filters)
 
     async def match_scores(self, namespace: str, text: str, ids: Sequence[int]) -> Ranking:
-        def scoring(db: apsw.Connection, ns: int) -> Ranking:
-            with self._indexes.texts(db, ns) as state:
-                return text_index.score(state, state.query(text, spaces.languages(db, ns)), ids)
-
-        return await self._now(namespace, Ranking(), scoring)
+        return await self._now(namespace, Ranking(), self._retrieval.match_scores, text, ids)
 
     async def node_links(self, namespace: str, names: Sequence[str], filters: Filters) -> list[Link]:
-        def linking(db: apsw.Connection, ns: int) -> list[Link]:
-            known = graph_search.known_names(db, ns, names)
-            nodes = {node for name in longest(list(known)) for node in known[name]}
-            found = graph_search.node_links(db, sorted(nodes)) if nodes else []
-            return self._indexes.passing(db, ns, filters, found)
-
-        return await self._now(namespace, [], linking)
+        return await self._now(namespace, [], self._retrieval.node_links, names, filters)
 
     async def item_links(self, namespace: str, ids: Sequence[int], filters: Filters) -> list[Link]:
-        def linking(db: apsw.Connection, ns: int) -> list[Link]:
-            found = graph_search.item_links(db, items.existing(db, ns, ids))
-            return self._indexes.passing(db, ns, filters, found)
-
-        return await self._now(namespace, [], linking)
+        return await self._now(namespace, [], self._retrieval.item_links, ids, filters)
 
     async def tag_counts(self, namespace: str) -> Mapping[str, int]:
         return await self._read(namespace, {}, self._tag_counts)
@@ -420,10 +433,7 @@ class SqliteStore:
         return known[2]
 
     async def tagged(self, namespace: str, candidates: Sequence[str], filters: Filters) -> list[TagUse]:
-        def using(db: apsw.Connection, ns: int) -> list[TagUse]:
-            return self._indexes.passing(db, ns, filters, tags.tagged(db, ns, candidates))
-
-        return await self._now(namespace, [], using)
+        return await self._now(namespace, [], self._retrieval.tagged, candidates, filters)
 
     # ------------------------------------------------------------ graph
 

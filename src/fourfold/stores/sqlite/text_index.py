@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import apsw
 import numpy as np
 
-from fourfold.model import Hit, Ranking
+from fourfold.model import Hits, Ranking
 from fourfold.stores.keyword_query import KeywordQuery, keyword_query
 from fourfold.stores.sqlite import scoring
 from fourfold.stores.sqlite.following import Follower
@@ -139,11 +139,11 @@ def search(state: TextState, query: KeywordQuery, limit: int, allowed: Ints | No
     ids, scores, coverage = (np.concatenate(column) for column in zip(*parts, strict=True))
     best = np.lexsort((ids, -scores))[:limit]
     best = best[scores[best] > 0]
-    found = ids[best].tolist()
+    hits = Hits(ids[best], scores[best])
     return Ranking(
-        hits=tuple(map(Hit, found, scores[best].tolist())),
+        hits=hits,
         notes=query.notes,
-        evidence=dict(zip(found, coverage[best].tolist(), strict=True)),
+        evidence=Hits(hits.ids, coverage[best]).by_id(),
         unknown=query.unknown_share,
         items=query.documents,
     )
@@ -152,13 +152,10 @@ def search(state: TextState, query: KeywordQuery, limit: int, allowed: Ints | No
 def score(state: TextState, query: KeywordQuery, ids: Sequence[int]) -> Ranking:
     """BM25 and coverage of these items, whoever found them; zeros where no word matches."""
     wanted = np.array(ids, np.int64)
-    hits: list[Hit] = []
-    evidence: dict[int, float] = {}
-    for documents in (state.published, state.tail):
-        found, worth, covered = _scored(state, documents, documents.find(wanted), query)
-        hits.extend(map(Hit, found.tolist(), worth.tolist()))
-        evidence.update(zip(found.tolist(), covered.tolist(), strict=True))
-    return Ranking(tuple(hits), evidence=evidence, unknown=query.unknown_share, items=query.documents)
+    parts = [_scored(state, each, each.find(wanted), query) for each in (state.published, state.tail)]
+    found, scores, coverage = (np.concatenate(column) for column in zip(*parts, strict=True))
+    evidence = Hits(found, coverage).by_id()
+    return Ranking(Hits(found, scores), evidence=evidence, unknown=query.unknown_share, items=query.documents)
 
 
 def containing(state: TextState, groups: Sequence[Collection[str]]) -> list[int]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import apsw
 import numpy as np
 
-from fourfold.model import Background, Hit, Ranking
+from fourfold.model import Background, Hits, Ranking
 from fourfold.stores.base import Space
 from fourfold.stores.sampling import in_sample
 from fourfold.stores.sqlite import items
@@ -101,8 +101,7 @@ def search(state: VectorState, query: Matrix, limit: int, allowed: Ints | None) 
     ids = np.concatenate([vectors.ids[rows] for vectors, rows in parts])
     cosines = np.concatenate([vectors.cosines(rows, query) for vectors, rows in parts])
     best = np.lexsort((ids, -cosines))[:limit]
-    hits = tuple(map(Hit, ids[best].tolist(), cosines[best].tolist()))
-    return Ranking(hits, _background(state, query))
+    return Ranking(Hits(ids[best], cosines[best]), _background(state, query))
 
 
 def _roughly(parts: list[tuple[Vectors, Ints]], query: Matrix, limit: int) -> list[tuple[Vectors, Ints]]:
@@ -122,11 +121,9 @@ def _floor(near: Matrix, limit: int) -> float:
 def score(state: VectorState, query: Matrix, ids: Sequence[int]) -> Ranking:
     """Cosines of these items, as far as they have vectors."""
     wanted = np.array(ids, np.int64)
-    hits: list[Hit] = []
-    for vectors in (state.published, state.tail):
-        rows = vectors.find(wanted)
-        hits.extend(map(Hit, vectors.ids[rows].tolist(), vectors.cosines(rows, query).tolist()))
-    return Ranking(tuple(hits))
+    parts = [(vectors, vectors.find(wanted)) for vectors in (state.published, state.tail)]
+    found = np.concatenate([vectors.ids[rows] for vectors, rows in parts])
+    return Ranking(Hits(found, np.concatenate([vectors.cosines(rows, query) for vectors, rows in parts])))
 
 
 def _background(state: VectorState, query: Matrix) -> Background | None:
