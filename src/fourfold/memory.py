@@ -332,7 +332,9 @@ class Memory:
         async def fetch(ids: Sequence[int]) -> Mapping[int, Item]:
             return await self.store.get(namespace, ids)
 
-        done = await self.store.at_once(namespace, partial(searching, here=True))
+        beside = {"semantic"} < set(plan.retrievers)
+        asked = query if beside else replace(query, vector=None)
+        done = await self.store.at_once(asked, partial(searching, here=True))
         found, ids, chosen = done if done is not None else await searching(here=False)
         found = self._noted(found, query, given=vector is not None, embedding=embedding)
         if not ids and namespace not in await self.store.namespaces():

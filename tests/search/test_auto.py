@@ -13,12 +13,12 @@ from fourfold.search.auto import BELOW_AVERAGE, GRAPH, TAGS, TEXT_FALLBACK, Auto
 
 SEMANTIC = [Hit(1, 0.7), Hit(2, 0.4)]
 KEYWORD = [Hit(2, 12.0), Hit(3, 6.0)]
-TRUE_SCORES = {"semantic": {3: 0.1}, "keyword": {1: 0.0}}
+UNLISTED = {"semantic": [Hit(3, 0.1)], "keyword": [Hit(1, 0.0)]}
 
 
 def text_inputs(semantic: Background | None, keyword: Background | None, **changes) -> AutoInputs:
     lists = {"semantic": SEMANTIC, "keyword": KEYWORD}
-    return AutoInputs(lists, TRUE_SCORES, {"semantic": semantic, "keyword": keyword}, **changes)
+    return AutoInputs(lists, UNLISTED, {"semantic": semantic, "keyword": keyword}, **changes)
 
 
 # ---------------------------------------------------------------- weights
@@ -161,7 +161,7 @@ def test_equal_cosines_are_all_the_best_and_tie_by_id():
 @pytest.mark.spec("B1")
 def test_a_candidate_that_an_approximate_list_missed_can_still_be_the_best():
     inputs = AutoInputs(
-        {"semantic": [Hit(1, 0.6)], "keyword": [Hit(2, 3.0)]}, {"semantic": {2: 0.9}, "keyword": {1: 0.0}}
+        {"semantic": [Hit(1, 0.6)], "keyword": [Hit(2, 3.0)]}, {"semantic": [Hit(2, 0.9)], "keyword": [Hit(1, 0.0)]}
     )
     fusion = fuse_auto(inputs)
     assert fusion.ids == [2, 1]
@@ -174,13 +174,16 @@ backgrounds = st.builds(Background, st.floats(-0.5, 5), st.floats(0, 3))
 all_lists = st.builds(
     lambda lists, walk: {**lists, "walk": walk}, named_lists, named_lists.map(lambda others: others.get("graph", []))
 )
-true_scores = st.fixed_dictionaries(
-    {"semantic": st.dictionaries(IDS, st.floats(-1, 1)), "keyword": st.dictionaries(IDS, SCORES.map(abs))}
+unlisted = st.fixed_dictionaries(
+    {
+        "semantic": st.dictionaries(IDS, st.floats(-1, 1)).map(lambda scores: [Hit(*each) for each in scores.items()]),
+        "keyword": st.dictionaries(IDS, SCORES.map(abs)).map(lambda scores: [Hit(*each) for each in scores.items()]),
+    }
 )
 inputs = st.builds(
     AutoInputs,
     all_lists,
-    true_scores,
+    unlisted,
     st.fixed_dictionaries({"semantic": st.none() | backgrounds, "keyword": st.none() | backgrounds}),
     st.none() | weights,
     st.dictionaries(IDS, st.floats(0, 1)),
@@ -215,6 +218,6 @@ def test_best_first_ties_by_id_whatever_the_order_of_the_lists(made, order):
 @pytest.mark.spec("B5")
 @given(inputs)
 def test_what_semantic_or_keyword_listed_is_in_the_ranking(made):
-    ids = set(fuse_auto(AutoInputs(made.lists, made.scores, made.backgrounds)).ids)
+    ids = set(fuse_auto(AutoInputs(made.lists, made.unlisted, made.backgrounds)).ids)
     assert ids >= {hit.id for hit in made.lists.get("semantic", ())}
     assert ids >= {hit.id for hit in made.lists.get("keyword", ()) if hit.score > 0}

@@ -58,8 +58,8 @@ Scores: TypeAlias = Mapping[int, float]
 class AutoInputs:
     lists: Mapping[str, Sequence[Hit]]
     """By retriever, and `walk`: the graph from the best hits. Best first."""
-    scores: Mapping[str, Scores] = field(default_factory=dict[str, Scores])
-    """Scores of semantic and keyword for what the other lists hold."""
+    unlisted: Mapping[str, Sequence[Hit]] = field(default_factory=dict[str, Sequence[Hit]])
+    """What semantic and keyword say of that which only other lists hold."""
     backgrounds: Mapping[str, Background | None] = field(default_factory=dict[str, "Background | None"])
     weights: Mapping[str, float] | None = None
     """Of the caller or the preset; None: chosen by the evidence of this query."""
@@ -76,7 +76,7 @@ class AutoInputs:
 def fuse_auto(inputs: AutoInputs) -> Fusion:
     """Weights are scaled to sum 1 over the lists that have hits; the graph's is that of its list and of its walk."""
     lists = {name: columns(hits) for name, hits in inputs.lists.items() if hits}
-    raw = {name: _joined(hits, inputs.scores.get(name, {})) for name, hits in lists.items()}
+    raw = {name: _joined(hits, inputs.unlisted.get(name, ())) for name, hits in lists.items()}
     shares = _chosen(inputs, raw) if inputs.weights is None else _given(inputs.weights, lists)
     weights = scaled_to_one(shares, [name for name in (*RETRIEVERS, WALK) if name in lists])
     grid = grid_for(math.fsum(weights.values()))
@@ -85,15 +85,15 @@ def fuse_auto(inputs: AutoInputs) -> Fusion:
     return fuse(parts, _reported(weights))
 
 
-def _joined(hits: Hits, others: Scores) -> Hits:
-    """The scores of a list and of what it does not list."""
-    listed = set(hits.ids.tolist()) if others else set[int]()
-    unlisted = {id: score for id, score in others.items() if id not in listed}
-    if not unlisted:
+def _joined(hits: Hits, others: Sequence[Hit]) -> Hits:
+    """Both; of an item in both, what the list says of it."""
+    if not others:
         return hits
-    ids = np.fromiter(unlisted, np.int64, len(unlisted))
-    scores = np.fromiter(unlisted.values(), np.float64, len(unlisted))
-    return Hits(np.concatenate([hits.ids, ids]), np.concatenate([hits.scores, scores]))
+    more = columns(others)
+    if not set(hits.ids.tolist()).isdisjoint(more.ids.tolist()):
+        new = ~np.isin(more.ids, hits.ids)
+        more = Hits(more.ids[new], more.scores[new])
+    return Hits(np.concatenate([hits.ids, more.ids]), np.concatenate([hits.scores, more.scores]))
 
 
 def _given(weights: Mapping[str, float], lists: Mapping[str, Sequence[Hit]]) -> dict[str, float]:

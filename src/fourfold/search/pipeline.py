@@ -13,7 +13,7 @@ from fourfold.immediate import immediately
 from fourfold.limits import CANDIDATES, RETRIEVER_SECONDS
 from fourfold.model import Degraded, ExpandingRetriever, Hit, Plan, Query, Ranking, Retriever, ScoringRetriever
 from fourfold.search.auto import TEXTS, WALK, AutoInputs, fuse_auto
-from fourfold.search.fusion import Fusion, rrf, weighted
+from fourfold.search.fusion import Fusion, columns, rrf, weighted
 from fourfold.search.walk import seeds
 
 
@@ -23,7 +23,7 @@ class Found:
 
     rankings: Mapping[str, Ranking]
     """By retriever, for those that answered; `walk` where the graph went on from the best hits."""
-    scores: Mapping[str, Mapping[int, float]]
+    scores: Mapping[str, Ranking]
     """What a retriever says of items that it did not list."""
     fusion: Fusion
     coverage: Mapping[int, float]
@@ -34,8 +34,8 @@ class Found:
 
     def raw(self, retriever: str, item: int) -> float | None:
         """A retriever's own score of an item, if it has one."""
-        ranking = self.rankings.get(retriever, Ranking())
-        return ranking.scores[item] if item in ranking.scores else self.scores.get(retriever, {}).get(item)
+        told = (table[retriever].scores.get(item) for table in (self.rankings, self.scores) if retriever in table)
+        return next((score for score in told if score is not None), None)
 
 
 @dataclass(slots=True)
@@ -95,7 +95,7 @@ class HybridSearch:
 
     async def _true_scores(
         self, query: Query, plan: Plan, progress: _Progress
-    ) -> tuple[dict[str, Mapping[int, float]], dict[int, float]]:
+    ) -> tuple[dict[str, Ranking], dict[int, float]]:
         """For `auto`: the walk, then what each retriever says of all that the others listed."""
         coverage = _coverage(progress)
         if plan.fusion != "auto":
@@ -108,12 +108,13 @@ class HybridSearch:
             progress.timings[name] += milliseconds
         if "keyword" in answers.rankings:
             coverage |= answers.rankings["keyword"].evidence
-        return {name: ranking.scores for name, ranking in answers.rankings.items()}, coverage
+        return answers.rankings, coverage
 
     def _questions(self, query: Query, rankings: Mapping[str, Ranking]) -> dict[str, Coroutine[Any, Any, Ranking]]:
         """For each retriever that can score: the items that only others listed."""
-        union = set[int]().union(*(ranking.scores for ranking in rankings.values()))
-        unlisted = {name: union - ranking.scores.keys() for name, ranking in rankings.items() if name in self._scoring}
+        listed = {name: set(columns(ranking.hits).ids.tolist()) for name, ranking in rankings.items()}
+        union = set[int]().union(*listed.values())
+        unlisted = {name: union - listed[name] for name in self._scoring if name in listed}
         return {name: self._scoring[name].score(query, sorted(ids)) for name, ids in unlisted.items() if ids}
 
     async def _expand(self, query: Query, plan: Plan, progress: _Progress) -> None:
@@ -155,11 +156,14 @@ class HybridSearch:
 
 
 def _here(progress: _Progress, calls: Mapping[str, Coroutine[Any, Any, Ranking]]) -> None:
+    """What is nearest comes last: the store may be looking for it all the while."""
+    answers: dict[str, Ranking] = {}
     try:
-        for name, call in calls.items():
+        for name in sorted(calls, key=lambda name: name == "semantic"):
             started = time.perf_counter()
-            progress.rankings[name] = immediately(call)
+            answers[name] = immediately(calls[name])
             progress.timings[name] = (time.perf_counter() - started) * 1000
+        progress.rankings.update({name: answers[name] for name in calls})
     finally:
         for call in calls.values():
             call.close()
@@ -180,7 +184,7 @@ async def _timed(name: str, call: Coroutine[Any, Any, Ranking], timings: dict[st
 def _fused(
     plan: Plan,
     rankings: Mapping[str, Ranking],
-    scores: Mapping[str, Mapping[int, float]],
+    scores: Mapping[str, Ranking],
     coverage: Mapping[int, float],
 ) -> Fusion:
     lists: dict[str, Sequence[Hit]] = {name: ranking.hits for name, ranking in rankings.items()}
@@ -188,7 +192,8 @@ def _fused(
         backgrounds = {name: ranking.background for name, ranking in rankings.items()}
         words, tags = rankings.get("keyword", Ranking()), rankings.get("tags", Ranking())
         tagged = max(tags.evidence.values(), default=1.0)
-        inputs = AutoInputs(lists, scores, backgrounds, plan.weights, coverage, words.unknown, words.items, tagged)
+        unlisted = {name: ranking.hits for name, ranking in scores.items()}
+        inputs = AutoInputs(lists, unlisted, backgrounds, plan.weights, coverage, words.unknown, words.items, tagged)
         return fuse_auto(inputs)
     weights = plan.weights or {}
     return rrf(lists, weights, plan.k) if plan.fusion == "rrf" else weighted(lists, weights)

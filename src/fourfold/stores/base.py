@@ -28,6 +28,7 @@ from fourfold.model import (
     Neighbor,
     NewItem,
     Node,
+    Query,
     Ranking,
     RawRecord,
 )
@@ -220,9 +221,10 @@ class Store(Protocol):
         """The same scores for given items; zero where nothing matches."""
         ...
 
-    async def at_once(self, namespace: str, work: Callable[[], Coroutine[Any, Any, T]]) -> T | None:
+    async def at_once(self, query: Query, work: Callable[[], Coroutine[Any, Any, T]]) -> T | None:
         """`work()` in a thread where everything it asks of the namespace is answered without waiting, in one snapshot.
 
+        Where the query has a vector, `nearest` for it is begun beside the work, which has to ask for it.
         None: this store cannot do that, or not at this moment (an index is being opened); nothing was done then.
         """
         ...

@@ -65,6 +65,11 @@ def _index_term(piece: str, language: str) -> str:
     return "" if fold(piece) in stop_words(language) else _term(piece, language)
 
 
+@lru_cache(10_000)
+def _query_term(piece: str, language: str) -> str:
+    return _term(piece, language)
+
+
 def _term(piece: str, language: str) -> str:
     """The stem of a word; what has a digit or a symbol in it is a name and stays."""
     piece = piece[:TERM_LENGTH]
@@ -97,7 +102,7 @@ def _query_words(occurrences: Mapping[str, float], languages: Sequence[str]) -> 
     surfaces: dict[tuple[str, ...], str] = {}
     counts: dict[tuple[str, ...], float] = {}
     for piece, count in occurrences.items():
-        terms = tuple(dict.fromkeys(_term(piece, language) for language in languages))
+        terms = tuple(dict.fromkeys(_query_term(piece, language) for language in languages))
         surfaces.setdefault(terms, fold(piece))
         counts[terms] = counts.get(terms, 0.0) + count
     return [_query_word(surface, terms, sqrt(counts[terms])) for terms, surface in surfaces.items()]

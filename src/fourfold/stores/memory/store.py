@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from fourfold.errors import RequestError, SpaceMismatch
-from fourfold.model import Edge, Filters, Item, ItemPatch, Json, Neighbor, NewItem, Node, Ranking, RawRecord
+from fourfold.model import Edge, Filters, Item, ItemPatch, Json, Neighbor, NewItem, Node, Query, Ranking, RawRecord
 from fourfold.search.walk import Link
 from fourfold.stores.base import Direction, FileState, FileUpdate, NewNode, Record, Size, Space, TagUse
 from fourfold.stores.memory import cosines, graph, keyword, portable, walk
@@ -200,7 +200,7 @@ class MemoryStore:
     async def item_links(self, namespace: str, ids: Sequence[int], filters: Filters) -> list[Link]:
         return walk.item_links(self._read(namespace), ids, filters)
 
-    async def at_once(self, namespace: str, work: Callable[[], Coroutine[Any, Any, T]]) -> T | None:
+    async def at_once(self, query: Query, work: Callable[[], Coroutine[Any, Any, T]]) -> T | None:
         return None
 
     async def tag_counts(self, namespace: str) -> Mapping[str, int]:

@@ -13,7 +13,20 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 from fourfold import limits
 from fourfold.embed.vectors import check_dimension
 from fourfold.errors import RequestError, StoreBusy, TimedOut
-from fourfold.model import NO_FILTERS, Edge, Filters, Item, ItemPatch, Json, Neighbor, NewItem, Node, Ranking, RawRecord
+from fourfold.model import (
+    NO_FILTERS,
+    Edge,
+    Filters,
+    Item,
+    ItemPatch,
+    Json,
+    Neighbor,
+    NewItem,
+    Node,
+    Query,
+    Ranking,
+    RawRecord,
+)
 from fourfold.search.walk import Link
 from fourfold.stores.base import Direction, FileState, FileUpdate, NewNode, Record, Size, Space, TagUse
 from fourfold.stores.keyword_query import KeywordQuery
@@ -409,7 +422,7 @@ class PostgresStore:
         kept = await items.passing(db, ns, filters, wanted)
         return [row for row in found if row.item in kept]
 
-    async def at_once(self, namespace: str, work: Callable[[], Coroutine[Any, Any, T]]) -> T | None:
+    async def at_once(self, query: Query, work: Callable[[], Coroutine[Any, Any, T]]) -> T | None:
         return None
 
     async def tag_counts(self, namespace: str) -> Mapping[str, int]:

@@ -32,7 +32,9 @@ from fourfold.stores.sqlite import schema
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _CACHE_KIB = 16 * 1024
-_MMAP_BYTES = 256 * 1024 * 1024
+"""Of the writer. Readers have the file mapped, and need no copies of its pages."""
+_MMAP_BYTES = 0x7FFF0000
+"""The most that SQLite maps."""
 
 
 _WORLD = (
@@ -94,6 +96,7 @@ class Database:
         self._closing = threading.Lock()
         self._writer = self._connect()
         with translated(path):
+            self._writer.pragma("cache_size", -_CACHE_KIB)
             schema.migrate(self._writer, path)
 
     def _connect(self) -> apsw.Connection:
@@ -122,7 +125,6 @@ class Database:
         db.pragma("synchronous", "full")
         db.pragma("fullfsync", True)  # macOS: otherwise a sync ends in the disk's cache
         db.pragma("foreign_keys", True)
-        db.pragma("cache_size", -_CACHE_KIB)
         db.pragma("mmap_size", _MMAP_BYTES)
         db.pragma("temp_store", "memory")
         db.create_scalar_function("regexp", _regexp, 2, deterministic=True)

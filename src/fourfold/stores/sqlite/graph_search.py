@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import apsw
@@ -13,6 +13,7 @@ from fourfold.stores.sqlite.database import rows
 from fourfold.stores.sqlite.items import batches, marks
 
 _Row = tuple[int, int, int]
+_Edge = tuple[int, int, float, int, int]
 
 
 def known_names(db: apsw.Connection, ns: int, names: Sequence[str]) -> dict[str, list[int]]:
@@ -30,41 +31,34 @@ def node_links(db: apsw.Connection, nodes: Sequence[int]) -> list[Link]:
     scope = _Scope(db)
     own = [Link(node, item, "own", 1.0, degree) for node, item, degree in scope.own(nodes)]
     naming = [Link(node, item, "names", 1.0, degree) for node, item, degree in scope.mentioning(nodes)]
-    return [*own, *naming, *_over_edges(scope, [(node, node) for node in nodes])]
+    return [*own, *naming, *_over_edges(scope, [(node, node, degree) for node, degree in scope.degrees(nodes)])]
 
 
 def item_links(db: apsw.Connection, items: Sequence[int]) -> list[Link]:
     """From items to what they mention, to what mentions them, and over one edge from their nodes."""
     scope = _Scope(db)
-    owned, named = scope.nodes_of(items), scope.mentioned_by(items)
-    targets = _by_node(scope.own({node for _, node, _ in named}))
-    fans = _by_node(scope.mentioning({node for _, node, _ in owned}))
-    mentions = (
-        Link(item, target, "mentions", 1.0, popularity * holders)
-        for item, node, popularity in named
-        for target, holders in targets.get(node, ())
-    )
-    mentioned = (
-        Link(item, fan, "mentioned-by", 1.0, holders * popularity)
-        for item, node, holders in owned
-        for fan, popularity in fans.get(node, ())
-    )
-    found = (*mentions, *mentioned, *_over_edges(scope, [(item, node) for item, node, _ in owned]))
+    mentions = (Link(item, target, "mentions", 1.0, degree) for item, target, degree in scope.mentioned_by(items))
+    fans = (Link(item, fan, "mentioned-by", 1.0, degree) for item, fan, degree in scope.mentioners_of(items))
+    found = (*mentions, *fans, *_over_edges(scope, scope.nodes_of(items)))
     return [link for link in found if link.source != link.item]
 
 
-def _over_edges(scope: _Scope, starts: Sequence[tuple[int, int]]) -> list[Link]:
-    """`starts`: (what the links start from, its node)."""
-    edges = scope.edges({node for _, node in starts})
-    degree = scope.degrees({end for node, target, _ in edges for end in (node, target)})
-    targets = _by_node(scope.own({target for _, target, _ in edges}))
+def _over_edges(scope: _Scope, starts: Sequence[_Row]) -> list[Link]:
+    """`starts`: (what the links start from, its node, the node's degree)."""
+    degree = {node: degree for _, node, degree in starts if degree}
+    if not degree:
+        return []
+    edges = scope.edges(degree)
+    targets: dict[int, list[int]] = {}
+    for node, item, _ in scope.own({target for _, target, *_ in edges}):
+        targets.setdefault(node, []).append(item)
     sources: dict[int, list[int]] = {}
-    for source, node in starts:
+    for source, node, _ in starts:
         sources.setdefault(node, []).append(source)
     return [
-        Link(source, item, "edge", weight, degree[node] * degree[target] * holders)
-        for node, target, weight in edges
-        for item, holders in targets.get(target, ())
+        Link(source, item, "edge", weight, degree[node] * others * holders)
+        for node, target, weight, others, holders in edges
+        for item in targets.get(target, ())
         for source in sources[node]
     ]
 
@@ -91,38 +85,50 @@ class _Scope:
         return _batched(self._db, sql, nodes)
 
     def nodes_of(self, items: Iterable[int]) -> list[_Row]:
-        """(item, node, items of the node): what items have as title or heading."""
-        sql = "SELECT item, node, holders FROM node_items CROSS JOIN nodes ON nodes.id = node WHERE item IN ({0})"
+        """(item, node, degree of the node): what items have as title or heading."""
+        sql = "SELECT item, node, degree FROM node_items CROSS JOIN nodes ON nodes.id = node WHERE item IN ({0})"
         return _batched(self._db, sql, items)
 
     def mentioned_by(self, items: Iterable[int]) -> list[_Row]:
-        """(item, node, mentions of the node): what items name."""
+        """(item, item, ways over the node between them): from what names something to the items that it names."""
+        return self._over_mentions("mentions", "node_items", f"AND holders <= {HUB}", items)
+
+    def mentioners_of(self, items: Iterable[int]) -> list[_Row]:
+        """The other way round."""
+        return self._over_mentions("node_items", "mentions", "", items)
+
+    def _over_mentions(self, start: str, end: str, condition: str, items: Iterable[int]) -> list[_Row]:
         sql = (
-            f"SELECT item, node, mentioned FROM mentions CROSS JOIN nodes ON nodes.id = node "
-            f"WHERE item IN ({{0}}) AND mentioned <= {HUB}"
+            f"SELECT a.item, b.item, mentioned * holders FROM {start} AS a CROSS JOIN nodes ON nodes.id = a.node "
+            f"CROSS JOIN {end} AS b ON b.node = a.node "
+            f"WHERE a.item IN ({{0}}) AND mentioned <= {HUB} {condition}"
         )
         return _batched(self._db, sql, items)
 
-    def degrees(self, nodes: Iterable[int]) -> dict[int, int]:
-        return dict(_batched(self._db, "SELECT id, degree FROM nodes WHERE id IN ({0})", nodes))
+    def degrees(self, nodes: Iterable[int]) -> list[tuple[int, int]]:
+        return _batched(self._db, "SELECT id, degree FROM nodes WHERE id IN ({0})", nodes)
 
-    def edges(self, nodes: Iterable[int]) -> list[tuple[int, int, float]]:
-        """(node, neighbour, weight) in both directions, each node's heaviest, and the heaviest of all."""
-        degrees = self.degrees(nodes)
-        few = [node for node, degree in degrees.items() if 0 < degree <= HUB]
-        sql = (
-            "SELECT source, target, weight FROM edges WHERE source IN ({0})",
-            "SELECT target, source, weight FROM edges WHERE target IN ({0})",
-        )
-        found = [edge for text in sql for edge in _batched(self._db, text, few)]
+    def edges(self, degrees: Mapping[int, int]) -> list[_Edge]:
+        """(node, neighbour, weight, the neighbour's degree and items): each node's heaviest, and the heaviest of all.
+
+        In both directions.
+        """
+        few = [node for node, degree in degrees.items() if degree <= HUB]
+        found = [edge for sql in _EDGES for edge in _batched(self._db, sql.format("IN ({0})", ""), few)]
         found += [edge for node, degree in degrees.items() if degree > HUB for edge in self._heaviest(node)]
         return sorted(found, key=lambda edge: (-edge[2], edge[0], edge[1]))[:WALK_EDGES]
 
-    def _heaviest(self, node: int) -> list[tuple[int, int, float]]:
-        tail = f"weight FROM edges WHERE {{}} = ? ORDER BY weight DESC, {{}} LIMIT {HUB}"
-        out = rows(self._db, f"SELECT source, target, {tail.format('source', 'target')}", node)
-        back = rows(self._db, f"SELECT target, source, {tail.format('target', 'source')}", node)
-        return sorted([*out, *back], key=lambda edge: (-edge[2], edge[1]))[:HUB]
+    def _heaviest(self, node: int) -> list[_Edge]:
+        tail = f"ORDER BY weight DESC, nodes.id LIMIT {HUB}"
+        found = [edge for sql in _EDGES for edge in rows(self._db, sql.format("= ?", tail), node)]
+        return sorted(found, key=lambda edge: (-edge[2], edge[1]))[:HUB]
+
+
+_EDGES = tuple(
+    f"SELECT {near}, {far}, weight, degree, holders FROM edges CROSS JOIN nodes ON nodes.id = {far} "
+    f"WHERE {near} {{0}} {{1}}"
+    for near, far in (("source", "target"), ("target", "source"))
+)
 
 
 def _batched(db: apsw.Connection, sql: str, keys: Iterable[int]) -> list[Any]:
@@ -130,11 +136,3 @@ def _batched(db: apsw.Connection, sql: str, keys: Iterable[int]) -> list[Any]:
     for part in batches(sorted(keys)):
         found += rows(db, sql.format(marks(len(part))), *part)
     return found
-
-
-def _by_node(pairs: Iterable[_Row]) -> dict[int, list[tuple[int, int]]]:
-    """Node to its (item, degree)."""
-    groups: dict[int, list[tuple[int, int]]] = {}
-    for node, item, degree in pairs:
-        groups.setdefault(node, []).append((item, degree))
-    return groups

@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Self
 
 import apsw
 
+from fourfold.model import Ranking
 from fourfold.stores.base import Size, Space
 from fourfold.stores.sqlite import spaces
 
 _SQL = (
-    "SELECT name, id, items, vectors, fingerprint, dimension, (SELECT max(seq) FROM changes WHERE ns = namespaces.id) "
-    "FROM namespaces WHERE "
+    "SELECT name, id, items, vectors, fingerprint, dimension, (SELECT max(seq) FROM changes WHERE ns = namespaces.id), "
+    "EXISTS (SELECT 1 FROM files WHERE ns = namespaces.id) FROM namespaces WHERE "
 )
 _BY_NAME, _BY_NUMBER = f"{_SQL}name = ?", f"{_SQL}id = ?"
 
 
-@dataclass(frozen=True)
+@dataclass
 class Moment:
     """Only inside the transaction of `db`."""
 
@@ -30,6 +32,9 @@ class Moment:
     space: Space | None
     last: int
     """The last change."""
+    has_files: bool
+    ahead: Future[Ranking] | None = None
+    """What is nearest to the vector of the query, being looked for."""
 
     @classmethod
     def read(cls, db: apsw.Connection, namespace: str | int) -> Self | None:
@@ -37,9 +42,9 @@ class Moment:
         row = db.execute(_BY_NAME if isinstance(namespace, str) else _BY_NUMBER, (namespace,)).fetchone()
         if row is None:
             return None
-        name, ns, items, vectors, fingerprint, dimension, last = row
+        name, ns, items, vectors, fingerprint, dimension, last, has_files = row
         space = None if fingerprint is None else Space(fingerprint, dimension)
-        return cls(db, name, ns, Size(items, vectors), space, last or 0)
+        return cls(db, name, ns, Size(items, vectors), space, last or 0, bool(has_files))
 
     @cached_property
     def languages(self) -> Mapping[str, int]:

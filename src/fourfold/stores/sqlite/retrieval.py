@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from itertools import compress
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import numpy as np
 
 from fourfold.embed.vectors import check_dimension
-from fourfold.model import Filters, Item, Ranking
+from fourfold.limits import CANDIDATES
+from fourfold.model import Filters, Item, Query, Ranking
 from fourfold.search.walk import Link, longest
 from fourfold.stores.base import TagUse
 from fourfold.stores.sqlite import chunks, graph_search, items, tags, text_index, vector_index
@@ -18,6 +20,9 @@ from fourfold.stores.sqlite.moment import Moment
 
 if TYPE_CHECKING:
     from fourfold.model import Vector
+
+
+_HELPERS = 4
 
 
 class OfItem(Protocol):
@@ -31,13 +36,29 @@ I = TypeVar("I", bound=OfItem)  # noqa: E741
 class Retrieval:
     def __init__(self, indexes: Indexes) -> None:
         self._indexes = indexes
+        self._helpers = ThreadPoolExecutor(_HELPERS, "fourfold-near")
+
+    def close(self) -> None:
+        self._helpers.shutdown()
+
+    def begin(self, at: Moment, query: Query) -> None:
+        """Begins to look for what is nearest to the query's vector; `nearest` then waits for it."""
+        if query.vector is None or at.space is None:
+            return
+        check_dimension(len(query.vector), at.space.dimension)
+        with self._indexes.vectors(at, at.space) as state:
+            allowed = self._indexes.allowed(at, query.filters)
+            at.ahead = self._helpers.submit(vector_index.search, state, query.vector, CANDIDATES, allowed)
 
     def nearest(self, at: Moment, vector: Vector, limit: int, filters: Filters) -> Ranking:
         if at.space is None:
             return Ranking(pending=at.size.pending)
         check_dimension(len(vector), at.space.dimension)
         with self._indexes.vectors(at, at.space) as state:
-            found = vector_index.search(state, vector, limit, self._indexes.allowed(at, filters))
+            if at.ahead is not None:
+                found = at.ahead.result()
+            else:
+                found = vector_index.search(state, vector, limit, self._indexes.allowed(at, filters))
         return Ranking(found.hits, found.background, at.size.pending)
 
     def similarities(self, at: Moment, vector: Vector, ids: Sequence[int]) -> Ranking:
@@ -68,7 +89,7 @@ class Retrieval:
         return self._passing(at, filters, tags.tagged(at.db, at.ns, candidates))
 
     def named_chunks(self, at: Moment, names: Sequence[str], filters: Filters) -> list[tuple[int, str]]:
-        return chunks.named(at.db, at.ns, names, filters)
+        return chunks.named(at.db, at.ns, names, filters) if at.has_files else []
 
     def get(self, at: Moment, ids: Sequence[int]) -> dict[int, Item]:
         return items.get(at.db, at.namespace, at.ns, ids)

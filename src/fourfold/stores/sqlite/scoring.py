@@ -10,6 +10,7 @@ import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -72,13 +73,16 @@ class Gathered:
         """For each place of a term, which of the gathered rows it is in."""
         return np.searchsorted(self.bounds, np.flatnonzero(self.terms == hashed), side="right")
 
-    def only(self, hashes: Sequence[int]) -> Gathered:
-        """Without the other terms: few are left, so that looking for one of them costs little."""
+    def counts(self, hashes: Sequence[int]) -> Ints:
+        """How often each term stands in each row."""
         wanted = np.zeros(len(self.terms), np.bool_)
-        for hashed in hashes:
+        for hashed in set(hashes):
             wanted |= self.terms == hashed
         places = np.flatnonzero(wanted)
-        return Gathered(self.terms[places], np.searchsorted(places, self.bounds))
+        rows, (distinct, whose) = len(self.bounds), np.unique(np.array(hashes, np.uint32), return_inverse=True)
+        owner = np.searchsorted(self.bounds, places, side="right")
+        flat = np.searchsorted(distinct, self.terms[places]) * rows + owner
+        return np.bincount(flat, minlength=len(distinct) * rows).reshape(len(distinct), rows)[whose]
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,20 +94,20 @@ class Scored:
 
 
 def score(documents: Documents, rows: Ints, query: KeywordQuery, average_length: float) -> Scored:
-    if not len(rows):
-        return Scored(np.empty(0), np.empty(0))
-    hashes = {term: term_hash(term) for word in query.words for term in word.terms}
-    found = documents.gather(rows).only(list(hashes.values()))
+    """Of the variants of a word, the one that is worth most in a row counts there."""
+    if not len(rows) or not query.words:
+        return Scored(np.zeros(len(rows)), np.zeros(len(rows)))
     relative = (documents.lengths[rows] + bm25.BASE_LENGTH) / (average_length + bm25.BASE_LENGTH)
     norm = bm25.K1 * (1 - bm25.B + bm25.B * relative)
+    tf = documents.gather(rows).counts([term_hash(term) for word in query.words for term in word.terms])
+    worth = np.array([value for word in query.words for value in word.values])
+    values = worth[:, None] * (tf * (bm25.K1 + 1) / (tf + norm))
+    firsts = list(accumulate((len(word.terms) for word in query.words[:-1]), initial=0))
+    best = np.maximum.reduceat(values, firsts)
     total, covered = np.zeros(len(rows)), np.zeros(len(rows))
-    for word in query.words:
-        best = np.zeros(len(rows))
-        for term, worth in zip(word.terms, word.values, strict=True):
-            tf = np.bincount(found.rows_with(hashes[term]), minlength=len(rows))
-            np.maximum(best, worth * (tf * (bm25.K1 + 1) / (tf + norm)), out=best)
-        total += best
-        covered += np.where(best > 0, word.idf, 0.0)
+    for word, mine in zip(query.words, best, strict=True):  # in order: sums of floats depend on it
+        total += mine
+        covered += np.where(mine > 0, word.idf, 0.0)
     return Scored(total, covered / (query.weight or 1.0))
 
 

@@ -20,7 +20,7 @@ from fourfold import limits
 from fourfold.errors import NotFound, StoreBusy, StoreUnavailable, TimedOut
 from fourfold.immediate import NotImmediate, immediately
 from fourfold.limits import TAG_CACHE_SECONDS, TOP_K
-from fourfold.model import Edge, Filters, Item, ItemPatch, Json, Neighbor, NewItem, Node, Ranking, RawRecord
+from fourfold.model import Edge, Filters, Item, ItemPatch, Json, Neighbor, NewItem, Node, Query, Ranking, RawRecord
 from fourfold.search.walk import Link
 from fourfold.stores.base import Direction, FileState, FileUpdate, NewNode, Record, Size, Space, TagUse
 from fourfold.stores.loading import pieces
@@ -123,15 +123,19 @@ class SqliteStore:
 
     # ------------------------------------------------------------ searches
 
-    async def at_once(self, namespace: str, work: Callable[[], Coroutine[Any, Any, T]]) -> T | None:
-        """In a reader's thread, where all that it asks of the namespace is answered from one snapshot."""
+    async def at_once(self, query: Query, work: Callable[[], Coroutine[Any, Any, T]]) -> T | None:
+        """In a reader's thread; a second one looks for what is nearest, which needs no database."""
         job = Job()
 
         def working() -> T | None:
             with self._db.read(job) as db:
-                self._local.moment = Moment.read(db, namespace)
+                at = Moment.read(db, query.namespace)
+                if at is None:
+                    return None
+                self._retrieval.begin(at, query)
+                self._local.moment = at
                 try:
-                    return immediately(work()) if self._local.moment is not None else None
+                    return immediately(work())
                 finally:
                     self._local.moment = None
 
@@ -606,6 +610,11 @@ class SqliteStore:
 
     async def close(self) -> None:
         """Waits for what is under way in threads: they have connections, and one may be publishing."""
-        for letting_go in (self._writer.shutdown, self._readers.shutdown, self._indexes.close):
+        for letting_go in (
+            self._writer.shutdown,
+            self._readers.shutdown,
+            self._retrieval.close,
+            self._indexes.close,
+        ):
             await asyncio.to_thread(letting_go)
         self._db.close()
