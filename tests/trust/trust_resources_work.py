@@ -235,7 +235,7 @@ def fill_pools(memory: Memory, *others: ThreadPoolExecutor) -> None:
     """All threads that its pools may ever have: they come when they are needed, which would look like growth."""
     store: Any = memory.store
     vectorizer: Any = memory._vectorizer
-    pools = (store._readers, store._writer, store._indexes._openers, store._indexes._builder)
+    pools = (store._readers, store._retrieval._helpers, store._writer, store._indexes._openers, store._indexes._builder)
     for pool in (*pools, vectorizer._queries, vectorizer._batches, *others):
         everyone = threading.Barrier(pool._max_workers + 1)
         for _ in range(pool._max_workers):

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from fourfold.model import Hit, Query, Ranking
-from fourfold.search.fusion import in_order
+from fourfold.search.order import in_order
 from fourfold.stores.base import Store, TagUse
 from fourfold.text.fold import fold, words
 from fourfold.text.stopwords import stop_words

@@ -122,13 +122,6 @@ def columns(hits: Sequence[Hit]) -> Hits:
     return Hits(np.array(ids, np.int64), np.array([first[id] for id in ids], np.float64))
 
 
-def in_order(scores: Mapping[int, float]) -> list[int]:
-    """Ids, best first, ties by id."""
-    ids = sorted(scores)
-    ids.sort(key=scores.__getitem__, reverse=True)
-    return ids
-
-
 def grid_for(largest: float) -> float:
     """A power of two above the largest total: (x + grid) - grid is x on the grid."""
     return math.ldexp(1.0, math.frexp(largest)[1])

@@ -9,7 +9,7 @@ from typing import Final
 
 from fourfold.errors import InvalidSetting
 from fourfold.model import Hit, Recency
-from fourfold.search.fusion import in_order
+from fourfold.search.order import in_order
 
 DECAY: Final = 0.01
 """Half after about 70 days."""

@@ -8,7 +8,8 @@ from typing import Final, Literal, NamedTuple
 
 from fourfold.limits import CANDIDATES, EXPAND_SEEDS
 from fourfold.model import Hit
-from fourfold.search.fusion import Fusion, in_order
+from fourfold.search.fusion import Fusion
+from fourfold.search.order import in_order
 
 LinkKind = Literal["own", "edge", "mentions", "mentioned-by", "names"]
 

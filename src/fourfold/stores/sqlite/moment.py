@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Self
 
 import apsw
@@ -46,7 +45,7 @@ class Moment:
         space = None if fingerprint is None else Space(fingerprint, dimension)
         return cls(db, name, ns, Size(items, vectors), space, last or 0, bool(has_files))
 
-    @cached_property
+    @property
     def languages(self) -> Mapping[str, int]:
         """With the number of their items, the commonest first."""
         return spaces.languages(self.db, self.ns)

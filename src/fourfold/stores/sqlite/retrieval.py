@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import compress
 from typing import TYPE_CHECKING, Protocol, TypeVar
@@ -37,6 +37,8 @@ class Retrieval:
     def __init__(self, indexes: Indexes) -> None:
         self._indexes = indexes
         self._helpers = ThreadPoolExecutor(_HELPERS, "fourfold-near")
+        self._languages: dict[int, tuple[int, Mapping[str, int]]] = {}
+        """By namespace: as of which change."""
 
     def close(self) -> None:
         self._helpers.shutdown()
@@ -70,12 +72,18 @@ class Retrieval:
 
     def match(self, at: Moment, text: str, limit: int, filters: Filters) -> Ranking:
         with self._indexes.texts(at) as state:
-            query = state.query(text, at.languages)
+            query = state.query(text, self._languages_of(at))
             return text_index.search(state, query, limit, self._indexes.allowed(at, filters))
 
     def match_scores(self, at: Moment, text: str, ids: Sequence[int]) -> Ranking:
         with self._indexes.texts(at) as state:
-            return text_index.score(state, state.query(text, at.languages), ids)
+            return text_index.score(state, state.query(text, self._languages_of(at)), ids)
+
+    def _languages_of(self, at: Moment) -> Mapping[str, int]:
+        known = self._languages.get(at.ns)
+        if known is None or known[0] != at.last:
+            known = self._languages[at.ns] = (at.last, at.languages)
+        return known[1]
 
     def node_links(self, at: Moment, names: Sequence[str], filters: Filters) -> list[Link]:
         known = graph_search.known_names(at.db, at.ns, names)

@@ -18,7 +18,7 @@ import numpy as np
 
 from fourfold import limits
 from fourfold.errors import NotFound, StoreBusy, StoreUnavailable, TimedOut
-from fourfold.immediate import NotImmediate, immediately
+from fourfold.immediate import immediately
 from fourfold.limits import TAG_CACHE_SECONDS, TOP_K
 from fourfold.model import Edge, Filters, Item, ItemPatch, Json, Neighbor, NewItem, Node, Query, Ranking, RawRecord
 from fourfold.search.walk import Link
@@ -139,7 +139,7 @@ class SqliteStore:
                 finally:
                     self._local.moment = None
 
-        with suppress(NotNow, NotImmediate, TimeoutError):
+        with suppress(Exception):  # whatever it is, it comes again, and is named, when all is asked apart
             try:
                 async with asyncio.timeout(_MOMENT_SECONDS):
                     return await self._in(self._readers.submit, working)
