@@ -4,6 +4,7 @@ import os
 
 import postgres_servers
 import pytest
+import shared_once
 from hypothesis import settings
 
 os.environ.setdefault("NUMBA_DISABLE_JIT", "1")  # ranx compiles for minutes what runs in milliseconds
@@ -14,10 +15,12 @@ settings.load_profile("fourfold")
 
 def pytest_configure() -> None:
     postgres_servers.begin()
+    shared_once.begin()
 
 
 def pytest_unconfigure() -> None:
     postgres_servers.end()
+    shared_once.end()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
