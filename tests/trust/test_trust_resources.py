@@ -33,16 +33,14 @@ def run_calls(folder: Path, warm: int, calls: int) -> None:
         f"index {found[0].index // 1024}-{found[-1].index // 1024} KB"
     )
     assert publications >= calls / 500
-    assert (
-        heap < 3 + calls / 100_000
-    )  # a kilobyte a call makes 24 of 49,000 calls; caches fill with the first thousands
+    assert heap < 3 + calls / 100_000  # a kilobyte a call makes 24 of 49,000; caches fill with the first thousands
     assert resident < 4 + calls / 100_000
     assert blocks < 2000 + calls / 20
     assert max(each.descriptors for each in found) <= max(each.descriptors for each in found[:4])
     assert max(each.own for each in found) <= max(each.own for each in found[:4])
     assert grown(found, lambda each: each.threads) <= 4
     assert max(each.generations for each in found) <= 3
-    assert max(each.index for each in found[-4:]) <= 1.5 * max(each.index for each in found[:4])
+    assert max(each.index for each in found[-4:]) <= 2.5 * max(each.index for each in found[:4])  # written anew: half
 
 
 @pytest.mark.spec("B7")
