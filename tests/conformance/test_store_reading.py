@@ -54,7 +54,7 @@ async def test_a_second_store_knows_the_names_that_the_first_one_made(folder):
 _CHILD = """
 import asyncio, sys
 from pathlib import Path
-sys.path.insert(0, sys.argv[2])
+sys.path[:0] = sys.argv[2:]
 from conformance_subjects import NS, add, item, make, search, unit
 
 async def main():
@@ -72,7 +72,8 @@ async def test_another_process_reads_and_writes_the_same_store(folder):
     store = make("sqlite", folder)
     (own,) = await add(store, item("Der Vertrag der Eltern", vector=unit(1, 0)))
     await search(store, "keyword", "Vertrag")
-    command = [sys.executable, "-c", _CHILD, str(folder), str(Path(__file__).parent)]
+    here = Path(__file__).parent
+    command = [sys.executable, "-c", _CHILD, str(folder), str(here), str(here.parent)]
     said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     assert said.strip() == f"{own + 1} {[own, own + 1]} {[own, own + 1]}"
     for name in RETRIEVERS:
