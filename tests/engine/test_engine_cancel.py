@@ -156,7 +156,7 @@ async def test_a_read_that_takes_too_long_is_ended_and_its_thread_is_free_again(
         slow.setattr("fourfold.limits.READ_SECONDS", 0.05)
         for _ in range(10):  # more than there are threads
             with pytest.raises(TimedOut) as raised:
-                await memory.list(Filters(path="folder/*"))
+                await memory.list(Filters(path="folder/*"), limit=1000)
             assert raised.value.remedy
     seen = -1
     while seen != (seen := len(looked_at)):
