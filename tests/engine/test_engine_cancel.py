@@ -158,9 +158,9 @@ async def test_a_read_that_takes_too_long_is_ended_and_its_thread_is_free_again(
             with pytest.raises(TimedOut) as raised:
                 await memory.list(Filters(path="folder/*"), limit=1000)
             assert raised.value.remedy
-    seen = -1
-    while seen != (seen := len(looked_at)):
-        await asyncio.sleep(0.1)
+        seen = -1
+        while seen != (seen := len(looked_at)):
+            await asyncio.sleep(0.1)
     assert seen < 2000  # of 4000, had each gone on to its end
     assert len(await memory.list(Filters(path="folder/*"), limit=1000)) == 400
 
