@@ -3,7 +3,6 @@ changes what is made: who wants to change a store takes a copy."""
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
 import tempfile
@@ -29,6 +28,8 @@ def end() -> None:
 
 def made(name: str, make: Callable[[Path], object]) -> Path:
     """A folder that `make` was given empty and has filled; the same for every process of this run."""
+    import fcntl
+
     done = Path(os.environ[_FOLDER]) / name
     with done.with_suffix(".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
