@@ -6,6 +6,9 @@ TEXTSEARCH := .venv-textsearch
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
+# Bytecode is kept, whatever the environment says: tests start many interpreters.
+export PYTHONDONTWRITEBYTECODE :=
+
 .PHONY: demo test lint bench quality soak spec clean
 
 demo: $(VENV)/installed

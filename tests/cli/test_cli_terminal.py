@@ -6,7 +6,9 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -42,10 +44,10 @@ def read_all(terminal: int) -> bytes:
 
 
 @pytest.fixture
-def _filled(home: Path) -> None:
+def _filled(cli: Callable[..., Any]) -> None:
     text = f"words to find {OWNED} \x1b[5mblink"
     item = ["add", text, "--title", f"A [bold]title[/bold] {OWNED}", "--tag", "t\x1b[31m", "--tag", "old"]
-    subprocess.run([sys.executable, "-m", "fourfold", *item, "--key", "k"], check=True, capture_output=True)
+    assert cli(*item, "--key", "k").code == 0
 
 
 @pytest.mark.usefixtures("_filled")

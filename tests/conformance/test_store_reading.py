@@ -156,7 +156,7 @@ async def test_given_items_have_the_scores_that_searching_gives_them(store):
 
 
 @pytest.mark.spec("B4")
-@settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(
     text=st.text(st.characters(exclude_categories=()))
     | st.sampled_from(['"', "a AND (b", "body:x", "NEAR/3", "'; --", "%_*"])

@@ -58,7 +58,9 @@ def test_threads_share_it(built_in: Embedder) -> None:
 
 
 @pytest.mark.spec("B4")
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 @given(text=st.text(st.characters(), max_size=200))
 def test_any_text_has_a_vector(built_in: Embedder, text: str) -> None:
     (row,) = built_in.embed([text])

@@ -163,7 +163,7 @@ async def test_the_list_of_tools_is_the_same_bytes_whatever_is_stored(tmp_path: 
         assert all(hints[name] is not None for name in hints)
 
 
-@pytest.mark.parametrize(("level", "count"), [("core", 9), ("graph", 13), ("all", 18)])
+@pytest.mark.parametrize(("level", "count"), [("core", 9), ("graph", 13)])  # all: above
 async def test_levels_of_tools(tmp_path: Path, level: str, count: int) -> None:
     async with connected(tmp_path, "--tools", level) as client:
         assert len((await client.list_tools()).tools) == count

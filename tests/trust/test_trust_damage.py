@@ -8,12 +8,14 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+import shared_once
 import trust_child
 from trust_damage_work import (
     OPEN_DAMAGES,
     Case,
     Problems,
     cases,
+    choose,
     damaged,
     damaged_while_open,
     make,
@@ -53,28 +55,33 @@ def batches(jobs: Sequence[Case]) -> Iterator[Sequence[Case]]:
         yield jobs[start : start + _BATCH]
 
 
-@pytest.fixture
-def home(fast_folder: Path) -> Path:
+def _stores(folder: Path) -> None:
     """A store with its indexes, questions and answers; beside it one of the same make that is another."""
-    trust_child.run(make, fast_folder / "home", SEED)
-    trust_child.run(make, fast_folder / "stranger", SEED + 1)
-    questions, answers = questions_of(fast_folder / "home")
+    trust_child.run(make, folder / "home", SEED)
+    trust_child.run(choose, folder / "home", SEED)
+    trust_child.run(make, folder / "stranger", SEED + 1)
+
+
+@pytest.fixture
+def home() -> Path:
+    found = shared_once.made("damage", _stores) / "home"
+    questions, answers = questions_of(found)
     assert len(questions) == 12
     assert sum(map(len, answers)) > 50
-    return fast_folder / "home"
+    return found
 
 
-def problems_of(home: Path, jobs: Sequence[Case], *works: Callable[..., Problems]) -> dict[str, Problems]:
+def problems_of(home: Path, folder: Path, jobs: Sequence[Case], *works: Callable[..., Problems]) -> dict[str, Problems]:
     """What goes wrong, by case, when each of the works gets every case in turn."""
-    log = home.parent / "said.txt"
+    log = folder / "said.txt"
     found: dict[str, Problems] = {}
     for batch in batches(jobs):
-        places = [(home.parent / f"work{number}", case) for number, case in enumerate(batch)]
+        places = [(folder / f"work{number}", case) for number, case in enumerate(batch)]
         for work in works:
             for name, problems in supervised(work, home, log, places).items():
                 found.setdefault(name, []).extend(problems)
-        for folder, _ in places:
-            shutil.rmtree(folder, ignore_errors=True)
+        for place, _ in places:
+            shutil.rmtree(place, ignore_errors=True)
     return {name: problems for name, problems in found.items() if problems}
 
 
@@ -82,23 +89,25 @@ def said(wrong: dict[str, Problems]) -> str:
     return "\n".join(f"{name}: {problems[:3]}" for name, problems in wrong.items())
 
 
-def run_damages(home: Path, count: int) -> None:
+def run_damages(home: Path, folder: Path, count: int) -> None:
     chosen = cases(home, SEED, count)
-    wrong = problems_of(home, chosen, damaged, rebuilt)
+    wrong = problems_of(home, folder, chosen, damaged, rebuilt)
     kinds, places = len({case.damage for case in chosen}), len({case.path for case in chosen})
     print(f"{count} damages (seed {SEED}) of {kinds} kinds at {places} places: {len(wrong)} with problems")
     assert not wrong, said(wrong)
 
 
 @pytest.mark.spec("B6", "B9")
-def test_a_damaged_index_gives_no_signal_and_no_wrong_answer_and_is_made_anew(home: Path) -> None:
-    run_damages(home, 100)
+def test_a_damaged_index_gives_no_signal_and_no_wrong_answer_and_is_made_anew(home: Path, fast_folder: Path) -> None:
+    run_damages(home, fast_folder, 40)
 
 
 @pytest.mark.soak
 @pytest.mark.spec("B6", "B9")
-def test_600_damaged_indexes_give_no_signal_and_no_wrong_answer_and_are_made_anew(home: Path) -> None:
-    run_damages(home, 600)
+def test_600_damaged_indexes_give_no_signal_and_no_wrong_answer_and_are_made_anew(
+    home: Path, fast_folder: Path
+) -> None:
+    run_damages(home, fast_folder, 600)
 
 
 def while_open(damage: str, count: int) -> list[Case]:
@@ -106,15 +115,25 @@ def while_open(damage: str, count: int) -> list[Case]:
     return [Case(f"{number} {damage} while open", state, damage, "", number) for number, state in enumerate(states)]
 
 
+def few(some: int, many: int) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("count", [some, pytest.param(many, marks=pytest.mark.soak)])
+
+
 @pytest.mark.spec("B6", "B9")
-def test_an_open_store_goes_on_when_its_index_files_are_replaced_or_removed(home: Path) -> None:
-    jobs = [case for damage in OPEN_DAMAGES if damage != "overwritten" for case in while_open(damage, 4)]
-    wrong = problems_of(home, jobs, damaged_while_open, rebuilt)
+@few(2, 12)
+def test_an_open_store_goes_on_when_its_index_files_are_replaced_or_removed(
+    home: Path, fast_folder: Path, count: int
+) -> None:
+    jobs = [case for damage in OPEN_DAMAGES if damage != "overwritten" for case in while_open(damage, count)]
+    wrong = problems_of(home, fast_folder, jobs, damaged_while_open, rebuilt)
     assert not wrong, said(wrong)
 
 
 @pytest.mark.spec("B9")
-def test_index_files_overwritten_in_place_while_open_give_no_signal_and_no_bare_error(home: Path) -> None:
+@few(12, 60)
+def test_index_files_overwritten_in_place_while_open_give_no_signal_and_no_bare_error(
+    home: Path, fast_folder: Path, count: int
+) -> None:
     """Nothing of ours writes into published bytes. (Cutting a mapped file short is a SIGBUS by the nature of maps.)"""
-    wrong = problems_of(home, while_open("overwritten", 30), overwritten_while_open, rebuilt)
+    wrong = problems_of(home, fast_folder, while_open("overwritten", count), overwritten_while_open, rebuilt)
     assert not wrong, said(wrong)

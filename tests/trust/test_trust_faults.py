@@ -65,10 +65,11 @@ class Sweep:
                 copy(whole, self.folder / str(number))
                 await step.run(memory)
 
-    async def every_call(self, number: int, modes: tuple[str, ...], *, rotate: bool) -> None:
-        """Step `number` with its first call failing, its second ..., until it has no more calls."""
-        for call in count(1):
-            chosen = (modes[(number + call) % len(modes)],) if rotate else modes
+    async def every_call(self, number: int, modes: tuple[str, ...], *, sparse: bool) -> None:
+        """Step `number` with its first call failing, its second ..., until it has no more calls. Sparse: every second
+        call, each in one of the modes."""
+        for call in count(1 + (sparse and number % 2), 1 + sparse):
+            chosen = (modes[(number + call) % len(modes)],) if sparse else modes
             if not all([await self.one(number, call, mode) for mode in chosen]):
                 return
 
@@ -153,12 +154,12 @@ def copy(source: Path, target: Path) -> None:
     shutil.copytree(source, target, ignore=shutil.ignore_patterns("*-shm"))
 
 
-def sweep(folder: Path, numbers: Sequence[int], rotate: bool) -> dict[str, int]:
+def sweep(folder: Path, numbers: Sequence[int], sparse: bool) -> dict[str, int]:
     async def sweeping() -> dict[str, int]:
         found = Sweep(folder)
         await found.prepare()
         for number in numbers:
-            await found.every_call(number, MODES, rotate=rotate)
+            await found.every_call(number, MODES, sparse=sparse)
         return dict(found.counts)
 
     return asyncio.run(sweeping())
@@ -167,12 +168,12 @@ def sweep(folder: Path, numbers: Sequence[int], rotate: bool) -> dict[str, int]:
 @pytest.mark.spec("B6", "B9", "S2.6")
 @pytest.mark.parametrize("part", [0, 1])
 def test_every_call_that_fails_is_said_and_loses_nothing(fast_folder: Path, part: int) -> None:
-    """Every call of each kind of step fails once, in one of three ways; `make soak` has all steps in all ways."""
+    """Every second call of each kind of step fails, in one of three ways; `make soak` has all steps in all ways."""
     counts = trust_child.run(sweep, fast_folder, KINDS[part::2], True)
     print(f"\n{counts.pop('runs')} failing calls: {counts}")
-    assert min(counts[mode] for mode in MODES) >= 30
-    assert counts["failed"] > 100
-    assert counts["confirmed"] > 10  # a checkpoint failed behind a commit that is safe
+    assert min(counts[mode] for mode in MODES) >= 15
+    assert counts["failed"] > 50
+    assert counts["confirmed"] > 5  # a checkpoint failed behind a commit that is safe
 
 
 @pytest.mark.soak
@@ -186,16 +187,21 @@ def test_every_call_fails_in_every_way(fast_folder: Path) -> None:
 # ---------------------------------------------------------------- opening, closing, the first of all
 
 
-def edges_of_life(folder: Path) -> dict[str, int]:
-    """A new store, and the opening and closing of one, at every call."""
+def every(few: int) -> pytest.MarkDecorator:
+    """Which calls fail: every second, third ... one; `make soak` has each of them."""
+    return pytest.mark.parametrize("every", [few, pytest.param(1, marks=pytest.mark.soak)])
+
+
+def edges_of_life(folder: Path, every: int) -> dict[str, int]:
+    """A new store, and the opening and closing of one, over a disk that fails."""
 
     async def living() -> dict[str, int]:
         disk, counts = FaultyDisk(), Counter[str]()
         await prepare(folder / "template")
         for name, life in (("making", make_new), ("opening", open_known), ("closing", close_known)):
-            for call in count(1):
+            for call in count(1, every):
                 shutil.rmtree(folder / "run", ignore_errors=True)
-                if not await life(disk, folder, call, IO_ERRORS if call % 2 else FULL):
+                if not await life(disk, folder, call, IO_ERRORS if call // every % 2 else FULL):
                     break
                 counts[name] += 1
         return dict(counts)
@@ -257,12 +263,13 @@ async def close_known(disk: FaultyDisk, folder: Path, call: int, codes: dict[str
 
 
 @pytest.mark.spec("B6", "B9")
-def test_a_disk_that_fails_while_a_store_is_made_opened_or_closed(fast_folder: Path) -> None:
-    counts = trust_child.run(edges_of_life, fast_folder)
+@every(2)
+def test_a_disk_that_fails_while_a_store_is_made_opened_or_closed(fast_folder: Path, every: int) -> None:
+    counts = trust_child.run(edges_of_life, fast_folder, every)
     print(f"\nfailing calls: {counts}")
-    assert counts["making"] > 50
-    assert counts["opening"] > 20
-    assert counts["closing"] > 10
+    assert counts["making"] * every > 50
+    assert counts["opening"] * every > 20
+    assert counts["closing"] * every > 10
 
 
 # ---------------------------------------------------------------- a full disk below the index files
@@ -335,12 +342,12 @@ async def answers(memory: Memory) -> list[list[tuple[int, float]]]:
     return [[(result.id, round(result.score, 6)) for result in response.results] for response in found]
 
 
-def fill_while_publishing(folder: Path) -> dict[str, int]:
+def fill_while_publishing(folder: Path, every: int) -> dict[str, int]:
     async def publishing() -> dict[str, int]:
         await prepare(folder / "template")
         publish_at_once()
         disk, counts = FullFolder(folder / "run" / "index"), Counter[str]()
-        for call in count(1):
+        for call in count(1, every):
             copy(folder / "template", folder / "run")
             async with await open_store(folder / "run") as memory:
                 await one_full_publication(memory, disk, folder / "run" / "index", call)
@@ -375,7 +382,7 @@ async def one_full_publication(memory: Memory, disk: FullFolder, index: Path, ca
     assert memory.troubles() == {}, where
     assert "there is space again" in (await memory.search("space again")).results[0].item.text
     assert await memory.check() == [], where
-    if call % 4 == 0:
+    if call % 5 == 0:
         expected = await answers(memory)
         async with await open_store(index.parent) as again:
             assert await answers(again) == expected, where
@@ -390,21 +397,23 @@ async def background() -> None:
 
 
 @pytest.mark.spec("S2.6", "B9")
-def test_a_disk_that_is_full_while_indexes_are_published(fast_folder: Path) -> None:
-    counts = trust_child.run(fill_while_publishing, fast_folder)
+@every(2)
+def test_a_disk_that_is_full_while_indexes_are_published(fast_folder: Path, every: int) -> None:
+    counts = trust_child.run(fill_while_publishing, fast_folder, every)
     print(f"\n{sum(counts.values())} publications on a full disk: {counts}")
-    assert counts["open"] > 5
-    assert counts["sync"] > 10
-    assert counts["os.rename"] >= 2
+    assert counts["open"] * every > 5
+    assert counts["sync"] * every > 10
+    assert counts["os.rename"] * every >= 2
 
 
-def limit_file_sizes(folder: Path) -> dict[str, int]:
+def limit_file_sizes(folder: Path, every: int) -> dict[str, int]:
     """No file may grow beyond a limit: below our own writes and those of tantivy, at every size that a file has."""
 
     async def limiting() -> dict[str, int]:
         counts: Counter[str] = Counter()
         await prepare(folder / "template")
-        for limit in await sizes(folder):
+        found = await sizes(folder)
+        for limit in [*found[:-2:every], *found[-2:]]:
             copy(folder / "template", folder / "run")
             async with await open_store(folder / "run") as memory:
                 await memory.add_many(strange(40), wait=True)
@@ -453,8 +462,9 @@ async def one_limited_publication(memory: Memory, index: Path, limit: int) -> st
 
 
 @pytest.mark.spec("S2.6", "B9")
-def test_index_files_that_cannot_grow_keep_nobody_from_searching(fast_folder: Path) -> None:
-    counts = trust_child.run(limit_file_sizes, fast_folder)
+@every(3)
+def test_index_files_that_cannot_grow_keep_nobody_from_searching(fast_folder: Path, every: int) -> None:
+    counts = trust_child.run(limit_file_sizes, fast_folder, every)
     print(f"\nfile size limits: {counts}")
-    assert counts["failed"] > 10
+    assert counts["failed"] * every > 10
     assert counts["published"] >= 1

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 import time
 import zipfile
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -115,27 +117,28 @@ async def test_without_space_for_the_backup_the_old_store_stays_as_it_is(
         assert await memory.check() == []
 
 
-def open_slowly(folder: Path, seed: int, begun: Any) -> None:
-    """Opens a store whose migration takes a moment in every part."""
-    import asyncio
-
+def open_slowly(folder: Path, seed: int, parts: Any) -> None:
+    """Opens a store whose migration takes a moment in every part, and says when a part begins."""
     slow = random.Random(seed)
     copy, connection = copies.copy_to, apsw.Connection
 
+    def part() -> None:
+        parts.send("begun")
+        time.sleep(slow.random() / 50)
+
     def slow_copy(source: apsw.Connection, target: Path) -> None:
-        time.sleep(slow.random() / 50)
+        part()
         copy(source, target)
-        time.sleep(slow.random() / 50)
+        part()
 
     class Slow(connection):
         def execute(self, statements: Any, *args: Any, **kwargs: Any) -> Any:
             if "ALTER" in str(statements) or statements == "COMMIT":
-                time.sleep(slow.random() / 50)
+                part()
             return super().execute(statements, *args, **kwargs)
 
     schema.copy_to = slow_copy
     apsw.Connection = Slow
-    begun.set()
     asyncio.run(_open(folder))
 
 
@@ -143,31 +146,39 @@ async def _open(folder: Path) -> None:
     await (await Memory.open(folder, embedder=WordEmbedder(), background=False)).close()
 
 
-def test_killed_inside_a_migration_it_is_the_old_store_or_the_new(old: Path, tmp_path: Path) -> None:
+def killed_in_part(number: int, folder: Path, chance: random.Random) -> None:
+    """A process that opens the store, killed a moment after it came to that part, or to its end."""
+    mine, theirs = trust_child.context().Pipe(duplex=False)
+    child = trust_child.start(open_slowly, folder, chance.randrange(1 << 30), theirs)
+    theirs.close()
+    with suppress(EOFError):
+        for _ in range(number):
+            mine.recv()
+    child.join(chance.random() / 50)
+    child.kill()
+    child.join()
+    mine.close()
+
+
+@pytest.mark.parametrize("kills", [12, pytest.param(100, marks=pytest.mark.soak)])
+def test_killed_inside_a_migration_it_is_the_old_store_or_the_new(old: Path, tmp_path: Path, kills: int) -> None:
     before = version(old / "fourfold.db")
     rows = {name: table(old / "fourfold.db", name) for name in TABLES}
     chance = random.Random(5)
     found = {before: 0, schema.VERSION: 0}
-    for kill in range(50):
+    for kill in range(kills):
         folder = tmp_path / str(kill)
         folder.mkdir()
         (folder / "fourfold.db").write_bytes((old / "fourfold.db").read_bytes())
-        begun = trust_child.context().Event()
-        child = trust_child.start(open_slowly, folder, kill, begun)
-        begun.wait()
-        child.join(chance.random() / 8)
-        child.kill()
-        child.join()
+        killed_in_part(kill % 6, folder, chance)
         found[version(folder / "fourfold.db")] += 1
         assert {name: table(folder / "fourfold.db", name) for name in TABLES} == rows
         trust_child.run(open_and_check, folder)
-    print(f"50 kills inside a migration: {found[before]} left the old schema, {found[schema.VERSION]} the new")
+    print(f"{kills} kills inside a migration: {found[before]} left the old schema, {found[schema.VERSION]} the new")
     assert all(found.values())
 
 
 def open_and_check(folder: Path) -> None:
-    import asyncio
-
     async def checking() -> None:
         async with await Memory.open(folder, embedder=WordEmbedder(), background=False) as memory:
             assert await memory.check() == []

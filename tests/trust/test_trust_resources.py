@@ -21,37 +21,37 @@ def grown(found: Sequence[Usage], what: Callable[[Usage], float]) -> float:
     return median(what(each) for each in found[-4:]) - median(what(each) for each in found[:4])
 
 
-def run_calls(folder: Path, calls: int) -> None:
-    found: list[Usage] = trust_child.run(many_calls, folder / "store", 1000, calls, 12, SEED)
+def run_calls(folder: Path, warm: int, calls: int) -> None:
+    found: list[Usage] = trust_child.run(many_calls, folder / "store", warm, calls, 8, SEED)
     heap, resident = (grown(found, what) / MEGABYTE for what in (lambda each: each.heap, lambda each: each.resident))
     blocks = grown(found, lambda each: each.blocks)
     publications = found[-1].published - found[0].published
     print(
-        f"{calls} calls behind 1000 (seed {SEED}) with {publications} publications: heap {heap:+.2f} MB, resident "
+        f"{calls} calls behind {warm} (seed {SEED}) with {publications} publications: heap {heap:+.2f} MB, resident "
         f"{resident:+.2f} of {found[0].resident / MEGABYTE:.0f} MB, {blocks:+.0f} of {found[0].blocks} blocks, "
         f"descriptors {found[0].descriptors}-{found[-1].descriptors}, threads {found[0].threads}-{found[-1].threads}, "
         f"index {found[0].index // 1024}-{found[-1].index // 1024} KB"
     )
     assert publications >= calls / 500
-    assert heap < 2 + calls / 100_000  # a kilobyte a call makes 3 of 4,000 calls
-    assert resident < 3 + calls / 100_000
+    assert heap < 3 + calls / 100_000  # a kilobyte a call makes 24 of 49,000; caches fill with the first thousands
+    assert resident < 4 + calls / 100_000
     assert blocks < 2000 + calls / 20
     assert max(each.descriptors for each in found) <= max(each.descriptors for each in found[:4])
     assert max(each.own for each in found) <= max(each.own for each in found[:4])
     assert grown(found, lambda each: each.threads) <= 4
     assert max(each.generations for each in found) <= 3
-    assert max(each.index for each in found[-4:]) <= 1.5 * max(each.index for each in found[:4])
+    assert max(each.index for each in found[-4:]) <= 2.5 * max(each.index for each in found[:4])  # written anew: half
 
 
 @pytest.mark.spec("B7")
 def test_memory_descriptors_threads_and_index_files_do_not_grow_with_calls(fast_folder: Path) -> None:
-    run_calls(fast_folder, 4000)
+    run_calls(fast_folder, 1000, 1400)
 
 
 @pytest.mark.soak
 @pytest.mark.spec("B7")
 def test_nothing_grows_over_50_000_calls(fast_folder: Path) -> None:
-    run_calls(fast_folder, 49_000)
+    run_calls(fast_folder, 1000, 49_000)
 
 
 def run_cancels(folder: Path, count: int) -> None:
@@ -87,10 +87,11 @@ def test_1300_calls_cancelled_anywhere_leave_nothing(fast_folder: Path) -> None:
 
 
 @pytest.mark.spec("S1.8", "S2.6")
-def test_closing_amid_calls_ends_each_with_its_answer_or_a_typed_error(fast_folder: Path) -> None:
-    ends, problems = trust_child.run(closed_amid_calls, fast_folder / "store", 30, SEED)
-    print(f"30 closings amid 600 calls (seed {SEED}): {ends}")
+@pytest.mark.parametrize("rounds", [10, pytest.param(60, marks=pytest.mark.soak)])
+def test_closing_amid_calls_ends_each_with_its_answer_or_a_typed_error(fast_folder: Path, rounds: int) -> None:
+    ends, problems = trust_child.run(closed_amid_calls, fast_folder / "store", rounds, SEED)
+    print(f"{rounds} closings amid {20 * rounds} calls (seed {SEED}): {ends}")
     assert not problems, "\n".join(problems[:20])
     assert ends["done"] > 20
-    assert sum(ends.values()) == 600
+    assert sum(ends.values()) == 20 * rounds
     assert len(ends) > 1

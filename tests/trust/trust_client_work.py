@@ -75,6 +75,7 @@ class Client:
 
 
 def _serve(pipe: Connection, folder: Path, embedder: Any, publish_at: int | None) -> None:
+    upkeep._WATCH_SECONDS = 0.2
     if publish_at is not None:
         indexes.PUBLISH_AT = publish_at
         upkeep._QUIET_SECONDS = 0.01
@@ -255,15 +256,16 @@ async def store_one(memory: Memory, text: str) -> int:
 # ---------------------------------------------------------------- the queue of vectors
 
 
-class SlowEmbedder(WordEmbedder):
-    """Takes its time, so that it can be killed at it."""
+class HeldEmbedder(WordEmbedder):
+    """Makes forty vectors, and then none until the gate is there: it can be killed amid its work."""
 
-    def __init__(self, seconds: float) -> None:
+    def __init__(self, gate: Path) -> None:
         super().__init__(dimension=512)
-        self._seconds = seconds
+        self._gate = gate
 
     def embed(self, texts: Sequence[str]) -> Any:
-        time.sleep(self._seconds)
+        while len(self.texts) >= 40 and not self._gate.exists():
+            time.sleep(0.01)
         return super().embed(texts)
 
 
@@ -278,10 +280,10 @@ async def store_many(memory: Memory, texts: Sequence[str]) -> list[int]:
 
 
 def hand_in(folder: Path, texts: Sequence[str]) -> list[int]:
-    """Stores as the command line may: without making vectors, and gone before anyone could ask it to."""
+    """Stores as the command line may: all at once, without making vectors, and gone before anyone could ask it to."""
 
     async def storing() -> list[int]:
         async with await Memory.open(folder, embedder=words(), background=False) as memory:
-            return await store_many(memory, texts)
+            return [item.id for item in await memory.add_many([NewItem(text) for text in texts])]
 
     return asyncio.run(storing())

@@ -95,9 +95,15 @@ async def answers(memory: Memory, questions: Sequence[Question]) -> tuple[list[A
 
 
 def make(home: Path, seed: int) -> None:
-    """In `home`: the database, its index in three states, and questions with their answers."""
+    """In `home`: the database, and its index in three states."""
     few_are_many()
     asyncio.run(_make(home, seed))
+
+
+def choose(home: Path, seed: int) -> None:
+    """Beside them, questions with their answers."""
+    few_are_many()
+    asyncio.run(_choose(home, seed))
 
 
 async def _make(home: Path, seed: int) -> None:
@@ -119,7 +125,6 @@ async def _make(home: Path, seed: int) -> None:
     await memory.close()
     await other.close()
     shutil.rmtree(store / "index")
-    await _choose(home, seed)
 
 
 async def _change(memory: Memory, chance: random.Random, first: int) -> None:
@@ -135,7 +140,7 @@ async def _change(memory: Memory, chance: random.Random, first: int) -> None:
 
 async def _choose(home: Path, seed: int) -> None:
     """Questions to which FAISS gives the exact answer: where it does not, another answer is no wrong one."""
-    questions = candidates(seed, 120)
+    questions = candidates(seed, 48)
     given: list[list[Answer]] = []
     for state in (None, "behind", "level"):
         async with await opened(prepared(home, home / "choosing", state)) as memory:

@@ -73,10 +73,14 @@ class Usage:
     """The number of the newest generation."""
 
 
-def usage(folder: Path) -> Usage:
+def swept() -> None:
+    """Gives back what nobody holds."""
     gc.collect()
     with suppress(AttributeError):
         ctypes.CDLL(None).malloc_trim(0)
+
+
+def usage(folder: Path) -> Usage:
     sides = [side for side in folder.glob("index/*/*") if side.is_dir()]
     numbers = [[int(path.name[1:]) for path in side.glob("g*")] for side in sides]
     return Usage(
@@ -249,6 +253,7 @@ async def _at_rest(steady: Steady, folder: Path) -> Usage:
     await steady.memory.embed_pending()
     await steady.memory.index()
     await steady.several()
+    swept()
     samples = []
     for _ in range(10):
         await asyncio.sleep(0.005)
