@@ -6,13 +6,18 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import lru_cache
 
 from fourfold import limits
+from fourfold.embed.vectors import check_vector
 from fourfold.errors import InvalidItem, InvalidQuery, NotFound
 from fourfold.model import NO_FILTERS, Edge, Filters, Item, ItemPatch, Json, MetadataTest, NewItem
 from fourfold.text.entities import normal_name
 from fourfold.text.fold import clean, fold
 from fourfold.text.language import detect
+
+_REMEMBERED_TAGS = 4096
+"""The same few are given to many items."""
 
 
 def checked(item: NewItem) -> NewItem:
@@ -23,8 +28,7 @@ def checked(item: NewItem) -> NewItem:
     _check_size(title, text)
     if item.chunk_index is not None and not is_whole(item.chunk_index, 0):
         raise InvalidItem(f"chunk_index is {item.chunk_index!r}", "Count chunks from 0")
-    return replace(
-        item,
+    return NewItem(
         title=title,
         text=text,
         key=optional_name(item.key, "key"),
@@ -35,6 +39,8 @@ def checked(item: NewItem) -> NewItem:
         created_at=None if item.created_at is None else in_utc(item.created_at),
         source_ids=_sources(item.source_ids),
         path=optional_name(item.path, "path"),
+        chunk_index=item.chunk_index,
+        vector=None if item.vector is None else check_vector(item.vector),
     )
 
 
@@ -136,9 +142,17 @@ def checked_tags(tags: Iterable[str]) -> tuple[str, ...]:
         raise InvalidItem("tags is one string", "Give a list of tags")
     found: dict[str, str] = {}
     for tag in tags:
-        found.setdefault(fold(name(tag, "tag")), name(tag, "tag"))
+        folded, spelled = _tag(tag) if isinstance(tag, str) else _tag(name(tag, "tag"))  # pyright: ignore[reportUnnecessaryIsInstance]
+        found.setdefault(folded, spelled)
         check_tags(len(found))
     return tuple(found.values())
+
+
+@lru_cache(_REMEMBERED_TAGS)
+def _tag(tag: str) -> tuple[str, str]:
+    """Folded, and as it is stored."""
+    spelled = name(tag, "tag")
+    return fold(spelled), spelled
 
 
 def check_tags(count: int) -> None:
@@ -149,6 +163,8 @@ def check_tags(count: int) -> None:
 def checked_metadata(metadata: Mapping[str, Json]) -> dict[str, Json]:
     if not isinstance(metadata, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise InvalidItem(f"the metadata is a {type(metadata).__name__}, not a map", "Give names with values")
+    if not metadata:
+        return {}
     try:
         text = json.dumps(dict(metadata), allow_nan=False, ensure_ascii=False)
     except (TypeError, ValueError, RecursionError) as error:
@@ -183,6 +199,8 @@ def _check_size(title: str, text: str) -> None:
 
 def _sources(source_ids: Iterable[int]) -> tuple[int, ...]:
     found = tuple(dict.fromkeys(source_ids))
+    if not found:
+        return found
     if len(found) > limits.SOURCES:
         raise InvalidItem(f"more than {limits.SOURCES} source_ids", "Point to fewer originals")
     if any(isinstance(raw, bool) or not isinstance(raw, int) for raw in found):  # pyright: ignore[reportUnnecessaryIsInstance]

@@ -7,6 +7,8 @@ from datetime import timedelta
 import pytest
 from conformance_subjects import LATER, NOW, NS, add, edit, item, one, unit
 
+from fourfold.errors import NotFound
+from fourfold.model import Filters
 from fourfold.stores.base import Space
 
 pytestmark = pytest.mark.spec("B10")
@@ -70,6 +72,31 @@ async def test_the_same_item_twice_in_one_call_is_one(store):
     assert a == b != c
     assert (await one(store, a)).text == "new"
     assert (await store.size(NS)).items == 2
+
+
+async def test_in_one_call_what_comes_later_counts_wherever_the_first_was_stored(store):
+    (old,) = await add(store, item("old", key="old", title="Harbour"))
+    ids = await add(
+        store,
+        item("first", key="k", title="Lighthouse", tags=("a",), vector=unit(1, 0)),
+        item("beside the Lighthouse", key="other"),
+        item("new", key="old", title="Quay", vector=unit(0, 1)),
+        item("beside the Beacon", key="k", title="Tower", tags=("b",), vector=unit(0, 1)),
+        item("the Tower and the Quay", key="last"),
+    )
+    assert (ids[2], ids[0], len(set(ids))) == (old, ids[3], 4)
+    last = await one(store, ids[0])
+    assert (last.text, last.title, last.tags) == ("beside the Beacon", "Tower", ("b",))
+    found = await store.nearest(NS, unit(0, 1), 10, Filters())
+    assert {hit.id for hit in found.hits if hit.score == 1} == {ids[0], old}
+    named = {
+        near.node.name for name in ("Tower", "Quay") for near in await store.neighbors(NS, name, None, 1, "in", None)
+    }
+    assert not named  # an untitled text mentions them, which makes no edge between nodes
+    links = {link.item for link in await store.node_links(NS, ["tower", "quay"], Filters())}
+    assert links == {ids[0], old, ids[4]}
+    with pytest.raises(NotFound):
+        await store.neighbors(NS, "Lighthouse", None, 1, "both", None)
 
 
 async def test_storing_again_keeps_created_at_and_updated_at_moves_with_the_text_only(store):

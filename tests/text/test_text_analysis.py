@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from fourfold.text import analysis
 from fourfold.text.analysis import analyse, query_words
+from fourfold.text.tokens import runs, tokens
 
 ANY_TEXT = st.text(st.characters())
 LANGUAGES = st.sampled_from(["de", "en", "fr", "ru", "ja", "tlh"])
@@ -190,3 +191,8 @@ def test_a_word_that_stands_once_weighs_one_in_every_language():
 def test_pieces_of_one_token_weigh_less_than_words():
     weights = {word.surface: word.variants[0][1] for word in query_words("node.js server", ["en"])}
     assert weights["node.js"] == weights["node"] == weights["js"] < weights["server"] == 1.0
+
+
+@given(st.text(alphabet="ab1_.@+#- \n,C'/(é\u00ad\u2010中", max_size=30))
+def test_runs_hold_the_tokens_of_a_text_and_no_others(text):
+    assert [token for run in runs(text) for token in tokens(run)] == tokens(text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -29,10 +30,12 @@ def check_vector(values: Numbers, dimension: int | None = None) -> Floats:
 
     vector = as_row(values).astype(np.float64, copy=False)
     check_dimension(vector.size, dimension)
+    with np.errstate(over="ignore", invalid="ignore"):
+        length = math.sqrt(np.dot(vector, vector))
+    if abs(length - 1.0) < UNIT:  # then no number is too large, and one is large enough
+        return vector.astype(np.float32)
     check_size(float(np.abs(vector).max()))
-    length = float(np.sqrt(vector @ vector))
-    unit = vector if abs(length - 1.0) < UNIT else vector / length
-    return unit.astype(np.float32)
+    return (vector / length).astype(np.float32)
 
 
 def as_row(values: Numbers) -> NDArray[Any]:

@@ -12,7 +12,7 @@ from fourfold.text.language import guess
 from fourfold.text.query import QueryWord
 from fourfold.text.stems import stem
 from fourfold.text.stopwords import stop_words
-from fourfold.text.tokens import pieces, tokens
+from fourfold.text.tokens import pieces, runs, tokens
 
 ANALYSER_VERSION = "2"
 """Goes into the stamp of every keyword index: another version, another index."""
@@ -23,30 +23,30 @@ _CACHED_LANGUAGES = 16
 
 
 class _Terms(dict[str, tuple[str, ...]]):
-    """The terms of every token met so far: most words of a text are old acquaintances."""
+    """The terms of every run of tokens met so far: most words of a text are old acquaintances."""
 
     def __init__(self, language: str) -> None:
         super().__init__()
         self._language = language
 
-    def __missing__(self, token: str) -> tuple[str, ...]:
-        terms = _terms_of(token, self._language)
-        if len(token) <= TERM_LENGTH:
+    def __missing__(self, run: str) -> tuple[str, ...]:
+        terms = tuple(term for token in tokens(run) for term in _terms_of(token, self._language))
+        if len(run) <= TERM_LENGTH:
             if len(self) >= _CACHED_TOKENS:
                 self.clear()
-            self[token] = terms
+            self[run] = terms
         return terms
 
 
 @lru_cache(_CACHED_LANGUAGES)
 def token_terms(language: str) -> _Terms:
-    """The table from token to index terms of a language; it fills itself."""
+    """The table from a run of tokens to the index terms of a language; it fills itself."""
     return _Terms(language)
 
 
 def analyse(text: str, language: str) -> list[str]:
     """The index terms of a text, in order. No term has white space in it, or more than 64 characters."""
-    return list(chain.from_iterable(map(token_terms(language).__getitem__, tokens(text))))
+    return list(chain.from_iterable(map(token_terms(language).__getitem__, runs(text))))
 
 
 def analyse_item(title: str, text: str, language: str) -> list[str]:

@@ -66,6 +66,8 @@ def strip_marks(text: str) -> str:
 
 def clean(text: str) -> str:
     """The text as it is stored: NFC and otherwise untouched; what no store can hold is refused."""
+    if text.isascii() and "\x00" not in text:
+        return text
     if found := _UNSTORABLE.search(text):
         name = "a NUL character" if found[0] == "\x00" else "half of a surrogate pair"
         message = f"The text has {name} (U+{ord(found[0]):04X}) at position {found.start()}"

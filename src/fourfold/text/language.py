@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Collection, Mapping
 from functools import cache
 from importlib import import_module
@@ -82,10 +83,9 @@ def guess(text: str, known: Collection[str] = ()) -> str:
 def _votes(text: str, likely: Collection[str]) -> dict[str, float]:
     """Each distinct common word votes for its languages; one that several languages share is worth less to each."""
     voters, votes = _voters(), dict[str, float]()
-    for word in voters.keys() & _spelled(text):
-        languages = voters[word]
-        for language in languages:
-            votes[language] = votes.get(language, 0.0) + 1 / len(languages)
+    for languages, words_of_these in Counter(map(voters.get, voters.keys() & _spelled(text))).items():
+        for language in languages or ():
+            votes[language] = votes.get(language, 0.0) + words_of_these / len(languages or ())
     return {language: count if language in likely else 0.6 * count for language, count in votes.items()}
 
 

@@ -68,6 +68,37 @@ def insert_node(db: apsw.Connection, ns: int, name: str, label: str, *, made: bo
     return node
 
 
+def own_nodes(
+    db: apsw.Connection, ns: int, label: str, owners: Sequence[tuple[int, Sequence[str]]]
+) -> tuple[dict[int, set[int]], list[str]]:
+    """Gives new items the nodes of their names, made if they are not there; the nodes of each, and new names."""
+    spelled: dict[str, str] = {}
+    owned = {item: [normal_name(name) for name in names] for item, names in owners if names}
+    for item, names in owners:
+        for folded, name in zip(owned.get(item, ()), names, strict=True):
+            spelled.setdefault(folded, name)
+    nodes = _nodes_of_names(db, ns, label, list(spelled))
+    fresh = [folded for folded in spelled if folded not in nodes]
+    start = (value(db, "SELECT max(id) FROM nodes") or 0) + 1
+    nodes |= zip(fresh, range(start, start + len(fresh)), strict=True)
+    db.executemany(
+        "INSERT INTO nodes (id, ns, name, folded, label, properties, made) VALUES (?, ?, ?, ?, ?, '{}', 0)",
+        ((nodes[folded], ns, spelled[folded], folded, label) for folded in fresh),
+    )
+    db.executemany("INSERT INTO names VALUES (?, ?, ?, NULL)", ((ns, folded, nodes[folded]) for folded in fresh))
+    own = {item: {nodes[folded] for folded in names} for item, names in owned.items()}
+    db.executemany("INSERT INTO node_items VALUES (?, ?, 0)", ((node, item) for item in own for node in own[item]))
+    return own, fresh
+
+
+def _nodes_of_names(db: apsw.Connection, ns: int, label: str, names: Sequence[str]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for part in batches(names):
+        sql = f"SELECT folded, id FROM nodes WHERE ns = ? AND folded IN ({marks(len(part))}) AND label = ?"
+        found.update(rows(db, sql, ns, *part, label))
+    return found
+
+
 def _add_name(db: apsw.Connection, ns: int, node: int, folded: str, alias: str | None) -> bool:
     db.execute("INSERT OR IGNORE INTO names VALUES (?, ?, ?, ?)", (ns, folded, node, alias))
     return bool(db.changes())

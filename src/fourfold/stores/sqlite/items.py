@@ -51,17 +51,14 @@ class Change(IntFlag):
 class Written:
     id: int
     change: Change
-    new: bool = False
 
 
 # ---------------------------------------------------------------- writing
 
 
-def put(db: apsw.Connection, ns: int, item: NewItem, now: datetime) -> Written:
-    """Stores one checked item under its identity (B10)."""
+def put_again(db: apsw.Connection, ns: int, item: NewItem, now: datetime) -> Written:
+    """Stores a checked item under the identity of one that is there (B10)."""
     found = _find(db, ns, item)
-    if found is None:
-        return insert(db, ns, item, item.created_at or now)
     if _identity(item) is not None:
         return _unite(db, ns, found, item)
     return _replace(db, ns, found, item, now)
@@ -69,13 +66,15 @@ def put(db: apsw.Connection, ns: int, item: NewItem, now: datetime) -> Written:
 
 def _identity(item: NewItem) -> bytes | None:
     """The text itself identifies an item that has neither key nor path."""
-    if item.key is not None or item.path is not None:
-        return None
+    return text_identity(item) if item.key is None and item.path is None else None
+
+
+def text_identity(item: NewItem) -> bytes:
     text = item.text.strip() or f"\0{item.title.strip()}"
     return hashlib.blake2b(text.encode(), digest_size=16).digest()
 
 
-def _find(db: apsw.Connection, ns: int, item: NewItem) -> int | None:
+def _find(db: apsw.Connection, ns: int, item: NewItem) -> int:
     if item.key is not None:
         return value(db, "SELECT id FROM items WHERE ns = ? AND key = ?", ns, item.key)
     if item.path is not None:
@@ -89,27 +88,25 @@ def _find(db: apsw.Connection, ns: int, item: NewItem) -> int | None:
     return value(db, "SELECT min(id) FROM items WHERE ns = ? AND identity = ?", ns, _identity(item))
 
 
-def _chunk(item: NewItem) -> int | None:
+def chunk_of(item: NewItem) -> int | None:
     """A path without a chunk is its first one."""
     return item.chunk_index or 0 if item.path is not None else item.chunk_index
 
 
-def insert(db: apsw.Connection, ns: int, item: NewItem, updated: datetime, item_id: int | None = None) -> Written:
-    """A new row; under a given id where one is restored."""
+def insert(db: apsw.Connection, ns: int, item: NewItem, updated: datetime, item_id: int) -> None:
+    """A row that is restored, under the id that it had."""
     db.execute(
         "INSERT INTO items (id, ns, key, path, chunk_index, identity, title, text, kind, language, metadata, "
         "created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
-            item_id, ns, item.key, item.path, _chunk(item), _identity(item), item.title, item.text, item.kind,
+            item_id, ns, item.key, item.path, chunk_of(item), _identity(item), item.title, item.text, item.kind,
             item.language, dumps(dict(item.metadata)), micros(item.created_at or updated), micros(updated),
         ),
     )  # fmt: skip
-    item_id = db.last_insert_rowid()
     db.execute("INSERT INTO waiting (ns, item) VALUES (?, ?)", (ns, item_id))
     add_tags(db, ns, item_id, item.tags)
     _add_sources(db, ns, item_id, item.source_ids)
-    _count_language(db, ns, item.language or "", 1)
-    return Written(item_id, Change.TEXT, new=True)
+    count_language(db, ns, item.language or "", 1)
 
 
 def _unite(db: apsw.Connection, ns: int, item_id: int, item: NewItem) -> Written:
@@ -127,7 +124,7 @@ def _replace(db: apsw.Connection, ns: int, item_id: int, item: NewItem, now: dat
         change |= Change.TEXT
     db.execute(
         "UPDATE items SET kind = ?, metadata = ?, path = ?, chunk_index = ? WHERE id = ?",
-        (item.kind, dumps(dict(item.metadata)), item.path, _chunk(item), item_id),
+        (item.kind, dumps(dict(item.metadata)), item.path, chunk_of(item), item_id),
     )
     db.execute("DELETE FROM item_tags WHERE item = ?", (item_id,))
     add_tags(db, ns, item_id, item.tags)
@@ -145,8 +142,8 @@ def set_text(db: apsw.Connection, ns: int, item_id: int, title: str, text: str, 
     """Changes title and text; where they differ, `updated_at` moves and the vector has to be made anew."""
     old_title, old_text, old_language = rows(db, "SELECT title, text, language FROM items WHERE id = ?", item_id)[0]
     if old_language != language:
-        _count_language(db, ns, old_language, -1)
-        _count_language(db, ns, language, 1)
+        count_language(db, ns, old_language, -1)
+        count_language(db, ns, language, 1)
         db.execute("UPDATE items SET language = ? WHERE id = ?", (language, item_id))
     if (old_title, old_text) == (title, text):
         return Change.TEXT if old_language != language else Change(0)
@@ -219,7 +216,7 @@ def _add_sources(db: apsw.Connection, ns: int, item_id: int, source_ids: Sequenc
         db.execute("INSERT INTO sources VALUES (?, ?, ?)", (item_id, start + offset, raw))
 
 
-def _count_language(db: apsw.Connection, ns: int, language: str, by: int) -> None:
+def count_language(db: apsw.Connection, ns: int, language: str, by: int) -> None:
     db.execute(
         "INSERT INTO languages VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET items = items + excluded.items",
         (ns, language, by),
@@ -235,7 +232,7 @@ def forget(db: apsw.Connection, ns: int, item_id: int) -> bool:
     had_vector = db.changes()
     db.execute("DELETE FROM items WHERE id = ?", (item_id,))
     db.execute("UPDATE namespaces SET items = items - 1, vectors = vectors - ? WHERE id = ?", (had_vector, ns))
-    _count_language(db, ns, language, -1)
+    count_language(db, ns, language, -1)
     return True
 
 
@@ -292,9 +289,10 @@ def _grouped(db: apsw.Connection, sql: str, bindings: Sequence[Any]) -> dict[int
 
 def _item(namespace: str, row: tuple[Any, ...], tags: tuple[str, ...], sources: tuple[int, ...]) -> Item:
     item_id, key, title, text, kind, metadata, language, created, updated, path, chunk = row
+    created_at = moment(created)
     return Item(
-        item_id, namespace, key, title, text, tags, kind, json.loads(metadata), language,
-        moment(created), moment(updated), sources, path, chunk,
+        item_id, namespace, key, title, text, tags, kind, {} if metadata == "{}" else json.loads(metadata), language,
+        created_at, created_at if updated == created else moment(updated), sources, path, chunk,
     )  # fmt: skip
 
 

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import apsw
 
 from fourfold.stores.sqlite import graph, items
+from fourfold.stores.sqlite.bulk import Fresh
 from fourfold.stores.sqlite.database import rows, value
 from fourfold.stores.sqlite.graph import Gone
 from fourfold.text.analysis import analyse
 from fourfold.text.entities import NameFinder, beginnings, normal_name
-from fourfold.text.links import links
+from fourfold.text.links import links, own_names
 
 LABEL = "entity"
 AT_ONCE = 32
@@ -39,13 +40,17 @@ class Linker:
         self._seeking: frozenset[str] = frozenset()
         self._sought = NameFinder()
 
-    def link(self, db: apsw.Connection, changed: Sequence[int], lookup: Lookup) -> None:
+    def link(self, db: apsw.Connection, changed: Sequence[int], new: Sequence[Fresh], lookup: Lookup) -> None:
         """Nodes for the titles of these items, mentions in their texts, and older items that name the new nodes."""
         fresh, stale = self._own_nodes(db, changed)
+        owners = [(item, own_names(given.title, given.text, given.metadata)) for item, given in new]
+        own, also = graph.own_nodes(db, self._ns, LABEL, owners)
+        fresh += also
         self.renamed(db, fresh, graph.prune(db, self._ns, stale))
         for item, _, text in items.linked_texts(db, changed):
             point(db, self._ns, item, text)
         self._set_mentions(db, changed)
+        self._add_mentions(db, new, own)
         self.announce(db, fresh, lookup)
 
     def announce(self, db: apsw.Connection, fresh: Sequence[str], lookup: Lookup) -> None:
@@ -112,6 +117,19 @@ class Linker:
                 graph.attach(db, node, item, made=False)
             stale |= known - wanted
         return fresh, stale
+
+    def _add_mentions(self, db: apsw.Connection, new: Sequence[Fresh], own: Mapping[int, set[int]]) -> None:
+        """What new items point to and mention; `own` are the nodes that they are themselves."""
+        finder = self._finder_for(db, [given.text for _, given in new])
+        pointed = {item: set(map(normal_name, links(given.text))) for item, given in new}
+        named = {item: pointed[item].union(finder.find(given.text)) for item, given in new}
+        _point(db, self._ns, pointed)
+        nodes = _nodes_named(db, self._ns, {name for names in named.values() for name in names})
+        for item, names in named.items():
+            meant = {node for name in names for node in nodes.get(name, ())} if names else set[int]()
+            db.executemany(
+                "INSERT INTO mentions VALUES (?, ?)", ((item, node) for node in meant - own.get(item, set()))
+            )
 
     def _set_mentions(self, db: apsw.Connection, changed: Sequence[int]) -> None:
         """Reads these items again; writes only what is different."""
@@ -189,8 +207,22 @@ def postponed(db: apsw.Connection, ns: int) -> list[int]:
 def point(db: apsw.Connection, ns: int, item: int, text: str) -> None:
     """Notes what the links of a text name, for the day when something has that name."""
     db.execute("DELETE FROM pointers WHERE item = ?", (item,))
-    names = {normal_name(name) for name in links(text)}
-    db.executemany("INSERT INTO pointers VALUES (?, ?, ?)", ((ns, name, item) for name in names if name))
+    _point(db, ns, {item: {normal_name(name) for name in links(text)}})
+
+
+def _point(db: apsw.Connection, ns: int, pointed: Mapping[int, set[str]]) -> None:
+    pairs = ((ns, name, item) for item, names in pointed.items() for name in names if name)
+    db.executemany("INSERT INTO pointers VALUES (?, ?, ?)", pairs)
+
+
+def _nodes_named(db: apsw.Connection, ns: int, names: set[str]) -> dict[str, list[int]]:
+    """The nodes that have each of these names."""
+    found: dict[str, list[int]] = {}
+    for part in items.batches(sorted(names)):
+        sql = f"SELECT DISTINCT folded, node FROM names WHERE ns = ? AND folded IN ({items.marks(len(part))})"
+        for name, node in db.execute(sql, (ns, *part)):
+            found.setdefault(name, []).append(node)
+    return found
 
 
 def _pointing(db: apsw.Connection, ns: int, name: str) -> list[int]:

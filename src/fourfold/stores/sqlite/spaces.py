@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import apsw
@@ -71,13 +71,19 @@ def _write_space(db: apsw.Connection, ns: int, wanted: Space) -> None:
 
 
 def put_given(db: apsw.Connection, ns: int, item: int, vector: Vector) -> None:
-    """A caller's own vector; the first one fixes the space of a namespace that has none."""
-    known = space(db, ns)
-    if known is None:
-        _write_space(db, ns, Space("given", len(vector)))
-    else:
-        check_dimension(len(vector), known.dimension)
+    """A caller's own vector for an item that is there."""
+    fit_given(db, ns, [len(vector)])
     items.put_vector(db, ns, item, vector.tobytes())
+
+
+def fit_given(db: apsw.Connection, ns: int, dimensions: Iterable[int]) -> None:
+    """Callers' own vectors have to fit; the first one fixes the space of a namespace that has none."""
+    known = space(db, ns)
+    for dimension in dimensions:
+        if known is None:
+            known = Space("given", dimension)
+            _write_space(db, ns, known)
+        check_dimension(dimension, known.dimension)
 
 
 def queues(db: apsw.Connection) -> list[str]:

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 import apsw
-import numpy as np
 
 from fourfold import limits
 from fourfold.errors import NotFound, StoreBusy, StoreUnavailable, TimedOut
@@ -25,6 +24,7 @@ from fourfold.search.walk import Link
 from fourfold.stores.base import Direction, FileState, FileUpdate, NewNode, Record, Size, Space, TagUse
 from fourfold.stores.loading import pieces
 from fourfold.stores.sqlite import (
+    bulk,
     chunks,
     graph,
     health,
@@ -39,9 +39,10 @@ from fourfold.stores.sqlite import (
     text_index,
 )
 from fourfold.stores.sqlite import folder as folders
+from fourfold.stores.sqlite.bulk import Fresh
 from fourfold.stores.sqlite.database import Database, Job, rows
 from fourfold.stores.sqlite.indexes import Behind, Indexes, NotNow
-from fourfold.stores.sqlite.items import Change, Written
+from fourfold.stores.sqlite.items import Change
 from fourfold.stores.sqlite.links import AT_ONCE, LABEL, Linker
 from fourfold.stores.sqlite.moment import Moment
 from fourfold.stores.sqlite.retrieval import Retrieval
@@ -227,24 +228,20 @@ class SqliteStore:
     async def put(self, namespace: str, items: Sequence[NewItem], now: datetime, *, links: bool = True) -> list[int]:
         if not items:
             return []
-        if links and any(own_names(item.title, item.text, item.metadata) for item in items):
-            await self._prepare_links(namespace)
+        if links and len(items) <= AT_ONCE and any(own_names(item.title, item.text, item.metadata) for item in items):
+            await self._prepare_links(namespace)  # the names of more are looked for later
         return await self._write(namespace, self._put, items, now, links)
 
     def _put(self, db: apsw.Connection, ns: int, new: Sequence[NewItem], now: datetime, links: bool) -> list[int]:
+        done = bulk.put(db, ns, new, now, linked=links)
         changes: dict[int, Change] = {}
-        written: list[Written] = []
-        for item in new:
-            row = items.put(db, ns, item, now)
-            if item.vector is not None:
-                spaces.put_given(db, ns, row.id, np.asarray(item.vector, np.float32))
-            given = Change.VECTOR if item.vector is not None else Change(0)
-            changes[row.id] = changes.get(row.id, Change(0)) | row.change | given
-            written.append(row)
-        db.execute("UPDATE namespaces SET items = items + ? WHERE id = ?", (sum(row.new for row in written), ns))
-        self._link(db, ns, [item for item, change in changes.items() if change & Change.TEXT], links)
+        for row in done.written:
+            changes[row.id] = changes.get(row.id, Change(0)) | row.change
+        fresh = {new.id for new in done.fresh}
+        again = [item for item, change in changes.items() if change & Change.TEXT and item not in fresh]
+        self._link(db, ns, again, links, done.fresh)
         items.log(db, ns, changes.items())
-        return [row.id for row in written]
+        return [row.id for row in done.written]
 
     async def patch(
         self, namespace: str, item: int, patch: ItemPatch, language: str | None, now: datetime, *, links: bool = True
@@ -351,9 +348,11 @@ class SqliteStore:
     def _linker(self, ns: int) -> Linker:
         return self._linkers.setdefault(ns, Linker(ns))
 
-    def _link(self, db: apsw.Connection, ns: int, changed: Sequence[int], on: bool) -> None:
+    def _link(
+        self, db: apsw.Connection, ns: int, changed: Sequence[int], on: bool, fresh: Sequence[Fresh] = ()
+    ) -> None:
         items.set_linked(db, changed, on)
-        self._linker(ns).link(db, changed, lambda name: self._may_mention(ns, name))
+        self._linker(ns).link(db, changed, fresh if on else (), lambda name: self._may_mention(ns, name))
 
     async def _prepare_links(self, namespace: str) -> None:
         """Opens the keyword index, in which new names are looked up: not while a transaction holds up others."""
