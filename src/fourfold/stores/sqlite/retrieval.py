@@ -57,8 +57,9 @@ class Retrieval:
             return Ranking(pending=at.size.pending)
         check_dimension(len(vector), at.space.dimension)
         with self._indexes.vectors(at, at.space) as state:
-            if at.ahead is not None:
-                found = at.ahead.result()
+            begun, at.ahead = at.ahead, None
+            if begun is not None:
+                found = begun.result()
             else:
                 found = vector_index.search(state, vector, limit, self._indexes.allowed(at, filters))
         return Ranking(found.hits, found.background, at.size.pending)

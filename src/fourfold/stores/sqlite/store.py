@@ -55,7 +55,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 _READERS = 8
-_MOMENT_SECONDS = 0.5
+_MOMENT_SECONDS = 1.0
 """A search that takes longer is made again with its retrievers apart, so that it is known which one is slow."""
 
 
