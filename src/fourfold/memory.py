@@ -337,7 +337,8 @@ class Memory:
 
         beside = {"semantic"} < set(plan.retrievers)
         asked = query if beside else replace(query, vector=None)
-        done = await self.store.at_once(asked, partial(searching, here=True))
+        seconds = self.settings.retriever_seconds / 2
+        done = await self.store.at_once(asked, partial(searching, here=True), seconds)
         found, ids, chosen = done if done is not None else await searching(here=False)
         found = self._noted(found, query, given=vector is not None, embedding=embedding)
         if not ids and namespace not in await self.store.namespaces():

@@ -55,10 +55,7 @@ async def test_at_once_and_in_parts_give_the_same_answers(
 
 
 @pytest.mark.spec("B6")
-async def test_what_is_committed_meanwhile_is_not_in_its_snapshot(
-    office: Memory, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("fourfold.stores.sqlite.store._MOMENT_SECONDS", 60)
+async def test_what_is_committed_meanwhile_is_not_in_its_snapshot(office: Memory) -> None:
     await office.search("router")
     store, query = office.store, Query(office.namespace, "quince")
 
@@ -72,7 +69,7 @@ async def test_what_is_committed_meanwhile_is_not_in_its_snapshot(
         found = await store.match(office.namespace, "quince", 10, NO_FILTERS)
         return [before, len(found.hits), len(await store.tagged(office.namespace, ["quince"], NO_FILTERS))]
 
-    assert await store.at_once(query, work) == [0, 0, 0]
+    assert await store.at_once(query, work, 60) == [0, 0, 0]
     assert len((await store.match(office.namespace, "quince", 10, NO_FILTERS)).hits) == 1
 
 
@@ -82,8 +79,8 @@ async def test_what_waits_or_fails_is_not_done_at_once(office: Memory) -> None:
     async def failing() -> None:
         raise OSError("the disk has gone")
 
-    assert await office.store.at_once(query, lambda: asyncio.sleep(0, "waited")) is None
-    assert await office.store.at_once(query, failing) is None
+    assert await office.store.at_once(query, lambda: asyncio.sleep(0, "waited"), 60) is None
+    assert await office.store.at_once(query, failing, 60) is None
     with pytest.raises(NotImmediate):
         immediately(asyncio.sleep(0))
 
@@ -92,8 +89,8 @@ async def test_a_search_of_an_open_store_is_done_at_once(office: Memory, monkeyp
     await office.search("router")
     done, at_once = [], office.store.at_once
 
-    async def watched(query: Query, work: Any) -> Any:
-        done.append(await at_once(query, work))
+    async def watched(query: Query, work: Any, _: float) -> Any:
+        done.append(await at_once(query, work, 60))
         return done[-1]
 
     monkeypatch.setattr(office.store, "at_once", watched)

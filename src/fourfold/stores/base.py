@@ -221,11 +221,11 @@ class Store(Protocol):
         """The same scores for given items; zero where nothing matches."""
         ...
 
-    async def at_once(self, query: Query, work: Callable[[], Coroutine[Any, Any, T]]) -> T | None:
+    async def at_once(self, query: Query, work: Callable[[], Coroutine[Any, Any, T]], seconds: float) -> T | None:
         """`work()` in a thread where everything it asks of the namespace is answered without waiting, in one snapshot.
 
         Where the query has a vector, `nearest` for it is begun beside the work, which has to ask for it.
-        None: this store cannot do that, or not at this moment (an index is being opened); nothing was done then.
+        None: this store cannot do that, or not at this moment (an index is being opened), or not within these seconds.
         """
         ...
 

@@ -200,7 +200,7 @@ class MemoryStore:
     async def item_links(self, namespace: str, ids: Sequence[int], filters: Filters) -> list[Link]:
         return walk.item_links(self._read(namespace), ids, filters)
 
-    async def at_once(self, query: Query, work: Callable[[], Coroutine[Any, Any, T]]) -> T | None:
+    async def at_once(self, query: Query, work: Callable[[], Coroutine[Any, Any, T]], seconds: float) -> T | None:
         return None
 
     async def tag_counts(self, namespace: str) -> Mapping[str, int]:

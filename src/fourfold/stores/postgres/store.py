@@ -422,7 +422,7 @@ class PostgresStore:
         kept = await items.passing(db, ns, filters, wanted)
         return [row for row in found if row.item in kept]
 
-    async def at_once(self, query: Query, work: Callable[[], Coroutine[Any, Any, T]]) -> T | None:
+    async def at_once(self, query: Query, work: Callable[[], Coroutine[Any, Any, T]], seconds: float) -> T | None:
         return None
 
     async def tag_counts(self, namespace: str) -> Mapping[str, int]:

@@ -55,8 +55,6 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 _READERS = 8
-_MOMENT_SECONDS = 1.0
-"""A search that takes longer is made again with its retrievers apart, so that it is known which one is slow."""
 
 
 class SqliteStore:
@@ -124,7 +122,7 @@ class SqliteStore:
 
     # ------------------------------------------------------------ searches
 
-    async def at_once(self, query: Query, work: Callable[[], Coroutine[Any, Any, T]]) -> T | None:
+    async def at_once(self, query: Query, work: Callable[[], Coroutine[Any, Any, T]], seconds: float) -> T | None:
         """In a reader's thread; a second one looks for what is nearest, which needs no database."""
         job = Job()
 
@@ -142,7 +140,7 @@ class SqliteStore:
 
         with suppress(Exception):  # whatever it is, it comes again, and is named, when all is asked apart
             try:
-                async with asyncio.timeout(_MOMENT_SECONDS):
+                async with asyncio.timeout(seconds):
                     return await self._in(self._readers.submit, working)
             finally:
                 job.call_off()
