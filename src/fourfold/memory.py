@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -19,7 +17,7 @@ from fourfold import limits
 from fourfold.config import Settings, default_store
 from fourfold.embed.base import Embedder
 from fourfold.embed.queue import Progress, Vectorizer
-from fourfold.embed.vectors import check_dimension, check_vector
+from fourfold.embed.vectors import check_dimension
 from fourfold.errors import (
     EmbedderUnavailable,
     InvalidItem,
@@ -30,7 +28,6 @@ from fourfold.errors import (
 )
 from fourfold.model import (
     NO_FILTERS,
-    Degraded,
     Edge,
     Filters,
     Item,
@@ -39,25 +36,16 @@ from fourfold.model import (
     Neighbor,
     NewItem,
     Node,
-    Plan,
-    Query,
     RawRecord,
-    Result,
     Retriever,
     SearchResponse,
 )
-from fourfold.retrievers.graph import GraphRetriever
-from fourfold.retrievers.keyword import KeywordRetriever
-from fourfold.retrievers.semantic import SemanticRetriever
-from fourfold.retrievers.tags import TagRetriever, tag_candidates
-from fourfold.search import answer, file_names
 from fourfold.search.answer import Wish
 from fourfold.search.diversity import check_per_source
-from fourfold.search.pipeline import Found, HybridSearch
-from fourfold.search.plan import PlanRequest, StoreFacts, make_plan
+from fourfold.search.plan import PlanRequest
 from fourfold.search.presets import find_preset
 from fourfold.search.several import JUDGED, merged
-from fourfold.search.why import reasons
+from fourfold.searching import Searching, Why
 from fourfold.stores.base import Direction, NewNode, Store
 from fourfold.upkeep import NO_VECTORS, Upkeep
 
@@ -70,16 +58,6 @@ log = logging.getLogger("fourfold")
 
 _CHECKED_AT_ONCE = 16
 """Items, in about half a millisecond."""
-
-
-@dataclass(frozen=True, slots=True)
-class Why:
-    """Why an item is where it is in the answer to a query, or why it is not there."""
-
-    item: Item
-    rank: int | None
-    result: Result | None
-    reasons: tuple[str, ...]
 
 
 class Memory:
@@ -108,11 +86,7 @@ class Memory:
         self.settings = settings
         self._vectorizer = Vectorizer(embedder, store) if embedder is not None else None
         self._upkeep = Upkeep(store, self._vectorizer, self.namespace, watch=background)
-        self._search = HybridSearch(
-            retrievers
-            or [SemanticRetriever(store), KeywordRetriever(store), GraphRetriever(store), TagRetriever(store)],
-            seconds=settings.retriever_seconds,
-        )
+        self._searching = Searching(store, self._vectorizer, settings, self._upkeep.troubles, retrievers)
 
     # ------------------------------------------------------------ opening and closing
 
@@ -309,100 +283,14 @@ class Memory:
         names = [rules.name(name, "namespace") for name in namespaces or (self.namespace,)]
         if len(set(names)) > 1:
             wish = replace(wish, at_least=JUDGED)
-        answers = [await self._answer(name, request, wish, vector, filters) for name in dict.fromkeys(names)]
+        answers = [
+            await self._searching.answer(name, request, wish, vector, filters, _now()) for name in dict.fromkeys(names)
+        ]
         return answers[0] if len(answers) == 1 else merged(answers)
 
     def _top_k(self, preset: str | None, top_k: int | None) -> int | None:
         """The setting stands for the default preset only: each other one has its own."""
         return top_k if top_k is not None or preset is not None else self.settings.top_k
-
-    async def _answer(
-        self,
-        namespace: str,
-        request: PlanRequest,
-        wish: Wish,
-        vector: Sequence[float] | Vector | None,
-        filters: Filters,
-    ) -> SearchResponse:
-        started = time.perf_counter()
-        plan, query, degraded, embedding = await self._prepared(namespace, request, vector, filters)
-
-        async def searching(*, here: bool) -> tuple[Found, Sequence[int], list[Result]]:
-            found = await self._find(plan, query, degraded, here=here)
-            order = await answer.ordered(found, plan, fetch, _now())
-            return found, order.ids, await answer.results(found, plan, order, fetch, wish, request.text)
-
-        async def fetch(ids: Sequence[int]) -> Mapping[int, Item]:
-            return await self.store.get(namespace, ids)
-
-        beside = {"semantic"} < set(plan.retrievers)
-        asked = query if beside else replace(query, vector=None)
-        seconds = self.settings.retriever_seconds / 2
-        done = await self.store.at_once(asked, partial(searching, here=True), seconds)
-        found, ids, chosen = done if done is not None else await searching(here=False)
-        found = self._noted(found, query, given=vector is not None, embedding=embedding)
-        if not ids and namespace not in await self.store.namespaces():
-            found = replace(found, notes=(*found.notes, f"nothing was ever stored in the namespace {namespace!r}"))
-        total = (time.perf_counter() - started) * 1000
-        response = answer.response(request.text, plan, filters, found, chosen, total)
-        log.info("search", extra={"fourfold": answer.log_fields(response)})
-        return response
-
-    async def _prepared(
-        self, namespace: str, request: PlanRequest, vector: Sequence[float] | Vector | None, filters: Filters
-    ) -> tuple[Plan, Query, list[Degraded], float]:
-        """The plan, what retrievers are asked, what is known to fail, and the milliseconds of embedding."""
-        plan = make_plan(request, self.settings.plan, await self._facts(namespace, request))
-        started = time.perf_counter()
-        query_vector, degraded = await self._query_vector(namespace, plan, request.text, vector)
-        embedding = (time.perf_counter() - started) * 1000
-        return plan, Query(namespace, request.text, query_vector, filters), degraded, embedding
-
-    async def _find(self, plan: Plan, query: Query, degraded: Sequence[Degraded], *, here: bool = False) -> Found:
-        found = await self._search.run(query, plan, degraded, here=here)
-        if plan.preset in file_names.PRESETS:
-            found = await self._with_file_names(query.namespace, query.text, query.filters, found)
-        return found
-
-    def _noted(self, found: Found, query: Query, *, given: bool, embedding: float) -> Found:
-        notes = (*found.notes, *self._notes(query.text, query.vector is not None and not given))
-        return replace(found, notes=notes, timings_ms={"embed": embedding, **found.timings_ms})
-
-    async def _with_file_names(self, namespace: str, text: str, filters: Filters, found: Found) -> Found:
-        spelled = file_names.candidates(text)
-        named = await self.store.named_chunks(namespace, list(spelled), filters) if spelled else []
-        files = file_names.chosen(spelled, named)
-        return replace(found, fusion=file_names.with_file_names(found.fusion, files)) if files else found
-
-    def _notes(self, text: str, embedded: bool) -> list[str]:
-        notes = [f"{what}: {why}" for what, why in self._upkeep.troubles.items()]
-        embedder = self._vectorizer.embedder if self._vectorizer is not None and embedded else None
-        if embedder is not None and len(text) > limits.MODEL_TOKENS and embedder.truncates(text):
-            notes.append("the model read only the beginning of the query")
-        return notes
-
-    async def _facts(self, namespace: str, request: PlanRequest) -> StoreFacts:
-        """Only adaptive alpha asks for them."""
-        if request.preset != "memories":
-            return StoreFacts()
-        counts = await self.store.tag_counts(namespace)
-        named = [tag for tag in tag_candidates(request.text) if tag in counts]
-        return StoreFacts((await self.store.size(namespace)).items, len(named))
-
-    async def _query_vector(
-        self, namespace: str, plan: Plan, text: str, given: Sequence[float] | Vector | None
-    ) -> tuple[Vector | None, list[Degraded]]:
-        if given is not None:
-            return _unit(given), []
-        if "semantic" not in plan.retrievers:
-            return None, []
-        if self._vectorizer is None:
-            return None, [Degraded("semantic", "there is no embedder, and the query came without a vector")]
-        try:
-            await self._vectorizer.check_space(namespace)
-            return await self._vectorizer.query(text), []
-        except EmbedderUnavailable as error:
-            return None, [Degraded("semantic", str(error))]
 
     async def why(
         self,
@@ -421,21 +309,7 @@ class Memory:
         filters = rules.checked_filters(filters)
         (stored,) = await self.get([item])
         request = PlanRequest(text, preset or self.settings.preset, fusion, weights, alpha)
-        plan, query, degraded, _ = await self._prepared(self.namespace, request, vector, filters)
-        found = await self._find(plan, query, degraded)
-        passes = stored.id in await self.store.matching(self.namespace, filters) if filters != NO_FILTERS else True
-
-        async def fetch(ids: Sequence[int]) -> Mapping[int, Item]:
-            return await self.store.get(self.namespace, ids)
-
-        order = await answer.ordered(found, plan, fetch, _now())
-        rank = order.ids.index(stored.id) + 1 if stored.id in order.scores else None
-        result = None
-        if rank is not None:
-            alone = replace(order, ids=[stored.id])
-            (result,) = await answer.results(found, plan, alone, fetch, Wish(explain=True), text)
-        scored = await self._search.scores(query, plan, stored.id)
-        return Why(stored, rank, result, reasons(stored.id, plan, found, scored, passes))
+        return await self._searching.why(stored, request, vector, filters, _now())
 
     # ------------------------------------------------------------ vectors
 
@@ -626,11 +500,6 @@ async def _checked(items: Sequence[NewItem]) -> list[NewItem]:
             await asyncio.sleep(0)
         checked += map(rules.checked, items[start : start + _CHECKED_AT_ONCE])
     return checked
-
-
-def _unit(vector: Sequence[float] | Vector) -> Vector:
-    """A caller's vector, checked; whether it fits the namespace is for the store to say."""
-    return check_vector(vector)
 
 
 def _key(given: str) -> str:
