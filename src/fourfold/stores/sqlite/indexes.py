@@ -9,7 +9,6 @@ from collections import OrderedDict
 from collections.abc import Callable, Generator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from functools import partial
 from itertools import compress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
@@ -21,6 +20,7 @@ from fourfold.errors import WorldError
 from fourfold.model import NO_FILTERS, Filters
 from fourfold.stores.base import Space
 from fourfold.stores.sqlite import files, items, publish, spaces
+from fourfold.stores.sqlite.building import NotApart, Order, written, written_apart
 from fourfold.stores.sqlite.database import Database, translated
 from fourfold.stores.sqlite.following import AT_ONCE, Follower, FollowingState
 from fourfold.stores.sqlite.items import Change
@@ -36,6 +36,8 @@ PUBLISH_AT = 1000
 """Changes in the tail that are worth a publication."""
 _WHOLE_AT = 20_000
 """So many changes are published before they are searched: folding them into a tail first would be the work twice."""
+_APART_AT = 10_000
+"""So many changes are published by a process of its own."""
 _LOG_KEPT = 10_000
 """So many published changes stay in the log, for other processes that have not heard of them."""
 _PRUNED_AT_ONCE = 50_000
@@ -312,17 +314,18 @@ class Indexes:
             None if space is None else self._vector_index(ns, space).renew(db, last, vectors),
         )
 
-    def publish(self, ns: int, *, anew: bool = False, purge: bool = False) -> bool:
+    def publish(self, ns: int, *, anew: bool = False, purge: bool = False, faiss: bool = True) -> bool:
         """Publishes what the tails hold. False if another process is at it.
 
-        `anew`: from the rows alone. `purge`: older generations go, even those that somebody still reads.
+        `anew`: from the rows alone. `purge`: older generations go, even those that somebody still reads. Without
+        `faiss`, the approximate index is left to another time.
         """
         with translated(self._folder), self.lease(ns).held() as mine:
             if not mine:
                 return False
             try:
-                for index in self._written(ns, anew=anew or bool(self._damaged(ns))):
-                    self._renew(index)
+                for kind in self._written(ns, anew=anew or bool(self._damaged(ns)), faiss=faiss):
+                    self._renew_kind(ns, kind)
             except (files.Damaged, RuntimeError) as error:  # what FAISS raises, too
                 raise OSError(errno.EIO, f"an index cannot be written ({error})") from error
             finally:
@@ -330,25 +333,37 @@ class Indexes:
                     publish.collect(self._folder / str(ns) / kind, held=purge)
         return True
 
-    def _written(self, ns: int, *, anew: bool) -> list[Follower[Any]]:
-        """Writes what is to be published, and says of which indexes there was something."""
-        folder, done = self._folder / str(ns), list[Follower[Any]]()
+    def _written(self, ns: int, *, anew: bool, faiss: bool) -> Generator[str]:
+        """Writes what is to be published, and says each time which index has something new."""
+        order = Order(str(self._database.path), str(self._folder / str(ns)), ns, self._owner(ns), anew, faiss)
+        handle = self.lease(ns).handle
+        if handle is not None and self._takes_long(ns, anew=anew):
+            try:
+                yield from written_apart(order, handle)
+                return
+            except NotApart:
+                pass  # then here: who cannot write says here why
+        yield from written(order, self._database)
+
+    def _takes_long(self, ns: int, *, anew: bool) -> bool:
         with self._database.read() as db:
-            last, space = items.last_change(db, ns), spaces.space(db, ns)
-            marks = partial(items.marks_of, db, ns)
-            work = publish.Work(db, ns, self._owner(ns), last, marks, self._announcing(ns), anew)
-            if publish.publish_text(work, folder / TextIndex.KIND):
-                done.append(self._text_index(ns))
-            if space is not None and publish.publish_vectors(work, folder / VectorIndex.KIND, space):
-                done.append(self._vector_index(ns, space))
-        return done
+            if anew:
+                return spaces.size(db, ns).items >= _APART_AT
+            seq = self._published_seq(db, ns)
+            if seq < items.pruned(db, ns):
+                return spaces.size(db, ns).items >= _APART_AT
+            if items.count_changes(db, ns, seq, _APART_AT) >= _APART_AT:
+                return True
+            space = spaces.space(db, ns)
+        return space is not None and publish.lacks_faiss(self._vector_index(ns, space).published().base)
 
-    def _announcing(self, ns: int) -> Callable[[str], str]:
-        def announce(kind: str) -> str:
-            with self._database.write() as db:
-                return items.add_mark(db, ns, kind)
-
-        return announce
+    def _renew_kind(self, ns: int, kind: str) -> None:
+        with self._database.read() as db:
+            space = spaces.space(db, ns)
+        if kind == TextIndex.KIND:
+            self._renew(self._text_index(ns))
+        elif space is not None:
+            self._renew(self._vector_index(ns, space))
 
     def _prune(self, ns: int) -> None:
         """Shortens the log to what somebody may still have to hear of."""
