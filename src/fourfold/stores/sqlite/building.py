@@ -17,10 +17,9 @@ from pathlib import Path
 
 import apsw
 
-from fourfold.stores.sqlite import items, publish, spaces
+from fourfold.stores.sqlite import items, links, publish, spaces
 from fourfold.stores.sqlite.database import Database
 from fourfold.stores.sqlite.text_index import TextIndex
-from fourfold.stores.sqlite.vector_base import VectorBase
 from fourfold.stores.sqlite.vector_index import VectorIndex
 
 _NICE = 10
@@ -60,11 +59,11 @@ def written(order: Order, database: Database, *, apart: bool = False) -> Iterato
         fresh = publish.publish_vectors(_work(order, database, db), folder / VectorIndex.KIND, space)
     if fresh:
         yield VectorIndex.KIND
-    base = VectorBase.load(folder / VectorIndex.KIND, order.owner, space) if order.faiss else None
-    if base is not None and publish.lacks_faiss(base):
-        if apart:
-            os.nice(_NICE)
-        publish.publish_faiss(base, folder / VectorIndex.KIND, _announcing(order, database))
+    if not order.faiss:
+        return
+    if apart:
+        os.nice(_NICE)
+    if publish.publish_faiss(folder / VectorIndex.KIND, order.owner, space, _announcing(order, database)):
         yield VectorIndex.KIND
 
 
@@ -86,12 +85,22 @@ def _announcing(order: Order, database: Database) -> Callable[[str], str]:
 
 def written_apart(order: Order, lease: int) -> Iterator[str]:
     """The same by another process, which has the lease too, as long as it lives. NotApart if it cannot."""
+    yield from _apart("publish", order, lease)
+
+
+def caught_up_apart(database: Path, ns: int) -> None:
+    """Looks for new names in all texts by another process. NotApart if it cannot."""
+    list(_apart("links", Order(str(database), "", ns, "", anew=False, faiss=False)))
+
+
+def _apart(work: str, order: Order, *handles: int) -> Iterator[str]:
+    """The lines that another process says."""
     if sys.platform == "win32" or "python" not in Path(sys.executable or "").name:
         raise NotApart
-    command = [sys.executable, "-I", "-c", _START, json.dumps(sys.path), json.dumps(asdict(order))]
+    command = [sys.executable, "-I", "-c", _START, json.dumps(sys.path), work, json.dumps(asdict(order))]
     none, pipe = subprocess.DEVNULL, subprocess.PIPE
     try:
-        process = subprocess.Popen(command, stdin=none, stdout=pipe, stderr=none, pass_fds=(lease,), text=True)  # noqa: S603
+        process = subprocess.Popen(command, stdin=none, stdout=pipe, stderr=none, pass_fds=handles, text=True)  # noqa: S603
     except OSError as error:
         raise NotApart from error
     with process:
@@ -103,9 +112,13 @@ def written_apart(order: Order, lease: int) -> Iterator[str]:
 
 def main() -> None:
     """What the other process does."""
-    order = Order(**json.loads(sys.argv[2]))
+    work, order = sys.argv[2], Order(**json.loads(sys.argv[3]))
     database = Database(Path(order.database))
-    for kind in written(order, database, apart=True):
-        sys.stdout.write(f"{kind}\n")
-        sys.stdout.flush()
+    if work == "links":
+        os.nice(_NICE)
+        links.catch_up(database, order.ns)
+    else:
+        for kind in written(order, database, apart=True):
+            sys.stdout.write(f"{kind}\n")
+            sys.stdout.flush()
     database.close()

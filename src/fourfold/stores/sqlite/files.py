@@ -48,6 +48,8 @@ class Manifest:
     mark: str = ""
     """What the database was told before this took effect: one that was put back has not heard of it."""
     format: int = FORMAT
+    covered: int = 0
+    """Of vectors, the rows that FAISS knows."""
     parts: Mapping[str, Part] = field(default_factory=dict[str, Part])
 
 

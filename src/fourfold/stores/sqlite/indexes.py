@@ -36,8 +36,10 @@ PUBLISH_AT = 1000
 """Changes in the tail that are worth a publication."""
 _WHOLE_AT = 20_000
 """So many changes are published before they are searched: folding them into a tail first would be the work twice."""
-_APART_AT = 10_000
+APART_AT = 10_000
 """So many changes are published by a process of its own."""
+_EARLY_AT = 20_000
+"""Items written at a stretch are published every so many, and not only when writing pauses."""
 _LOG_KEPT = 10_000
 """So many published changes stay in the log, for other processes that have not heard of them."""
 _PRUNED_AT_ONCE = 50_000
@@ -92,6 +94,8 @@ class Indexes:
         """Namespaces whose indexes of another version were replaced."""
         self._suspects: dict[Follower[Any], int] = {}
         """Generations that turned out to be damaged when they were read, though their checksums were right."""
+        self._written_since: dict[int, int] = {}
+        """Items that this process has written since it last began to publish early."""
         self._filtered: OrderedDict[str, tuple[int, Ints]] = OrderedDict()
         self._filtering = [threading.Lock() for _ in range(_REMEMBERED_FILTERS)]
 
@@ -255,7 +259,8 @@ class Indexes:
         for index in self._damaged(ns):
             self._forgive(index)
         with self._database.read() as db:
-            due = self._lacks(db, ns, 1 if wholly else PUBLISH_AT) or bool(self._damaged(ns))
+            lacks = self._lacks(db, ns, 1 if wholly else PUBLISH_AT) or self._lacks_faiss(db, ns)
+        due = lacks or bool(self._damaged(ns))
         if not due or (not wholly and self._is_contested(ns)):
             return True
         if not self.publish(ns):
@@ -292,6 +297,16 @@ class Indexes:
         lacking = items.count_changes(db, ns, seq, changes)
         return (max(lacking, spaces.size(db, ns).items) if seq < items.pruned(db, ns) else lacking) >= changes
 
+    def _lacks_faiss(self, db: apsw.Connection, ns: int) -> bool:
+        space = spaces.space(db, ns)
+        if space is None:
+            return False
+        try:
+            manifest = files.fitting(self._folder / str(ns) / VectorIndex.KIND, self._owner(ns), space.fingerprint)
+        except files.Damaged:
+            return False
+        return manifest is not None and publish.lacks_faiss(manifest)
+
     def _published_seq(self, db: apsw.Connection, ns: int) -> int:
         """The last change that every index that can be used holds; 0 where one cannot."""
         space, folder = spaces.space(db, ns), self._folder / str(ns)
@@ -325,7 +340,7 @@ class Indexes:
                 return False
             try:
                 for kind in self._written(ns, anew=anew or bool(self._damaged(ns)), faiss=faiss):
-                    self._renew_kind(ns, kind)
+                    self._renew_opened(ns, kind)
             except (files.Damaged, RuntimeError) as error:  # what FAISS raises, too
                 raise OSError(errno.EIO, f"an index cannot be written ({error})") from error
             finally:
@@ -348,22 +363,33 @@ class Indexes:
     def _takes_long(self, ns: int, *, anew: bool) -> bool:
         with self._database.read() as db:
             if anew:
-                return spaces.size(db, ns).items >= _APART_AT
+                return spaces.size(db, ns).items >= APART_AT
             seq = self._published_seq(db, ns)
             if seq < items.pruned(db, ns):
-                return spaces.size(db, ns).items >= _APART_AT
-            if items.count_changes(db, ns, seq, _APART_AT) >= _APART_AT:
-                return True
-            space = spaces.space(db, ns)
-        return space is not None and publish.lacks_faiss(self._vector_index(ns, space).published().base)
+                return spaces.size(db, ns).items >= APART_AT
+            return self._lacks_faiss(db, ns) or items.count_changes(db, ns, seq, APART_AT) >= APART_AT
 
-    def _renew_kind(self, ns: int, kind: str) -> None:
-        with self._database.read() as db:
-            space = spaces.space(db, ns)
-        if kind == TextIndex.KIND:
-            self._renew(self._text_index(ns))
-        elif space is not None:
-            self._renew(self._vector_index(ns, space))
+    def _renew_opened(self, ns: int, kind: str) -> None:
+        """Takes over what was published, if anybody here has asked for it before."""
+        opened: dict[int, Any] = {TextIndex.KIND: self._texts, VectorIndex.KIND: self._vectors}[kind]
+        index = opened.get(ns)
+        if index is not None and index.state is not None:
+            self._renew(index)
+
+    def keep_up(self, ns: int, written: int) -> None:
+        """Takes note of what was written: a bulk load is published while it goes on, all but FAISS."""
+        with self._changing:
+            self._written_since[ns] = since = self._written_since.get(ns, 0) + written
+            if since < _EARLY_AT:
+                return
+            self._written_since[ns] = 0
+        with suppress(RuntimeError):  # it was closed
+            self._builder.submit(self._publish_early, ns)
+
+    def _publish_early(self, ns: int) -> None:
+        with suppress(WorldError):
+            if self.publish(ns, faiss=False):
+                self._prune(ns)
 
     def _prune(self, ns: int) -> None:
         """Shortens the log to what somebody may still have to hear of."""

@@ -135,31 +135,31 @@ def publish_vectors(work: Work, folder: Path, space: Space) -> bool:
             row += len(fresh)
     parts = {column.name: column.part for column in added}
     parts["dead"] = files.replace_file(target / "dead", _extended(dead, row).tobytes())
-    if base.manifest is not None and "faiss" in base.manifest.parts:
-        parts["faiss"] = base.manifest.parts["faiss"]
     mark = work.announce("vectors")
-    stamp = space.fingerprint
-    _publish(folder, target, Manifest(_number(target), work.last, row, stamp, work.store, mark, parts=parts))
+    manifest = Manifest(_number(target), work.last, row, space.fingerprint, work.store, mark, parts=parts)
+    if base.manifest is not None and "faiss" in base.manifest.parts:
+        manifest = files.with_part(replace(manifest, covered=base.covered), "faiss", base.manifest.parts["faiss"])
+    _publish(folder, target, manifest)
     return True
 
 
-def publish_faiss(base: VectorBase, folder: Path, announce: Callable[[str], str]) -> None:
-    """Puts FAISS over the rows that are published."""
-    manifest = base.manifest
-    if manifest is None:
-        return
+def publish_faiss(folder: Path, store: str, space: Space, announce: Callable[[str], str]) -> bool:
+    """Puts FAISS over the rows that are published. False if it knows enough of them."""
+    manifest = files.fitting(folder, store, space.fingerprint)
+    if manifest is None or not lacks_faiss(manifest):
+        return False
     target = _generation(folder, manifest, anew=_FAISS_ANEW)
     files.verify(target / "vectors", manifest.parts["vectors"])  # a damaged row must not get a code that hides it
-    built = train(columns(target, manifest.rows, base.vectors.dimension))
+    built = train(columns(target, manifest.rows, space.dimension))
     part = files.replace_file(target / "faiss", import_faiss().serialize_index(built).tobytes())
-    manifest = replace(manifest, generation=_number(target), mark=announce("vectors"))
+    manifest = replace(manifest, generation=_number(target), mark=announce("vectors"), covered=manifest.rows)
     _publish(folder, target, files.with_part(manifest, "faiss", part))
+    return True
 
 
-def lacks_faiss(base: VectorBase) -> bool:
-    """Whether the published rows are many, and a good share of them nothing that FAISS knows."""
-    rows = len(base.vectors)
-    return rows > EXACT_ROWS and (base.faiss is None or rows - base.covered > _UNCOVERED_SHARE * rows)
+def lacks_faiss(manifest: Manifest) -> bool:
+    """Whether the published vectors are many, and a good share of them nothing that FAISS knows."""
+    return manifest.rows > EXACT_ROWS and manifest.rows - manifest.covered > _UNCOVERED_SHARE * manifest.rows
 
 
 # ---------------------------------------------------------------- what is to be done
