@@ -70,8 +70,9 @@ def until_searchable(corpus: Corpus, folder: Path, links: bool) -> dict[str, Any
 
 async def _until_searchable(corpus: Corpus, folder: Path, links: bool) -> dict[str, Any]:
     from fourfold import Memory, NewItem, Settings
+    from fourfold.stores.sqlite.vector_base import lists
 
-    training = timed_training()
+    seen = noted_publications()
     rows = zip(corpus.items(), corpus.vectors(), strict=True)
     begin = time.perf_counter()
     async with await Memory.open(folder, embedder="none", settings=Settings(links=links)) as memory:
@@ -87,8 +88,8 @@ async def _until_searchable(corpus: Corpus, folder: Path, links: bool) -> dict[s
         "stored": stored,
         "searchable": searchable,
         "published": published,
-        "approximate": sum(seconds for seconds, _ in training),
-        "lists": training[-1][1] if training else 0,
+        "approximate": training_seconds(seen),
+        "lists": lists(corpus.item_count),
     }
 
 
@@ -105,32 +106,29 @@ async def whole_answer(search: Callable[[], Awaitable[Any]]) -> None:
         await asyncio.sleep(POLL_SECONDS)
 
 
-def timed_training() -> list[tuple[float, int]]:
-    """From now on, a list of the seconds that the approximate index took each time, and its number of lists.
+def noted_publications() -> list[tuple[str, float]]:
+    """From now on, a list of the indexes that have become readable, and when.
 
-    It is built inside of a publication, which says nothing about it: so the functions that do it are wrapped.
+    They are written by a process of their own, one after the other: the approximate index last, over vectors that are
+    there already.
     """
-    from fourfold.stores.sqlite import publish
+    from fourfold.stores.sqlite.indexes import Indexes
 
-    publish.import_faiss()
-    spent: list[tuple[float, int]] = []
-    lists: list[int] = []
-    train, with_faiss = publish.train, publish._with_faiss
+    seen: list[tuple[str, float]] = []
+    renew = Indexes._renew_opened
 
-    def noted(vectors: Any) -> Any:
-        index = train(vectors)
-        lists.append(index.nlist)
-        return index
+    def noting(self: Indexes, ns: int, kind: str) -> None:
+        seen.append((kind, time.perf_counter()))
+        renew(self, ns, kind)
 
-    def timed(*args: Any) -> Any:
-        begin, before = time.perf_counter(), len(lists)
-        manifest = with_faiss(*args)
-        if len(lists) > before:  # otherwise the one that was there is new enough
-            spent.append((time.perf_counter() - begin, lists[-1]))
-        return manifest
+    Indexes._renew_opened = noting
+    return seen
 
-    publish.train, publish._with_faiss = noted, timed
-    return spent
+
+def training_seconds(seen: list[tuple[str, float]]) -> float:
+    """What the last approximate index took: it follows the vectors that it is over; 0 if there was none."""
+    (first, begin), (second, end) = ([("", 0.0), ("", 0.0), *seen])[-2:]
+    return end - begin if first == second == "vectors" else 0.0
 
 
 # ---------------------------------------------------------------- the bare parts

@@ -148,12 +148,12 @@ class Memory:
 
     async def add_many(self, items: Sequence[NewItem], *, wait: bool = False) -> list[Item]:
         """Stores all of them, or none. An item that is there already is returned or replaced (B10)."""
-        checked = await _checked(items)
-        if self._vectorizer is not None:
-            await self._fit_vectors(self._vectorizer, [item.vector for item in checked if item.vector is not None])
-        if wait and self._vectorizer is not None:
-            await self._vectorizer.check_space(self.namespace)
         with self._upkeep.writing(self.namespace):
+            checked = await _checked(items)
+            if self._vectorizer is not None:
+                await self._fit_vectors(self._vectorizer, [item.vector for item in checked if item.vector is not None])
+            if wait and self._vectorizer is not None:
+                await self._vectorizer.check_space(self.namespace)
             ids = await self.store.put(self.namespace, checked, _now(), links=self.settings.links)
             if wait:
                 await self._embed_now(ids)

@@ -159,7 +159,8 @@ async def test_a_damaged_row_of_a_long_column_is_noticed_when_it_is_read(
     await memory.add_many(notes(300), wait=True)
     await memory.index()
     await memory.close()
-    (column,) = tmp_path.glob("store/index/1/vectors/g1/vectors")
+    damaged = generations(tmp_path / "store", "vectors")
+    column = tmp_path / "store/index/1/vectors" / damaged[-1] / "vectors"
     vectors = np.fromfile(column, np.float32)
     vectors[::7] *= -1
     column.write_bytes(vectors.tobytes())
@@ -177,7 +178,8 @@ async def test_a_damaged_row_of_a_long_column_is_noticed_when_it_is_read(
         """The damaged one goes when the last thread that read it has let it go."""
         gc.collect()
         await again.store.maintain("default")
-        return generations(tmp_path / "store", "vectors") == ["g2"]
+        left = generations(tmp_path / "store", "vectors")
+        return len(left) == 1 and left[0] not in damaged
 
     await eventually(only_the_new_one)
     assert await again.check() == []

@@ -30,7 +30,8 @@ class _Terms(dict[str, tuple[str, ...]]):
         self._language = language
 
     def __missing__(self, run: str) -> tuple[str, ...]:
-        terms = tuple(term for token in tokens(run) for term in _terms_of(token, self._language))
+        parts = [_terms_of(token, self._language) for token in tokens(run)]
+        terms = parts[0] if len(parts) == 1 else tuple(chain.from_iterable(parts))
         if len(run) <= TERM_LENGTH:
             if len(self) >= _CACHED_TOKENS:
                 self.clear()
@@ -56,7 +57,7 @@ def analyse_item(title: str, text: str, language: str) -> list[str]:
 
 
 def _terms_of(token: str, language: str) -> tuple[str, ...]:
-    return tuple(filter(None, (_index_term(piece, language) for piece in pieces(token))))
+    return tuple([term for piece in pieces(token) if (term := _index_term(piece, language))])
 
 
 @lru_cache(100_000)
@@ -73,6 +74,8 @@ def _query_term(piece: str, language: str) -> str:
 def _term(piece: str, language: str) -> str:
     """The stem of a word; what has a digit or a symbol in it is a name and stays."""
     piece = piece[:TERM_LENGTH]
+    if piece.isascii() and not piece.isalpha():
+        return piece
     return stem(piece, language if piece.isalpha() else "")[:TERM_LENGTH]
 
 

@@ -23,6 +23,8 @@ _SPACELESS = (
 
 _SPACELESS_RUN = re.compile(f"([{_SPACELESS}]+)")
 _WORD_RUN = re.compile(rf"[^\W_](?:[^\W_]|[{MARKS}])*")
+_ASCII_RUN = re.compile("[A-Za-z0-9]+")
+_DIGIT = re.compile("[0-9]")
 _READ = 256
 """Characters of a token that are read; what is longer is no word but data."""
 
@@ -83,22 +85,37 @@ def _pieces_of_word(token: str) -> list[str]:
     if token[1:].islower() and (word := caseless(token)).isalpha():
         return [word]
     token = visible(token[:_READ])
-    parts = [caseless(hump) for run in _WORD_RUN.findall(token) for hump in humps(run)]
-    whole = _JOINT.sub("", caseless(token))
+    if token.isascii():
+        parts, whole = _ascii_parts(token), token.lower().replace("-", "").replace("_", "")
+    else:
+        parts = [caseless(hump) for run in _WORD_RUN.findall(token) for hump in humps(run)]
+        whole = _JOINT.sub("", caseless(token))
     if not parts or parts == [whole]:
         return parts
     wholes = [] if _FOREIGN.search(whole) else [whole]
     return wholes + [part for part in parts if len(part) > 1 and part != whole]
 
 
+def _ascii_parts(token: str) -> list[str]:
+    """The same without any function that knows Unicode; where nothing but small letters is joined, none has humps."""
+    found = _ASCII_RUN.findall(token)
+    if token.islower() and not _DIGIT.search(token):
+        return found
+    return [hump.lower() for run in found for hump in humps(run)]
+
+
 def humps(word: str) -> list[str]:
     """The parts of a word without spaces: get User Name, XML Http Request, utf 8; but APIs, v2 and Haus in one."""
-    if word.isalpha() and (word.islower() or word.istitle() or word.isupper()):
+    if (word.isalpha() and (word.islower() or word.istitle() or word.isupper())) or word.isdigit():
         return [word]
-    shape = "".join(map(_shape, word))
+    shape = word.translate(_SHAPES) if word.isascii() else "".join(map(_shape, word))
     cuts = [0, *(cut.start() for cut in _CUT.finditer(shape)), len(word)]
     return [word[a:b] for a, b in pairwise(cuts)]
 
 
 def _shape(character: str) -> str:
     return "A" if character.isupper() else "0" if character.isdigit() else "a"
+
+
+_SHAPES = "".join(map(_shape, map(chr, range(128))))
+"""Those of ASCII, for str.translate."""

@@ -48,6 +48,8 @@ class Manifest:
     mark: str = ""
     """What the database was told before this took effect: one that was put back has not heard of it."""
     format: int = FORMAT
+    covered: int = 0
+    """Of vectors, the rows that FAISS knows."""
     parts: Mapping[str, Part] = field(default_factory=dict[str, Part])
 
 
@@ -141,16 +143,29 @@ def sync_folder(folder: Path) -> None:
         os.close(handle)
 
 
-def append(path: Path, part: Part, content: bytes) -> Part:
-    """Adds to a file behind what `part` says is valid, and syncs it."""
-    with path.open("r+b" if path.exists() else "w+b") as file:
-        if file.seek(0, os.SEEK_END) > part.size:  # left by a publication that was interrupted
-            file.truncate(part.size)
-        file.seek(part.size)
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    return Part(part.size + len(content), zlib.crc32(content, part.crc))
+class Column:
+    """One append-only file, written behind what `part` says is valid."""
+
+    def __init__(self, path: Path, part: Part) -> None:
+        self.name = path.name
+        self.part = part
+        self._file = path.open("r+b" if path.exists() else "w+b")
+        if self._file.seek(0, os.SEEK_END) > part.size:  # left by a publication that was interrupted
+            self._file.truncate(part.size)
+        self._file.seek(part.size)
+
+    def append(self, values: Any) -> None:
+        content = values.tobytes()
+        self._file.write(content)
+        self.part = Part(self.part.size + len(content), zlib.crc32(content, self.part.crc))
+
+    def sync(self) -> None:
+        """All that was added is on disk when this returns."""
+        self._file.flush()
+        os.fsync(self._file.fileno())
+
+    def close(self) -> None:
+        self._file.close()
 
 
 def require(manifest: Manifest, *names: str) -> None:

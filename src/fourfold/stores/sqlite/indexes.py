@@ -9,7 +9,6 @@ from collections import OrderedDict
 from collections.abc import Callable, Generator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -20,6 +19,7 @@ from fourfold.errors import WorldError
 from fourfold.model import NO_FILTERS, Filters
 from fourfold.stores.base import Space
 from fourfold.stores.sqlite import files, items, publish, spaces
+from fourfold.stores.sqlite.building import NotApart, Order, written, written_apart
 from fourfold.stores.sqlite.database import Database, translated
 from fourfold.stores.sqlite.following import AT_ONCE, Follower, FollowingState
 from fourfold.stores.sqlite.items import Change
@@ -36,6 +36,10 @@ PUBLISH_AT = 1000
 """Changes in the tail that are worth a publication."""
 _WHOLE_AT = 20_000
 """So many changes are published before they are searched: folding them into a tail first would be the work twice."""
+APART_AT = 10_000
+"""So many changes are published by a process of its own."""
+_EARLY_AT = 20_000
+"""Items written at a stretch are published every so many, and not only when writing pauses."""
 _LOG_KEPT = 10_000
 """So many published changes stay in the log, for other processes that have not heard of them."""
 _PRUNED_AT_ONCE = 50_000
@@ -82,6 +86,8 @@ class Indexes:
         """Namespaces whose indexes of another version were replaced."""
         self._suspects: dict[Follower[Any], int] = {}
         """Generations that turned out to be damaged when they were read, though their checksums were right."""
+        self._written_since: dict[int, int] = {}
+        """Items that this process has written since it last began to publish early."""
         self._filtered: OrderedDict[str, tuple[int, Ints]] = OrderedDict()
         self._filtering = [threading.Lock() for _ in range(_REMEMBERED_FILTERS)]
 
@@ -237,7 +243,8 @@ class Indexes:
         for index in self._damaged(ns):
             self._forgive(index)
         with self._database.read() as db:
-            due = self._lacks(db, ns, 1 if wholly else PUBLISH_AT) or bool(self._damaged(ns))
+            lacks = self._lacks(db, ns, 1 if wholly else PUBLISH_AT) or self._lacks_faiss(db, ns)
+        due = lacks or bool(self._damaged(ns))
         if not due or (not wholly and self._is_contested(ns)):
             return True
         if not self.publish(ns):
@@ -274,6 +281,16 @@ class Indexes:
         lacking = items.count_changes(db, ns, seq, changes)
         return (max(lacking, spaces.size(db, ns).items) if seq < items.pruned(db, ns) else lacking) >= changes
 
+    def _lacks_faiss(self, db: apsw.Connection, ns: int) -> bool:
+        space = spaces.space(db, ns)
+        if space is None:
+            return False
+        try:
+            manifest = files.fitting(self._folder / str(ns) / VectorIndex.KIND, self._owner(ns), space.fingerprint)
+        except files.Damaged:
+            return False
+        return manifest is not None and publish.lacks_faiss(manifest)
+
     def _published_seq(self, db: apsw.Connection, ns: int) -> int:
         """The last change that every index that can be used holds; 0 where one cannot."""
         space, folder = spaces.space(db, ns), self._folder / str(ns)
@@ -296,17 +313,18 @@ class Indexes:
             None if space is None else self._vector_index(ns, space).renew(db, last, vectors),
         )
 
-    def publish(self, ns: int, *, anew: bool = False, purge: bool = False) -> bool:
+    def publish(self, ns: int, *, anew: bool = False, purge: bool = False, faiss: bool = True) -> bool:
         """Publishes what the tails hold. False if another process is at it.
 
-        `anew`: from the rows alone. `purge`: older generations go, even those that somebody still reads.
+        `anew`: from the rows alone. `purge`: older generations go, even those that somebody still reads. Without
+        `faiss`, the approximate index is left to another time.
         """
         with translated(self._folder), self.lease(ns).held() as mine:
             if not mine:
                 return False
             try:
-                for index in self._written(ns, anew=anew or bool(self._damaged(ns))):
-                    self._renew(index)
+                for kind in self._written(ns, anew=anew or bool(self._damaged(ns)), faiss=faiss):
+                    self._renew_opened(ns, kind)
             except (files.Damaged, RuntimeError) as error:  # what FAISS raises, too
                 raise OSError(errno.EIO, f"an index cannot be written ({error})") from error
             finally:
@@ -314,25 +332,48 @@ class Indexes:
                     publish.collect(self._folder / str(ns) / kind, held=purge)
         return True
 
-    def _written(self, ns: int, *, anew: bool) -> list[Follower[Any]]:
-        """Writes what is to be published, and says of which indexes there was something."""
-        folder, done = self._folder / str(ns), list[Follower[Any]]()
+    def _written(self, ns: int, *, anew: bool, faiss: bool) -> Generator[str]:
+        """Writes what is to be published, and says each time which index has something new."""
+        order = Order(str(self._database.path), str(self._folder / str(ns)), ns, self._owner(ns), anew, faiss)
+        handle = self.lease(ns).handle
+        if handle is not None and self._takes_long(ns, anew=anew):
+            try:
+                yield from written_apart(order, handle)
+                return
+            except NotApart:
+                pass  # then here: who cannot write says here why
+        yield from written(order, self._database)
+
+    def _takes_long(self, ns: int, *, anew: bool) -> bool:
         with self._database.read() as db:
-            last, space = items.last_change(db, ns), spaces.space(db, ns)
-            marks = partial(items.marks_of, db, ns)
-            work = publish.Work(db, ns, self._owner(ns), last, marks, self._announcing(ns), anew)
-            if publish.publish_text(work, folder / TextIndex.KIND):
-                done.append(self._text_index(ns))
-            if space is not None and publish.publish_vectors(work, folder / VectorIndex.KIND, space):
-                done.append(self._vector_index(ns, space))
-        return done
+            if anew:
+                return spaces.size(db, ns).items >= APART_AT
+            seq = self._published_seq(db, ns)
+            if seq < items.pruned(db, ns):
+                return spaces.size(db, ns).items >= APART_AT
+            return self._lacks_faiss(db, ns) or items.count_changes(db, ns, seq, APART_AT) >= APART_AT
 
-    def _announcing(self, ns: int) -> Callable[[str], str]:
-        def announce(kind: str) -> str:
-            with self._database.write() as db:
-                return items.add_mark(db, ns, kind)
+    def _renew_opened(self, ns: int, kind: str) -> None:
+        """Takes over what was published, if anybody here has asked for it before."""
+        opened: dict[int, Any] = {TextIndex.KIND: self._texts, VectorIndex.KIND: self._vectors}[kind]
+        index = opened.get(ns)
+        if index is not None and index.state is not None:
+            self._renew(index)
 
-        return announce
+    def keep_up(self, ns: int, written: int) -> None:
+        """Takes note of what was written: a bulk load is published while it goes on, all but FAISS."""
+        with self._changing:
+            self._written_since[ns] = since = self._written_since.get(ns, 0) + written
+            if since < _EARLY_AT:
+                return
+            self._written_since[ns] = 0
+        with suppress(RuntimeError):  # it was closed
+            self._builder.submit(self._publish_early, ns)
+
+    def _publish_early(self, ns: int) -> None:
+        with suppress(WorldError):
+            if self.publish(ns, faiss=False):
+                self._prune(ns)
 
     def _prune(self, ns: int) -> None:
         """Shortens the log to what somebody may still have to hear of."""

@@ -33,6 +33,11 @@ class Lease:
         self._handle: int | None = None
         self._holders = 0
 
+    @property
+    def handle(self) -> int | None:
+        """What a process that shall have it too has to be given; None if it is not held."""
+        return self._handle
+
     @contextmanager
     def held(self) -> Generator[bool]:
         """Whether this process has it; it never waits. Threads of one process have it together."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 import apsw
 
 from fourfold.stores.sqlite import graph, items
 from fourfold.stores.sqlite.bulk import Fresh
-from fourfold.stores.sqlite.database import rows, value
+from fourfold.stores.sqlite.database import Database, rows, value
 from fourfold.stores.sqlite.graph import Gone
 from fourfold.text.analysis import analyse
 from fourfold.text.entities import NameFinder, beginnings, normal_name
@@ -22,6 +22,8 @@ _SOON_READ = 2000
 _LOOKED_UP = 5000
 """So many words and pairs of words are looked up one by one; for more, all names are read."""
 _CHUNK = 1000
+_PER_LOOKUP = 8
+"""A name is looked up in an index in the time in which so many texts are read."""
 
 Lookup = Callable[[str], Sequence[int] | None]
 """Older items that may mention a name; None if that cannot be said now."""
@@ -37,8 +39,6 @@ class Linker:
         self._ns = ns
         self._finder = NameFinder()
         self._version = -1
-        self._seeking: frozenset[str] = frozenset()
-        self._sought = NameFinder()
 
     def link(self, db: apsw.Connection, changed: Sequence[int], new: Sequence[Fresh], lookup: Lookup) -> None:
         """Nodes for the titles of these items, mentions in their texts, and older items that name the new nodes."""
@@ -49,7 +49,7 @@ class Linker:
         self.renamed(db, fresh, graph.prune(db, self._ns, stale))
         for item, _, text in items.linked_texts(db, changed):
             point(db, self._ns, item, text)
-        self._set_mentions(db, changed)
+        self.set_mentions(db, changed)
         self._add_mentions(db, new, own)
         self.announce(db, fresh, lookup)
 
@@ -58,15 +58,15 @@ class Linker:
         if len(fresh) > AT_ONCE:
             self._postpone(db, fresh)
             return
+        self.set_mentions(db, _pointing(db, self._ns, fresh))
         for name in fresh:
-            self._set_mentions(db, _pointing(db, self._ns, name))
             finder = NameFinder([name])
             if finder.find(name.upper()):  # not a name that would be found everywhere
                 older = lookup(name)
                 if older is None:
                     self._postpone(db, [name])
                 else:
-                    self._set_mentions(db, _holding(db, finder, older))
+                    self.set_mentions(db, _holding(db, finder, older))
 
     def renamed(self, db: apsw.Connection, fresh: Iterable[str] = (), gone: Gone | None = None) -> None:
         """Takes note of names that this transaction added or removed."""
@@ -78,7 +78,7 @@ class Linker:
                 self._finder.add(fresh)
                 self._finder.discard(names - fresh)
                 self._version += 1
-        self._set_mentions(db, gone.fans if gone is not None else ())
+        self.set_mentions(db, gone.fans if gone is not None else ())
 
     # ------------------------------------------------------------ names
 
@@ -131,47 +131,79 @@ class Linker:
                 "INSERT INTO mentions VALUES (?, ?)", ((item, node) for node in meant - own.get(item, set()))
             )
 
-    def _set_mentions(self, db: apsw.Connection, changed: Sequence[int]) -> None:
+    def set_mentions(self, db: apsw.Connection, changed: Sequence[int]) -> None:
         """Reads these items again; writes only what is different."""
         for part in items.chunks(changed):
-            texts = [(item, text) for item, _, text in items.linked_texts(db, part)]
-            finder = self._finder_for(db, [text for _, text in texts])
-            for item, text in texts:
-                wanted = self._mentioned(db, item, {*finder.find(text), *map(normal_name, links(text))})
-                known = {node for (node,) in rows(db, "SELECT node FROM mentions WHERE item = ?", item)}
-                pairs = [[(item, node) for node in nodes] for nodes in (known - wanted, wanted - known)]
-                db.executemany("DELETE FROM mentions WHERE item = ? AND node = ?", pairs[0])
-                db.executemany("INSERT INTO mentions VALUES (?, ?)", pairs[1])
-
-    def _mentioned(self, db: apsw.Connection, item: int, names: set[str]) -> set[int]:
-        named = "SELECT node FROM names WHERE ns = ? AND folded = ?"
-        nodes = {node for name in names for (node,) in rows(db, named, self._ns, name)}
-        return nodes.difference(items.nodes_of(db, item)) if nodes else nodes
-
-    # ------------------------------------------------------------ many names at once
+            texts = {item: text for item, _, text in items.linked_texts(db, part)}
+            finder = self._finder_for(db, list(texts.values()))
+            named = {item: {*finder.find(text), *map(normal_name, links(text))} for item, text in texts.items()}
+            nodes = _nodes_named(db, self._ns, {name for names in named.values() for name in names})
+            own, known = (_pairs(db, sql, list(texts)) for sql in (_OWN, _MENTIONED))
+            wanted = {(item, node) for item in named for name in named[item] for node in nodes.get(name, ())} - own
+            db.executemany("DELETE FROM mentions WHERE item = ? AND node = ?", known - wanted)
+            db.executemany("INSERT INTO mentions VALUES (?, ?)", wanted - known)
 
     def _postpone(self, db: apsw.Connection, fresh: Sequence[str]) -> None:
         sql = "INSERT OR IGNORE INTO unlinked SELECT ns, node FROM names WHERE ns = ? AND folded = ?"
         db.executemany(sql, ((self._ns, name) for name in fresh))
 
-    def catch_up(self, db: apsw.Connection, nodes: Sequence[int], after: int) -> int | None:
-        """Looks for the names of postponed nodes in some of the items behind that one; where to go on, None at the end.
 
-        In pieces, since others want to write meanwhile. What is stored between two pieces is linked as it is stored.
-        """
-        self._seek(_names_of(db, nodes))
-        ids = rows(db, "SELECT id FROM items WHERE ns = ? AND id > ? ORDER BY id LIMIT ?", self._ns, after, _CHUNK)
-        self._set_mentions(db, _holding(db, self._sought, [item for (item,) in ids]))
-        if ids:
-            return ids[-1][0]
-        for name in self._seeking:
-            self._set_mentions(db, _pointing(db, self._ns, name))
-        db.executemany("DELETE FROM unlinked WHERE ns = ? AND node = ?", ((self._ns, node) for node in nodes))
+# ---------------------------------------------------------------- many names at once
+
+
+def catch_up(database: Database, ns: int, lookup: Lookup | None = None) -> None:
+    """Looks for the names of postponed nodes in older items: in those that `lookup` gives, or in all.
+
+    In pieces, since others want to write meanwhile. What is stored between two of them is linked as it is stored.
+    """
+    with database.read() as db:
+        nodes = postponed(db, ns)
+        names = _names_of(db, nodes)
+        last = value(db, "SELECT max(id) FROM items WHERE ns = ?", ns) or 0
+        some = _candidates(db, ns, names, lookup) if lookup is not None else None
+    finder, linker = NameFinder(names), Linker(ns)
+    for piece in _pieces(database, ns, last) if some is None else items.chunks(some, _CHUNK):
+        with database.read() as db:
+            held = _holding(db, finder, piece)
+        if held:
+            with database.write() as db:
+                linker.set_mentions(db, held)
+    with database.write() as db:
+        linker.set_mentions(db, _pointing(db, ns, names))
+        db.executemany("DELETE FROM unlinked WHERE ns = ? AND node = ?", ((ns, node) for node in nodes))
+
+
+def is_long(db: apsw.Connection, ns: int, count: int) -> bool:
+    """Whether more items than so many have to be read for the names that wait."""
+    found = value(db, "SELECT count(*) FROM unlinked WHERE ns = ?", ns)
+    stored = value(db, "SELECT items FROM namespaces WHERE id = ?", ns)
+    return stored > count and found * _PER_LOOKUP > stored
+
+
+def _pieces(database: Database, ns: int, last: int) -> Iterator[list[int]]:
+    """The ids of all items up to that one."""
+    sql, after = "SELECT id FROM items WHERE ns = ? AND id > ? AND id <= ? ORDER BY id LIMIT ?", 0
+    while True:
+        with database.read() as db:
+            ids = [item for (item,) in rows(db, sql, ns, after, last, _CHUNK)]
+        if not ids:
+            return
+        yield ids
+        after = ids[-1]
+
+
+def _candidates(db: apsw.Connection, ns: int, names: Collection[str], lookup: Lookup) -> list[int] | None:
+    """Items that may hold one of these names, if they are soon looked up; otherwise None."""
+    if len(names) * _PER_LOOKUP > value(db, "SELECT items FROM namespaces WHERE id = ?", ns):
         return None
-
-    def _seek(self, names: frozenset[str]) -> None:
-        if names != self._seeking:
-            self._seeking, self._sought = names, NameFinder(names)
+    found: set[int] = set()
+    for name in names:
+        if NameFinder([name]).find(name.upper()):  # not a name that would be found everywhere
+            older = lookup(name)
+            if older is None:
+                return None
+            found.update(older)
+    return sorted(found)
 
 
 def _has_more_names(db: apsw.Connection, ns: int, count: int) -> bool:
@@ -199,6 +231,10 @@ def _names_of(db: apsw.Connection, nodes: Sequence[int]) -> frozenset[str]:
     return frozenset(found)
 
 
+def is_behind(db: apsw.Connection, ns: int) -> bool:
+    return value(db, "SELECT 1 FROM unlinked WHERE ns = ? LIMIT 1", ns) is not None
+
+
 def postponed(db: apsw.Connection, ns: int) -> list[int]:
     """Nodes whose names have not been looked for in older items."""
     return [node for (node,) in rows(db, "SELECT node FROM unlinked WHERE ns = ?", ns)]
@@ -215,6 +251,14 @@ def _point(db: apsw.Connection, ns: int, pointed: Mapping[int, set[str]]) -> Non
     db.executemany("INSERT INTO pointers VALUES (?, ?, ?)", pairs)
 
 
+_OWN = "SELECT item, node FROM node_items WHERE item IN ({})"
+_MENTIONED = "SELECT item, node FROM mentions WHERE item IN ({})"
+
+
+def _pairs(db: apsw.Connection, sql: str, ids: Sequence[int]) -> set[tuple[int, int]]:
+    return {pair for part in items.batches(ids) for pair in db.execute(sql.format(items.marks(len(part))), tuple(part))}
+
+
 def _nodes_named(db: apsw.Connection, ns: int, names: set[str]) -> dict[str, list[int]]:
     """The nodes that have each of these names."""
     found: dict[str, list[int]] = {}
@@ -225,8 +269,13 @@ def _nodes_named(db: apsw.Connection, ns: int, names: set[str]) -> dict[str, lis
     return found
 
 
-def _pointing(db: apsw.Connection, ns: int, name: str) -> list[int]:
-    return [item for (item,) in rows(db, "SELECT item FROM pointers WHERE ns = ? AND folded = ?", ns, name)]
+def _pointing(db: apsw.Connection, ns: int, names: Collection[str]) -> list[int]:
+    """Items whose links name one of these."""
+    found: set[int] = set()
+    for part in items.batches(sorted(names)):
+        sql = f"SELECT item FROM pointers WHERE ns = ? AND folded IN ({items.marks(len(part))})"
+        found.update(item for (item,) in rows(db, sql, ns, *part))
+    return sorted(found)
 
 
 def _holding(db: apsw.Connection, finder: NameFinder, candidates: Sequence[int]) -> list[int]:

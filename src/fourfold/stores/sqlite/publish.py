@@ -13,7 +13,8 @@ import shutil
 from collections import Counter
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 
 _WRITTEN_ANEW = ("*.lock", "*.new", "dead", "german")
 """What a generation does not share with the one before."""
+_FAISS_ANEW = ("*.lock", "*.new", "faiss")
 _HEAP_BYTES = 64 * 1024 * 1024
 _CHUNK = 2000
 _DEAD_SHARE = 0.1
@@ -83,23 +85,24 @@ def publish_text(work: Work, folder: Path) -> bool:
     if dead is None:
         base = TextBase.nothing()
     target = _generation(folder, base.manifest)
-    ids, ends, terms, spoken = (_Column(target, base.manifest, name) for name in ("ids", "ends", "terms", "spoken"))
     position, row = len(base.documents.terms), len(base.documents)
     german = Counter(base.german) - Counter(base.german_losses(_died(base.documents, dead)))
-    with _TantivyWriter(target / "tantivy") as writer:
+    names = ("ids", "ends", "terms", "spoken")
+    with _columns(target, base.manifest, names) as added, _TantivyWriter(target / "tantivy") as writer:
+        ids, ends, terms, spoken = added
         for part in items.chunks(changed, _CHUNK):
             fresh = list(analysed(work.db, part))
             lengths = np.cumsum([len(item.terms) for item in fresh], dtype=np.int64)
             ids.append(np.array([item.id for item in fresh], np.int64))
             ends.append(lengths + position)
-            terms.append(np.array([term for item in fresh for term in item.hashes], np.uint32))
+            terms.append(np.fromiter(chain.from_iterable(item.hashes for item in fresh), np.uint32))
             for item in fresh:
                 writer.add(row, tantivy_body(item.terms))
                 row += 1
             position += int(lengths[-1]) if fresh else 0
             spoken.append(np.array([item.language == "de" for item in fresh], np.bool_))
             german.update(term for item in fresh if item.language == "de" for term in set(item.terms))
-    parts = {column.name: column.part for column in (ids, ends, terms, spoken)}
+    parts = {column.name: column.part for column in added}
     parts["dead"] = files.replace_file(target / "dead", _extended(dead, row).tobytes())
     words = "\n".join(f"{term} {count}" for term, count in sorted(german.items()))
     parts["german"] = files.replace_file(target / "german", words.encode())
@@ -110,7 +113,7 @@ def publish_text(work: Work, folder: Path) -> bool:
 
 
 def publish_vectors(work: Work, folder: Path, space: Space) -> bool:
-    """Brings the vector index to its change. False if it was there."""
+    """Brings the vector index to its change. False if it was there. FAISS knows what it knew before."""
     dimension = space.dimension
     base = VectorBase.load(folder, work.store, space)
     if not work.begun("vectors", base):
@@ -121,20 +124,42 @@ def publish_vectors(work: Work, folder: Path, space: Space) -> bool:
     if dead is None:
         base = VectorBase.nothing(dimension)
     target = _generation(folder, base.manifest)
-    ids, vectors, sums = (_Column(target, base.manifest, name) for name in ("ids", "vectors", "sums"))
     row = len(base.vectors)
-    for part in items.chunks(changed, _CHUNK):
-        fresh, matrix = items.vectors(work.db, part, dimension)
-        ids.append(fresh)
-        vectors.append(matrix)
-        sums.append(row_sums(matrix))
-        row += len(fresh)
-    parts = {column.name: column.part for column in (ids, vectors, sums)}
+    with _columns(target, base.manifest, ("ids", "vectors", "sums")) as added:
+        ids, vectors, sums = added
+        for part in items.chunks(changed, _CHUNK):
+            fresh, matrix = items.vectors(work.db, part, dimension)
+            ids.append(fresh)
+            vectors.append(matrix)
+            sums.append(row_sums(matrix))
+            row += len(fresh)
+    parts = {column.name: column.part for column in added}
     parts["dead"] = files.replace_file(target / "dead", _extended(dead, row).tobytes())
     mark = work.announce("vectors")
     manifest = Manifest(_number(target), work.last, row, space.fingerprint, work.store, mark, parts=parts)
-    _publish(folder, target, _with_faiss(base, target, manifest, dimension))
+    if base.manifest is not None and "faiss" in base.manifest.parts:
+        manifest = files.with_part(replace(manifest, covered=base.covered), "faiss", base.manifest.parts["faiss"])
+    _publish(folder, target, manifest)
     return True
+
+
+def publish_faiss(folder: Path, store: str, space: Space, announce: Callable[[str], str]) -> bool:
+    """Puts FAISS over the rows that are published. False if it knows enough of them."""
+    manifest = files.fitting(folder, store, space.fingerprint)
+    if manifest is None or not lacks_faiss(manifest):
+        return False
+    target = _generation(folder, manifest, anew=_FAISS_ANEW)
+    files.verify(target / "vectors", manifest.parts["vectors"])  # a damaged row must not get a code that hides it
+    built = train(columns(target, manifest.rows, space.dimension))
+    part = files.replace_file(target / "faiss", import_faiss().serialize_index(built).tobytes())
+    manifest = replace(manifest, generation=_number(target), mark=announce("vectors"), covered=manifest.rows)
+    _publish(folder, target, files.with_part(manifest, "faiss", part))
+    return True
+
+
+def lacks_faiss(manifest: Manifest) -> bool:
+    """Whether the published vectors are many, and a good share of them nothing that FAISS knows."""
+    return manifest.rows > EXACT_ROWS and manifest.rows - manifest.covered > _UNCOVERED_SHARE * manifest.rows
 
 
 # ---------------------------------------------------------------- what is to be done
@@ -164,24 +189,11 @@ def _extended(dead: Flags | None, rows: int) -> Flags:
     return flags
 
 
-def _with_faiss(base: VectorBase, target: Path, manifest: Manifest, dimension: int) -> Manifest:
-    """The manifest with a FAISS index that is new enough, if there are enough rows for one."""
-    if manifest.rows <= EXACT_ROWS:
-        return manifest
-    known = base.manifest.parts.get("faiss") if base.manifest is not None else None
-    if known is not None and manifest.rows - base.covered <= _UNCOVERED_SHARE * manifest.rows:
-        return files.with_part(manifest, "faiss", known)
-    files.verify(target / "vectors", manifest.parts["vectors"])  # a damaged row must not get a code that hides it
-    built = train(columns(target, manifest.rows, dimension))
-    content = import_faiss().serialize_index(built).tobytes()
-    return files.with_part(manifest, "faiss", files.replace_file(target / "faiss", content))
-
-
 # ---------------------------------------------------------------- generations
 
 
-def _generation(folder: Path, manifest: Manifest | None) -> Path:
-    """A new generation's folder with links to all files of the one that it continues."""
+def _generation(folder: Path, manifest: Manifest | None, *, anew: Sequence[str] = _WRITTEN_ANEW) -> Path:
+    """A new generation's folder with links to all files of the one that it continues, but for those written anew."""
     if folder.exists() and not folder.is_dir():
         folder.unlink()
     newest = max(map(_number, _generations(folder)), default=0)
@@ -190,7 +202,7 @@ def _generation(folder: Path, manifest: Manifest | None) -> Path:
         target.mkdir(parents=True)
         return target
     source = folder / f"g{manifest.generation}"
-    shutil.copytree(source, target, copy_function=_link, ignore=shutil.ignore_patterns(*_WRITTEN_ANEW))
+    shutil.copytree(source, target, copy_function=_link, ignore=shutil.ignore_patterns(*anew))
     return target
 
 
@@ -232,17 +244,18 @@ def collect(folder: Path, *, held: bool = False) -> None:
                     shutil.rmtree(path, ignore_errors=True)
 
 
-class _Column:
-    """One append-only file of a generation."""
-
-    def __init__(self, target: Path, manifest: Manifest | None, name: str) -> None:
-        self.name = name
-        self._path = target / name
-        self.part = manifest.parts[name] if manifest is not None else Part()
-        self.append(np.empty(0, np.uint8))
-
-    def append(self, values: Any) -> None:
-        self.part = files.append(self._path, self.part, values.tobytes())
+@contextmanager
+def _columns(target: Path, manifest: Manifest | None, names: Sequence[str]) -> Generator[list[files.Column]]:
+    """The append-only files of a generation; all that was added is on disk when the block ends well."""
+    known = manifest.parts if manifest is not None else dict[str, Part]()
+    opened = [files.Column(target / name, known.get(name, Part())) for name in names]
+    try:
+        yield opened
+        for column in opened:
+            column.sync()
+    finally:
+        for column in opened:
+            column.close()
 
 
 class _TantivyWriter:

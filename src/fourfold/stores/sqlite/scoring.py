@@ -7,7 +7,7 @@ depend on the order of writes, on deletions that an index still carries, or on a
 from __future__ import annotations
 
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
@@ -26,9 +26,30 @@ if TYPE_CHECKING:
 
     Terms = NDArray[np.uint32]
 
+_REMEMBERED_HASHES = 200_000
+
 
 def term_hash(term: str) -> int:
     return zlib.crc32(term.encode("utf-8", "surrogatepass"))
+
+
+class _Hashes(dict[str, int]):
+    """Of the terms met so far."""
+
+    def __missing__(self, term: str) -> int:
+        hashed = term_hash(term)
+        if len(self) >= _REMEMBERED_HASHES:
+            self.clear()
+        self[term] = hashed
+        return hashed
+
+
+_HASHES = _Hashes()
+
+
+def term_hashes(terms: Iterable[str]) -> list[int]:
+    """Of many terms, most of which were there before."""
+    return list(map(_HASHES.__getitem__, terms))
 
 
 @dataclass(frozen=True)

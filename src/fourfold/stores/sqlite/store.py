@@ -39,9 +39,10 @@ from fourfold.stores.sqlite import (
     text_index,
 )
 from fourfold.stores.sqlite import folder as folders
+from fourfold.stores.sqlite.building import NotApart, caught_up_apart
 from fourfold.stores.sqlite.bulk import Fresh
 from fourfold.stores.sqlite.database import Database, Job, rows
-from fourfold.stores.sqlite.indexes import Behind, Indexes, NotNow
+from fourfold.stores.sqlite.indexes import APART_AT, Behind, Indexes, NotNow
 from fourfold.stores.sqlite.items import Change
 from fourfold.stores.sqlite.links import AT_ONCE, LABEL, Linker
 from fourfold.stores.sqlite.moment import Moment
@@ -228,7 +229,10 @@ class SqliteStore:
             return []
         if links and len(items) <= AT_ONCE and any(own_names(item.title, item.text, item.metadata) for item in items):
             await self._prepare_links(namespace)  # the names of more are looked for later
-        return await self._write(namespace, self._put, items, now, links)
+        ids = await self._write(namespace, self._put, items, now, links)
+        if (ns := self._known.get(namespace)) is not None:
+            self._indexes.keep_up(ns, len(ids))
+        return ids
 
     def _put(self, db: apsw.Connection, ns: int, new: Sequence[NewItem], now: datetime, links: bool) -> list[int]:
         done = bulk.put(db, ns, new, now, linked=links)
@@ -555,14 +559,20 @@ class SqliteStore:
         return await self._in(self._indexes.submit, lambda: self._indexes.maintain(ns, wholly=wholly))
 
     async def _catch_up(self, namespace: str) -> None:
-        nodes = await self._read(namespace, [], links.postponed)
-        after: int | None = 0 if nodes else None
+        ns = await self._read(namespace, None, lambda db, ns: ns if links.is_behind(db, ns) else None)
+        if ns is not None:
+            await self._in(self._indexes.submit, lambda: self._catch_up_now(ns))
 
-        def catching_up(db: apsw.Connection, ns: int, after: int) -> int | None:
-            return self._linker(ns).catch_up(db, nodes, after)
-
-        while after is not None:
-            after = await self._write(namespace, catching_up, after)
+    def _catch_up_now(self, ns: int) -> None:
+        with self._db.read() as db:
+            long = links.is_long(db, ns, APART_AT)
+        if long:
+            try:
+                caught_up_apart(self._db.path, ns)
+                return
+            except NotApart:
+                pass  # then here
+        links.catch_up(self._db, ns, lambda name: self._may_mention(ns, name))
 
     async def status(self) -> dict[str, Json]:
         return await self._read_db(lambda db: health.status(db, self.folder))

@@ -19,7 +19,7 @@ from fourfold.stores.sqlite import files, items, scoring
 from fourfold.stores.sqlite.files import Damaged, Manifest
 from fourfold.stores.sqlite.lease import Hold
 from fourfold.stores.sqlite.rows import NONE
-from fourfold.stores.sqlite.scoring import Documents, term_hash
+from fourfold.stores.sqlite.scoring import Documents, term_hash, term_hashes
 from fourfold.text.analysis import ANALYSER_VERSION, analyse_item
 from fourfold.text.compounds import SortedLexicon
 
@@ -35,7 +35,7 @@ class Analysed:
 
     @property
     def hashes(self) -> list[int]:
-        return [term_hash(term) for term in self.terms]
+        return term_hashes(self.terms)
 
 
 def analysed(db: apsw.Connection, ids: Sequence[int]) -> Iterator[Analysed]:

@@ -1,0 +1,124 @@
+"""Writing the indexes of a namespace, one after the other: here, or in a process of its own where that takes long.
+
+A build in threads of this process would hold the interpreter's lock, for which every search then waits again and again;
+another process leaves them their core, and all cores where it trains FAISS, which it does with low priority.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+
+import apsw
+
+from fourfold.stores.sqlite import items, links, publish, spaces
+from fourfold.stores.sqlite.database import Database
+from fourfold.stores.sqlite.text_index import TextIndex
+from fourfold.stores.sqlite.vector_index import VectorIndex
+
+_NICE = 10
+_START = f"import json, sys; sys.path[:] = json.loads(sys.argv[1]); from {__name__} import main; main()"
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What is to be published."""
+
+    database: str
+    folder: str
+    """The namespace's."""
+    ns: int
+    owner: str
+    anew: bool
+    """From the rows alone, whatever the files say."""
+    faiss: bool
+    """Also put FAISS over the vectors, if it is due."""
+
+
+class NotApart(Exception):
+    """No process of its own could do it."""
+
+
+def written(order: Order, database: Database, *, apart: bool = False) -> Iterator[str]:
+    """Writes one index after the other, and says each time which one can be read anew."""
+    folder = Path(order.folder)
+    with database.read() as db:
+        space = spaces.space(db, order.ns)
+        fresh = publish.publish_text(_work(order, database, db), folder / TextIndex.KIND)
+    if fresh:
+        yield TextIndex.KIND
+    if space is None:
+        return
+    with database.read() as db:
+        fresh = publish.publish_vectors(_work(order, database, db), folder / VectorIndex.KIND, space)
+    if fresh:
+        yield VectorIndex.KIND
+    if not order.faiss:
+        return
+    if apart:
+        os.nice(_NICE)
+    if publish.publish_faiss(folder / VectorIndex.KIND, order.owner, space, _announcing(order, database)):
+        yield VectorIndex.KIND
+
+
+def _work(order: Order, database: Database, db: apsw.Connection) -> publish.Work:
+    last, marks = items.last_change(db, order.ns), partial(items.marks_of, db, order.ns)
+    return publish.Work(db, order.ns, order.owner, last, marks, _announcing(order, database), order.anew)
+
+
+def _announcing(order: Order, database: Database) -> Callable[[str], str]:
+    def announce(kind: str) -> str:
+        with database.write() as db:
+            return items.add_mark(db, order.ns, kind)
+
+    return announce
+
+
+# ---------------------------------------------------------------- in a process of its own
+
+
+def written_apart(order: Order, lease: int) -> Iterator[str]:
+    """The same by another process, which has the lease too, as long as it lives. NotApart if it cannot."""
+    yield from _apart("publish", order, lease)
+
+
+def caught_up_apart(database: Path, ns: int) -> None:
+    """Looks for new names in all texts by another process. NotApart if it cannot."""
+    list(_apart("links", Order(str(database), "", ns, "", anew=False, faiss=False)))
+
+
+def _apart(work: str, order: Order, *handles: int) -> Iterator[str]:
+    """The lines that another process says."""
+    if sys.platform == "win32" or "python" not in Path(sys.executable or "").name:
+        raise NotApart
+    command = [sys.executable, "-I", "-c", _START, json.dumps(sys.path), work, json.dumps(asdict(order))]
+    none, pipe = subprocess.DEVNULL, subprocess.PIPE
+    try:
+        process = subprocess.Popen(command, stdin=none, stdout=pipe, stderr=none, pass_fds=handles, text=True)  # noqa: S603
+    except OSError as error:
+        raise NotApart from error
+    with process:
+        for line in process.stdout or ():
+            yield line.strip()
+    if process.returncode:
+        raise NotApart
+
+
+def main() -> None:
+    """What the other process does."""
+    work, order = sys.argv[2], Order(**json.loads(sys.argv[3]))
+    database = Database(Path(order.database))
+    if work == "links":
+        os.nice(_NICE)
+        links.catch_up(database, order.ns)
+    else:
+        for kind in written(order, database, apart=True):
+            sys.stdout.write(f"{kind}\n")
+            sys.stdout.flush()
+    database.close()
