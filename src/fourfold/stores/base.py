@@ -232,6 +232,10 @@ class Store(Protocol):
         """Every use of those of these folded strings that are tags."""
         ...
 
+    async def sharing(self, namespace: str, ids: Sequence[int], filters: Filters) -> list[TagUse]:
+        """Every use of those tags of these items that lead to others (`search.sharing.telling`)."""
+        ...
+
     # ------------------------------------------------------------ graph
 
     async def add_nodes(self, namespace: str, nodes: Sequence[NewNode]) -> list[Node]: ...

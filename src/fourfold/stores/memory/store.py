@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from fourfold.errors import RequestError, SpaceMismatch
 from fourfold.model import Edge, Filters, Item, ItemPatch, Json, Neighbor, NewItem, Node, Ranking, RawRecord
+from fourfold.search.sharing import telling
 from fourfold.search.walk import Link
 from fourfold.stores.base import Direction, FileState, FileUpdate, NewNode, Record, Size, Space, TagUse
 from fourfold.stores.memory import cosines, graph, keyword, portable, walk
@@ -206,6 +207,12 @@ class MemoryStore:
         found = [(id, item) for id, item in rows.all_items(self._read(namespace)) if passes(item, filters)]
         carried = [(id, tag) for id, item in found for tag in sorted(map(fold, item.tags)) if tag in candidates]
         return [TagUse(id, tag, uses[tag]) for id, tag in carried]
+
+    async def sharing(self, namespace: str, ids: Sequence[int], filters: Filters) -> list[TagUse]:
+        uses = await self.tag_counts(namespace)
+        starts = [item for id, item in rows.all_items(self._read(namespace)) if id in ids]
+        carried = {fold(tag) for item in starts for tag in item.tags}
+        return await self.tagged(namespace, telling({tag: uses[tag] for tag in carried}), filters)
 
     # ------------------------------------------------------------ graph
 

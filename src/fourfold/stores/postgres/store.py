@@ -14,6 +14,7 @@ from fourfold import limits
 from fourfold.embed.vectors import check_dimension
 from fourfold.errors import RequestError, StoreBusy, TimedOut
 from fourfold.model import NO_FILTERS, Edge, Filters, Item, ItemPatch, Json, Neighbor, NewItem, Node, Ranking, RawRecord
+from fourfold.search.sharing import telling
 from fourfold.search.walk import Link
 from fourfold.stores.base import Direction, FileState, FileUpdate, NewNode, Record, Size, Space, TagUse
 from fourfold.stores.keyword_query import KeywordQuery
@@ -427,6 +428,14 @@ class PostgresStore:
             return await self._passing(db, ns, filters, tags.tagged(found[0]))
 
         return await self._ask(namespace, [], lambda ns: [tags.using(ns, candidates)], using)
+
+    async def sharing(self, namespace: str, ids: Sequence[int], filters: Filters) -> list[TagUse]:
+        async def using(db: Db, ns: Namespace, found: list[list[Any]]) -> list[TagUse]:
+            shared = telling(dict(found[0]))
+            uses = tags.tagged(await rows(db, *tags.using(ns, shared))) if shared else []
+            return await self._passing(db, ns, filters, uses)
+
+        return await self._ask(namespace, [], lambda ns: [tags.carried(ns, ids)], using)
 
     # ------------------------------------------------------------ graph
 

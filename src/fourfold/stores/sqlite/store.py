@@ -20,6 +20,7 @@ from fourfold.embed.vectors import check_dimension
 from fourfold.errors import NotFound, StoreBusy, StoreUnavailable, TimedOut
 from fourfold.limits import TAG_CACHE_SECONDS, TOP_K
 from fourfold.model import Edge, Filters, Item, ItemPatch, Json, Neighbor, NewItem, Node, Ranking, RawRecord
+from fourfold.search.sharing import telling
 from fourfold.search.walk import Link, longest
 from fourfold.stores.base import Direction, FileState, FileUpdate, NewNode, Record, Size, Space, TagUse
 from fourfold.stores.loading import pieces
@@ -422,6 +423,12 @@ class SqliteStore:
     async def tagged(self, namespace: str, candidates: Sequence[str], filters: Filters) -> list[TagUse]:
         def using(db: apsw.Connection, ns: int) -> list[TagUse]:
             return self._indexes.passing(db, ns, filters, tags.tagged(db, ns, candidates))
+
+        return await self._now(namespace, [], using)
+
+    async def sharing(self, namespace: str, ids: Sequence[int], filters: Filters) -> list[TagUse]:
+        def using(db: apsw.Connection, ns: int) -> list[TagUse]:
+            return self._indexes.passing(db, ns, filters, tags.tagged(db, ns, telling(tags.carried(db, ns, ids))))
 
         return await self._now(namespace, [], using)
 
