@@ -48,7 +48,10 @@ async def index_folders(
         known = await store.files(namespace, found.root)
         todo, missing = await asyncio.to_thread(_compared, found, known, report, verify=verify)
         run = _Run(root, report, known, missing)
-        await _put(store, namespace, run, todo, links, progress)
+        if todo:
+            await _put(store, namespace, run, todo, links, progress)
+        elif progress is not None:
+            progress(0, 0)
         left = list(run.missing)
         for start in range(0, len(left), _FORGET):
             await store.forget_files(namespace, left[start : start + _FORGET])

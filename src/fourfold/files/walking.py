@@ -92,10 +92,11 @@ def walk(root: Path) -> Walk:
 def _visit(folder: Folder, found: Walk, place: str, path: str, scope: Scope, depth: int) -> None:
     """`place` and `path` of this folder, each with its slash."""
     entries = folder.entries()
-    if any(entry.name == _DATABASE for entry in entries):
+    names = {entry.name for entry in entries}
+    if _DATABASE in names:
         found.skipped.append((STORE, path))
         return
-    if rules := read_rules(folder, entries):
+    if rules := read_rules(folder, names):
         scope = scope.within(rules, len(place))
     for below in list(_files(entries, found, place, path, scope)):
         inside = f"{path}{stored_name(below)}/"
