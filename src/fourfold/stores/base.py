@@ -90,6 +90,10 @@ class FileState(NamedTuple):
     """Why nothing of it is stored; empty if something is."""
 
 
+FileRow = tuple[str, int, int, str, str]
+"""The fields of a FileState: a plain tuple costs the collector of garbage nothing, and most are only looked at."""
+
+
 class FileUpdate(NamedTuple):
     state: FileState
     chunks: Sequence[NewItem] | None = ()
@@ -141,7 +145,7 @@ class Store(Protocol):
 
     # ------------------------------------------------------------ files
 
-    async def files(self, namespace: str, prefix: str) -> dict[str, FileState]:
+    async def files(self, namespace: str, prefix: str) -> Mapping[str, FileRow]:
         """The known files whose path begins with this, by path."""
         ...
 

@@ -14,7 +14,7 @@ from fourfold.errors import RequestError, SpaceMismatch
 from fourfold.model import Edge, Filters, Item, ItemPatch, Json, Neighbor, NewItem, Node, Ranking, RawRecord
 from fourfold.search.sharing import telling
 from fourfold.search.walk import Link
-from fourfold.stores.base import Direction, FileState, FileUpdate, NewNode, Record, Size, Space, TagUse
+from fourfold.stores.base import Direction, FileRow, FileUpdate, NewNode, Record, Size, Space, TagUse
 from fourfold.stores.memory import cosines, graph, keyword, portable, walk
 from fourfold.stores.memory import files as file_rows
 from fourfold.stores.memory import items as rows
@@ -110,7 +110,7 @@ class MemoryStore:
 
     # ------------------------------------------------------------ files
 
-    async def files(self, namespace: str, prefix: str) -> dict[str, FileState]:
+    async def files(self, namespace: str, prefix: str) -> Mapping[str, FileRow]:
         known = self._read(namespace).files
         return {path: state for path, state in sorted(known.items()) if path.startswith(prefix)}
 

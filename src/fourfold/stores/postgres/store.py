@@ -16,7 +16,7 @@ from fourfold.errors import RequestError, StoreBusy, TimedOut
 from fourfold.model import NO_FILTERS, Edge, Filters, Item, ItemPatch, Json, Neighbor, NewItem, Node, Ranking, RawRecord
 from fourfold.search.sharing import telling
 from fourfold.search.walk import Link
-from fourfold.stores.base import Direction, FileState, FileUpdate, NewNode, Record, Size, Space, TagUse
+from fourfold.stores.base import Direction, FileRow, FileUpdate, NewNode, Record, Size, Space, TagUse
 from fourfold.stores.keyword_query import KeywordQuery
 from fourfold.stores.loading import pieces
 from fourfold.stores.postgres import (
@@ -237,7 +237,7 @@ class PostgresStore:
 
     # ------------------------------------------------------------ files
 
-    async def files(self, namespace: str, prefix: str) -> dict[str, FileState]:
+    async def files(self, namespace: str, prefix: str) -> Mapping[str, FileRow]:
         return await self._read(namespace, {}, chunks.states, prefix)
 
     async def put_files(

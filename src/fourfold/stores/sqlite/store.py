@@ -22,7 +22,7 @@ from fourfold.limits import TAG_CACHE_SECONDS, TOP_K
 from fourfold.model import Edge, Filters, Item, ItemPatch, Json, Neighbor, NewItem, Node, Ranking, RawRecord
 from fourfold.search.sharing import telling
 from fourfold.search.walk import Link, longest
-from fourfold.stores.base import Direction, FileState, FileUpdate, NewNode, Record, Size, Space, TagUse
+from fourfold.stores.base import Direction, FileRow, FileUpdate, NewNode, Record, Size, Space, TagUse
 from fourfold.stores.loading import pieces
 from fourfold.stores.sqlite import (
     chunks,
@@ -258,7 +258,7 @@ class SqliteStore:
 
     # ------------------------------------------------------------ files
 
-    async def files(self, namespace: str, prefix: str) -> dict[str, FileState]:
+    async def files(self, namespace: str, prefix: str) -> Mapping[str, FileRow]:
         return await self._read(namespace, {}, chunks.states, prefix)
 
     async def put_files(
