@@ -44,9 +44,9 @@ async def index_folders(
     """Stores what is new or changed below the folders, and removes what is gone; nothing unless all folders exist."""
     report = IndexReport()
     for root in list(dict.fromkeys(map(walking.root_of, folders))):
-        found = await asyncio.to_thread(walking.walk, root)
-        known = await store.files(namespace, found.root)
-        todo, missing = await asyncio.to_thread(_compared, found, known, report, verify=verify)
+        # What is known comes first: a file that somebody stores meanwhile is then not missing, but looked into again.
+        known = await store.files(namespace, walking.prefix_of(root))
+        todo, missing = await asyncio.to_thread(_walked, root, known, report, verify=verify)
         run = _Run(root, report, known, missing)
         if todo:
             await _put(store, namespace, run, todo, links, progress)
@@ -59,10 +59,11 @@ async def index_folders(
     return report
 
 
-def _compared(
-    found: Walk, known: Mapping[str, FileRow], report: IndexReport, *, verify: bool
+def _walked(
+    root: Path, known: Mapping[str, FileRow], report: IndexReport, *, verify: bool
 ) -> tuple[list[Entry], dict[str, FileState]]:
     """The files to look into, in the order of their paths, and known files that are not there."""
+    found = walking.walk(root)
     report.skip_all(found.skipped)
     todo, skipped = _different(found.files, known, verify=verify)
     report.skip_all(skipped)
