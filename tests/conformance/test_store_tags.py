@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from conformance_subjects import NS, add, edit, item, make, one, search
+from conformance_subjects import NOW, NS, add, edit, item, make, one, search
 
 from fourfold.limits import HUB
 from fourfold.model import NO_FILTERS, Filters
@@ -54,7 +54,8 @@ async def test_items_share_tags_with_others_that_pass_the_filters(store):
     assert await store.sharing(NS, [second, 10**6, -1], NO_FILTERS) == sorted([*red, *blue])
     assert await store.sharing(NS, [first], Filters(kind="note")) == red[1:]
     assert await store.sharing(NS, [], NO_FILTERS) == []
-    assert await store.sharing("elsewhere", [first], NO_FILTERS) == []
+    await store.put("elsewhere", [item("e", tags=("red",)), item("f", tags=("red",))], NOW)
+    assert await store.sharing("elsewhere", [first], NO_FILTERS) == [], "another namespace's item has nothing to share"
 
 
 @pytest.mark.spec("S5.2")

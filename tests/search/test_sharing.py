@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from fourfold.limits import HUB, WALK_EDGES
+from fourfold.limits import CANDIDATES, HUB
 from fourfold.model import Hit
 from fourfold.search.sharing import rarity, sharing, telling
 
@@ -37,9 +37,10 @@ def test_the_best_first_ties_by_id_and_no_more_than_asked_for():
 
 
 def test_telling_tags_are_those_that_few_items_carry_but_more_than_one():
-    assert telling({"own": 1, "most": HUB, "hub": HUB + 1, "pair": 2, "a": 2}) == ["a", "pair", "most"]
+    assert telling({"own": 1, "most": HUB, "pair": 2, "a": 2}) == ["a", "pair", "most"]
+    assert telling({"hub": HUB + 1}) == []
 
 
 def test_what_a_search_follows_is_bounded():
     wide = {f"tag {number:02}": HUB for number in range(20)}
-    assert telling({**wide, "rare": 3}) == ["rare", *sorted(wide)[: WALK_EDGES // HUB - 1]]
+    assert telling({**wide, "rare": 3}) == ["rare", *sorted(wide)[: CANDIDATES // HUB - 1]]

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping
 from itertools import accumulate, takewhile
 
-from fourfold.limits import CANDIDATES, HUB, WALK_EDGES
+from fourfold.limits import CANDIDATES, HUB
 from fourfold.model import Hit
 from fourfold.search.fusion import in_order
 
@@ -18,7 +18,7 @@ def telling(uses: Mapping[str, int]) -> list[str]:
     """Tags that lead from one item to another, rarest first: none that stands on too many, and not too much in all."""
     few = sorted((count, tag) for tag, count in uses.items() if 1 < count <= HUB)
     reached = accumulate(count for count, _ in few)
-    return [tag for (_, tag), _ in takewhile(lambda pair: pair[1] <= WALK_EDGES, zip(few, reached, strict=True))]
+    return [tag for (_, tag), _ in takewhile(lambda pair: pair[1] <= CANDIDATES, zip(few, reached, strict=True))]
 
 
 def rarity(uses: int) -> float:
@@ -32,17 +32,22 @@ def sharing(strengths: Mapping[int, float], carried: Iterable[Use], limit: int =
     Not of all of them, nor of the item itself: many keywords would then be as good as the right ones.
     """
     scores: dict[int, float] = {}
-    for tag in _by_tag(carried).values():
-        starts = sorted(((strengths.get(item, 0.0), item) for item, _ in tag), reverse=True)[:2]
-        for item, uses in tag:
-            passed = next((strength for strength, start in starts if start != item), 0.0)
-            scores[item] = scores.get(item, 0.0) + passed * rarity(uses)
+    for uses, items in _by_tag(carried):
+        starts = sorted(((strengths[item], item) for item in items if item in strengths), reverse=True)
+        (best, first), (second, _) = [*starts, _NOTHING, _NOTHING][:2]
+        passed, to_the_first = best * rarity(uses), second * rarity(uses)
+        for item in items:
+            scores[item] = scores.get(item, 0.0) + (to_the_first if item == first else passed)
     rounded = {item: round(score, 9) for item, score in scores.items() if score > 0}
     return tuple(Hit(item, rounded[item]) for item in in_order(rounded)[:limit])
 
 
-def _by_tag(carried: Iterable[Use]) -> dict[str, list[tuple[int, int]]]:
-    found: dict[str, list[tuple[int, int]]] = {}
+_NOTHING = (0.0, 0)
+
+
+def _by_tag(carried: Iterable[Use]) -> Iterable[tuple[int, list[int]]]:
+    """How many items carry a tag, and those of them that may be found."""
+    found: dict[str, tuple[int, list[int]]] = {}
     for item, tag, uses in carried:
-        found.setdefault(tag, []).append((item, uses))
-    return found
+        found.setdefault(tag, (uses, []))[1].append(item)
+    return found.values()

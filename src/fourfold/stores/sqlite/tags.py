@@ -21,7 +21,7 @@ def carried(db: apsw.Connection, ns: int, ids: Sequence[int]) -> dict[str, int]:
     found: dict[str, int] = {}
     for part in batches(possible(ids)):
         sql = (
-            "SELECT DISTINCT folded, uses FROM item_tags CROSS JOIN tags ON tags.id = tag "
+            "SELECT folded, uses FROM item_tags CROSS JOIN tags ON tags.id = tag "
             f"WHERE item IN ({marks(len(part))}) AND ns = ?"
         )
         found.update(rows(db, sql, *part, ns))
@@ -33,7 +33,7 @@ def tagged(db: apsw.Connection, ns: int, candidates: Sequence[str]) -> list[TagU
     found: list[TagUse] = []
     for part in batches(candidates):
         sql = (
-            "SELECT DISTINCT item, folded, uses FROM tags CROSS JOIN item_tags ON tag = tags.id "
+            "SELECT item, folded, uses FROM tags CROSS JOIN item_tags ON tag = tags.id "
             f"WHERE ns = ? AND folded IN ({marks(len(part))})"
         )
         found.extend(map(TagUse._make, rows(db, sql, ns, *part)))
