@@ -17,6 +17,7 @@ import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from statistics import median
 
 from fourfold.files.report import IndexReport, reasons
 from fourfold.memory import Memory
@@ -68,15 +69,46 @@ async def measure(folders: Sequence[Path], changed: Path | None) -> None:
             print(f"    {few.count:7} skipped: {reason}")
         print(f"peak memory     {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:8.0f} MB")
         await memory.index()  # what goes on in the background has its end
-        walks = [bare_walk(folders) for _ in range(5)]
-        runs = [await timed(memory, folders) for _ in range(5)]
-        print(f"bare walk       {min(walks)[0]:8.2f} s   {walks[0][1]} files")
-        say(f"second run      {min(spent for spent, _ in runs):8.2f} s", runs[0][1])
+        await beside_walks(memory, folders)
         if changed is not None:
             changed.write_text(f"changed at {time.time()}\n")
             spent, report = await timed(memory, folders)
             say(f"one changed     {spent:8.2f} s", report)
         await memory.close()
+
+
+async def beside_walks(memory: Memory, folders: Sequence[Path], rounds: int = 9) -> None:
+    """Runs over unchanged files and bare walks in turns: who else uses the machine disturbs both alike."""
+    walks, runs = list[Spent](), list[Spent]()
+    for _ in range(rounds):
+        started = now()
+        _, count = bare_walk(folders)
+        walks.append(since(started))
+        started = now()
+        _, report = await timed(memory, folders)
+        runs.append(since(started))
+    print(f"bare walk       {middle(walks)}   {count} files")
+    say(f"second run      {middle(runs)}", report)
+    ratios = (median(run[kind] / walk[kind] for run, walk in zip(runs, walks, strict=True)) for kind in (0, 1))
+    print("second run      {:.2f} times a bare walk, in processor time {:.2f} times".format(*ratios))
+
+
+Spent = tuple[float, float]
+"""Seconds, and seconds of the processor."""
+
+
+def now() -> Spent:
+    return time.perf_counter(), time.process_time()
+
+
+def since(started: Spent) -> Spent:
+    wall, processor = now()
+    return wall - started[0], processor - started[1]
+
+
+def middle(spent: Sequence[Spent]) -> str:
+    wall, processor = (median(each[kind] for each in spent) for kind in (0, 1))
+    return f"{wall * 1000:8.1f} ms ({processor * 1000:.1f} of the processor)"
 
 
 def say(title: str, report: IndexReport) -> None:

@@ -275,7 +275,7 @@ class Plan:
     query_type: Literal["standard", "relational"] = "standard"
     matched_keywords: tuple[str, ...] = ()
     expand: bool = False
-    """Walk the graph from the best hits before fusion."""
+    """Graph and tags go on from the best hits before fusion."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,7 +283,7 @@ class Contribution:
     """One line of a score: `value` is what it adds."""
 
     source: str
-    """semantic, keyword, graph, tags, or `walk` (the graph from the best hits, with a part of the graph's weight)."""
+    """semantic, keyword, graph, tags, or what graph and tags reach from the best hits: `walk`, `shared`."""
     rank: int | None
     raw: float | None
     """The retriever's own score: cosine, BM25, ..."""

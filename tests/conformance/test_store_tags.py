@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from conformance_subjects import NS, add, edit, item, make, one, search
+from conformance_subjects import NOW, NS, add, edit, item, make, one, search
 
+from fourfold.limits import HUB
 from fourfold.model import NO_FILTERS, Filters
 from fourfold.stores.base import TagUse
 
@@ -36,6 +37,31 @@ async def test_neighbouring_words_are_a_tag_with_a_hyphen_and_stop_words_are_non
     assert await search(store, "tags", "the release plan of May") == [joined]
     assert await search(store, "tags", "the") == []
     assert stop
+
+
+@pytest.mark.spec("S5.2", "B5")
+async def test_items_share_tags_with_others_that_pass_the_filters(store):
+    first, second, third, fourth = await add(
+        store,
+        item("a", tags=("Red", "own")),
+        item("b", tags=("RED", "blue"), kind="note"),
+        item("c", tags=("blue", "green")),
+        item("d", tags=("red",), kind="note"),
+    )
+    red = [TagUse(id, "red", 3) for id in (first, second, fourth)]
+    assert await store.sharing(NS, [first], NO_FILTERS) == red
+    blue = [TagUse(second, "blue", 2), TagUse(third, "blue", 2)]
+    assert await store.sharing(NS, [second, 10**6, -1], NO_FILTERS) == sorted([*red, *blue])
+    assert await store.sharing(NS, [first], Filters(kind="note")) == red[1:]
+    assert await store.sharing(NS, [], NO_FILTERS) == []
+    await store.put("elsewhere", [item("e", tags=("red",)), item("f", tags=("red",))], NOW)
+    assert await store.sharing("elsewhere", [first], NO_FILTERS) == [], "another namespace's item has nothing to share"
+
+
+@pytest.mark.spec("S5.2")
+async def test_a_tag_of_very_many_items_is_shared_by_none(store):
+    await add(store, *[item(f"text {number}", tags=("all", f"pair {number // 2}")) for number in range(HUB + 2)])
+    assert {use.tag for use in await store.sharing(NS, [1, 2, 5], NO_FILTERS)} == {"pair 0", "pair 2"}
 
 
 @pytest.mark.spec("S5.6")

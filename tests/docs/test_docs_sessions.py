@@ -116,5 +116,5 @@ def test_a_session_gives_what_the_page_shows(page: str, tmp_path: Path) -> None:
 def test_the_explanation_that_is_explained_is_the_one_of_the_session() -> None:
     ranking, readme = ((ROOT / name).read_text("utf-8") for name in ("docs/ranking.md", "README.md"))
     tree = [line[4:] for line in ranking.splitlines() if line.startswith("    ") and re.search("[└├]|^    2. ", line)]
-    assert len(tree) == 5
+    assert len(tree) == 6
     assert "\n".join(tree) in readme

@@ -95,6 +95,28 @@ async def test_the_walk_from_the_best_hits_has_a_line_of_its_own(town: Memory) -
     assert not any(line.source == "walk" for result in fixed.results for line in result.contributions)
 
 
+@pytest.mark.spec("B2", "S5.2")
+async def test_what_shares_a_tag_with_the_best_hit_has_a_line_that_says_so(memory: Memory) -> None:
+    """The query names no tag; the harbour is filed beside the ferry."""
+    await memory.add_many(
+        [
+            NewItem("The ferry leaves at nine", tags=("lagoon",)),
+            NewItem("Harbour dues are paid in advance", tags=("Lagoon",)),
+            NewItem("Nobody has seen the heron", tags=("wetland",)),
+        ],
+        wait=True,
+    )
+    response = await memory.search("when does the ferry leave?")
+    lines = {
+        result.item.text.split()[0]: {line.source: line for line in result.contributions} for result in response.results
+    }
+    assert lines["Harbour"]["shared"].value > 0
+    assert "shared" not in {**lines["The"], **lines["Nobody"]}, "not by what it carries itself"
+    assert response.applied_weights["tags"] == lines["Harbour"]["shared"].weight
+    assert response.timings_ms["shared"] >= 0
+    assert not (await memory.search("ferry", weights={"keyword": 0.5, "tags": 0.5})).counts.get("shared")
+
+
 # ---------------------------------------------------------------- why
 
 

@@ -196,6 +196,24 @@ async def test_a_walk_that_fails_or_is_late_is_named_and_the_rest_answers(walk: 
     assert set(found.fusion.ids) == {1, 7, 8}
 
 
+@pytest.mark.spec("S5.2", "S2.6")
+async def test_tags_go_on_from_the_best_by_text_and_their_failure_is_named() -> None:
+    tags = Walking(fixed("shared", 9)._answer)
+    tags.name = "tags"
+    search = HybridSearch([fixed("semantic", 1, 2), tags])
+    found = await search.run(QUERY, walking_plan("semantic", "tags"))
+    assert tags.starts.keys() == {1}, "what tags list is not what the query names"
+    assert 9 in found.fusion.ids
+    given = replace(walking_plan("semantic", "tags"), weights={"semantic": 0.5, "tags": 0.5})
+    tags.starts = {}
+    assert 9 not in (await search.run(QUERY, given)).fusion.ids
+    assert tags.starts == {}, "it is not even asked"
+    broken = Walking(failing("shared", OSError("gone"))._answer)
+    broken.name = "tags"
+    found = await HybridSearch([fixed("semantic", 1), broken]).run(QUERY, walking_plan("semantic", "tags"))
+    assert [failure.retriever for failure in found.degraded] == ["shared"]
+
+
 @pytest.mark.spec("S2.6")
 async def test_without_texts_the_walk_starts_from_what_is_named_alone() -> None:
     graph = Walking(fixed("walk", 9)._answer)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from pathlib import Path
 
@@ -266,6 +267,26 @@ async def test_a_file_that_grows_while_it_is_read_is_given_up(
     report = await memory.index_folders([tree])
     assert report.skipped[walking.LARGE].count == 1
     assert await names(memory) == set()
+
+
+async def test_what_somebody_else_stores_meanwhile_is_not_taken_away(
+    memory: Memory, tmp_path: Path, tree: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def elsewhere() -> None:
+        async with await Memory.open(tmp_path / "store", embedder="none", background=False) as other:
+            await other.index_folders([tree])
+
+    def walk(root: Path) -> walking.Walk:
+        monkeypatch.undo()
+        found = walking.walk(root)
+        write(tree, {"b.txt": "wasps"})
+        asyncio.run(elsewhere())
+        return found
+
+    write(tree, {"a.txt": "bees"})
+    monkeypatch.setattr(walking, "walk", walk)
+    assert (await memory.index_folders([tree])).removed == 0
+    assert await names(memory) == {"a.txt", "b.txt"}
 
 
 async def test_a_store_is_no_folder_of_files(tree: Path) -> None:

@@ -49,6 +49,19 @@ async def test_an_agent_stores_finds_reads_changes_and_forgets(tmp_path: Path, m
         assert (await refused(client, "get_memory", ids=[item]))["error"] == f"no item {item}"
 
 
+@pytest.mark.spec("B12")
+async def test_an_agent_reads_on_around_a_chunk(tmp_path: Path) -> None:
+    chunks = [NewItem(f"part {number}", path="/notes/long.txt", chunk_index=number) for number in range(6)]
+    async with await Memory.open(tmp_path, embedder="none") as memory:
+        stored = await memory.add_many([*chunks, NewItem("no chunk", key="k")])
+    async with connected(tmp_path) as client:
+        asked = [stored[2].id, stored[3].id, "key:k"]
+        around = (await call(client, "get_memory", ids=asked, around=1))["items"]
+        assert [item["content"] for item in around] == ["part 1", "part 2", "part 3", "part 4", "no chunk"]
+        assert len((await call(client, "get_memory", ids=asked))["items"]) == 3
+        assert "neighbours" in (await refused(client, "get_memory", ids=asked, around=-1))["details"]
+
+
 @pytest.mark.spec("S4.1", "S5.1", "S1.7")
 async def test_the_other_tools(tmp_path: Path) -> None:
     async with connected(tmp_path, "--tools", "all") as client:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from search_rankings import IDS, SCORES, named_lists, weights
 
 from fourfold.model import RETRIEVERS, Background, Hit
-from fourfold.search.auto import BELOW_AVERAGE, GRAPH, TAGS, TEXT_FALLBACK, AutoInputs, fuse_auto
+from fourfold.search.auto import BELOW_AVERAGE, GRAPH, SHARED_TAGS, TAGS, TEXT_FALLBACK, AutoInputs, fuse_auto
 
 SEMANTIC = [Hit(1, 0.7), Hit(2, 0.4)]
 KEYWORD = [Hit(2, 12.0), Hit(3, 6.0)]
@@ -64,6 +64,16 @@ def test_tags_count_by_how_much_of_the_query_they_say(tagged):
     share = TAGS * tagged**2
     applied = fuse_auto(AutoInputs(lists, tagged=tagged)).weights
     assert applied["tags"] == pytest.approx(share / (1 + share), abs=1e-9)
+
+
+@pytest.mark.spec("B1", "B2")
+def test_shared_tags_are_a_part_of_the_weight_of_tags_and_have_a_line_of_their_own():
+    fusion = fuse_auto(AutoInputs({"semantic": SEMANTIC, "tags": [Hit(1, 2.0)], "shared": [Hit(2, 0.4), Hit(9, 0.1)]}))
+    assert fusion.weights["tags"] == pytest.approx((TAGS + SHARED_TAGS) / (1 + TAGS + SHARED_TAGS), abs=1e-9)
+    (line,) = fusion.contributions(9)
+    assert (line.source, line.rank, line.raw, line.scaled) == ("shared", 2, 0.1, pytest.approx(0.25, abs=1e-9))
+    given = fuse_auto(AutoInputs({"tags": [Hit(1, 2.0)], "shared": [Hit(9, 0.4)]}, weights={"tags": 1.0}))
+    assert given.ids == [1], "a caller's weight is for the tags that the query names"
 
 
 @pytest.mark.spec("B1")

@@ -213,9 +213,18 @@ def test_only_what_the_preset_runs_anyway_changes_nothing():
     assert plan(only=("keyword", "semantic"), preset="files") == plan(preset="files")
 
 
-def test_only_in_auto_still_chooses_per_query_but_does_not_walk():
+def test_only_in_auto_still_chooses_per_query():
     made = plan(only=("keyword", "semantic"))
     assert (made.retrievers, made.weights, made.expand) == (("semantic", "keyword"), None, False)
+
+
+@pytest.mark.parametrize(
+    ("only", "expands"),
+    [(("graph",), False), (("graph", "tags"), False), (("semantic", "graph"), True), (("keyword", "tags"), True)],
+)
+def test_graph_and_tags_go_on_from_what_text_finds_and_alone_nowhere(only, expands):
+    assert plan(only=only).expand is expands
+    assert not plan(only=only, fusion="rrf").expand
 
 
 def test_only_keeps_the_callers_weights_as_they_are():

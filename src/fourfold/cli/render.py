@@ -35,7 +35,14 @@ _GAP = "  "
 _TITLE = 2
 """The column of the titles."""
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
-_COLOURS = {"semantic": "cyan", "keyword": "yellow", "graph": "magenta", "walk": "magenta", "tags": "green"}
+_COLOURS = {
+    "semantic": "cyan",
+    "keyword": "yellow",
+    "graph": "magenta",
+    "walk": "magenta",
+    "tags": "green",
+    "shared": "green",
+}
 _MARKED = re.compile(r"\*\*(.+?)\*\*")
 
 

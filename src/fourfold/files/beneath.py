@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Generator
+from collections.abc import Collection, Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from fourfold.files.ignoring import RULE_BYTES, RULE_FILES, Rules
+from fourfold.files.ignoring import RULE_BYTES, RULE_FILES, Rules, rules_of
 
 _BY_DESCRIPTOR = os.open in os.supports_dir_fd and os.scandir in os.supports_fd
 _FLAGS = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
@@ -32,6 +32,7 @@ class Folder:
     """An open folder. Errors are OSErrors."""
 
     def __init__(self, descriptor: int | None, path: Path) -> None:
+        """`path`: only where there are no descriptors."""
         self._descriptor = descriptor
         self._path = path
 
@@ -58,7 +59,7 @@ class Folder:
 
     def folder(self, name: str) -> Folder:
         if self._descriptor is not None:
-            return Folder(os.open(name, _FOLDER_FLAGS, dir_fd=self._descriptor), self._path / name)
+            return Folder(os.open(name, _FOLDER_FLAGS, dir_fd=self._descriptor), self._path)
         path = self._path / name
         if not _is_itself(path):
             raise NotRegular(f"{name} is a link")
@@ -137,12 +138,11 @@ def read_up_to(descriptor: int, most: int) -> bytes:
     return b"".join(parts)
 
 
-def read_rules(folder: Folder, entries: list[os.DirEntry[str]]) -> list[Rules]:
-    """Of a folder, the strongest first."""
-    names = {entry.name for entry in entries if entry.name in RULE_FILES}
+def read_rules(folder: Folder, names: Collection[str]) -> list[Rules]:
+    """Of a folder with these names in it, the strongest first."""
     found: list[Rules] = []
     for name in reversed(RULE_FILES):
         if name in names:
             with suppress(OSError), folder.open(name) as descriptor:
-                found.append(Rules(read_up_to(descriptor, RULE_BYTES).decode("utf-8-sig", "replace").splitlines()))
+                found.append(rules_of(read_up_to(descriptor, RULE_BYTES).decode("utf-8-sig", "replace")))
     return found

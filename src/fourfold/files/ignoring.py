@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
 from itertools import groupby
 from typing import Final, NamedTuple
 
@@ -13,8 +14,7 @@ RULE_FILES: Final = (".gitignore", ".fourfoldignore")
 """In this order: what the second says of a path wins over the first, a deeper folder's over one above it."""
 RULE_BYTES: Final = 1 << 20
 
-_FOLDERS = frozenset({"node_modules", "__pycache__", "bower_components"})
-_NAMES = frozenset({"package-lock.json", "npm-shrinkwrap.json"})
+_NAMES = frozenset({"node_modules/", "__pycache__/", "bower_components/", "package-lock.json", "npm-shrinkwrap.json"})
 _ENDINGS = (".min.js", ".min.css", ".js.map", ".css.map", ".lock")
 
 
@@ -28,15 +28,33 @@ class Rules:
     """The rules of one file, for paths relative to its folder; a folder's path ends with a slash."""
 
     def __init__(self, lines: Iterable[str]) -> None:
-        rules = [rule for rule in map(parsed, lines) if rule is not None]
-        self._runs = [_Run(run) for run in _runs(rules)]
+        runs = _runs(rule for rule in map(parsed, lines) if rule is not None)
+        self._of_files = _checks([rule for rule in run if not rule.folders_only] for run in runs)
+        self._of_folders = _checks(runs)
 
     def ignores(self, path: str) -> bool | None:
         """None: these rules do not say. The last one that matches counts."""
-        for run in self._runs:
-            if run.matches(path):
-                return run.ignores
+        if path[-1] == "/":
+            path, checks = path[:-1], self._of_folders
+        else:
+            checks = self._of_files
+        for matches, ignores in checks:
+            if matches(path):
+                return ignores
         return None
+
+
+def rules_of(text: str) -> Rules:
+    """The rules of a file's text; short ones are kept, as every run meets those of the last one."""
+    return _kept(text) if len(text) <= _SHORT else Rules(text.splitlines())
+
+
+_SHORT: Final = 4096
+
+
+@lru_cache(maxsize=256)
+def _kept(text: str) -> Rules:
+    return Rules(text.splitlines())
 
 
 def parsed(line: str) -> Rule | None:
@@ -80,34 +98,24 @@ def _joined(parts: list[str], *, rooted: bool) -> str:
     return "".join(f"{part}/" for part in above) + ("?**" if last == "**" else last)
 
 
-class _Run:
-    """Neighbouring rules that say the same, so that one look is enough for most of them."""
-
-    def __init__(self, rules: Sequence[Rule]) -> None:
-        self.ignores = rules[0].ignores
-        self._anything = _Any([rule.glob for rule in rules if not rule.folders_only])
-        self._folders = _Any([rule.glob for rule in rules if rule.folders_only])
-
-    def matches(self, path: str) -> bool:
-        if path[-1] != "/":
-            return self._anything.matches(path)
-        return self._anything.matches(path[:-1]) or self._folders.matches(path[:-1])
+Matches = Callable[[str], object]
 
 
-class _Any:
-    def __init__(self, globs: Sequence[str]) -> None:
-        quick = [source for glob in globs if (source := regex(glob)) is not None]
-        self._quick = re.compile("|".join(quick), re.DOTALL) if quick else None
-        self._slow = [matcher(glob) for glob in globs if regex(glob) is None]
+def _checks(runs: Iterable[Sequence[Rule]]) -> list[tuple[Matches, bool]]:
+    """For each run with rules in it: whether one of them matches a path, and what they say then."""
+    return [(_any([rule.glob for rule in run]), run[0].ignores) for run in runs if run]
 
-    def matches(self, path: str) -> bool:
-        if self._quick is not None and self._quick.fullmatch(path):
-            return True
-        return any(slow(path) for slow in self._slow)
+
+def _any(globs: Sequence[str]) -> Matches:
+    """One look for all globs that are regular expressions, which nearly all are."""
+    quick = [source for glob in globs if (source := regex(glob)) is not None]
+    slow = [matcher(glob) for glob in globs if regex(glob) is None]
+    ways = [re.compile("|".join(quick), re.DOTALL).fullmatch, *slow] if quick else slow
+    return ways[0] if len(ways) == 1 else lambda path: any(way(path) for way in ways)
 
 
 def _runs(rules: Iterable[Rule]) -> list[list[Rule]]:
-    """The last first."""
+    """Neighbouring rules that say the same, the last first."""
     runs = [list(run) for _, run in groupby(rules, key=lambda rule: rule.ignores)]
     return runs[::-1]
 
@@ -132,8 +140,4 @@ class Scope(NamedTuple):
 
 def by_default(name: str) -> bool:
     """Hidden, made by tools, or of no interest to a reader. A rule such as !.github/ brings it back."""
-    if name[0] == ".":
-        return True
-    if name[-1] == "/":
-        return name[:-1] in _FOLDERS
-    return name in _NAMES or name.endswith(_ENDINGS)
+    return name[0] == "." or name.endswith(_ENDINGS) or name in _NAMES

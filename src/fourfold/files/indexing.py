@@ -17,7 +17,7 @@ from fourfold.files.document import Unreadable
 from fourfold.files.kinds import suffix
 from fourfold.files.report import IndexReport
 from fourfold.files.walking import Entry, Walk
-from fourfold.stores.base import FileState, FileUpdate, Store
+from fourfold.stores.base import FileRow, FileState, FileUpdate, Store
 
 Progress = Callable[[int, int], None]
 """(files done, files to do)"""
@@ -44,11 +44,14 @@ async def index_folders(
     """Stores what is new or changed below the folders, and removes what is gone; nothing unless all folders exist."""
     report = IndexReport()
     for root in list(dict.fromkeys(map(walking.root_of, folders))):
-        found = await asyncio.to_thread(walking.walk, root)
-        known = await store.files(namespace, found.root)
-        todo, missing = await asyncio.to_thread(_compared, found, known, report, verify=verify)
+        # What is known comes first: a file that somebody stores meanwhile is then not missing, but looked into again.
+        known = await store.files(namespace, walking.prefix_of(root))
+        todo, missing = await asyncio.to_thread(_walked, root, known, report, verify=verify)
         run = _Run(root, report, known, missing)
-        await _put(store, namespace, run, todo, links, progress)
+        if todo:
+            await _put(store, namespace, run, todo, links, progress)
+        elif progress is not None:
+            progress(0, 0)
         left = list(run.missing)
         for start in range(0, len(left), _FORGET):
             await store.forget_files(namespace, left[start : start + _FORGET])
@@ -56,27 +59,46 @@ async def index_folders(
     return report
 
 
-def _compared(
-    found: Walk, known: Mapping[str, FileState], report: IndexReport, *, verify: bool
+def _walked(
+    root: Path, known: Mapping[str, FileRow], report: IndexReport, *, verify: bool
 ) -> tuple[list[Entry], dict[str, FileState]]:
     """The files to look into, in the order of their paths, and known files that are not there."""
+    found = walking.walk(root)
     report.skip_all(found.skipped)
-    todo: list[str] = []
-    current, unchanged = f"{reading.FORMAT}-", 0
-    for path, seen in found.files.items():
-        state = known.get(path)
-        if state is None or verify or state[1:3] != seen or not state[3].startswith(current):  # size, time; digest
-            todo.append(path)
-        elif state[4]:
-            report.skip(state.skipped, path)
-        else:
-            unchanged += 1
+    todo, skipped = _different(found.files, known, verify=verify)
+    report.skip_all(skipped)
     report.files += len(found.files)
-    report.unchanged += unchanged
-    missing = {path: state for path, state in known.items() if path not in found.files}
-    for folder in found.unseen:
-        missing = {path: state for path, state in missing.items() if not path.startswith(folder)}
-    return [found.entry(path) for path in sorted(todo)], missing
+    report.unchanged += len(found.files) - len(todo) - len(skipped)
+    return [found.entry(path) for path in sorted(todo)], _missing(found, known, todo)
+
+
+def _missing(found: Walk, known: Mapping[str, FileRow], todo: Sequence[str]) -> dict[str, FileState]:
+    new = sum(path not in known for path in todo)
+    if len(known) == len(found.files) - new:
+        return {}
+    unseen = tuple(found.unseen)
+    gone = sorted(path for path in known.keys() - found.files.keys() if not path.startswith(unseen))
+    return {path: FileState._make(known[path]) for path in gone}
+
+
+def _different(
+    files: Mapping[str, tuple[int, int]], known: Mapping[str, FileRow], *, verify: bool
+) -> tuple[list[str], list[tuple[str, str]]]:
+    """Paths that are new or not as they were; and those that are, but hold nothing, with the reason.
+
+    This is done for every file of every run, so it does little.
+    """
+    current = f"{reading.FORMAT}-"
+    todo: list[str] = []
+    skipped: list[tuple[str, str]] = []
+    get, nothing = known.get, ("", -1, -1, "", "")
+    for path, (size, mtime_ns) in files.items():
+        _, known_size, known_time, digest, reason = get(path, nothing)
+        if size != known_size or mtime_ns != known_time or verify or not digest.startswith(current):
+            todo.append(path)
+        elif reason:
+            skipped.append((reason, path))
+    return todo, skipped
 
 
 # ---------------------------------------------------------------- storing
@@ -86,7 +108,7 @@ def _compared(
 class _Run:
     root: Path
     report: IndexReport
-    known: Mapping[str, FileState]
+    known: Mapping[str, FileRow]
     missing: dict[str, FileState]
     """Known files that are not there; one whose content turns up elsewhere was moved."""
     moved: dict[str, str] = field(default_factory=dict[str, str])
@@ -95,6 +117,10 @@ class _Run:
     def __post_init__(self) -> None:
         stored = [(path, state) for path, state in self.missing.items() if not state.skipped]
         self.moved = {state.digest: path for path, state in reversed(stored)}
+
+    def state(self, path: str) -> FileState | None:
+        row = self.known.get(path)
+        return None if row is None else FileState._make(row)
 
 
 async def _put(
@@ -122,7 +148,7 @@ async def _put(
 def _count(run: _Run, updates: Sequence[FileUpdate]) -> None:
     report = run.report
     for update in updates:
-        path, state = update.state.path, run.known.get(update.state.path)
+        path, state = update.state.path, run.state(update.state.path)
         report.chunks += len(update.chunks or ())
         if update.state.skipped:
             report.skip(update.state.skipped, path)
@@ -194,7 +220,7 @@ class _Batches:
         return self._cut(state, data)
 
     def _cut(self, state: FileState, data: bytes) -> FileUpdate:
-        known = self._run.known.get(state.path)
+        known = self._run.state(state.path)
         if known is not None and known.digest == state.digest:
             return FileUpdate(state._replace(skipped=known.skipped), None)
         try:

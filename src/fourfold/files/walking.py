@@ -92,10 +92,11 @@ def walk(root: Path) -> Walk:
 def _visit(folder: Folder, found: Walk, place: str, path: str, scope: Scope, depth: int) -> None:
     """`place` and `path` of this folder, each with its slash."""
     entries = folder.entries()
-    if any(entry.name == _DATABASE for entry in entries):
+    names = {entry.name for entry in entries}
+    if _DATABASE in names:
         found.skipped.append((STORE, path))
         return
-    if rules := read_rules(folder, entries):
+    if rules := read_rules(folder, names):
         scope = scope.within(rules, len(place))
     for below in list(_files(entries, found, place, path, scope)):
         inside = f"{path}{stored_name(below)}/"
@@ -118,8 +119,10 @@ def _files(entries: list[os.DirEntry[str]], found: Walk, place: str, path: str, 
         if entry.is_file(follow_symlinks=False):
             if by_default(name) if plain else scope.ignores(place + name, name):
                 found.skipped.append((IGNORED, path + stored_name(name)))
+            elif odd or not name.isascii():
+                _odd_file(entry, found, place, path + stored_name(name))
             else:
-                _file(entry, found, place, path + (name if name.isascii() else stored_name(name)), odd)
+                _file(entry, found, path + name)
         elif entry.is_symlink():
             found.skipped.append((LINK, path + stored_name(name)))
         elif not entry.is_dir(follow_symlinks=False):
@@ -130,11 +133,21 @@ def _files(entries: list[os.DirEntry[str]], found: Walk, place: str, path: str, 
             yield name
 
 
-def _file(entry: os.DirEntry[str], found: Walk, place: str, path: str, odd: bool) -> None:
-    """This is done for every file of every run, so it does little. `odd`: its folder is stored in another spelling."""
+def _odd_file(entry: os.DirEntry[str], found: Walk, place: str, path: str) -> None:
+    """A file whose path is stored in another spelling than the system's."""
+    if path in found.files:
+        found.skipped.append((TWICE, path))
+        return
+    _file(entry, found, path)
+    if path in found.files:
+        found.places[path] = place + entry.name
+
+
+def _file(entry: os.DirEntry[str], found: Walk, path: str) -> None:
+    """This is done for every file of every run, so it does little."""
     name = entry.name
-    stem, _, ending = name.rpartition(".")
-    ending = ending.lower() if stem else ""
+    dot = name.rfind(".")
+    ending = name[dot + 1 :].lower() if dot > 0 else ""
     if ending in BINARY:
         found.skipped.append((BINARY_NAME, path))
         return
@@ -144,21 +157,16 @@ def _file(entry: os.DirEntry[str], found: Walk, place: str, path: str, odd: bool
         found.skipped.append((UNREADABLE, path))
         return
     size = known.st_size
-    if path in found.files:
-        found.skipped.append((TWICE, path))
-        return
-    if not (0 < size <= FILE_BYTES and len(path) <= _SHORT) and (reason := _refusal(known, ending, path)):
+    if (0 < size <= FILE_BYTES and len(path) <= _SHORT) or not (reason := _refusal(size, ending, path)):
+        found.files[path] = (size, known.st_mtime_ns)
+    else:
         found.skipped.append((reason, path))
-        return
-    found.files[path] = (size, known.st_mtime_ns)
-    if odd or not name.isascii():
-        found.places[path] = place + name
 
 
-def _refusal(known: os.stat_result, ending: str, path: str) -> str:
-    if known.st_size == 0:
+def _refusal(size: int, ending: str, path: str) -> str:
+    if size == 0:
         return EMPTY
-    if known.st_size > largest(ending):
+    if size > largest(ending):
         return LARGE
     return LONG if len(path.encode()) > NAME_BYTES else ""
 

@@ -218,9 +218,16 @@ class Tools:
     async def get_memory(
         self,
         ids: Annotated[list[int | str], Field(description='Ids of memories, or "key:K".')],
+        around: Annotated[
+            int, Field(description="For chunks of files: with so many neighbouring chunks on each side, 0 to 50.")
+        ] = 0,
         namespace: Namespace = None,
     ) -> Annotated[CallToolResult, ItemsAnswer]:
-        items = await (await self._memory(namespace)).get(ids)
+        memory = await self._memory(namespace)
+        items = await memory.get(ids)
+        if around:
+            groups = [await memory.around(item.id, around, around) for item in items]
+            items = list({item.id: item for group in groups for item in group}.values())
         return _result({"status": "success", "items": [wire.item_json(item) for item in items]})
 
     async def update_memory(

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from fourfold.model import Hit, Query, Ranking
 from fourfold.search.order import in_order
+from fourfold.search.sharing import rarity, sharing
 from fourfold.stores.base import Store, TagUse
 from fourfold.text.fold import fold, words
 from fourfold.text.stopwords import stop_words
@@ -26,6 +26,11 @@ class TagRetriever:
         hits = ranked(carried, limit)
         covered = coverage(query.text, carried)
         return Ranking(hits, evidence={hit.id: covered[hit.id] for hit in hits})
+
+    async def expand(self, query: Query, seeds: Mapping[int, float], limit: int) -> Ranking:
+        """What carries the same tags as the best hits of other retrievers."""
+        carried = await self._store.sharing(query.namespace, list(seeds), query.filters)
+        return Ranking(sharing(seeds, carried, limit))
 
 
 def tag_candidates(text: str) -> list[str]:
@@ -55,6 +60,6 @@ def ranked(carried: Sequence[TagUse], limit: int) -> tuple[Hit, ...]:
     """By number and rarity of the matching tags: a tag that stands on few items says more."""
     scores: dict[int, float] = {}
     for use in carried:
-        scores[use.item] = scores.get(use.item, 0.0) + 1 / (1 + math.log(max(use.uses, 1)))
+        scores[use.item] = scores.get(use.item, 0.0) + rarity(use.uses)
     rounded = {item: round(score, 9) for item, score in scores.items()}
     return tuple(Hit(item, rounded[item]) for item in in_order(rounded)[:limit])

@@ -36,6 +36,8 @@ STEPS: Final = 0.7
 TAGS: Final = 1.0
 """Share of the tags, if they say the whole query. If they say half of its words, it is a quarter of this: a tag that is
 one word of many says little."""
+SHARED_TAGS: Final = 0.15
+"""Share of what carries the tags of the best hits. From 0.1 to 0.2 it gains wherever items have tags."""
 NEARNESS: Final = 4.0
 WORDS: Final = 1.0
 """Log odds for words before there is evidence: where they find something, they are the safer half."""
@@ -50,6 +52,9 @@ TEXT_FALLBACK: Final[Mapping[str, float]] = {"semantic": 0.4, "keyword": 0.6}
 BELOW_AVERAGE: Final = 0.05
 """The part of the scale for cosines under the store's average, which so keep their order."""
 WALK: Final = "walk"
+SHARED: Final = "shared"
+EXPANSIONS: Final[Mapping[str, str]] = {"graph": WALK, "tags": SHARED}
+"""By retriever: the list of what it finds when it goes on from the best hits."""
 
 Scores: TypeAlias = Mapping[int, float]
 
@@ -57,7 +62,7 @@ Scores: TypeAlias = Mapping[int, float]
 @dataclass(frozen=True, slots=True)
 class AutoInputs:
     lists: Mapping[str, Sequence[Hit]]
-    """By retriever, and `walk`: the graph from the best hits. Best first."""
+    """By retriever, and `walk` and `shared`: the graph and the tags from the best hits. Best first."""
     unlisted: Mapping[str, Sequence[Hit]] = field(default_factory=dict[str, Sequence[Hit]])
     """What semantic and keyword say of that which only other lists hold."""
     backgrounds: Mapping[str, Background | None] = field(default_factory=dict[str, "Background | None"])
@@ -74,11 +79,11 @@ class AutoInputs:
 
 
 def fuse_auto(inputs: AutoInputs) -> Fusion:
-    """Weights are scaled to sum 1 over the lists that have hits; the graph's is that of its list and of its walk."""
+    """Weights are scaled to sum 1 over the lists that have hits; a retriever's is that of both of its lists."""
     lists = {name: columns(hits) for name, hits in inputs.lists.items() if hits}
     raw = {name: _joined(hits, inputs.unlisted.get(name, ())) for name, hits in lists.items()}
     shares = _chosen(inputs, raw) if inputs.weights is None else _given(inputs.weights, lists)
-    weights = scaled_to_one(shares, [name for name in (*RETRIEVERS, WALK) if name in lists])
+    weights = scaled_to_one(shares, [name for name in (*RETRIEVERS, WALK, SHARED) if name in lists])
     grid = grid_for(math.fsum(weights.values()))
     average = inputs.backgrounds.get("semantic")
     parts = [_part(name, lists[name], raw[name], average, weight, grid) for name, weight in weights.items()]
@@ -103,9 +108,10 @@ def _given(weights: Mapping[str, float], lists: Mapping[str, Sequence[Hit]]) -> 
 
 
 def _reported(weights: Mapping[str, float]) -> dict[str, float]:
-    known = {name: weight for name, weight in weights.items() if name != WALK}
-    if WALK in weights:
-        known["graph"] = known.get("graph", 0.0) + weights[WALK]
+    known = {name: weight for name, weight in weights.items() if name in RETRIEVERS}
+    for name, further in EXPANSIONS.items():
+        if further in weights:
+            known[name] = known.get(name, 0.0) + weights[further]
     return known
 
 
@@ -113,7 +119,8 @@ def _reported(weights: Mapping[str, float]) -> dict[str, float]:
 
 
 def _chosen(inputs: AutoInputs, raw: Mapping[str, Hits]) -> dict[str, float]:
-    return {**_text_shares(inputs, raw), "graph": GRAPH, WALK: STEPS, "tags": TAGS * inputs.tagged**2}
+    tags = {"tags": TAGS * inputs.tagged**2, SHARED: SHARED_TAGS}
+    return {**_text_shares(inputs, raw), "graph": GRAPH, WALK: STEPS, **tags}
 
 
 def _text_shares(inputs: AutoInputs, raw: Mapping[str, Hits]) -> Mapping[str, float]:

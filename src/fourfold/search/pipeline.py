@@ -1,4 +1,4 @@
-"""One search: retrievers side by side, the graph going on from their best hits, and one ranking of it all."""
+"""One search: retrievers side by side, graph and tags going on from their best hits, and one ranking of it all."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fourfold.errors import DamagedError, FourfoldError, RequestError, SearchFai
 from fourfold.immediate import immediately
 from fourfold.limits import CANDIDATES, RETRIEVER_SECONDS
 from fourfold.model import Degraded, ExpandingRetriever, Hit, Plan, Query, Ranking, Retriever, ScoringRetriever
-from fourfold.search.auto import TEXTS, WALK, AutoInputs, fuse_auto
+from fourfold.search.auto import EXPANSIONS, SHARED, TEXTS, WALK, AutoInputs, fuse_auto
 from fourfold.search.fusion import Fusion, columns, rrf, weighted
 from fourfold.search.walk import seeds
 
@@ -22,7 +22,7 @@ class Found:
     """Everything that one search learned."""
 
     rankings: Mapping[str, Ranking]
-    """By retriever, for those that answered; `walk` where the graph went on from the best hits."""
+    """By retriever, for those that answered; `walk` and `shared` where graph and tags went on from the best hits."""
     scores: Mapping[str, Ranking]
     """What a retriever says of items that it did not list."""
     fusion: Fusion
@@ -118,14 +118,17 @@ class HybridSearch:
         return {name: self._scoring[name].score(query, sorted(ids)) for name, ids in unlisted.items() if ids}
 
     async def _expand(self, query: Query, plan: Plan, progress: _Progress) -> None:
-        """The graph goes on from what semantic and keyword find best together, and from what the query names."""
-        able = [each for each in self._expanding if each.name in progress.rankings]
+        """Graph and tags go on from what semantic and keyword find best together, and from what the query names."""
+        able = {EXPANSIONS.get(each.name, WALK): each for each in self._expanding if each.name in progress.rankings}
+        if plan.weights is not None:  # a weight of tags is for those that the query names
+            able.pop(SHARED, None)
         if not able:
             return
         texts = {name: progress.rankings[name] for name in TEXTS if name in progress.rankings}
-        starts = seeds(_fused(plan, texts, {}, _coverage(progress)), progress.rankings[able[0].name].evidence)
+        named = progress.rankings[able[WALK].name].evidence if WALK in able else dict[int, float]()
+        starts = seeds(_fused(plan, texts, {}, _coverage(progress)), named)
         if starts:
-            await self._all(progress, {WALK: able[0].expand(query, starts, CANDIDATES)})
+            await self._all(progress, {name: each.expand(query, starts, CANDIDATES) for name, each in able.items()})
 
     async def _all(self, progress: _Progress, calls: Mapping[str, Coroutine[Any, Any, Ranking]]) -> None:
         """Runs the calls side by side. One that fails or is late is named, and the others count (S2.6)."""

@@ -154,7 +154,11 @@ def _names(only: Collection[str]) -> tuple[RetrieverName, ...]:
 
 
 def _expands(request: PlanRequest, fusion: FusionName, retrievers: Iterable[str]) -> bool:
-    return fusion == "auto" and request.preset == "auto" and request.only is None and "graph" in retrievers
+    """Where there is something to go on from; a caller's weight of tags is for those that the query names."""
+    able = {"graph", "tags"} if request.weights is None else {"graph"}
+    if fusion != "auto" or request.preset != "auto" or able.isdisjoint(retrievers):
+        return False
+    return request.only is None or not {"semantic", "keyword"}.isdisjoint(request.only)
 
 
 # ---------------------------------------------------------------- the rest of the request

@@ -93,6 +93,10 @@ class FileState(NamedTuple):
     """Why nothing of it is stored; empty if something is."""
 
 
+FileRow = tuple[str, int, int, str, str]
+"""The fields of a FileState: a plain tuple costs the collector of garbage nothing, and most are only looked at."""
+
+
 class FileUpdate(NamedTuple):
     state: FileState
     chunks: Sequence[NewItem] | None = ()
@@ -144,7 +148,7 @@ class Store(Protocol):
 
     # ------------------------------------------------------------ files
 
-    async def files(self, namespace: str, prefix: str) -> dict[str, FileState]:
+    async def files(self, namespace: str, prefix: str) -> Mapping[str, FileRow]:
         """The known files whose path begins with this, by path."""
         ...
 
@@ -241,6 +245,10 @@ class Store(Protocol):
 
     async def tagged(self, namespace: str, candidates: Sequence[str], filters: Filters) -> list[TagUse]:
         """Every use of those of these folded strings that are tags."""
+        ...
+
+    async def sharing(self, namespace: str, ids: Sequence[int], filters: Filters) -> list[TagUse]:
+        """Every use of those tags of these items that lead to others (`search.sharing.telling`)."""
         ...
 
     # ------------------------------------------------------------ graph

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from fourfold.errors import RequestError, SpaceMismatch
 from fourfold.model import Edge, Filters, Item, ItemPatch, Json, Neighbor, NewItem, Node, Query, Ranking, RawRecord
+from fourfold.search.sharing import telling
 from fourfold.search.walk import Link
-from fourfold.stores.base import Direction, FileState, FileUpdate, NewNode, Record, Size, Space, TagUse
+from fourfold.stores.base import Direction, FileRow, FileUpdate, NewNode, Record, Size, Space, TagUse
 from fourfold.stores.memory import cosines, graph, keyword, portable, walk
 from fourfold.stores.memory import files as file_rows
 from fourfold.stores.memory import items as rows
@@ -112,7 +113,7 @@ class MemoryStore:
 
     # ------------------------------------------------------------ files
 
-    async def files(self, namespace: str, prefix: str) -> dict[str, FileState]:
+    async def files(self, namespace: str, prefix: str) -> Mapping[str, FileRow]:
         known = self._read(namespace).files
         return {path: state for path, state in sorted(known.items()) if path.startswith(prefix)}
 
@@ -212,6 +213,12 @@ class MemoryStore:
         found = [(id, item) for id, item in rows.all_items(self._read(namespace)) if passes(item, filters)]
         carried = [(id, tag) for id, item in found for tag in sorted(map(fold, item.tags)) if tag in candidates]
         return [TagUse(id, tag, uses[tag]) for id, tag in carried]
+
+    async def sharing(self, namespace: str, ids: Sequence[int], filters: Filters) -> list[TagUse]:
+        uses = await self.tag_counts(namespace)
+        starts = [item for id, item in rows.all_items(self._read(namespace)) if id in ids]
+        carried = {fold(tag) for item in starts for tag in item.tags}
+        return await self.tagged(namespace, telling({tag: uses[tag] for tag in carried}), filters)
 
     # ------------------------------------------------------------ graph
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from fourfold.limits import CANDIDATES
 from fourfold.model import Filters
-from fourfold.stores.base import FileState, FileUpdate
+from fourfold.stores.base import FileRow, FileState, FileUpdate
 from fourfold.stores.chunks import continued
 from fourfold.stores.postgres.filters import where
 from fourfold.stores.postgres.spaces import Namespace
@@ -60,11 +60,11 @@ async def forget_states(db: Db, ns: int, paths: Sequence[str]) -> None:
     await run(db, "DELETE FROM files WHERE ns = %s AND path = ANY(%s)", ns, sendable(paths))
 
 
-async def states(db: Db, ns: Namespace, prefix: str) -> dict[str, FileState]:
+async def states(db: Db, ns: Namespace, prefix: str) -> dict[str, FileRow]:
     if not sendable([prefix]):
         return {}
     sql = f"SELECT {_COLUMNS} FROM files WHERE ns = %s AND path >= %s AND path < %s ORDER BY path"
-    return {row[0]: FileState._make(row) for row in await rows(db, sql, ns.id, prefix, prefix + _LAST)}
+    return {row[0]: row for row in await rows(db, sql, ns.id, prefix, prefix + _LAST)}
 
 
 async def ids(db: Db, ns: int, paths: Sequence[str], first: int = 0, last: int = 1 << 62) -> list[int]:

@@ -141,8 +141,8 @@ async def _mentions(db: Db, ns: Namespace) -> AsyncIterator[Record]:
 
 
 async def _files(db: Db, ns: Namespace) -> AsyncIterator[Record]:
-    for state in (await chunks.states(db, ns, "")).values():
-        yield {"type": "file", "namespace": ns.name, **state._asdict()}
+    for row in (await chunks.states(db, ns, "")).values():
+        yield {"type": "file", "namespace": ns.name, **FileState._make(row)._asdict()}
 
 
 # ---------------------------------------------------------------- in

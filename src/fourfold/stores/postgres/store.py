@@ -27,8 +27,9 @@ from fourfold.model import (
     Ranking,
     RawRecord,
 )
+from fourfold.search.sharing import telling
 from fourfold.search.walk import Link
-from fourfold.stores.base import Direction, FileState, FileUpdate, NewNode, Record, Size, Space, TagUse
+from fourfold.stores.base import Direction, FileRow, FileUpdate, NewNode, Record, Size, Space, TagUse
 from fourfold.stores.keyword_query import KeywordQuery
 from fourfold.stores.loading import pieces
 from fourfold.stores.postgres import (
@@ -249,7 +250,7 @@ class PostgresStore:
 
     # ------------------------------------------------------------ files
 
-    async def files(self, namespace: str, prefix: str) -> dict[str, FileState]:
+    async def files(self, namespace: str, prefix: str) -> Mapping[str, FileRow]:
         return await self._read(namespace, {}, chunks.states, prefix)
 
     async def put_files(
@@ -443,6 +444,14 @@ class PostgresStore:
             return await self._passing(db, ns, filters, tags.tagged(found[0]))
 
         return await self._ask(namespace, [], lambda ns: [tags.using(ns, candidates)], using)
+
+    async def sharing(self, namespace: str, ids: Sequence[int], filters: Filters) -> list[TagUse]:
+        async def using(db: Db, ns: Namespace, found: list[list[Any]]) -> list[TagUse]:
+            shared = telling(dict(found[0]))
+            uses = tags.tagged(await rows(db, *tags.using(ns, shared))) if shared else []
+            return await self._passing(db, ns, filters, uses)
+
+        return await self._ask(namespace, [], lambda ns: [tags.carried(ns, ids)], using)
 
     # ------------------------------------------------------------ graph
 

@@ -8,7 +8,7 @@ import apsw
 
 from fourfold.limits import CANDIDATES
 from fourfold.model import Filters
-from fourfold.stores.base import FileState, FileUpdate
+from fourfold.stores.base import FileRow, FileState, FileUpdate
 from fourfold.stores.chunks import continued
 from fourfold.stores.sqlite.database import rows
 from fourfold.stores.sqlite.filters import where
@@ -57,9 +57,9 @@ def forget_states(db: apsw.Connection, ns: int, paths: Sequence[str]) -> None:
     db.executemany("DELETE FROM files WHERE ns = ? AND path = ?", ((ns, path) for path in paths))
 
 
-def states(db: apsw.Connection, ns: int, prefix: str) -> dict[str, FileState]:
+def states(db: apsw.Connection, ns: int, prefix: str) -> dict[str, FileRow]:
     sql = f"SELECT {_COLUMNS} FROM files WHERE ns = ? AND path >= ? AND path < ? ORDER BY path"
-    return {row[0]: FileState._make(row) for row in rows(db, sql, ns, prefix, prefix + _LAST)}
+    return {row[0]: row for row in rows(db, sql, ns, prefix, prefix + _LAST)}
 
 
 def ids(db: apsw.Connection, ns: int, path: str, first: int = 0, last: int = 1 << 62) -> list[int]:

@@ -122,8 +122,8 @@ def _mentions(db: apsw.Connection, ns: int, namespace: str) -> Iterator[Record]:
 
 
 def _files(db: apsw.Connection, ns: int, namespace: str) -> Iterator[Record]:
-    for state in file_rows.states(db, ns, "").values():
-        yield {"type": "file", "namespace": namespace, **state._asdict()}
+    for row in file_rows.states(db, ns, "").values():
+        yield {"type": "file", "namespace": namespace, **FileState._make(row)._asdict()}
 
 
 # ---------------------------------------------------------------- in

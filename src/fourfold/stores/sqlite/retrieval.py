@@ -12,6 +12,7 @@ import numpy as np
 from fourfold.embed.vectors import check_dimension
 from fourfold.limits import CANDIDATES
 from fourfold.model import Filters, Item, Query, Ranking
+from fourfold.search.sharing import telling
 from fourfold.search.walk import Link, longest
 from fourfold.stores.base import TagUse
 from fourfold.stores.sqlite import chunks, graph_search, items, tags, text_index, vector_index
@@ -96,6 +97,9 @@ class Retrieval:
 
     def tagged(self, at: Moment, candidates: Sequence[str], filters: Filters) -> list[TagUse]:
         return self._passing(at, filters, tags.tagged(at.db, at.ns, candidates))
+
+    def sharing(self, at: Moment, ids: Sequence[int], filters: Filters) -> list[TagUse]:
+        return self.tagged(at, telling(tags.carried(at.db, at.ns, ids)), filters)
 
     def named_chunks(self, at: Moment, names: Sequence[str], filters: Filters) -> list[tuple[int, str]]:
         return chunks.named(at.db, at.ns, names, filters) if at.has_files else []

@@ -21,7 +21,7 @@ from fourfold.immediate import immediately
 from fourfold.limits import TAG_CACHE_SECONDS, TOP_K
 from fourfold.model import Edge, Filters, Item, ItemPatch, Json, Neighbor, NewItem, Node, Query, Ranking, RawRecord
 from fourfold.search.walk import Link
-from fourfold.stores.base import Direction, FileState, FileUpdate, NewNode, Record, Size, Space, TagUse
+from fourfold.stores.base import Direction, FileRow, FileUpdate, NewNode, Record, Size, Space, TagUse
 from fourfold.stores.loading import pieces
 from fourfold.stores.sqlite import (
     bulk,
@@ -308,7 +308,7 @@ class SqliteStore:
 
     # ------------------------------------------------------------ files
 
-    async def files(self, namespace: str, prefix: str) -> dict[str, FileState]:
+    async def files(self, namespace: str, prefix: str) -> Mapping[str, FileRow]:
         return await self._read(namespace, {}, chunks.states, prefix)
 
     async def put_files(
@@ -439,6 +439,9 @@ class SqliteStore:
 
     async def tagged(self, namespace: str, candidates: Sequence[str], filters: Filters) -> list[TagUse]:
         return await self._now(namespace, [], self._retrieval.tagged, candidates, filters)
+
+    async def sharing(self, namespace: str, ids: Sequence[int], filters: Filters) -> list[TagUse]:
+        return await self._now(namespace, [], self._retrieval.sharing, ids, filters)
 
     # ------------------------------------------------------------ graph
 
