@@ -54,7 +54,7 @@ async def test_a_second_store_knows_the_names_that_the_first_one_made(folder):
 _CHILD = """
 import asyncio, sys
 from pathlib import Path
-sys.path.insert(0, sys.argv[2])
+sys.path[:0] = [sys.argv[2], str(Path(sys.argv[2]).parent)]
 from conformance_subjects import NS, add, item, make, search, unit
 
 async def main():

@@ -60,6 +60,7 @@ def indexed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Indexes for the smallest of namespaces, and no filter so narrow that it is answered without them."""
     monkeypatch.setattr("fourfold.stores.postgres.upkeep.WORDED", 1)
     monkeypatch.setattr("fourfold.stores.postgres.vectors.INDEXED", 1)
+    monkeypatch.setattr("fourfold.stores.postgres.postings.POSTED", 1)
     monkeypatch.setattr("fourfold.stores.postgres.store._NARROW", 0)
     for setting in ("enable_seqscan", "enable_sort"):  # which are right, and quicker, for so few rows
         monkeypatch.setitem(database.SETTINGS, setting, "off")

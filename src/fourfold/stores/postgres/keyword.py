@@ -1,34 +1,30 @@
-"""Keyword search: the server proposes rows, and their exact BM25 is computed here from the statistics that are kept.
+"""Keyword search: rows are proposed, and their exact BM25 is computed here from the statistics that are kept.
 
-A plain server proposes from a GIN index: all rows of the rarest words first, then those of the next, until no other row
-can be among the best, or enough were read. Where pg_textsearch has the texts of a namespace, it proposes the best.
+Where pg_textsearch has the texts of a namespace, it proposes the best. On a plain server, those of a large namespace
+come from its postings. In a small one, and among what is newer than the postings, a GIN index proposes: all rows of the
+rarest words first, then those of the next, until no other row can be among the best, or enough were read.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
-from fourfold.model import Hit, Ranking
+from fourfold.model import Ranking
 from fourfold.search import bm25
 from fourfold.stores.keyword_query import KeywordQuery, Word, keyword_query
-from fourfold.stores.postgres import texts
+from fourfold.stores.postgres import posted_search, texts
 from fourfold.stores.postgres.filters import Condition
 from fourfold.stores.postgres.lexicon import AskedLexicon
+from fourfold.stores.postgres.postings import Shelf
+from fourfold.stores.postgres.scores import NOTHING, Scored, joined, kth, of_items, score
 from fourfold.stores.postgres.spaces import Namespace
-from fourfold.stores.postgres.sql import Db, Statement, possible, rows, sendable
+from fourfold.stores.postgres.sql import Db, Statement, rows, sendable
 from fourfold.stores.postgres.texts import words_table
-from fourfold.stores.sqlite import scoring
-from fourfold.stores.sqlite.scoring import Documents, term_hash
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.int64]
+from fourfold.stores.sqlite.scoring import term_hash
 
 STAGE = 1_000
 """The rows of so many uses of words are read at first, then four times as many, and so on."""
@@ -76,64 +72,17 @@ class Preparation:
         self.query = self._tried()
 
 
-# ---------------------------------------------------------------- scores
-
-
-@dataclass(frozen=True, slots=True)
-class Scored:
-    ids: Ints
-    scores: Floats
-    coverage: Floats
-
-    def best(self, limit: int) -> Ranking:
-        order = np.lexsort((self.ids, -self.scores))[:limit]
-        order = order[self.scores[order] > 0]
-        found = self.ids[order].tolist()
-        return Ranking(
-            hits=tuple(map(Hit, found, self.scores[order].tolist())),
-            evidence=dict(zip(found, self.coverage[order].tolist(), strict=True)),
-        )
-
-
-NOTHING = Scored(np.empty(0, np.int64), np.empty(0), np.empty(0))
-
-
-def joined(parts: Sequence[Scored]) -> Scored:
-    ids, scores, coverage = zip(*((part.ids, part.scores, part.coverage) for part in parts), strict=True)
-    return Scored(np.concatenate(ids), np.concatenate(scores), np.concatenate(coverage))
-
-
-def score(ns: Namespace, query: KeywordQuery, found: Sequence[tuple[int, bytes]]) -> Scored:
-    """`found`: items with their hashes."""
-    ids = np.array([item for item, _ in found], np.int64)
-    lengths = np.array([len(hashed) // 4 for _, hashed in found], np.int64)
-    terms = np.frombuffer(b"".join(hashed for _, hashed in found), np.uint32)
-    documents = Documents(ids, np.zeros(len(ids), np.bool_), np.cumsum(lengths), terms)
-    scored = scoring.score(documents, documents.live, query, ns.average_length)
-    return Scored(ids, scored.scores, scored.coverage)
-
-
-def match_scores(ns: Namespace, query: KeywordQuery, rows: Sequence[tuple[int, bytes]]) -> Ranking:
-    """BM25 and coverage of these items, whoever found them; zeros where no word matches."""
-    scored = score(ns, query, rows)
-    found = scored.ids.tolist()
-    return Ranking(
-        tuple(map(Hit, found, scored.scores.tolist())),
-        evidence=dict(zip(found, scored.coverage.tolist(), strict=True)),
-        unknown=query.unknown_share,
-        items=query.documents,
-    )
-
-
-def of_items(ns: Namespace, ids: Sequence[int]) -> Statement:
-    return "SELECT item, hashes FROM texts WHERE ns = %s AND item = ANY(%s::bigint[])", ns.id, possible(ids)
-
-
 # ---------------------------------------------------------------- searching
 
 
 async def match(
-    db: Db, ns: Namespace, query: KeywordQuery, limit: int, condition: Condition, narrow: Sequence[int] | None
+    db: Db,
+    ns: Namespace,
+    query: KeywordQuery,
+    limit: int,
+    condition: Condition,
+    narrow: Sequence[int] | None,
+    shelf: Shelf,
 ) -> Ranking:
     """The best `limit` of the items that satisfy the condition; `narrow` are they all, where they are few."""
     if not query.words:
@@ -143,7 +92,8 @@ async def match(
     elif ns.words == READY:
         scored = await _of_best(db, ns, query, limit, condition)
     else:
-        scored = await _of_rarest(db, ns, query, limit, condition)
+        scored = await posted_search.best(db, ns, query, limit, condition, shelf)
+        scored = scored or await _of_rarest(db, ns, query, limit, condition)
     return replace(scored.best(limit), notes=query.notes, unknown=query.unknown_share, items=query.documents)
 
 
@@ -159,7 +109,7 @@ async def _of_rarest(db: Db, ns: Namespace, query: KeywordQuery, limit: int, con
         seen.update(item for item, _ in fresh)
         found.append(score(ns, query, fresh))
         scored = joined(found)
-        if _kth(scored.scores, limit) > left or len(seen) >= MOST:
+        if kth(scored.scores, limit) > left or len(seen) >= MOST:
             break
     return scored
 
@@ -187,11 +137,6 @@ def proposal(ns: Namespace, words: Sequence[Word], condition: Condition, most: i
     return statement, keys, ns.id, *bindings, most
 
 
-def _kth(scores: Floats, limit: int) -> float:
-    """What a row needs to be among the best."""
-    return float(-np.partition(-scores, limit - 1)[limit - 1]) if len(scores) >= limit else -np.inf
-
-
 # ---------------------------------------------------------------- a server with pg_textsearch
 
 
@@ -201,8 +146,8 @@ async def _of_best(db: Db, ns: Namespace, query: KeywordQuery, limit: int, condi
     while True:
         proposed = await rows(db, *best(ns, query, condition, count))
         scored = score(ns, query, [(item, hashed) for item, hashed, _, passes in proposed if passes])
-        kth = _kth(scored.scores, limit)
-        if len(proposed) < count or kth >= -proposed[-1][2] * _NEARLY or (count >= MOST and kth > -np.inf):
+        needed = kth(scored.scores, limit)
+        if len(proposed) < count or needed >= -proposed[-1][2] * _NEARLY or (count >= MOST and needed > -np.inf):
             return scored
         count *= 4
 

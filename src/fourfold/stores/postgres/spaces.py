@@ -11,7 +11,8 @@ from fourfold.stores.base import Size, Space
 from fourfold.stores.postgres.sql import Db, Statement, possible, rows, run, run_many, value
 
 _COLUMNS = (
-    "id, name, items, vectors, tokens, changes, text_changes, vector_changes, names, fingerprint, dimension, words"
+    "id, name, items, vectors, tokens, changes, text_changes, vector_changes, names, fingerprint, dimension, words, "
+    "parts"
 )
 
 
@@ -31,6 +32,8 @@ class Namespace:
     fingerprint: str | None
     dimension: int | None
     words: str
+    parts: list[int]
+    """Of its postings, by the last change that is in each. Only who makes them writes this."""
     spoken: Counter[str] = field(default_factory=Counter[str])
     """By how much the number of items in each language has changed."""
 

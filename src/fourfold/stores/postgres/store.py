@@ -28,7 +28,9 @@ from fourfold.stores.postgres import (
     keyword,
     links,
     portable,
+    postings,
     raw,
+    scores,
     soundness,
     spaces,
     tags,
@@ -42,6 +44,7 @@ from fourfold.stores.postgres.items import Row
 from fourfold.stores.postgres.keyword import Preparation
 from fourfold.stores.postgres.lease import Leases
 from fourfold.stores.postgres.links import Linked, Linker
+from fourfold.stores.postgres.postings import Shelf
 from fourfold.stores.postgres.spaces import Namespace
 from fourfold.stores.postgres.sql import Db, Statement, rows, together
 from fourfold.text.links import own_names
@@ -72,6 +75,7 @@ class PostgresStore:
         self._queries = Cache[KeywordQuery]()
         self._samples = Cache[vectors.Sample]()
         self._narrow = Cache[list[int] | None]()
+        self._shelf = Shelf()
         self._tags = Cache[tuple[float, Mapping[str, int]]]()
 
     async def open(self) -> None:
@@ -352,15 +356,15 @@ class PostgresStore:
                 preparing[0].learn(found)
             query = await self._query(db, ns, text, preparing[0] if found else None)
             condition, narrow = await self._filtered(db, ns, filters)
-            return await keyword.match(db, ns, query, limit, condition, narrow)
+            return await keyword.match(db, ns, query, limit, condition, narrow, self._shelf)
 
         return await self._ask(namespace, Ranking(), asked, searching)
 
     async def match_scores(self, namespace: str, text: str, ids: Sequence[int]) -> Ranking:
         async def scoring(db: Db, ns: Namespace, found: list[list[Any]]) -> Ranking:
-            return keyword.match_scores(ns, await self._query(db, ns, text), found[0])
+            return scores.match_scores(ns, await self._query(db, ns, text), found[0])
 
-        return await self._ask(namespace, Ranking(), lambda ns: [keyword.of_items(ns, ids)], scoring)
+        return await self._ask(namespace, Ranking(), lambda ns: [scores.of_items(ns, ids)], scoring)
 
     async def _query(self, db: Db, ns: Namespace, text: str, begun: Preparation | None = None) -> KeywordQuery:
         """Remembered while no text changes: search and score ask for the same one."""
@@ -510,7 +514,7 @@ class PostgresStore:
             yield mine
 
     async def maintain(self, namespace: str, *, wholly: bool = False) -> bool:
-        if not await self._is_due(namespace):
+        if not await self._is_due(namespace, wholly):
             return True
         async with self._leases.held(namespace) as mine:
             if mine:
@@ -518,12 +522,17 @@ class PostgresStore:
                 await upkeep.index_vectors(self._db, namespace)
                 if self._db.has_textsearch:
                     await upkeep.fill_words(self._db, namespace)
+                else:
+                    await postings.build(self._db, namespace, wholly=wholly)
             return mine
 
-    async def _is_due(self, namespace: str) -> bool:
+    async def _is_due(self, namespace: str, wholly: bool) -> bool:
         async def asking(db: Db, ns: Namespace) -> bool:
-            worded = self._db.has_textsearch and ns.words != keyword.READY and ns.items >= upkeep.WORDED
-            return worded or bool(await links.postponed(db, ns)) or await vectors.lacks_index(db, ns)
+            if self._db.has_textsearch:
+                words = ns.words != keyword.READY and ns.items >= upkeep.WORDED
+            else:
+                words = await postings.is_due(db, ns, wholly=wholly)
+            return words or bool(await links.postponed(db, ns)) or await vectors.lacks_index(db, ns)
 
         return await self._read(namespace, False, asking)
 
@@ -603,4 +612,5 @@ async def put_made(db: Db, ns: Namespace, space: Space, made: Sequence[tuple[int
 
 async def _analysing_anew(db: Db, ns: Namespace) -> None:
     await upkeep.drop_words(db, ns)
+    await postings.drop(db, ns)
     await soundness.analyse_anew(db, ns)

@@ -69,9 +69,9 @@ async def write(db: Db, ns: Namespace, old: Sequence[Text], new: Sequence[Text])
             ns.tokens += sign * len(terms)
             for term in set(terms):
                 change[term, text.language == GERMAN] += sign
+    ns.text_changes += 1
     await _count(db, ns.id, change)
     await _store(db, ns, new)
-    ns.text_changes += 1
 
 
 async def _count(db: Db, ns: int, change: Counter[tuple[str, bool]]) -> None:
@@ -97,9 +97,9 @@ async def _store(db: Db, ns: Namespace, new: Sequence[Text]) -> None:
     hashed = [(text.id, hashes(text.terms)) for text in new]
     await run_many(
         db,
-        "INSERT INTO texts VALUES (%s, %s, %s, %s, %s::bigint[]) ON CONFLICT (item) DO UPDATE SET "
-        "tokens = excluded.tokens, hashes = excluded.hashes, keys = excluded.keys",
-        [(item, ns.id, len(found), found.tobytes(), keys(ns.id, found)) for item, found in hashed],
+        "INSERT INTO texts VALUES (%s, %s, %s, %s, %s::bigint[], %s) ON CONFLICT (item) DO UPDATE SET "
+        "tokens = excluded.tokens, hashes = excluded.hashes, keys = excluded.keys, change = excluded.change",
+        [(item, ns.id, len(found), found.tobytes(), keys(ns.id, found), ns.text_changes) for item, found in hashed],
     )
     if ns.words != "none":
         await write_words(db, ns, hashed)
