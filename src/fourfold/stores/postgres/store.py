@@ -394,16 +394,17 @@ class PostgresStore:
 
     async def node_links(self, namespace: str, names: Sequence[str], filters: Filters) -> list[Link]:
         async def linking(db: Db, ns: Namespace, found: list[list[Any]]) -> list[Link]:
-            linked = await graph_search.node_links(db, graph_search.named(found[0]))
-            return await self._passing(db, ns, filters, linked)
+            nodes = graph_search.named(found[0])
+            around = await together(db, graph_search.around_nodes(nodes)) if nodes else [[], []]
+            return await self._passing(db, ns, filters, graph_search.node_links(around[0], around[1]))
 
         return await self._ask(namespace, [], lambda ns: [graph_search.naming(ns, names)], linking)
 
     async def item_links(self, namespace: str, ids: Sequence[int], filters: Filters) -> list[Link]:
         async def linking(db: Db, ns: Namespace, found: list[list[Any]]) -> list[Link]:
-            return await self._passing(db, ns, filters, await graph_search.item_links(db, found[0], found[1]))
+            return await self._passing(db, ns, filters, graph_search.item_links(found[0], found[1], found[2]))
 
-        return await self._ask(namespace, [], lambda ns: graph_search.around(ns, ids), linking)
+        return await self._ask(namespace, [], lambda ns: graph_search.around_items(ns, ids), linking)
 
     async def _passing(self, db: Db, ns: Namespace, filters: Filters, found: list[F]) -> list[F]:
         """Those links or uses whose item satisfies the filters."""
