@@ -145,7 +145,7 @@ async def test_the_server_answers_from_its_indexes(kind: str, indexed: None):
         ns = await spaces.find(db, NS)
         query = await store._query(db, ns, "321")
         nearest = vectors.proposal(ns, vector(Random(1)), 50)
-        wanted = keyword.best(ns, query, ("", ()), 50) if kind == "textsearch" else None
+        wanted = keyword.best(ns, query.terms, ("", ()), 50) if kind == "textsearch" else None
         words = wanted or keyword.proposal(ns, keyword.parts(query, 1)[0][0], ("", ()), 50)
         return [
             "\n".join(line for (line,) in await rows(db, f"EXPLAIN {statement[0]}", *statement[1:]))

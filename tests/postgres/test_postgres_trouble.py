@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
@@ -116,6 +117,15 @@ async def all_keys(memory: Memory) -> list[tuple[str]]:
     return await found.fetchall()
 
 
+async def opened_when_free(dsn: str) -> Memory:
+    """Those who left have a place for a moment longer."""
+    for _ in range(100):
+        with suppress(StoreBusy):
+            return await opened(dsn)
+        await asyncio.sleep(0.05)
+    return await opened(dsn)
+
+
 async def test_a_server_without_a_free_connection_says_busy(own_server: Own):
     dsn = own_server.fresh()
     own_server.configure(superuser_reserved_connections="0", reserved_connections="0", max_connections="6")
@@ -131,7 +141,7 @@ async def test_a_server_without_a_free_connection_says_busy(own_server: Own):
         assert len(await memory.list()) == 1, "who has a connection goes on"
         for other in others:
             other.close()
-        async with await opened(dsn) as late:
+        async with await opened_when_free(dsn) as late:
             assert len(await late.list()) == 1
     own_server.configure(max_connections="100")
     own_server.restart()

@@ -10,15 +10,14 @@ from collections.abc import Iterable, Sequence
 
 from fourfold.limits import HUB, WALK_EDGES
 from fourfold.search.walk import Link, longest
-from fourfold.stores.postgres.spaces import Namespace
+from fourfold.stores.postgres.spaces import BY_NAME
 from fourfold.stores.postgres.sql import Statement, digest, possible
 
 Items = list[int]
 """Of a node; one more than a hub may have stands for all of a hub's."""
-_Near = tuple[int, int, int, Items]
-"""Item, node, how many items that has or how many mention it, and where it leads to."""
-_Edge = tuple[int, int, float, int, int, Items]
-"""Node, neighbour, weight, the number of edges of each, and the items of the neighbour."""
+_Row = tuple[int, int, float, int, int, Items]
+"""An edge: node, neighbour, weight, the number of edges of each, and the items of the neighbour. What is not an edge:
+where it starts, a node, nothing, how many items that has or how many mention it, nothing, and the items it leads to."""
 
 
 def _items(table: str, node: str) -> str:
@@ -32,7 +31,8 @@ def _edges(asked: str) -> str:
     )
     both = f"{each.format('source', 'target')} UNION ALL {each.format('target', 'source')}"
     return (
-        f"SELECT e.node, e.target, e.weight, a.degree, b.degree, {_items('node_items', 'e.target')} FROM ("
+        "SELECT e.node, e.target, e.weight, a.degree::bigint, b.degree::bigint, "
+        f"{_items('node_items', 'e.target')} FROM ("
         f"SELECT asked.node, found.target, found.weight FROM {asked} AS asked (node), LATERAL "
         f"(SELECT target, weight FROM ({both}) AS ends ORDER BY weight DESC, target LIMIT {HUB}) AS found "
         f"ORDER BY found.weight DESC, asked.node, found.target LIMIT {WALK_EDGES}"
@@ -44,9 +44,9 @@ def _edges(asked: str) -> str:
 # ---------------------------------------------------------------- from names
 
 
-def naming(ns: Namespace, names: Sequence[str]) -> Statement:
-    sql = "SELECT folded, node FROM names WHERE ns = %s AND digest = ANY(%s::bytea[])"
-    return sql, ns.id, [digest(name) for name in names]
+def naming(namespace: str, names: Sequence[str]) -> Statement:
+    sql = f"SELECT folded, node FROM names WHERE ns = {BY_NAME} AND digest = ANY(%s::bytea[])"
+    return sql, namespace, [digest(name) for name in names]
 
 
 def named(found: Iterable[tuple[str, int]]) -> list[int]:
@@ -58,35 +58,36 @@ def named(found: Iterable[tuple[str, int]]) -> list[int]:
 
 
 _NODES = "unnest(%s::bigint[])"
-_AROUND_NODES = (
-    f"SELECT asked.node, {_items('node_items', 'asked.node')}, {_items('mentions', 'asked.node')} "
+_AROUND_NODES = [
+    f"SELECT asked.node, asked.node, 0::float8, 0::bigint, 0::bigint, {_items(table, 'asked.node')} "
     f"FROM {_NODES} AS asked (node)"
-)
+    for table in ("node_items", "mentions")
+]
 _EDGES_OF_NODES = _edges(_NODES)
 
 
 def around_nodes(nodes: Sequence[int]) -> list[Statement]:
     """What `node_links` takes."""
-    return [(_AROUND_NODES, list(nodes)), (_EDGES_OF_NODES, list(nodes))]
+    return [(sql, list(nodes)) for sql in (*_AROUND_NODES, _EDGES_OF_NODES)]
 
 
-def node_links(around: Sequence[tuple[int, Items, Items]], edges: Sequence[_Edge]) -> list[Link]:
+def node_links(owning: Sequence[_Row], mentioned: Sequence[_Row], edges: Sequence[_Row]) -> list[Link]:
     """From nodes to their own items, to those that mention them, and over one edge to their neighbours' items."""
-    own = [Link(node, item, "own", 1.0, len(items)) for node, items, _ in around for item in _few(items)]
-    naming = [Link(node, item, "names", 1.0, len(items)) for node, _, items in around for item in _few(items)]
-    return [*own, *naming, *_over(edges, {node: [node] for node, _, _ in around})]
+    own = [Link(node, item, "own", 1.0, len(items)) for node, *_, items in owning for item in _few(items)]
+    naming = [Link(node, item, "names", 1.0, len(items)) for node, *_, items in mentioned for item in _few(items)]
+    return [*own, *naming, *_over(edges, {row[0]: [row[0]] for row in owning})]
 
 
 # ---------------------------------------------------------------- from items
 
 
-_OF_ITEMS = "JOIN items ON items.id = item WHERE items.ns = %s AND item = ANY(%s::bigint[])"
+_OF_ITEMS = f"JOIN items ON items.id = item WHERE items.ns = {BY_NAME} AND item = ANY(%s::bigint[])"
 _OWNED = (
-    f"SELECT item, node, holders, {_items('mentions', 'nodes.id')} "
+    f"SELECT item, node, 0::float8, holders::bigint, 0::bigint, {_items('mentions', 'nodes.id')} "
     f"FROM node_items JOIN nodes ON nodes.id = node {_OF_ITEMS} ORDER BY item, node"
 )
 _NAMED = (
-    f"SELECT asked.item, asked.node, popularity, {_items('node_items', 'asked.node')} "
+    f"SELECT asked.item, asked.node, 0::float8, popularity, 0::bigint, {_items('node_items', 'asked.node')} "
     f"FROM (SELECT item, node FROM mentions {_OF_ITEMS}) AS asked, LATERAL (SELECT count(*) AS popularity FROM "
     f"(SELECT 1 FROM mentions AS o WHERE o.node = asked.node LIMIT {HUB + 1}) AS some_) AS counted "
     f"WHERE popularity <= {HUB} ORDER BY asked.item, asked.node"
@@ -94,31 +95,31 @@ _NAMED = (
 _EDGES_OF_ITEMS = _edges(f"(SELECT DISTINCT node FROM node_items {_OF_ITEMS})")
 
 
-def around_items(ns: Namespace, items: Sequence[int]) -> list[Statement]:
+def around_items(namespace: str, items: Sequence[int]) -> list[Statement]:
     """What `item_links` takes."""
     wanted = possible(items)
-    return [(_OWNED, ns.id, wanted), (_NAMED, ns.id, wanted), (_EDGES_OF_ITEMS, ns.id, wanted)]
+    return [(sql, namespace, wanted) for sql in (_OWNED, _NAMED, _EDGES_OF_ITEMS)]
 
 
-def item_links(owned: Sequence[_Near], named: Sequence[_Near], edges: Sequence[_Edge]) -> list[Link]:
+def item_links(owned: Sequence[_Row], named: Sequence[_Row], edges: Sequence[_Row]) -> list[Link]:
     """From items to what they mention, to what mentions them, and over one edge from their nodes."""
     mentions = (
         Link(item, target, "mentions", 1.0, popularity * len(own))
-        for item, _, popularity, own in named
+        for item, _, _, popularity, _, own in named
         for target in _few(own)
     )
     mentioned = (
         Link(item, fan, "mentioned-by", 1.0, holders * len(fans))
-        for item, _, holders, fans in owned
+        for item, _, _, holders, _, fans in owned
         for fan in _few(fans)
     )
     starts: dict[int, list[int]] = {}
-    for item, node, _, _ in owned:
+    for item, node, *_ in owned:
         starts.setdefault(node, []).append(item)
     return [link for link in (*mentions, *mentioned, *_over(edges, starts)) if link.source != link.item]
 
 
-def _over(edges: Iterable[_Edge], starts: dict[int, list[int]]) -> list[Link]:
+def _over(edges: Iterable[_Row], starts: dict[int, list[int]]) -> list[Link]:
     """`starts`: what the links of each node start from."""
     return [
         Link(source, item, "edge", weight, degree * reached * len(items))

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import chain
+import json
+from collections.abc import Iterable, Sequence
 
 from fourfold.stores.keyword_query import KeywordQuery
 from fourfold.stores.postgres import postings
 from fourfold.stores.postgres.filters import Condition
+from fourfold.stores.postgres.packed import Packed, packed
 from fourfold.stores.postgres.postings import Proposals, Shelf
-from fourfold.stores.postgres.scores import Scored, kth, score
+from fourfold.stores.postgres.scores import NOTHING, Scored, joined, kth, score
 from fourfold.stores.postgres.spaces import Namespace
-from fourfold.stores.postgres.sql import Db, Statement, together
+from fourfold.stores.postgres.sql import Answer, Db, Statement, array, together
 from fourfold.stores.sqlite.scoring import term_hash
 
 _ALL = 12_000
@@ -19,23 +20,39 @@ _ALL = 12_000
 
 
 async def best(
-    db: Db, ns: Namespace, query: KeywordQuery, limit: int, condition: Condition, shelf: Shelf
+    db: Db,
+    ns: Namespace,
+    query: KeywordQuery,
+    limit: int,
+    condition: Condition,
+    shelf: Shelf,
+    answers: Sequence[Sequence[Answer]] | None = None,
 ) -> Scored | None:
-    """The best rows of the parts and of what is newer; None if there are no parts.
+    """The best rows of the parts and of what is newer; None if there are no parts. `answers`: those to `proposing`.
 
     A part that was read in two steps may have been replaced between them: then all is asked again.
     """
-    words = postings.proposing(query, ns.items)
+    words = postings.chosen(query, ns.items)
+    terms = [term for word in words for term in word.terms]
     scored: Scored | None = None
     while ns.parts and scored is None:
-        asked = postings.uses(ns, words, shelf)
-        answers = await together(db, [*asked, *newer(ns, query, condition)])
-        found = shelf.learn(ns, chain(*answers[: len(asked)]))
-        proposed = postings.proposals(found, words, ns.average_length)
+        answers = answers or await together(db, proposing(ns, terms, condition, shelf))
+        uses, *tail = (Packed.read(answer[0]) for answer in answers)
+        proposed = postings.proposals(shelf.learn(ns, uses), words, ns.average_length)
+        fresh = score(ns, query, tail[0]) if tail else NOTHING
         count = limit + limit // 8 + 8 if len(words) == len(query.words) else 4 * limit
-        fresh = list(chain(*answers[len(asked) :]))
         scored = await _confirmed(db, ns, query, limit, condition, proposed, count, fresh)
+        answers = None
     return scored
+
+
+def proposing(ns: Namespace, terms: Iterable[str], condition: Condition, shelf: Shelf) -> list[Statement]:
+    """What the parts say of these terms, and what has one of them and is newer, if anything is."""
+    hashes = sorted({term_hash(term) for term in terms})
+    uses = postings.uses(ns, hashes, shelf)
+    if postings.end(ns) == ns.text_changes:
+        return [uses]
+    return [uses, newer(ns, hashes, condition)]
 
 
 async def _confirmed(
@@ -46,17 +63,17 @@ async def _confirmed(
     condition: Condition,
     proposed: Proposals,
     count: int,
-    fresh: Sequence[tuple[int, bytes]],
+    fresh: Scored,
 ) -> Scored | None:
     """Proposed rows as they are, as many as it takes, with the fresh ones; None if their parts are others by now."""
-    known = {item for item, _ in fresh}
     while True:
         ids, least = proposed.best(count)
-        found, current = await together(db, [_of_items(ns, ids, condition), postings.current(ns)])
-        if ns.parts != current[0][0]:
-            ns.parts = current[0][0]
+        current, found = await together(db, [postings.current(ns), _of_items(ns, ids, condition)])
+        parts = json.loads(current[0][3])
+        if ns.parts != parts:
+            ns.parts = parts
             return None
-        scored = score(ns, query, [*fresh, *(row for row in found if row[0] not in known)])
+        scored = joined([fresh, score(ns, query, Packed.read(found[0])).without(fresh)])
         if kth(scored.scores, limit) >= least:
             return scored
         count *= 4
@@ -66,17 +83,15 @@ def _of_items(ns: Namespace, ids: Sequence[int], condition: Condition) -> Statem
     sql, bindings = condition
     source = "texts JOIN items ON items.id = item" if sql else "texts"
     statement = f"SELECT item, hashes FROM {source} WHERE texts.ns = %s AND item = ANY(%s::bigint[]){sql}"
-    return statement, ns.id, ids, *bindings
+    return packed((statement, ns.id, array(ids), *bindings), "hashes")
 
 
-def newer(ns: Namespace, query: KeywordQuery, condition: Condition) -> list[Statement]:
-    """What finds the rows of words that are in no part yet."""
-    if postings.end(ns) == ns.text_changes:
-        return []
+def newer(ns: Namespace, hashes: Iterable[int], condition: Condition) -> Statement:
+    """What finds the rows of terms that are in no part yet."""
     sql, bindings = condition
     source = "texts JOIN items ON items.id = item" if sql else "texts"
-    keys = sorted({ns.id << 32 | term_hash(term) for word in query.words for term in word.terms})
     statement = (
         f"SELECT item, hashes FROM {source} WHERE texts.ns = %s AND change > %s AND keys && %s::bigint[]{sql} LIMIT %s"
     )
-    return [(statement, ns.id, postings.end(ns), keys, *bindings, _ALL)]
+    keys = array(ns.id << 32 | hashed for hashed in hashes)
+    return packed((statement, ns.id, postings.end(ns), keys, *bindings, _ALL), "hashes")

@@ -21,8 +21,9 @@ from fourfold.search import bm25
 from fourfold.stores.keyword_query import KeywordQuery, Word
 from fourfold.stores.postgres import spaces
 from fourfold.stores.postgres.database import Database
+from fourfold.stores.postgres.packed import Packed, packed
 from fourfold.stores.postgres.spaces import Namespace
-from fourfold.stores.postgres.sql import Db, Statement, rows, run, value
+from fourfold.stores.postgres.sql import Db, Statement, array, rows, run, value
 from fourfold.stores.sqlite.scoring import term_hash
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ class Part:
         return self.ids.tobytes() + self.lengths.tobytes()
 
 
-Uses = Mapping[int, bytes]
+Uses = Mapping[int, bytes | memoryview]
 """For each hash of a term its rows in a part, then how often it stands in each."""
 
 
@@ -79,12 +80,12 @@ class Shelf:
     def lacking(self, ns: Namespace) -> list[int]:
         return [part for part in ns.parts if (ns.id, part) not in self._known]
 
-    def learn(self, ns: Namespace, found: Iterable[tuple[int, int, bytes]]) -> list[tuple[Part, Uses]]:
+    def learn(self, ns: Namespace, found: Packed) -> list[tuple[Part, Uses]]:
         """The parts that there are with the answer to `uses`."""
-        terms: dict[int, dict[int, bytes]] = {part: {} for part in ns.parts}
+        terms: dict[int, dict[int, memoryview]] = {part: {} for part in ns.parts}
         for part, term, content in found:
             if term == _ROWS:
-                self._known[ns.id, part] = Part.read(content)
+                self._known[ns.id, part] = Part.read(bytes(content))
             else:
                 terms[part][term] = content
         self._known = {key: part for key, part in self._known.items() if key[0] != ns.id or key[1] in terms}
@@ -93,10 +94,11 @@ class Shelf:
 
 def current(ns: Namespace) -> Statement:
     """The statement that says which parts there are by now."""
-    return "SELECT parts FROM namespaces WHERE id = %s", ns.id
+    row = "convert_to(array_to_json(parts)::text, 'UTF8')"
+    return f"SELECT NULL::text, 0::bigint, 0::bigint, {row} FROM namespaces WHERE id = %s", ns.id
 
 
-def proposing(query: KeywordQuery, items: int) -> list[Word]:
+def chosen(query: KeywordQuery, items: int) -> list[Word]:
     """The rarest words, as many as may propose, in the order of the query; at least one."""
     kept: set[Word] = set()
     uses = 0.0
@@ -108,14 +110,15 @@ def proposing(query: KeywordQuery, items: int) -> list[Word]:
     return [word for word in query.words if word in kept]
 
 
-def uses(ns: Namespace, words: Sequence[Word], shelf: Shelf) -> list[Statement]:
-    """What the parts say of these words, and of their rows where that is not known yet."""
+def uses(ns: Namespace, hashes: Sequence[int], shelf: Shelf) -> Statement:
+    """What the parts say of these terms, and of their rows where that is not known yet."""
     sql = (
-        "SELECT part, term, uses FROM postings WHERE ns = %s AND part = ANY(%s::bigint[]) AND term = ANY(%s::bigint[])"
+        "SELECT part, term, uses FROM postings WHERE ns = %s AND (part = ANY(%s::bigint[]) AND term = ANY(%s::bigint[])"
     )
-    hashes = sorted({term_hash(term) for word in words for term in word.terms})
-    lacking = shelf.lacking(ns)
-    return [(sql, ns.id, ns.parts, hashes), *([(sql, ns.id, lacking, [_ROWS])] if lacking else ())]
+    asked = (f"{sql})", ns.id, array(ns.parts), array(hashes))
+    if lacking := shelf.lacking(ns):
+        asked = (f"{sql} OR part = ANY(%s::bigint[]) AND term = {_ROWS})", *asked[1:], array(lacking))
+    return packed(asked, "uses", first="part", second="term")
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,28 +149,35 @@ def proposals(found: Iterable[tuple[Part, Uses]], words: Sequence[Word], average
 
 
 def _scores(part: Part, found: Uses, words: Sequence[Word], average_length: float) -> Floats:
-    relative = (part.lengths + bm25.BASE_LENGTH) / (average_length + bm25.BASE_LENGTH)
-    norm = bm25.K1 * (1 - bm25.B + bm25.B * relative)
-    total = np.zeros(len(norm))
+    total = np.zeros(len(part.ids))
     for word in words:
         variants = zip(map(term_hash, word.terms), word.values, strict=True)
-        _add(total, [(*_uses(found[hashed]), worth) for hashed, worth in variants if hashed in found], norm)
+        earned = [_earned(part, found[hashed], worth, average_length) for hashed, worth in variants if hashed in found]
+        _add(total, earned)
     return total
 
 
-def _uses(content: bytes) -> tuple[Numbers, Bytes]:
+def _uses(content: bytes | memoryview) -> tuple[Numbers, Bytes]:
     count = len(content) // 5
     return np.frombuffer(content, np.uint32, count), np.frombuffer(content, np.uint8, count, count * 4)
 
 
-def _add(total: Floats, variants: Sequence[tuple[Numbers, Bytes, float]], norm: Floats) -> None:
+def _earned(part: Part, uses: bytes | memoryview, worth: float, average_length: float) -> tuple[Numbers, Floats]:
+    """Rows, and what a term that is worth so much earns in each: as in `scoring`, so that equal scores are equal."""
+    rows, tf = _uses(uses)
+    relative = (part.lengths[rows] + bm25.BASE_LENGTH) / (average_length + bm25.BASE_LENGTH)
+    norm = bm25.K1 * (1 - bm25.B + bm25.B * relative)
+    return rows, worth * (tf * (bm25.K1 + 1) / (tf + norm))
+
+
+def _add(total: Floats, variants: Sequence[tuple[Numbers, Floats]]) -> None:
     """Adds what a word earns: in every row, the best of its variants."""
-    earned = [(rows, worth * (tf * (bm25.K1 + 1) / (tf + norm[rows]))) for rows, tf, worth in variants]
-    if len(earned) == 1:
-        total[earned[0][0]] += earned[0][1]
-    elif earned:
+    if len(variants) == 1:
+        rows, scores = variants[0]
+        total[rows] += scores
+    elif variants:
         most = np.zeros(len(total))
-        for rows, scores in earned:
+        for rows, scores in variants:
             most[rows] = np.maximum(most[rows], scores)
         total += most
 
@@ -303,7 +313,7 @@ def _holds(found: dict[int, bytes], texts: Part, terms: Numbers) -> bool:
     return np.array_equal(held[live], wanted) and np.array_equal(counts[live], often)
 
 
-def _flat(found: Mapping[int, bytes]) -> tuple[Pairs, Bytes]:
+def _flat(found: Uses) -> tuple[Pairs, Bytes]:
     """All that a part says, in order."""
     pairs, counts = [np.empty(0, np.uint64)], [np.empty(0, np.uint8)]
     for term in sorted(found):

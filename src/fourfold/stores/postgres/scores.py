@@ -10,8 +10,9 @@ import numpy as np
 
 from fourfold.model import Hit, Ranking
 from fourfold.stores.keyword_query import KeywordQuery
+from fourfold.stores.postgres.packed import Packed, packed
 from fourfold.stores.postgres.spaces import Namespace
-from fourfold.stores.postgres.sql import Statement, possible
+from fourfold.stores.postgres.sql import Statement, array, possible
 from fourfold.stores.sqlite import scoring
 from fourfold.stores.sqlite.scoring import Documents
 
@@ -27,6 +28,12 @@ class Scored:
     ids: Ints
     scores: Floats
     coverage: Floats
+
+    def without(self, others: Scored) -> Scored:
+        if not len(others.ids):
+            return self
+        rest = ~np.isin(self.ids, others.ids)
+        return Scored(self.ids[rest], self.scores[rest], self.coverage[rest])
 
     def best(self, limit: int) -> Ranking:
         order = np.lexsort((self.ids, -self.scores))[:limit]
@@ -46,19 +53,17 @@ def joined(parts: Sequence[Scored]) -> Scored:
     return Scored(np.concatenate(ids), np.concatenate(scores), np.concatenate(coverage))
 
 
-def score(ns: Namespace, query: KeywordQuery, found: Sequence[tuple[int, bytes]]) -> Scored:
+def score(ns: Namespace, query: KeywordQuery, found: Packed) -> Scored:
     """`found`: items with their hashes."""
-    ids = np.array([item for item, _ in found], np.int64)
-    lengths = np.array([len(hashed) // 4 for _, hashed in found], np.int64)
-    terms = np.frombuffer(b"".join(hashed for _, hashed in found), np.uint32)
-    documents = Documents(ids, np.zeros(len(ids), np.bool_), np.cumsum(lengths), terms)
+    ids, terms = found.first, np.frombuffer(found.content, np.uint32)
+    documents = Documents(ids, np.zeros(len(ids), np.bool_), np.cumsum(found.lengths // 4), terms)
     scored = scoring.score(documents, documents.live, query, ns.average_length)
     return Scored(ids, scored.scores, scored.coverage)
 
 
-def match_scores(ns: Namespace, query: KeywordQuery, rows: Sequence[tuple[int, bytes]]) -> Ranking:
+def match_scores(ns: Namespace, query: KeywordQuery, items: Packed) -> Ranking:
     """BM25 and coverage of these items, whoever found them; zeros where no word matches."""
-    scored = score(ns, query, rows)
+    scored = score(ns, query, items)
     found = scored.ids.tolist()
     return Ranking(
         tuple(map(Hit, found, scored.scores.tolist())),
@@ -69,7 +74,8 @@ def match_scores(ns: Namespace, query: KeywordQuery, rows: Sequence[tuple[int, b
 
 
 def of_items(ns: Namespace, ids: Sequence[int]) -> Statement:
-    return "SELECT item, hashes FROM texts WHERE ns = %s AND item = ANY(%s::bigint[])", ns.id, possible(ids)
+    sql = "SELECT item, hashes FROM texts WHERE ns = %s AND item = ANY(%s::bigint[])"
+    return packed((sql, ns.id, array(possible(ids))), "hashes")
 
 
 def kth(scores: Floats, limit: int) -> float:

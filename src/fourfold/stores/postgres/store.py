@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mappi
 from contextlib import asynccontextmanager
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
 from fourfold import limits
 from fourfold.embed.vectors import check_dimension
@@ -44,9 +44,10 @@ from fourfold.stores.postgres.items import Row
 from fourfold.stores.postgres.keyword import Preparation
 from fourfold.stores.postgres.lease import Leases
 from fourfold.stores.postgres.links import Linked, Linker
+from fourfold.stores.postgres.packed import Packed
 from fourfold.stores.postgres.postings import Shelf
 from fourfold.stores.postgres.spaces import Namespace
-from fourfold.stores.postgres.sql import Db, Statement, rows, together
+from fourfold.stores.postgres.sql import Answer, Db, Statement, rows, together
 from fourfold.text.links import own_names
 
 if TYPE_CHECKING:
@@ -110,19 +111,19 @@ class PostgresStore:
         namespace: str,
         empty: T,
         statements: Callable[[Namespace], Sequence[Statement]],
-        work: Callable[[Db, Namespace, list[list[Any]]], Awaitable[T]],
+        work: Callable[[Db, Namespace, list[list[Answer]]], Awaitable[T]],
     ) -> T:
         """`work(db, ns, answers)`. Questions to a namespace that was seen before go with the look for it: one way."""
 
         async def reading(db: Db) -> T:
             guess = self._seen.get(namespace)
-            asked = statements(guess) if guess is not None else None
-            (found, *answers) = await together(db, [spaces.finding(namespace), *(asked or ())])
-            if not found:
+            asked = statements(guess) if guess is not None else ()
+            (found, *answers) = await together(db, [spaces.finding(namespace), *asked])
+            ns = spaces.found(found)
+            if ns is None:
                 return empty
-            ns = self._seen[namespace] = Namespace(*found[0])
-            wanted = statements(ns)
-            if wanted != asked:
+            self._seen[namespace] = ns
+            if ns != guess and list(wanted := statements(ns)) != list(asked):
                 answers = await together(db, wanted)
             return await work(db, ns, answers)
 
@@ -197,10 +198,7 @@ class PostgresStore:
         await self._write(namespace, patching)
 
     async def get(self, namespace: str, ids: Sequence[int]) -> dict[int, Item]:
-        async def getting(db: Db, ns: Namespace, found: list[list[Any]]) -> dict[int, Item]:
-            return items.gotten(ns, ids, found)
-
-        return await self._ask(namespace, {}, lambda ns: items.loading(ns.id, ids), getting)
+        return await self._in_time(lambda db: items.find(db, namespace, ids))
 
     async def find_keys(self, namespace: str, keys: Sequence[str]) -> dict[str, int]:
         return await self._read(namespace, {}, items.by_keys, keys)
@@ -270,7 +268,12 @@ class PostgresStore:
         return await self._read(namespace, [], getting)
 
     async def named_chunks(self, namespace: str, names: Sequence[str], filters: Filters) -> list[tuple[int, str]]:
-        return await self._read(namespace, [], chunks.named, names, filters)
+        async def naming(db: Db) -> list[tuple[int, str]]:
+            ns = await spaces.find(db, namespace) if filters != NO_FILTERS else None
+            condition = await where(db, filters, ns.id) if ns is not None else ("", ())
+            return await chunks.named(db, namespace, names, condition)
+
+        return await self._in_time(naming)
 
     # ------------------------------------------------------------ vectors
 
@@ -309,62 +312,64 @@ class PostgresStore:
 
     async def nearest(self, namespace: str, vector: Vector, limit: int, filters: Filters) -> Ranking:
         def asked(ns: Namespace) -> list[Statement]:
-            return [vectors.proposal(ns, vector, limit)] if filters == NO_FILTERS and vectors.fits(ns, vector) else []
+            if filters != NO_FILTERS or not vectors.fits(ns, vector):
+                return []
+            return [vectors.proposal(ns, vector, limit)]
 
-        async def searching(db: Db, ns: Namespace, found: list[list[Any]]) -> Ranking:
+        async def searching(db: Db, ns: Namespace, found: list[list[Answer]]) -> Ranking:
             if ns.space is None:
                 return Ranking(pending=ns.size.pending)
             check_dimension(len(vector), ns.space.dimension)
-            near = found[0] if found else await self._near(db, ns, vector, limit, filters)
+            near = Packed.read(found[0][0]) if found else await self._near(db, ns, vector, limit, filters)
             hits = vectors.scored(near, ns.space.dimension, vector)[:limit]
             sample = await self._samples.get(ns.id, ns.vector_changes, "", lambda: vectors.sample(db, ns))
             return Ranking(hits, sample.background(vector), ns.size.pending)
 
         return await self._ask(namespace, Ranking(), asked, searching)
 
-    async def _near(self, db: Db, ns: Namespace, vector: Vector, limit: int, filters: Filters) -> list[Any]:
+    async def _near(self, db: Db, ns: Namespace, vector: Vector, limit: int, filters: Filters) -> Packed:
         """Rows among which the nearest are that satisfy the filters."""
         condition, narrow = await self._filtered(db, ns, filters)
         if narrow is not None:
-            return await rows(db, *vectors.of_items(ns, narrow))
-        found = await rows(db, *vectors.proposal(ns, vector, limit, condition))
-        if len(found) < limit:  # the index gave up before enough rows passed
-            found = await rows(db, *vectors.of_items(ns, await items.matching(db, ns, filters)))
+            return await vectors.read(db, vectors.of_items(ns, narrow))
+        found = await vectors.read(db, vectors.proposal(ns, vector, limit, condition))
+        if found.proposed < limit:  # the index gave up before enough rows passed
+            found = await vectors.read(db, vectors.of_items(ns, await items.matching(db, ns, filters)))
         return found
 
     async def similarities(self, namespace: str, vector: Vector, ids: Sequence[int]) -> Ranking:
-        async def scoring(db: Db, ns: Namespace, found: list[list[Any]]) -> Ranking:
+        def asked(ns: Namespace) -> list[Statement]:
+            return [vectors.of_items(ns, ids)]
+
+        async def scoring(db: Db, ns: Namespace, found: list[list[Answer]]) -> Ranking:
             if ns.space is None:
                 return Ranking()
             check_dimension(len(vector), ns.space.dimension)
-            return Ranking(vectors.scored(found[0], ns.space.dimension, vector))
+            return Ranking(vectors.scored(Packed.read(found[0][0]), ns.space.dimension, vector))
 
-        return await self._ask(namespace, Ranking(), lambda ns: [vectors.of_items(ns, ids)], scoring)
+        return await self._ask(namespace, Ranking(), asked, scoring)
 
     async def match(self, namespace: str, text: str, limit: int, filters: Filters) -> Ranking:
-        preparing: list[Preparation] = []
+        search = keyword.Beginning(text, limit, self._languages, self._queries, self._shelf)
 
-        def asked(ns: Namespace) -> list[Statement]:
-            languages = self._languages.known(ns.id, ns.text_changes, "")
-            if languages is None or self._queries.known(ns.id, ns.text_changes, text) is not None:
-                return []
-            preparing[:] = [Preparation(ns, text, languages)]
-            return preparing[0].questions()
-
-        async def searching(db: Db, ns: Namespace, found: list[list[Any]]) -> Ranking:
-            if found:
-                preparing[0].learn(found)
-            query = await self._query(db, ns, text, preparing[0] if found else None)
+        async def searching(db: Db, ns: Namespace, found: list[list[Answer]]) -> Ranking:
+            begun, early = search.learn(found)
+            query = await self._query(db, ns, text, begun)
             condition, narrow = await self._filtered(db, ns, filters)
-            return await keyword.match(db, ns, query, limit, condition, narrow, self._shelf)
+            return await keyword.match(db, ns, query, limit, condition, narrow, self._shelf, early)
 
-        return await self._ask(namespace, Ranking(), asked, searching)
+        return await self._ask(
+            namespace, Ranking(), lambda ns: search.asked(ns, early=filters == NO_FILTERS), searching
+        )
 
     async def match_scores(self, namespace: str, text: str, ids: Sequence[int]) -> Ranking:
-        async def scoring(db: Db, ns: Namespace, found: list[list[Any]]) -> Ranking:
-            return scores.match_scores(ns, await self._query(db, ns, text), found[0])
+        def asked(ns: Namespace) -> list[Statement]:
+            return [scores.of_items(ns, ids)]
 
-        return await self._ask(namespace, Ranking(), lambda ns: [scores.of_items(ns, ids)], scoring)
+        async def scoring(db: Db, ns: Namespace, found: list[list[Answer]]) -> Ranking:
+            return scores.match_scores(ns, await self._query(db, ns, text), Packed.read(found[0][0]))
+
+        return await self._ask(namespace, Ranking(), asked, scoring)
 
     async def _query(self, db: Db, ns: Namespace, text: str, begun: Preparation | None = None) -> KeywordQuery:
         """Remembered while no text changes: search and score ask for the same one."""
@@ -393,22 +398,26 @@ class PostgresStore:
         return (await where(db, filters, ns.id) if narrow is None else ("", ())), narrow
 
     async def node_links(self, namespace: str, names: Sequence[str], filters: Filters) -> list[Link]:
-        async def linking(db: Db, ns: Namespace, found: list[list[Any]]) -> list[Link]:
-            nodes = graph_search.named(found[0])
-            around = await together(db, graph_search.around_nodes(nodes)) if nodes else [[], []]
-            return await self._passing(db, ns, filters, graph_search.node_links(around[0], around[1]))
+        async def linking(db: Db) -> list[Link]:
+            nodes = graph_search.named(await rows(db, *graph_search.naming(namespace, names)))
+            if not nodes:
+                return []
+            links = graph_search.node_links(*await together(db, graph_search.around_nodes(nodes)))
+            return await self._passing(db, namespace, filters, links)
 
-        return await self._ask(namespace, [], lambda ns: [graph_search.naming(ns, names)], linking)
+        return await self._in_time(linking)
 
     async def item_links(self, namespace: str, ids: Sequence[int], filters: Filters) -> list[Link]:
-        async def linking(db: Db, ns: Namespace, found: list[list[Any]]) -> list[Link]:
-            return await self._passing(db, ns, filters, graph_search.item_links(found[0], found[1], found[2]))
+        async def linking(db: Db) -> list[Link]:
+            links = graph_search.item_links(*await together(db, graph_search.around_items(namespace, ids)))
+            return await self._passing(db, namespace, filters, links)
 
-        return await self._ask(namespace, [], lambda ns: graph_search.around_items(ns, ids), linking)
+        return await self._in_time(linking)
 
-    async def _passing(self, db: Db, ns: Namespace, filters: Filters, found: list[F]) -> list[F]:
+    async def _passing(self, db: Db, namespace: str, filters: Filters, found: list[F]) -> list[F]:
         """Those links or uses whose item satisfies the filters."""
-        if filters == NO_FILTERS or not found:
+        ns = await spaces.find(db, namespace) if filters != NO_FILTERS and found else None
+        if ns is None:
             return found
         wanted = sorted({row.item for row in found})
         kept = await items.passing(db, ns, filters, wanted)
@@ -428,10 +437,11 @@ class PostgresStore:
         return await self._read(namespace, {}, counting)
 
     async def tagged(self, namespace: str, candidates: Sequence[str], filters: Filters) -> list[TagUse]:
-        async def using(db: Db, ns: Namespace, found: list[list[Any]]) -> list[TagUse]:
-            return await self._passing(db, ns, filters, tags.tagged(found[0]))
+        async def using(db: Db) -> list[TagUse]:
+            found = tags.tagged(await rows(db, *tags.using(namespace, candidates)))
+            return await self._passing(db, namespace, filters, found)
 
-        return await self._ask(namespace, [], lambda ns: [tags.using(ns, candidates)], using)
+        return await self._in_time(using)
 
     # ------------------------------------------------------------ graph
 

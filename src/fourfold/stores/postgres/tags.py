@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from fourfold.stores.base import TagUse
-from fourfold.stores.postgres.spaces import Namespace
+from fourfold.stores.postgres.spaces import BY_NAME, Namespace
 from fourfold.stores.postgres.sql import Db, Statement, rows, sendable
 
 
@@ -16,8 +16,12 @@ async def counts(db: Db, ns: Namespace) -> dict[str, int]:
     return dict(await rows(db, sql, ns.id))
 
 
-def using(ns: Namespace, candidates: Sequence[str]) -> Statement:
-    return "SELECT item, folded FROM item_tags WHERE ns = %s AND folded = ANY(%s)", ns.id, sendable(candidates)
+def using(namespace: str, candidates: Sequence[str]) -> Statement:
+    return (
+        f"SELECT item, folded FROM item_tags WHERE ns = {BY_NAME} AND folded = ANY(%s)",
+        namespace,
+        sendable(candidates),
+    )
 
 
 def tagged(found: Sequence[tuple[int, str]]) -> list[TagUse]:
