@@ -61,7 +61,7 @@ def indexed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fourfold.stores.postgres.upkeep.WORDED", 1)
     monkeypatch.setattr("fourfold.stores.postgres.vectors.INDEXED", 1)
     monkeypatch.setattr("fourfold.stores.postgres.postings.POSTED", 1)
-    monkeypatch.setattr("fourfold.stores.postgres.store._NARROW", 0)
+    monkeypatch.setattr("fourfold.stores.postgres.retrieval._NARROW", 0)
     for setting in ("enable_seqscan", "enable_sort"):  # which are right, and quicker, for so few rows
         monkeypatch.setitem(database.SETTINGS, setting, "off")
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import postgres_servers
 import psycopg
 import pytest
 
@@ -40,7 +41,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Parts for the smallest of namespaces, and no filter so narrow that it is answered without them."""
     monkeypatch.setattr(postings, "POSTED", 1)
     monkeypatch.setattr(postings, "TAIL", 10)
-    monkeypatch.setattr("fourfold.stores.postgres.store._NARROW", 0)
+    monkeypatch.setattr("fourfold.stores.postgres.retrieval._NARROW", 0)
 
 
 async def parts(store: PostgresStore) -> list[int]:
@@ -163,3 +164,21 @@ async def test_a_store_of_the_first_schema_gets_postings(plain_dsn: str, small: 
     assert await parts(store)
     assert await store.check() == []
     await store.close()
+
+
+async def test_pg_textsearch_writes_out_what_it_has(small: None, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("fourfold.stores.postgres.upkeep.WORDED", 1)
+    random, store, oracle = Random(9), PostgresStore(postgres_servers.fresh("textsearch")), MemoryStore()
+    for first, count, wholly, left in ((0, 30, False, 0), (30, 5, False, 5), (35, 5, True, 0)):
+        new = some_items(random, first, count)
+        for each in (store, oracle):
+            await each.put(NS, new, NOW, links=False)
+        await store.maintain(NS, wholly=wholly)
+        assert f"documents: {left}" in (await store._read(NS, "", _memtable))
+        await assert_same(store, oracle, random, 3)
+    await store.close()
+
+
+async def _memtable(db: Any, ns: Any) -> str:
+    summary = (await (await db.execute(f"SELECT bm25_summarize_index('words_{ns.id}_bm25')")).fetchone())[0]
+    return summary[summary.index("Memtable") : summary.index("Recovery")]
