@@ -221,15 +221,19 @@ def _first(limit: int) -> int:
 
 
 def best(ns: Namespace, terms: Iterable[str], condition: Condition, count: int) -> Statement:
-    """The statement that has pg_textsearch propose those that the filters let pass; its note is the least score."""
+    """The statement that has pg_textsearch propose those that the filters let pass; its note is the least score.
+
+    The score is that of the row which the index has just found; spelled as in ORDER BY, it would be made anew from the
+    text, which takes longer than all the rest. The limit is no parameter, since a plan has to know it.
+    """
     table, (sql, bindings) = words_table(ns.id), condition
     passes = f"EXISTS (SELECT 1 FROM items WHERE items.id = best.item{sql})" if sql else "true"
-    ranked = f"words <@> to_bm25query(%s, '{table}_bm25')"
     statement = (
         f"SELECT best.item, hashes, score, {passes} AS passes FROM "
-        f"(SELECT item, {ranked} AS score FROM {table} ORDER BY {ranked} LIMIT %s) AS best "
-        "JOIN texts ON texts.item = best.item WHERE score < 0"
+        f"(SELECT item, bm25_get_current_score() AS score FROM {table} "
+        f"ORDER BY words <@> to_bm25query(%s, '{table}_bm25') LIMIT {count}) AS best "
+        "JOIN texts ON texts.item = best.item"
     )
     asked = texts.words(texts.hashes(terms))
     kept = "passes" if sql else "true"
-    return packed((statement, *bindings, asked, asked, count), "hashes", kept=kept, note="(-max(score))::text")
+    return packed((statement, *bindings, asked), "hashes", kept=kept, note="(-max(score))::text")
