@@ -224,7 +224,7 @@ def best(ns: Namespace, terms: Iterable[str], condition: Condition, count: int) 
     """The statement that has pg_textsearch propose those that the filters let pass; its note is the least score.
 
     The score is that of the row which the index has just found; spelled as in ORDER BY, it would be made anew from the
-    text, which takes longer than all the rest. The limit is no parameter, since a plan has to know it.
+    text, which takes longer than all the rest. The limit is no parameter, since the plan has to know it.
     """
     table, (sql, bindings) = words_table(ns.id), condition
     passes = f"EXISTS (SELECT 1 FROM items WHERE items.id = best.item{sql})" if sql else "true"

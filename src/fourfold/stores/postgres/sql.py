@@ -22,9 +22,15 @@ Answer: TypeAlias = tuple[str, int, int, bytes]
 """What statements give that are asked together with the look for a namespace."""
 
 
+UNPREPARED = "to_bm25query"
+"""What has this in it is planned every time: pg_textsearch 1.0.0 notes the LIMIT when it plans, and whatever is planned
+in between makes it forget that, so that a plan which is kept ranks everything."""
+
+
 async def rows(db: Db, sql: str, *bindings: Any) -> list[Any]:
     """All rows, as tuples."""
-    cursor = await db.execute(cast("LiteralString", sql), bindings or None, binary=True)
+    prepare = False if UNPREPARED in sql else None
+    cursor = await db.execute(cast("LiteralString", sql), bindings or None, binary=True, prepare=prepare)
     return await cursor.fetchall()
 
 
