@@ -64,7 +64,7 @@ class Retrieval(Access):
         """Rows among which the nearest are that satisfy the filters."""
         condition, narrow = await self._filtered(db, ns, filters)
         if narrow is not None:
-            return await vectors.read(db, vectors.of_items(ns, narrow))
+            return await vectors.read(db, vectors.among(ns, vector, narrow, limit))
         found = await vectors.read(db, vectors.proposal(ns, vector, limit, condition))
         if found.proposed < limit:  # the index gave up before enough rows passed
             found = await vectors.read(db, vectors.of_items(ns, await items.matching(db, ns, filters)))

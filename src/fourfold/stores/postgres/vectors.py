@@ -135,6 +135,15 @@ def of_items(ns: Namespace, ids: Sequence[int]) -> Statement:
     return _sent((sql, ns.id, array(possible(ids))))
 
 
+def among(ns: Namespace, query: Vector, ids: Sequence[int], limit: int) -> Statement:
+    """The nearest of some items and rather more, compared in full precision: all of these are not worth sending."""
+    sql = (
+        "SELECT item, v FROM vectors WHERE ns = %s AND item = ANY(%s::bigint[]) "
+        "ORDER BY v <=> %s::vector, item LIMIT %s"
+    )
+    return _sent((sql, ns.id, array(possible(ids)), spelled(query), limit + limit // 10 + 10))
+
+
 async def read(db: Db, statement: Statement) -> Packed:
     return Packed.read((await rows(db, *statement))[0])
 
