@@ -90,11 +90,14 @@ def _locked(path: Path) -> Iterator[None]:
 
 
 class Own:
-    """A plain server that a test may do to what it likes."""
+    """A server that a test may do to what it likes."""
 
-    def __init__(self, data: Path) -> None:
+    def __init__(self, data: Path, kind: str = "postgres") -> None:
+        if not _PYTHON[kind].exists():
+            pytest.skip("no pg_textsearch here: `make test` makes .venv-textsearch")
         self.data = data
-        self.server = start("postgres", data)
+        self.kind = kind
+        self.server = start(kind, data)
 
     def fresh(self) -> str:
         """The address of an empty store."""
@@ -114,7 +117,7 @@ class Own:
 
     def revive(self) -> None:
         if not (self.data / "postmaster.pid").exists():
-            assert start("postgres", self.data) == self.server
+            assert start(self.kind, self.data) == self.server
 
     def configure(self, **settings: str) -> None:
         """Takes effect with the next restart."""

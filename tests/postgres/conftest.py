@@ -32,10 +32,10 @@ async def store(dsn: str) -> AsyncIterator[Any]:
 
 
 @pytest.fixture(scope="module")
-def private_server() -> Iterator[postgres_servers.Own]:
+def private_server(request: pytest.FixtureRequest) -> Iterator[postgres_servers.Own]:
     with tempfile.TemporaryDirectory(prefix="fourfold-server-") as name:
         Path(name).chmod(0o755)
-        server = postgres_servers.Own(Path(name) / "data")
+        server = postgres_servers.Own(Path(name) / "data", getattr(request, "param", "postgres"))
         yield server
         server.kill()
 

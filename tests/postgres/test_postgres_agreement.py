@@ -60,7 +60,8 @@ def indexed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Indexes for the smallest of namespaces, and no filter so narrow that it is answered without them."""
     monkeypatch.setattr("fourfold.stores.postgres.upkeep.WORDED", 1)
     monkeypatch.setattr("fourfold.stores.postgres.vectors.INDEXED", 1)
-    monkeypatch.setattr("fourfold.stores.postgres.store._NARROW", 0)
+    monkeypatch.setattr("fourfold.stores.postgres.postings.POSTED", 1)
+    monkeypatch.setattr("fourfold.stores.postgres.retrieval._NARROW", 0)
     for setting in ("enable_seqscan", "enable_sort"):  # which are right, and quicker, for so few rows
         monkeypatch.setitem(database.SETTINGS, setting, "off")
 
@@ -144,7 +145,7 @@ async def test_the_server_answers_from_its_indexes(kind: str, indexed: None):
         ns = await spaces.find(db, NS)
         query = await store._query(db, ns, "321")
         nearest = vectors.proposal(ns, vector(Random(1)), 50)
-        wanted = keyword.best(ns, query, ("", ()), 50) if kind == "textsearch" else None
+        wanted = keyword.best(ns, query.terms, ("", ()), 50) if kind == "textsearch" else None
         words = wanted or keyword.proposal(ns, keyword.parts(query, 1)[0][0], ("", ()), 50)
         return [
             "\n".join(line for (line,) in await rows(db, f"EXPLAIN {statement[0]}", *statement[1:]))

@@ -40,6 +40,10 @@ class KeywordQuery:
     notes: tuple[str, ...] = ()
 
     @property
+    def terms(self) -> list[str]:
+        return [term for word in self.words for term in word.terms]
+
+    @property
     def weight(self) -> float:
         """The idf of all words: what full coverage amounts to."""
         return sum(word.idf for word in self.words) + self.unknown

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fourfold.limits import CANDIDATES
-from fourfold.model import Filters
 from fourfold.stores.base import FileRow, FileState, FileUpdate
 from fourfold.stores.chunks import continued
-from fourfold.stores.postgres.filters import where
-from fourfold.stores.postgres.spaces import Namespace
+from fourfold.stores.postgres.filters import Condition
+from fourfold.stores.postgres.spaces import BY_NAME, Namespace
 from fourfold.stores.postgres.sql import Db, rows, run, run_many, sendable
 from fourfold.text.fold import fold
 
@@ -76,11 +75,11 @@ async def ids(db: Db, ns: int, paths: Sequence[str], first: int = 0, last: int =
     return [item for (item,) in await rows(db, sql, ns, sendable(paths), first, last)]
 
 
-async def named(db: Db, ns: Namespace, names: Sequence[str], filters: Filters) -> list[tuple[int, str]]:
-    condition, bindings = await where(db, filters, ns.id)
+async def named(db: Db, namespace: str, names: Sequence[str], condition: Condition) -> list[tuple[int, str]]:
+    passes, bindings = condition
     sql = (
         "SELECT items.id, items.path FROM files JOIN items ON items.ns = files.ns AND items.path = files.path "
-        f"WHERE files.ns = %s AND files.name = ANY(%s) AND items.key IS NULL{condition} "
+        f"WHERE files.ns = {BY_NAME} AND files.name = ANY(%s) AND items.key IS NULL{passes} "
         "ORDER BY items.path, items.chunk_index LIMIT %s"
     )
-    return await rows(db, sql, ns.id, sendable(names), *bindings, CANDIDATES)
+    return await rows(db, sql, namespace, sendable(names), *bindings, CANDIDATES)

@@ -6,21 +6,47 @@ costs the same in any store.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from fourfold.limits import HUB, WALK_EDGES
 from fourfold.search.walk import Link, longest
-from fourfold.stores.postgres.spaces import Namespace
-from fourfold.stores.postgres.sql import Db, Statement, digest, possible, together
+from fourfold.stores.postgres.spaces import BY_NAME
+from fourfold.stores.postgres.sql import Statement, digest, possible
 
-_Row = tuple[int, int, int]
-_Edge = tuple[int, int, float]
+Items = list[int]
+"""Of a node; one more than a hub may have stands for all of a hub's."""
+_Row = tuple[int, int, float, int, int, Items]
+"""An edge: node, neighbour, weight, the number of edges of each, and the items of the neighbour. What is not an edge:
+where it starts, a node, nothing, how many items that has or how many mention it, nothing, and the items it leads to."""
 
 
-def naming(ns: Namespace, names: Sequence[str]) -> Statement:
-    sql = "SELECT folded, node FROM names WHERE ns = %s AND digest = ANY(%s::bytea[])"
-    return sql, ns.id, [digest(name) for name in names]
+def _items(table: str, node: str) -> str:
+    return f"ARRAY(SELECT item FROM {table} WHERE node = {node} ORDER BY item LIMIT {HUB + 1})"
+
+
+def _edges(asked: str) -> str:
+    """Over the heaviest edges of nodes, in both directions, and of these over the heaviest."""
+    each = (
+        f"(SELECT {{1}} AS target, weight FROM edges WHERE {{0}} = asked.node ORDER BY weight DESC, {{1}} LIMIT {HUB})"
+    )
+    both = f"{each.format('source', 'target')} UNION ALL {each.format('target', 'source')}"
+    return (
+        "SELECT e.node, e.target, e.weight, a.degree::bigint, b.degree::bigint, "
+        f"{_items('node_items', 'e.target')} FROM ("
+        f"SELECT asked.node, found.target, found.weight FROM {asked} AS asked (node), LATERAL "
+        f"(SELECT target, weight FROM ({both}) AS ends ORDER BY weight DESC, target LIMIT {HUB}) AS found "
+        f"ORDER BY found.weight DESC, asked.node, found.target LIMIT {WALK_EDGES}"
+        ") AS e JOIN nodes AS a ON a.id = e.node JOIN nodes AS b ON b.id = e.target "
+        "ORDER BY e.weight DESC, e.node, e.target"
+    )
+
+
+# ---------------------------------------------------------------- from names
+
+
+def naming(namespace: str, names: Sequence[str]) -> Statement:
+    sql = f"SELECT folded, node FROM names WHERE ns = {BY_NAME} AND digest = ANY(%s::bytea[])"
+    return sql, namespace, [digest(name) for name in names]
 
 
 def named(found: Iterable[tuple[str, int]]) -> list[int]:
@@ -31,114 +57,78 @@ def named(found: Iterable[tuple[str, int]]) -> list[int]:
     return sorted({node for name in longest(list(nodes)) for node in nodes[name]})
 
 
-async def node_links(db: Db, nodes: Sequence[int]) -> list[Link]:
+_NODES = "unnest(%s::bigint[])"
+_AROUND_NODES = [
+    f"SELECT asked.node, asked.node, 0::float8, 0::bigint, 0::bigint, {_items(table, 'asked.node')} "
+    f"FROM {_NODES} AS asked (node)"
+    for table in ("node_items", "mentions")
+]
+_EDGES_OF_NODES = _edges(_NODES)
+
+
+def around_nodes(nodes: Sequence[int]) -> list[Statement]:
+    """What `node_links` takes."""
+    return [(sql, list(nodes)) for sql in (*_AROUND_NODES, _EDGES_OF_NODES)]
+
+
+def node_links(owning: Sequence[_Row], mentioned: Sequence[_Row], edges: Sequence[_Row]) -> list[Link]:
     """From nodes to their own items, to those that mention them, and over one edge to their neighbours' items."""
-    if not nodes:
-        return []
-    found = await together(db, [_of("node_items", nodes), _of("mentions", nodes), _edges_of(nodes)])
-    own = [Link(node, item, "own", 1.0, degree) for node, item, degree in _counted(found[0])]
-    naming = [Link(node, item, "names", 1.0, degree) for node, item, degree in _counted(found[1])]
-    return [*own, *naming, *await _over_edges(db, [(node, node) for node in nodes], found[2])]
+    own = [Link(node, item, "own", 1.0, len(items)) for node, *_, items in owning for item in _few(items)]
+    naming = [Link(node, item, "names", 1.0, len(items)) for node, *_, items in mentioned for item in _few(items)]
+    return [*own, *naming, *_over(edges, {row[0]: [row[0]] for row in owning})]
 
 
-def around(ns: Namespace, items: Sequence[int]) -> list[Statement]:
-    """What items are the texts of with the number of its items, and what they name with that of its mentions."""
-    of_items = "JOIN items ON items.id = item WHERE items.ns = %s AND item = ANY(%s::bigint[])"
-    counted = (
-        f"SELECT count(*) FROM (SELECT 1 FROM mentions AS o WHERE o.node = mentions.node LIMIT {HUB + 1}) AS some_"
-    )
-    return [
-        (
-            f"SELECT item, node, holders FROM node_items JOIN nodes ON nodes.id = node {of_items} ORDER BY item, node",
-            ns.id,
-            possible(items),
-        ),
-        (f"SELECT item, node, ({counted}) FROM mentions {of_items}", ns.id, possible(items)),
-    ]
+# ---------------------------------------------------------------- from items
 
 
-async def item_links(db: Db, owned: Sequence[_Row], naming: Sequence[_Row]) -> list[Link]:
+_OF_ITEMS = f"JOIN items ON items.id = item WHERE items.ns = {BY_NAME} AND item = ANY(%s::bigint[])"
+_OWNED = (
+    f"SELECT item, node, 0::float8, holders::bigint, 0::bigint, {_items('mentions', 'nodes.id')} "
+    f"FROM node_items JOIN nodes ON nodes.id = node {_OF_ITEMS} ORDER BY item, node"
+)
+_NAMED = (
+    f"SELECT asked.item, asked.node, 0::float8, popularity, 0::bigint, {_items('node_items', 'asked.node')} "
+    f"FROM (SELECT item, node FROM mentions {_OF_ITEMS}) AS asked, LATERAL (SELECT count(*) AS popularity FROM "
+    f"(SELECT 1 FROM mentions AS o WHERE o.node = asked.node LIMIT {HUB + 1}) AS some_) AS counted "
+    f"WHERE popularity <= {HUB} ORDER BY asked.item, asked.node"
+)
+_EDGES_OF_ITEMS = _edges(f"(SELECT DISTINCT node FROM node_items {_OF_ITEMS})")
+
+
+def around_items(namespace: str, items: Sequence[int]) -> list[Statement]:
+    """What `item_links` takes."""
+    wanted = possible(items)
+    return [(sql, namespace, wanted) for sql in (_OWNED, _NAMED, _EDGES_OF_ITEMS)]
+
+
+def item_links(owned: Sequence[_Row], named: Sequence[_Row], edges: Sequence[_Row]) -> list[Link]:
     """From items to what they mention, to what mentions them, and over one edge from their nodes."""
-    named = [row for row in naming if row[2] <= HUB]
-    if not owned and not named:
-        return []
-    nodes, targets = {node for _, node, _ in owned}, {node for _, node, _ in named}
-    found = await together(db, [_of("node_items", targets), _of("mentions", nodes), _edges_of(nodes)])
-    own, fans = _by_node(_counted(found[0])), _by_node(_counted(found[1]))
     mentions = (
-        Link(item, target, "mentions", 1.0, popularity * holders)
-        for item, node, popularity in named
-        for target, holders in own.get(node, ())
+        Link(item, target, "mentions", 1.0, popularity * len(own))
+        for item, _, _, popularity, _, own in named
+        for target in _few(own)
     )
     mentioned = (
-        Link(item, fan, "mentioned-by", 1.0, holders * popularity)
-        for item, node, holders in owned
-        for fan, popularity in fans.get(node, ())
+        Link(item, fan, "mentioned-by", 1.0, holders * len(fans))
+        for item, _, _, holders, _, fans in owned
+        for fan in _few(fans)
     )
-    starts = [(item, node) for item, node, _ in owned]
-    links = (*mentions, *mentioned, *await _over_edges(db, starts, found[2]))
-    return [link for link in links if link.source != link.item]
+    starts: dict[int, list[int]] = {}
+    for item, node, *_ in owned:
+        starts.setdefault(node, []).append(item)
+    return [link for link in (*mentions, *mentioned, *_over(edges, starts)) if link.source != link.item]
 
 
-async def _over_edges(db: Db, starts: Sequence[tuple[int, int]], found: Sequence[_Edge]) -> list[Link]:
-    """`starts`: (what the links start from, its node)."""
-    edges = _heaviest(found)
-    if not edges:
-        return []
-    reached = {target for _, target, _ in edges}
-    held, degrees = await together(db, [_of("node_items", reached), _degrees({node for node, _, _ in edges} | reached)])
-    targets, degree = _by_node(_counted(held)), dict[int, int](degrees)
-    sources: dict[int, list[int]] = {}
-    for source, node in starts:
-        sources.setdefault(node, []).append(source)
+def _over(edges: Iterable[_Row], starts: dict[int, list[int]]) -> list[Link]:
+    """`starts`: what the links of each node start from."""
     return [
-        Link(source, item, "edge", weight, degree[node] * degree[target] * holders)
-        for node, target, weight in edges
-        for item, holders in targets.get(target, ())
-        for source in sources[node]
+        Link(source, item, "edge", weight, degree * reached * len(items))
+        for node, _, weight, degree, reached, items in edges
+        for item in _few(items)
+        for source in starts[node]
     ]
 
 
-def _of(table: str, nodes: Iterable[int]) -> Statement:
-    """The (node, item) of nodes, up to one more of each than a hub may have."""
-    sql = (
-        "SELECT asked.node, found.item FROM unnest(%s::bigint[]) AS asked (node), "
-        f"LATERAL (SELECT item FROM {table} WHERE node = asked.node LIMIT {HUB + 1}) AS found ORDER BY 1, 2"
-    )
-    return sql, sorted(nodes)
-
-
-def _counted(found: Sequence[tuple[int, int]]) -> list[_Row]:
-    """(node, item, items of the node), without hubs."""
-    counts = Counter(node for node, _ in found)
-    return [(node, item, counts[node]) for node, item in found if counts[node] <= HUB]
-
-
-def _edges_of(nodes: Iterable[int]) -> Statement:
-    """(node, neighbour, weight) in both directions, each node's heaviest."""
-    each = (
-        "SELECT asked.node, found.{1}, found.weight FROM unnest(%s::bigint[]) AS asked (node), LATERAL "
-        f"(SELECT {{1}}, weight FROM edges WHERE {{0}} = asked.node ORDER BY weight DESC, {{1}} LIMIT {HUB}) AS found"
-    )
-    wanted = sorted(nodes)
-    return f"{each.format('source', 'target')} UNION ALL {each.format('target', 'source')}", wanted, wanted
-
-
-def _degrees(nodes: Iterable[int]) -> Statement:
-    return "SELECT id, degree FROM nodes WHERE id = ANY(%s::bigint[])", sorted(nodes)
-
-
-def _heaviest(found: Sequence[_Edge]) -> list[_Edge]:
-    by_node: dict[int, list[_Edge]] = {}
-    for edge in found:
-        by_node.setdefault(edge[0], []).append(edge)
-    kept = [edge for edges in by_node.values() for edge in sorted(edges, key=lambda edge: (-edge[2], edge[1]))[:HUB]]
-    return sorted(kept, key=lambda edge: (-edge[2], edge[0], edge[1]))[:WALK_EDGES]
-
-
-def _by_node(pairs: Iterable[_Row]) -> dict[int, list[tuple[int, int]]]:
-    """Node to its (item, degree)."""
-    groups: dict[int, list[tuple[int, int]]] = {}
-    for node, item, degree in pairs:
-        groups.setdefault(node, []).append((item, degree))
-    return groups
+def _few(items: Items) -> Items:
+    """None of a hub's."""
+    return items if len(items) <= HUB else []

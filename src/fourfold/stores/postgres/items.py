@@ -20,8 +20,8 @@ from fourfold.model import Filters, Item, ItemPatch, Json, NewItem
 from fourfold.stores.base import Space
 from fourfold.stores.postgres import texts, vectors
 from fourfold.stores.postgres.filters import facts, where
-from fourfold.stores.postgres.spaces import Namespace
-from fourfold.stores.postgres.sql import Db, Statement, digest, new_ids, possible, rows, run, run_many, together
+from fourfold.stores.postgres.spaces import BY_NAME, Namespace
+from fourfold.stores.postgres.sql import Db, Statement, digest, new_ids, possible, rows, run, run_many
 from fourfold.stores.postgres.texts import Text
 from fourfold.stores.sqlite.database import dumps, micros, moment
 from fourfold.text.fold import fold
@@ -224,36 +224,26 @@ def _fix_space(ns: Namespace, new: Iterable[NewItem]) -> None:
 
 async def load(db: Db, ns: int, ids: Sequence[int]) -> list[Row]:
     """Items as they are stored, in order."""
-    return loaded(await together(db, loading(ns, ids))) if ids else []
+    return [_row(row) for row in await rows(db, *_loading("%s", ns, ids))] if ids else []
 
 
-def loading(ns: int, ids: Sequence[int]) -> list[Statement]:
-    wanted = possible(dict.fromkeys(ids))
-    return [
-        (f"SELECT {_COLUMNS} FROM items WHERE ns = %s AND id = ANY(%s::bigint[]) ORDER BY id", ns, wanted),
-        ("SELECT item, folded, name FROM item_tags WHERE item = ANY(%s::bigint[])", wanted),
-        ("SELECT item, raw FROM sources WHERE item = ANY(%s::bigint[]) ORDER BY item, position", wanted),
-    ]
+def _loading(ns: str, namespace: int | str, ids: Sequence[int]) -> Statement:
+    """`ns`: the SQL of a namespace's id, which `namespace` is bound to."""
+    tags = "ARRAY(SELECT {} FROM item_tags WHERE item = id ORDER BY folded)"
+    sources = "ARRAY(SELECT raw FROM sources WHERE item = id ORDER BY position)"
+    sql = (
+        f"SELECT {_COLUMNS}, {tags.format('folded')}, {tags.format('name')}, {sources} FROM items "
+        f"WHERE ns = {ns} AND id = ANY(%s::bigint[]) ORDER BY id"
+    )
+    return sql, namespace, possible(dict.fromkeys(ids))
 
 
-def loaded(found: Sequence[Sequence[Any]]) -> list[Row]:
-    tags, sources = _grouped(found[1]), _grouped(found[2])
-    return [_row(row, tags, sources) for row in found[0]]
-
-
-def _row(row: Any, tags: dict[int, list[Any]], sources: dict[int, list[Any]]) -> Row:
-    id, key, title, text, kind, metadata, language, created, updated, path, chunk, linked = row
+def _row(row: Any) -> Row:
+    id, key, title, text, kind, metadata, language, created, updated, path, chunk, linked, folded, names, sources = row
     return Row(
         id, key, title, text, kind, json.loads(metadata), language, moment(created), moment(updated), path, chunk,
-        linked, dict(tags.get(id, ())), [raw for (raw,) in sources.get(id, ())], Text(id, title, text, language),
+        linked, dict(zip(folded, names, strict=True)), sources, Text(id, title, text, language),
     )  # fmt: skip
-
-
-def _grouped(found: Sequence[Any]) -> dict[int, list[Any]]:
-    groups: dict[int, list[Any]] = {}
-    for item, *rest in found:
-        groups.setdefault(item, []).append(tuple(rest))
-    return groups
 
 
 # ---------------------------------------------------------------- writing
@@ -378,11 +368,12 @@ async def _forget_states(db: Db, ns: int, ids: Sequence[int]) -> None:
 
 async def get(db: Db, ns: Namespace, ids: Sequence[int]) -> dict[int, Item]:
     """The items of `ids` that exist, in that order."""
-    return gotten(ns, ids, await together(db, loading(ns.id, ids)))
+    return await find(db, ns.name, ids)
 
 
-def gotten(ns: Namespace, ids: Sequence[int], found: Sequence[Sequence[Any]]) -> dict[int, Item]:
-    known = {row.id: _item(ns.name, row) for row in loaded(found)}
+async def find(db: Db, namespace: str, ids: Sequence[int]) -> dict[int, Item]:
+    """The same, without having looked at the namespace."""
+    known = {row[0]: _item(namespace, _row(row)) for row in await rows(db, *_loading(BY_NAME, namespace, ids))}
     return {id: known[id] for id in dict.fromkeys(ids) if id in known}
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fourfold.stores.postgres.sql import Statement, sendable
+from fourfold.stores.postgres.sql import Answer, Statement, sendable
 
 _LAST = "\U0010ffff"
 
@@ -45,11 +45,12 @@ class AskedLexicon:
         self._asked = {kind: [(text, limit) for what, text, limit in self._missing if what == kind] for kind in _KINDS}
         self._missing = {}
         terms = sendable(text for text, _ in self._asked["is"])
-        known = ("SELECT term, 0, term FROM terms WHERE ns = %s AND term = ANY(%s) AND german > 0", ns, terms)
+        sql = "SELECT term, 0::bigint, 0::bigint, convert_to(term, 'UTF8') FROM terms "
+        known = (f"{sql}WHERE ns = %s AND term = ANY(%s) AND german > 0", ns, terms)
         ends = [(_SQL[kind], *_bounds(kind, self._asked[kind]), ns) for kind in _KINDS[1:] if self._asked[kind]]
         return [known, *ends] if self._asked["is"] else ends
 
-    def learn(self, answers: Sequence[Sequence[tuple[str, int, str]]]) -> None:
+    def learn(self, answers: Sequence[Sequence[Answer]]) -> None:
         asked = [kind for kind in _KINDS if self._asked[kind]]
         for kind, answer in zip(asked, answers, strict=True):
             if kind == "is":
@@ -58,14 +59,18 @@ class AskedLexicon:
                 (self._starting if kind == "starting" else self._ending).update(
                     {pair: [] for pair in self._asked[kind]}
                 )
-            for text, limit, term in answer:
+            for text, limit, _, content in answer:
+                term = content.decode()
                 self._known[term] = True
                 if kind != "is":
                     (self._starting if kind == "starting" else self._ending)[text, limit].append(term)
 
 
 _KINDS = ("is", "starting", "ending")
-_ASKED = "SELECT asked, most, term FROM unnest(%s::text[], %s::int[], %s::text[]) AS q (asked, most, bound)"
+_ASKED = (
+    "SELECT asked, most::bigint, 0::bigint, convert_to(term, 'UTF8') "
+    "FROM unnest(%s::text[], %s::int[], %s::text[]) AS q (asked, most, bound)"
+)
 _SQL = {
     "starting": f"{_ASKED}, LATERAL (SELECT term FROM terms WHERE ns = %s AND german > 0 "
     'AND term >= asked COLLATE "C" AND term < bound COLLATE "C" ORDER BY term LIMIT most) AS found',

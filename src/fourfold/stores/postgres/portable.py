@@ -75,7 +75,7 @@ async def _items(db: Db, ns: Namespace) -> AsyncIterator[Record]:
         linked = dict(await rows(db, "SELECT id, linked FROM items WHERE id = ANY(%s::bigint[])", page))
         made = dict(await rows(db, "SELECT item, v FROM vectors WHERE item = ANY(%s::bigint[])", page))
         for item in page:
-            vector = vectors.matrix([made[item]], ns.dimension or 0).tobytes() if item in made else None
+            vector = vectors.matrix(made[item], ns.dimension or 0).tobytes() if item in made else None
             encoded = None if vector is None else base64.b64encode(vector).decode()
             yield {**_item(found[item]), "linked": linked[item], "vector": encoded}
 

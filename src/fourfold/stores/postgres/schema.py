@@ -211,7 +211,22 @@ CREATE TABLE unlinked (                           -- new nodes that have not bee
 );
 """
 
-_STEPS = (_TABLES,)
+_PARTS = """
+ALTER TABLE namespaces ADD COLUMN parts bigint[] NOT NULL DEFAULT '{}';  -- of its postings, each by its last change
+ALTER TABLE namespaces ADD COLUMN spilled bigint NOT NULL DEFAULT 0;     -- the last change in segments of pg_textsearch
+ALTER TABLE texts ADD COLUMN change bigint NOT NULL DEFAULT 0;  -- the text_changes of its namespace that wrote it
+CREATE INDEX texts_by_change ON texts (ns, change);
+CREATE TABLE postings (                           -- where each term of the texts of a part stands
+    ns integer NOT NULL,
+    part bigint NOT NULL,
+    term bigint NOT NULL,
+    uses bytea NOT NULL,
+    PRIMARY KEY (ns, part, term)
+);
+ALTER TABLE postings ALTER COLUMN uses SET STORAGE EXTERNAL;
+"""
+
+_STEPS = (_TABLES, _PARTS)
 """_STEPS[n] turns schema n into n + 1."""
 VERSION = len(_STEPS)
 _LOCK = 0x466F7572

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 
 from fourfold.stores import loading
-from fourfold.stores.postgres import spaces, texts
+from fourfold.stores.postgres import postings, spaces, texts
 from fourfold.stores.postgres.spaces import Namespace
 from fourfold.stores.postgres.sql import Db, rows, run, value
 from fourfold.stores.postgres.texts import Text
@@ -93,6 +93,8 @@ async def _drift(db: Db, ns: Namespace) -> AsyncIterator[str]:
     }
     if known != terms:
         yield "keyword search counts terms otherwise than they are"
+    if not await postings.is_sound(db, ns):
+        yield "the postings are not those of the texts"
     if ns.words == "ready":
         table = texts.words_table(ns.id)
         sql = (

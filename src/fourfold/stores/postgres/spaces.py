@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from fourfold.errors import SpaceMismatch
 from fourfold.stores.base import Size, Space
-from fourfold.stores.postgres.sql import Db, Statement, possible, rows, run, run_many, value
+from fourfold.stores.postgres.sql import Answer, Db, Statement, possible, rows, run, run_many, value
 
 _COLUMNS = (
-    "id, name, items, vectors, tokens, changes, text_changes, vector_changes, names, fingerprint, dimension, words"
+    "id, name, items, vectors, tokens, changes, text_changes, vector_changes, names, fingerprint, dimension, words, "
+    "parts, spilled"
 )
 
 
@@ -31,6 +33,10 @@ class Namespace:
     fingerprint: str | None
     dimension: int | None
     words: str
+    parts: list[int]
+    """Of its postings, by the last change that is in each. Only who makes them writes this."""
+    spilled: int
+    """The last change of which pg_textsearch has the words on disk, where it finds the best quickly. The same."""
     spoken: Counter[str] = field(default_factory=Counter[str])
     """By how much the number of items in each language has changed."""
 
@@ -51,12 +57,22 @@ class Namespace:
         return self.tokens / max(self.items, 1)
 
 
+BY_NAME = "(SELECT id FROM namespaces WHERE name = %s)"
+"""The id of a namespace inside of another statement."""
+
+
 def finding(namespace: str) -> Statement:
-    return f"SELECT {_COLUMNS} FROM namespaces WHERE name = %s", namespace
+    """Asked together with what is asked of the namespace; `found` reads the answer."""
+    row = f"convert_to(json_build_array({_COLUMNS})::text, 'UTF8')"
+    return f"SELECT NULL::text, 0::bigint, 0::bigint, {row} FROM namespaces WHERE name = %s", namespace
+
+
+def found(answer: Sequence[Answer]) -> Namespace | None:
+    return Namespace(*json.loads(answer[0][3])) if answer else None
 
 
 async def find(db: Db, namespace: str) -> Namespace | None:
-    found = await rows(db, *finding(namespace))
+    found = await rows(db, f"SELECT {_COLUMNS} FROM namespaces WHERE name = %s", namespace)
     return Namespace(*found[0]) if found else None
 
 

@@ -2,183 +2,61 @@
 
 from __future__ import annotations
 
-import asyncio
-import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from fourfold import limits
-from fourfold.embed.vectors import check_dimension
-from fourfold.errors import RequestError, StoreBusy, TimedOut
-from fourfold.model import (
-    NO_FILTERS,
-    Edge,
-    Filters,
-    Item,
-    ItemPatch,
-    Json,
-    Neighbor,
-    NewItem,
-    Node,
-    Query,
-    Ranking,
-    RawRecord,
-)
-from fourfold.search.sharing import telling
-from fourfold.search.walk import Link
-from fourfold.stores.base import Direction, FileRow, FileUpdate, NewNode, Record, Size, Space, TagUse
-from fourfold.stores.keyword_query import KeywordQuery
+from fourfold.errors import RequestError
+from fourfold.model import NO_FILTERS, Edge, Filters, Item, ItemPatch, Json, Neighbor, NewItem, Node, RawRecord
+from fourfold.stores.base import Direction, FileRow, FileUpdate, NewNode, Record, Size, Space
 from fourfold.stores.loading import pieces
 from fourfold.stores.postgres import (
-    address,
     chunks,
     graph,
-    graph_search,
     health,
     items,
-    keyword,
     links,
     portable,
+    postings,
     raw,
     soundness,
     spaces,
-    tags,
     upkeep,
     vectors,
 )
-from fourfold.stores.postgres.cache import Cache
-from fourfold.stores.postgres.database import Database
-from fourfold.stores.postgres.filters import Condition, where
+from fourfold.stores.postgres.filters import where
 from fourfold.stores.postgres.items import Row
-from fourfold.stores.postgres.keyword import Preparation
 from fourfold.stores.postgres.lease import Leases
 from fourfold.stores.postgres.links import Linked, Linker
+from fourfold.stores.postgres.retrieval import Retrieval
 from fourfold.stores.postgres.spaces import Namespace
-from fourfold.stores.postgres.sql import Db, Statement, rows, together
+from fourfold.stores.postgres.sql import Db
 from fourfold.text.links import own_names
 
 if TYPE_CHECKING:
     from fourfold.model import Vector
 
-P = ParamSpec("P")
 T = TypeVar("T")
-F = TypeVar("F", Link, TagUse)
-
-_NARROW = 5000
-"""So few items pass a filter: score them all instead of asking an index."""
 
 
-class PostgresStore:
+class PostgresStore(Retrieval):
     """As durable as the server's `synchronous_commit`. Any number of processes may have one store open."""
 
     def __init__(self, dsn: str) -> None:
-        self.address = address.parse(dsn)
-        self._db = Database(self.address)
+        super().__init__(dsn)
         self._leases = Leases(self._db)
         self._linkers: dict[int, Linker] = {}
-        self._writing: dict[str, asyncio.Lock] = {}
-        self._seen: dict[str, Namespace] = {}
-        """Namespaces as they were when they were last read."""
-        self._languages = Cache[dict[str, int]]()
-        self._queries = Cache[KeywordQuery]()
-        self._samples = Cache[vectors.Sample]()
-        self._narrow = Cache[list[int] | None]()
-        self._tags = Cache[tuple[float, Mapping[str, int]]]()
+
+    def _undone(self) -> None:
+        self._linkers.clear()  # they may know names that were rolled back
 
     async def open(self) -> None:
         """Connects, and brings the schema up to date."""
         await self._db.open()
         if await self._db.read(soundness.is_analysed_otherwise):
             await self._analyse_anew()
-
-    # ------------------------------------------------------------ reading and writing
-
-    async def _read(
-        self,
-        namespace: str,
-        empty: T,
-        work: Callable[Concatenate[Db, Namespace, P], Awaitable[T]],
-        *args: P.args,
-        **kwargs: P.kwargs,
-    ) -> T:
-        """`work(db, ns, ...)` with a connection; `empty` where there is no such namespace."""
-
-        async def reading(db: Db) -> T:
-            ns = await spaces.find(db, namespace)
-            if ns is None:
-                return empty
-            self._seen[namespace] = ns
-            return await work(db, ns, *args, **kwargs)
-
-        return await self._in_time(reading)
-
-    async def _ask(
-        self,
-        namespace: str,
-        empty: T,
-        statements: Callable[[Namespace], Sequence[Statement]],
-        work: Callable[[Db, Namespace, list[list[Any]]], Awaitable[T]],
-    ) -> T:
-        """`work(db, ns, answers)`. Questions to a namespace that was seen before go with the look for it: one way."""
-
-        async def reading(db: Db) -> T:
-            guess = self._seen.get(namespace)
-            asked = statements(guess) if guess is not None else None
-            (found, *answers) = await together(db, [spaces.finding(namespace), *(asked or ())])
-            if not found:
-                return empty
-            ns = self._seen[namespace] = Namespace(*found[0])
-            wanted = statements(ns)
-            if wanted != asked:
-                answers = await together(db, wanted)
-            return await work(db, ns, answers)
-
-        return await self._in_time(reading)
-
-    async def _in_time(self, reading: Callable[[Db], Awaitable[T]]) -> T:
-        try:
-            async with asyncio.timeout(limits.READ_SECONDS):
-                return await self._db.read(reading)
-        except TimeoutError as error:
-            shown = self.address.shown
-            raise TimedOut(f"{shown} did not answer within {limits.READ_SECONDS:g} s", "Ask for less") from error
-
-    async def _write(
-        self,
-        namespace: str,
-        work: Callable[Concatenate[Db, Namespace, P], Awaitable[T]],
-        *args: P.args,
-        **kwargs: P.kwargs,
-    ) -> T:
-        """`work(db, ns, ...)` in one transaction, with the namespace to ourselves."""
-        turn = self._writing.setdefault(namespace, asyncio.Lock())
-        try:
-            async with asyncio.timeout(limits.BUSY_SECONDS):
-                await turn.acquire()
-        except TimeoutError as error:
-            raise StoreBusy(f"{namespace} has been written to for {limits.BUSY_SECONDS:g} s", "Try again") from error
-        try:
-            async with self._db.write() as db:
-                ns = await spaces.ensure(db, namespace)
-                done = await work(db, ns, *args, **kwargs)
-                await spaces.store(db, ns)
-                return done
-        except BaseException:
-            self._linkers.clear()  # they may know names that were rolled back
-            raise
-        finally:
-            turn.release()
-
-    async def _take(self, namespace: str, nothing: T, work: Callable[[Db, Namespace], Awaitable[T]]) -> T:
-        """A write that takes something away; it makes no namespace, and gives `nothing` where there is none."""
-
-        async def known(db: Db, ns: Namespace) -> bool:
-            return True
-
-        return await self._write(namespace, work) if await self._read(namespace, False, known) else nothing
 
     def _linker(self, ns: Namespace) -> Linker:
         return self._linkers.setdefault(ns.id, Linker())
@@ -207,10 +85,7 @@ class PostgresStore:
         await self._write(namespace, patching)
 
     async def get(self, namespace: str, ids: Sequence[int]) -> dict[int, Item]:
-        async def getting(db: Db, ns: Namespace, found: list[list[Any]]) -> dict[int, Item]:
-            return items.gotten(ns, ids, found)
-
-        return await self._ask(namespace, {}, lambda ns: items.loading(ns.id, ids), getting)
+        return await self._in_time(lambda db: items.find(db, namespace, ids))
 
     async def find_keys(self, namespace: str, keys: Sequence[str]) -> dict[str, int]:
         return await self._read(namespace, {}, items.by_keys, keys)
@@ -280,7 +155,12 @@ class PostgresStore:
         return await self._read(namespace, [], getting)
 
     async def named_chunks(self, namespace: str, names: Sequence[str], filters: Filters) -> list[tuple[int, str]]:
-        return await self._read(namespace, [], chunks.named, names, filters)
+        async def naming(db: Db) -> list[tuple[int, str]]:
+            ns = await spaces.find(db, namespace) if filters != NO_FILTERS else None
+            condition = await where(db, filters, ns.id) if ns is not None else ("", ())
+            return await chunks.named(db, namespace, names, condition)
+
+        return await self._in_time(naming)
 
     # ------------------------------------------------------------ vectors
 
@@ -314,144 +194,6 @@ class PostgresStore:
 
     async def put_vectors(self, namespace: str, space: Space, vectors: Sequence[tuple[int, str, str, Vector]]) -> int:
         return await self._write(namespace, put_made, space, vectors)
-
-    # ------------------------------------------------------------ retrieval
-
-    async def nearest(self, namespace: str, vector: Vector, limit: int, filters: Filters) -> Ranking:
-        def asked(ns: Namespace) -> list[Statement]:
-            return [vectors.proposal(ns, vector, limit)] if filters == NO_FILTERS and vectors.fits(ns, vector) else []
-
-        async def searching(db: Db, ns: Namespace, found: list[list[Any]]) -> Ranking:
-            if ns.space is None:
-                return Ranking(pending=ns.size.pending)
-            check_dimension(len(vector), ns.space.dimension)
-            near = found[0] if found else await self._near(db, ns, vector, limit, filters)
-            hits = vectors.scored(near, ns.space.dimension, vector)[:limit]
-            sample = await self._samples.get(ns.id, ns.vector_changes, "", lambda: vectors.sample(db, ns))
-            return Ranking(hits, sample.background(vector), ns.size.pending)
-
-        return await self._ask(namespace, Ranking(), asked, searching)
-
-    async def _near(self, db: Db, ns: Namespace, vector: Vector, limit: int, filters: Filters) -> list[Any]:
-        """Rows among which the nearest are that satisfy the filters."""
-        condition, narrow = await self._filtered(db, ns, filters)
-        if narrow is not None:
-            return await rows(db, *vectors.of_items(ns, narrow))
-        found = await rows(db, *vectors.proposal(ns, vector, limit, condition))
-        if len(found) < limit:  # the index gave up before enough rows passed
-            found = await rows(db, *vectors.of_items(ns, await items.matching(db, ns, filters)))
-        return found
-
-    async def similarities(self, namespace: str, vector: Vector, ids: Sequence[int]) -> Ranking:
-        async def scoring(db: Db, ns: Namespace, found: list[list[Any]]) -> Ranking:
-            if ns.space is None:
-                return Ranking()
-            check_dimension(len(vector), ns.space.dimension)
-            return Ranking(vectors.scored(found[0], ns.space.dimension, vector))
-
-        return await self._ask(namespace, Ranking(), lambda ns: [vectors.of_items(ns, ids)], scoring)
-
-    async def match(self, namespace: str, text: str, limit: int, filters: Filters) -> Ranking:
-        preparing: list[Preparation] = []
-
-        def asked(ns: Namespace) -> list[Statement]:
-            languages = self._languages.known(ns.id, ns.text_changes, "")
-            if languages is None or self._queries.known(ns.id, ns.text_changes, text) is not None:
-                return []
-            preparing[:] = [Preparation(ns, text, languages)]
-            return preparing[0].questions()
-
-        async def searching(db: Db, ns: Namespace, found: list[list[Any]]) -> Ranking:
-            if found:
-                preparing[0].learn(found)
-            query = await self._query(db, ns, text, preparing[0] if found else None)
-            condition, narrow = await self._filtered(db, ns, filters)
-            return await keyword.match(db, ns, query, limit, condition, narrow)
-
-        return await self._ask(namespace, Ranking(), asked, searching)
-
-    async def match_scores(self, namespace: str, text: str, ids: Sequence[int]) -> Ranking:
-        async def scoring(db: Db, ns: Namespace, found: list[list[Any]]) -> Ranking:
-            return keyword.match_scores(ns, await self._query(db, ns, text), found[0])
-
-        return await self._ask(namespace, Ranking(), lambda ns: [keyword.of_items(ns, ids)], scoring)
-
-    async def _query(self, db: Db, ns: Namespace, text: str, begun: Preparation | None = None) -> KeywordQuery:
-        """Remembered while no text changes: search and score ask for the same one."""
-
-        async def prepared() -> KeywordQuery:
-            preparing = begun
-            if preparing is None:
-                languages = await self._languages.get(ns.id, ns.text_changes, "", lambda: spaces.languages(db, ns.id))
-                preparing = Preparation(ns, text, languages)
-            while not preparing.is_complete:
-                preparing.learn(await together(db, preparing.questions()))
-            return preparing.query
-
-        return await self._queries.get(ns.id, ns.text_changes, text, prepared)
-
-    async def _filtered(self, db: Db, ns: Namespace, filters: Filters) -> tuple[Condition, Sequence[int] | None]:
-        """The filters as a condition, and the items that satisfy it where they are few."""
-        if filters == NO_FILTERS:
-            return ("", ()), None
-
-        async def few() -> list[int] | None:
-            found = await items.matching(db, ns, filters, _NARROW + 1)
-            return found if len(found) <= _NARROW else None
-
-        narrow = await self._narrow.get(ns.id, ns.changes, repr(filters), few)
-        return (await where(db, filters, ns.id) if narrow is None else ("", ())), narrow
-
-    async def node_links(self, namespace: str, names: Sequence[str], filters: Filters) -> list[Link]:
-        async def linking(db: Db, ns: Namespace, found: list[list[Any]]) -> list[Link]:
-            linked = await graph_search.node_links(db, graph_search.named(found[0]))
-            return await self._passing(db, ns, filters, linked)
-
-        return await self._ask(namespace, [], lambda ns: [graph_search.naming(ns, names)], linking)
-
-    async def item_links(self, namespace: str, ids: Sequence[int], filters: Filters) -> list[Link]:
-        async def linking(db: Db, ns: Namespace, found: list[list[Any]]) -> list[Link]:
-            return await self._passing(db, ns, filters, await graph_search.item_links(db, found[0], found[1]))
-
-        return await self._ask(namespace, [], lambda ns: graph_search.around(ns, ids), linking)
-
-    async def _passing(self, db: Db, ns: Namespace, filters: Filters, found: list[F]) -> list[F]:
-        """Those links or uses whose item satisfies the filters."""
-        if filters == NO_FILTERS or not found:
-            return found
-        wanted = sorted({row.item for row in found})
-        kept = await items.passing(db, ns, filters, wanted)
-        return [row for row in found if row.item in kept]
-
-    async def at_once(self, query: Query, work: Callable[[], Coroutine[Any, Any, T]], seconds: float) -> T | None:
-        return None
-
-    async def tag_counts(self, namespace: str) -> Mapping[str, int]:
-        async def counting(db: Db, ns: Namespace) -> Mapping[str, int]:
-            async def fresh() -> tuple[float, Mapping[str, int]]:
-                return time.monotonic(), await tags.counts(db, ns)
-
-            known = await self._tags.get(ns.id, ns.changes, "", fresh)
-            if time.monotonic() - known[0] > limits.TAG_CACHE_SECONDS:
-                self._tags.clear()
-                known = await self._tags.get(ns.id, ns.changes, "", fresh)
-            return known[1]
-
-        return await self._read(namespace, {}, counting)
-
-    async def tagged(self, namespace: str, candidates: Sequence[str], filters: Filters) -> list[TagUse]:
-        async def using(db: Db, ns: Namespace, found: list[list[Any]]) -> list[TagUse]:
-            return await self._passing(db, ns, filters, tags.tagged(found[0]))
-
-        return await self._ask(namespace, [], lambda ns: [tags.using(ns, candidates)], using)
-
-    async def sharing(self, namespace: str, ids: Sequence[int], filters: Filters) -> list[TagUse]:
-        async def using(db: Db, ns: Namespace, found: list[list[Any]]) -> list[TagUse]:
-            shared = telling(dict(found[0]))
-            uses = tags.tagged(await rows(db, *tags.using(ns, shared))) if shared else []
-            return await self._passing(db, ns, filters, uses)
-
-        return await self._ask(namespace, [], lambda ns: [tags.carried(ns, ids)], using)
 
     # ------------------------------------------------------------ graph
 
@@ -535,7 +277,7 @@ class PostgresStore:
             yield mine
 
     async def maintain(self, namespace: str, *, wholly: bool = False) -> bool:
-        if not await self._is_due(namespace):
+        if not await self._is_due(namespace, wholly):
             return True
         async with self._leases.held(namespace) as mine:
             if mine:
@@ -543,12 +285,16 @@ class PostgresStore:
                 await upkeep.index_vectors(self._db, namespace)
                 if self._db.has_textsearch:
                     await upkeep.fill_words(self._db, namespace)
+                    await upkeep.spill_words(self._db, namespace, wholly=wholly)
+                else:
+                    await postings.build(self._db, namespace, wholly=wholly)
             return mine
 
-    async def _is_due(self, namespace: str) -> bool:
+    async def _is_due(self, namespace: str, wholly: bool) -> bool:
         async def asking(db: Db, ns: Namespace) -> bool:
-            worded = self._db.has_textsearch and ns.words != keyword.READY and ns.items >= upkeep.WORDED
-            return worded or bool(await links.postponed(db, ns)) or await vectors.lacks_index(db, ns)
+            words = upkeep.is_due if self._db.has_textsearch else postings.is_due
+            due = await words(db, ns, wholly=wholly) or await vectors.lacks_index(db, ns)
+            return due or bool(await links.postponed(db, ns))
 
         return await self._read(namespace, False, asking)
 
@@ -628,4 +374,5 @@ async def put_made(db: Db, ns: Namespace, space: Space, made: Sequence[tuple[int
 
 async def _analysing_anew(db: Db, ns: Namespace) -> None:
     await upkeep.drop_words(db, ns)
+    await postings.drop(db, ns)
     await soundness.analyse_anew(db, ns)

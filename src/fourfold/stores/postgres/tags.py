@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from fourfold.limits import HUB
 from fourfold.stores.base import TagUse
-from fourfold.stores.postgres.spaces import Namespace
+from fourfold.stores.postgres.spaces import BY_NAME, Namespace
 from fourfold.stores.postgres.sql import Db, Statement, possible, rows, sendable
 
 
@@ -17,18 +17,22 @@ async def counts(db: Db, ns: Namespace) -> dict[str, int]:
     return dict(await rows(db, sql, ns.id))
 
 
-def carried(ns: Namespace, ids: Sequence[int]) -> Statement:
+def carried(namespace: str, ids: Sequence[int]) -> Statement:
     """The tags of these items with the number of items that carry each, counted no further than it matters."""
     sql = (
         "SELECT folded, (SELECT count(*) FROM (SELECT 1 FROM item_tags AS others "
         f"WHERE others.ns = mine.ns AND others.folded = mine.folded LIMIT {HUB + 1}) AS few) "
-        "FROM (SELECT DISTINCT ns, folded FROM item_tags WHERE ns = %s AND item = ANY(%s::bigint[])) AS mine"
+        f"FROM (SELECT DISTINCT ns, folded FROM item_tags WHERE ns = {BY_NAME} AND item = ANY(%s::bigint[])) AS mine"
     )
-    return sql, ns.id, possible(ids)
+    return sql, namespace, possible(ids)
 
 
-def using(ns: Namespace, candidates: Sequence[str]) -> Statement:
-    return "SELECT item, folded FROM item_tags WHERE ns = %s AND folded = ANY(%s)", ns.id, sendable(candidates)
+def using(namespace: str, candidates: Sequence[str]) -> Statement:
+    return (
+        f"SELECT item, folded FROM item_tags WHERE ns = {BY_NAME} AND folded = ANY(%s)",
+        namespace,
+        sendable(candidates),
+    )
 
 
 def tagged(found: Sequence[tuple[int, str]]) -> list[TagUse]:

@@ -62,16 +62,16 @@ async def write(db: Db, ns: Namespace, old: Sequence[Text], new: Sequence[Text])
     """Takes the old texts out of the statistics and puts the new ones in."""
     if not old and not new:
         return
+    analysed = [(text, text.terms) for text in new]
     change: Counter[tuple[str, bool]] = Counter()
-    for sign, texts in ((-1, old), (1, new)):
-        for text in texts:
-            terms = text.terms
+    for sign, texts in ((-1, ((text, text.terms) for text in old)), (1, analysed)):
+        for text, terms in texts:
             ns.tokens += sign * len(terms)
             for term in set(terms):
                 change[term, text.language == GERMAN] += sign
-    await _count(db, ns.id, change)
-    await _store(db, ns, new)
     ns.text_changes += 1
+    await _count(db, ns.id, change)
+    await _store(db, ns, [(text.id, hashes(terms)) for text, terms in analysed])
 
 
 async def _count(db: Db, ns: int, change: Counter[tuple[str, bool]]) -> None:
@@ -93,13 +93,12 @@ async def _count(db: Db, ns: int, change: Counter[tuple[str, bool]]) -> None:
         await run(db, "DELETE FROM terms WHERE ns = %s AND term = ANY(%s) AND items <= 0", ns, lost)
 
 
-async def _store(db: Db, ns: Namespace, new: Sequence[Text]) -> None:
-    hashed = [(text.id, hashes(text.terms)) for text in new]
+async def _store(db: Db, ns: Namespace, hashed: Sequence[tuple[int, NDArray[np.uint32]]]) -> None:
     await run_many(
         db,
-        "INSERT INTO texts VALUES (%s, %s, %s, %s, %s::bigint[]) ON CONFLICT (item) DO UPDATE SET "
-        "tokens = excluded.tokens, hashes = excluded.hashes, keys = excluded.keys",
-        [(item, ns.id, len(found), found.tobytes(), keys(ns.id, found)) for item, found in hashed],
+        "INSERT INTO texts VALUES (%s, %s, %s, %s, %s::bigint[], %s) ON CONFLICT (item) DO UPDATE SET "
+        "tokens = excluded.tokens, hashes = excluded.hashes, keys = excluded.keys, change = excluded.change",
+        [(item, ns.id, len(found), found.tobytes(), keys(ns.id, found), ns.text_changes) for item, found in hashed],
     )
     if ns.words != "none":
         await write_words(db, ns, hashed)

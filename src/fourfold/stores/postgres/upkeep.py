@@ -6,7 +6,7 @@ import asyncio
 
 import numpy as np
 
-from fourfold.stores.postgres import spaces, texts, vectors
+from fourfold.stores.postgres import postings, spaces, texts, vectors
 from fourfold.stores.postgres.database import Database
 from fourfold.stores.postgres.spaces import Namespace
 from fourfold.stores.postgres.sql import Db, rows, run, value
@@ -69,6 +69,24 @@ async def _fill(db: Db, ns: Namespace, after: int) -> int | None:
         return None
     await texts.write_words(db, ns, [(item, np.frombuffer(hashed, np.uint32)) for item, hashed in found])
     return found[-1][0]
+
+
+async def is_due(db: Db, ns: Namespace, *, wholly: bool) -> bool:
+    """Whether there is something to do for pg_textsearch."""
+    if ns.words != "ready":
+        return ns.items >= WORDED
+    return await postings.has_grown(db, ns, ns.spilled, wholly=wholly)
+
+
+async def spill_words(database: Database, namespace: str, *, wholly: bool) -> None:
+    """Has pg_textsearch write out what it keeps in memory, where it looks at every use of a word, not at the best."""
+    async with database.unhurried() as db:
+        ns = await spaces.find(db, namespace)
+        if ns is None or ns.words != "ready" or not await is_due(db, ns, wholly=wholly):
+            return
+        if await value(db, "SELECT to_regproc('bm25_spill_index')") is not None:
+            await run(db, "SELECT bm25_spill_index(%s)", f"{texts.words_table(ns.id)}_bm25")
+        await run(db, "UPDATE namespaces SET spilled = %s WHERE id = %s", ns.text_changes, ns.id)
 
 
 async def drop_words(db: Db, ns: Namespace) -> None:

@@ -11,8 +11,9 @@ import numpy as np
 from fourfold.model import Background, Hit
 from fourfold.stores.base import Space
 from fourfold.stores.postgres.filters import Condition
+from fourfold.stores.postgres.packed import Packed, packed
 from fourfold.stores.postgres.spaces import Namespace, fix_space
-from fourfold.stores.postgres.sql import Db, Statement, possible, rows, run, run_many, value
+from fourfold.stores.postgres.sql import Db, Statement, array, possible, rows, run, run_many, value
 from fourfold.stores.sampling import SAMPLE
 
 if TYPE_CHECKING:
@@ -108,30 +109,47 @@ class Sample:
 
 async def sample(db: Db, ns: Namespace) -> Sample:
     sql = "SELECT item, v FROM vectors WHERE ns = %s AND sample < %s"
-    found = await rows(db, sql, ns.id, sample_bound(ns.vectors))
-    return Sample(ns.vector_changes, matrix([row for _, row in found], ns.dimension or 0))
+    found = await rows(db, *_sent((sql, ns.id, sample_bound(ns.vectors))))
+    return Sample(ns.vector_changes, matrix(Packed.read(found[0]).content, ns.dimension or 0))
 
 
-def matrix(found: Sequence[bytes], dimension: int) -> Matrix:
-    """Vectors as the server sends them."""
+def matrix(content: bytes | memoryview, dimension: int) -> Matrix:
+    """Vectors as the server sends them, one after the other."""
     width = _HEADER + 4 * dimension
-    content = np.frombuffer(b"".join(row for row in found if len(row) == width), np.uint8).reshape(-1, width)
-    return content[:, _HEADER:].copy().view(">f4").astype(np.float32)
+    return np.frombuffer(content, np.uint8).reshape(-1, width)[:, _HEADER:].copy().view(">f4").astype(np.float32)
 
 
-def scored(found: Sequence[tuple[int, bytes]], dimension: int, query: Vector) -> tuple[Hit, ...]:
+def scored(found: Packed, dimension: int, query: Vector) -> tuple[Hit, ...]:
     """Exact cosines, rounded so that equal vectors tie. Best first, ties by id."""
-    if not found:
+    if not len(found.first):
         return ()
-    ids = np.array([item for item, _ in found], np.int64)
-    products = np.vecdot(matrix([row for _, row in found], dimension).astype(np.float64), query.astype(np.float64))
+    ids = found.first
+    products = np.vecdot(matrix(found.content, dimension).astype(np.float64), query.astype(np.float64))
     cosines = cast("NDArray[np.float64]", np.round(products, 6))
     best = np.lexsort((ids, -cosines))
     return tuple(map(Hit, ids[best].tolist(), cosines[best].tolist()))
 
 
 def of_items(ns: Namespace, ids: Sequence[int]) -> Statement:
-    return "SELECT item, v FROM vectors WHERE ns = %s AND item = ANY(%s::bigint[])", ns.id, possible(ids)
+    sql = "SELECT item, v FROM vectors WHERE ns = %s AND item = ANY(%s::bigint[])"
+    return _sent((sql, ns.id, array(possible(ids))))
+
+
+def among(ns: Namespace, query: Vector, ids: Sequence[int], limit: int) -> Statement:
+    """The nearest of some items and rather more, compared in full precision: all of these are not worth sending."""
+    sql = (
+        "SELECT item, v FROM vectors WHERE ns = %s AND item = ANY(%s::bigint[]) "
+        "ORDER BY v <=> %s::vector, item LIMIT %s"
+    )
+    return _sent((sql, ns.id, array(possible(ids)), spelled(query), limit + limit // 10 + 10))
+
+
+async def read(db: Db, statement: Statement) -> Packed:
+    return Packed.read((await rows(db, *statement))[0])
+
+
+def _sent(statement: Statement) -> Statement:
+    return packed(statement, "vector_send(v)")
 
 
 def fits(ns: Namespace, query: Vector) -> bool:
@@ -142,11 +160,8 @@ def proposal(ns: Namespace, query: Vector, limit: int, condition: Condition = ("
     """The statement that proposes rather more than asked for. Its expression is the index's, which then serves it."""
     sql, bindings = condition
     source = "vectors JOIN items ON items.id = item" if sql else "vectors"
-    return (
-        f"SELECT item, v FROM {source} WHERE vectors.ns = {ns.id}{sql} "
-        f"ORDER BY {distance(ns)} LIMIT %s",
-        *bindings, spelled(query), limit + limit // 10,
-    )  # fmt: skip
+    statement = f"SELECT item, v FROM {source} WHERE vectors.ns = {ns.id}{sql} ORDER BY {distance(ns)} LIMIT %s"
+    return _sent((statement, *bindings, spelled(query), limit + limit // 10))
 
 
 def distance(ns: Namespace) -> str:
