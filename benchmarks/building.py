@@ -20,7 +20,7 @@ from setting import Setting, in_process, run_alone
 
 ROWS_BAR = 1.5
 FAISS_BAR = 1.3
-POLL_SECONDS = 0.02
+POLL_SECONDS = 0.1
 BARE_SCHEMA = """
     PRAGMA journal_mode = WAL;
     PRAGMA synchronous = FULL;

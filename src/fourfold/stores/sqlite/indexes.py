@@ -7,7 +7,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Generator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -48,6 +48,7 @@ _IN_A_HURRY = 16
 _REMEMBERED_FILTERS = 16
 _LOOK_SECONDS = 1.0
 """How often a search with a long tail looks for a newer publication."""
+_LOOK_AGAIN_SECONDS = 0.05
 
 T = TypeVar("T")
 S = TypeVar("S", bound=FollowingState)
@@ -199,12 +200,19 @@ class Indexes:
 
     def _open(self, index: Follower[S]) -> None:
         """From the files, and the changes since; with very many texts among those, they are published first."""
-        with self._database.read() as db:
-            long = self._is_long(db, index)
-        if long:
-            with suppress(WorldError):  # a full disk keeps nobody from searching
-                self.submit(lambda: self.maintain(index.ns)).result()
+        publishing: Future[bool] | None = None
+        while self._is_long_now(index):
+            if publishing is not None and publishing.done():
+                break
+            publishing = publishing or self.submit(lambda: self.publish(index.ns, faiss=False))
+            wait([publishing], _LOOK_AGAIN_SECONDS)  # the builder may be at it already, and busy with FAISS afterwards
+        if publishing is not None:
+            publishing.cancel()
         self._renew(index)
+
+    def _is_long_now(self, index: Follower[Any]) -> bool:
+        with self._database.read() as db:
+            return self._is_long(db, index)
 
     def _is_long(self, db: apsw.Connection, index: Follower[S]) -> bool:
         """Vectors are read in a moment, texts have to be analysed."""
