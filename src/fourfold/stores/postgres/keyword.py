@@ -209,7 +209,7 @@ async def _of_best(
     while True:
         answer = answers[0] if answers is not None else await rows(db, *best(ns, query.terms, condition, count))
         found = Packed.read(answer[0])
-        scored = score(ns, query, found)
+        scored = score(ns, query, found).once()  # a row that was written anew may be proposed twice
         needed = kth(scored.scores, limit)
         if found.proposed < count or needed >= float(found.note) * _NEARLY or (count >= MOST and needed > -np.inf):
             return scored

@@ -35,6 +35,11 @@ class Scored:
         rest = ~np.isin(self.ids, others.ids)
         return Scored(self.ids[rest], self.scores[rest], self.coverage[rest])
 
+    def once(self) -> Scored:
+        """Each item once."""
+        ids, first = np.unique(self.ids, return_index=True)
+        return Scored(ids, self.scores[first], self.coverage[first])
+
     def best(self, limit: int) -> Ranking:
         order = np.lexsort((self.ids, -self.scores))[:limit]
         order = order[self.scores[order] > 0]
