@@ -166,19 +166,37 @@ async def test_a_store_of_the_first_schema_gets_postings(plain_dsn: str, small: 
     await store.close()
 
 
-async def test_pg_textsearch_writes_out_what_it_has(small: None, monkeypatch: pytest.MonkeyPatch):
+async def test_pg_textsearch_and_what_is_newer_answer_as_the_oracle_does(small: None, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("fourfold.stores.postgres.upkeep.WORDED", 1)
     random, store, oracle = Random(9), PostgresStore(postgres_servers.fresh("textsearch")), MemoryStore()
-    for first, count, wholly, left in ((0, 30, False, 0), (30, 5, False, 5), (35, 5, True, 0)):
+    for first, count, wholly, is_whole in ((0, 30, False, True), (30, 5, False, False), (35, 5, True, True)):
         new = some_items(random, first, count)
         for each in (store, oracle):
             await each.put(NS, new, NOW, links=False)
         await store.maintain(NS, wholly=wholly)
-        assert f"documents: {left}" in (await store._read(NS, "", _memtable))
+        assert await store._read(NS, None, _is_whole) is is_whole
+        for each in (store, oracle):
+            await each.patch(NS, first + 1, ItemPatch(text="bao deo bao"), "en", NOW, links=False)
+            await each.forget(NS, [first + 2])
         await assert_same(store, oracle, random, 3)
+        assert await store.check() == []
     await store.close()
 
 
-async def _memtable(db: Any, ns: Any) -> str:
-    summary = (await (await db.execute(f"SELECT bm25_summarize_index('words_{ns.id}_bm25')")).fetchone())[0]
-    return summary[summary.index("Memtable") : summary.index("Recovery")]
+async def test_who_last_looked_when_another_table_was_there_looks_again(small: None, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("fourfold.stores.postgres.upkeep.WORDED", 1)
+    dsn, random = postgres_servers.fresh("textsearch"), Random(10)
+    store, sleeper = PostgresStore(dsn), PostgresStore(dsn)
+    for first in (0, 20, 40):
+        await store.put(NS, some_items(random, first, 20), NOW, links=False)
+        await store.maintain(NS, wholly=True)
+        if not first:
+            assert (await sleeper.match(NS, "bao", 5, NO_FILTERS)).hits
+    found, wanted = [await each.match(NS, "bao deo", 50, NO_FILTERS) for each in (sleeper, store)]
+    assert found.hits == wanted.hits
+    for each in (store, sleeper):
+        await each.close()
+
+
+async def _is_whole(db: Any, ns: Any) -> bool:
+    return ns.words == "ready" and ns.worded == ns.text_changes

@@ -66,6 +66,24 @@ async def test_a_server_that_is_gone_is_an_error_with_a_remedy_within_the_deadli
         assert [item.text for item in await memory.list()] == ["kept"]
 
 
+@pytest.mark.parametrize("private_server", KINDS, indirect=True)
+async def test_keyword_search_finds_after_a_crash_what_it_found_before(
+    own_server: Own, monkeypatch: pytest.MonkeyPatch
+):
+    for least in ("postings.POSTED", "upkeep.WORDED"):
+        monkeypatch.setattr(f"fourfold.stores.postgres.{least}", 1)
+    async with await opened(own_server.fresh()) as memory:
+        notes = [NewItem(f"note {number} of a river", key=str(number)) for number in range(35)]
+        await memory.add_many(notes[:30])
+        await memory.index()
+        await memory.add_many(notes[30:])
+        before = (await memory.store.match("default", "river 7 32", 50, NO_FILTERS)).hits
+        own_server.restart()
+        assert (await memory.store.match("default", "river 7 32", 50, NO_FILTERS)).hits == before
+        assert len(before) == 35
+        assert await memory.check() == []
+
+
 @pytest.mark.parametrize(
     ("private_server", "clients", "seconds"),
     [("postgres", 3, 2), *(pytest.param(kind, 16, 60, marks=pytest.mark.soak) for kind in KINDS)],

@@ -137,6 +137,8 @@ class HybridSearch:
         if not calls:
             return
         tasks = {asyncio.ensure_future(_timed(name, call, progress.timings)): name for name, call in calls.items()}
+        for task in tasks:
+            task.add_done_callback(_noticed)
         try:
             done, late = await asyncio.wait(tasks, timeout=self._seconds)
         except asyncio.CancelledError:
@@ -174,6 +176,12 @@ def _here(progress: _Progress, calls: Mapping[str, Coroutine[Any, Any, Ranking]]
 
 def _coverage(progress: _Progress) -> dict[int, float]:
     return dict(progress.rankings["keyword"].evidence) if "keyword" in progress.rankings else {}
+
+
+def _noticed(task: asyncio.Future[Ranking]) -> None:
+    """So that asyncio does not complain of an error that came too late for anybody to want it."""
+    if not task.cancelled():
+        task.exception()
 
 
 async def _timed(name: str, call: Coroutine[Any, Any, Ranking], timings: dict[str, float]) -> Ranking:

@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Concatenate, ParamSpec, TypeVar
 
+from psycopg import errors
+
 from fourfold import limits
 from fourfold.errors import StoreBusy, TimedOut
 from fourfold.stores.postgres import address, spaces
@@ -59,7 +61,11 @@ class Access:
         async def reading(db: Db) -> T:
             guess = self._seen.get(namespace)
             asked = statements(guess) if guess is not None else ()
-            (found, *answers) = await together(db, [spaces.finding(namespace), *asked])
+            try:
+                (found, *answers) = await together(db, [spaces.finding(namespace), *asked])
+            except errors.UndefinedTable:  # an index that was there when we last looked
+                guess, asked = None, ()
+                (found, *answers) = await together(db, [spaces.finding(namespace)])
             ns = spaces.found(found)
             if ns is None:
                 return empty

@@ -346,7 +346,6 @@ async def forget(db: Db, ns: Namespace, ids: Sequence[int]) -> list[int]:
     if gone:
         await vectors.drop(db, ns, found)
         await texts.write(db, ns, gone, [])
-        await texts.forget_words(db, ns, found)
         await _forget_states(db, ns.id, found)
         await run(db, "DELETE FROM items WHERE id = ANY(%s::bigint[])", found)
         ns.items -= len(gone)

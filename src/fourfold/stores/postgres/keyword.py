@@ -24,8 +24,9 @@ from fourfold.stores.postgres.packed import Packed, packed
 from fourfold.stores.postgres.postings import Shelf
 from fourfold.stores.postgres.scores import NOTHING, Scored, joined, kth, of_items, score
 from fourfold.stores.postgres.spaces import Namespace
-from fourfold.stores.postgres.sql import Answer, Db, Statement, array, rows, sendable
+from fourfold.stores.postgres.sql import Answer, Db, Statement, array, rows, sendable, together
 from fourfold.stores.postgres.texts import words_table
+from fourfold.stores.postgres.upkeep import READY
 from fourfold.stores.sqlite.scoring import term_hash
 
 STAGE = 1_000
@@ -36,7 +37,6 @@ _NEARLY = 0.95
 """What rounding in the index and the sum over variants of a word may leave of a score."""
 EARLY = 200_000
 """In a namespace of at most so many items, postings are asked for before it is known how many they are."""
-READY = "ready"
 
 
 # ---------------------------------------------------------------- the query
@@ -128,7 +128,7 @@ class Beginning:
 def _early(ns: Namespace, terms: Collection[str], limit: int, shelf: Shelf) -> list[Statement]:
     """Nothing where it is better to know first what each term is worth."""
     if ns.words == READY:
-        return [best(ns, terms, ("", ()), _first(limit))]
+        return proposing(ns, terms, ("", ()), _first(limit))
     return posted_search.proposing(ns, terms, ("", ()), shelf) if ns.parts and ns.items <= EARLY else []
 
 
@@ -204,12 +204,12 @@ async def _of_best(
     condition: Condition,
     answers: Sequence[Sequence[Answer]] | None,
 ) -> Scored:
-    """The best rows of pg_textsearch: as many as it takes, whatever is filtered out."""
+    """The best rows of pg_textsearch, as many as it takes, whatever is filtered out, and what is newer than these."""
     count = _first(limit)
     while True:
-        answer = answers[0] if answers is not None else await rows(db, *best(ns, query.terms, condition, count))
-        found = Packed.read(answer[0])
-        scored = score(ns, query, found).once()  # a row that was written anew may be proposed twice
+        answers = answers or await together(db, proposing(ns, query.terms, condition, count))
+        found, *tail = (Packed.read(answer[0]) for answer in answers)
+        scored = joined([score(ns, query, each) for each in (found, *tail)]).once()
         needed = kth(scored.scores, limit)
         if found.proposed < count or needed >= float(found.note) * _NEARLY or (count >= MOST and needed > -np.inf):
             return scored
@@ -220,13 +220,21 @@ def _first(limit: int) -> int:
     return limit + limit // 2
 
 
+def proposing(ns: Namespace, terms: Collection[str], condition: Condition, count: int) -> list[Statement]:
+    """The best, and what has one of the terms and is newer, if anything is."""
+    if ns.worded == ns.text_changes:
+        return [best(ns, terms, condition, count)]
+    fresh = posted_search.newer(ns, ns.worded, sorted(map(term_hash, terms)), condition)
+    return [best(ns, terms, condition, count), fresh]
+
+
 def best(ns: Namespace, terms: Iterable[str], condition: Condition, count: int) -> Statement:
     """The statement that has pg_textsearch propose those that the filters let pass; its note is the least score.
 
     The score is that of the row which the index has just found; spelled as in ORDER BY, it would be made anew from the
     text, which takes longer than all the rest. The limit is no parameter, since the plan has to know it.
     """
-    table, (sql, bindings) = words_table(ns.id), condition
+    table, (sql, bindings) = words_table(ns.id, ns.worded), condition
     passes = f"EXISTS (SELECT 1 FROM items WHERE items.id = best.item{sql})" if sql else "true"
     statement = (
         f"SELECT best.item, hashes, score, {passes} AS passes FROM "

@@ -52,7 +52,7 @@ def proposing(ns: Namespace, terms: Iterable[str], condition: Condition, shelf: 
     uses = postings.uses(ns, hashes, shelf)
     if postings.end(ns) == ns.text_changes:
         return [uses]
-    return [uses, newer(ns, hashes, condition)]
+    return [uses, newer(ns, postings.end(ns), hashes, condition)]
 
 
 async def _confirmed(
@@ -86,12 +86,12 @@ def _of_items(ns: Namespace, ids: Sequence[int], condition: Condition) -> Statem
     return packed((statement, ns.id, array(ids), *bindings), "hashes")
 
 
-def newer(ns: Namespace, hashes: Iterable[int], condition: Condition) -> Statement:
-    """What finds the rows of terms that are in no part yet."""
+def newer(ns: Namespace, since: int, hashes: Iterable[int], condition: Condition) -> Statement:
+    """What finds the rows of terms that are newer than a change."""
     sql, bindings = condition
     source = "texts JOIN items ON items.id = item" if sql else "texts"
     statement = (
         f"SELECT item, hashes FROM {source} WHERE texts.ns = %s AND change > %s AND keys && %s::bigint[]{sql} LIMIT %s"
     )
     keys = array(ns.id << 32 | hashed for hashed in hashes)
-    return packed((statement, ns.id, postings.end(ns), keys, *bindings, _ALL), "hashes")
+    return packed((statement, ns.id, since, keys, *bindings, _ALL), "hashes")

@@ -191,14 +191,13 @@ def end(ns: Namespace) -> int:
 
 
 async def is_due(db: Db, ns: Namespace, *, wholly: bool) -> bool:
-    return ns.items >= POSTED and await has_grown(db, ns, end(ns), wholly=wholly)
+    return ns.items >= POSTED and await has_grown(db, ns, end(ns), least=1 if wholly else TAIL)
 
 
-async def has_grown(db: Db, ns: Namespace, since: int, *, wholly: bool) -> bool:
-    """Whether enough texts are newer than a change; `wholly`: whether any is."""
+async def has_grown(db: Db, ns: Namespace, since: int, *, least: int) -> bool:
+    """Whether so many texts are newer than a change."""
     if since == ns.text_changes:
         return False
-    least = 1 if wholly else TAIL
     sql = "SELECT count(*) FROM (SELECT 1 FROM texts WHERE ns = %s AND change > %s LIMIT %s) AS some_"
     return await value(db, sql, ns.id, since, least) >= least
 

@@ -24,7 +24,7 @@ CREATE TABLE namespaces (
     names bigint NOT NULL DEFAULT 0,              -- moves whenever a name of a node comes or goes
     fingerprint text,                             -- the model whose vectors these are (B8)
     dimension integer,
-    words text NOT NULL DEFAULT 'none'            -- its table for pg_textsearch: none, filling, ready
+    words text NOT NULL DEFAULT 'none'            -- its table for pg_textsearch: none, ready
 ) WITH (fillfactor = 50);
 
 CREATE SEQUENCE item_ids;
@@ -213,7 +213,8 @@ CREATE TABLE unlinked (                           -- new nodes that have not bee
 
 _PARTS = """
 ALTER TABLE namespaces ADD COLUMN parts bigint[] NOT NULL DEFAULT '{}';  -- of its postings, each by its last change
-ALTER TABLE namespaces ADD COLUMN spilled bigint NOT NULL DEFAULT 0;     -- the last change in segments of pg_textsearch
+ALTER TABLE namespaces ADD COLUMN worded bigint NOT NULL DEFAULT 0;  -- the last change in its table for pg_textsearch
+UPDATE namespaces SET words = 'none';
 ALTER TABLE texts ADD COLUMN change bigint NOT NULL DEFAULT 0;  -- the text_changes of its namespace that wrote it
 CREATE INDEX texts_by_change ON texts (ns, change);
 CREATE TABLE postings (                           -- where each term of the texts of a part stands

@@ -95,14 +95,19 @@ async def _drift(db: Db, ns: Namespace) -> AsyncIterator[str]:
         yield "keyword search counts terms otherwise than they are"
     if not await postings.is_sound(db, ns):
         yield "the postings are not those of the texts"
-    if ns.words == "ready":
-        table = texts.words_table(ns.id)
-        sql = (
-            f"SELECT count(*) FROM {table} AS w FULL JOIN (SELECT item FROM texts WHERE ns = %s) AS t USING (item) "
-            "WHERE w.item IS NULL OR t.item IS NULL"
-        )
-        if await value(db, sql, ns.id):
-            yield "the words of pg_textsearch are not those of the texts"
+    if ns.words == "ready" and await _lacks_words(db, ns):
+        yield "the words of pg_textsearch are not those of the texts"
+
+
+async def _lacks_words(db: Db, ns: Namespace) -> bool:
+    table = texts.words_table(ns.id, ns.worded)
+    sql = (
+        f"SELECT 1 FROM texts WHERE ns = %s AND change <= %s "
+        f"AND NOT EXISTS (SELECT 1 FROM {table} AS w WHERE w.item = texts.item) LIMIT 1"
+    )
+    if await value(db, "SELECT to_regclass(%s)", table) is None:
+        return True
+    return bool(await value(db, sql, ns.id, ns.worded))
 
 
 async def mend_counters(db: Db) -> list[str]:

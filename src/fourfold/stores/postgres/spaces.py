@@ -13,7 +13,7 @@ from fourfold.stores.postgres.sql import Answer, Db, Statement, possible, rows, 
 
 _COLUMNS = (
     "id, name, items, vectors, tokens, changes, text_changes, vector_changes, names, fingerprint, dimension, words, "
-    "parts, spilled"
+    "parts, worded"
 )
 
 
@@ -35,8 +35,8 @@ class Namespace:
     words: str
     parts: list[int]
     """Of its postings, by the last change that is in each. Only who makes them writes this."""
-    spilled: int
-    """The last change of which pg_textsearch has the words on disk, where it finds the best quickly. The same."""
+    worded: int
+    """The last change of which pg_textsearch has the words. The same."""
     spoken: Counter[str] = field(default_factory=Counter[str])
     """By how much the number of items in each language has changed."""
 

@@ -284,8 +284,7 @@ class PostgresStore(Retrieval):
                 await self._catch_up(namespace)
                 await upkeep.index_vectors(self._db, namespace)
                 if self._db.has_textsearch:
-                    await upkeep.fill_words(self._db, namespace)
-                    await upkeep.spill_words(self._db, namespace, wholly=wholly)
+                    await upkeep.fill_words(self._db, namespace, wholly=wholly)
                 else:
                     await postings.build(self._db, namespace, wholly=wholly)
             return mine

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 GERMAN = "de"
-_FILLER = " zzzzzzzz" * BASE_LENGTH
+FILLER = " zzzzzzzz" * BASE_LENGTH
 """Makes pg_textsearch count lengths as we do; no term is spelled like that."""
 _LETTERS = bytes.maketrans(b"0123456789abcdef", b"abcdefghijklmnop")
 
@@ -53,9 +53,10 @@ def words(hashed: NDArray[np.uint32]) -> str:
     return " ".join(letters[place : place + 8] for place in range(0, len(letters), 8))
 
 
-def words_table(ns: int) -> str:
-    """Where pg_textsearch has the texts of a large namespace. (Its partial indexes hold rows that they should not.)"""
-    return f"words_{ns}"
+def words_table(ns: int, change: int) -> str:
+    """Where pg_textsearch has the texts of a large namespace up to a change. (Its partial indexes hold rows that they
+    should not.)"""
+    return f"words_{ns}_{change}"
 
 
 async def write(db: Db, ns: Namespace, old: Sequence[Text], new: Sequence[Text]) -> None:
@@ -100,18 +101,3 @@ async def _store(db: Db, ns: Namespace, hashed: Sequence[tuple[int, NDArray[np.u
         "tokens = excluded.tokens, hashes = excluded.hashes, keys = excluded.keys, change = excluded.change",
         [(item, ns.id, len(found), found.tobytes(), keys(ns.id, found), ns.text_changes) for item, found in hashed],
     )
-    if ns.words != "none":
-        await write_words(db, ns, hashed)
-
-
-async def write_words(db: Db, ns: Namespace, hashed: Sequence[tuple[int, NDArray[np.uint32]]]) -> None:
-    table = words_table(ns.id)
-    await run(db, f"DELETE FROM {table} WHERE item = ANY(%s::bigint[])", [item for item, _ in hashed])
-    await run_many(
-        db, f"INSERT INTO {table} VALUES (%s, %s)", [(item, words(found) + _FILLER) for item, found in hashed]
-    )
-
-
-async def forget_words(db: Db, ns: Namespace, items: Sequence[int]) -> None:
-    if ns.words != "none":
-        await run(db, f"DELETE FROM {words_table(ns.id)} WHERE item = ANY(%s::bigint[])", items)
