@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from fourfold.config import Settings
     from fourfold.errors import FourfoldError
-    from fourfold.memory import Memory, Why
+    from fourfold.memory import Memory
     from fourfold.model import (
         Edge,
         Explanation,
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         SearchResponse,
     )
     from fourfold.search.pipeline import HybridSearch
+    from fourfold.searching import Why
     from fourfold.sync import SyncMemory
 
 __version__ = "0.1.0"
@@ -58,7 +59,7 @@ _HOMES = {
     "SearchResponse": "model",
     "Settings": "config",
     "SyncMemory": "sync",
-    "Why": "memory",
+    "Why": "searching",
 }
 
 __all__ = [

@@ -15,6 +15,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
+from psycopg.errors import UniqueViolation
 
 from fourfold.errors import StoreBusy
 from fourfold.search import bm25
@@ -218,11 +219,15 @@ async def _build_part(db: Db, ns: Namespace) -> None:
     kept = await _kept(db, ns)
     first = kept[-1] if kept else -1
     last = await _last(db, ns, first)
-    await _store(db, ns.id, last, *await _collected(db, ns.id, first, last))
+    busy = StoreBusy("another process makes the same index", "It goes on by itself")
+    try:
+        await _store(db, ns.id, last, *await _collected(db, ns.id, first, last))
+    except UniqueViolation as error:
+        raise busy from error
     published = [*kept, last]
     sql = "UPDATE namespaces SET parts = %s::bigint[] WHERE id = %s AND parts = %s::bigint[]"
     if not await run(db, sql, published, ns.id, ns.parts):
-        raise StoreBusy("another process makes the same index", "It goes on by itself")
+        raise busy
     await run(db, "DELETE FROM postings WHERE ns = %s AND part <> ALL(%s::bigint[])", ns.id, published)
 
 

@@ -59,11 +59,11 @@ class Retrieval:
         check_dimension(len(vector), at.space.dimension)
         with self._indexes.vectors(at, at.space) as state:
             begun, at.ahead = at.ahead, None
-            if begun is not None:
+            if begun is not None and limit <= CANDIDATES:
                 found = begun.result()
             else:
                 found = vector_index.search(state, vector, limit, self._indexes.allowed(at, filters))
-        return Ranking(found.hits, found.background, at.size.pending)
+        return Ranking(found.hits[:limit], found.background, at.size.pending)
 
     def similarities(self, at: Moment, vector: Vector, ids: Sequence[int]) -> Ranking:
         if at.space is None:

@@ -239,9 +239,15 @@ class SqliteStore:
         changes: dict[int, Change] = {}
         for row in done.written:
             changes[row.id] = changes.get(row.id, Change(0)) | row.change
+        texts = [item for item, change in changes.items() if change & Change.TEXT]
         fresh = {new.id for new in done.fresh}
-        again = [item for item, change in changes.items() if change & Change.TEXT and item not in fresh]
-        self._link(db, ns, again, links, done.fresh)
+        again = [item for item in texts if item not in fresh]
+        if fresh and max(again, default=0) > min(
+            fresh
+        ):  # given twice: nodes come in the order of items
+            self._link(db, ns, texts, links)
+        else:
+            self._link(db, ns, again, links, done.fresh)
         items.log(db, ns, changes.items())
         return [row.id for row in done.written]
 
