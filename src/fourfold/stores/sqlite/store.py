@@ -242,9 +242,7 @@ class SqliteStore:
         texts = [item for item, change in changes.items() if change & Change.TEXT]
         fresh = {new.id for new in done.fresh}
         again = [item for item in texts if item not in fresh]
-        if fresh and max(again, default=0) > min(
-            fresh
-        ):  # given twice: nodes come in the order of items
+        if fresh and max(again, default=0) > min(fresh):  # given twice: nodes come in the order of items
             self._link(db, ns, texts, links)
         else:
             self._link(db, ns, again, links, done.fresh)
