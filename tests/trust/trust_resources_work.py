@@ -236,15 +236,22 @@ async def _many_calls(folder: Path, warm: int, calls: int, windows: int, seed: i
 
 
 def fill_pools(memory: Memory, *others: ThreadPoolExecutor) -> None:
-    """All threads that its pools may ever have: they come when they are needed, which would look like growth."""
+    """All threads that its pools may ever have, each with its connection: they come when they are needed, which would
+    look like growth."""
     store: Any = memory.store
     vectorizer: Any = memory._vectorizer
     pools = (store._readers, store._retrieval._helpers, store._writer, store._indexes._openers, store._indexes._builder)
     for pool in (*pools, vectorizer._queries, vectorizer._batches, *others):
         everyone = threading.Barrier(pool._max_workers + 1)
         for _ in range(pool._max_workers):
-            pool.submit(everyone.wait)
+            pool.submit(_connected, store, everyone) if pool in pools else pool.submit(everyone.wait)
         everyone.wait()
+
+
+def _connected(store: Any, everyone: threading.Barrier) -> None:
+    with store._db.read():
+        pass
+    everyone.wait()
 
 
 async def _at_rest(steady: Steady, folder: Path) -> Usage:
