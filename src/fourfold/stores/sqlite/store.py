@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 import time
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Mapping, Sequence
@@ -51,6 +52,8 @@ from fourfold.text.links import own_names
 
 if TYPE_CHECKING:
     from fourfold.model import Vector
+
+log = logging.getLogger("fourfold")
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -139,13 +142,14 @@ class SqliteStore:
                 finally:
                     self._local.moment = None
 
-        with suppress(Exception):  # whatever it is, it comes again, and is named, when all is asked apart
-            try:
-                async with asyncio.timeout(seconds):
-                    return await self._in(self._readers.submit, working)
-            finally:
-                job.call_off()
-        return None
+        try:
+            async with asyncio.timeout(seconds):
+                return await self._in(self._readers.submit, working)
+        except Exception as error:  # noqa: BLE001  it comes again, and is named, when all is asked apart
+            log.debug("a search is asked apart: %s", type(error).__name__)
+            return None
+        finally:
+            job.call_off()
 
     async def _asked(
         self,
