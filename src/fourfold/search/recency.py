@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Final
 
 from fourfold.errors import InvalidSetting
-from fourfold.model import Hit, Recency
+from fourfold.model import Hits, Recency
 from fourfold.search.order import in_order
 
 DECAY: Final = 0.01
@@ -28,10 +28,9 @@ def recency_factor(recency: Recency | None, updated_at: datetime, now: datetime,
     return max(recency.floor, math.exp(-recency.decay * days))
 
 
-def with_recency(ranked: Sequence[Hit], factors: Mapping[int, float]) -> list[Hit]:
+def with_recency(ranked: Hits, factors: Mapping[int, float]) -> Hits:
     """The ranking with each score times its factor (1 where there is none), in its new order."""
-    scores = {hit.id: hit.score * factors.get(hit.id, 1.0) for hit in ranked}
-    return [Hit(id, scores[id]) for id in in_order(scores)]
+    return in_order(Hits(ranked.ids, ranked.scores * [factors.get(id, 1.0) for id in ranked.ids.tolist()]))
 
 
 def check_recency(recency: Recency) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fourfold import native
 from fourfold.stores.base import Space
 from fourfold.stores.sqlite import files
 from fourfold.stores.sqlite.files import Damaged, Manifest
@@ -64,9 +65,14 @@ class Vectors(Rows):
         return np.vecdot(self.rows(rows), query)
 
     def cosines(self, rows: Ints, query: Matrix) -> NDArray[np.float64]:
-        """In double precision and rounded, so that equal vectors tie wherever they lie."""
-        found: NDArray[np.float64] = np.vecdot(self.rows(rows).astype(np.float64), query.astype(np.float64))
-        return np.round(found, 6)
+        """In double precision and rounded, so that equal vectors tie wherever they lie.
+
+        Damaged if the rows are not what was written.
+        """
+        try:
+            return native.cosines(self.matrix, self.sums, rows, query)
+        except native.OutOfRange as error:
+            raise Damaged("vectors are not what was written") from error
 
 
 def sums(matrix: Matrix) -> Sums:

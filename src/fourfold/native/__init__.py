@@ -1,0 +1,130 @@
+"""The inner loops of a search, in C: exact scores of rows, and rankings from columns of ids and scores.
+
+`kernel.c` says what each does. It is compiled when the package is built, by the compiler of the machine or by one that
+comes as a wheel (hatch_build.py), and needs no other library.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from ctypes import c_double, c_int, c_int64, c_void_p
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Ints = NDArray[np.int64]
+    Floats = NDArray[np.float64]
+    Matrix = NDArray[np.float32]
+    Hashes = NDArray[np.uint32]
+    Places = NDArray[np.int32]
+
+NAME = "kernel.dll" if sys.platform == "win32" else "kernel.so"
+_DAMAGED, _NO_MEMORY = -1, -2
+
+
+class OutOfRange(Exception):
+    """A column of a file leads to where nothing is, or a row is not what was written."""
+
+
+def _function(library: ctypes.CDLL, name: str, result: Any, *arguments: Any) -> Any:
+    function = getattr(library, f"ff_{name}")
+    function.restype, function.argtypes = result, arguments
+    return function
+
+
+def _load(kind: type[ctypes.CDLL]) -> ctypes.CDLL:
+    path = Path(__file__).with_name(NAME)
+    try:
+        return kind(str(path))
+    except OSError as error:
+        raise ImportError(f"{path.name} of Fourfold cannot be loaded ({error}); install the package again") from error
+
+
+_P, _N, _D = c_void_p, c_int64, c_double
+_PATIENT = _load(ctypes.CDLL)
+"""Others may run meanwhile: for what reads from files, which may have to wait for the disk."""
+_SHORT = _load(ctypes.PyDLL)
+"""They may not: for what takes less than handing over and getting back."""
+_bm25 = _function(_PATIENT, "bm25", c_int, _P, _N, _P, _N, _P, _N, _P, _P, _P, _P, _P, _N, _D, _D, _D, _D, _D, _P, _P)
+_cosines = _function(_PATIENT, "cosines", c_int, _P, _N, _N, _P, _P, _N, _P, _P)
+_order = _function(_SHORT, "order", c_int, _P, _P, _N, _P)
+_sums = _function(_SHORT, "sums", c_int64, _P, _P, _N, _P, _P)
+_distinct = _function(_SHORT, "distinct", c_int64, _P, _N, _P)
+_places = _function(_SHORT, "places", None, _P, _N, _P, _N, _P)
+
+
+def bm25(
+    columns: tuple[Hashes, Ints],
+    rows: Ints,
+    words: tuple[Hashes, Floats, Places, Places, Floats],
+    weight: float,
+    average_length: float,
+    constants: tuple[float, float, float],
+) -> tuple[Floats, Floats]:
+    """Scores and coverage of rows. `columns`: terms, and where each row's end. `words`: as `kernel.c` has them."""
+    terms, ends = columns
+    scores, coverage = np.empty(len(rows)), np.empty(len(rows))
+    idfs = words[-1]
+    _check(
+        _bm25(
+            _at(terms), len(terms), _at(ends), len(ends), _at(rows), len(rows), *map(_at, words), len(idfs),
+            weight, average_length, *constants, _at(scores), _at(coverage),
+        )
+    )  # fmt: skip
+    return scores, coverage
+
+
+def cosines(matrix: Matrix, sums: Hashes | None, rows: Ints, query: Matrix) -> Floats:
+    """Products of rows with the query; OutOfRange where a row is not what its sum says."""
+    found = np.empty(len(rows))
+    expected = None if sums is None else _at(sums)
+    _check(_cosines(_at(matrix), *matrix.shape, expected, _at(rows), len(rows), _at(query), _at(found)))
+    return found
+
+
+def order(ids: Ints, scores: Floats) -> Ints:
+    """The places of the scores, best first; ties by id."""
+    found = np.empty(len(ids), np.int64)
+    _check(_order(_at(ids), _at(scores), len(ids), _at(found)))
+    return found
+
+
+def sums(ids: Ints, values: Floats) -> tuple[Ints, Floats]:
+    """Each id once, and the sum of its values."""
+    distinct, totals = np.empty(len(ids), np.int64), np.empty(len(ids))
+    count = _check(_sums(_at(ids), _at(values), len(ids), _at(distinct), _at(totals)))
+    return distinct[:count], totals[:count]
+
+
+def distinct(ids: Ints) -> Ints:
+    """Each id once, in the order of their first places."""
+    found = np.empty(len(ids), np.int64)
+    return found[: _check(_distinct(_at(ids), len(ids), _at(found)))]
+
+
+def places(ids: Ints, wanted: Ints) -> Ints:
+    """Where each of a few wanted ids first stands; -1 where it does not."""
+    found = np.empty(len(wanted), np.int64)
+    _places(_at(ids), len(ids), _at(wanted), len(wanted), _at(found))
+    return found
+
+
+def _at(array: NDArray[Any]) -> int:
+    """Where an array begins; it must not have gaps."""
+    interface = array.__array_interface__
+    if interface["strides"] is not None:
+        raise ValueError("an array with gaps")
+    return interface["data"][0]
+
+
+def _check(result: int) -> int:
+    if result == _DAMAGED:
+        raise OutOfRange
+    if result == _NO_MEMORY:
+        raise MemoryError
+    return result
