@@ -1,4 +1,4 @@
-"""Compiles the kernel (src/fourfold/native/kernel.c) when the package is built, or in place: python hatch_build.py
+"""Compiles the kernel (src/fourfold/native/*.c) when the package is built, or in place: python hatch_build.py
 
 With the machine's C compiler, or where there is none with the one that the wheel `ziglang` brings: so pip is enough.
 """
@@ -15,8 +15,8 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).parent
-SOURCE = ROOT / "src/fourfold/native/kernel.c"
-LIBRARY = SOURCE.with_suffix(".dll" if sys.platform == "win32" else ".so")
+FOLDER = ROOT / "src/fourfold/native"
+LIBRARY = FOLDER / ("kernel.dll" if sys.platform == "win32" else "kernel.so")
 FLAGS = ["-std=c99", "-O3", "-ffp-contract=off", "-fvisibility=hidden", "-fPIC", "-shared"]
 ZIG = "ziglang>=0.13"
 
@@ -25,7 +25,7 @@ def compile_kernel() -> Path:
     """In one step: who has the old library open keeps it, and nobody sees half of the new one."""
     fresh = LIBRARY.with_name(f"{LIBRARY.name}.{os.getpid()}")
     libraries = [] if sys.platform == "win32" else ["-lm"]
-    command = [*_compiler(), *FLAGS, "-o", str(fresh), str(SOURCE), *libraries]
+    command = [*_compiler(), *FLAGS, "-o", str(fresh), *map(str, sorted(FOLDER.glob("*.c"))), *libraries]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise SystemExit(f"{' '.join(command)} failed; install a C compiler\n{done.stderr}")

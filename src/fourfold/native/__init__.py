@@ -55,6 +55,7 @@ _cosines = _function(_PATIENT, "cosines", c_int, _P, _N, _N, _P, _P, _N, _P, _P)
 _order = _function(_SHORT, "order", c_int, _P, _P, _N, _P)
 _sums = _function(_SHORT, "sums", c_int64, _P, _P, _N, _P, _P)
 _distinct = _function(_SHORT, "distinct", c_int64, _P, _N, _P)
+_find = _function(_PATIENT, "find", c_int64, _P, _P, _P, _N, _P, _N, _P)
 _places = _function(_SHORT, "places", None, _P, _N, _P, _N, _P)
 
 
@@ -85,6 +86,13 @@ def cosines(matrix: Matrix, sums: Hashes | None, rows: Ints, query: Matrix) -> F
     expected = None if sums is None else _at(sums)
     _check(_cosines(_at(matrix), *matrix.shape, expected, _at(rows), len(rows), _at(query), _at(found)))
     return found
+
+
+def find(in_order: Ints, order: Ints, dead: NDArray[np.bool_], items: Ints) -> Ints:
+    """The live rows of items. `in_order`: the items of all rows, sorted; `order`: the rows that these are."""
+    found = np.empty(len(items), np.int64)
+    count = _find(_at(in_order), _at(order), _at(dead), len(order), _at(items), len(items), _at(found))
+    return found[: _check(count)]
 
 
 def order(ids: Ints, scores: Floats) -> Ints:

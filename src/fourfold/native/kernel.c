@@ -15,7 +15,13 @@
 #define API __attribute__((visibility("default")))
 #endif
 
-enum { DONE = 0, DAMAGED = -1, NO_MEMORY = -2, FEW = 16 };
+enum { DONE = 0, DAMAGED = -1, NO_MEMORY = -2, FEW = 16, AHEAD = 8, LINE = 64 };
+
+/* Rows lie anywhere in files that are mapped: those that come soon are asked for while others are worked on. */
+static void ask_for(const void *start, int64_t bytes)
+{
+    for (int64_t at = 0; at < bytes; at += LINE) __builtin_prefetch((const char *)start + at);
+}
 
 /* A table of numbers above 0, at most half full. */
 typedef struct {
@@ -55,13 +61,15 @@ API int ff_bm25(
         while (table.slots[at]) at = (at + 1) & table.mask;
         table.slots[at] = v + 1;
     }
+    for (int64_t i = 0; i < count && result == DONE; i++)
+        if (rows[i] < 0 || rows[i] >= row_count) result = DAMAGED;
     for (int64_t i = 0; i < count && result == DONE; i++) {
-        const int64_t row = rows[i];
-        if (row < 0 || row >= row_count) {
-            result = DAMAGED;
-            break;
+        if (i + 2 * AHEAD < count) ask_for(ends + rows[i + 2 * AHEAD], 1);
+        if (i + AHEAD < count) {
+            const int64_t next = rows[i + AHEAD], at = next ? ends[next - 1] : 0;
+            if (at >= 0 && at < term_count) ask_for(terms + at, 4 * LINE);
         }
-        const int64_t begin = row ? ends[row - 1] : 0, end = ends[row];
+        const int64_t row = rows[i], begin = row ? ends[row - 1] : 0, end = ends[row];
         if (begin < 0 || begin > end || end > term_count) {
             result = DAMAGED;
             break;
@@ -126,11 +134,14 @@ API int ff_cosines(
     const float *matrix, int64_t row_count, int64_t dimension, const uint32_t *sums, const int64_t *rows, int64_t count,
     const float *query, double *cosines)
 {
+    const int64_t bytes = dimension * (int64_t)sizeof *matrix;
+    for (int64_t i = 0; i < count; i++)
+        if (rows[i] < 0 || rows[i] >= row_count) return DAMAGED;
     for (int64_t i = 0; i < count; i++) {
-        const int64_t row = rows[i];
-        if (row < 0 || row >= row_count) return DAMAGED;
-        const float *vector = matrix + row * dimension;
-        if (sums && sum_of_bits(vector, dimension) != sums[row]) return DAMAGED;
+        if (i + 2 < count) ask_for(matrix + rows[i + 2] * dimension, bytes);
+        if (sums && i + AHEAD < count) ask_for(sums + rows[i + AHEAD], 1);
+        const float *vector = matrix + rows[i] * dimension;
+        if (sums && sum_of_bits(vector, dimension) != sums[rows[i]]) return DAMAGED;
         cosines[i] = rint(dot(vector, query, dimension) * 1e6) / 1e6;
     }
     return DONE;
@@ -220,4 +231,30 @@ API void ff_places(const int64_t *ids, int64_t count, const int64_t *wanted, int
         while (i < count && ids[i] != wanted[w]) i++;
         places[w] = i < count ? i : -1;
     }
+}
+
+/* The live rows of items, at most one each: `sorted` are the items of all rows in order, `order` the rows that these
+   are, of equal ones the last is the newest. How many were found; `rows` has room for `count`. */
+API int64_t ff_find(
+    const int64_t *sorted, const int64_t *order, const uint8_t *dead, int64_t row_count, const int64_t *items,
+    int64_t count, int64_t *rows)
+{
+    int64_t found = 0;
+    for (int64_t i = 0; i < count; i++) {
+        int64_t low = 0, high = row_count; /* what is above the item begins between them */
+        const int64_t item = items[i], guess = row_count ? item - sorted[0] : 0; /* where no number is missing */
+        if (guess >= 0 && guess + 1 < row_count && sorted[guess] == item && sorted[guess + 1] > item) {
+            low = high = guess + 1;
+        }
+        while (low < high) {
+            const int64_t middle = low + (high - low) / 2;
+            if (sorted[middle] <= item) low = middle + 1;
+            else high = middle;
+        }
+        if (!low || sorted[low - 1] != item) continue;
+        const int64_t row = order[low - 1];
+        if (row < 0 || row >= row_count) return DAMAGED;
+        if (!dead[row]) rows[found++] = row;
+    }
+    return found;
 }

@@ -32,23 +32,22 @@ class Part:
 
     source: str
     weight: float
-    hits: Hits
-    """As the retriever ranked them."""
+    listed: int
+    """How many hits the retriever has listed."""
     raw: Hits
-    """Its scores of all that it has something to say of, listed or not, in any order; NaN where it has no score."""
+    """Those, in its order, then its scores of others that it has something to say of; NaN where it has no score."""
     values: Floats
     """What is added to the score of each of those."""
 
     def contributions(self, ids: Ints) -> list[Contribution | None]:
         """One for each id that this list has something to say of."""
-        places, ranks = native.places(self.raw.ids, ids), native.places(self.hits.ids, ids) + 1
-        values, raws = self.values[places].tolist(), self.raw.scores[places].tolist()
-        told = zip(places.tolist(), ranks.tolist(), values, raws, strict=True)
-        return [self._line(rank, value, raw) if place >= 0 else None for place, rank, value, raw in told]
+        places = native.places(self.raw.ids, ids)
+        told = zip(places.tolist(), self.values[places].tolist(), self.raw.scores[places].tolist(), strict=True)
+        return [self._line(place, value, raw) if place >= 0 else None for place, value, raw in told]
 
-    def _line(self, rank: int, value: float, raw: float) -> Contribution:
-        known = None if math.isnan(raw) else raw
-        return Contribution(self.source, rank or None, known, value / self.weight, self.weight, value)
+    def _line(self, place: int, value: float, raw: float) -> Contribution:
+        rank, known = place + 1 if place < self.listed else None, None if math.isnan(raw) else raw
+        return Contribution(self.source, rank, known, value / self.weight, self.weight, value)
 
 
 @dataclass(frozen=True)
@@ -129,8 +128,8 @@ def scores_of(hits: Hits, ids: Ints) -> list[float | None]:
 
 
 def others(own: Ints, lists: Sequence[Ints]) -> list[int]:
-    """The ids of the lists that are not among its own."""
-    return native.distinct(np.concatenate([own, *lists]))[len(own) :].tolist()
+    """The ids of the lists that are not among its own, in order."""
+    return np.sort(native.distinct(np.concatenate([own, *lists]))[len(own) :]).tolist()
 
 
 def grid_for(largest: float) -> float:
@@ -145,10 +144,10 @@ def _acting(lists: Mapping[str, Sequence[Hit]], weights: Mapping[str, float]) ->
 
 
 def _rrf_part(name: str, hits: Hits, weight: float, k: int, grid: float) -> Part:
-    return Part(name, weight, hits, hits, (weight / (k + np.arange(1, len(hits) + 1)) + grid) - grid)
+    return Part(name, weight, len(hits), hits, (weight / (k + np.arange(1, len(hits) + 1)) + grid) - grid)
 
 
 def _weighted_part(name: str, hits: Hits, weight: float, grid: float) -> Part:
     low, span = hits.scores.min(), np.ptp(hits.scores)
     scaled = (hits.scores - low) / span if span else np.ones(len(hits))
-    return Part(name, weight, hits, hits, (weight * scaled + grid) - grid)
+    return Part(name, weight, len(hits), hits, (weight * scaled + grid) - grid)

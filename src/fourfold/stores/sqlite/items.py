@@ -397,15 +397,6 @@ def vectors(db: apsw.Connection, ids: Sequence[int], dimension: int) -> tuple[In
     return np.array([item_id for item_id, _ in found], np.int64), matrix
 
 
-def existing(db: apsw.Connection, ns: int, ids: Sequence[int]) -> list[int]:
-    """Those of these ids that are items of the namespace."""
-    found: list[int] = []
-    for part in batches(ids):
-        sql = f"SELECT id FROM items WHERE +ns = ? AND id IN ({marks(len(part))}) ORDER BY id"
-        found.extend(item_id for (item_id,) in rows(db, sql, ns, *part))
-    return found
-
-
 def exists(db: apsw.Connection, ns: int, item_id: int) -> bool:
     return value(db, "SELECT 1 FROM items WHERE ns = ? AND id = ?", ns, item_id) is not None
 
