@@ -5,7 +5,6 @@ With the machine's C compiler, or where there is none with the one that the whee
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import shutil
 import subprocess
@@ -25,18 +24,19 @@ def compile_kernel() -> Path:
     """In one step: who has the old library open keeps it, and nobody sees half of the new one."""
     fresh = LIBRARY.with_name(f"{LIBRARY.name}.{os.getpid()}")
     libraries = [] if sys.platform == "win32" else ["-lm"]
-    command = [*_compiler(), *FLAGS, "-o", str(fresh), *map(str, sorted(FOLDER.glob("*.c"))), *libraries]
+    command = [
+        *(_of_machine() or [sys.executable, "-m", "ziglang", "cc"]),
+        *FLAGS,
+        "-o",
+        str(fresh),
+        *map(str, sorted(FOLDER.glob("*.c"))),
+        *libraries,
+    ]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise SystemExit(f"{' '.join(command)} failed; install a C compiler\n{done.stderr}")
     fresh.replace(LIBRARY)
     return LIBRARY
-
-
-def _compiler() -> list[str]:
-    if importlib.util.find_spec("ziglang") and not _of_machine():
-        return [sys.executable, "-m", "ziglang", "cc"]
-    return _of_machine() or ["cc"]
 
 
 def _of_machine() -> list[str]:
