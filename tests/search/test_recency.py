@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from fourfold.errors import InvalidSetting
 from fourfold.model import Hit, Recency
 from fourfold.search.fusion import columns
-from fourfold.search.recency import check_recency, recency_factor, with_recency
+from fourfold.search.order import with_recency
+from fourfold.search.recency import check_recency, recency_factor
 
 NOW = datetime(2026, 11, 15, 12, tzinfo=UTC)
 

@@ -13,8 +13,9 @@ from fourfold.search.confidence import response_confidence, result_confidence
 from fourfold.search.diversity import at_most_per_source
 from fourfold.search.explain import explain
 from fourfold.search.fusion import columns, others
+from fourfold.search.order import with_recency
 from fourfold.search.pipeline import Found
-from fourfold.search.recency import recency_factor, with_recency
+from fourfold.search.recency import recency_factor
 
 if TYPE_CHECKING:
     from fourfold.model import Ints

@@ -23,3 +23,8 @@ def ranked(scores: Mapping[int, float], limit: int) -> Hits:
     ids = np.fromiter(scores, np.int64, len(scores))
     values = np.fromiter(scores.values(), np.float64, len(scores))
     return in_order(Hits(ids, np.round(values, _DECIMALS)))[:limit]
+
+
+def with_recency(ranked: Hits, factors: Mapping[int, float]) -> Hits:
+    """The ranking with each score times its factor (1 where there is none), in its new order."""
+    return in_order(Hits(ranked.ids, ranked.scores * [factors.get(id, 1.0) for id in ranked.ids.tolist()]))
