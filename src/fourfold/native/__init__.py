@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import sys
+from collections.abc import Callable
 from ctypes import c_double, c_int, c_int64, c_void_p
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -46,17 +47,27 @@ def _load(kind: type[ctypes.CDLL]) -> ctypes.CDLL:
 
 
 _P, _N, _D = c_void_p, c_int64, c_double
-_PATIENT = _load(ctypes.CDLL)
-"""Others may run meanwhile: for what reads from files, which may have to wait for the disk."""
+_LONG = _load(ctypes.CDLL)
+"""Other threads may run meanwhile."""
 _SHORT = _load(ctypes.PyDLL)
-"""They may not: for what takes less than handing over and getting back."""
-_bm25 = _function(_PATIENT, "bm25", c_int, _P, _N, _P, _N, _P, _N, _P, _P, _P, _P, _P, _N, _D, _D, _D, _D, _D, _P, _P)
-_cosines = _function(_PATIENT, "cosines", c_int, _P, _N, _N, _P, _P, _N, _P, _P)
+"""They may not: for what takes less than handing the interpreter over and getting it back."""
+_FEW = 512
+"""So many rows are short."""
 _order = _function(_SHORT, "order", c_int, _P, _P, _N, _P)
 _sums = _function(_SHORT, "sums", c_int64, _P, _P, _N, _P, _P)
 _distinct = _function(_SHORT, "distinct", c_int64, _P, _N, _P)
-_find = _function(_PATIENT, "find", c_int64, _P, _P, _P, _N, _P, _N, _P)
 _places = _function(_SHORT, "places", None, _P, _N, _P, _N, _P)
+
+
+def _for_rows(name: str, result: Any, *arguments: Any) -> Callable[[int], Any]:
+    """The function for a number of rows."""
+    short, long = (_function(library, name, result, *arguments) for library in (_SHORT, _LONG))
+    return lambda rows: short if rows <= _FEW else long
+
+
+_bm25 = _for_rows("bm25", c_int, _P, _N, _P, _N, _P, _N, _P, _P, _P, _P, _P, _N, _D, _D, _D, _D, _D, _P, _P)
+_cosines = _for_rows("cosines", c_int, _P, _N, _N, _P, _P, _N, _P, _P)
+_find = _for_rows("find", c_int64, _P, _P, _P, _N, _P, _N, _P)
 
 
 def bm25(
@@ -72,7 +83,7 @@ def bm25(
     scores, coverage = np.empty(len(rows)), np.empty(len(rows))
     idfs = words[-1]
     _check(
-        _bm25(
+        _bm25(len(rows))(
             _at(terms), len(terms), _at(ends), len(ends), _at(rows), len(rows), *map(_at, words), len(idfs),
             weight, average_length, *constants, _at(scores), _at(coverage),
         )
@@ -84,14 +95,14 @@ def cosines(matrix: Matrix, sums: Hashes | None, rows: Ints, query: Matrix) -> F
     """Products of rows with the query; OutOfRange where a row is not what its sum says."""
     found = np.empty(len(rows))
     expected = None if sums is None else _at(sums)
-    _check(_cosines(_at(matrix), *matrix.shape, expected, _at(rows), len(rows), _at(query), _at(found)))
+    _check(_cosines(len(rows))(_at(matrix), *matrix.shape, expected, _at(rows), len(rows), _at(query), _at(found)))
     return found
 
 
 def find(in_order: Ints, order: Ints, dead: NDArray[np.bool_], items: Ints) -> Ints:
     """The live rows of items. `in_order`: the items of all rows, sorted; `order`: the rows that these are."""
     found = np.empty(len(items), np.int64)
-    count = _find(_at(in_order), _at(order), _at(dead), len(order), _at(items), len(items), _at(found))
+    count = _find(len(items))(_at(in_order), _at(order), _at(dead), len(order), _at(items), len(items), _at(found))
     return found[: _check(count)]
 
 
