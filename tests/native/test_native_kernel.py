@@ -152,9 +152,15 @@ def test_an_order_that_leads_out_of_the_rows_is_not_followed():
         native.find(ints([5]), ints([2**40]), np.zeros(1, np.bool_), ints([5]))
 
 
-def test_an_array_with_gaps_is_refused():
+@pytest.mark.parametrize("ids", [np.arange(10)[::2], np.arange(10, dtype=np.int32), np.arange(10.0)])
+def test_an_array_of_another_kind_or_with_gaps_is_refused(ids):
     with pytest.raises(ValueError, match="gaps"):
-        native.distinct(np.arange(10)[::2])
+        native.distinct(ids)
+
+
+def test_a_query_of_another_length_is_refused():
+    with pytest.raises(ValueError, match="fit"):
+        native.cosines(np.ones((2, 8), np.float32), None, ints([0]), np.ones(7, np.float32))
 
 
 def test_nothing_gives_nothing():

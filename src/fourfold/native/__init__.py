@@ -79,13 +79,13 @@ def bm25(
     constants: tuple[float, float, float],
 ) -> tuple[Floats, Floats]:
     """Scores and coverage of rows. `columns`: terms, and where each row's end. `words`: as `kernel.c` has them."""
-    terms, ends = columns
+    (terms, ends), (hashes, worth, same, firsts, idfs) = columns, words
     scores, coverage = np.empty(len(rows)), np.empty(len(rows))
-    idfs = words[-1]
     _check(
         _bm25(len(rows))(
-            _at(terms), len(terms), _at(ends), len(ends), _at(rows), len(rows), *map(_at, words), len(idfs),
-            weight, average_length, *constants, _at(scores), _at(coverage),
+            _hashes(terms), len(terms), _ints(ends), len(ends), _ints(rows), len(rows),
+            _hashes(hashes), _floats(worth), _places32(same), _places32(firsts), _floats(idfs), len(idfs),
+            weight, average_length, *constants, _floats(scores), _floats(coverage),
         )
     )  # fmt: skip
     return scores, coverage
@@ -93,52 +93,65 @@ def bm25(
 
 def cosines(matrix: Matrix, sums: Hashes | None, rows: Ints, query: Matrix) -> Floats:
     """Products of rows with the query; OutOfRange where a row is not what its sum says."""
+    if query.shape != matrix.shape[1:]:
+        raise ValueError(f"{query.shape} and {matrix.shape} do not fit")
     found = np.empty(len(rows))
-    expected = None if sums is None else _at(sums)
-    _check(_cosines(len(rows))(_at(matrix), *matrix.shape, expected, _at(rows), len(rows), _at(query), _at(found)))
+    expected = None if sums is None else _hashes(sums)
+    call = _cosines(len(rows))
+    _check(call(_singles(matrix), *matrix.shape, expected, _ints(rows), len(rows), _singles(query), _floats(found)))
     return found
 
 
 def find(in_order: Ints, order: Ints, dead: NDArray[np.bool_], items: Ints) -> Ints:
     """The live rows of items. `in_order`: the items of all rows, sorted; `order`: the rows that these are."""
     found = np.empty(len(items), np.int64)
-    count = _find(len(items))(_at(in_order), _at(order), _at(dead), len(order), _at(items), len(items), _at(found))
+    call = _find(len(items))
+    count = call(_ints(in_order), _ints(order), _flags(dead), len(order), _ints(items), len(items), _ints(found))
     return found[: _check(count)]
 
 
 def order(ids: Ints, scores: Floats) -> Ints:
     """The places of the scores, best first; ties by id."""
     found = np.empty(len(ids), np.int64)
-    _check(_order(_at(ids), _at(scores), len(ids), _at(found)))
+    _check(_order(_ints(ids), _floats(scores), len(ids), _ints(found)))
     return found
 
 
 def sums(ids: Ints, values: Floats) -> tuple[Ints, Floats]:
     """Each id once, and the sum of its values."""
     distinct, totals = np.empty(len(ids), np.int64), np.empty(len(ids))
-    count = _check(_sums(_at(ids), _at(values), len(ids), _at(distinct), _at(totals)))
+    count = _check(_sums(_ints(ids), _floats(values), len(ids), _ints(distinct), _floats(totals)))
     return distinct[:count], totals[:count]
 
 
 def distinct(ids: Ints) -> Ints:
     """Each id once, in the order of their first places."""
     found = np.empty(len(ids), np.int64)
-    return found[: _check(_distinct(_at(ids), len(ids), _at(found)))]
+    return found[: _check(_distinct(_ints(ids), len(ids), _ints(found)))]
 
 
 def places(ids: Ints, wanted: Ints) -> Ints:
     """Where each of a few wanted ids first stands; -1 where it does not."""
     found = np.empty(len(wanted), np.int64)
-    _places(_at(ids), len(ids), _at(wanted), len(wanted), _at(found))
+    _places(_ints(ids), len(ids), _ints(wanted), len(wanted), _ints(found))
     return found
 
 
-def _at(array: NDArray[Any]) -> int:
-    """Where an array begins; it must not have gaps."""
-    interface = array.__array_interface__
-    if interface["strides"] is not None:
-        raise ValueError("an array with gaps")
-    return interface["data"][0]
+def _address(kind: type[np.generic]) -> Callable[[NDArray[Any]], int]:
+    """Where an array of this kind begins; another kind, or one with gaps, is refused: C would read something else."""
+    name = np.dtype(kind).str
+
+    def address(array: NDArray[Any]) -> int:
+        interface = array.__array_interface__
+        if interface["typestr"] != name or interface["strides"] is not None:
+            raise ValueError(f"{array.dtype} where a column of {name} without gaps is needed")
+        return interface["data"][0]
+
+    return address
+
+
+_ints, _floats, _singles = _address(np.int64), _address(np.float64), _address(np.float32)
+_hashes, _places32, _flags = _address(np.uint32), _address(np.int32), _address(np.bool_)
 
 
 def _check(result: int) -> int:
