@@ -143,4 +143,5 @@ def _candidates(state: VectorState, query: Matrix, limit: int, allowed: Ints | N
     vectors = state.published
     if state.base.faiss is None or (allowed is not None and len(allowed) <= _SCAN_ROWS):
         return vectors.permitted(allowed)
-    return state.base.propose(query, limit, vectors.mask(allowed))
+    everything = allowed is None and len(vectors.live) == len(vectors)
+    return state.base.propose(query, limit, None if everything else vectors.mask(allowed))
