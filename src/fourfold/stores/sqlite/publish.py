@@ -157,9 +157,10 @@ def publish_faiss(folder: Path, store: str, space: Space, announce: Callable[[st
     return True
 
 
-def lacks_faiss(manifest: Manifest) -> bool:
-    """Whether the published vectors are many, and a good share of them nothing that FAISS knows."""
-    return manifest.rows > EXACT_ROWS and manifest.rows - manifest.covered > _UNCOVERED_SHARE * manifest.rows
+def lacks_faiss(manifest: Manifest, coming: int = 0) -> bool:
+    """Whether the vectors, published or coming, are many, and a good share of them nothing that FAISS knows."""
+    rows = max(manifest.rows, coming)
+    return rows > EXACT_ROWS and rows - manifest.covered > _UNCOVERED_SHARE * rows
 
 
 # ---------------------------------------------------------------- what is to be done
