@@ -162,7 +162,8 @@ def catch_up(database: Database, ns: int, lookup: Lookup | None = None) -> None:
         nodes = postponed(db, ns)
         names = _names_of(db, nodes)
         last = value(db, "SELECT max(id) FROM items WHERE ns = ?", ns) or 0
-        some = _candidates(db, ns, names, lookup) if lookup is not None else None
+        few = len(names) * _PER_LOOKUP <= value(db, "SELECT items FROM namespaces WHERE id = ?", ns)
+    some = _candidates(names, lookup) if few and lookup is not None else None
     finder, linker = NameFinder(names), Linker(ns)
     for piece in _pieces(database, ns, last) if some is None else items.chunks(some, _CHUNK):
         with database.read() as db:
@@ -194,12 +195,10 @@ def _pieces(database: Database, ns: int, last: int) -> Iterator[list[int]]:
         after = ids[-1]
 
 
-def _candidates(db: apsw.Connection, ns: int, names: Collection[str], lookup: Lookup) -> list[int] | None:
-    """Items that may hold one of these names, if they are soon looked up; otherwise None."""
-    if len(names) * _PER_LOOKUP > value(db, "SELECT items FROM namespaces WHERE id = ?", ns):
-        return None
+def _candidates(names: Collection[str], lookup: Lookup) -> list[int] | None:
+    """Items that may hold one of these names; None if that cannot be said now."""
     found: set[int] = set()
-    for name in names:
+    for name in paced(names):
         if NameFinder([name]).find(name.upper()):  # not a name that would be found everywhere
             older = lookup(name)
             if older is None:
