@@ -130,6 +130,11 @@ def _by_look(text: str, votes: Mapping[str, float], known: Collection[str]) -> s
     return DEFAULT if not known or DEFAULT in known else min(known)
 
 
+def is_ready() -> bool:
+    """Whether the model is loaded, which takes half a second once."""
+    return bool(_model.cache_info().currsize)
+
+
 class _Model(Protocol):
     def classify(self, instance: str) -> tuple[str, float]: ...
 

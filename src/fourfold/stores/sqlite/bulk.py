@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import apsw
 import numpy as np
 
+from fourfold.courtesy import paced
 from fourfold.errors import NotFound
 from fourfold.model import NewItem
 from fourfold.stores.sqlite import items, spaces
@@ -123,7 +124,7 @@ def insert(db: apsw.Connection, ns: int, fresh: Sequence[Fresh], now: datetime, 
 
 def _item_rows(ns: int, fresh: Iterable[Fresh], now: datetime, linked: bool) -> Iterator[tuple[Any, ...]]:
     stamp = micros(now)
-    for item_id, item in fresh:
+    for item_id, item in paced(fresh):
         created = stamp if item.created_at is None else micros(item.created_at)
         identity = items.text_identity(item) if item.key is None and item.path is None else None
         metadata = dumps(dict(item.metadata)) if item.metadata else "{}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -40,7 +40,12 @@ class Analysed:
 
 def analysed(db: apsw.Connection, ids: Sequence[int]) -> Iterator[Analysed]:
     """The terms of these items; those that are gone are left out."""
-    for item_id, title, text, language in items.texts(db, ids):
+    return analysed_texts(items.texts(db, ids))
+
+
+def analysed_texts(texts: Iterable[tuple[int, str, str, str]]) -> Iterator[Analysed]:
+    """The terms of texts as `items.texts` gives them."""
+    for item_id, title, text, language in texts:
         yield Analysed(item_id, language, analyse_item(title, text, language))
 
 
