@@ -14,7 +14,6 @@ from collections import Counter
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -24,11 +23,12 @@ import tantivy
 
 from fourfold.stores.base import Space
 from fourfold.stores.sqlite import files, items
+from fourfold.stores.sqlite.analysed import analysed
 from fourfold.stores.sqlite.files import Manifest, Part
 from fourfold.stores.sqlite.items import Change
 from fourfold.stores.sqlite.lease import unheld
 from fourfold.stores.sqlite.rows import NONE, Rows
-from fourfold.stores.sqlite.text_base import TANTIVY_SCHEMA, TextBase, analysed, tantivy_body
+from fourfold.stores.sqlite.text_base import TANTIVY_SCHEMA, TextBase
 from fourfold.stores.sqlite.vector_base import EXACT_ROWS, VectorBase, columns, import_faiss, train
 from fourfold.stores.sqlite.vector_base import sums as row_sums
 from fourfold.text.analysis import ANALYSER_VERSION
@@ -41,6 +41,7 @@ _WRITTEN_ANEW = ("*.lock", "*.new", "dead", "german")
 _FAISS_ANEW = ("*.lock", "*.new", "faiss")
 _HEAP_BYTES = 64 * 1024 * 1024
 _CHUNK = 2000
+_NO_TERMS = np.empty(0, np.uint32)
 _DEAD_SHARE = 0.1
 """More dead rows than this, and the index is written anew from the rows."""
 _UNCOVERED_SHARE = 0.25
@@ -92,12 +93,12 @@ def publish_text(work: Work, folder: Path) -> bool:
         ids, ends, terms, spoken = added
         for part in items.chunks(changed, _CHUNK):
             fresh = list(analysed(work.db, part))
-            lengths = np.cumsum([len(item.terms) for item in fresh], dtype=np.int64)
+            lengths = np.cumsum([len(item.hashes) for item in fresh], dtype=np.int64)
             ids.append(np.array([item.id for item in fresh], np.int64))
             ends.append(lengths + position)
-            terms.append(np.fromiter(chain.from_iterable(item.hashes for item in fresh), np.uint32))
+            terms.append(np.concatenate([_NO_TERMS, *(item.hashes for item in fresh)]))
             for item in fresh:
-                writer.add(row, tantivy_body(item.terms))
+                writer.add(row, item.tantivy_body)
                 row += 1
             position += int(lengths[-1]) if fresh else 0
             spoken.append(np.array([item.language == "de" for item in fresh], np.bool_))
