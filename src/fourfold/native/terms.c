@@ -21,6 +21,7 @@ enum {
     JOINED = 7,   /* words that follow the first one of a token */
     SHORT = 1024, /* characters of a run that is cut here */
     TERMS = 8192, /* characters that its terms may have */
+    BLOCK = 16,   /* bytes behind the last terms that may be read, too */
 };
 #define KNOWN 0x80000000u
 
@@ -122,7 +123,7 @@ static int set_terms(Table *table, Entry *entry, const uint8_t *letters, int64_t
 {
     int64_t terms = 0;
     for (int64_t i = 0; i < length; i++) terms += letters[i] == ' ';
-    if ((int64_t)(table->size - table->used) < terms + words_of(length)) return FULL;
+    if ((int64_t)(table->size - table->used) < terms + words_of(length) + BLOCK / 4) return FULL;
     uint32_t *hashes = cells(table) + table->used;
     for (int64_t start = 0, i = 0; i < length; i++) {
         if (letters[i] != ' ') continue;
@@ -144,13 +145,23 @@ static const uint8_t *letters_of(Table *table, const Entry *entry)
 
 /* ---------------------------------------------------------------- a token and its pieces */
 
-static int is_lower(uint8_t c) { return c >= 'a' && c <= 'z'; }
-static int is_upper(uint8_t c) { return c >= 'A' && c <= 'Z'; }
-static int is_digit(uint8_t c) { return c >= '0' && c <= '9'; }
-static int is_letter(uint8_t c) { return is_lower(c) || is_upper(c); }
-static int is_word(uint8_t c) { return is_letter(c) || is_digit(c) || c == '_'; }
-static int is_joint(uint8_t c) { return c == '.' || c == '@' || c == '+' || c == '-'; }
-static int in_run(uint8_t c) { return c >= 0x80 || is_word(c) || is_joint(c) || c == '#'; }
+enum { LOWER = 1, UPPER = 2, DIGIT = 4, BAR = 8, JOINT = 16, SHARP = 32, OTHER = 64 };
+
+/* The first half of it, for ASCII; whatever is beyond is OTHER. */
+static const uint8_t KINDS[128] = {
+    0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+    0, 0, 0, 32, 0, 0, 0, 0, 0, 0, 0, 16, 0, 16, 16, 0, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 0, 0, 0, 0, 0, 0,
+    16, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 0, 0, 0, 0, 8,
+    0, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0,
+};
+
+static int kind_of(uint8_t c) { return c < 128 ? KINDS[c] : OTHER; }
+static int is_lower(uint8_t c) { return kind_of(c) & LOWER; }
+static int is_upper(uint8_t c) { return kind_of(c) & UPPER; }
+static int is_digit(uint8_t c) { return kind_of(c) & DIGIT; }
+static int is_letter(uint8_t c) { return kind_of(c) & (LOWER | UPPER); }
+static int is_word(uint8_t c) { return kind_of(c) & (LOWER | UPPER | DIGIT | BAR); }
+static int is_joint(uint8_t c) { return kind_of(c) & JOINT; }
 static uint8_t lower(uint8_t c) { return is_upper(c) ? (uint8_t)(c + 32) : c; }
 
 static int64_t after_word(const uint8_t *text, int64_t at, int64_t end)
@@ -204,8 +215,8 @@ static int is_one(const uint8_t *word, int64_t length)
 {
     int64_t upper = 0, small = 0;
     for (int64_t i = 0; i < length; i++) {
-        upper += is_upper(word[i]);
-        small += is_lower(word[i]);
+        upper += is_upper(word[i]) != 0;
+        small += is_lower(word[i]) != 0;
     }
     if (!upper && !small) return 1;
     return upper + small == length && (!upper || !small || (upper == 1 && is_upper(word[0])));
@@ -324,8 +335,14 @@ static int emit(Table *table, const Entry *entry, Found *found)
 {
     if (found->hash_room - found->hash_count < entry->terms) return NO_ROOM;
     if (found->letter_room - found->letter_count < entry->letters) return NO_ROOM;
-    memcpy(found->hashes + found->hash_count, cells(table) + (entry->value & ~KNOWN), (size_t)entry->terms * 4);
-    memcpy(found->letters + found->letter_count, letters_of(table, entry), entry->letters);
+    const uint32_t *hashes = cells(table) + (entry->value & ~KNOWN);
+    uint8_t *letters = found->letters + found->letter_count;
+    if (entry->terms == 1) found->hashes[found->hash_count] = *hashes;
+    else memcpy(found->hashes + found->hash_count, hashes, (size_t)entry->terms * 4);
+    if (entry->letters <= BLOCK && found->letter_room - found->letter_count >= BLOCK)
+        memcpy(letters, letters_of(table, entry), BLOCK); /* most are as short, and a fixed length is copied at once */
+    else
+        memcpy(letters, letters_of(table, entry), entry->letters);
     found->hash_count += entry->terms;
     found->letter_count += entry->letters;
     return 0;
@@ -333,13 +350,19 @@ static int emit(Table *table, const Entry *entry, Found *found)
 
 /* ---------------------------------------------------------------- texts */
 
-/* Where the next run begins and ends. A full stop before a space belongs to none. */
+/* Whether what is at a place belongs to a run. A full stop before a space belongs to none. */
+static int in_run(const uint8_t *text, int64_t at, int64_t length)
+{
+    return at < length && kind_of(text[at]) && !(text[at] == '.' && at + 1 < length && text[at + 1] == ' ');
+}
+
+/* Where the next run begins and ends. */
 static int next_run(const uint8_t *text, int64_t *start, int64_t *end, int64_t length)
 {
     int64_t at = *end;
-    while (at < length && !(in_run(text[at]) && !(text[at] == '.' && at + 1 < length && text[at + 1] == ' '))) at++;
+    while (at < length && !in_run(text, at, length)) at++;
     *start = at;
-    while (at < length && in_run(text[at]) && !(text[at] == '.' && at + 1 < length && text[at + 1] == ' ')) at++;
+    while (in_run(text, at, length)) at++;
     *end = at;
     return *start < at;
 }

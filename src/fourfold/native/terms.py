@@ -69,7 +69,7 @@ class TermTable:
 
     def read(self, texts: Sequence[tuple[str, str]]) -> Found:
         """The terms of titles and texts, of which ASCII and what has no space in it is read; titles count twice."""
-        given = "".join([f"{title}\0{text}\0" for title, text in texts]).encode()
+        given = b"".join([f"{title}\0{text}\0".encode() for title, text in texts])
         with self._turn:
             try:
                 return self._found(given, len(texts))
