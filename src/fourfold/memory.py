@@ -56,8 +56,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("fourfold")
 
-_CHECKED_AT_ONCE = 16
-"""Items, in about half a millisecond."""
+_CHECKED_AT_ONCE = 32
+"""Items, in about a millisecond."""
 
 
 class Memory:
@@ -498,7 +498,7 @@ async def _checked(items: Sequence[NewItem]) -> list[NewItem]:
     for start in range(0, len(items), _CHECKED_AT_ONCE):
         if start:
             await asyncio.sleep(0)
-        checked += map(rules.checked, items[start : start + _CHECKED_AT_ONCE])
+        checked += rules.checked_many(items[start : start + _CHECKED_AT_ONCE])
     return checked
 
 
