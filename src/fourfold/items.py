@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from fourfold import limits
-from fourfold.embed.vectors import check_vector
-from fourfold.errors import InvalidItem, InvalidQuery, NotFound
+from fourfold.embed.vectors import check_vector, check_vectors
+from fourfold.errors import InvalidItem, InvalidQuery, NotFound, RequestError
 from fourfold.model import NO_FILTERS, Edge, Filters, Item, ItemPatch, Json, MetadataTest, NewItem
 from fourfold.text.entities import normal_name
 from fourfold.text.fold import clean, fold
-from fourfold.text.language import detect
+from fourfold.text.language import detect, detect_many
+
+if TYPE_CHECKING:
+    from fourfold.model import Vector
 
 _REMEMBERED_TAGS = 4096
 """The same few are given to many items."""
@@ -22,10 +26,39 @@ _REMEMBERED_TAGS = 4096
 
 def checked(item: NewItem) -> NewItem:
     """The item as it will be stored, or an InvalidItem that says what is wrong with it."""
+    return _checked(item, *_title_and_text(item), None, None)
+
+
+def checked_many(items: Sequence[NewItem]) -> list[NewItem]:
+    """The same of several, for less: languages are told and vectors checked together."""
+    try:
+        spelled = [_title_and_text(item) for item in items]
+        silent = [texts for item, texts in zip(items, spelled, strict=True) if item.language is None]
+        languages = iter(detect_many([_together(*texts) for texts in silent]))
+        vectors = iter(check_vectors([item.vector for item in items if item.vector is not None]))
+        return [
+            _checked(
+                item,
+                *texts,
+                next(languages) if item.language is None else None,
+                None if item.vector is None else next(vectors),
+            )
+            for item, texts in zip(items, spelled, strict=True)
+        ]
+    except RequestError:  # said of the first one that cannot be stored, whatever is found first in all of them
+        return [checked(item) for item in items]
+
+
+def _title_and_text(item: NewItem) -> tuple[str, str]:
     title, text = _text(item.title, "title"), _text(item.text, "text")
     if not title.strip() and not text.strip():
         raise InvalidItem("title and text are both empty", "Give the item something to be found by")
     _check_size(title, text)
+    return title, text
+
+
+def _checked(item: NewItem, title: str, text: str, language: str | None, vector: Vector | None) -> NewItem:
+    """Language and vector, if they are known already."""
     if item.chunk_index is not None and not is_whole(item.chunk_index, 0):
         raise InvalidItem(f"chunk_index is {item.chunk_index!r}", "Count chunks from 0")
     return NewItem(
@@ -35,12 +68,12 @@ def checked(item: NewItem) -> NewItem:
         tags=checked_tags(item.tags),
         kind=optional_name(item.kind, "kind"),
         metadata=checked_metadata(item.metadata),
-        language=optional_name(item.language, "language") or language_of(title, text),
+        language=language or optional_name(item.language, "language") or language_of(title, text),
         created_at=None if item.created_at is None else in_utc(item.created_at),
         source_ids=_sources(item.source_ids),
         path=optional_name(item.path, "path"),
         chunk_index=item.chunk_index,
-        vector=None if item.vector is None else check_vector(item.vector),
+        vector=check_vector(item.vector) if vector is None and item.vector is not None else vector,
     )
 
 
@@ -105,7 +138,11 @@ def is_whole(value: object, least: int) -> bool:
 
 
 def language_of(title: str, text: str) -> str:
-    return detect(f"{title}\n{text}" if title else text)
+    return detect(_together(title, text))
+
+
+def _together(title: str, text: str) -> str:
+    return f"{title}\n{text}" if title else text
 
 
 def checked_edge(source: str, relation: str, target: str, weight: float) -> Edge:
@@ -193,7 +230,10 @@ def _text(value: str, what: str) -> str:
 
 
 def _check_size(title: str, text: str) -> None:
-    if len(title) + len(text) > limits.ITEM_BYTES or len(title.encode()) + len(text.encode()) > limits.ITEM_BYTES:
+    length = len(title) + len(text)
+    if 4 * length <= limits.ITEM_BYTES:  # no character has more bytes
+        return
+    if length > limits.ITEM_BYTES or len(title.encode()) + len(text.encode()) > limits.ITEM_BYTES:
         raise InvalidItem(f"title and text have more than {limits.ITEM_BYTES:,} bytes", "Cut it into several items")
 
 

@@ -58,8 +58,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("fourfold")
 
-_CHECKED_AT_ONCE = 16
-"""Items, in about half a millisecond."""
+_CHECKED_AT_ONCE = 32
+"""Items, in about a millisecond."""
 
 
 class Memory:
@@ -503,12 +503,8 @@ async def _checked(items: Sequence[NewItem]) -> list[NewItem]:
             since = await courtesy.giving_way(since)
         some = items[start : start + _CHECKED_AT_ONCE]
         here = len(items) <= _CHECKED_AT_ONCE or language.is_ready()
-        checked += _checked_some(some) if here else await asyncio.to_thread(_checked_some, some)
+        checked += rules.checked_many(some) if here else await asyncio.to_thread(rules.checked_many, some)
     return checked
-
-
-def _checked_some(items: Sequence[NewItem]) -> list[NewItem]:
-    return list(map(rules.checked, items))
 
 
 def _key(given: str) -> str:

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fourfold.text.language import detect
+from fourfold.text.language import detect, detect_many
+from fourfold.text.stopwords import LANGUAGES, stop_words
 
 pytestmark = pytest.mark.spec("S1.9")
 
@@ -78,3 +79,17 @@ def test_any_text_has_one_language_and_always_the_same(text, known):
     language = detect(text, known)
     assert language == detect(text, known)
     assert len(language) == 2
+
+
+COMMON = sorted(word for language in LANGUAGES for word in stop_words(language))
+SPELLED = (
+    st.sampled_from(COMMON)
+    | st.sampled_from(COMMON).map(str.upper)
+    | st.sampled_from(["it's", "(der)", "über", "x\x1fy"])
+)
+NOTES = st.lists(SPELLED, min_size=1, max_size=70).map(" ".join)
+
+
+@given(st.lists(NOTES | NOTES.map(str.upper) | st.text(st.characters(exclude_categories=["Cs"])), max_size=6))
+def test_many_texts_have_the_languages_that_each_has_alone(texts):
+    assert detect_many(texts) == [detect(text) for text in texts]

@@ -23,7 +23,8 @@ from trust_model import WAYS, agree, plain
 from fourfold.memory import Memory
 from fourfold.model import ItemPatch, NewItem
 from fourfold.stores.sqlite import files, vector_base
-from fourfold.stores.sqlite.text_base import TANTIVY_SCHEMA, analysed
+from fourfold.stores.sqlite.analysed import analysed
+from fourfold.stores.sqlite.text_base import TANTIVY_SCHEMA
 from fourfold.text.analysis import analyse
 
 NOBODY = 9999

@@ -38,6 +38,21 @@ def check_vector(values: Numbers, dimension: int | None = None) -> Floats:
     return (vector / length).astype(np.float32)
 
 
+def check_vectors(given: Sequence[Numbers]) -> list[Floats]:
+    """The same of several; those that are unit vectors of one dimension already are looked at together."""
+    import numpy as np
+
+    shapes = {(each.shape, each.dtype) if isinstance(each, np.ndarray) else None for each in given}
+    shape, kind = next(iter(shapes), None) or ((), None)
+    if len(shapes) != 1 or kind != np.float32 or len(shape) != 1 or not 0 < shape[0] <= limits.VECTOR_DIMENSIONS:
+        return [check_vector(each) for each in given]
+    matrix = np.stack(given)
+    with np.errstate(over="ignore", invalid="ignore"):
+        lengths = np.sqrt(np.vecdot(matrix, matrix, dtype=np.float64))
+    is_unit = (np.abs(lengths - 1.0) < UNIT).tolist()
+    return [row if unit else check_vector(row) for row, unit in zip(matrix, is_unit, strict=True)]
+
+
 def as_row(values: Numbers) -> NDArray[Any]:
     """A flat array of numbers, whatever the caller sent."""
     import numpy as np

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import math
 import re
-from collections import Counter
-from collections.abc import Collection, Mapping
+import struct
+from collections.abc import Collection, Mapping, Sequence
 from functools import cache
 from importlib import import_module
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from fourfold.text.fold import words
-from fourfold.text.stopwords import languages_of_stop_words
+from fourfold.text.stopwords import LANGUAGES, languages_of_stop_words
+
+if TYPE_CHECKING:
+    from fourfold.native.votes import Ballots
 
 DEFAULT = "en"
 _EXPECTED = ("en", "de")
@@ -18,6 +22,15 @@ _EXPECTED = ("en", "de")
 
 _VOTERS = 400
 """Characters whose words vote."""
+
+_UNLIKELY = 0.6
+"""What a vote for a language is worth that is not expected."""
+_CLEARLY = 1.5
+_HINT, _PROOF = 0.5, 0.9
+"""Votes that an expected language has to have, and another one."""
+_A_VOTE = math.lcm(*range(1, len(LANGUAGES) + 1))
+"""In whole parts, however many languages share it."""
+_COUNTS = struct.Struct(f"<{len(LANGUAGES)}I")
 
 _MODEL_READS = 300
 _MODEL_NEEDS = 40
@@ -74,6 +87,16 @@ def detect(text: str, known: Collection[str] = ()) -> str:
     return _winner(votes) or _by_model(text[:_MODEL_READS]) or _by_look(text[:_VOTERS], votes, known)
 
 
+def detect_many(texts: Sequence[str]) -> list[str]:
+    """The language of each text, as `detect` has it; the votes of those in ASCII are counted together."""
+    plain = [place for place, text in enumerate(texts) if text[:_VOTERS].isascii() and "\0" not in text]
+    found: list[str | None] = [None] * len(texts)
+    winners = _winners([texts[place][:_VOTERS] for place in plain])
+    for place, winner in zip(plain, winners, strict=True):
+        found[place] = winner
+    return [found[place] or detect(text) for place, text in enumerate(texts)]
+
+
 def guess(text: str, known: Collection[str] = ()) -> str:
     """As `detect`, but never waits for the model to load: for queries, where only the stop words hang on it."""
     votes = _votes(text[:_VOTERS], known or _EXPECTED)
@@ -82,11 +105,35 @@ def guess(text: str, known: Collection[str] = ()) -> str:
 
 def _votes(text: str, likely: Collection[str]) -> dict[str, float]:
     """Each distinct common word votes for its languages; one that several languages share is worth less to each."""
-    voters, votes = _voters(), dict[str, float]()
-    for languages, words_of_these in Counter(map(voters.get, voters.keys() & _spelled(text))).items():
-        for language in languages or ():
-            votes[language] = votes.get(language, 0.0) + words_of_these / len(languages or ())
-    return {language: count if language in likely else 0.6 * count for language, count in votes.items()}
+    ballots = _ballots()
+    cast = sum(map(ballots.__getitem__, ballots.keys() & _spelled(text)))
+    counts = zip(LANGUAGES, _COUNTS.unpack(cast.to_bytes(_COUNTS.size, "little")), strict=True)
+    return {
+        language: count / _A_VOTE if language in likely else _UNLIKELY * (count / _A_VOTE)
+        for language, count in counts
+        if count
+    }
+
+
+@cache
+def _ballots() -> Mapping[str, int]:
+    """What each common word gives to all languages, in one number, so that a text's are added up at once."""
+    return {word: int.from_bytes(_COUNTS.pack(*given), "little") for word, given in _given().items()}
+
+
+@cache
+def _counter() -> Ballots:
+    from fourfold.native.votes import Ballots
+
+    return Ballots(_given())
+
+
+def _given() -> dict[str, list[int]]:
+    """What each common word gives to each language."""
+    return {
+        word: [_A_VOTE // len(languages) if language in languages else 0 for language in LANGUAGES]
+        for word, languages in _voters().items()
+    }
 
 
 def _spelled(text: str) -> list[str]:
@@ -107,10 +154,23 @@ def _voters() -> Mapping[str, tuple[str, ...]]:
 
 def _winner(votes: Mapping[str, float]) -> str | None:
     """The language with clearly more votes than any other."""
-    ranked = sorted(votes.items(), key=lambda vote: (-vote[1], vote[0]))
-    (best, most), (_, second) = [*ranked, ("", 0.0), ("", 0.0)][:2]
-    enough = 0.5 if best in _EXPECTED else 0.9
-    return best if most >= enough and most >= 1.5 * second else None
+    most, second, *_ = [*sorted(votes.values(), reverse=True), 0.0, 0.0]
+    if not most or most < _CLEARLY * second:
+        return None
+    best = next(language for language, count in votes.items() if count == most)
+    return best if most >= (_HINT if best in _EXPECTED else _PROOF) else None
+
+
+def _winners(texts: Sequence[str]) -> list[str | None]:
+    """The same of many texts in ASCII."""
+    import numpy as np
+
+    weights = np.array([1.0 if language in _EXPECTED else _UNLIKELY for language in LANGUAGES])
+    enough = np.array([_HINT if language in _EXPECTED else _PROOF for language in LANGUAGES])
+    votes = _counter().count(texts) / _A_VOTE * weights
+    best, ranked = votes.argmax(axis=1), np.sort(votes, axis=1)
+    won = (ranked[:, -1] >= enough[best]) & (ranked[:, -1] >= _CLEARLY * ranked[:, -2])
+    return [LANGUAGES[place] if sure else None for place, sure in zip(best.tolist(), won.tolist(), strict=True)]
 
 
 def _by_model(text: str) -> str | None:

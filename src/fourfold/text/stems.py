@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from importlib import import_module
 from threading import Lock
-from typing import Any
+from typing import Any, cast
 
 from fourfold.text.fold import expand_umlauts, strip_marks
 
@@ -28,12 +28,24 @@ def stem(word: str, language: str) -> str:
         return _stemmer(language)(word)
 
 
+def stems(words: Sequence[str], language: str) -> Sequence[str]:
+    """The stems of many words in small ASCII letters."""
+    if language not in _ALGORITHMS:
+        return words
+    with _LOCK:
+        return _snowball(language).stemWords(words)
+
+
+@cache
+def _snowball(language: str) -> Any:
+    return cast("Any", import_module("Stemmer")).Stemmer(_ALGORITHMS[language], 0)
+
+
 @cache
 def _stemmer(language: str) -> Callable[[str], str]:
     if language not in _ALGORITHMS:
         return strip_marks
-    snowball: Any = import_module("Stemmer")
-    algorithm: Callable[[str], str] = snowball.Stemmer(_ALGORITHMS[language], 0).stemWord
+    algorithm: Callable[[str], str] = _snowball(language).stemWord
     # English spells naïve as naive, German Café as Cafe; in other languages the accents steer the stemmer.
     if language == "de":
         return lambda word: algorithm(strip_marks(expand_umlauts(word)))

@@ -14,7 +14,6 @@ from collections import Counter
 from collections.abc import Callable, Generator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -22,14 +21,14 @@ import apsw
 import numpy as np
 import tantivy
 
-from fourfold.courtesy import paced
 from fourfold.stores.base import Space
 from fourfold.stores.sqlite import files, items
+from fourfold.stores.sqlite.analysed import analysed_texts
 from fourfold.stores.sqlite.files import Manifest, Part
 from fourfold.stores.sqlite.items import Change
 from fourfold.stores.sqlite.lease import unheld
 from fourfold.stores.sqlite.rows import NONE, Rows
-from fourfold.stores.sqlite.text_base import TANTIVY_SCHEMA, TextBase, analysed_texts, tantivy_body
+from fourfold.stores.sqlite.text_base import TANTIVY_SCHEMA, TextBase
 from fourfold.stores.sqlite.vector_base import EXACT_ROWS, VectorBase, columns, import_faiss, train
 from fourfold.stores.sqlite.vector_base import sums as row_sums
 from fourfold.text.analysis import ANALYSER_VERSION
@@ -42,6 +41,7 @@ _WRITTEN_ANEW = ("*.lock", "*.new", "dead", "german")
 _FAISS_ANEW = ("*.lock", "*.new", "faiss")
 _HEAP_BYTES = 64 * 1024 * 1024
 _CHUNK = 2000
+_NO_TERMS = np.empty(0, np.uint32)
 _DEAD_SHARE = 0.1
 """More dead rows than this, and the index is written anew from the rows."""
 _UNCOVERED_SHARE = 0.25
@@ -96,13 +96,13 @@ def publish_text(work: Work, folder: Path) -> bool:
         for part in items.chunks(changed, _CHUNK):
             with work.reading() as db:
                 texts = list(items.texts(db, part))
-            fresh = list(analysed_texts(paced(texts)))
-            lengths = np.cumsum([len(item.terms) for item in fresh], dtype=np.int64)
+            fresh = list(analysed_texts(texts))
+            lengths = np.cumsum([len(item.hashes) for item in fresh], dtype=np.int64)
             ids.append(np.array([item.id for item in fresh], np.int64))
             ends.append(lengths + position)
-            terms.append(np.fromiter(chain.from_iterable(item.hashes for item in fresh), np.uint32))
+            terms.append(np.concatenate([_NO_TERMS, *(item.hashes for item in fresh)]))
             for item in fresh:
-                writer.add(row, tantivy_body(item.terms))
+                writer.add(row, item.tantivy_body)
                 row += 1
             position += int(lengths[-1]) if fresh else 0
             spoken.append(np.array([item.language == "de" for item in fresh], np.bool_))

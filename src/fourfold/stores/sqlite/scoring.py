@@ -157,14 +157,13 @@ def holders(documents: Documents, rows: Ints) -> dict[int, int]:
     return dict(zip(hashes.tolist(), counts.tolist(), strict=True))
 
 
-def append(documents: Documents, ids: Sequence[int], texts: Sequence[Sequence[int]]) -> Documents:
+def append(documents: Documents, ids: Sequence[int], texts: Sequence[Terms]) -> Documents:
     """Rows added at the end."""
     lengths = np.array([len(text) for text in texts], np.int64)
     start = documents.ends[-1] if len(documents) else 0
-    flat = np.fromiter((term for text in texts for term in text), np.uint32, count=int(lengths.sum()))
     return Documents(
         np.concatenate([documents.ids, np.array(ids, np.int64)]),
         np.concatenate([documents.dead, np.zeros(len(ids), np.bool_)]),
         np.concatenate([documents.ends, start + np.cumsum(lengths)]),
-        np.concatenate([documents.terms, flat]),
+        np.concatenate([documents.terms, *texts]),
     )

@@ -11,9 +11,9 @@ import numpy as np
 
 from fourfold.stores import loading
 from fourfold.stores.sqlite import items, spaces
+from fourfold.stores.sqlite.analysed import Analysed, analysed
 from fourfold.stores.sqlite.database import Database, rows, value
 from fourfold.stores.sqlite.indexes import Indexes
-from fourfold.stores.sqlite.text_base import Analysed, analysed
 from fourfold.stores.sqlite.text_index import TextState
 from fourfold.stores.sqlite.vector_index import VectorState
 
@@ -131,7 +131,7 @@ def _wrong_texts(seen: Vocabulary, state: TextState, item: Analysed) -> bool:
     for documents in (state.published, state.tail):
         for row in documents.find(np.array([item.id], np.int64)).tolist():
             end = documents.ends[row]
-            wrong |= documents.terms[end - documents.lengths[row] : end].tolist() != item.hashes
+            wrong |= not np.array_equal(documents.terms[end - documents.lengths[row] : end], item.hashes)
             if documents is state.published:
                 seen.rows[row] = terms
                 wrong |= bool(state.base.spoken[row]) != german

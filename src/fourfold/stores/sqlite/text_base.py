@@ -2,51 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import apsw
 import numpy as np
 import tantivy
 
 from fourfold.search import bm25
 from fourfold.stores.keyword_query import KeywordQuery
-from fourfold.stores.sqlite import files, items, scoring
+from fourfold.stores.sqlite import files, scoring
 from fourfold.stores.sqlite.files import Damaged, Manifest
 from fourfold.stores.sqlite.lease import Hold
 from fourfold.stores.sqlite.rows import NONE
-from fourfold.stores.sqlite.scoring import Documents, term_hash, term_hashes
-from fourfold.text.analysis import ANALYSER_VERSION, analyse_item
+from fourfold.stores.sqlite.scoring import Documents, term_hash
+from fourfold.text.analysis import ANALYSER_VERSION
 from fourfold.text.compounds import SortedLexicon
 
 if TYPE_CHECKING:
     from fourfold.stores.sqlite.rows import Flags, Floats, Ints
-
-
-@dataclass(frozen=True, slots=True)
-class Analysed:
-    id: int
-    language: str
-    terms: list[str]
-
-    @property
-    def hashes(self) -> list[int]:
-        return term_hashes(self.terms)
-
-
-def analysed(db: apsw.Connection, ids: Sequence[int]) -> Iterator[Analysed]:
-    """The terms of these items; those that are gone are left out."""
-    return analysed_texts(items.texts(db, ids))
-
-
-def analysed_texts(texts: Iterable[tuple[int, str, str, str]]) -> Iterator[Analysed]:
-    """The terms of texts as `items.texts` gives them."""
-    for item_id, title, text, language in texts:
-        yield Analysed(item_id, language, analyse_item(title, text, language))
 
 
 def _schema() -> Any:
@@ -58,13 +35,6 @@ def _schema() -> Any:
 
 TANTIVY_SCHEMA = _schema()
 _REMEMBERED_COUNTS = 20_000
-
-_FILLER = " ~" * bm25.BASE_LENGTH
-"""Makes tantivy count lengths as we do; no term is spelled like that."""
-
-
-def tantivy_body(terms: Sequence[str]) -> str:
-    return " ".join(terms) + _FILLER
 
 
 @dataclass(frozen=True)

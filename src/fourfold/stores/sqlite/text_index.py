@@ -18,12 +18,13 @@ from fourfold import native
 from fourfold.model import Hits, Ranking
 from fourfold.stores.keyword_query import keyword_query
 from fourfold.stores.sqlite import scoring
+from fourfold.stores.sqlite.analysed import analysed
 from fourfold.stores.sqlite.following import Follower
 from fourfold.stores.sqlite.items import Change
 from fourfold.stores.sqlite.lexicon import LayeredLexicon
 from fourfold.stores.sqlite.rows import NONE
 from fourfold.stores.sqlite.scoring import Documents, Sought, sought, term_hash
-from fourfold.stores.sqlite.text_base import TextBase, analysed
+from fourfold.stores.sqlite.text_base import TextBase
 from fourfold.text.compounds import Lexicon, SortedLexicon
 
 if TYPE_CHECKING:

@@ -1,0 +1,444 @@
+/* The terms of many texts at once: what text/tokens.py and text/analysis.py say, for the letters, digits and signs of
+   ASCII. What is more than that (stems, stop words, any other character) is asked of Python once for each word, and
+   remembered in a table from then on.
+
+   Memory comes from the caller: one block for the table, and buffers for what is found. Whatever does not fit is said
+   by the number that comes back, and nothing is written beyond an end. */
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#ifdef _WIN32
+#define API __declspec(dllexport)
+#else
+#define API __attribute__((visibility("default")))
+#endif
+
+enum {
+    READ = 256,   /* characters of a token that are read */
+    TERM = 64,    /* characters of a term */
+    JOINED = 7,   /* words that follow the first one of a token */
+    SHORT = 1024, /* characters of a run that is cut here */
+    TERMS = 8192, /* characters that its terms may have */
+    BLOCK = 16,   /* bytes behind the last terms that may be read, too */
+};
+#define KNOWN 0x80000000u
+
+enum { FULL = -1, NO_ROOM = -2, MALFORMED = -3, STOP = -4, LATER = 1, LONG = 2 };
+enum { WORD = 1, RUN = 2 }; /* the two highest bits of an entry's length */
+#define LENGTH 0x3fffffffu
+
+typedef struct {
+    uint32_t size; /* of the whole block, in units of four bytes */
+    uint32_t used;
+    uint32_t bits; /* 2^bits slots follow */
+    uint32_t count;
+} Table;
+
+/* What is known of a word (the one term of it, or none) or of a run (all of its terms). The key follows the entry, and
+   `value` is where its terms are: their hashes, then their letters with a space after each. */
+typedef struct {
+    uint32_t hash;
+    uint32_t length;
+    uint32_t value; /* 0: not known yet */
+    uint32_t terms;
+    uint32_t letters;
+} Entry;
+
+typedef struct {
+    uint32_t *hashes;
+    int64_t hash_count, hash_room;
+    uint8_t *letters;
+    int64_t letter_count, letter_room;
+} Found;
+
+typedef struct {
+    uint8_t *keys;
+    int64_t length, room;
+    uint32_t *entries;
+    int64_t count, most;
+} Asked;
+
+/* ---------------------------------------------------------------- the table */
+
+static uint32_t *cells(Table *table) { return (uint32_t *)table; }
+static uint32_t *slots(Table *table) { return (uint32_t *)(table + 1); }
+static uint32_t words_of(int64_t bytes) { return (uint32_t)((bytes + 3) / 4); }
+static uint32_t header(void) { return (uint32_t)(sizeof(Entry) / 4); }
+
+API int64_t ff_terms_clear(uint32_t *memory, int64_t size, int64_t bits)
+{
+    Table *table = (Table *)memory;
+    const int64_t start = (int64_t)(sizeof(Table) / 4) + ((int64_t)1 << bits);
+    if (start >= size || size >= KNOWN) return NO_ROOM;
+    memset(memory, 0, (size_t)start * 4);
+    table->size = (uint32_t)size;
+    table->used = (uint32_t)start;
+    table->bits = (uint32_t)bits;
+    return 0;
+}
+
+static uint32_t hash_of(const uint8_t *key, int64_t length, uint32_t kind)
+{
+    uint64_t hash = 0xcbf29ce484222325u ^ kind;
+    for (int64_t i = 0; i < length; i++) hash = (hash ^ key[i]) * 0x100000001b3u;
+    return (uint32_t)(hash ^ (hash >> 32)) | 1u;
+}
+
+/* The entry of a key, which is made if there is none; NULL if there is no room for it. */
+static Entry *entry_of(Table *table, const uint8_t *key, int64_t length, uint32_t kind)
+{
+    const uint32_t hash = hash_of(key, length, kind), mask = ((uint32_t)1 << table->bits) - 1;
+    const uint32_t kinded = (uint32_t)length | kind << 30;
+    uint32_t *slot = slots(table) + ((hash >> 1) & mask);
+    while (*slot) {
+        Entry *entry = (Entry *)(cells(table) + *slot);
+        if (entry->hash == hash && entry->length == kinded && !memcmp(entry + 1, key, (size_t)length)) return entry;
+        if (++slot == slots(table) + mask + 1) slot = slots(table);
+    }
+    const uint32_t needed = header() + words_of(length);
+    if (length >= LENGTH || table->count > mask / 2 || table->size - table->used < needed) return NULL;
+    Entry *entry = (Entry *)(cells(table) + table->used);
+    *entry = (Entry){.hash = hash, .length = kinded};
+    memcpy(entry + 1, key, (size_t)length);
+    *slot = table->used;
+    table->used += needed;
+    table->count++;
+    return entry;
+}
+
+static uint32_t crc32_of(const uint8_t *bytes, int64_t length)
+{
+    uint32_t crc = 0xffffffffu;
+    for (int64_t i = 0; i < length; i++) {
+        crc ^= bytes[i];
+        for (int bit = 0; bit < 8; bit++) crc = crc >> 1 ^ (0xedb88320u & (0u - (crc & 1u)));
+    }
+    return ~crc;
+}
+
+/* Gives an entry its terms, which stand in `letters` with a space after each. */
+static int set_terms(Table *table, Entry *entry, const uint8_t *letters, int64_t length)
+{
+    int64_t terms = 0;
+    for (int64_t i = 0; i < length; i++) terms += letters[i] == ' ';
+    if ((int64_t)(table->size - table->used) < terms + words_of(length) + BLOCK / 4) return FULL;
+    uint32_t *hashes = cells(table) + table->used;
+    for (int64_t start = 0, i = 0; i < length; i++) {
+        if (letters[i] != ' ') continue;
+        *hashes++ = crc32_of(letters + start, i - start);
+        start = i + 1;
+    }
+    memcpy(hashes, letters, (size_t)length);
+    entry->value = table->used | KNOWN;
+    entry->terms = (uint32_t)terms;
+    entry->letters = (uint32_t)length;
+    table->used += (uint32_t)terms + words_of(length);
+    return 0;
+}
+
+static const uint8_t *letters_of(Table *table, const Entry *entry)
+{
+    return (const uint8_t *)(cells(table) + (entry->value & ~KNOWN) + entry->terms);
+}
+
+/* ---------------------------------------------------------------- a token and its pieces */
+
+enum { LOWER = 1, UPPER = 2, DIGIT = 4, BAR = 8, JOINT = 16, SHARP = 32, OTHER = 64 };
+
+/* The first half of it, for ASCII; whatever is beyond is OTHER. */
+static const uint8_t KINDS[128] = {
+    0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+    0, 0, 0, 32, 0, 0, 0, 0, 0, 0, 0, 16, 0, 16, 16, 0, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 0, 0, 0, 0, 0, 0,
+    16, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 0, 0, 0, 0, 8,
+    0, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0,
+};
+
+static int kind_of(uint8_t c) { return c < 128 ? KINDS[c] : OTHER; }
+static int is_lower(uint8_t c) { return kind_of(c) & LOWER; }
+static int is_upper(uint8_t c) { return kind_of(c) & UPPER; }
+static int is_digit(uint8_t c) { return kind_of(c) & DIGIT; }
+static int is_letter(uint8_t c) { return kind_of(c) & (LOWER | UPPER); }
+static int is_word(uint8_t c) { return kind_of(c) & (LOWER | UPPER | DIGIT | BAR); }
+static int is_joint(uint8_t c) { return kind_of(c) & JOINT; }
+static uint8_t lower(uint8_t c) { return is_upper(c) ? (uint8_t)(c + 32) : c; }
+
+static int64_t after_word(const uint8_t *text, int64_t at, int64_t end)
+{
+    while (at < end && is_word(text[at])) at++;
+    return at;
+}
+
+/* The next token from `*start` on; where it ends, or -1 if there is none. */
+static int64_t next_token(const uint8_t *text, int64_t *start, int64_t end)
+{
+    int64_t at = *start;
+    while (at < end && !is_word(text[at])) at++;
+    if (at >= end) return -1;
+    *start = at;
+    at = after_word(text, at, end);
+    for (int more = 0; more < JOINED && at + 1 < end && is_joint(text[at]) && is_word(text[at + 1]); more++)
+        at = after_word(text, at + 1, end);
+    if (at + 1 < end && text[at] == '+' && text[at + 1] == '+' && (at + 2 >= end || !is_word(text[at + 2]))) return at + 2;
+    if (at < end && text[at] == '#' && (at + 1 >= end || !is_word(text[at + 1]))) return at + 1;
+    return at;
+}
+
+typedef struct {
+    const uint8_t *letters;
+    int64_t length;
+} Piece;
+
+/* A token in small letters, without its joints, and its pieces, which point into either. */
+typedef struct {
+    uint8_t small[READ], whole[READ];
+    Piece pieces[READ + 1];
+    int64_t count;
+} Cut;
+
+static int same(Piece a, Piece b) { return a.length == b.length && !memcmp(a.letters, b.letters, (size_t)a.length); }
+
+/* Whether a word falls apart before `at`. */
+static int is_cut(const uint8_t *word, int64_t at, int64_t length)
+{
+    const uint8_t before = word[at - 1], next = word[at];
+    if (is_lower(before) && is_upper(next)) return 1;
+    if (is_upper(before) && is_upper(next) && at + 2 < length && is_lower(word[at + 1]) && is_letter(word[at + 2]))
+        return 1;
+    if (is_digit(next) && at >= 2 && is_letter(before) && is_letter(word[at - 2])) return 1;
+    return is_digit(before) && at + 1 < length && is_letter(next) && is_letter(word[at + 1]);
+}
+
+/* Whether a word of letters and digits is written as one: all digits, or letters in one case but for the first. */
+static int is_one(const uint8_t *word, int64_t length)
+{
+    int64_t upper = 0, small = 0;
+    for (int64_t i = 0; i < length; i++) {
+        upper += is_upper(word[i]) != 0;
+        small += is_lower(word[i]) != 0;
+    }
+    if (!upper && !small) return 1;
+    return upper + small == length && (!upper || !small || (upper == 1 && is_upper(word[0])));
+}
+
+/* The parts of a token from `start` to `end`, where letters and digits stand only. */
+static void add_parts(Cut *cut, const uint8_t *token, int64_t start, int64_t end, int humped)
+{
+    const uint8_t *word = token + start;
+    const int64_t length = end - start, begin = start;
+    if (humped && !is_one(word, length))
+        for (int64_t at = start + 1; at < end; at++) {
+            if (!is_cut(word, at - begin, length)) continue;
+            cut->pieces[cut->count++] = (Piece){cut->small + start, at - start};
+            start = at;
+        }
+    cut->pieces[cut->count++] = (Piece){cut->small + start, end - start};
+}
+
+/* The caseless forms of a token: the whole first, then its parts where it has any. */
+static const Piece *pieces_of(const uint8_t *token, int64_t length, Cut *cut, int64_t *count)
+{
+    int64_t all = 0, start = 0;
+    int humped = 0, small = 0;
+    if (length > READ) length = READ;
+    for (int64_t i = 0; i < length; i++) {
+        cut->small[i] = lower(token[i]);
+        humped |= is_upper(token[i]) || is_digit(token[i]);
+        small |= is_lower(token[i]);
+        if (token[i] != '-' && token[i] != '_') cut->whole[all++] = cut->small[i];
+    }
+    cut->count = 1;
+    for (int64_t at = 0; at <= length; at++) {
+        if (at < length && (is_letter(token[at]) || is_digit(token[at]))) continue;
+        if (at > start) add_parts(cut, token, start, at, humped || !small);
+        start = at + 1;
+    }
+    const Piece whole = {cut->whole, all};
+    if (cut->count == 1 || (cut->count == 2 && same(cut->pieces[1], whole))) {
+        *count = cut->count - 1;
+        return cut->pieces + 1;
+    }
+    cut->pieces[0] = whole;
+    *count = 1;
+    for (int64_t i = 1; i < cut->count; i++)
+        if (cut->pieces[i].length > 1 && !same(cut->pieces[i], whole)) cut->pieces[(*count)++] = cut->pieces[i];
+    return cut->pieces;
+}
+
+/* ---------------------------------------------------------------- a run and its terms */
+
+/* Has Python say what the terms of an entry are, once. */
+static int ask(Table *table, Entry *entry, Asked *asked)
+{
+    const int64_t length = entry->length & LENGTH;
+    if (entry->terms) return LATER;
+    if (asked->count == asked->most || asked->room - asked->length <= length) return STOP;
+    memcpy(asked->keys + asked->length, entry + 1, (size_t)length);
+    asked->length += length;
+    asked->keys[asked->length++] = '\n';
+    asked->entries[asked->count++] = (uint32_t)((uint32_t *)entry - cells(table));
+    entry->terms = 1;
+    return LATER;
+}
+
+/* Puts the term of a piece, with a space, behind the letters that are there. */
+static int add_term(Table *table, Piece piece, uint8_t *letters, int64_t *length, Asked *asked)
+{
+    int is_name = 0;
+    if (piece.length > TERM) piece.length = TERM;
+    for (int64_t i = 0; i < piece.length; i++) is_name |= !is_lower(piece.letters[i]);
+    const uint8_t *term = piece.letters;
+    int64_t size = piece.length;
+    if (!is_name) {
+        Entry *entry = entry_of(table, piece.letters, piece.length, WORD);
+        if (!entry) return FULL;
+        if (!entry->value) return ask(table, entry, asked);
+        term = letters_of(table, entry);
+        size = entry->letters;
+    }
+    if (*length + size + 1 > TERMS) return LONG;
+    memcpy(letters + *length, term, (size_t)size);
+    *length += size;
+    if (is_name) letters[(*length)++] = ' ';
+    return 0;
+}
+
+static int is_plain(const uint8_t *run, int64_t length)
+{
+    for (int64_t i = 0; i < length; i++)
+        if (run[i] >= 0x80) return 0;
+    return length <= SHORT;
+}
+
+/* Finds the terms of a run that is met for the first time. LATER: when what was asked is known. */
+static int find_terms(Table *table, Entry *entry, const uint8_t *run, int64_t length, Asked *asked)
+{
+    uint8_t letters[TERMS];
+    int64_t found = 0, start = 0, end, count;
+    int all = 0;
+    Cut cut;
+    if (!is_plain(run, length)) return ask(table, entry, asked);
+    for (; (end = next_token(run, &start, length)) >= 0; start = end) {
+        const Piece *pieces = pieces_of(run + start, end - start, &cut, &count);
+        for (int64_t i = 0; i < count; i++) {
+            const int done = add_term(table, pieces[i], letters, &found, asked);
+            if (done == LONG) return ask(table, entry, asked);
+            if (done < 0) return done;
+            all |= done;
+        }
+    }
+    return all ? all : set_terms(table, entry, letters, found);
+}
+
+static int emit(Table *table, const Entry *entry, Found *found)
+{
+    if (found->hash_room - found->hash_count < entry->terms) return NO_ROOM;
+    if (found->letter_room - found->letter_count < entry->letters) return NO_ROOM;
+    const uint32_t *hashes = cells(table) + (entry->value & ~KNOWN);
+    uint8_t *letters = found->letters + found->letter_count;
+    if (entry->terms == 1) found->hashes[found->hash_count] = *hashes;
+    else memcpy(found->hashes + found->hash_count, hashes, (size_t)entry->terms * 4);
+    if (entry->letters <= BLOCK && found->letter_room - found->letter_count >= BLOCK)
+        memcpy(letters, letters_of(table, entry), BLOCK); /* most are as short, and a fixed length is copied at once */
+    else
+        memcpy(letters, letters_of(table, entry), entry->letters);
+    found->hash_count += entry->terms;
+    found->letter_count += entry->letters;
+    return 0;
+}
+
+/* ---------------------------------------------------------------- texts */
+
+/* Whether what is at a place belongs to a run. A full stop before a space belongs to none. */
+static int in_run(const uint8_t *text, int64_t at, int64_t length)
+{
+    return at < length && kind_of(text[at]) && !(text[at] == '.' && at + 1 < length && text[at + 1] == ' ');
+}
+
+/* Where the next run begins and ends. */
+static int next_run(const uint8_t *text, int64_t *start, int64_t *end, int64_t length)
+{
+    int64_t at = *end;
+    while (at < length && !in_run(text, at, length)) at++;
+    *start = at;
+    while (in_run(text, at, length)) at++;
+    *end = at;
+    return *start < at;
+}
+
+static int read_text(Table *table, const uint8_t *text, int64_t length, Found *found, Asked *asked)
+{
+    int64_t start, end = 0;
+    int all = 0;
+    while (next_run(text, &start, &end, length)) {
+        Entry *entry = entry_of(table, text + start, end - start, RUN);
+        if (!entry) return FULL;
+        int done = entry->value ? 0 : find_terms(table, entry, text + start, end - start, asked);
+        if (!done && !all) done = emit(table, entry, found);
+        if (done < 0) return done;
+        all |= done;
+    }
+    return all;
+}
+
+static int again(Found *found, int64_t hashes, int64_t letters)
+{
+    const int64_t more_hashes = found->hash_count - hashes, more_letters = found->letter_count - letters;
+    if (found->hash_room - found->hash_count < more_hashes) return NO_ROOM;
+    if (found->letter_room - found->letter_count < more_letters) return NO_ROOM;
+    memcpy(found->hashes + found->hash_count, found->hashes + hashes, (size_t)more_hashes * 4);
+    memcpy(found->letters + found->letter_count, found->letters + letters, (size_t)more_letters);
+    found->hash_count += more_hashes;
+    found->letter_count += more_letters;
+    return 0;
+}
+
+/* The terms of `items` items: title and text of each, every one of them ended by a zero byte. Titles count twice.
+
+   The hashes of all terms, in order, and their letters with a space after each; where those of each item end. The
+   number of words and runs to ask for comes back, each on a line of `keys`: with their answers, read again. Less than
+   zero: the table is full (clear it), there is no room (give more), or there are not so many items. */
+API int64_t ff_terms_read(
+    uint32_t *memory, const uint8_t *text, int64_t length, int64_t items, uint32_t *hashes, int64_t hash_room,
+    uint8_t *letters, int64_t letter_room, int64_t *hash_ends, int64_t *letter_ends, uint8_t *keys, int64_t key_room,
+    uint32_t *entries, int64_t most, int64_t *key_length)
+{
+    Table *table = (Table *)memory;
+    Found found = {hashes, 0, hash_room, letters, 0, letter_room};
+    Asked asked = {keys, 0, key_room, entries, 0, most};
+    int64_t at = 0;
+    int all = 0;
+    for (int64_t part = 0; part < 2 * items; part++) {
+        const uint8_t *zero = memchr(text + at, 0, (size_t)(length - at));
+        const int64_t hashes_before = found.hash_count, letters_before = found.letter_count;
+        if (!zero) return MALFORMED;
+        int done = read_text(table, text + at, zero - (text + at), &found, &asked);
+        if (!done && !all && part % 2 == 0) done = again(&found, hashes_before, letters_before);
+        if (done == STOP) break;
+        if (done < 0) return done;
+        all |= done;
+        at = zero - text + 1;
+        hash_ends[part / 2] = found.hash_count;
+        letter_ends[part / 2] = found.letter_count;
+    }
+    if (!asked.count && (all || at != length)) return MALFORMED;
+    *key_length = asked.length;
+    return asked.count;
+}
+
+/* What was asked for: a line for each, of terms with a space after each. */
+API int64_t ff_terms_learn(
+    uint32_t *memory, const uint32_t *entries, int64_t count, const uint8_t *answers, int64_t length)
+{
+    Table *table = (Table *)memory;
+    int64_t at = 0;
+    for (int64_t i = 0; i < count; i++) {
+        const uint8_t *line_end = at < length ? memchr(answers + at, '\n', (size_t)(length - at)) : NULL;
+        if (!line_end) return MALFORMED;
+        const int done = set_terms(table, (Entry *)(cells(table) + entries[i]), answers + at, line_end - (answers + at));
+        if (done < 0) return done;
+        at = line_end - answers + 1;
+    }
+    return at == length ? 0 : MALFORMED;
+}

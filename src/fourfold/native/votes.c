@@ -1,0 +1,87 @@
+/* Which common words stand in texts, and how they vote for languages: text/language.py, for ASCII. */
+
+#include <stdint.h>
+#include <string.h>
+
+#ifdef _WIN32
+#define API __declspec(dllexport)
+#else
+#define API __attribute__((visibility("default")))
+#endif
+
+enum { LONG_TEXT = 200 }; /* from here on the words between spaces are enough */
+
+typedef struct {
+    const uint8_t *letters; /* of all words, one after the other */
+    const uint32_t *ends;
+    uint32_t *slots; /* 2^bits, each the number of a word, counted from one */
+    int64_t bits;
+} Words;
+
+static uint8_t small(uint8_t c) { return c >= 'A' && c <= 'Z' ? (uint8_t)(c + 32) : c; }
+static int is_space(uint8_t c) { return c == ' ' || (c >= 9 && c <= 13) || (c >= 28 && c <= 31); }
+static int is_sign(uint8_t c) { return !((c >= '0' && c <= '9') || (small(c) >= 'a' && small(c) <= 'z') || c == '_'); }
+
+/* The slot of a word: its own, or the free one where it belongs. */
+static uint32_t *slot_of(const Words *words, const uint8_t *word, int64_t length)
+{
+    const uint64_t mask = ((uint64_t)1 << words->bits) - 1;
+    uint64_t hash = 0xcbf29ce484222325u;
+    for (int64_t i = 0; i < length; i++) hash = (hash ^ word[i]) * 0x100000001b3u;
+    for (uint64_t at = hash ^ hash >> 32;; at++) {
+        uint32_t *slot = words->slots + (at & mask);
+        if (!*slot) return slot;
+        const uint32_t begin = *slot > 1 ? words->ends[*slot - 2] : 0, end = words->ends[*slot - 1];
+        if (end - begin == length && !memcmp(words->letters + begin, word, (size_t)length)) return slot;
+    }
+}
+
+/* Fills the slots, which are zeros, with `count` distinct words; there are at least twice as many slots. */
+API int64_t ff_votes_table(const uint8_t *letters, const uint32_t *ends, int64_t count, uint32_t *slots, int64_t bits)
+{
+    const Words words = {letters, ends, slots, bits};
+    for (int64_t i = 0; i < count; i++) {
+        const uint32_t begin = i ? ends[i - 1] : 0;
+        *slot_of(&words, letters + begin, ends[i] - begin) = (uint32_t)i + 1;
+    }
+    return 0;
+}
+
+/* Whether it is written in capitals only, as str.isupper says. */
+static int is_capital(const uint8_t *text, int64_t length)
+{
+    int capital = 0;
+    for (int64_t i = 0; i < length; i++) {
+        if (text[i] >= 'a' && text[i] <= 'z') return 0;
+        capital |= text[i] >= 'A' && text[i] <= 'Z';
+    }
+    return capital;
+}
+
+/* Adds up, for each of `count` texts (a zero byte ends each), what its distinct words give to each language.
+
+   The texts may be changed: those in capitals become small. `seen` has a number for each word, which are all zero. */
+API int64_t ff_votes(
+    uint8_t *texts, int64_t length, int64_t count, const uint8_t *letters, const uint32_t *ends, uint32_t *slots,
+    int64_t bits, uint32_t *seen, const uint32_t *ballots, int64_t languages, uint32_t *votes)
+{
+    const Words words = {letters, ends, slots, bits};
+    int64_t start = 0;
+    for (int64_t number = 0; number < count; number++, votes += languages) {
+        const uint8_t *zero = memchr(texts + start, 0, (size_t)(length - start));
+        if (!zero) return -1;
+        const int64_t end = zero - texts, is_long = end - start >= LONG_TEXT;
+        if (is_capital(texts + start, end - start))
+            for (int64_t i = start; i < end; i++) texts[i] = small(texts[i]);
+        for (int64_t at = start, begin = start; at <= end; at++) {
+            if (at < end && !(is_long ? is_space(texts[at]) : is_sign(texts[at]))) continue;
+            const uint32_t word = at > begin ? *slot_of(&words, texts + begin, at - begin) : 0;
+            begin = at + 1;
+            if (!word || seen[word - 1] == (uint32_t)number + 1) continue;
+            seen[word - 1] = (uint32_t)number + 1;
+            for (int64_t i = 0; i < languages; i++) votes[i] += ballots[(word - 1) * languages + i];
+        }
+        start = end + 1;
+    }
+    return start == length ? 0 : -1;
+}
