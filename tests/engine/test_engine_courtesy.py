@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -165,13 +165,13 @@ async def test_until_the_model_of_languages_is_there_texts_are_checked_beside_th
     memory: Memory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     threads: set[threading.Thread] = set()
-    checked = rules.checked
+    checked = rules.checked_many
 
-    def noting(item: NewItem) -> NewItem:
+    def noting(items: Sequence[NewItem]) -> list[NewItem]:
         threads.add(threading.current_thread())
-        return checked(item)
+        return checked(items)
 
-    monkeypatch.setattr(rules, "checked", noting)
+    monkeypatch.setattr(rules, "checked_many", noting)
     for ready, here in ((False, False), (True, True)):
         threads.clear()
         monkeypatch.setattr("fourfold.text.language.is_ready", lambda ready=ready: ready)
