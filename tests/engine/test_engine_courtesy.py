@@ -161,6 +161,68 @@ async def test_after_a_write_that_failed_others_take_its_place(opened: Opener, m
     assert not any("quince" in text for text in texts(await mine.search("quince")))
 
 
+@pytest.mark.parametrize("searched", [False, True])
+async def test_what_is_written_at_a_stretch_is_published_meanwhile_and_sooner_where_somebody_searches(
+    opened: Opener, searched: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(indexes, "_EARLY_AT", 3 * MANY)
+    monkeypatch.setattr(indexes, "_EARLY_WHEN_SEARCHED", 2 * MANY)
+    memory = await opened(background=False, embedder="none")
+    published: list[dict[str, Any]] = []
+    publish = indexes.Indexes.publish
+
+    def noting(of: indexes.Indexes, ns: int, **how: Any) -> bool:
+        published.append(how)
+        return publish(of, ns, **how)
+
+    given_to_builder: list[Any] = []
+    submit = memory.store._indexes.submit  # type: ignore[attr-defined]
+
+    def submitting(work: Callable[[], Any]) -> Any:
+        given_to_builder.append(work)
+        return submit(work)
+
+    monkeypatch.setattr(indexes.Indexes, "publish", noting)
+    monkeypatch.setattr(memory.store._indexes, "submit", submitting)  # type: ignore[attr-defined]
+    monkeypatch.setattr(memory._upkeep, "_publish_soon", lambda: None)
+    counts: list[int] = []
+    for word in ("first", "second", "third"):
+        if searched:
+            await memory.search("heron")
+        await memory.add_many(given(MANY, word))
+        counts.append(len(given_to_builder))
+    assert counts == ([0, 1, 1] if searched else [0, 0, 1])
+    submit(lambda: None).result(60)  # after what it was given before
+    assert published == [{"faiss": False, "apart": True}]
+    assert texts(await memory.search("third 299"))[0].startswith("third 299:")
+
+
+async def test_an_index_that_is_opened_anew_does_not_fall_behind(
+    memory: Memory, folding: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was folded in meanwhile is folded in again before searches get the new state."""
+    await memory.add_many(given(MANY, "first"))
+    await memory.index()
+    await memory.search("heron")
+    index = memory.store._indexes._texts[1]  # type: ignore[attr-defined]
+    take, loop, rounds = index.take, asyncio.get_running_loop(), list[int]()
+
+    def late(state: Any, *, anyway: bool) -> bool:
+        rounds.append(state.seq)
+        if len(rounds) == 1:
+            writing = asyncio.run_coroutine_threadsafe(memory.add_many(given(MANY, "quince")), loop)
+            writing.result(60)
+        return take(state, anyway=anyway)
+
+    monkeypatch.setattr(index, "take", late)
+    await asyncio.to_thread(memory.store._indexes._renew, index)  # type: ignore[attr-defined]
+    assert len(rounds) == 2
+    assert rounds[0] < rounds[1] == index.state.seq
+    folding.clear()
+    assert texts(await memory.search("quince 299"))[0].startswith("quince 299:")
+    assert not folding
+
+
 async def test_until_the_model_of_languages_is_there_texts_are_checked_beside_the_loop(
     memory: Memory, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -120,11 +120,21 @@ class Follower(ABC, Generic[S]):
 
     def renew(self, db: apsw.Connection, last: int, state: S | None = None, damage: str = "") -> S:
         """Starts anew from what was published before `db` began to read, or from the rows; others search meanwhile."""
-        state = self._nothing(damage) if state is None else self._believed(db, last, state)
-        renewed = self._followed(db, state, last)
-        with self._following:
-            self._state = renewed
+        renewed = self.caught_up(db, last, self._nothing(damage) if state is None else state)
+        self.take(renewed, anyway=True)
         return renewed
+
+    def caught_up(self, db: apsw.Connection, last: int, state: S) -> S:
+        """What was published, with the changes since."""
+        return self._followed(db, self._believed(db, last, state), last)
+
+    def take(self, state: S, *, anyway: bool) -> bool:
+        """Searches this state from now on, unless the one that is searched has followed further."""
+        with self._following:
+            if not anyway and self._state is not None and self._state.seq > state.seq:
+                return False
+            self._state = state
+            return True
 
     def _believed(self, db: apsw.Connection, last: int, state: S) -> S:
         """The state, unless it is of another past of the database, or of one that the log has forgotten."""

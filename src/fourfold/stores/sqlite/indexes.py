@@ -41,6 +41,8 @@ APART_AT = 10_000
 """So many changes are published by a process of its own."""
 _EARLY_AT = 20_000
 """Items written at a stretch are published every so many, and not only when writing pauses."""
+_EARLY_WHEN_SEARCHED = 5000
+"""The same where somebody searches meanwhile, for whom a long tail is slow."""
 _LOG_KEPT = 10_000
 """So many published changes stay in the log, for other processes that have not heard of them."""
 _PRUNED_AT_ONCE = 50_000
@@ -52,6 +54,8 @@ _REMEMBERED_FILTERS = 16
 _LOOK_SECONDS = 1.0
 """How often a search with a long tail looks for a newer publication."""
 _LOOK_AGAIN_SECONDS = 0.05
+_ROUNDS = 5
+"""In which an index that is opened catches up with what is written meanwhile."""
 
 T = TypeVar("T")
 S = TypeVar("S", bound=FollowingState)
@@ -94,6 +98,8 @@ class Indexes:
         """Items that this process has written since it last began to publish early."""
         self._unconfirmed: tuple[int, int, int] | None = None
         """The namespace that this process writes to, the last change before, and its own last."""
+        self._early: set[int] = set()
+        """Namespaces that the builder is to publish early, and has not begun with."""
         self._filtered: OrderedDict[str, tuple[int, Ints]] = OrderedDict()
         self._filtering = [threading.Lock() for _ in range(_REMEMBERED_FILTERS)]
 
@@ -239,11 +245,14 @@ class Indexes:
             return spaces.size(db, ns).items >= _WHOLE_AT
         return items.count_changes(db, ns, seq, _WHOLE_AT, Change.TEXT | Change.GONE) >= _WHOLE_AT
 
-    def _renew(self, index: Follower[S]) -> S:
+    def _renew(self, index: Follower[S]) -> None:
         """The files first: what they hold can then not be newer than what the database says."""
         state = index.published()
-        with self._database.read() as db:
-            return index.renew(db, items.last_change(db, index.ns), state)
+        for left in reversed(range(_ROUNDS)):
+            with self._database.read() as db:
+                state = index.caught_up(db, items.last_change(db, index.ns), state)
+            if index.take(state, anyway=not left):
+                return
 
     def _take_over(self, index: Follower[S]) -> None:
         """Lets go of a long tail, if another process has published what it holds."""
@@ -269,9 +278,12 @@ class Indexes:
             return
         for indexes in (self._texts, self._vectors):
             index = indexes.get(self._unconfirmed[0])
-            if index is not None and time.monotonic() - index.asked < _ASKED_SECONDS:
+            if index is not None and self._is_searched(index):
                 with suppress(WorldError):  # it is written, and a search that meets it tries again
                     index.follow(self._database, APART_AT)
+
+    def _is_searched(self, index: Follower[Any]) -> bool:
+        return time.monotonic() - index.asked < _ASKED_SECONDS
 
     # ------------------------------------------------------------ publishing
 
@@ -358,17 +370,19 @@ class Indexes:
             None if space is None else self._vector_index(ns, space).renew(db, last, vectors),
         )
 
-    def publish(self, ns: int, *, anew: bool = False, purge: bool = False, faiss: bool = True) -> bool:
+    def publish(
+        self, ns: int, *, anew: bool = False, purge: bool = False, faiss: bool = True, apart: bool = False
+    ) -> bool:
         """Publishes what the tails hold. False if another process is at it.
 
         `anew`: from the rows alone. `purge`: older generations go, even those that somebody still reads. Without
-        `faiss`, the approximate index is left to another time.
+        `faiss`, the approximate index is left to another time. `apart`: by another process, even if it is little.
         """
         with translated(self._folder), self.lease(ns).held() as mine:
             if not mine:
                 return False
             try:
-                for kind in self._written(ns, anew=anew or bool(self._damaged(ns)), faiss=faiss):
+                for kind in self._written(ns, anew=anew or bool(self._damaged(ns)), faiss=faiss, apart=apart):
                     self._renew_opened(ns, kind)
             except (files.Damaged, RuntimeError) as error:  # what FAISS raises, too
                 raise OSError(errno.EIO, f"an index cannot be written ({error})") from error
@@ -377,11 +391,11 @@ class Indexes:
                     publish.collect(self._folder / str(ns) / kind, held=purge)
         return True
 
-    def _written(self, ns: int, *, anew: bool, faiss: bool) -> Generator[str]:
+    def _written(self, ns: int, *, anew: bool, faiss: bool, apart: bool) -> Generator[str]:
         """Writes what is to be published, and says each time which index has something new."""
         order = Order(str(self._database.path), str(self._folder / str(ns)), ns, self._owner(ns), anew, faiss)
         handle = self.lease(ns).handle
-        if handle is not None and self._takes_long(ns, anew=anew):
+        if handle is not None and (apart or self._takes_long(ns, anew=anew)):
             try:
                 yield from written_apart(order, handle)
                 return
@@ -410,15 +424,18 @@ class Indexes:
         """Takes note of what was written: a bulk load is published while it goes on, all but FAISS."""
         with self._changing:
             self._written_since[ns] = since = self._written_since.get(ns, 0) + written
-            if since < _EARLY_AT:
+            searched = (index := self._texts.get(ns)) is not None and self._is_searched(index)
+            if since < (_EARLY_WHEN_SEARCHED if searched else _EARLY_AT) or ns in self._early:
                 return
             self._written_since[ns] = 0
+            self._early.add(ns)
         with suppress(RuntimeError):  # it was closed
             self.submit(lambda: self._publish_early(ns))
 
     def _publish_early(self, ns: int) -> None:
+        self._early.discard(ns)
         with suppress(WorldError):
-            if self.publish(ns, faiss=False):
+            if self.publish(ns, faiss=False, apart=True):
                 self._prune(ns)
 
     def _prune(self, ns: int) -> None:

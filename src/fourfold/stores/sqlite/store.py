@@ -242,7 +242,8 @@ class SqliteStore:
         if links and len(items) <= AT_ONCE and any(own_names(item.title, item.text, item.metadata) for item in items):
             await self._prepare_links(namespace)  # the names of more are looked for later
         ids = await self._write(namespace, self._put, items, now, links)
-        if (ns := self._known.get(namespace)) is not None:
+        ns = self._known.get(namespace) or await self._read(namespace, None, lambda db, ns: ns)
+        if ns is not None:
             self._indexes.keep_up(ns, len(ids))
         return ids
 
