@@ -233,9 +233,8 @@ class SqliteStore:
             return []
         if links and len(items) <= AT_ONCE and any(own_names(item.title, item.text, item.metadata) for item in items):
             await self._prepare_links(namespace)  # the names of more are looked for later
-        ids = await self._write(namespace, self._put, items, now, links)
-        if (ns := self._known.get(namespace)) is not None:
-            self._indexes.keep_up(ns, len(ids))
+        ns, ids = await self._write(namespace, lambda db, ns: (ns, self._put(db, ns, items, now, links)))
+        self._indexes.keep_up(ns, len(ids))
         return ids
 
     def _put(self, db: apsw.Connection, ns: int, new: Sequence[NewItem], now: datetime, links: bool) -> list[int]:
