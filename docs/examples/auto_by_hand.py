@@ -4,7 +4,7 @@ from fourfold.search.auto import AutoInputs, fuse_auto
 fusion = fuse_auto(
     AutoInputs(
         lists={"semantic": [Hit(1, 0.60), Hit(2, 0.40)], "keyword": [Hit(2, 9.0)]},
-        backgrounds={"semantic": Background(mean=0.20, std=0.10)},
+        backgrounds={"semantic": Background(mean=0.20)},
         coverage={2: 0.8},
     )
 )

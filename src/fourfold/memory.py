@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
@@ -12,8 +13,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
+from fourfold import courtesy, limits
 from fourfold import items as rules
-from fourfold import limits
 from fourfold.config import Settings, default_store
 from fourfold.embed.base import Embedder
 from fourfold.embed.queue import Progress, Vectorizer
@@ -47,6 +48,7 @@ from fourfold.search.presets import find_preset
 from fourfold.search.several import JUDGED, merged
 from fourfold.searching import Searching, Why
 from fourfold.stores.base import Direction, NewNode, Store
+from fourfold.text import language
 from fourfold.upkeep import NO_VECTORS, Upkeep
 
 if TYPE_CHECKING:
@@ -495,10 +497,13 @@ def _now() -> datetime:
 async def _checked(items: Sequence[NewItem]) -> list[NewItem]:
     """The items as they will be stored. Searches go on between some and the next."""
     checked: list[NewItem] = []
+    since = time.perf_counter()
     for start in range(0, len(items), _CHECKED_AT_ONCE):
         if start:
-            await asyncio.sleep(0)
-        checked += rules.checked_many(items[start : start + _CHECKED_AT_ONCE])
+            since = await courtesy.giving_way(since)
+        some = items[start : start + _CHECKED_AT_ONCE]
+        here = len(items) <= _CHECKED_AT_ONCE or language.is_ready()
+        checked += rules.checked_many(some) if here else await asyncio.to_thread(rules.checked_many, some)
     return checked
 
 

@@ -202,7 +202,6 @@ class Background(NamedTuple):
     """A retriever's scores over the whole store for this query: what a hit has to stand out from."""
 
     mean: float
-    std: float
 
 
 @dataclass(frozen=True)

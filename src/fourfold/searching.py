@@ -15,7 +15,7 @@ from fourfold.config import Settings
 from fourfold.embed.queue import Vectorizer
 from fourfold.embed.vectors import check_vector
 from fourfold.errors import EmbedderUnavailable
-from fourfold.model import NO_FILTERS, Degraded, Filters, Item, Plan, Query, Result, Retriever, SearchResponse
+from fourfold.model import NO_FILTERS, Degraded, Filters, Hits, Item, Plan, Query, Result, Retriever, SearchResponse
 from fourfold.retrievers.graph import GraphRetriever
 from fourfold.retrievers.keyword import KeywordRetriever
 from fourfold.retrievers.semantic import SemanticRetriever
@@ -81,8 +81,8 @@ class Searching:
     ) -> SearchResponse:
         started = time.perf_counter()
         question = await self._question(namespace, request, vector, filters)
-        found, ids, chosen = await self._answered(question, wish, now)
-        if not ids and namespace not in await self._store.namespaces():
+        found, ranked, chosen = await self._answered(question, wish, now)
+        if not ranked and namespace not in await self._store.namespaces():
             found = replace(found, notes=(*found.notes, f"nothing was ever stored in the namespace {namespace!r}"))
         total = (time.perf_counter() - started) * 1000
         response = answer.response(request.text, question.plan, filters, found, chosen, total)
@@ -95,10 +95,11 @@ class Searching:
         found = await self._found(question)
         passes = filters == NO_FILTERS or stored.id in await self._store.matching(stored.namespace, filters)
         order = await answer.ordered(found, plan, fetch, now)
-        rank = order.ids.index(stored.id) + 1 if stored.id in order.scores else None
+        ids = order.hits.ids.tolist()
+        rank = ids.index(stored.id) + 1 if stored.id in ids else None
         result = None
         if rank is not None:
-            alone = replace(order, ids=[stored.id])
+            alone = replace(order, hits=order.hits[rank - 1 : rank])
             (result,) = await answer.results(found, plan, alone, fetch, Wish(explain=True), request.text)
         scored = await self._search.scores(question.query, plan, stored.id)
         return Why(stored, rank, result, reasons(stored.id, plan, found, scored, passes))
@@ -145,17 +146,15 @@ class Searching:
 
     # ------------------------------------------------------------ the answer
 
-    async def _answered(
-        self, question: Question, wish: Wish, now: datetime
-    ) -> tuple[Found, Sequence[int], list[Result]]:
+    async def _answered(self, question: Question, wish: Wish, now: datetime) -> tuple[Found, Hits, list[Result]]:
         """At once where that is possible, else with the retrievers apart."""
         query, plan = question.query, question.plan
         fetch = self._fetch(query.namespace)
 
-        async def searching(*, here: bool) -> tuple[Found, Sequence[int], list[Result]]:
+        async def searching(*, here: bool) -> tuple[Found, Hits, list[Result]]:
             found = await self._found(question, here=here)
             order = await answer.ordered(found, plan, fetch, now)
-            return found, order.ids, await answer.results(found, plan, order, fetch, wish, query.text)
+            return found, order.hits, await answer.results(found, plan, order, fetch, wish, query.text)
 
         if not self._foreign:  # others may have to wait for something
             beside = {"semantic"} < set(plan.retrievers)

@@ -30,7 +30,7 @@ def text_inputs(semantic: Background | None, keyword: Background | None, **chang
 )
 def test_nearness_speaks_for_vectors_and_coverage_for_words(coverage, taken):
     """Nearness (0.7 - 0.1) / (1 - 0.1); fewer than fifty hits, so the fall is 1."""
-    applied = fuse_auto(text_inputs(Background(0.1, 0.15), None, coverage=coverage)).weights
+    applied = fuse_auto(text_inputs(Background(0.1), None, coverage=coverage)).weights
     odds = math.exp(4 * 0.6 / 0.9 - taken - 1 - 1)
     expected = {"semantic": odds / (1 + odds), "keyword": 1 / (1 + odds), "graph": 0, "tags": 0}
     assert applied == pytest.approx(expected, abs=1e-9)
@@ -43,7 +43,7 @@ def test_nearness_speaks_for_vectors_and_coverage_for_words(coverage, taken):
 )
 def test_words_that_many_items_have_as_well_say_less(items, length, fall):
     keyword = [Hit(place, 10.0 if place == 1 else 3.0) for place in range(1, length + 1)]
-    background = {"semantic": Background(0.1, 0.15)}
+    background = {"semantic": Background(0.1)}
     inputs = AutoInputs({"semantic": SEMANTIC, "keyword": keyword}, backgrounds=background, items=items)
     odds = math.exp(4 * 0.6 / 0.9 - 0.5 - fall - 1)
     assert fuse_auto(inputs).weights["semantic"] == pytest.approx(odds / (1 + odds), abs=1e-9)
@@ -52,7 +52,7 @@ def test_words_that_many_items_have_as_well_say_less(items, length, fall):
 @pytest.mark.spec("B1")
 @pytest.mark.parametrize("unknown", [0.0, 0.3, 0.9])
 def test_words_that_the_store_does_not_use_speak_for_vectors(unknown):
-    inputs = replace(text_inputs(Background(0.1, 0.15), None), unknown=unknown)
+    inputs = replace(text_inputs(Background(0.1), None), unknown=unknown)
     odds = math.exp(4 * 0.6 / 0.9 + unknown - 0.5 - 1 - 1)
     assert fuse_auto(inputs).weights["semantic"] == pytest.approx(odds / (1 + odds), abs=1e-9)
 
@@ -78,7 +78,7 @@ def test_shared_tags_are_a_part_of_the_weight_of_tags_and_have_a_line_of_their_o
 
 @pytest.mark.spec("B1")
 def test_without_a_known_average_the_best_fixed_pair_is_taken():
-    applied = fuse_auto(text_inputs(None, Background(2.0, 2.5))).weights
+    applied = fuse_auto(text_inputs(None, Background(2.0))).weights
     assert {name: applied[name] for name in TEXT_FALLBACK} == pytest.approx(TEXT_FALLBACK)
 
 
@@ -86,7 +86,7 @@ def test_without_a_known_average_the_best_fixed_pair_is_taken():
 @pytest.mark.parametrize(("mean", "coverage"), [(0.9, 1.0), (1.0, 1.0), (-1.0, 0.0)])
 def test_neither_is_ever_silenced(mean, coverage):
     """A narrow filter can leave only items below the store's average: they must still be found."""
-    fusion = fuse_auto(text_inputs(Background(mean, 0.1), None, coverage={2: coverage}))
+    fusion = fuse_auto(text_inputs(Background(mean), None, coverage={2: coverage}))
     assert 0.04 < fusion.weights["semantic"] < 0.96
     assert set(fusion.ids) == {1, 2, 3}
 
@@ -104,7 +104,7 @@ def test_graph_and_tags_have_their_share_beside_the_text():
 @pytest.mark.spec("B1")
 def test_callers_weights_are_scaled_over_the_lists_that_have_hits():
     fixed = {"semantic": 0.4, "keyword": 0.4, "graph": 0.2}
-    fusion = fuse_auto(text_inputs(Background(0.1, 0.15), Background(2.0, 2.5), weights=fixed))
+    fusion = fuse_auto(text_inputs(Background(0.1), Background(2.0), weights=fixed))
     assert fusion.weights == pytest.approx({"semantic": 0.5, "keyword": 0.5, "graph": 0.0, "tags": 0.0})
 
 
@@ -126,7 +126,7 @@ def test_lists_without_a_weight_of_the_caller_do_not_act():
 @pytest.mark.spec("B1")
 @pytest.mark.spec("B2")
 def test_every_candidate_has_its_true_score_from_both_and_says_so():
-    fusion = fuse_auto(text_inputs(Background(0.1, 0.15), Background(2.0, 2.5)))
+    fusion = fuse_auto(text_inputs(Background(0.1), Background(2.0)))
     semantic, keyword = fusion.contributions(2)
     assert (semantic.source, semantic.rank, semantic.raw) == ("semantic", 2, 0.4)
     assert semantic.scaled == pytest.approx(BELOW_AVERAGE + (1 - BELOW_AVERAGE) * 0.5)
@@ -151,7 +151,7 @@ def test_the_graph_and_its_walk_share_its_weight_distant_relations_stay_weak_and
 
 
 @pytest.mark.spec("B1")
-@pytest.mark.parametrize("background", [Background(0.5, 0.1), Background(0.95, 0.1), Background(0.1, 0.1), None])
+@pytest.mark.parametrize("background", [Background(0.5), Background(0.95), Background(0.1), None])
 def test_one_retriever_alone_keeps_its_order_above_and_below_the_average(background):
     hits = [Hit(7, 0.9), Hit(3, 0.6), Hit(9, 0.3), Hit(1, 0.1), Hit(2, -0.2)]
     fusion = fuse_auto(AutoInputs({"semantic": hits}, backgrounds={"semantic": background}))
@@ -162,9 +162,7 @@ def test_one_retriever_alone_keeps_its_order_above_and_below_the_average(backgro
 
 @pytest.mark.spec("S1.3")
 def test_equal_cosines_are_all_the_best_and_tie_by_id():
-    fusion = fuse_auto(
-        AutoInputs({"semantic": [Hit(5, 0.4), Hit(2, 0.4)]}, backgrounds={"semantic": Background(0.4, 0)})
-    )
+    fusion = fuse_auto(AutoInputs({"semantic": [Hit(5, 0.4), Hit(2, 0.4)]}, backgrounds={"semantic": Background(0.4)}))
     assert fusion.ranked == [Hit(2, 1.0), Hit(5, 1.0)]
 
 
@@ -180,7 +178,7 @@ def test_a_candidate_that_an_approximate_list_missed_can_still_be_the_best():
 
 # ---------------------------------------------------------------- laws
 
-backgrounds = st.builds(Background, st.floats(-0.5, 5), st.floats(0, 3))
+backgrounds = st.builds(Background, st.floats(-0.5, 5))
 all_lists = st.builds(
     lambda lists, walk: {**lists, "walk": walk}, named_lists, named_lists.map(lambda others: others.get("graph", []))
 )

@@ -9,7 +9,9 @@ from hypothesis import strategies as st
 
 from fourfold.errors import InvalidSetting
 from fourfold.model import Hit, Recency
-from fourfold.search.recency import check_recency, recency_factor, with_recency
+from fourfold.search.fusion import columns
+from fourfold.search.order import with_recency
+from fourfold.search.recency import check_recency, recency_factor
 
 NOW = datetime(2026, 11, 15, 12, tzinfo=UTC)
 
@@ -51,9 +53,9 @@ def test_older_never_counts_more_and_the_factor_stays_between_floor_and_one(firs
 
 @pytest.mark.spec("S5.5")
 def test_a_ranking_is_put_in_its_new_order_with_ties_by_id():
-    ranked = [Hit(9, 1.0), Hit(2, 0.5), Hit(1, 0.5), Hit(4, 0.4)]
+    ranked = columns([Hit(9, 1.0), Hit(2, 0.5), Hit(1, 0.5), Hit(4, 0.4)])
     assert with_recency(ranked, {9: 0.3, 4: 1.0}) == [Hit(1, 0.5), Hit(2, 0.5), Hit(4, 0.4), Hit(9, 0.3)]
-    assert with_recency([], {}) == []
+    assert with_recency(columns([]), {}) == []
 
 
 @pytest.mark.spec("S5.5")

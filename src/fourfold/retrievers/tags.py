@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from fourfold.model import Hit, Query, Ranking
-from fourfold.search.order import in_order
+from fourfold.model import Hits, Query, Ranking
+from fourfold.search.order import ranked
 from fourfold.search.sharing import rarity, sharing
 from fourfold.stores.base import Store, TagUse
 from fourfold.text.fold import fold, words
@@ -23,9 +23,9 @@ class TagRetriever:
 
     async def search(self, query: Query, limit: int) -> Ranking:
         carried = await self._store.tagged(query.namespace, tag_candidates(query.text), query.filters)
-        hits = ranked(carried, limit)
+        hits = by_tags(carried, limit)
         covered = coverage(query.text, carried)
-        return Ranking(hits, evidence={hit.id: covered[hit.id] for hit in hits})
+        return Ranking(hits, evidence={item: covered[item] for item in hits.ids.tolist()})
 
     async def expand(self, query: Query, seeds: Mapping[int, float], limit: int) -> Ranking:
         """What carries the same tags as the best hits of other retrievers."""
@@ -56,10 +56,9 @@ def coverage(text: str, carried: Sequence[TagUse]) -> dict[int, float]:
     return {item: len(asked & tags) / len(asked) for item, tags in said.items()}
 
 
-def ranked(carried: Sequence[TagUse], limit: int) -> tuple[Hit, ...]:
+def by_tags(carried: Sequence[TagUse], limit: int) -> Hits:
     """By number and rarity of the matching tags: a tag that stands on few items says more."""
     scores: dict[int, float] = {}
     for use in carried:
         scores[use.item] = scores.get(use.item, 0.0) + rarity(use.uses)
-    rounded = {item: round(score, 9) for item, score in scores.items()}
-    return tuple(Hit(item, rounded[item]) for item in in_order(rounded)[:limit])
+    return ranked(scores, limit)

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import TYPE_CHECKING
 
-from fourfold.model import Degraded, Filters, Item, Json, Plan, Result, SearchResponse
+from fourfold.model import Degraded, Filters, Hits, Item, Json, Plan, Result, SearchResponse
+from fourfold.search.auto import TEXTS
 from fourfold.search.confidence import response_confidence, result_confidence
 from fourfold.search.diversity import at_most_per_source
 from fourfold.search.explain import explain
+from fourfold.search.fusion import columns, others
+from fourfold.search.order import with_recency
 from fourfold.search.pipeline import Found
-from fourfold.search.recency import recency_factor, with_recency
+from fourfold.search.recency import recency_factor
+
+if TYPE_CHECKING:
+    from fourfold.model import Ints
 
 Fetch = Callable[[Sequence[int]], Awaitable[Mapping[int, Item]]]
 
@@ -31,8 +38,7 @@ class Wish:
 class Ordered:
     """The final ranking, with the items that had to be read for it and their recency factors."""
 
-    ids: Sequence[int]
-    scores: Mapping[int, float]
+    hits: Hits
     items: dict[int, Item]
     factors: Mapping[int, float]
 
@@ -41,11 +47,10 @@ async def ordered(found: Found, plan: Plan, fetch: Fetch, now: datetime) -> Orde
     """Fusion's order, or what recency makes of it."""
     fusion = found.fusion
     if plan.recency is None:
-        return Ordered(fusion.ids, fusion.scores, {}, {})
+        return Ordered(fusion.hits, {}, {})
     items = dict(await fetch(fusion.ids))
     factors = {item.id: recency_factor(plan.recency, item.updated_at, now, item.tags) for item in items.values()}
-    ranked = with_recency(fusion.ranked, factors)
-    return Ordered([hit.id for hit in ranked], dict(ranked), items, factors)
+    return Ordered(with_recency(fusion.hits, factors), items, factors)
 
 
 async def results(found: Found, plan: Plan, order: Ordered, fetch: Fetch, wish: Wish, text: str) -> list[Result]:
@@ -53,29 +58,32 @@ async def results(found: Found, plan: Plan, order: Ordered, fetch: Fetch, wish: 
     chosen: list[Result] = []
     wanted = max(plan.top_k, wish.at_least)
     start, step = 0, wanted
-    while len(chosen) < wanted and start < len(order.ids):
-        part = order.ids[start : start + step]
-        missing = [item for item in part if item not in order.items]
+    while len(chosen) < wanted and start < len(order.hits):
+        part = order.hits[start : start + step]
+        missing = [item for item in part.ids.tolist() if item not in order.items]
         order.items.update(await fetch(missing) if missing else {})
-        fresh = (_result(found, order, wish, text, item) for item in part if item in order.items)
+        fresh = _results(found, order, wish, text, part)
         chosen += [result for result in fresh if result.confidence >= wish.min_confidence]
         chosen = list(at_most_per_source(chosen, lambda result: result.item.path, wish.per_source))
         start, step = start + step, step * 4
     return chosen[:wanted]
 
 
-def _result(found: Found, order: Ordered, wish: Wish, text: str, item: int) -> Result:
-    score, factor = order.scores[item], order.factors.get(item, 1.0)
-    lines = found.fusion.contributions(item)
-    return Result(
-        item=order.items[item],
-        score=score,
-        confidence=round(result_confidence(found.raw("semantic", item), _coverage(found, item)), 6),
-        query=text,
-        contributions=lines,
-        recency=factor,
-        explanation=explain(lines, score, factor) if wish.explain else None,
-    )
+def _results(found: Found, order: Ordered, wish: Wish, text: str, part: Hits) -> Iterator[Result]:
+    told = zip(part, found.fusion.lines(part.ids), found.raw("semantic", part.ids), strict=True)
+    for (item, score), lines, cosine in told:
+        if item not in order.items:
+            continue
+        factor = order.factors.get(item, 1.0)
+        yield Result(
+            item=order.items[item],
+            score=score,
+            confidence=round(result_confidence(cosine, _coverage(found, item)), 6),
+            query=text,
+            contributions=lines,
+            recency=factor,
+            explanation=explain(lines, score, factor) if wish.explain else None,
+        )
 
 
 def _coverage(found: Found, item: int) -> float | None:
@@ -86,7 +94,7 @@ def _coverage(found: Found, item: int) -> float | None:
 def response(
     text: str, plan: Plan, filters: Filters, found: Found, chosen: Sequence[Result], total_ms: float
 ) -> SearchResponse:
-    listed = {name: ranking.scores.keys() for name, ranking in found.rankings.items()}
+    listed = {name: columns(ranking.hits).ids for name, ranking in found.rankings.items()}
     return SearchResponse(
         query=text,
         plan=plan,
@@ -94,12 +102,16 @@ def response(
         filters=filters,
         confidence=response_confidence(result.confidence for result in chosen),
         counts={name: len(ids) for name, ids in listed.items()},
-        overlap=len(listed["semantic"] & listed["keyword"]) if {"semantic", "keyword"} <= listed.keys() else 0,
+        overlap=_overlap(listed["semantic"], listed["keyword"]) if {*TEXTS} <= listed.keys() else 0,
         degraded=(*found.degraded, *_lacking(found)),
         notes=found.notes,
         timings_ms={name: round(spent, 3) for name, spent in {**found.timings_ms, "total": total_ms}.items()},
         results=tuple(chosen),
     )
+
+
+def _overlap(one: Ints, other: Ints) -> int:
+    return len(other) - len(others(one, [other]))
 
 
 def log_fields(response: SearchResponse) -> dict[str, Json]:

@@ -86,7 +86,7 @@ def fuse_auto(inputs: AutoInputs) -> Fusion:
     weights = scaled_to_one(shares, [name for name in (*RETRIEVERS, WALK, SHARED) if name in lists])
     grid = grid_for(math.fsum(weights.values()))
     average = inputs.backgrounds.get("semantic")
-    parts = [_part(name, lists[name], raw[name], average, weight, grid) for name, weight in weights.items()]
+    parts = [_part(name, len(lists[name]), raw[name], average, weight, grid) for name, weight in weights.items()]
     return fuse(parts, _reported(weights))
 
 
@@ -156,13 +156,15 @@ def _fall(words: Sequence[Hit], items: int) -> float:
 # ---------------------------------------------------------------- scaled scores
 
 
-def _part(name: str, hits: Hits, raw: Hits, average: Background | None, weight: float, grid: float) -> Part:
+def _part(name: str, listed: int, raw: Hits, average: Background | None, weight: float, grid: float) -> Part:
     if name == "semantic":
-        return Part(name, weight, hits, raw, _cosine_values(raw.scores, average, weight, grid))
+        return Part(name, weight, listed, raw, _cosine_values(raw.scores, average, weight, grid))
     positive = raw.scores > 0
-    raw = raw if positive.all() else Hits(raw.ids[positive], raw.scores[positive])
+    if not positive.all():
+        listed = int(np.count_nonzero(positive[:listed]))
+        raw = Hits(raw.ids[positive], raw.scores[positive])
     scaled = _relations(raw.scores, weight) if name in ("graph", WALK) else _shares_of_best(raw.scores, weight)
-    return Part(name, weight, hits, raw, (scaled + grid) - grid)
+    return Part(name, weight, listed, raw, (scaled + grid) - grid)
 
 
 def _relations(scores: Floats, weight: float) -> Floats:

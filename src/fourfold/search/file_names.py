@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 
 from fourfold.model import Hits
-from fourfold.search.fusion import NO_HITS, Fusion, Part, fuse
+from fourfold.search.fusion import Fusion, Part, fuse
 from fourfold.text.fold import fold
 
 SOURCE: Final = "file name"
@@ -71,4 +71,4 @@ def with_file_names(fusion: Fusion, files: Mapping[str, Sequence[int]]) -> Fusio
     highest = max(scores.values(), default=0.0)
     bonus = math.ldexp(1.0, math.frexp(highest)[1]) if highest > 0 else 1.0  # a power of two: sums stay exact
     unscored = Hits(best, np.full(len(best), np.nan))
-    return fuse([*fusion.parts, Part(SOURCE, 1.0, NO_HITS, unscored, np.full(len(best), bonus))], fusion.weights)
+    return fuse([*fusion.parts, Part(SOURCE, 1.0, 0, unscored, np.full(len(best), bonus))], fusion.weights)

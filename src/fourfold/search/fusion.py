@@ -11,48 +11,43 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import count
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from fourfold import native
 from fourfold.model import RETRIEVERS, Contribution, Hit, Hits
+from fourfold.search.order import in_order
 
 if TYPE_CHECKING:
-    from fourfold.model import Floats
+    from fourfold.model import Floats, Ints
 
 _PLACE: Final = {name: place for place, name in enumerate(RETRIEVERS)}
 NO_HITS: Final = Hits(np.empty(0, np.int64), np.empty(0))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Part:
     """What one list gives to a fusion."""
 
     source: str
     weight: float
-    hits: Hits
-    """As the retriever ranked them."""
+    listed: int
+    """How many hits the retriever has listed."""
     raw: Hits
-    """Its scores of all that it has something to say of, listed or not, in any order; NaN where it has no score."""
+    """Those, in its order, then its scores of others that it has something to say of; NaN where it has no score."""
     values: Floats
     """What is added to the score of each of those."""
 
-    @cached_property
-    def _ranks(self) -> Mapping[int, int]:
-        return dict(zip(self.hits.ids.tolist(), count(1), strict=False))
+    def contributions(self, ids: Ints) -> list[Contribution | None]:
+        """One for each id that this list has something to say of."""
+        places = native.places(self.raw.ids, ids)
+        told = zip(places.tolist(), self.values[places].tolist(), self.raw.scores[places].tolist(), strict=True)
+        return [self._line(place, value, raw) if place >= 0 else None for place, value, raw in told]
 
-    @cached_property
-    def _places(self) -> Mapping[int, int]:
-        return dict(zip(self.raw.ids.tolist(), count(), strict=False))
-
-    def contribution(self, id: int) -> Contribution | None:
-        place = self._places.get(id)
-        if place is None:
-            return None
-        value, raw = float(self.values[place]), float(self.raw.scores[place])
-        known = None if math.isnan(raw) else raw
-        return Contribution(self.source, self._ranks.get(id), known, value / self.weight, self.weight, value)
+    def _line(self, place: int, value: float, raw: float) -> Contribution:
+        rank, known = place + 1 if place < self.listed else None, None if math.isnan(raw) else raw
+        return Contribution(self.source, rank, known, value / self.weight, self.weight, value)
 
 
 @dataclass(frozen=True)
@@ -82,8 +77,12 @@ class Fusion:
 
     def contributions(self, id: int) -> tuple[Contribution, ...]:
         """The lines whose values sum to the score of this id; none for an id that is not in the ranking."""
-        lines = (part.contribution(id) for part in self.parts)
-        return tuple(line for line in lines if line is not None)
+        return self.lines(np.array([id], np.int64))[0]
+
+    def lines(self, ids: Ints) -> list[tuple[Contribution, ...]]:
+        """The same for several ids."""
+        told = [part.contributions(ids) for part in self.parts if len(part.raw)] or [[None] * len(ids)]
+        return [tuple(line for line in lines if line is not None) for lines in zip(*told, strict=True)]
 
 
 def rrf(lists: Mapping[str, Sequence[Hit]], weights: Mapping[str, float], k: int = 60) -> Fusion:
@@ -105,12 +104,9 @@ def fuse(parts: Sequence[Part], weights: Mapping[str, float]) -> Fusion:
     applied = {**dict.fromkeys(RETRIEVERS, 0.0), **weights}
     if not parts:
         return Fusion(NO_HITS, applied)
-    ids = np.unique(np.concatenate([part.raw.ids for part in parts]))
-    totals = np.zeros(len(ids))
-    for part in parts:
-        totals[np.searchsorted(ids, part.raw.ids)] += part.values
-    order = np.lexsort((ids, -totals))
-    return Fusion(Hits(ids[order], totals[order]), applied, tuple(parts))
+    ids, values = (part.raw.ids for part in parts), (part.values for part in parts)
+    totals = Hits(*native.sums(np.concatenate([*ids]), np.concatenate([*values])))
+    return Fusion(in_order(totals), applied, tuple(parts))
 
 
 def columns(hits: Sequence[Hit]) -> Hits:
@@ -120,6 +116,20 @@ def columns(hits: Sequence[Hit]) -> Hits:
     first = {hit.id: hit.score for hit in reversed(hits)}
     ids = list(dict.fromkeys(hit.id for hit in hits))
     return Hits(np.array(ids, np.int64), np.array([first[id] for id in ids], np.float64))
+
+
+def scores_of(hits: Hits, ids: Ints) -> list[float | None]:
+    """The scores of a few ids, where they have one."""
+    if not hits:
+        return [None] * len(ids)
+    places = native.places(hits.ids, ids)
+    told = zip(places.tolist(), hits.scores[places].tolist(), strict=True)
+    return [score if place >= 0 else None for place, score in told]
+
+
+def others(own: Ints, lists: Sequence[Ints]) -> list[int]:
+    """The ids of the lists that are not among its own, in order."""
+    return np.sort(native.distinct(np.concatenate([own, *lists]))[len(own) :]).tolist()
 
 
 def grid_for(largest: float) -> float:
@@ -134,10 +144,10 @@ def _acting(lists: Mapping[str, Sequence[Hit]], weights: Mapping[str, float]) ->
 
 
 def _rrf_part(name: str, hits: Hits, weight: float, k: int, grid: float) -> Part:
-    return Part(name, weight, hits, hits, (weight / (k + np.arange(1, len(hits) + 1)) + grid) - grid)
+    return Part(name, weight, len(hits), hits, (weight / (k + np.arange(1, len(hits) + 1)) + grid) - grid)
 
 
 def _weighted_part(name: str, hits: Hits, weight: float, grid: float) -> Part:
     low, span = hits.scores.min(), np.ptp(hits.scores)
     scaled = (hits.scores - low) / span if span else np.ones(len(hits))
-    return Part(name, weight, hits, hits, (weight * scaled + grid) - grid)
+    return Part(name, weight, len(hits), hits, (weight * scaled + grid) - grid)

@@ -6,15 +6,18 @@ import asyncio
 import time
 from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fourfold.errors import DamagedError, FourfoldError, RequestError, SearchFailed
 from fourfold.immediate import immediately
 from fourfold.limits import CANDIDATES, RETRIEVER_SECONDS
 from fourfold.model import Degraded, ExpandingRetriever, Hit, Plan, Query, Ranking, Retriever, ScoringRetriever
 from fourfold.search.auto import EXPANSIONS, SHARED, TEXTS, WALK, AutoInputs, fuse_auto
-from fourfold.search.fusion import Fusion, columns, rrf, weighted
+from fourfold.search.fusion import Fusion, columns, others, rrf, scores_of, weighted
 from fourfold.search.walk import seeds
+
+if TYPE_CHECKING:
+    from fourfold.model import Ints
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,10 +35,11 @@ class Found:
     notes: tuple[str, ...]
     timings_ms: Mapping[str, float]
 
-    def raw(self, retriever: str, item: int) -> float | None:
-        """A retriever's own score of an item, if it has one."""
-        told = (table[retriever].scores.get(item) for table in (self.rankings, self.scores) if retriever in table)
-        return next((score for score in told if score is not None), None)
+    def raw(self, retriever: str, ids: Ints) -> list[float | None]:
+        """A retriever's own score of each of some items, if it has one."""
+        tables = [table[retriever] for table in (self.rankings, self.scores) if retriever in table]
+        told = [scores_of(columns(ranking.hits), ids) for ranking in tables] or [[None] * len(ids)]
+        return [next((score for score in scores if score is not None), None) for scores in zip(*told, strict=True)]
 
 
 @dataclass(slots=True)
@@ -112,10 +116,9 @@ class HybridSearch:
 
     def _questions(self, query: Query, rankings: Mapping[str, Ranking]) -> dict[str, Coroutine[Any, Any, Ranking]]:
         """For each retriever that can score: the items that only others listed."""
-        listed = {name: set(columns(ranking.hits).ids.tolist()) for name, ranking in rankings.items()}
-        union = set[int]().union(*listed.values())
-        unlisted = {name: union - listed[name] for name in self._scoring if name in listed}
-        return {name: self._scoring[name].score(query, sorted(ids)) for name, ids in unlisted.items() if ids}
+        listed = {name: columns(ranking.hits).ids for name, ranking in rankings.items()}
+        unlisted = {name: others(listed[name], [*listed.values()]) for name in self._scoring if name in listed}
+        return {name: self._scoring[name].score(query, ids) for name, ids in unlisted.items() if ids}
 
     async def _expand(self, query: Query, plan: Plan, progress: _Progress) -> None:
         """Graph and tags go on from what semantic and keyword find best together, and from what the query names."""

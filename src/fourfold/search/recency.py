@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Final
 
 from fourfold.errors import InvalidSetting
-from fourfold.model import Hit, Recency
-from fourfold.search.order import in_order
+from fourfold.model import Recency
 
 DECAY: Final = 0.01
 """Half after about 70 days."""
@@ -26,12 +25,6 @@ def recency_factor(recency: Recency | None, updated_at: datetime, now: datetime,
     if days <= 0 or any(tag.casefold() == EVERGREEN for tag in tags):
         return 1.0
     return max(recency.floor, math.exp(-recency.decay * days))
-
-
-def with_recency(ranked: Sequence[Hit], factors: Mapping[int, float]) -> list[Hit]:
-    """The ranking with each score times its factor (1 where there is none), in its new order."""
-    scores = {hit.id: hit.score * factors.get(hit.id, 1.0) for hit in ranked}
-    return [Hit(id, scores[id]) for id in in_order(scores)]
 
 
 def check_recency(recency: Recency) -> None:

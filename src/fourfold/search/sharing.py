@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from itertools import accumulate, takewhile
 
 from fourfold.limits import CANDIDATES, HUB
-from fourfold.model import Hit
-from fourfold.search.order import in_order
+from fourfold.model import Hits
+from fourfold.search.order import ranked
 
 Use = tuple[int, str, int]
 """An item, a tag that it carries, and how many items do."""
@@ -26,7 +26,7 @@ def rarity(uses: int) -> float:
     return 1 / (1 + math.log(max(uses, 1)))
 
 
-def sharing(strengths: Mapping[int, float], carried: Iterable[Use], limit: int = CANDIDATES) -> tuple[Hit, ...]:
+def sharing(strengths: Mapping[int, float], carried: Iterable[Use], limit: int = CANDIDATES) -> Hits:
     """Items by the tags that they share with a start: each tag passes on the strength of the best start beside it.
 
     Not of all of them, nor of the item itself: many keywords would then be as good as the right ones.
@@ -38,8 +38,7 @@ def sharing(strengths: Mapping[int, float], carried: Iterable[Use], limit: int =
         passed, to_the_first = best * rarity(uses), second * rarity(uses)
         for item in items:
             scores[item] = scores.get(item, 0.0) + (to_the_first if item == first else passed)
-    rounded = {item: round(score, 9) for item, score in scores.items() if score > 0}
-    return tuple(Hit(item, rounded[item]) for item in in_order(rounded)[:limit])
+    return ranked({item: score for item, score in scores.items() if score > 0}, limit)
 
 
 _NOTHING = (0.0, 0)

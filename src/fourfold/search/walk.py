@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, Literal, NamedTuple
 
 from fourfold.limits import CANDIDATES, EXPAND_SEEDS
-from fourfold.model import Hit
+from fourfold.model import Hits
 from fourfold.search.fusion import Fusion
-from fourfold.search.order import in_order
+from fourfold.search.order import ranked
 
 LinkKind = Literal["own", "edge", "mentions", "mentioned-by", "names"]
 
@@ -55,13 +55,12 @@ def named(strengths: Mapping[int, float], links: Iterable[Link]) -> dict[int, fl
     return found
 
 
-def linked(strengths: Mapping[int, float], links: Iterable[Link], limit: int = CANDIDATES) -> tuple[Hit, ...]:
+def linked(strengths: Mapping[int, float], links: Iterable[Link], limit: int = CANDIDATES) -> Hits:
     """The items that the links lead to, by the sum of what reaches them."""
     scores: dict[int, float] = {}
     for link in links:
         scores[link.item] = scores.get(link.item, 0.0) + _passed(strengths[link.source], link)
-    rounded = {item: round(score, 9) for item, score in scores.items()}
-    return tuple(Hit(item, rounded[item]) for item in in_order(rounded)[:limit])
+    return ranked(scores, limit)
 
 
 def _passed(strength: float, link: Link) -> float:

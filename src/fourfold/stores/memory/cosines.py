@@ -51,5 +51,4 @@ def _background(ns: Namespace, vector: Vector) -> Background | None:
     chosen = np.array(ids, np.int64)[in_sample(np.array(ids, np.int64), len(ids))].tolist()
     if not chosen:
         return None
-    cosines = _cosines(ns, chosen, vector)
-    return Background(float(cosines.mean()), float(cosines.std()))
+    return Background(float(_cosines(ns, chosen, vector).mean()))

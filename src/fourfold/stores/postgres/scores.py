@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from fourfold import native
 from fourfold.model import Hit, Ranking
 from fourfold.stores.keyword_query import KeywordQuery
 from fourfold.stores.postgres.packed import Packed, packed
@@ -41,7 +42,7 @@ class Scored:
         return Scored(ids, self.scores[first], self.coverage[first])
 
     def best(self, limit: int) -> Ranking:
-        order = np.lexsort((self.ids, -self.scores))[:limit]
+        order = native.order(self.ids, self.scores)[:limit]
         order = order[self.scores[order] > 0]
         found = self.ids[order].tolist()
         return Ranking(
@@ -62,7 +63,7 @@ def score(ns: Namespace, query: KeywordQuery, found: Packed) -> Scored:
     """`found`: items with their hashes."""
     ids, terms = found.first, np.frombuffer(found.content, np.uint32)
     documents = Documents(ids, np.zeros(len(ids), np.bool_), np.cumsum(found.lengths // 4), terms)
-    scored = scoring.score(documents, documents.live, query, ns.average_length)
+    scored = scoring.score(documents, documents.live, scoring.sought(query), ns.average_length)
     return Scored(ids, scored.scores, scored.coverage)
 
 

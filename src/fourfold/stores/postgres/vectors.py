@@ -103,8 +103,7 @@ class Sample:
     def background(self, query: Vector) -> Background | None:
         if not len(self.vectors):
             return None
-        cosines = np.vecdot(self.vectors.astype(np.float64), query.astype(np.float64))
-        return Background(float(cosines.mean()), float(cosines.std()))
+        return Background(float(self.vectors.mean(axis=0, dtype=np.float64) @ query.astype(np.float64)))
 
 
 async def sample(db: Db, ns: Namespace) -> Sample:

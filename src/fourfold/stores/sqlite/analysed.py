@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import apsw
 
+from fourfold.courtesy import paced
 from fourfold.search import bm25
 from fourfold.stores.sqlite import items
 from fourfold.text.many import Terms, analyse_items
@@ -15,7 +16,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-_TOGETHER = 500
+Row = tuple[int, str, str, str]
+_TOGETHER = 100
 _FILLER = "~ " * bm25.BASE_LENGTH
 """Makes tantivy count lengths as we do; no term is spelled like that."""
 
@@ -39,8 +41,12 @@ class Analysed(NamedTuple):
 
 def analysed(db: apsw.Connection, ids: Sequence[int]) -> Iterator[Analysed]:
     """The terms of these items; those that are gone are left out."""
-    for part in items.chunks(ids, _TOGETHER):
-        rows = list(items.texts(db, part))
+    return analysed_texts(list(items.texts(db, ids)))
+
+
+def analysed_texts(texts: Sequence[Row]) -> Iterator[Analysed]:
+    """The terms of texts as `items.texts` gives them."""
+    for rows in paced(items.chunks(texts, _TOGETHER)):
         found: dict[int, Terms] = {}
         for language in dict.fromkeys(language for *_, language in rows):
             own = [(item, title, text) for item, title, text, spoken in rows if spoken == language]

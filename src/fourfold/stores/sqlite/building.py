@@ -12,13 +12,10 @@ import select
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
-from functools import partial
 from pathlib import Path
 from typing import IO
-
-import apsw
 
 from fourfold.stores.sqlite import items, links, publish, spaces
 from fourfold.stores.sqlite.database import Database
@@ -79,14 +76,11 @@ def written(order: Order, database: Database, *, apart: bool = False) -> Iterato
     folder = Path(order.folder)
     with database.read() as db:
         space = spaces.space(db, order.ns)
-        fresh = publish.publish_text(_work(order, database, db), folder / TextIndex.KIND)
-    if fresh:
+    if publish.publish_text(_work(order, database), folder / TextIndex.KIND):
         yield TextIndex.KIND
     if space is None:
         return
-    with database.read() as db:
-        fresh = publish.publish_vectors(_work(order, database, db), folder / VectorIndex.KIND, space)
-    if fresh:
+    if publish.publish_vectors(_work(order, database), folder / VectorIndex.KIND, space):
         yield VectorIndex.KIND
     if not order.faiss:
         return
@@ -96,9 +90,14 @@ def written(order: Order, database: Database, *, apart: bool = False) -> Iterato
         yield VectorIndex.KIND
 
 
-def _work(order: Order, database: Database, db: apsw.Connection) -> publish.Work:
-    last, marks = items.last_change(db, order.ns), partial(items.marks_of, db, order.ns)
-    return publish.Work(db, order.ns, order.owner, last, marks, _announcing(order, database), order.anew)
+def _work(order: Order, database: Database) -> publish.Work:
+    def marks(kind: str) -> Sequence[str]:
+        with database.read() as db:
+            return items.marks_of(db, order.ns, kind)
+
+    with database.read() as db:
+        last = items.last_change(db, order.ns)
+    return publish.Work(database.read, order.ns, order.owner, last, marks, _announcing(order, database), order.anew)
 
 
 def _announcing(order: Order, database: Database) -> Callable[[str], str]:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import apsw
 import numpy as np
 
+from fourfold.courtesy import paced
 from fourfold.errors import NotFound
 from fourfold.model import NewItem
 from fourfold.stores.sqlite import items, spaces
@@ -51,8 +52,12 @@ def put(db: apsw.Connection, ns: int, new: Sequence[NewItem], now: datetime, *, 
     return Put(written, [new for new in fresh if times[new.id] == 1])
 
 
+_TEXT_AND_VECTOR = Change.TEXT | Change.VECTOR
+"""Made once: flags are slow to put together."""
+
+
 def _change(item: NewItem) -> Change:
-    return Change.TEXT if item.vector is None else Change.TEXT | Change.VECTOR
+    return Change.TEXT if item.vector is None else _TEXT_AND_VECTOR
 
 
 def _put_again(db: apsw.Connection, ns: int, item: NewItem, now: datetime) -> Written:
@@ -123,7 +128,7 @@ def insert(db: apsw.Connection, ns: int, fresh: Sequence[Fresh], now: datetime, 
 
 def _item_rows(ns: int, fresh: Iterable[Fresh], now: datetime, linked: bool) -> Iterator[tuple[Any, ...]]:
     stamp = micros(now)
-    for item_id, item in fresh:
+    for item_id, item in paced(fresh):
         created = stamp if item.created_at is None else micros(item.created_at)
         identity = items.text_identity(item) if item.key is None and item.path is None else None
         metadata = dumps(dict(item.metadata)) if item.metadata else "{}"

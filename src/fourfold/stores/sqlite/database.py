@@ -35,6 +35,11 @@ _CACHE_KIB = 16 * 1024
 """Of the writer. Readers have the file mapped, and need no copies of its pages."""
 _MMAP_BYTES = 0x7FFF0000
 """The most that SQLite maps."""
+_LOG_BYTES = 64 * 1024 * 1024
+"""A write-ahead log of this length is worth waiting for readers, a moment, for it to begin anew."""
+_LOG_SECONDS = 0.25
+_LOG_PAUSE = 10.0
+"""Where a reader stays for longer, that is tried again after so many seconds."""
 
 
 _WORLD = (
@@ -94,6 +99,9 @@ class Database:
         self._open: list[apsw.Connection] = []
         self._writing = threading.Lock()
         self._closing = threading.Lock()
+        self._log = path.with_name(f"{path.name}-wal")
+        self._log_next = 0.0
+        """When it may be shortened next."""
         self._writer = self._connect()
         with translated(path):
             self._writer.pragma("cache_size", -_CACHE_KIB)
@@ -160,6 +168,19 @@ class Database:
             except BaseException:
                 _roll_back(db)
                 raise
+            self._shorten_log(db)
+
+    def _shorten_log(self, db: apsw.Connection) -> None:
+        """SQLite begins its log anew only when nobody reads from it as a write begins, which may never be."""
+        with suppress(OSError, apsw.Error):  # what was committed is safe in it, however long it is
+            if self._log.stat().st_size < _LOG_BYTES or time.monotonic() < self._log_next:
+                return
+            db.set_busy_handler(_Patience(_LOG_SECONDS))
+            try:
+                busy, *_ = db.execute("PRAGMA wal_checkpoint(TRUNCATE)").get
+            finally:
+                db.set_busy_handler(_Patience())
+            self._log_next = time.monotonic() + _LOG_PAUSE if busy else 0.0
 
     def vacuum(self) -> None:
         """Writes the file anew without what was deleted, and empties the write-ahead log. Nobody may be reading."""
@@ -186,12 +207,13 @@ class _Patience:
     """Waits for another process's lock in short random steps. SQLite's own timeout sleeps longer and longer, while who
     has just written takes the lock again at once: among 8 writers one waited 5 s for its turn, with this 0.1 s."""
 
-    def __init__(self) -> None:
+    def __init__(self, seconds: float = BUSY_SECONDS) -> None:
+        self._seconds = seconds
         self._until = 0.0
 
     def __call__(self, attempts: int) -> bool:
         if attempts == 0:
-            self._until = time.monotonic() + BUSY_SECONDS
+            self._until = time.monotonic() + self._seconds
         time.sleep(random.uniform(0.001, 0.004))  # noqa: S311
         return time.monotonic() < self._until
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import ClassVar, Generic, Protocol, TypeVar
@@ -10,12 +11,16 @@ from typing import ClassVar, Generic, Protocol, TypeVar
 import apsw
 
 from fourfold.stores.sqlite import items
+from fourfold.stores.sqlite.database import Database
 from fourfold.stores.sqlite.files import Manifest
 from fourfold.stores.sqlite.items import Change
 from fourfold.stores.sqlite.lease import Hold
 
 AT_ONCE = 2000
 """So many changes are folded in by the search that meets them; more are work for an opener."""
+_PIECE = 200
+"""So many are folded in at a time where searches are to go on meanwhile."""
+_ATTEMPTS = 3
 
 
 class Published(Protocol):
@@ -55,6 +60,8 @@ class Follower(ABC, Generic[S]):
         self.ns = ns
         self.looked = 0.0
         """When somebody last looked for a newer publication."""
+        self.asked = 0.0
+        """When somebody last searched."""
         self._following = threading.Lock()
         self._state: S | None = None
 
@@ -84,7 +91,7 @@ class Follower(ABC, Generic[S]):
 
         None if more than `at_once` changes are missing: `renew` takes its time.
         """
-        state = self._state
+        state, self.asked = self._state, time.monotonic()
         if state is not None and state.seq >= last:
             return state
         if not self._following.acquire(blocking=at_once >= AT_ONCE):
@@ -96,6 +103,20 @@ class Follower(ABC, Generic[S]):
             return self._state
         finally:
             self._following.release()
+
+    def follow(self, database: Database, most: int) -> None:
+        """Folds in what was written, up to so many changes, piece by piece; others search the state before."""
+        for _ in range(_ATTEMPTS):
+            state = self._state
+            with database.read() as db:
+                last = items.last_change(db, self.ns)
+                if state is None or self._is_far(db, state, last, most):
+                    return
+                followed = self._followed(db, state, last, _PIECE)
+            with self._following:
+                if self._state is state:
+                    self._state = followed
+                    return
 
     def renew(self, db: apsw.Connection, last: int, state: S | None = None, damage: str = "") -> S:
         """Starts anew from what was published before `db` began to read, or from the rows; others search meanwhile."""
@@ -119,11 +140,14 @@ class Follower(ABC, Generic[S]):
             return True
         return last - state.seq > at_once and items.count_changes(db, self.ns, state.seq, at_once + 1) > at_once
 
-    def _followed(self, db: apsw.Connection, state: S, last: int) -> S:
+    def _followed(self, db: apsw.Connection, state: S, last: int, at_a_time: int | None = None) -> S:
         if state.seq >= last:
             return state
         if state.seq:
             changed = items.changed(db, self.ns, state.seq, last, self.WHAT | Change.GONE)
         else:
             changed = items.all_ids(db, self.ns)
-        return self._with(db, state, changed, last)
+        pieces = list(items.chunks(changed, at_a_time or max(len(changed), 1))) or [changed]
+        for piece in pieces[:-1]:
+            state = self._with(db, state, piece, state.seq)
+        return self._with(db, state, pieces[-1], last)

@@ -10,7 +10,7 @@ import apsw
 from fourfold.limits import HUB, WALK_EDGES
 from fourfold.search.walk import Link
 from fourfold.stores.sqlite.database import rows
-from fourfold.stores.sqlite.items import batches, marks
+from fourfold.stores.sqlite.items import batches, marks, possible
 
 _Row = tuple[int, int, int]
 _Edge = tuple[int, int, float, int, int]
@@ -34,12 +34,13 @@ def node_links(db: apsw.Connection, nodes: Sequence[int]) -> list[Link]:
     return [*own, *naming, *_over_edges(scope, [(node, node, degree) for node, degree in scope.degrees(nodes)])]
 
 
-def item_links(db: apsw.Connection, items: Sequence[int]) -> list[Link]:
-    """From items to what they mention, to what mentions them, and over one edge from their nodes."""
+def item_links(db: apsw.Connection, ns: int, items: Sequence[int]) -> list[Link]:
+    """From items of the namespace to what they mention, to what mentions them, and over one edge from their nodes."""
     scope = _Scope(db)
-    mentions = (Link(item, target, "mentions", 1.0, degree) for item, target, degree in scope.mentioned_by(items))
-    fans = (Link(item, fan, "mentioned-by", 1.0, degree) for item, fan, degree in scope.mentioners_of(items))
-    found = (*mentions, *fans, *_over_edges(scope, scope.nodes_of(items)))
+    items = possible(items)
+    mentions = (Link(item, target, "mentions", 1.0, degree) for item, target, degree in scope.mentioned_by(ns, items))
+    fans = (Link(item, fan, "mentioned-by", 1.0, degree) for item, fan, degree in scope.mentioners_of(ns, items))
+    found = (*mentions, *fans, *_over_edges(scope, scope.nodes_of(ns, items)))
     return [link for link in found if link.source != link.item]
 
 
@@ -84,26 +85,29 @@ class _Scope:
         )
         return _batched(self._db, sql, nodes)
 
-    def nodes_of(self, items: Iterable[int]) -> list[_Row]:
+    def nodes_of(self, ns: int, items: Iterable[int]) -> list[_Row]:
         """(item, node, degree of the node): what items have as title or heading."""
-        sql = "SELECT item, node, degree FROM node_items CROSS JOIN nodes ON nodes.id = node WHERE item IN ({0})"
-        return _batched(self._db, sql, items)
+        sql = (
+            "SELECT item, node, degree FROM node_items CROSS JOIN nodes ON nodes.id = node "
+            "WHERE +nodes.ns = ? AND item IN ({0})"
+        )
+        return _batched(self._db, sql, items, ns)
 
-    def mentioned_by(self, items: Iterable[int]) -> list[_Row]:
+    def mentioned_by(self, ns: int, items: Iterable[int]) -> list[_Row]:
         """(item, item, ways over the node between them): from what names something to the items that it names."""
-        return self._over_mentions("mentions", "node_items", f"AND holders <= {HUB}", items)
+        return self._over_mentions("mentions", "node_items", f"AND holders <= {HUB}", ns, items)
 
-    def mentioners_of(self, items: Iterable[int]) -> list[_Row]:
+    def mentioners_of(self, ns: int, items: Iterable[int]) -> list[_Row]:
         """The other way round."""
-        return self._over_mentions("node_items", "mentions", "", items)
+        return self._over_mentions("node_items", "mentions", "", ns, items)
 
-    def _over_mentions(self, start: str, end: str, condition: str, items: Iterable[int]) -> list[_Row]:
+    def _over_mentions(self, start: str, end: str, condition: str, ns: int, items: Iterable[int]) -> list[_Row]:
         sql = (
             f"SELECT a.item, b.item, mentioned * holders FROM {start} AS a CROSS JOIN nodes ON nodes.id = a.node "
             f"CROSS JOIN {end} AS b ON b.node = a.node "
-            f"WHERE a.item IN ({{0}}) AND mentioned <= {HUB} {condition}"
+            f"WHERE +nodes.ns = ? AND a.item IN ({{0}}) AND mentioned <= {HUB} {condition}"
         )
-        return _batched(self._db, sql, items)
+        return _batched(self._db, sql, items, ns)
 
     def degrees(self, nodes: Iterable[int]) -> list[tuple[int, int]]:
         return _batched(self._db, "SELECT id, degree FROM nodes WHERE id IN ({0})", nodes)
@@ -131,8 +135,9 @@ _EDGES = tuple(
 )
 
 
-def _batched(db: apsw.Connection, sql: str, keys: Iterable[int]) -> list[Any]:
+def _batched(db: apsw.Connection, sql: str, keys: Iterable[int], *before: int) -> list[Any]:
+    """`before`: what is bound before the keys."""
     found: list[Any] = []
     for part in batches(sorted(keys)):
-        found += rows(db, sql.format(marks(len(part))), *part)
+        found += rows(db, sql.format(marks(len(part))), *before, *part)
     return found

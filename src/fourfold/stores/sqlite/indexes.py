@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import apsw
 import numpy as np
 
+from fourfold import courtesy
 from fourfold.errors import WorldError
 from fourfold.model import NO_FILTERS, Filters
 from fourfold.stores.base import Space
@@ -47,6 +48,8 @@ _LOG_KEPT = 10_000
 _PRUNED_AT_ONCE = 50_000
 _OPENERS = 4
 _IN_A_HURRY = 16
+_ASKED_SECONDS = 5.0
+"""An index that was searched so lately is kept in step by who writes."""
 _REMEMBERED_FILTERS = 16
 _LOOK_SECONDS = 1.0
 """How often a search with a long tail looks for a newer publication."""
@@ -93,6 +96,8 @@ class Indexes:
         """Items that this process has written since it last began to publish early."""
         self._load: tuple[int, Ending] | None = None
         """The namespace of a bulk load that is being published while it goes on, and how to come to an end of that."""
+        self._unconfirmed: tuple[int, int, int] | None = None
+        """The namespace that this process writes to, the last change before, and its own last."""
         self._filtered: OrderedDict[str, tuple[int, Ints]] = OrderedDict()
         self._filtering = [threading.Lock() for _ in range(_REMEMBERED_FILTERS)]
 
@@ -143,13 +148,19 @@ class Indexes:
 
     def _current(self, index: Follower[S], at: Moment) -> S:
         at_once = _IN_A_HURRY if self._is_hurried() else AT_ONCE
-        state = index.current(at.db, at.last, at_once)
+        state = index.current(at.db, self._confirmed(at), at_once)
         if state is None:
             raise Behind(self._begin(index, self._open), long=self._is_long(at.db, index))
         if state.seq - state.base.seq >= PUBLISH_AT and time.monotonic() - index.looked > _LOOK_SECONDS:
             index.looked = time.monotonic()
             self._begin(index, self._take_over)
         return state
+
+    def _confirmed(self, at: Moment) -> int:
+        """The last change that a search has to show: what this process writes need not be there before it is confirmed,
+        which is after `follow`; so no search has to fold it in."""
+        ns, before, last = self._unconfirmed or (0, 0, 0)
+        return before if ns == at.ns and before < at.last <= last else at.last
 
     @contextmanager
     def _reading(self, index: Follower[S]) -> Generator[None]:
@@ -192,7 +203,14 @@ class Indexes:
     def submit(self, work: Callable[[], T]) -> Future[T]:
         """The builder does one thing at a time. Whoever comes does not wait for the end of a bulk load."""
         self._end_load()
-        return self._builder.submit(work)
+        return self._build(work)
+
+    def _build(self, work: Callable[[], T]) -> Future[T]:
+        def building() -> T:
+            with courtesy.in_bulk():
+                return work()
+
+        return self._builder.submit(building)
 
     def _end_load(self) -> None:
         with self._changing:
@@ -248,6 +266,26 @@ class Indexes:
         if state is not None and not state.base.damage and newest > state.base.seq:
             self._renew(index)
 
+    # ------------------------------------------------------------ what this process writes
+
+    def unconfirmed(self, ns: int, before: int, last: int) -> None:
+        """Inside of the transaction that writes the changes between these, before they can be seen."""
+        self._unconfirmed = (ns, before, last)
+
+    def confirm(self) -> None:
+        """What was written, or rolled back, is about to be confirmed."""
+        self._unconfirmed = None
+
+    def follow(self) -> None:
+        """Folds what was just written into indexes that are being searched, so that no search has to."""
+        if self._unconfirmed is None:
+            return
+        for indexes in (self._texts, self._vectors):
+            index = indexes.get(self._unconfirmed[0])
+            if index is not None and time.monotonic() - index.asked < _ASKED_SECONDS:
+                with suppress(WorldError):  # it is written, and a search that meets it tries again
+                    index.follow(self._database, APART_AT)
+
     # ------------------------------------------------------------ publishing
 
     def lease(self, ns: int) -> Lease:
@@ -300,7 +338,8 @@ class Indexes:
         lacking = items.count_changes(db, ns, seq, changes)
         return (max(lacking, spaces.size(db, ns).items) if seq < items.pruned(db, ns) else lacking) >= changes
 
-    def _lacks_faiss(self, db: apsw.Connection, ns: int) -> bool:
+    def _lacks_faiss(self, db: apsw.Connection, ns: int, vectors: int = 0) -> bool:
+        """Whether FAISS is due over what is published, or will be with so many vectors."""
         space = spaces.space(db, ns)
         if space is None:
             return False
@@ -308,7 +347,7 @@ class Indexes:
             manifest = files.fitting(self._folder / str(ns) / VectorIndex.KIND, self._owner(ns), space.fingerprint)
         except files.Damaged:
             return False
-        return manifest is not None and publish.lacks_faiss(manifest)
+        return manifest is not None and publish.lacks_faiss(manifest, vectors)
 
     def _published_seq(self, db: apsw.Connection, ns: int) -> int:
         """The last change that every index that can be used holds; 0 where one cannot."""
@@ -371,7 +410,8 @@ class Indexes:
             seq = self._published_seq(db, ns)
             if seq < items.pruned(db, ns):
                 return spaces.size(db, ns).items >= APART_AT
-            return self._lacks_faiss(db, ns) or items.count_changes(db, ns, seq, APART_AT) >= APART_AT
+            fresh = spaces.size(db, ns).vectors
+            return self._lacks_faiss(db, ns, fresh) or items.count_changes(db, ns, seq, APART_AT) >= APART_AT
 
     def _renew_opened(self, ns: int, kind: str) -> None:
         """Takes over what was published, if anybody here has asked for it before."""
@@ -394,7 +434,7 @@ class Indexes:
         with self._changing:
             self._load = ns, load
         with suppress(RuntimeError):  # it was closed
-            self._builder.submit(self._publish_load, ns, load)
+            self._build(lambda: self._publish_load(ns, load))
 
     def _publish_load(self, ns: int, load: Ending) -> None:
         try:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import apsw
 import numpy as np
 
+from fourfold.courtesy import paced
 from fourfold.errors import NotFound
 from fourfold.items import check_tags
 from fourfold.model import Filters, Item, ItemPatch, Json, NewItem
@@ -275,7 +276,7 @@ def get(db: apsw.Connection, namespace: str, ns: int, ids: Sequence[int]) -> dic
         inside = marks(len(part))
         tags = _grouped(db, f"SELECT item, name FROM item_tags WHERE item IN ({inside}) ORDER BY item, name", part)
         sources = _grouped(db, f"SELECT item, raw FROM sources WHERE item IN ({inside}) ORDER BY item, position", part)
-        for row in db.execute(f"SELECT {_COLUMNS} FROM items WHERE +ns = ? AND id IN ({inside})", (ns, *part)):
+        for row in paced(db.execute(f"SELECT {_COLUMNS} FROM items WHERE +ns = ? AND id IN ({inside})", (ns, *part))):
             found[row[0]] = _item(namespace, row, tuple(tags.get(row[0], ())), tuple(sources.get(row[0], ())))
     return found
 
@@ -313,20 +314,18 @@ def matching(db: apsw.Connection, ns: int, filters: Filters) -> list[int]:
 def texts(db: apsw.Connection, ids: Sequence[int]) -> Iterator[tuple[int, str, str, str]]:
     """(id, title, text, language) of the items that exist."""
     for part in batches(ids):
-        yield from db.execute(
-            f"SELECT id, title, text, language FROM items WHERE id IN ({marks(len(part))}) ORDER BY id",
-            tuple(part),
-        )
+        sql = f"SELECT id, title, text, language FROM items WHERE id IN ({marks(len(part))}) ORDER BY id"
+        yield from paced(db.execute(sql, tuple(part)))
 
 
 def linked_texts(db: apsw.Connection, ids: Sequence[int]) -> Iterator[tuple[int, str, str]]:
     """(id, title, text) of the items that exist, as links see them: both empty where links were off."""
     for part in batches(ids):
-        yield from db.execute(
+        sql = (
             "SELECT id, iif(linked, title, ''), iif(linked, text, '') FROM items "
-            f"WHERE id IN ({marks(len(part))}) ORDER BY id",
-            tuple(part),
+            f"WHERE id IN ({marks(len(part))}) ORDER BY id"
         )
+        yield from paced(db.execute(sql, tuple(part)))
 
 
 def known_by(db: apsw.Connection, ids: Sequence[int]) -> Iterator[tuple[int, list[str]]]:
@@ -395,15 +394,6 @@ def vectors(db: apsw.Connection, ids: Sequence[int], dimension: int) -> tuple[In
         found.extend(db.execute(sql, (*part, dimension * 4)))
     matrix = np.frombuffer(b"".join(blob for _, blob in found), np.float32).reshape(-1, dimension)
     return np.array([item_id for item_id, _ in found], np.int64), matrix
-
-
-def existing(db: apsw.Connection, ns: int, ids: Sequence[int]) -> list[int]:
-    """Those of these ids that are items of the namespace."""
-    found: list[int] = []
-    for part in batches(ids):
-        sql = f"SELECT id FROM items WHERE +ns = ? AND id IN ({marks(len(part))}) ORDER BY id"
-        found.extend(item_id for (item_id,) in rows(db, sql, ns, *part))
-    return found
 
 
 def exists(db: apsw.Connection, ns: int, item_id: int) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 
 import apsw
 
+from fourfold.courtesy import paced
 from fourfold.stores.sqlite import graph, items
 from fourfold.stores.sqlite.bulk import Fresh
 from fourfold.stores.sqlite.database import Database, rows, value
@@ -43,7 +44,7 @@ class Linker:
     def link(self, db: apsw.Connection, changed: Sequence[int], new: Sequence[Fresh], lookup: Lookup) -> None:
         """Nodes for the titles of these items, mentions in their texts, and older items that name the new nodes."""
         fresh, stale = self._own_nodes(db, changed)
-        owners = [(item, own_names(given.title, given.text, given.metadata)) for item, given in new]
+        owners = [(item, own_names(given.title, given.text, given.metadata)) for item, given in paced(new)]
         own, also = graph.own_nodes(db, self._ns, LABEL, owners)
         fresh += also
         self.renamed(db, fresh, graph.prune(db, self._ns, stale))
@@ -91,7 +92,8 @@ class Linker:
             words, pairs = beginnings(texts)
             if len(words) + len(pairs) <= _LOOKED_UP:
                 return NameFinder(_names_beginning(db, self._ns, words, pairs))
-        self._finder = NameFinder(name for (name,) in rows(db, "SELECT folded FROM names WHERE ns = ?", self._ns))
+        known = db.execute("SELECT folded FROM names WHERE ns = ?", (self._ns,))
+        self._finder = NameFinder(name for (name,) in paced(known))
         self._version = version
         return self._finder
 
@@ -121,11 +123,11 @@ class Linker:
     def _add_mentions(self, db: apsw.Connection, new: Sequence[Fresh], own: Mapping[int, set[int]]) -> None:
         """What new items point to and mention; `own` are the nodes that they are themselves."""
         finder = self._finder_for(db, [given.text for _, given in new])
-        pointed = {item: set(map(normal_name, links(given.text))) for item, given in new}
-        named = {item: pointed[item].union(finder.find(given.text)) for item, given in new}
+        pointed = {item: set(map(normal_name, links(given.text))) for item, given in paced(new)}
+        named = {item: pointed[item].union(finder.find(given.text)) for item, given in paced(new)}
         _point(db, self._ns, pointed)
         nodes = _nodes_named(db, self._ns, {name for names in named.values() for name in names})
-        for item, names in named.items():
+        for item, names in paced(named.items()):
             meant = {node for name in names for node in nodes.get(name, ())} if names else set[int]()
             db.executemany(
                 "INSERT INTO mentions VALUES (?, ?)", ((item, node) for node in meant - own.get(item, set()))
@@ -145,7 +147,7 @@ class Linker:
 
     def _postpone(self, db: apsw.Connection, fresh: Sequence[str]) -> None:
         sql = "INSERT OR IGNORE INTO unlinked SELECT ns, node FROM names WHERE ns = ? AND folded = ?"
-        db.executemany(sql, ((self._ns, name) for name in fresh))
+        db.executemany(sql, ((self._ns, name) for name in paced(fresh)))
 
 
 # ---------------------------------------------------------------- many names at once
@@ -160,7 +162,8 @@ def catch_up(database: Database, ns: int, lookup: Lookup | None = None) -> None:
         nodes = postponed(db, ns)
         names = _names_of(db, nodes)
         last = value(db, "SELECT max(id) FROM items WHERE ns = ?", ns) or 0
-        some = _candidates(db, ns, names, lookup) if lookup is not None else None
+        few = len(names) * _PER_LOOKUP <= value(db, "SELECT items FROM namespaces WHERE id = ?", ns)
+    some = _candidates(names, lookup) if few and lookup is not None else None
     finder, linker = NameFinder(names), Linker(ns)
     for piece in _pieces(database, ns, last) if some is None else items.chunks(some, _CHUNK):
         with database.read() as db:
@@ -192,12 +195,10 @@ def _pieces(database: Database, ns: int, last: int) -> Iterator[list[int]]:
         after = ids[-1]
 
 
-def _candidates(db: apsw.Connection, ns: int, names: Collection[str], lookup: Lookup) -> list[int] | None:
-    """Items that may hold one of these names, if they are soon looked up; otherwise None."""
-    if len(names) * _PER_LOOKUP > value(db, "SELECT items FROM namespaces WHERE id = ?", ns):
-        return None
+def _candidates(names: Collection[str], lookup: Lookup) -> list[int] | None:
+    """Items that may hold one of these names; None if that cannot be said now."""
     found: set[int] = set()
-    for name in names:
+    for name in paced(names):
         if NameFinder([name]).find(name.upper()):  # not a name that would be found everywhere
             older = lookup(name)
             if older is None:

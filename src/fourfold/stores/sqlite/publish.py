@@ -12,7 +12,7 @@ import os
 import shutil
 from collections import Counter
 from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -23,7 +23,7 @@ import tantivy
 
 from fourfold.stores.base import Space
 from fourfold.stores.sqlite import files, items
-from fourfold.stores.sqlite.analysed import analysed
+from fourfold.stores.sqlite.analysed import analysed_texts
 from fourfold.stores.sqlite.files import Manifest, Part
 from fourfold.stores.sqlite.items import Change
 from fourfold.stores.sqlite.lease import unheld
@@ -57,7 +57,9 @@ class Base(Protocol):
 class Work:
     """What an index is to become."""
 
-    db: apsw.Connection
+    reading: Callable[[], AbstractContextManager[apsw.Connection]]
+    """A snapshot, to be let go of soon: as long as there is one, SQLite's write-ahead log cannot begin anew. So an item
+    may be read as it is after `last`; the log then names it, and its row dies with what follows."""
     ns: int
     store: str
     last: int
@@ -92,7 +94,9 @@ def publish_text(work: Work, folder: Path) -> bool:
     with _columns(target, base.manifest, names) as added, _TantivyWriter(target / "tantivy") as writer:
         ids, ends, terms, spoken = added
         for part in items.chunks(changed, _CHUNK):
-            fresh = list(analysed(work.db, part))
+            with work.reading() as db:
+                texts = list(items.texts(db, part))
+            fresh = list(analysed_texts(texts))
             lengths = np.cumsum([len(item.hashes) for item in fresh], dtype=np.int64)
             ids.append(np.array([item.id for item in fresh], np.int64))
             ends.append(lengths + position)
@@ -129,7 +133,8 @@ def publish_vectors(work: Work, folder: Path, space: Space) -> bool:
     with _columns(target, base.manifest, ("ids", "vectors", "sums")) as added:
         ids, vectors, sums = added
         for part in items.chunks(changed, _CHUNK):
-            fresh, matrix = items.vectors(work.db, part, dimension)
+            with work.reading() as db:
+                fresh, matrix = items.vectors(db, part, dimension)
             ids.append(fresh)
             vectors.append(matrix)
             sums.append(row_sums(matrix))
@@ -158,9 +163,10 @@ def publish_faiss(folder: Path, store: str, space: Space, announce: Callable[[st
     return True
 
 
-def lacks_faiss(manifest: Manifest) -> bool:
-    """Whether the published vectors are many, and a good share of them nothing that FAISS knows."""
-    return manifest.rows > EXACT_ROWS and manifest.rows - manifest.covered > _UNCOVERED_SHARE * manifest.rows
+def lacks_faiss(manifest: Manifest, coming: int = 0) -> bool:
+    """Whether the vectors, published or coming, are many, and a good share of them nothing that FAISS knows."""
+    rows = max(manifest.rows, coming)
+    return rows > EXACT_ROWS and rows - manifest.covered > _UNCOVERED_SHARE * rows
 
 
 def published_seq(folder: Path, owner: str, space: Space | None) -> int:
@@ -182,14 +188,15 @@ def _seq(folder: Path, owner: str, stamp: str) -> int:
 
 def _changed(work: Work, rows: Rows, seq: int, what: Change) -> tuple[list[int], Flags | None]:
     """The items to write, and the flags of the rows that are there already; None: begin anew, with all items."""
-    db, ns = work.db, work.ns
-    if not seq or seq < items.pruned(db, ns):
-        return items.all_ids(db, ns), None
-    changed = items.changed(db, ns, seq, work.last, what | Change.GONE)
-    dead = rows.without(rows.find(np.array(changed, np.int64))).dead
-    if dead.sum() > _DEAD_SHARE * (len(rows) + len(changed)):
-        return items.all_ids(db, ns), None
-    return changed, dead
+    ns = work.ns
+    with work.reading() as db:
+        if not seq or seq < items.pruned(db, ns):
+            return items.all_ids(db, ns), None
+        changed = items.changed(db, ns, seq, work.last, what | Change.GONE)
+        dead = rows.without(rows.find(np.array(changed, np.int64))).dead
+        if dead.sum() > _DEAD_SHARE * (len(rows) + len(changed)):
+            return items.all_ids(db, ns), None
+        return changed, dead
 
 
 def _died(rows: Rows, dead: Flags | None) -> Ints:

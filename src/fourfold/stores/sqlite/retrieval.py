@@ -40,6 +40,7 @@ class Retrieval:
         self._helpers = ThreadPoolExecutor(_HELPERS, "fourfold-near")
         self._languages: dict[int, tuple[int, Mapping[str, int]]] = {}
         """By namespace: as of which change."""
+        self._tags = tags.SeenTags()
 
     def close(self) -> None:
         self._helpers.shutdown()
@@ -93,13 +94,15 @@ class Retrieval:
         return self._passing(at, filters, graph_search.node_links(at.db, sorted(nodes)) if nodes else [])
 
     def item_links(self, at: Moment, ids: Sequence[int], filters: Filters) -> list[Link]:
-        return self._passing(at, filters, graph_search.item_links(at.db, items.existing(at.db, at.ns, ids)))
+        return self._passing(at, filters, graph_search.item_links(at.db, at.ns, ids))
 
     def tagged(self, at: Moment, candidates: Sequence[str], filters: Filters) -> list[TagUse]:
-        return self._passing(at, filters, tags.tagged(at.db, at.ns, candidates))
+        likely = self._tags.among(at.db, at.ns, at.last, candidates)
+        return self._passing(at, filters, tags.tagged(at.db, at.ns, likely))
 
     def sharing(self, at: Moment, ids: Sequence[int], filters: Filters) -> list[TagUse]:
-        return self.tagged(at, telling(tags.carried(at.db, at.ns, ids)), filters)
+        shared = telling(tags.carried(at.db, at.ns, ids))
+        return self._passing(at, filters, tags.tagged(at.db, at.ns, shared))
 
     def named_chunks(self, at: Moment, names: Sequence[str], filters: Filters) -> list[tuple[int, str]]:
         return chunks.named(at.db, at.ns, names, filters) if at.has_files else []

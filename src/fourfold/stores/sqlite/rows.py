@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
 
+from fourfold import native
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -48,11 +50,7 @@ class Rows:
 
     def find(self, ids: Ints) -> Ints:
         """The live rows of those of these items that have one."""
-        if not len(self.ids):
-            return NONE
-        place = np.searchsorted(self._sorted, ids, side="right") - 1
-        rows = self._order[np.maximum(place, 0)]
-        return rows[(self.ids[rows] == ids) & ~self.dead[rows]]
+        return native.find(self._sorted, self._order, self.dead, ids) if len(self) else NONE
 
     def permitted(self, allowed: Ints | None) -> Ints:
         """The live rows of the allowed items; all live rows if None."""

@@ -15,8 +15,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from fourfold import native
 from fourfold.search import bm25
 from fourfold.stores.keyword_query import KeywordQuery
+from fourfold.stores.sqlite.files import Damaged
 from fourfold.stores.sqlite.rows import NONE, Rows
 
 if TYPE_CHECKING:
@@ -94,17 +96,6 @@ class Gathered:
         """For each place of a term, which of the gathered rows it is in."""
         return np.searchsorted(self.bounds, np.flatnonzero(self.terms == hashed), side="right")
 
-    def counts(self, hashes: Sequence[int]) -> Ints:
-        """How often each term stands in each row."""
-        wanted = np.zeros(len(self.terms), np.bool_)
-        for hashed in set(hashes):
-            wanted |= self.terms == hashed
-        places = np.flatnonzero(wanted)
-        rows, (distinct, whose) = len(self.bounds), np.unique(np.array(hashes, np.uint32), return_inverse=True)
-        owner = np.searchsorted(self.bounds, places, side="right")
-        flat = np.searchsorted(distinct, self.terms[places]) * rows + owner
-        return np.bincount(flat, minlength=len(distinct) * rows).reshape(len(distinct), rows)[whose]
-
 
 @dataclass(frozen=True, slots=True)
 class Scored:
@@ -114,22 +105,39 @@ class Scored:
     coverage: Floats
 
 
-def score(documents: Documents, rows: Ints, query: KeywordQuery, average_length: float) -> Scored:
+@dataclass(frozen=True, slots=True)
+class Sought:
+    """A query as the kernel takes it: the hashes of all variants of its words, and what each is worth."""
+
+    query: KeywordQuery
+    columns: tuple[Terms, Floats, NDArray[np.int32], NDArray[np.int32], Floats]
+    weight: float
+
+
+def sought(query: KeywordQuery) -> Sought:
+    hashes = term_hashes(query.terms)
+    first: dict[int, int] = {}
+    same = [first.setdefault(hashed, place) for place, hashed in enumerate(hashes)]
+    columns = (
+        np.array(hashes, np.uint32),
+        np.array([value for word in query.words for value in word.values]),
+        np.array(same, np.int32),
+        np.array(list(accumulate((len(word.terms) for word in query.words), initial=0)), np.int32),
+        np.array([word.idf for word in query.words]),
+    )
+    return Sought(query, columns, query.weight or 1.0)
+
+
+def score(documents: Documents, rows: Ints, wanted: Sought, average_length: float) -> Scored:
     """Of the variants of a word, the one that is worth most in a row counts there."""
-    if not len(rows) or not query.words:
+    if not len(rows) or not wanted.query.words:
         return Scored(np.zeros(len(rows)), np.zeros(len(rows)))
-    relative = (documents.lengths[rows] + bm25.BASE_LENGTH) / (average_length + bm25.BASE_LENGTH)
-    norm = bm25.K1 * (1 - bm25.B + bm25.B * relative)
-    tf = documents.gather(rows).counts([term_hash(term) for word in query.words for term in word.terms])
-    worth = np.array([value for word in query.words for value in word.values])
-    values = worth[:, None] * (tf * (bm25.K1 + 1) / (tf + norm))
-    firsts = list(accumulate((len(word.terms) for word in query.words[:-1]), initial=0))
-    best = np.maximum.reduceat(values, firsts)
-    total, covered = np.zeros(len(rows)), np.zeros(len(rows))
-    for word, mine in zip(query.words, best, strict=True):  # in order: sums of floats depend on it
-        total += mine
-        covered += np.where(mine > 0, word.idf, 0.0)
-    return Scored(total, covered / (query.weight or 1.0))
+    try:
+        constants = (bm25.K1, bm25.B, float(bm25.BASE_LENGTH))
+        texts = (documents.terms, documents.ends)
+        return Scored(*native.bm25(texts, rows, wanted.columns, wanted.weight, average_length, constants))
+    except native.OutOfRange as error:
+        raise Damaged("terms are not where they should be") from error
 
 
 def frequencies(documents: Documents, rows: Ints, hashes: Sequence[int]) -> list[int]:

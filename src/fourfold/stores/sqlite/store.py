@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 import apsw
 
-from fourfold import limits
+from fourfold import courtesy, limits
 from fourfold.errors import NotFound, StoreBusy, StoreUnavailable, TimedOut
 from fourfold.immediate import immediately
 from fourfold.limits import TAG_CACHE_SECONDS, TOP_K
@@ -59,6 +59,8 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 _READERS = 8
+_MANY = 64
+"""So many items are written in bulk."""
 
 
 class SqliteStore:
@@ -144,7 +146,8 @@ class SqliteStore:
 
         try:
             async with asyncio.timeout(seconds):
-                return await self._in(self._readers.submit, working)
+                with courtesy.searching():
+                    return await self._in(self._readers.submit, working)
         except Exception as error:  # noqa: BLE001  it comes again, and is named, when all is asked apart
             log.debug("a search is asked apart: %s", type(error).__name__)
             return None
@@ -213,11 +216,16 @@ class SqliteStore:
     async def _write_db(self, work: Callable[[apsw.Connection], T]) -> T:
         def writing() -> T:
             try:
-                with self._db.write() as db:
-                    return work(db)
+                with courtesy.in_bulk():
+                    with self._db.write() as db:
+                        done = work(db)
+                    self._indexes.follow()
+                return done
             except BaseException:
                 self._linkers.clear()  # they may know names that were rolled back
                 raise
+            finally:
+                self._indexes.confirm()
 
         return await self._in(self._writer.submit, writing)
 
@@ -238,11 +246,14 @@ class SqliteStore:
         return ids
 
     def _put(self, db: apsw.Connection, ns: int, new: Sequence[NewItem], now: datetime, links: bool) -> list[int]:
+        before = items.last_change(db, ns)
         done = bulk.put(db, ns, new, now, linked=links)
         changes: dict[int, Change] = {}
         for row in done.written:
-            changes[row.id] = changes.get(row.id, Change(0)) | row.change
-        texts = [item for item, change in changes.items() if change & Change.TEXT]
+            known = changes.get(row.id)
+            changes[row.id] = row.change if known is None else known | row.change
+        with_text = {change for change in set(changes.values()) if change & Change.TEXT}
+        texts = [item for item, change in changes.items() if change in with_text]
         fresh = {new.id for new in done.fresh}
         again = [item for item in texts if item not in fresh]
         if fresh and max(again, default=0) > min(fresh):  # given twice: nodes come in the order of items
@@ -250,6 +261,8 @@ class SqliteStore:
         else:
             self._link(db, ns, again, links, done.fresh)
         items.log(db, ns, changes.items())
+        if len(new) >= _MANY:
+            self._indexes.unconfirmed(ns, before, items.last_change(db, ns))
         return [row.id for row in done.written]
 
     async def patch(
@@ -266,8 +279,9 @@ class SqliteStore:
         await self._write(namespace, patching)
 
     async def get(self, namespace: str, ids: Sequence[int]) -> dict[int, Item]:
-        asked = self._now if len(ids) <= TOP_K else self._asked
-        return await asked(namespace, {}, self._retrieval.get, ids)
+        if len(ids) <= TOP_K:
+            return await self._now(namespace, {}, self._retrieval.get, ids)
+        return await self._asked(namespace, {}, courtesy.in_bulk()(self._retrieval.get), ids)
 
     async def find_keys(self, namespace: str, keys: Sequence[str]) -> dict[str, int]:
         return await self._read(namespace, {}, items.by_keys, keys)

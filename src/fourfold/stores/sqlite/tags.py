@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import apsw
 
 from fourfold.stores.base import TagUse
-from fourfold.stores.sqlite.database import rows
+from fourfold.stores.sqlite.database import rows, value
 from fourfold.stores.sqlite.items import batches, marks, possible
 
 
@@ -26,6 +27,43 @@ def carried(db: apsw.Connection, ns: int, ids: Sequence[int]) -> dict[str, int]:
         )
         found.update(rows(db, sql, *part, ns))
     return found
+
+
+class _Seen(NamedTuple):
+    change: int
+    newest: int
+    """The highest number of a tag. With its name: where the last ones were removed, numbers are given again."""
+    name: str
+    tags: frozenset[str]
+
+
+class SeenTags:
+    """The tags that namespaces have or had: most words of a query are none, and then there is nothing to look up."""
+
+    def __init__(self) -> None:
+        self._seen: dict[int, _Seen] = {}
+
+    def among(self, db: apsw.Connection, ns: int, change: int, candidates: Sequence[str]) -> list[str]:
+        """Those of the candidates that may be tags at this change, the last that `db` sees."""
+        seen = self._seen.get(ns)
+        if seen is None or seen.change != change:
+            seen = self._seen[ns] = self._followed(db, ns, change, seen)
+        if len(seen.tags) > _REMEMBERED:
+            return list(candidates)
+        return [tag for tag in candidates if tag in seen.tags]
+
+    def _followed(self, db: apsw.Connection, ns: int, change: int, seen: _Seen | None) -> _Seen:
+        if seen is None or value(db, "SELECT folded FROM tags WHERE id = ?", seen.newest) != seen.name:
+            seen = _Seen(change, 0, "", frozenset())
+        sql = f"SELECT id, folded FROM tags WHERE id > ? AND +ns = ? ORDER BY id LIMIT {_REMEMBERED + 1}"
+        fresh = rows(db, sql, seen.newest, ns)
+        if not fresh:
+            return seen._replace(change=change)
+        newest, name = fresh[-1]
+        return _Seen(change, newest, name, seen.tags.union(tag for _, tag in fresh))
+
+
+_REMEMBERED = 100_000
 
 
 def tagged(db: apsw.Connection, ns: int, candidates: Sequence[str]) -> list[TagUse]:

@@ -34,6 +34,7 @@ def _schema() -> Any:
 
 
 TANTIVY_SCHEMA = _schema()
+_REMEMBERED_COUNTS = 20_000
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,9 @@ class TextBase:
     """Which rows are German."""
     ghosts: dict[int, int] = field(default_factory=dict[int, int])
     """Term hash to the number of dead rows that tantivy still counts."""
+
+    counted: dict[str, int] = field(default_factory=dict[str, int])
+    """How many rows have the terms that were asked for, live or dead."""
 
     hold: Hold | None = None
     damage: str = ""
@@ -93,10 +97,13 @@ class TextBase:
 
     def _holders(self, term: str) -> int:
         """Rows that have it, live or dead."""
-        if self.searcher is None:
-            return 0
-        with _panics():
-            return self.searcher.doc_freq("body", term)
+        known = self.counted.get(term)
+        if known is None and self.searcher is not None:
+            if len(self.counted) >= _REMEMBERED_COUNTS:
+                self.counted.clear()
+            with _panics():
+                known = self.counted[term] = self.searcher.doc_freq("body", term)
+        return known or 0
 
     def propose(self, query: KeywordQuery, count: int) -> tuple[Ints, Floats]:
         """The rows that tantivy ranks best, with its scores: about the true ones, or more where variants add up."""
@@ -164,7 +171,7 @@ def _opened(folder: Path, manifest: Manifest) -> TextBase:
     index.reload()
     ghosts = scoring.holders(documents, np.flatnonzero(documents.dead))
     spoken = _column(folder, manifest, "spoken", np.bool_)
-    return TextBase(documents, manifest.seq, manifest, index.searcher(), _german(folder), spoken, ghosts, hold)
+    return TextBase(documents, manifest.seq, manifest, index.searcher(), _german(folder), spoken, ghosts, hold=hold)
 
 
 def _german(folder: Path) -> dict[str, int]:

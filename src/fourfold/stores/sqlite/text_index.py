@@ -14,15 +14,16 @@ from typing import TYPE_CHECKING
 import apsw
 import numpy as np
 
+from fourfold import native
 from fourfold.model import Hits, Ranking
-from fourfold.stores.keyword_query import KeywordQuery, keyword_query
+from fourfold.stores.keyword_query import keyword_query
 from fourfold.stores.sqlite import scoring
 from fourfold.stores.sqlite.analysed import analysed
 from fourfold.stores.sqlite.following import Follower
 from fourfold.stores.sqlite.items import Change
 from fourfold.stores.sqlite.lexicon import LayeredLexicon
 from fourfold.stores.sqlite.rows import NONE
-from fourfold.stores.sqlite.scoring import Documents, term_hash
+from fourfold.stores.sqlite.scoring import Documents, Sought, sought, term_hash
 from fourfold.stores.sqlite.text_base import TextBase
 from fourfold.text.compounds import Lexicon, SortedLexicon
 
@@ -50,7 +51,7 @@ class TextState:
     seq: int
     german: Mapping[int, tuple[str, ...]] = field(default_factory=dict[int, tuple[str, ...]])
     """German items in the tail with their terms."""
-    prepared: dict[str, KeywordQuery] = field(default_factory=dict[str, KeywordQuery])
+    prepared: dict[str, Sought] = field(default_factory=dict[str, "Sought"])
 
     @cached_property
     def documents(self) -> int:
@@ -75,11 +76,11 @@ class TextState:
         tail = scoring.frequencies(self.tail, self.tail.live, hashes)
         return [max(0, b - d) + t for b, d, t in zip(base, died, tail, strict=True)]
 
-    def query(self, text: str, languages: Mapping[str, int]) -> KeywordQuery:
+    def query(self, text: str, languages: Mapping[str, int]) -> Sought:
         """The text as a keyword query; remembered, since search and score ask for the same one."""
         known = self.prepared.get(text)
         if known is None:
-            known = keyword_query(text, languages, self.lexicon, self.frequencies, self.documents)
+            known = sought(keyword_query(text, languages, self.lexicon, self.frequencies, self.documents))
             if len(self.prepared) >= 64:
                 self.prepared.clear()
             self.prepared[text] = known
@@ -129,16 +130,16 @@ def _untouched(base: TextBase) -> TextState:
 # ---------------------------------------------------------------- searching a state
 
 
-def search(state: TextState, query: KeywordQuery, limit: int, allowed: Ints | None) -> Ranking:
+def search(state: TextState, wanted: Sought, limit: int, allowed: Ints | None) -> Ranking:
     """The best `limit` of the allowed items (all, if None)."""
+    query = wanted.query
     if not query.words:
         return Ranking(notes=query.notes)
-    parts = [
-        _published(state, query, limit, allowed),
-        _scored(state, state.tail, state.tail.permitted(allowed), query),
-    ]
-    ids, scores, coverage = (np.concatenate(column) for column in zip(*parts, strict=True))
-    best = np.lexsort((ids, -scores))[:limit]
+    parts = [_published(state, wanted, limit, allowed)]
+    if len(state.tail):
+        parts.append(_scored(state, state.tail, state.tail.permitted(allowed), wanted))
+    ids, scores, coverage = _together(parts)
+    best = native.order(ids, scores)[:limit]
     best = best[scores[best] > 0]
     hits = Hits(ids[best], scores[best])
     return Ranking(
@@ -150,12 +151,12 @@ def search(state: TextState, query: KeywordQuery, limit: int, allowed: Ints | No
     )
 
 
-def score(state: TextState, query: KeywordQuery, ids: Sequence[int]) -> Ranking:
+def score(state: TextState, wanted: Sought, ids: Sequence[int]) -> Ranking:
     """BM25 and coverage of these items, whoever found them; zeros where no word matches."""
-    wanted = np.array(ids, np.int64)
-    parts = [_scored(state, each, each.find(wanted), query) for each in (state.published, state.tail)]
-    found, scores, coverage = (np.concatenate(column) for column in zip(*parts, strict=True))
-    evidence = Hits(found, coverage).by_id()
+    wanted_ids = np.array(ids, np.int64)
+    parts = [_scored(state, each, each.find(wanted_ids), wanted) for each in (state.published, state.tail) if len(each)]
+    found, scores, coverage = _together(parts)
+    query, evidence = wanted.query, Hits(found, coverage).by_id()
     return Ranking(Hits(found, scores), evidence=evidence, unknown=query.unknown_share, items=query.documents)
 
 
@@ -169,22 +170,32 @@ def containing(state: TextState, groups: Sequence[Collection[str]]) -> list[int]
     return sorted({*published.tolist(), *state.tail.ids[state.tail.live[rows]].tolist()})
 
 
-def _scored(state: TextState, documents: Documents, rows: Ints, query: KeywordQuery) -> tuple[Ints, Floats, Floats]:
-    scored = scoring.score(documents, rows, query, state.average_length)
+def _together(parts: Sequence[tuple[Ints, Floats, Floats]]) -> tuple[Ints, Floats, Floats]:
+    if len(parts) == 1:
+        return parts[0]
+    ids, scores, coverage = zip(_NOTHING, *parts, strict=True)
+    return np.concatenate(ids), np.concatenate(scores), np.concatenate(coverage)
+
+
+_NOTHING = (NONE, np.empty(0), np.empty(0))
+
+
+def _scored(state: TextState, documents: Documents, rows: Ints, wanted: Sought) -> tuple[Ints, Floats, Floats]:
+    scored = scoring.score(documents, rows, wanted, state.average_length)
     return documents.ids[rows], scored.scores, scored.coverage
 
 
-def _published(state: TextState, query: KeywordQuery, limit: int, allowed: Ints | None) -> tuple[Ints, Floats, Floats]:
+def _published(state: TextState, wanted: Sought, limit: int, allowed: Ints | None) -> tuple[Ints, Floats, Floats]:
     """The published rows that may be among the best, scored: as many as it takes, whatever is dead or filtered out."""
     documents = state.published
     if allowed is not None and len(allowed) <= _SCAN_ROWS:
-        return _scored(state, documents, documents.permitted(allowed), query)
-    wanted = documents.mask(allowed)
+        return _scored(state, documents, documents.permitted(allowed), wanted)
+    passing = documents.mask(allowed)
     count = limit + limit // 4
     while True:
-        rows, near = state.base.propose(query, count)
-        kept = wanted[rows]
-        found = _scored(state, documents, rows[kept], query)
+        rows, near = state.base.propose(wanted.query, count)
+        kept = passing[rows]
+        found = _scored(state, documents, rows[kept], wanted)
         if len(rows) < count or _are_enough(found[1], near, kept, limit):
             return found
         count *= 4

@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 import os
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fourfold import native
 from fourfold.stores.base import Space
 from fourfold.stores.sqlite import files
 from fourfold.stores.sqlite.files import Damaged, Manifest
@@ -64,9 +66,14 @@ class Vectors(Rows):
         return np.vecdot(self.rows(rows), query)
 
     def cosines(self, rows: Ints, query: Matrix) -> NDArray[np.float64]:
-        """In double precision and rounded, so that equal vectors tie wherever they lie."""
-        found: NDArray[np.float64] = np.vecdot(self.rows(rows).astype(np.float64), query.astype(np.float64))
-        return np.round(found, 6)
+        """In double precision and rounded, so that equal vectors tie wherever they lie.
+
+        Damaged if the rows are not what was written.
+        """
+        try:
+            return native.cosines(self.matrix, self.sums, rows, query)
+        except native.OutOfRange as error:
+            raise Damaged("vectors are not what was written") from error
 
 
 def sums(matrix: Matrix) -> Sums:
@@ -109,23 +116,35 @@ class VectorBase:
         """Rows that FAISS knows."""
         return 0 if self.faiss is None else self.faiss.ntotal
 
-    def propose(self, query: Matrix, count: int, wanted: Flags) -> Ints:
-        """The rows that FAISS ranks best among the wanted ones, and all wanted rows that it does not know."""
-        covered = self.covered
-        passing = wanted[:covered]
-        share = np.count_nonzero(passing) / covered
-        few = probes(self.faiss.nlist) if share >= _DENSE else self.faiss.nlist
-        found = self._searched(query, count, few, passing if share < 1 else None)
-        if len(found) < min(count, np.count_nonzero(passing)):  # what is nearest lies in lists that hold little
+    def propose(self, query: Matrix, count: int, wanted: Flags | None) -> Ints:
+        """The rows that FAISS ranks best among the wanted ones (all, if None), and all that it does not know."""
+        covered, passing = self.covered, None if wanted is None else wanted[: self.covered]
+        number = covered if passing is None else int(np.count_nonzero(passing))
+        few = probes(self.faiss.nlist) if number >= _DENSE * covered else self.faiss.nlist
+        found = self._searched(query, count, few, passing)
+        if len(found) < min(count, number):  # what is nearest lies in lists that hold little
             found = self._searched(query, count, self.faiss.nlist, passing)
-        return np.concatenate([found, np.flatnonzero(wanted[covered:]) + covered])
+        if covered == len(self.vectors):
+            return found
+        later = np.arange(covered, len(self.vectors)) if wanted is None else np.flatnonzero(wanted[covered:]) + covered
+        return np.concatenate([found, later])
 
     def _searched(self, query: Matrix, count: int, lists: int, passing: Flags | None) -> Ints:
-        faiss = import_faiss()
-        selector = None if passing is None else faiss.IDSelectorBitmap(np.packbits(passing, bitorder="little"))
-        parameters = faiss.IVFRaBitQSearchParameters(nprobe=lists, qb=_QUERY_BITS, sel=selector)
-        found = self.faiss.search(query[None, :], count, params=parameters)[1][0]
-        return found[found >= 0]
+        found = self.faiss.search(query[None, :], count, params=_parameters(lists, passing))[1][0]
+        return found if found[-1] >= 0 else found[found >= 0]
+
+
+def _parameters(lists: int, passing: Flags | None) -> Any:
+    if passing is None:
+        return _for_all(lists)
+    selector = import_faiss().IDSelectorBitmap(np.packbits(passing, bitorder="little"))
+    return import_faiss().IVFRaBitQSearchParameters(nprobe=lists, qb=_QUERY_BITS, sel=selector)
+
+
+@cache
+def _for_all(lists: int) -> Any:
+    """The same for all searches without a filter: making them takes as long as some of what follows."""
+    return import_faiss().IVFRaBitQSearchParameters(nprobe=lists, qb=_QUERY_BITS)
 
 
 def lists(rows: int) -> int:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import apsw
 import numpy as np
 
+from fourfold import native
 from fourfold.model import Background, Hits, Ranking
 from fourfold.stores.base import Space
 from fourfold.stores.sampling import in_sample
@@ -47,13 +48,14 @@ class VectorState:
         return len(self.published.live) + len(self.tail.live)
 
     @cached_property
-    def sample(self) -> NDArray[np.float64]:
-        """Some hundred vectors, chosen by their ids alone: what the query's best hits stand out from."""
+    def middle(self) -> NDArray[np.float64] | None:
+        """The mean of some hundred vectors, chosen by their ids alone: what the query's best hits stand out from."""
         parts = [
             vectors.rows(vectors.live[in_sample(vectors.ids[vectors.live], self.count)])
             for vectors in (self.published, self.tail)
         ]
-        return np.concatenate(parts).astype(np.float64)
+        sample = np.concatenate(parts)
+        return sample.mean(axis=0, dtype=np.float64) if len(sample) else None
 
 
 class VectorIndex(Follower[VectorState]):
@@ -98,10 +100,17 @@ def search(state: VectorState, query: Matrix, limit: int, allowed: Ints | None) 
     parts = [(state.published, _candidates(state, query, limit, allowed)), (state.tail, state.tail.permitted(allowed))]
     if sum(len(rows) for _, rows in parts) > _FEW * limit:
         parts = _roughly(parts, query, limit)
-    ids = np.concatenate([vectors.ids[rows] for vectors, rows in parts])
-    cosines = np.concatenate([vectors.cosines(rows, query) for vectors, rows in parts])
-    best = np.lexsort((ids, -cosines))[:limit]
-    return Ranking(Hits(ids[best], cosines[best]), _background(state, query))
+    found = _scored(parts, query)
+    best = native.order(found.ids, found.scores)[:limit]
+    return Ranking(Hits(found.ids[best], found.scores[best]), _background(state, query))
+
+
+def _scored(parts: Sequence[tuple[Vectors, Ints]], query: Matrix) -> Hits:
+    if not len(parts[-1][1]):  # mostly: everything is published
+        parts = parts[:-1]
+    ids = [vectors.ids[rows] for vectors, rows in parts]
+    cosines = [vectors.cosines(rows, query) for vectors, rows in parts]
+    return Hits(ids[0], cosines[0]) if len(parts) == 1 else Hits(np.concatenate(ids), np.concatenate(cosines))
 
 
 def _roughly(parts: list[tuple[Vectors, Ints]], query: Matrix, limit: int) -> list[tuple[Vectors, Ints]]:
@@ -122,15 +131,11 @@ def score(state: VectorState, query: Matrix, ids: Sequence[int]) -> Ranking:
     """Cosines of these items, as far as they have vectors."""
     wanted = np.array(ids, np.int64)
     parts = [(vectors, vectors.find(wanted)) for vectors in (state.published, state.tail)]
-    found = np.concatenate([vectors.ids[rows] for vectors, rows in parts])
-    return Ranking(Hits(found, np.concatenate([vectors.cosines(rows, query) for vectors, rows in parts])))
+    return Ranking(_scored(parts, query))
 
 
 def _background(state: VectorState, query: Matrix) -> Background | None:
-    if not len(state.sample):
-        return None
-    cosines = np.vecdot(state.sample, query.astype(np.float64))
-    return Background(float(cosines.mean()), float(cosines.std()))
+    return None if state.middle is None else Background(float(state.middle @ query.astype(np.float64)))
 
 
 def _candidates(state: VectorState, query: Matrix, limit: int, allowed: Ints | None) -> Ints:
@@ -138,4 +143,5 @@ def _candidates(state: VectorState, query: Matrix, limit: int, allowed: Ints | N
     vectors = state.published
     if state.base.faiss is None or (allowed is not None and len(allowed) <= _SCAN_ROWS):
         return vectors.permitted(allowed)
-    return state.base.propose(query, limit, vectors.mask(allowed))
+    everything = allowed is None and len(vectors.live) == len(vectors)
+    return state.base.propose(query, limit, None if everything else vectors.mask(allowed))

@@ -1,0 +1,171 @@
+"""The kernel in C beside the same in numpy or plain Python, on anything; and what it does with columns that lie."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fourfold import native
+from fourfold.search import bm25
+
+CONSTANTS = (bm25.K1, bm25.B, float(bm25.BASE_LENGTH))
+IDS = st.lists(st.integers(-(2**63), 2**63 - 1), max_size=80)
+FEW_IDS = st.lists(st.integers(0, 12), max_size=80)
+SCORES = st.floats(-1e9, 1e9).map(lambda score: score + 0.0)
+
+
+def ints(values: list[int]) -> np.ndarray:
+    return np.array(values, np.int64)
+
+
+# ---------------------------------------------------------------- words
+
+
+def by_hand(text: list[int], words: list[list[tuple[int, float]]], idfs: list[float], weight: float, average: float):
+    score = covered = 0.0
+    for variants, idf in zip(words, idfs, strict=True):
+        best = max(worth * bm25.saturation(text.count(hashed), len(text), average) for hashed, worth in variants)
+        score += best
+        covered += idf if best > 0 else 0.0
+    return score, covered / weight
+
+
+WORD = st.lists(st.tuples(st.integers(0, 9), st.floats(0.1, 9)), min_size=1, max_size=4)
+
+
+@given(
+    texts=st.lists(st.lists(st.integers(0, 12), max_size=30), min_size=1, max_size=12),
+    words=st.lists(WORD, min_size=1, max_size=6),
+    picked=st.lists(st.integers(0, 11), max_size=20),
+)
+def test_bm25_is_the_formula(texts, words, picked):
+    rows = [row for row in picked if row < len(texts)]
+    idfs = [0.5 + place for place in range(len(words))]
+    average = sum(map(len, texts)) / len(texts)
+    scores, coverage = native.bm25(columns(texts), ints(rows), sought(words, idfs), 7.0, average, CONSTANTS)
+    expected = [told for row in rows for told in by_hand(texts[row], words, idfs, 7.0, average)]
+    assert np.array([scores, coverage]).T.ravel().tolist() == pytest.approx(expected)
+
+
+def columns(texts: list[list[int]]) -> tuple[np.ndarray, np.ndarray]:
+    return np.array([term for text in texts for term in text], np.uint32), np.cumsum([len(text) for text in texts])
+
+
+def sought(words, idfs):
+    hashes = [hashed for variants in words for hashed, _ in variants]
+    return (
+        np.array(hashes, np.uint32),
+        np.array([worth for variants in words for _, worth in variants]),
+        np.array([hashes.index(hashed) for hashed in hashes], np.int32),
+        np.array([0, *np.cumsum([len(variants) for variants in words])], np.int32),
+        np.array(idfs),
+    )
+
+
+@pytest.mark.parametrize("row", [-1, 2, 2**62])
+def test_a_row_that_is_not_there_is_named_and_not_followed(row):
+    with pytest.raises(native.OutOfRange):
+        native.bm25(columns([[1], [2]]), ints([0, row]), sought([[(1, 1.0)]], [1.0]), 1.0, 1.0, CONSTANTS)
+    with pytest.raises(native.OutOfRange):
+        native.cosines(np.eye(2, dtype=np.float32), None, ints([0, row]), np.ones(2, np.float32))
+
+
+@pytest.mark.parametrize("ends", [[1, 2**40], [-5, 2], [2, 1], [2**63 - 1, 2]])
+def test_ends_that_lead_out_of_the_terms_are_not_followed(ends):
+    terms = np.array([1, 2], np.uint32)
+    with pytest.raises(native.OutOfRange):
+        native.bm25((terms, ints(ends)), ints([0, 1]), sought([[(1, 1.0)]], [1.0]), 1.0, 1.0, CONSTANTS)
+
+
+# ---------------------------------------------------------------- vectors
+
+
+@given(st.integers(0, 2**32), st.integers(1, 40), st.integers(0, 30))
+def test_cosines_are_products_in_double_precision(seed, dimension, count):
+    rng = np.random.default_rng(seed)
+    matrix, query = rng.random((9, dimension), np.float32), rng.random(dimension, np.float32)
+    rows = rng.integers(0, 9, count)
+    expected = matrix[rows].astype(np.float64) @ query.astype(np.float64)
+    assert native.cosines(matrix, None, rows, query).tolist() == pytest.approx(expected.tolist(), abs=1e-6)
+
+
+def test_equal_rows_have_equal_cosines_wherever_they_lie():
+    rng = np.random.default_rng(1)
+    row, query = rng.random(100, np.float32), rng.random(100, np.float32)
+    found = native.cosines(np.array([row] * 50), None, np.arange(50), query)
+    assert len(set(found.tolist())) == 1
+
+
+def test_a_row_whose_bits_have_changed_is_noticed():
+    matrix = np.ones((3, 8), np.float32)
+    sums = matrix.view(np.uint32).sum(axis=1, dtype=np.uint32)
+    assert native.cosines(matrix, sums, ints([0, 1, 2]), matrix[0]).tolist() == [8.0, 8.0, 8.0]
+    matrix.view(np.uint32)[1, 5] ^= 1
+    assert native.cosines(matrix, sums, ints([0, 2]), matrix[0]).tolist() == [8.0, 8.0]
+    with pytest.raises(native.OutOfRange):
+        native.cosines(matrix, sums, ints([0, 1]), matrix[0])
+
+
+# ---------------------------------------------------------------- rankings
+
+
+@given(st.lists(st.tuples(st.integers(0, 2**63 - 1), SCORES), max_size=100))
+def test_order_is_best_first_and_ties_by_id(hits):
+    ids, scores = ints([id for id, _ in hits]), np.array([score for _, score in hits])
+    expected = sorted(range(len(hits)), key=lambda place: (-hits[place][1], hits[place][0], place))
+    assert native.order(ids, scores).tolist() == expected
+
+
+@given(FEW_IDS | IDS)
+def test_sums_and_distinct_ids_come_in_the_order_of_first_places(ids):
+    values = np.arange(1.0, len(ids) + 1)
+    expected: dict[int, float] = {}
+    for id, value in zip(ids, values.tolist(), strict=True):
+        expected[id] = expected.get(id, 0.0) + value
+    found, totals = native.sums(ints(ids), values)
+    assert dict(zip(found.tolist(), totals.tolist(), strict=True)) == expected
+    assert native.distinct(ints(ids)).tolist() == found.tolist() == [*expected]
+
+
+@given(FEW_IDS, FEW_IDS)
+def test_places_are_the_first_ones(ids, wanted):
+    expected = [ids.index(id) if id in ids else -1 for id in wanted]
+    assert native.places(ints(ids), ints(wanted)).tolist() == expected
+
+
+@given(st.lists(st.tuples(st.integers(1, 15), st.booleans()), max_size=40), FEW_IDS, st.sampled_from([0, 1, 1000]))
+def test_of_the_rows_of_an_item_the_last_is_found_if_it_lives(rows, wanted, apart):
+    items, dead = ints([item * (1 + apart) for item, _ in rows]), np.array([gone for _, gone in rows], np.bool_)
+    order = np.argsort(items, kind="stable")
+    last = {item: row for row, item in enumerate(items.tolist())}
+    sought = [item * (1 + apart) for item in wanted]
+    expected = [last[item] for item in sought if item in last and not dead[last[item]]]
+    assert native.find(items[order], order, dead, ints(sought)).tolist() == expected
+
+
+def test_an_order_that_leads_out_of_the_rows_is_not_followed():
+    with pytest.raises(native.OutOfRange):
+        native.find(ints([5]), ints([2**40]), np.zeros(1, np.bool_), ints([5]))
+
+
+@pytest.mark.parametrize("ids", [np.arange(10)[::2], np.arange(10, dtype=np.int32), np.arange(10.0)])
+def test_an_array_of_another_kind_or_with_gaps_is_refused(ids):
+    with pytest.raises(ValueError, match="gaps"):
+        native.distinct(ids)
+
+
+def test_a_query_of_another_length_is_refused():
+    with pytest.raises(ValueError, match="fit"):
+        native.cosines(np.ones((2, 8), np.float32), None, ints([0]), np.ones(7, np.float32))
+
+
+def test_nothing_gives_nothing():
+    none, nothing = ints([]), np.empty(0)
+    assert native.order(none, nothing).tolist() == native.distinct(none).tolist() == []
+    assert [column.tolist() for column in native.sums(none, nothing)] == [[], []]
+    assert native.places(none, ints([1])).tolist() == [-1]
+    assert math.isclose(native.cosines(np.ones((1, 1), np.float32), None, ints([0]), np.ones(1, np.float32))[0], 1.0)
