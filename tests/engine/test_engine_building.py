@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import signal
 import subprocess
 import sys
@@ -13,7 +14,7 @@ from engine_support import Opener, ids, notes
 
 from fourfold.memory import Memory
 from fourfold.model import NewItem
-from fourfold.stores.sqlite import building, indexes
+from fourfold.stores.sqlite import building, files, indexes
 
 COUNT = 60
 
@@ -92,3 +93,76 @@ async def test_names_of_a_bulk_load_are_looked_for_by_another_process(
     found = await memory.search("Heron7")
     assert any(line.source == "graph" for result in found.results for line in result.contributions), near
     assert await memory.check() == []
+
+
+async def until_published(memory: Memory, rows: int) -> None:
+    """Waits for another process to have published so many."""
+    folder: Path = memory.store.folder  # type: ignore[attr-defined]
+    async with asyncio.timeout(30):
+        while True:
+            manifests = [files.read_manifest(folder / "index" / "1" / kind) for kind in ("text", "vectors")]
+            if all(manifest is not None and manifest.rows >= rows for manifest in manifests):
+                return
+            await asyncio.sleep(0.02)
+
+
+@pytest.fixture
+def loading(started: list[subprocess.Popen[str]], monkeypatch: pytest.MonkeyPatch) -> list[subprocess.Popen[str]]:
+    """A load begins with few items, is published again after as few, and never pauses."""
+    monkeypatch.setattr(indexes, "_EARLY_AT", 30)
+    monkeypatch.setattr(indexes, "_AGAIN_AT", 30)
+    monkeypatch.setattr("fourfold.upkeep._QUIET_SECONDS", 600.0)
+    monkeypatch.setattr("fourfold.upkeep._LONGEST_WAIT", 600.0)
+    return started
+
+
+def vectored(first: int, count: int) -> list[NewItem]:
+    return [NewItem(f"bird number {n} at the gate", key=f"{n}", vector=[1.0, n]) for n in range(first, first + count)]
+
+
+async def test_one_process_publishes_a_load_while_it_goes_on(
+    opened: Opener, loading: list[subprocess.Popen[str]]
+) -> None:
+    memory = await opened(embedder="none")
+    for first in range(0, 120, 40):
+        await memory.add_many(vectored(first, 40))
+        await until_published(memory, first + 40)
+    assert len(loading) == 1
+    assert loading[0].poll() is None
+    await memory.add_many(vectored(120, 10))
+    await memory.add_many(vectored(0, 5))
+    assert ids(await memory.search("bird number 127", only=("keyword",)))[0] == 128
+    await memory.index()
+    assert [process.returncode for process in loading] == [0]
+    state = memory.store._indexes._texts[1].state  # type: ignore[attr-defined]
+    assert len(state.published.live) == 130
+    assert await memory.check() == []
+
+
+async def test_a_load_that_ends_with_its_process_is_published_all_the_same(
+    opened: Opener, loading: list[subprocess.Popen[str]]
+) -> None:
+    memory = await opened(embedder="none")
+    await memory.add_many(vectored(0, 40))
+    await until_published(memory, 40)
+    await memory.add_many(vectored(40, 20))
+    assert loading[0].stdin is not None
+    loading[0].stdin.close()  # as when this process were killed
+    await until_published(memory, 60)
+    await memory.close()
+    assert [process.returncode for process in loading] == [0]
+
+
+async def test_who_needs_the_builder_does_not_wait_for_the_end_of_a_load(
+    opened: Opener, loading: list[subprocess.Popen[str]]
+) -> None:
+    memory = await opened(embedder="none")
+    await memory.add_many(vectored(0, 40))
+    async with asyncio.timeout(60):
+        assert await memory.check() == []
+    assert len(loading) == 1
+    await memory.add_many(vectored(40, 40))
+    await memory.within("another").add_many(vectored(0, 40))
+    async with asyncio.timeout(60):
+        await memory.close()
+    assert all(process.returncode == 0 for process in loading)

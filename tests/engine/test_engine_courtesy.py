@@ -166,7 +166,7 @@ async def test_what_is_written_at_a_stretch_is_published_meanwhile_and_sooner_wh
     opened: Opener, searched: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(indexes, "_EARLY_AT", 3 * MANY)
-    monkeypatch.setattr(indexes, "_EARLY_WHEN_SEARCHED", 2 * MANY)
+    monkeypatch.setattr(indexes, "_WHEN_SEARCHED", 2 * MANY)
     memory = await opened(background=False, embedder="none")
     published: list[dict[str, Any]] = []
     publish = indexes.Indexes.publish
@@ -176,14 +176,14 @@ async def test_what_is_written_at_a_stretch_is_published_meanwhile_and_sooner_wh
         return publish(of, ns, **how)
 
     given_to_builder: list[Any] = []
-    submit = memory.store._indexes.submit  # type: ignore[attr-defined]
+    build = memory.store._indexes._build  # type: ignore[attr-defined]
 
-    def submitting(work: Callable[[], Any]) -> Any:
+    def building(work: Callable[[], Any]) -> Any:
         given_to_builder.append(work)
-        return submit(work)
+        return build(work)
 
     monkeypatch.setattr(indexes.Indexes, "publish", noting)
-    monkeypatch.setattr(memory.store._indexes, "submit", submitting)  # type: ignore[attr-defined]
+    monkeypatch.setattr(memory.store._indexes, "_build", building)  # type: ignore[attr-defined]
     monkeypatch.setattr(memory._upkeep, "_publish_soon", lambda: None)
     counts: list[int] = []
     for word in ("first", "second", "third"):
@@ -192,8 +192,8 @@ async def test_what_is_written_at_a_stretch_is_published_meanwhile_and_sooner_wh
         await memory.add_many(given(MANY, word))
         counts.append(len(given_to_builder))
     assert counts == ([0, 1, 1] if searched else [0, 0, 1])
-    submit(lambda: None).result(60)  # after what it was given before
-    assert published == [{"faiss": False, "apart": True}]
+    memory.store._indexes.submit(lambda: None).result(60)  # type: ignore[attr-defined]  # after what it was given before
+    assert [(how["faiss"], how["load"].every) for how in published] == [(False, 2 * MANY if searched else 20_000)]
     assert texts(await memory.search("third 299"))[0].startswith("third 299:")
 
 

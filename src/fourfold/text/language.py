@@ -8,6 +8,7 @@ import struct
 from collections.abc import Collection, Mapping, Sequence
 from functools import cache
 from importlib import import_module
+from itertools import repeat
 from typing import TYPE_CHECKING, Any, Protocol
 
 from fourfold.text.fold import words
@@ -183,8 +184,8 @@ def _by_model(text: str) -> str | None:
 
 def _by_look(text: str, votes: Mapping[str, float], known: Collection[str]) -> str:
     """German if it looks like it, else English; a text that says nothing is in a language that is there already."""
-    spelled = map("^{}$".format, words(text.lower()))
-    looks = sum(_PARTS.get(word[i : i + 3], 0) for word in spelled for i in range(len(word) - 2))
+    spelled = "".join(map("^{}$".format, words(text.lower())))  # no part has a word's end before another's start
+    looks = sum(map(_PARTS.get, map("".join, zip(spelled, spelled[1:], spelled[2:], strict=False)), repeat(0)))
     if votes.get("de", 0.0) > votes.get("en", 0.0) or looks >= _LOOKS_GERMAN or not _UMLAUTS.isdisjoint(text):
         return "de"
     return DEFAULT if not known or DEFAULT in known else min(known)

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import IO
 
 from fourfold.stores.sqlite import items, links, publish, spaces
 from fourfold.stores.sqlite.database import Database
@@ -20,6 +23,9 @@ from fourfold.stores.sqlite.text_index import TextIndex
 from fourfold.stores.sqlite.vector_index import VectorIndex
 
 _NICE = 10
+_LEFT = 20
+"""What is left of a load is published with it unless it is this much less than that."""
+_LOOK_SECONDS = 0.05
 _START = f"import json, sys; sys.path[:] = json.loads(sys.argv[1]); from {__name__} import main; main()"
 
 
@@ -36,10 +42,35 @@ class Order:
     """From the rows alone, whatever the files say."""
     faiss: bool
     """Also put FAISS over the vectors, if it is due."""
+    load: int = 0
+    """More is being written: publish again whenever it is so many changes, until the end of the input."""
 
 
 class NotApart(Exception):
     """No process of its own could do it."""
+
+
+class Ending:
+    """Tells a process that goes on publishing to come to its end: it publishes what is left, and stops."""
+
+    def __init__(self, every: int) -> None:
+        """`every`: after so many changes it publishes again."""
+        self.every = every
+        self._changing = threading.Lock()
+        self._input: IO[str] | None = None
+        self._has_come = False
+
+    def of(self, process: subprocess.Popen[str]) -> None:
+        with self._changing:
+            self._input = process.stdin
+        if self._has_come:
+            self.come()
+
+    def come(self) -> None:
+        with self._changing:
+            self._has_come = True
+            if self._input is not None:
+                self._input.close()
 
 
 def written(order: Order, database: Database, *, apart: bool = False) -> Iterator[str]:
@@ -82,9 +113,12 @@ def _announcing(order: Order, database: Database) -> Callable[[str], str]:
 # ---------------------------------------------------------------- in a process of its own
 
 
-def written_apart(order: Order, lease: int) -> Iterator[str]:
-    """The same by another process, which has the lease too, as long as it lives. NotApart if it cannot."""
-    yield from _apart("publish", order, lease)
+def written_apart(order: Order, lease: int, load: Ending | None = None) -> Iterator[str]:
+    """The same by another process, which has the lease too, as long as it lives. NotApart if it cannot.
+
+    With a `load`, it goes on with what is written meanwhile, until that has come to its end.
+    """
+    yield from _apart("publish", order, lease, load=load)
 
 
 def caught_up_apart(database: Path, ns: int) -> None:
@@ -92,17 +126,20 @@ def caught_up_apart(database: Path, ns: int) -> None:
     list(_apart("links", Order(str(database), "", ns, "", anew=False, faiss=False)))
 
 
-def _apart(work: str, order: Order, *handles: int) -> Iterator[str]:
+def _apart(work: str, order: Order, *handles: int, load: Ending | None = None) -> Iterator[str]:
     """The lines that another process says."""
     if sys.platform == "win32" or "python" not in Path(sys.executable or "").name:
         raise NotApart
     command = [sys.executable, "-I", "-c", _START, json.dumps(sys.path), work, json.dumps(asdict(order))]
     none, pipe = subprocess.DEVNULL, subprocess.PIPE
+    given = none if load is None else pipe
     try:
-        process = subprocess.Popen(command, stdin=none, stdout=pipe, stderr=none, pass_fds=handles, text=True)  # noqa: S603
+        process = subprocess.Popen(command, stdin=given, stdout=pipe, stderr=none, pass_fds=handles, text=True)  # noqa: S603
     except OSError as error:
         raise NotApart from error
     with process:
+        if load is not None:
+            load.of(process)
         for line in process.stdout or ():
             yield line.strip()
     if process.returncode:
@@ -117,7 +154,39 @@ def main() -> None:
         os.nice(_NICE)
         links.catch_up(database, order.ns)
     else:
-        for kind in written(order, database, apart=True):
+        for kind in _followed(order, database) if order.load else written(order, database, apart=True):
             sys.stdout.write(f"{kind}\n")
             sys.stdout.flush()
     database.close()
+
+
+def _followed(order: Order, database: Database) -> Iterator[str]:
+    """Publishes whenever much has been written, and what is left once the input has ended."""
+    yield from _round(order, database)
+    while not _has_ended(order, database):
+        yield from _round(order, database)
+    if _lacks(order, database, order.load // _LEFT):
+        yield from _round(order, database)
+
+
+def _round(order: Order, database: Database) -> Iterator[str]:
+    yield from written(order, database, apart=True)
+    for kind in (TextIndex.KIND, VectorIndex.KIND):
+        publish.collect(Path(order.folder) / kind)
+
+
+def _has_ended(order: Order, database: Database) -> bool:
+    """Waits for much to publish, or for the end of the input, which also comes with that of who has ordered this."""
+    while not select.select([sys.stdin], [], [], _LOOK_SECONDS)[0]:
+        if _lacks(order, database, order.load):
+            return False
+    return True
+
+
+def _lacks(order: Order, database: Database, changes: int) -> bool:
+    """Whether so many are not published yet."""
+    with database.read() as db:
+        seq = publish.published_seq(Path(order.folder), order.owner, spaces.space(db, order.ns))
+        if items.last_change(db, order.ns) - seq < changes:
+            return False
+        return items.count_changes(db, order.ns, seq, changes) >= changes

@@ -20,7 +20,7 @@ from fourfold.errors import WorldError
 from fourfold.model import NO_FILTERS, Filters
 from fourfold.stores.base import Space
 from fourfold.stores.sqlite import files, items, publish, spaces
-from fourfold.stores.sqlite.building import NotApart, Order, written, written_apart
+from fourfold.stores.sqlite.building import Ending, NotApart, Order, written, written_apart
 from fourfold.stores.sqlite.database import Database, translated
 from fourfold.stores.sqlite.following import AT_ONCE, Follower, FollowingState
 from fourfold.stores.sqlite.items import Change
@@ -35,14 +35,16 @@ if TYPE_CHECKING:
 
 PUBLISH_AT = 1000
 """Changes in the tail that are worth a publication."""
-_WHOLE_AT = 20_000
+_WHOLE_AT = 40_000
 """So many changes are published before they are searched: folding them into a tail first would be the work twice."""
 APART_AT = 10_000
 """So many changes are published by a process of its own."""
-_EARLY_AT = 20_000
-"""Items written at a stretch are published every so many, and not only when writing pauses."""
-_EARLY_WHEN_SEARCHED = 5000
-"""The same where somebody searches meanwhile, for whom a long tail is slow."""
+_EARLY_AT = 10_000
+"""So many items written at a stretch are a bulk load, which is published while it goes on."""
+_AGAIN_AT = 20_000
+"""So many changes later it is published again."""
+_WHEN_SEARCHED = 5000
+"""Both where somebody searches meanwhile, for whom a long tail is slow."""
 _LOG_KEPT = 10_000
 """So many published changes stay in the log, for other processes that have not heard of them."""
 _PRUNED_AT_ONCE = 50_000
@@ -96,10 +98,10 @@ class Indexes:
         """Generations that turned out to be damaged when they were read, though their checksums were right."""
         self._written_since: dict[int, int] = {}
         """Items that this process has written since it last began to publish early."""
+        self._load: tuple[int, Ending] | None = None
+        """The namespace of a bulk load that is being published while it goes on, and how to come to an end of that."""
         self._unconfirmed: tuple[int, int, int] | None = None
         """The namespace that this process writes to, the last change before, and its own last."""
-        self._early: set[int] = set()
-        """Namespaces that the builder is to publish early, and has not begun with."""
         self._filtered: OrderedDict[str, tuple[int, Ints]] = OrderedDict()
         self._filtering = [threading.Lock() for _ in range(_REMEMBERED_FILTERS)]
 
@@ -203,13 +205,22 @@ class Indexes:
     # ------------------------------------------------------------ what takes longer
 
     def submit(self, work: Callable[[], T]) -> Future[T]:
-        """The builder does one thing at a time."""
+        """The builder does one thing at a time. Whoever comes does not wait for the end of a bulk load."""
+        self._end_load()
+        return self._build(work)
 
+    def _build(self, work: Callable[[], T]) -> Future[T]:
         def building() -> T:
             with courtesy.in_bulk():
                 return work()
 
         return self._builder.submit(building)
+
+    def _end_load(self) -> None:
+        with self._changing:
+            load = self._load
+        if load is not None:
+            load[1].come()
 
     def _begin(self, index: Follower[S], work: Callable[[Follower[S]], None]) -> Future[None]:
         """`work(index)` by an opener; an index that is being worked on is not worked on twice."""
@@ -240,7 +251,7 @@ class Indexes:
         """Vectors are read in a moment, texts have to be analysed."""
         if index.WHAT is not Change.TEXT:
             return False
-        ns, seq = index.ns, _seq(self._folder / str(index.ns) / index.KIND, self._owner(index.ns), ANALYSER_VERSION)
+        ns, seq = index.ns, publish.published_seq(self._folder / str(index.ns), self._owner(index.ns), None)
         if seq < items.pruned(db, ns):
             return spaces.size(db, ns).items >= _WHOLE_AT
         return items.count_changes(db, ns, seq, _WHOLE_AT, Change.TEXT | Change.GONE) >= _WHOLE_AT
@@ -350,11 +361,7 @@ class Indexes:
 
     def _published_seq(self, db: apsw.Connection, ns: int) -> int:
         """The last change that every index that can be used holds; 0 where one cannot."""
-        space, folder = spaces.space(db, ns), self._folder / str(ns)
-        stamps = (
-            {"text": ANALYSER_VERSION} if space is None else {"text": ANALYSER_VERSION, "vectors": space.fingerprint}
-        )
-        return min(_seq(folder / name, self._owner(ns), stamp) for name, stamp in stamps.items())
+        return publish.published_seq(self._folder / str(ns), self._owner(ns), spaces.space(db, ns))
 
     def published(self, ns: int, space: Space | None) -> tuple[TextState, VectorState | None]:
         """Both indexes as the files have them."""
@@ -371,19 +378,21 @@ class Indexes:
         )
 
     def publish(
-        self, ns: int, *, anew: bool = False, purge: bool = False, faiss: bool = True, apart: bool = False
+        self, ns: int, *, anew: bool = False, purge: bool = False, faiss: bool = True, load: Ending | None = None
     ) -> bool:
         """Publishes what the tails hold. False if another process is at it.
 
         `anew`: from the rows alone. `purge`: older generations go, even those that somebody still reads. Without
-        `faiss`, the approximate index is left to another time. `apart`: by another process, even if it is little.
+        `faiss`, the approximate index is left to another time. `load`: goes on while there is more, until that ends.
         """
         with translated(self._folder), self.lease(ns).held() as mine:
             if not mine:
                 return False
             try:
-                for kind in self._written(ns, anew=anew or bool(self._damaged(ns)), faiss=faiss, apart=apart):
+                for kind in self._written(ns, load, anew=anew or bool(self._damaged(ns)), faiss=faiss):
                     self._renew_opened(ns, kind)
+                    if load is not None:
+                        self._prune(ns)
             except (files.Damaged, RuntimeError) as error:  # what FAISS raises, too
                 raise OSError(errno.EIO, f"an index cannot be written ({error})") from error
             finally:
@@ -391,13 +400,14 @@ class Indexes:
                     publish.collect(self._folder / str(ns) / kind, held=purge)
         return True
 
-    def _written(self, ns: int, *, anew: bool, faiss: bool, apart: bool) -> Generator[str]:
+    def _written(self, ns: int, load: Ending | None, *, anew: bool, faiss: bool) -> Generator[str]:
         """Writes what is to be published, and says each time which index has something new."""
-        order = Order(str(self._database.path), str(self._folder / str(ns)), ns, self._owner(ns), anew, faiss)
+        again = 0 if load is None else load.every
+        order = Order(str(self._database.path), str(self._folder / str(ns)), ns, self._owner(ns), anew, faiss, again)
         handle = self.lease(ns).handle
-        if handle is not None and (apart or self._takes_long(ns, anew=anew)):
+        if handle is not None and (load is not None or self._takes_long(ns, anew=anew)):
             try:
-                yield from written_apart(order, handle)
+                yield from written_apart(order, handle, load)
                 return
             except NotApart:
                 pass  # then here: who cannot write says here why
@@ -425,18 +435,28 @@ class Indexes:
         with self._changing:
             self._written_since[ns] = since = self._written_since.get(ns, 0) + written
             searched = (index := self._texts.get(ns)) is not None and self._is_searched(index)
-            if since < (_EARLY_WHEN_SEARCHED if searched else _EARLY_AT) or ns in self._early:
+            if since < (_WHEN_SEARCHED if searched else _EARLY_AT):
                 return
             self._written_since[ns] = 0
-            self._early.add(ns)
+            every = _WHEN_SEARCHED if searched else _AGAIN_AT
+            if self._load is not None and self._load[0] == ns and self._load[1].every <= every:
+                return
+        self._end_load()  # that of another namespace, or one that is published too seldom
+        load = Ending(every)
+        with self._changing:
+            self._load = ns, load
         with suppress(RuntimeError):  # it was closed
-            self.submit(lambda: self._publish_early(ns))
+            self._build(lambda: self._publish_load(ns, load))
 
-    def _publish_early(self, ns: int) -> None:
-        self._early.discard(ns)
-        with suppress(WorldError):
-            if self.publish(ns, faiss=False, apart=True):
-                self._prune(ns)
+    def _publish_load(self, ns: int, load: Ending) -> None:
+        try:
+            with suppress(WorldError):
+                if self.publish(ns, faiss=False, load=load):
+                    self._prune(ns)
+        finally:
+            with self._changing:
+                if self._load is not None and self._load[1] is load:
+                    self._load = None
 
     def _prune(self, ns: int) -> None:
         """Shortens the log to what somebody may still have to hear of."""
@@ -452,6 +472,7 @@ class Indexes:
 
     def close(self) -> None:
         """Lets go of the mapped files."""
+        self._end_load()
         self._openers.shutdown()
         self._builder.shutdown()
         for index in (*self._texts.values(), *self._vectors.values()):
@@ -460,14 +481,6 @@ class Indexes:
         self._texts.clear()
         self._vectors.clear()
         self._filtered.clear()
-
-
-def _seq(folder: Path, owner: str, stamp: str) -> int:
-    try:
-        manifest = files.fitting(folder, owner, stamp)
-    except files.Damaged:
-        manifest = None
-    return manifest.seq if manifest is not None else 0
 
 
 def _generation(state: FollowingState | None) -> int:

@@ -169,6 +169,20 @@ def lacks_faiss(manifest: Manifest, coming: int = 0) -> bool:
     return rows > EXACT_ROWS and rows - manifest.covered > _UNCOVERED_SHARE * rows
 
 
+def published_seq(folder: Path, owner: str, space: Space | None) -> int:
+    """The last change that the indexes of a namespace hold, as far as they can be used; 0 where one cannot."""
+    stamps = {"text": ANALYSER_VERSION} if space is None else {"text": ANALYSER_VERSION, "vectors": space.fingerprint}
+    return min(_seq(folder / name, owner, stamp) for name, stamp in stamps.items())
+
+
+def _seq(folder: Path, owner: str, stamp: str) -> int:
+    try:
+        manifest = files.fitting(folder, owner, stamp)
+    except files.Damaged:
+        manifest = None
+    return manifest.seq if manifest is not None else 0
+
+
 # ---------------------------------------------------------------- what is to be done
 
 

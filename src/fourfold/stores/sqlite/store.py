@@ -241,10 +241,8 @@ class SqliteStore:
             return []
         if links and len(items) <= AT_ONCE and any(own_names(item.title, item.text, item.metadata) for item in items):
             await self._prepare_links(namespace)  # the names of more are looked for later
-        ids = await self._write(namespace, self._put, items, now, links)
-        ns = self._known.get(namespace) or await self._read(namespace, None, lambda db, ns: ns)
-        if ns is not None:
-            self._indexes.keep_up(ns, len(ids))
+        ns, ids = await self._write(namespace, lambda db, ns: (ns, self._put(db, ns, items, now, links)))
+        self._indexes.keep_up(ns, len(ids))
         return ids
 
     def _put(self, db: apsw.Connection, ns: int, new: Sequence[NewItem], now: datetime, links: bool) -> list[int]:
@@ -252,8 +250,10 @@ class SqliteStore:
         done = bulk.put(db, ns, new, now, linked=links)
         changes: dict[int, Change] = {}
         for row in done.written:
-            changes[row.id] = changes.get(row.id, Change(0)) | row.change
-        texts = [item for item, change in changes.items() if change & Change.TEXT]
+            known = changes.get(row.id)
+            changes[row.id] = row.change if known is None else known | row.change
+        with_text = {change for change in set(changes.values()) if change & Change.TEXT}
+        texts = [item for item, change in changes.items() if change in with_text]
         fresh = {new.id for new in done.fresh}
         again = [item for item in texts if item not in fresh]
         if fresh and max(again, default=0) > min(fresh):  # given twice: nodes come in the order of items
