@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import sys
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,6 +16,7 @@ from tokenizers import BertWordPieceTokenizer
 
 from fourfold.embed import graph, minilm
 from fourfold.embed.base import Embedder
+from fourfold.embed.graph import Graph
 from fourfold.embed.session import BATCH_TOKENS, TEXTS_AT_ONCE, batches
 from fourfold.embed.wordpiece import wordpiece
 from fourfold.errors import EmbedderUnavailable
@@ -180,3 +183,27 @@ def test_batches_are_bounded_and_lose_nothing(lengths: list[int]) -> None:
     assert [row for batch in made for row in batch] == rows
     assert all(len(batch) == 1 or len(batch) * max(map(len, batch)) <= BATCH_TOKENS for batch in made)
     assert all(made)
+
+
+@pytest.mark.parametrize("cores", [1, 2])
+def test_many_texts_are_run_side_by_side_and_keep_their_order(
+    built_in: Embedder, cores: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts = [f"{'word ' * (1 + index * 7 % 60)}{index}" for index in range(60)]
+    expected = built_in.embed(texts)
+    runs: list[str] = []
+    run = Graph.run
+
+    def noting(graph: Graph, rows: list[list[int]]) -> Any:
+        runs.append(threading.current_thread().name)
+        return run(graph, rows)
+
+    monkeypatch.setattr(Graph, "run", noting)
+    monkeypatch.setattr("fourfold.embed.graph.usable_cores", lambda: cores)
+    found = built_in.embed(texts)
+    assert len(runs) > 3
+    assert all(name.startswith("fourfold-model") for name in runs) is (cores > 1)
+    assert np.array_equal(found, expected)
+    runs.clear()
+    built_in.embed(["a query"])
+    assert runs == [threading.current_thread().name]

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from fourfold.embed.base import readable
-from fourfold.embed.graph import Graph, Pooling
+from fourfold.embed.graph import Graph, Pooling, threads
 
 if TYPE_CHECKING:
     import numpy as np
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 
 BATCH_TOKENS = 512
 """Tokens of one run, padding included: with fewer a token costs more, with more it costs no less, and memory grows."""
+
+SIDE_BY_SIDE = 2
+"""Runs at a time, where there are several: while the threads of one wait for each other, the other has the cores."""
 
 TEXTS_AT_ONCE = 1024
 """Texts tokenised together: bounds the memory of an `embed` of any size."""
@@ -71,10 +75,17 @@ class Session:
         encodings = self._tokenizer.encode_batch([self._readable(text) for text in texts])
         rows = [encoding.ids or NO_TOKENS for encoding in encodings]
         order = sorted(range(len(rows)), key=lambda index: len(rows[index]))
-        vectors = np.concatenate([self._graph.run(batch) for batch in batches([rows[index] for index in order])])
+        vectors = np.concatenate(self._runs(list(batches([rows[index] for index in order]))))
         result = np.empty_like(vectors)
         result[order] = vectors
         return result
+
+    def _runs(self, made: Sequence[list[list[int]]]) -> list[Floats]:
+        """The vectors of every batch."""
+        if len(made) == 1 or threads() == 1:
+            return [self._graph.run(batch) for batch in made]
+        with ThreadPoolExecutor(SIDE_BY_SIDE, "fourfold-model") as pool:
+            return list(pool.map(self._graph.run, made))
 
     def _readable(self, text: str) -> str:
         return readable(text, self._characters)
