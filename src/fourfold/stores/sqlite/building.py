@@ -23,9 +23,10 @@ from fourfold.stores.sqlite.text_index import TextIndex
 from fourfold.stores.sqlite.vector_index import VectorIndex
 
 _NICE = 10
+_LOAD_NICE = 5
 _LEFT = 20
 """What is left of a load is published with it unless it is this much less than that."""
-_LOOK_SECONDS = 0.05
+_LOOK_SECONDS = 0.2
 _START = f"import json, sys; sys.path[:] = json.loads(sys.argv[1]); from {__name__} import main; main()"
 
 
@@ -161,7 +162,8 @@ def main() -> None:
 
 
 def _followed(order: Order, database: Database) -> Iterator[str]:
-    """Publishes whenever much has been written, and what is left once the input has ended."""
+    """Publishes whenever much has been written, and what is left once the input has ended. Who writes goes first."""
+    os.nice(_LOAD_NICE)
     yield from _round(order, database)
     while not _has_ended(order, database):
         yield from _round(order, database)
