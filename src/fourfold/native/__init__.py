@@ -47,7 +47,7 @@ def _load(kind: type[ctypes.CDLL]) -> ctypes.CDLL:
 
 
 _P, _N, _D = c_void_p, c_int64, c_double
-_LONG = _load(ctypes.CDLL)
+LIBRARY = _load(ctypes.CDLL)
 """Other threads may run meanwhile."""
 _SHORT = _load(ctypes.PyDLL)
 """They may not: for what takes less than handing the interpreter over and getting it back."""
@@ -61,7 +61,7 @@ _places = _function(_SHORT, "places", None, _P, _N, _P, _N, _P)
 
 def _for_rows(name: str, result: Any, *arguments: Any) -> Callable[[int], Any]:
     """The function for a number of rows."""
-    short, long = (_function(library, name, result, *arguments) for library in (_SHORT, _LONG))
+    short, long = (_function(library, name, result, *arguments) for library in (_SHORT, LIBRARY))
     return lambda rows: short if rows <= _FEW else long
 
 

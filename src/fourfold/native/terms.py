@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Callable, Sequence
 from ctypes import byref, c_char_p, c_int64, c_void_p
-from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from fourfold.native import NAME
+from fourfold.native import LIBRARY
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -23,11 +21,9 @@ _CELLS = 1 << 23
 _ASKED = 1 << 14
 _KEYS = 1 << 16
 
-_LIBRARY = ctypes.CDLL(str(Path(__file__).with_name(NAME)))
-
 
 def _function(name: str, *arguments: Any) -> Callable[..., int]:
-    found = getattr(_LIBRARY, f"ff_terms_{name}")
+    found = getattr(LIBRARY, f"ff_terms_{name}")
     found.restype, found.argtypes = c_int64, arguments
     return found
 

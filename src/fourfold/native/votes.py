@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Mapping, Sequence
 from ctypes import c_char_p, c_int64, c_void_p
 from itertools import accumulate
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fourfold.native import NAME
+from fourfold.native import LIBRARY
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-_LIBRARY = ctypes.CDLL(str(Path(__file__).with_name(NAME)))
 _P, _N = c_void_p, c_int64
-_table, _votes = _LIBRARY.ff_votes_table, _LIBRARY.ff_votes
+_table, _votes = LIBRARY.ff_votes_table, LIBRARY.ff_votes
 _table.restype = _votes.restype = c_int64
 _table.argtypes = (c_char_p, _P, _N, _P, _N)
 _votes.argtypes = (_P, _N, _N, c_char_p, _P, _P, _N, _P, _P, _N, _P)
