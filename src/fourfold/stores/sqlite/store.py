@@ -49,6 +49,7 @@ from fourfold.stores.sqlite.links import AT_ONCE, LABEL, Linker
 from fourfold.stores.sqlite.moment import Moment
 from fourfold.stores.sqlite.retrieval import Retrieval
 from fourfold.text.links import own_names
+from fourfold.turns import Turns
 
 if TYPE_CHECKING:
     from fourfold.model import Vector
@@ -59,6 +60,9 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 _READERS = 8
+_SEARCHES = 2
+"""At a time: they share one interpreter, and eight that hand it to and fro get two thirds done of what two do."""
+_TURN_SECONDS = 0.25
 _MANY = 64
 """So many items are written in bulk."""
 
@@ -78,6 +82,7 @@ class SqliteStore:
         self._retrieval = Retrieval(self._indexes)
         self._local = threading.local()
         self._readers = ThreadPoolExecutor(_READERS, "fourfold")
+        self._turns = Turns(_SEARCHES, _TURN_SECONDS)
         self._writer = ThreadPoolExecutor(1, "fourfold-write")
 
     # ------------------------------------------------------------ threads and transactions
@@ -145,7 +150,7 @@ class SqliteStore:
                     self._local.moment = None
 
         try:
-            async with asyncio.timeout(seconds):
+            async with asyncio.timeout(seconds), self._turns.turn():
                 with courtesy.searching():
                     return await self._in(self._readers.submit, working)
         except Exception as error:  # noqa: BLE001  it comes again, and is named, when all is asked apart
