@@ -65,6 +65,15 @@ def test_texts_with_more_words_than_a_table_holds_are_read_all_the_same(monkeypa
     assert together(texts, "en") == one_by_one(texts, "en")
 
 
+def test_what_was_asked_for_before_there_was_no_more_room_is_answered():
+    asked: list[str] = []
+    table = TermTable(lambda keys: asked.extend(keys) or [f"{key} " for key in keys])
+    table.read([("", "abCdEf")])
+    found = table.read([("", "fresh"), ("", "abCdEf " * 400)])  # known, with more letters than texts mostly have
+    assert found.letters.decode().split() == ["fresh", *["abcdef", "ab", "cd", "ef"] * 400]
+    assert sorted(asked) == sorted(set(asked))
+
+
 def test_what_could_not_be_answered_is_asked_for_again():
     fails = [True]
 

@@ -9,11 +9,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#ifdef _WIN32
-#define API __declspec(dllexport)
-#else
-#define API __attribute__((visibility("default")))
-#endif
+#include "api.h"
 
 enum {
     READ = 256,   /* characters of a token that are read */
@@ -415,7 +411,7 @@ API int64_t ff_terms_read(
         if (!zero) return MALFORMED;
         int done = read_text(table, text + at, zero - (text + at), &found, &asked);
         if (!done && !all && part % 2 == 0) done = again(&found, hashes_before, letters_before);
-        if (done == STOP) break;
+        if (done == STOP || (done == NO_ROOM && asked.count)) break; /* what was asked for is not asked for again */
         if (done < 0) return done;
         all |= done;
         at = zero - text + 1;
