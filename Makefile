@@ -41,7 +41,7 @@ $(VENV)/made:
 	$(PYTHON) -m venv $(VENV)
 	touch $@
 
-$(VENV)/installed: $(VENV)/made pyproject.toml constraints.txt hatch_build.py $(wildcard src/fourfold/native/*.c)
+$(VENV)/installed: $(VENV)/made pyproject.toml constraints.txt hatch_build.py $(wildcard src/fourfold/native/*.[ch])
 	$(PIP) --editable .
 	touch $@
 

@@ -9,11 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#ifdef _WIN32
-#define API __declspec(dllexport)
-#else
-#define API __attribute__((visibility("default")))
-#endif
+#include "api.h"
 
 enum { DONE = 0, DAMAGED = -1, NO_MEMORY = -2, FEW = 16, AHEAD = 8, LINE = 64 };
 

@@ -3,11 +3,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#ifdef _WIN32
-#define API __declspec(dllexport)
-#else
-#define API __attribute__((visibility("default")))
-#endif
+#include "api.h"
 
 enum { LONG_TEXT = 200 }; /* from here on the words between spaces are enough */
 
