@@ -52,7 +52,7 @@ from fourfold.text import language
 from fourfold.upkeep import NO_VECTORS, Upkeep
 
 if TYPE_CHECKING:
-    from fourfold.files.report import IndexReport
+    from fourfold.ingest.report import IndexReport
     from fourfold.model import Vector
     from fourfold.moving import Moved
 
@@ -348,7 +348,7 @@ class Memory:
 
         Files whose size and time are as before are not opened; with `verify`, their content is compared.
         """
-        from fourfold.files.indexing import index_folders
+        from fourfold.ingest.sync import index_folders
 
         if isinstance(folders, str | Path):
             raise InvalidQuery("folders is one path", "Give a list of folders")

@@ -13,7 +13,7 @@ from fourfold.model import RETRIEVERS
 
 if TYPE_CHECKING:
     from fourfold.errors import FourfoldError
-    from fourfold.files.report import IndexReport
+    from fourfold.ingest.report import IndexReport
     from fourfold.memory import Why
     from fourfold.model import (
         Contribution,

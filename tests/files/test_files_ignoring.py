@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pathspec import GitIgnoreSpec
 
-from fourfold.files.ignoring import Rules
+from fourfold.ingest.ignore import Rules
 from fourfold.memory import Memory
 from fourfold.stores.memory import MemoryStore
 

@@ -11,8 +11,8 @@ from files_support import items, names, write
 
 from fourfold import limits
 from fourfold.errors import InvalidQuery, NotFound
-from fourfold.files import walking
-from fourfold.files.indexing import index_folders
+from fourfold.ingest import walk as walking
+from fourfold.ingest.sync import index_folders
 from fourfold.memory import Memory
 from fourfold.model import Filters
 

@@ -12,9 +12,8 @@ import pytest
 from files_support import items, write
 
 from fourfold.errors import InvalidQuery, NotFound
-from fourfold.files import beneath, indexing, walking
-from fourfold.files.beneath import Beneath, Folder, NotRegular
-from fourfold.files.walking import walk
+from fourfold.ingest import safe_open, sync, walk
+from fourfold.ingest.safe_open import Beneath, Folder, NotRegular
 from fourfold.memory import Memory
 from fourfold.stores.memory import MemoryStore
 
@@ -144,14 +143,14 @@ async def test_a_trick_reads_nothing_outside_and_holds_nothing_up(
     write(tree, {"fine.txt": "all is well"})
     TRICKS[trick](tree, outside)
     opened: list[int] = []
-    real = beneath.read_up_to
+    real = safe_open.read_up_to
 
     def noting(descriptor: int, most: int) -> bytes:
         opened.append(os.fstat(descriptor).st_ino)
         return real(descriptor, most)
 
-    monkeypatch.setattr(beneath, "read_up_to", noting)
-    monkeypatch.setattr(indexing, "read_up_to", noting)
+    monkeypatch.setattr(safe_open, "read_up_to", noting)
+    monkeypatch.setattr(sync, "read_up_to", noting)
     report = await memory.index_folders([tree])
     found = await items(memory)
     inside = {path.lstat().st_ino for path in Path(tree).rglob("*")}
@@ -174,7 +173,7 @@ def test_a_folder_swapped_for_a_link_after_the_walk_is_not_entered(tree: Path, t
     outside = tmp_path / "outside"
     write(outside, {"a.txt": SECRET})
     write(tree, {"in/a.txt": "mine", "in/deep/a.txt": "mine"})
-    (entry, deep) = walk(tree.resolve()).entries()
+    (entry, deep) = walk.walk(tree.resolve()).entries()
     (tree / "in").rename(tree / "was")
     (tree / "in").symlink_to(outside)
     opener = Beneath(tree.resolve())
@@ -187,7 +186,7 @@ def test_a_folder_swapped_for_a_link_after_the_walk_is_not_entered(tree: Path, t
 def test_a_file_swapped_for_something_else_after_the_walk_is_not_read(tree: Path, tmp_path: Path) -> None:
     write(tmp_path / "outside", {"a.txt": SECRET})
     write(tree, {"a.txt": "mine", "b.txt": "mine", "c.txt": "mine"})
-    walk(tree.resolve())
+    walk.walk(tree.resolve())
     for name in ("a.txt", "b.txt", "c.txt"):
         (tree / name).unlink()
     (tree / "a.txt").symlink_to(tmp_path / "outside/a.txt")
@@ -206,19 +205,19 @@ def test_a_file_swapped_for_something_else_after_the_walk_is_not_read(tree: Path
 def test_places_come_from_the_walk_alone(tree: Path, place: str) -> None:
     """No place with `..` or a slash in front ever comes out of a walk, so none is ever opened."""
     write(tree, {"in/a.txt": "x"})
-    assert place not in {entry.place for entry in walk(tree.resolve()).entries()}
+    assert place not in {entry.place for entry in walk.walk(tree.resolve()).entries()}
 
 
 def test_without_descriptors_a_link_is_recognised(tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The way of Windows, as far as it runs here."""
-    monkeypatch.setattr(beneath, "_BY_DESCRIPTOR", False)
-    monkeypatch.setattr(beneath, "_FILE_FLAGS", os.O_RDONLY)
+    monkeypatch.setattr(safe_open, "_BY_DESCRIPTOR", False)
+    monkeypatch.setattr(safe_open, "_FILE_FLAGS", os.O_RDONLY)
     write(tmp_path / "outside", {"a.txt": SECRET})
     write(tree, {"in/a.txt": "x"})
     (tree / "link").symlink_to(tmp_path / "outside")
     (tree / "link.txt").symlink_to(tmp_path / "outside/a.txt")
     root = tree.resolve()
-    assert [entry.place for entry in walk(root).entries()] == ["in/a.txt"]
+    assert [entry.place for entry in walk.walk(root).entries()] == ["in/a.txt"]
     with Folder.at(root) as folder:
         with pytest.raises(NotRegular):
             folder.folder("link")
@@ -230,8 +229,8 @@ def test_without_descriptors_a_link_is_recognised(tree: Path, tmp_path: Path, mo
 
 def test_deep_and_long_paths_are_named(tree: Path) -> None:
     write(tree, {"d/" * 150 + "a.txt": "x", "/".join(["e" * 200] * 6) + "/a.txt": "x"})
-    reasons = [reason for reason, _ in walk(tree.resolve()).skipped]
-    assert sorted(reasons) == sorted([walking.DEEP, walking.LONG])
+    reasons = [reason for reason, _ in walk.walk(tree.resolve()).skipped]
+    assert sorted(reasons) == sorted([walk.DEEP, walk.LONG])
 
 
 async def test_names_in_any_spelling_are_read(memory: Memory, tree: Path) -> None:

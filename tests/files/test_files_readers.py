@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fourfold import limits
-from fourfold.files import code, html, markdown, pdf
-from fourfold.files.chunking import CHUNK, chunks
-from fourfold.files.decoding import decoded
-from fourfold.files.document import Section, Unreadable, numbered
-from fourfold.files.kinds import kind_of
-from fourfold.files.reading import items as read_items
+from fourfold.ingest.chunk import CHUNK, chunks
+from fourfold.ingest.decoding import decoded
+from fourfold.ingest.document import Section, Unreadable, numbered
+from fourfold.ingest.kinds import kind_of
+from fourfold.ingest.readers import code, html, markdown, pdf
+from fourfold.ingest.reading import items as read_items
 from fourfold.memory import Memory
 
 pytestmark = pytest.mark.spec("S3.1")

@@ -14,7 +14,7 @@ from fourfold.cli.session import run
 from fourfold.errors import FourfoldError
 
 if TYPE_CHECKING:
-    from fourfold.files.report import IndexReport
+    from fourfold.ingest.report import IndexReport
     from fourfold.memory import Memory
 
 
@@ -44,7 +44,7 @@ def index(
 
 
 async def _watch(memory: Memory, folders: list[Path], *, as_json: bool) -> None:
-    from fourfold.files.watching import watch
+    from fourfold.ingest.watch import watch
 
     failed = ""
     async for done in watch(memory, folders):
@@ -59,7 +59,7 @@ async def _watch(memory: Memory, folders: list[Path], *, as_json: bool) -> None:
 
 
 def _say(report: IndexReport, *, as_json: bool) -> None:
-    from fourfold.files.report import reasons
+    from fourfold.ingest.report import reasons
 
     if as_json:
         from fourfold.wire import index_json

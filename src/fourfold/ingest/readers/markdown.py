@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, cast
 
 from fourfold import limits
-from fourfold.files.document import Document, Line, Section, numbered
+from fourfold.ingest.document import Document, Line, Section, numbered
 from fourfold.model import Json
 
 _FENCE: Final = re.compile(r" {0,3}(`{3,}|~{3,})")

@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Iterator
 from io import BytesIO
 
-from fourfold.files.pdf import MEMORY
+from fourfold.ingest.readers.pdf import MEMORY
 from fourfold.limits import FILE_BYTES, PDF_MEMORY
 
 

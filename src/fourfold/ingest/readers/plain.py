@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fourfold.files.document import Document, Section, numbered
+from fourfold.ingest.document import Document, Section, numbered
 
 
 def read(text: str) -> Document:

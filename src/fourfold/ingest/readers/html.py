@@ -6,8 +6,8 @@ import re
 from html.parser import HTMLParser
 from typing import Final
 
-from fourfold.files.document import Document, Line, Section
-from fourfold.files.markdown import sectioned
+from fourfold.ingest.document import Document, Line, Section
+from fourfold.ingest.readers.markdown import sectioned
 
 _SILENT_NAMES = "script style noscript template svg nav iframe object select button"
 _BLOCK_NAMES = """

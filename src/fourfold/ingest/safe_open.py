@@ -16,7 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from fourfold.files.ignoring import RULE_BYTES, RULE_FILES, Rules, rules_of
+from fourfold.ingest.ignore import RULE_BYTES, RULE_FILES, Rules, rules_of
 
 _BY_DESCRIPTOR = os.open in os.supports_dir_fd and os.scandir in os.supports_fd
 _FLAGS = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)

@@ -7,11 +7,11 @@ from datetime import UTC, datetime
 
 from fourfold import items as rules
 from fourfold.errors import InvalidItem
-from fourfold.files import code, html, markdown, pdf, plain
-from fourfold.files.chunking import Chunk, chunks
-from fourfold.files.decoding import decoded
-from fourfold.files.document import Document, Unreadable
-from fourfold.files.kinds import Kind, kind_of
+from fourfold.ingest.chunk import Chunk, chunks
+from fourfold.ingest.decoding import decoded
+from fourfold.ingest.document import Document, Unreadable
+from fourfold.ingest.kinds import Kind, kind_of
+from fourfold.ingest.readers import code, html, markdown, pdf, plain
 from fourfold.model import Json, NewItem
 
 FORMAT = "1"

@@ -7,8 +7,8 @@ from functools import cache
 from importlib import import_module
 from typing import Any, Final
 
-from fourfold.files.chunking import CHUNK
-from fourfold.files.definitions import Part, around
+from fourfold.ingest.chunk import CHUNK
+from fourfold.ingest.readers.definitions import Part, around
 
 _LANGUAGES: Final = {
     **dict.fromkeys(("js", "jsx", "mjs", "cjs"), ("tree_sitter_javascript", "language")),

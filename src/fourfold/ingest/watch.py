@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fourfold.errors import FourfoldError
-from fourfold.files.report import IndexReport
+from fourfold.ingest.report import IndexReport
 
 if TYPE_CHECKING:
     from fourfold.memory import Memory

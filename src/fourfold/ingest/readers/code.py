@@ -6,11 +6,11 @@ import ast
 import warnings
 from collections.abc import Sequence
 
-from fourfold.files import syntax
-from fourfold.files.chunking import CHUNK
-from fourfold.files.definitions import Part, around
-from fourfold.files.document import Document, Line, Section, numbered
-from fourfold.files.kinds import suffix
+from fourfold.ingest.chunk import CHUNK
+from fourfold.ingest.document import Document, Line, Section, numbered
+from fourfold.ingest.kinds import suffix
+from fourfold.ingest.readers import syntax
+from fourfold.ingest.readers.definitions import Part, around
 
 _PARSED = 1 << 20
 """Longer code is cut at lines: it was written by a program."""

@@ -8,7 +8,7 @@ import sys
 from importlib.util import find_spec
 
 from fourfold import limits
-from fourfold.files.document import Document, Section, Unreadable, numbered
+from fourfold.ingest.document import Document, Section, Unreadable, numbered
 
 NO_EXTRA = "PDF needs an extra: pip install 'fourfold[files]'"
 
@@ -30,7 +30,7 @@ def read(data: bytes) -> Document:
 
 
 def _pages(data: bytes) -> tuple[str, list[str]]:
-    command = [sys.executable, "-m", "fourfold.files.pdf_child"]
+    command = [sys.executable, "-m", "fourfold.ingest.readers.pdf_child"]
     try:
         done = subprocess.run(command, input=data, capture_output=True, timeout=limits.PDF_SECONDS, check=False)  # noqa: S603
     except subprocess.TimeoutExpired:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from fourfold.files.document import Line, Section
+from fourfold.ingest.document import Line, Section
 from fourfold.model import Json
 
 CHUNK: Final = 1200

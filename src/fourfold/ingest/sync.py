@@ -11,12 +11,13 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
-from fourfold.files import pdf, reading, walking
-from fourfold.files.beneath import Beneath, NotRegular, read_up_to
-from fourfold.files.document import Unreadable
-from fourfold.files.kinds import suffix
-from fourfold.files.report import IndexReport
-from fourfold.files.walking import Entry, Walk
+from fourfold.ingest import reading, walk
+from fourfold.ingest.document import Unreadable
+from fourfold.ingest.kinds import suffix
+from fourfold.ingest.readers import pdf
+from fourfold.ingest.report import IndexReport
+from fourfold.ingest.safe_open import Beneath, NotRegular, read_up_to
+from fourfold.ingest.walk import Entry, Walk
 from fourfold.stores.base import FileRow, FileState, FileUpdate, Store
 
 Progress = Callable[[int, int], None]
@@ -43,9 +44,9 @@ async def index_folders(
 ) -> IndexReport:
     """Stores what is new or changed below the folders, and removes what is gone; nothing unless all folders exist."""
     report = IndexReport()
-    for root in list(dict.fromkeys(map(walking.root_of, folders))):
+    for root in list(dict.fromkeys(map(walk.root_of, folders))):
         # What is known comes first: a file that somebody stores meanwhile is then not missing, but looked into again.
-        known = await store.files(namespace, walking.prefix_of(root))
+        known = await store.files(namespace, walk.prefix_of(root))
         todo, missing = await asyncio.to_thread(_walked, root, known, report, verify=verify)
         run = _Run(root, report, known, missing)
         if todo:
@@ -63,7 +64,7 @@ def _walked(
     root: Path, known: Mapping[str, FileRow], report: IndexReport, *, verify: bool
 ) -> tuple[list[Entry], dict[str, FileState]]:
     """The files to look into, in the order of their paths, and known files that are not there."""
-    found = walking.walk(root)
+    found = walk.walk(root)
     report.skip_all(found.skipped)
     todo, skipped = _different(found.files, known, verify=verify)
     report.skip_all(skipped)
@@ -202,21 +203,21 @@ class _Batches:
             with self._beneath.open(entry.place) as descriptor:
                 return self._looked_into(entry, descriptor)
         except NotRegular:
-            self.skipped.append((walking.SPECIAL, entry.path))
+            self.skipped.append((walk.SPECIAL, entry.path))
         except OSError:
-            self.skipped.append((walking.UNREADABLE, entry.path))
+            self.skipped.append((walk.UNREADABLE, entry.path))
         return None
 
     def _looked_into(self, entry: Entry, descriptor: int) -> FileUpdate:
         found = os.fstat(descriptor)
         _let_the_clock_tick(found.st_mtime_ns)
-        most = walking.largest(suffix(entry.path))
+        most = walk.largest(suffix(entry.path))
         data = read_up_to(descriptor, most + 1)
         self.opened += 1
         digest = f"{reading.FORMAT}-{hashlib.blake2b(data, digest_size=16).hexdigest()}"
         state = FileState(entry.path, found.st_size, found.st_mtime_ns, digest)
         if len(data) > most:
-            return FileUpdate(state._replace(skipped=walking.LARGE))
+            return FileUpdate(state._replace(skipped=walk.LARGE))
         return self._cut(state, data)
 
     def _cut(self, state: FileState, data: bytes) -> FileUpdate:

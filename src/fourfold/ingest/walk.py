@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from fourfold.errors import InvalidQuery, NotFound, StoreUnavailable
-from fourfold.files.beneath import Folder, read_rules
-from fourfold.files.ignoring import Scope, by_default
-from fourfold.files.kinds import BINARY
+from fourfold.ingest.ignore import Scope, by_default
+from fourfold.ingest.kinds import BINARY
+from fourfold.ingest.safe_open import Folder, read_rules
 from fourfold.limits import FILE_BYTES, FOLDER_DEPTH, NAME_BYTES, PDF_BYTES
 
 IGNORED = "ignored by rules or by default"

@@ -6,7 +6,7 @@ import codecs
 import re
 from typing import Final
 
-from fourfold.files.kinds import Kind
+from fourfold.ingest.kinds import Kind
 
 _MARKS: Final = (
     (codecs.BOM_UTF8, "utf-8-sig"),
