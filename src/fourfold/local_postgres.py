@@ -10,6 +10,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+from fourfold import owner_only
 from fourfold.errors import MissingExtra, StoreUnavailable
 
 DATABASE = "fourfold"
@@ -19,7 +20,7 @@ def start(data: Path) -> str:
     """Starts the server of this folder, making it if need be; the address of a store on it."""
     data = _absolute(data)
     try:
-        data.parent.mkdir(parents=True, exist_ok=True)
+        owner_only.make_folder(data.parent)
         server = _library().get_server(data, cleanup_mode=None)
         _make_database(server.get_uri())
         return server.get_uri(database=DATABASE)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from fourfold import items as rules
+from fourfold import owner_only
 from fourfold.embed.queue import Progress
 from fourfold.embed.vectors import check_vector
 from fourfold.errors import InvalidItem, NewerSchema, RequestError, StoreUnavailable
@@ -31,7 +32,7 @@ async def export_file(store: Store, target: Path) -> dict[str, int]:
     counts: Counter[str] = Counter()
     aside = target.with_name(target.name + ".part")
     try:
-        with aside.open("w", encoding="utf-8", newline="\n") as file:
+        with owner_only.open_file(aside, "w", encoding="utf-8", newline="\n") as file:
             file.write(_line(HEADER))
 
             def write(record: Record) -> None:

@@ -9,6 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from fourfold import owner_only
 from fourfold.embed.base import Embedder
 from fourfold.errors import StoreUnavailable
 
@@ -87,7 +88,7 @@ def _opened(folder: Path) -> apsw.Connection:
     import apsw
 
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        owner_only.make_folder(folder)
         try:
             return _connected(folder / FILE)
         except (apsw.NotADBError, apsw.CorruptError):
@@ -102,6 +103,8 @@ def _opened(folder: Path) -> apsw.Connection:
 def _connected(file: Path) -> apsw.Connection:
     import apsw
 
+    owner_only.create_file(file)
+    owner_only.tighten(file)
     connection = apsw.Connection(str(file))
     try:
         connection.set_busy_timeout(_BUSY_MS)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import apsw
 
+from fourfold import owner_only
 from fourfold.stores.sqlite.files import sync_folder
 
 _PAGES = 1000
@@ -15,7 +16,7 @@ def copy_to(source: apsw.Connection, target: Path) -> None:
     """The snapshot that the connection's read transaction sees, as one file for its owner only."""
     aside = target.with_name(target.name + ".part")
     aside.unlink(missing_ok=True)
-    aside.touch(mode=0o600)
+    owner_only.create_file(aside)
     try:
         copy = apsw.Connection(str(aside))
         try:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import json
-import os
 import random
 import threading
 import time
@@ -17,6 +16,7 @@ from typing import Any, cast
 
 import apsw
 
+from fourfold import owner_only
 from fourfold.errors import (
     DamagedStore,
     FourfoldError,
@@ -103,6 +103,8 @@ class Database:
         self._log = path.with_name(f"{path.name}-wal")
         self._log_next = 0.0
         """When it may be shortened next."""
+        with translated(path):
+            _create(path)
         self._writer = self._connect()
         with translated(path):
             self._writer.pragma("cache_size", -_CACHE_KIB)
@@ -113,7 +115,7 @@ class Database:
         patience, attempts = _Patience(), 0
         with translated(self.path):
             while True:
-                db = apsw.Connection(str(self.path))
+                db = apsw.Connection(str(self.path), flags=apsw.SQLITE_OPEN_READWRITE)
                 try:
                     self._prepare(db)
                     break
@@ -127,8 +129,6 @@ class Database:
         return db
 
     def _prepare(self, db: apsw.Connection) -> None:
-        if not self.path.stat().st_size:  # new: for its owner only, and so are the files that SQLite puts beside it
-            os.chmod(self.path, 0o600)  # noqa: PTH101
         db.set_busy_handler(_Patience())
         db.pragma("journal_mode", "wal")
         db.pragma("synchronous", "full")
@@ -196,6 +196,13 @@ class Database:
             for db in self._open:
                 db.close()
             self._open.clear()
+
+
+def _create(path: Path) -> None:
+    """Makes the file if it is missing; SQLite gives the files that it puts beside it the same mode."""
+    owner_only.create_file(path)
+    for suffix in ("", "-wal", "-shm"):
+        owner_only.tighten(path.with_name(path.name + suffix))
 
 
 def _roll_back(db: apsw.Connection) -> None:

@@ -15,6 +15,8 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+from fourfold import owner_only
+
 T = TypeVar("T")
 
 FORMAT = 4
@@ -124,7 +126,7 @@ def _crc_of(data: Any) -> int:
 def replace_file(path: Path, content: bytes) -> Part:
     """Written aside, synced, then swapped in: a reader finds the old bytes or the new, never a part."""
     aside = path.with_name(path.name + ".new")
-    with aside.open("wb") as file:
+    with owner_only.open_file(aside, "wb") as file:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())
@@ -149,7 +151,7 @@ class Column:
     def __init__(self, path: Path, part: Part) -> None:
         self.name = path.name
         self.part = part
-        self._file = path.open("r+b" if path.exists() else "w+b")
+        self._file = owner_only.open_file(path, "r+b" if path.exists() else "w+b")
         if self._file.seek(0, os.SEEK_END) > part.size:  # left by a publication that was interrupted
             self._file.truncate(part.size)
         self._file.seek(part.size)

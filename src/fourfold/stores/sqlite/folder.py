@@ -6,10 +6,12 @@ import os
 import uuid
 from pathlib import Path
 
+from fourfold import owner_only
 from fourfold.errors import ReadOnlyStore, StoreUnavailable
 from fourfold.stores.sqlite.database import Database, value
 
 DATABASE = "fourfold.db"
+INDEX = "index"
 RESTORING = "restoring.db"
 """What an interrupted restore leaves."""
 _NETWORK = {"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "ceph", "glusterfs", "lustre", "fuse.sshfs"}
@@ -18,7 +20,7 @@ _NETWORK = {"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "ceph", "gluste
 def prepare(folder: Path) -> None:
     """Makes the folder, for its owner only, and refuses places where SQLite cannot keep its promises."""
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        owner_only.make_folder(folder)
     except PermissionError as error:
         raise ReadOnlyStore(f"{folder} cannot be made ({error.strerror})", "Choose another folder: --store") from error
     except OSError as error:
@@ -27,6 +29,8 @@ def prepare(folder: Path) -> None:
         ) from error
     if not os.access(folder, os.W_OK | os.X_OK):
         raise ReadOnlyStore(f"{folder} cannot be written", "Change its permissions, or choose another folder: --store")
+    if owner_only.is_loose(folder / INDEX):  # made by an older version
+        owner_only.tighten_all(folder / INDEX)
     kind = file_system(folder)
     if kind in _NETWORK:
         raise StoreUnavailable(

@@ -12,6 +12,8 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
+from fourfold import owner_only
+
 if sys.platform == "win32":
     import msvcrt
 
@@ -65,8 +67,8 @@ class Lease:
 
 def _locked(path: Path) -> int | None:
     """An open handle that has the lock, or None."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    owner_only.make_folder(path.parent)
+    handle = os.open(path, os.O_RDWR | os.O_CREAT, owner_only.FILE_MODE)
     try:
         _lock(handle)
     except OSError:

@@ -8,7 +8,6 @@ nothing but a folder that the next one clears.
 from __future__ import annotations
 
 import errno
-import os
 import shutil
 from collections import Counter
 from collections.abc import Callable, Generator, Sequence
@@ -21,6 +20,7 @@ import apsw
 import numpy as np
 import tantivy
 
+from fourfold import owner_only
 from fourfold.stores.base import Space
 from fourfold.stores.sqlite import files, items
 from fourfold.stores.sqlite.analysed import analysed_texts
@@ -220,21 +220,28 @@ def _generation(folder: Path, manifest: Manifest | None, *, anew: Sequence[str] 
         folder.unlink()
     newest = max(map(_number, _generations(folder)), default=0)
     target = folder / f"g{newest + 1}"
-    if manifest is None:
-        target.mkdir(parents=True)
-        return target
-    source = folder / f"g{manifest.generation}"
-    shutil.copytree(source, target, copy_function=_link, ignore=shutil.ignore_patterns(*anew))
+    owner_only.make_folder(target)
+    if manifest is not None:
+        _link_all(folder / f"g{manifest.generation}", target, anew)
     return target
+
+
+def _link_all(source: Path, target: Path, anew: Sequence[str]) -> None:
+    for path in source.iterdir():
+        if path.is_dir():
+            owner_only.make_folder(target / path.name)
+            _link_all(path, target / path.name, anew)
+        elif not any(path.match(pattern) for pattern in anew):
+            _link(path, target / path.name)
 
 
 def _generations(folder: Path) -> list[Path]:
     return [path for path in folder.glob("g*") if path.name[1:].isdecimal()]
 
 
-def _link(source: str, target: str) -> None:
+def _link(source: Path, target: Path) -> None:
     try:
-        os.link(source, target)
+        target.hardlink_to(source)
     except OSError:  # a file system without hard links
         shutil.copy2(source, target)
 
@@ -245,6 +252,7 @@ def _number(generation: Path) -> int:
 
 def _publish(folder: Path, target: Path, manifest: Manifest) -> None:
     """Swaps the new generation in."""
+    owner_only.tighten_all(target)  # tantivy creates its files with the umask of the process
     files.sync_folder(target)
     files.write_manifest(folder, manifest)
 
@@ -284,7 +292,7 @@ class _TantivyWriter:
     """A tantivy index that is committed and merged when the block ends well."""
 
     def __init__(self, folder: Path) -> None:
-        folder.mkdir(exist_ok=True)
+        owner_only.make_folder(folder)
         with _tantivy_errors():
             self._writer: Any = tantivy.Index(TANTIVY_SCHEMA, path=str(folder)).writer(_HEAP_BYTES, 1)
 

@@ -74,7 +74,7 @@ class SqliteStore:
         folders.prepare(folder)
         self.folder = folder
         self._db = Database(folder / folders.DATABASE)
-        self._indexes = Indexes(folder / "index", folders.identity(self._db), self._db)
+        self._indexes = Indexes(folder / folders.INDEX, folders.identity(self._db), self._db)
         self._linkers: dict[int, Linker] = {}
         self._known: dict[str, int] = {}
         """Namespaces that were read: one that is there stays, under its number."""

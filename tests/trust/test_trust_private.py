@@ -1,0 +1,83 @@
+"""Every file that holds stored content is for its owner only, whatever the umask, also in a folder made beforehand."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import stat
+import zipfile
+from pathlib import Path
+
+import pytest
+import trust_child
+from engine_support import WordEmbedder, notes
+
+from fourfold.evaluation.vectors import CachedEmbedder
+from fourfold.memory import Memory
+from fourfold.model import NewItem
+from fourfold.stores.sqlite import publish, vector_base
+
+pytestmark = pytest.mark.skipif(os.name == "nt", reason="Windows has no such modes")
+
+OLD = sorted((Path(__file__).parent / "stores").glob("schema-*.zip"))
+BEFOREHAND = ("store", "out", "old")
+
+
+def loose(root: Path) -> dict[str, str]:
+    """Files that are not 0600 and folders that are not 0700, but for those made beforehand."""
+    found: dict[str, str] = {}
+    for path in root.rglob("*"):
+        name, mode = str(path.relative_to(root)), path.lstat().st_mode
+        if name not in BEFOREHAND and stat.S_IMODE(mode) != (0o700 if stat.S_ISDIR(mode) else 0o600):
+            found[name] = oct(stat.S_IMODE(mode))
+    return found
+
+
+def work_without_umask(root: Path) -> tuple[dict[str, str], dict[str, str]]:
+    """What is loose while a store is open, and after everything that writes files was done."""
+    os.umask(0)
+    publish.EXACT_ROWS = vector_base.EXACT_ROWS = 200
+    return asyncio.run(_work(root))
+
+
+async def _work(root: Path) -> tuple[dict[str, str], dict[str, str]]:
+    embedder = CachedEmbedder(WordEmbedder(), root / "caches" / "vectors")
+    async with await Memory.open(root / "store", embedder=embedder) as memory:
+        await memory.add_many(notes(1200), wait=True)
+        await memory.index()
+        await memory.forget([item.id for item in await memory.list(limit=1)])
+        await memory.add_many([*notes(300, "later"), NewItem("one more", title="Tower Clock", tags=("t",))], wait=True)
+        await memory.index()
+        assert (await memory.search("heron")).degraded == ()
+        while_open = {name: mode for name, mode in loose(root).items() if not name.startswith("old/")}
+        await memory.export(root / "out" / "store.jsonl")
+        await memory.backup(root / "out" / "backup.db")
+    await Memory.restore(root / "out" / "backup.db", root / "made" / "anew")
+    async with await Memory.open(root / "old", embedder=WordEmbedder(), background=False) as memory:
+        await memory.repair()
+    embedder.close()
+    return while_open, loose(root)
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """Folders that were made beforehand for everyone, and an older store whose files everyone may read."""
+    root = tmp_path / "root"
+    for name in BEFOREHAND:
+        (root / name).mkdir(parents=True)
+    with zipfile.ZipFile(OLD[0]) as stored:
+        stored.extractall(root / "old")
+    for path in (root, *root.rglob("*")):
+        path.chmod(0o777 if path.is_dir() else 0o666)
+    return root
+
+
+@pytest.mark.spec("B9")
+def test_every_file_of_stores_backups_exports_and_caches_is_for_its_owner_only(root: Path) -> None:
+    while_open, afterwards = trust_child.run(work_without_umask, root)
+    assert while_open == {}
+    assert afterwards == {}
+    names = {path.name for path in root.rglob("*")}
+    assert {"fourfold.db", "lease", "manifest.json", "meta.json", "terms", "faiss", "vectors.db"} <= names
+    assert {"store.jsonl", "backup.db"} <= names
+    assert any(name.startswith("before-schema") for name in names)
