@@ -12,25 +12,26 @@ from typing import Any
 import pytest
 from engine_support import Opener, ids, notes
 
+from fourfold import child_process
 from fourfold.memory import Memory
 from fourfold.model import NewItem
-from fourfold.stores.sqlite import building, files, indexes
+from fourfold.stores.sqlite import files, indexes
 
 COUNT = 60
 
 
 @pytest.fixture
-def started(monkeypatch: pytest.MonkeyPatch) -> list[subprocess.Popen[str]]:
+def started(monkeypatch: pytest.MonkeyPatch) -> list[subprocess.Popen[bytes]]:
     """Little is much here; the processes that were started."""
-    processes: list[subprocess.Popen[str]] = []
+    processes: list[subprocess.Popen[bytes]] = []
 
-    class Watched(subprocess.Popen[str]):
+    class Watched(subprocess.Popen[bytes]):
         def __init__(self, *args: Any, **options: Any) -> None:
             super().__init__(*args, **options)
             processes.append(self)
 
     monkeypatch.setattr(indexes, "APART_AT", 20)
-    monkeypatch.setattr(building.subprocess, "Popen", Watched)
+    monkeypatch.setattr(subprocess, "Popen", Watched)
     return processes
 
 
@@ -40,7 +41,7 @@ def generation(memory: Memory, kind: str) -> list[str]:
 
 
 async def test_another_process_writes_what_this_one_then_searches(
-    opened: Opener, started: list[subprocess.Popen[str]]
+    opened: Opener, started: list[subprocess.Popen[bytes]]
 ) -> None:
     memory = await opened()
     await memory.add_many(notes(COUNT), wait=True)
@@ -58,16 +59,16 @@ async def test_another_process_writes_what_this_one_then_searches(
 
 @pytest.mark.parametrize("end", ["killed", "not found", "fails"])
 async def test_where_the_other_process_cannot_this_one_does_it(
-    opened: Opener, started: list[subprocess.Popen[str]], monkeypatch: pytest.MonkeyPatch, end: str
+    opened: Opener, started: list[subprocess.Popen[bytes]], monkeypatch: pytest.MonkeyPatch, end: str
 ) -> None:
     memory = await opened()
     await memory.add_many(notes(COUNT), wait=True)
     before = ids(await memory.search("heron at gate 5"))
     if end == "not found":
-        monkeypatch.setattr(building.sys, "executable", str(Path(sys.executable).parent / "python-that-is-not-there"))
+        monkeypatch.setattr(sys, "executable", str(Path(sys.executable).parent / "python-that-is-not-there"))
     else:
         last = "os.kill(os.getpid(), signal.SIGKILL)" if end == "killed" else "sys.exit(3)"
-        monkeypatch.setattr(building, "_START", f"import os, signal, sys; print('text', flush=True); {last}")
+        monkeypatch.setattr(child_process, "_BOOTSTRAP", f"import os, signal, sys; print('text', flush=True); {last}")
     await memory.index()
     codes = [process.returncode for process in started]
     assert codes == {"killed": [-signal.SIGKILL], "fails": [3], "not found": []}[end]
@@ -79,7 +80,7 @@ async def test_where_the_other_process_cannot_this_one_does_it(
 
 @pytest.mark.spec("B11")
 async def test_names_of_a_bulk_load_are_looked_for_by_another_process(
-    opened: Opener, started: list[subprocess.Popen[str]], monkeypatch: pytest.MonkeyPatch
+    opened: Opener, started: list[subprocess.Popen[bytes]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     memory = await opened(embedder="none")
     await memory.add_many([NewItem(f"Number {n} belongs to project Heron{n % 50}") for n in range(100)])
@@ -107,7 +108,7 @@ async def until_published(memory: Memory, rows: int) -> None:
 
 
 @pytest.fixture
-def loading(started: list[subprocess.Popen[str]], monkeypatch: pytest.MonkeyPatch) -> list[subprocess.Popen[str]]:
+def loading(started: list[subprocess.Popen[bytes]], monkeypatch: pytest.MonkeyPatch) -> list[subprocess.Popen[bytes]]:
     """A load begins with few items, is published again after as few, and never pauses."""
     monkeypatch.setattr(indexes, "_EARLY_AT", 30)
     monkeypatch.setattr(indexes, "_AGAIN_AT", 30)
@@ -121,7 +122,7 @@ def vectored(first: int, count: int) -> list[NewItem]:
 
 
 async def test_one_process_publishes_a_load_while_it_goes_on(
-    opened: Opener, loading: list[subprocess.Popen[str]]
+    opened: Opener, loading: list[subprocess.Popen[bytes]]
 ) -> None:
     memory = await opened(embedder="none")
     for first in range(0, 120, 40):
@@ -140,7 +141,7 @@ async def test_one_process_publishes_a_load_while_it_goes_on(
 
 
 async def test_a_load_that_ends_with_its_process_is_published_all_the_same(
-    opened: Opener, loading: list[subprocess.Popen[str]]
+    opened: Opener, loading: list[subprocess.Popen[bytes]]
 ) -> None:
     memory = await opened(embedder="none")
     await memory.add_many(vectored(0, 40))
@@ -154,7 +155,7 @@ async def test_a_load_that_ends_with_its_process_is_published_all_the_same(
 
 
 async def test_who_needs_the_builder_does_not_wait_for_the_end_of_a_load(
-    opened: Opener, loading: list[subprocess.Popen[str]]
+    opened: Opener, loading: list[subprocess.Popen[bytes]]
 ) -> None:
     memory = await opened(embedder="none")
     await memory.add_many(vectored(0, 40))

@@ -23,7 +23,7 @@ def command() -> list[str]:
     """How to start this very Fourfold from anywhere: agents are not started in its environment."""
     beside = Path(sys.executable).with_name("fourfold.exe" if sys.platform == "win32" else "fourfold")
     found = str(beside) if beside.is_file() else shutil.which("fourfold")
-    return [found] if found else [sys.executable, "-m", "fourfold"]
+    return [found] if found else [sys.executable, "-P", "-m", "fourfold"]  # -P: not from the agent's working folder
 
 
 def entry(options: Sequence[str]) -> dict[str, Json]:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from importlib.util import find_spec
 
-from fourfold import limits
+from fourfold import child_process, limits
 from fourfold.ingest.document import Document, Section, Unreadable, numbered
 
 NO_EXTRA = "PDF needs an extra: pip install 'fourfold[files]'"
@@ -30,15 +29,17 @@ def read(data: bytes) -> Document:
 
 
 def _pages(data: bytes) -> tuple[str, list[str]]:
-    command = [sys.executable, "-m", "fourfold.ingest.readers.pdf_child"]
+    pipe = subprocess.PIPE
+    with child_process.start("fourfold.ingest.readers.pdf_child", stdin=pipe, stdout=pipe) as child:
+        try:
+            output, _ = child.communicate(data, limits.PDF_SECONDS)
+        except subprocess.TimeoutExpired:
+            child.kill()
+            raise Unreadable("PDF that takes too long to read") from None
+    if child.returncode != 0:
+        raise Unreadable("PDF that takes too much memory" if child.returncode == MEMORY else "PDF that cannot be read")
     try:
-        done = subprocess.run(command, input=data, capture_output=True, timeout=limits.PDF_SECONDS, check=False)  # noqa: S603
-    except subprocess.TimeoutExpired:
-        raise Unreadable("PDF that takes too long to read") from None
-    if done.returncode != 0:
-        raise Unreadable("PDF that takes too much memory" if done.returncode == MEMORY else "PDF that cannot be read")
-    try:
-        said = json.loads(done.stdout)
+        said = json.loads(output)
         return said["title"], said["pages"]
     except (ValueError, KeyError):
         raise Unreadable("PDF that cannot be read") from None

@@ -57,7 +57,3 @@ def _pages(reader: object) -> Iterator[str]:
 
 def _storable(text: str) -> str:
     return text.encode("utf-8", "replace").decode().replace("\0", " ")
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -13,10 +13,11 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import IO
 
+from fourfold import child_process
 from fourfold.stores.sqlite import items, links, publish, spaces
 from fourfold.stores.sqlite.database import Database
 from fourfold.stores.sqlite.text_index import TextIndex
@@ -27,7 +28,6 @@ _LOAD_NICE = 5
 _LEFT = 20
 """What is left of a load is published with it unless it is this much less than that."""
 _LOOK_SECONDS = 0.2
-_START = f"import json, sys; sys.path[:] = json.loads(sys.argv[1]); from {__name__} import main; main()"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +58,10 @@ class Ending:
         """`every`: after so many changes it publishes again."""
         self.every = every
         self._changing = threading.Lock()
-        self._input: IO[str] | None = None
+        self._input: IO[bytes] | None = None
         self._has_come = False
 
-    def of(self, process: subprocess.Popen[str]) -> None:
+    def of(self, process: subprocess.Popen[bytes]) -> None:
         with self._changing:
             self._input = process.stdin
         if self._has_come:
@@ -129,27 +129,33 @@ def caught_up_apart(database: Path, ns: int) -> None:
 
 def _apart(work: str, order: Order, *handles: int, load: Ending | None = None) -> Iterator[str]:
     """The lines that another process says."""
-    if sys.platform == "win32" or "python" not in Path(sys.executable or "").name:
+    if sys.platform == "win32":
         raise NotApart
-    command = [sys.executable, "-I", "-c", _START, json.dumps(sys.path), work, json.dumps(asdict(order))]
-    none, pipe = subprocess.DEVNULL, subprocess.PIPE
-    given = none if load is None else pipe
+    placed = replace(order, database=_absolute(order.database), folder=_absolute(order.folder))
+    given = subprocess.DEVNULL if load is None else subprocess.PIPE
     try:
-        process = subprocess.Popen(command, stdin=given, stdout=pipe, stderr=none, pass_fds=handles, text=True)  # noqa: S603
-    except OSError as error:
+        process = child_process.start(
+            __name__, work, json.dumps(asdict(placed)), stdin=given, stdout=subprocess.PIPE, pass_fds=handles
+        )
+    except child_process.CannotStart as error:
         raise NotApart from error
     with process:
         if load is not None:
             load.of(process)
         for line in process.stdout or ():
-            yield line.strip()
+            yield line.decode().strip()
     if process.returncode:
         raise NotApart
 
 
-def main() -> None:
+def _absolute(path: str) -> str:
+    """The other process has another working folder."""
+    return str(Path(path).absolute())
+
+
+def main(work: str, ordered: str) -> None:
     """What the other process does."""
-    work, order = sys.argv[2], Order(**json.loads(sys.argv[3]))
+    order = Order(**json.loads(ordered))
     database = Database(Path(order.database))
     if work == "links":
         os.nice(_NICE)

@@ -1,0 +1,88 @@
+"""Starts the product's own modules in child processes that import nothing from the caller's surroundings.
+
+A child imports from the standard library, the folder that holds this package, and the site-packages of the interpreter
+and the user, in this order. Neither the working folder nor `PYTHONPATH`, nor any other `PYTHON*` variable, has an
+effect, so a `json.py` in an untrusted repository is never imported. A module that runs in a child has a function
+`main`, which gets the child's arguments and returns its exit code (None means 0).
+"""
+
+from __future__ import annotations
+
+import os
+import site
+import subprocess
+import sys
+from collections.abc import Collection
+from pathlib import Path
+from typing import Final
+
+_PACKAGE: Final = Path(__file__).resolve().parent
+_BOOTSTRAP = """
+import os, site, sys
+folders, module, *arguments = sys.argv[1:]
+sys.path += folders.split(os.pathsep)
+site.main()
+from importlib import import_module
+sys.exit(import_module(module).main(*arguments))
+"""
+
+
+class CannotStart(OSError):
+    """No child process can be started, or only one that is not a Python interpreter."""
+
+
+def start(
+    module: str,
+    *arguments: str,
+    stdin: int = subprocess.DEVNULL,
+    stdout: int = subprocess.DEVNULL,
+    pass_fds: Collection[int] = (),
+) -> subprocess.Popen[bytes]:
+    """Runs `main` of a module of this package. Paths among the arguments have to be absolute. Raises CannotStart."""
+    return _start(module, arguments, stdin=stdin, stdout=stdout, pass_fds=pass_fds)
+
+
+def start_detached(module: str, *arguments: str) -> subprocess.Popen[bytes]:
+    """Runs `main` of a module of this package beyond the end of this process and of its terminal session."""
+    if sys.platform == "win32":
+        flags = subprocess.DETACHED_PROCESS | subprocess.CREATE_NEW_PROCESS_GROUP
+        return _start(module, arguments, creationflags=flags)
+    return _start(module, arguments, start_new_session=True)
+
+
+def _start(
+    module: str,
+    arguments: tuple[str, ...],
+    *,
+    stdin: int = subprocess.DEVNULL,
+    stdout: int = subprocess.DEVNULL,
+    pass_fds: Collection[int] = (),
+    start_new_session: bool = False,
+    creationflags: int = 0,
+) -> subprocess.Popen[bytes]:
+    if "python" not in Path(sys.executable or "").name.lower():
+        raise CannotStart(f"{sys.executable or 'this program'} is not a Python interpreter")
+    try:
+        return subprocess.Popen(  # noqa: S603  the interpreter itself, with code of this package
+            [sys.executable, "-I", "-S", "-c", _BOOTSTRAP, _folders(), module, *arguments],
+            stdin=stdin,
+            stdout=stdout,
+            stderr=subprocess.DEVNULL,
+            pass_fds=tuple(pass_fds),
+            cwd=_PACKAGE,
+            env=_environment(),
+            start_new_session=start_new_session,
+            creationflags=creationflags,
+        )
+    except OSError as error:
+        raise CannotStart(f"no child process can be started ({error.strerror})") from error
+
+
+def _folders() -> str:
+    """Folders that a child imports from beside the standard library and the interpreter's site-packages."""
+    users = [site.getusersitepackages()] if site.ENABLE_USER_SITE else []
+    return os.pathsep.join([str(_PACKAGE.parent), *users])
+
+
+def _environment() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
