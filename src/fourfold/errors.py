@@ -12,6 +12,7 @@
     │   └── SpaceMismatch       the namespace's vectors come from another model
     ├── WorldError              something we depend on said no                          exit code 3
     │   ├── StoreUnavailable    cannot be opened, reached or read
+    │   │   └── StoreReplaced   its files were deleted, renamed or replaced while it was open
     │   ├── StoreBusy           another process kept a lock too long
     │   ├── TimedOut            a read took longer than its deadline
     │   ├── StorageFull         no space left
@@ -69,6 +70,9 @@ class WorldError(FourfoldError):
 
 
 class StoreUnavailable(WorldError): ...
+
+
+class StoreReplaced(StoreUnavailable): ...
 
 
 class StoreBusy(WorldError): ...

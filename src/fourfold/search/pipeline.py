@@ -8,7 +8,7 @@ from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from fourfold.errors import DamagedError, FourfoldError, RequestError, SearchFailed
+from fourfold.errors import DamagedError, FourfoldError, RequestError, SearchFailed, StoreReplaced
 from fourfold.immediate import immediately
 from fourfold.limits import CANDIDATES, RETRIEVER_SECONDS
 from fourfold.model import Degraded, ExpandingRetriever, Hit, Plan, Query, Ranking, Retriever, ScoringRetriever
@@ -50,7 +50,8 @@ class _Progress:
     rankings: dict[str, Ranking] = field(default_factory=dict[str, Ranking])
     degraded: list[Degraded] = field(default_factory=list[Degraded])
     timings: dict[str, float] = field(default_factory=dict[str, float])
-    damage: DamagedError | None = None
+    fatal: DamagedError | StoreReplaced | None = None
+    """What is wrong with the store itself."""
 
 
 class HybridSearch:
@@ -73,7 +74,7 @@ class HybridSearch:
         asked = [self._retrievers[name] for name in plan.retrievers if name in self._retrievers and name not in lost]
         await self._all(progress, {each.name: each.search(query, CANDIDATES) for each in asked})
         if not progress.rankings:
-            raise progress.damage or SearchFailed(
+            raise progress.fatal or SearchFailed(
                 _said(progress.degraded), "The store is there; mend what the message names, and try again"
             )
         scores, coverage = await self._true_scores(query, plan, progress)
@@ -160,7 +161,7 @@ class HybridSearch:
                 raise error
             else:
                 progress.degraded.append(Degraded(tasks[task], _reason(error)))
-                progress.damage = error if isinstance(error, DamagedError) else progress.damage
+                progress.fatal = error if isinstance(error, DamagedError | StoreReplaced) else progress.fatal
 
 
 def _here(progress: _Progress, calls: Mapping[str, Coroutine[Any, Any, Ranking]]) -> None:

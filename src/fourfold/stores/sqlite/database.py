@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import os
 import random
 import threading
 import time
@@ -23,6 +24,7 @@ from fourfold.errors import (
     ReadOnlyStore,
     StorageFull,
     StoreBusy,
+    StoreReplaced,
     StoreUnavailable,
 )
 from fourfold.limits import BUSY_SECONDS
@@ -30,6 +32,8 @@ from fourfold.model import Json
 from fourfold.stores.globs import matches
 from fourfold.stores.sqlite import schema
 
+_SUFFIXES = ("", "-wal", "-shm")
+"""Of the files that an open database consists of."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _CACHE_KIB = 16 * 1024
@@ -95,7 +99,10 @@ class Database:
     """
 
     def __init__(self, path: Path) -> None:
-        self.path = path
+        self.path = path = path.absolute()
+        self._files = tuple(str(path) + suffix for suffix in _SUFFIXES)
+        self._inodes: list[tuple[int, int]] = []
+        """Device and inode of each file, as this process has it open."""
         self._local = threading.local()
         self._open: list[apsw.Connection] = []
         self._writing = threading.Lock()
@@ -109,15 +116,18 @@ class Database:
         with translated(path):
             self._writer.pragma("cache_size", -_CACHE_KIB)
             schema.migrate(self._writer, path)
+            self._inodes = self._inodes_now()
 
     def _connect(self) -> apsw.Connection:
         """Where two make a new file at once, SQLite refuses one of them without waiting: it tries again."""
         patience, attempts = _Patience(), 0
         with translated(self.path):
             while True:
+                self._require_same_files()
                 db = apsw.Connection(str(self.path), flags=apsw.SQLITE_OPEN_READWRITE)
                 try:
                     self._prepare(db)
+                    self._require_same_files()
                     break
                 except BaseException as error:
                     db.close()
@@ -148,6 +158,7 @@ class Database:
             if getattr(self._local, "reading", False):
                 yield db
                 return
+            self._require_same_files()
             db.execute("BEGIN")
             self._local.reading = True
             try:
@@ -165,11 +176,30 @@ class Database:
             db.execute("BEGIN IMMEDIATE")
             try:
                 yield db
+                self._require_same_files()
                 db.execute("COMMIT")
             except BaseException:
                 _roll_back(db)
                 raise
             self._shorten_log(db)
+
+    def _require_same_files(self) -> None:
+        """Raises StoreReplaced if the store's path leads to other files than those that this process has open.
+
+        SQLite would go on with the open files: what it confirms would be lost with them.
+        """
+        if self._inodes and self._inodes_now() != self._inodes:
+            raise StoreReplaced(
+                f"{self.path.parent} was deleted, renamed or replaced while it was open",
+                "Nothing was written. Close the store, or restart this process, and open the store that is meant",
+            )
+
+    def _inodes_now(self) -> list[tuple[int, int]]:
+        try:
+            found = map(os.stat, self._files)
+            return [(file.st_dev, file.st_ino) for file in found]
+        except (FileNotFoundError, NotADirectoryError):
+            return []
 
     def _shorten_log(self, db: apsw.Connection) -> None:
         """SQLite begins its log anew only when nobody reads from it as a write begins, which may never be."""
@@ -201,7 +231,7 @@ class Database:
 def _create(path: Path) -> None:
     """Makes the file if it is missing; SQLite gives the files that it puts beside it the same mode."""
     owner_only.create_file(path)
-    for suffix in ("", "-wal", "-shm"):
+    for suffix in _SUFFIXES:
         owner_only.tighten(path.with_name(path.name + suffix))
 
 
