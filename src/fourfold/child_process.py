@@ -42,12 +42,12 @@ def start(
     return _start(module, arguments, stdin=stdin, stdout=stdout, pass_fds=pass_fds)
 
 
-def start_detached(module: str, *arguments: str) -> subprocess.Popen[bytes]:
+def start_detached(module: str, *arguments: str, stdin: int = subprocess.DEVNULL) -> subprocess.Popen[bytes]:
     """Runs `main` of a module of this package beyond the end of this process and of its terminal session."""
     if sys.platform == "win32":
         flags = subprocess.DETACHED_PROCESS | subprocess.CREATE_NEW_PROCESS_GROUP
-        return _start(module, arguments, creationflags=flags)
-    return _start(module, arguments, start_new_session=True)
+        return _start(module, arguments, stdin=stdin, creationflags=flags)
+    return _start(module, arguments, stdin=stdin, start_new_session=True)
 
 
 def _start(

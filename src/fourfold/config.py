@@ -34,6 +34,8 @@ class Settings:
     preset: str = "auto"
     top_k: int | None = None
     """None: the preset's."""
+    embed_seconds: float = 5.0
+    """How long a command that does not wait embeds what it stored, before a worker in the background does the rest."""
     links: bool = True
     """Titles, links and mentions become nodes and edges by themselves (B11)."""
     retriever_seconds: float = limits.RETRIEVER_SECONDS
@@ -184,7 +186,7 @@ SETTINGS: Final[Mapping[str, Setting]] = {
     **_own(store=_TEXT, namespace=_TEXT, embedder=_TEXT, openai_base_url=_TEXT, openai_api_key=_TEXT),
     **_own(openai_model=_TEXT, openai_dimensions=_whole(limits.VECTOR_DIMENSIONS), openai_timeout=_SECONDS),
     **_own(http_hosts=_WORDS, http_tokens=_TOKENS),
-    **_own(preset=_PRESET, top_k=_TOP_K, links=_SWITCH, retriever_seconds=_SECONDS),
+    **_own(preset=_PRESET, top_k=_TOP_K, links=_SWITCH, retriever_seconds=_SECONDS, embed_seconds=_RATE),
     "retrieval_top_k": Setting(_TOP_K, _PLAN.wiki_top_k, "wiki", "RETRIEVAL_TOP_K"),
     "retrieval_vector_weight": Setting(_SHARE, _PLAN.wiki_weights["semantic"], "wiki", "RETRIEVAL_VECTOR_WEIGHT"),
     "retrieval_bm25_weight": Setting(_SHARE, _PLAN.wiki_weights["keyword"], "wiki", "RETRIEVAL_BM25_WEIGHT"),

@@ -8,6 +8,7 @@
     │   ├── InvalidItem         nothing to store, too large, text that cannot be stored
     │   ├── InvalidSetting      a setting of the wrong type or value, an unknown key
     │   ├── NotFound            no such item, node or raw record
+    │   │   └── StoreNotFound   no store in the folder or on the server
     │   ├── Ambiguous           a node name that several labels share
     │   └── SpaceMismatch       the namespace's vectors come from another model
     ├── WorldError              something we depend on said no                          exit code 3
@@ -57,6 +58,9 @@ class InvalidSetting(RequestError): ...
 
 
 class NotFound(RequestError): ...
+
+
+class StoreNotFound(NotFound): ...
 
 
 class Ambiguous(RequestError): ...

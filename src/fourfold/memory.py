@@ -26,6 +26,7 @@ from fourfold.errors import (
     MissingExtra,
     NotFound,
     RequestError,
+    SpaceMismatch,
 )
 from fourfold.model import (
     NO_FILTERS,
@@ -101,9 +102,10 @@ class Memory:
         embedder: str | Embedder | None = None,
         settings: Settings | None = None,
         background: bool = True,
+        create: bool = True,
         retrievers: Callable[[Store], Sequence[Retriever]] | None = None,
     ) -> Self:
-        """Opens a store, making it if need be.
+        """Opens a store, and creates it if there is none; without `create` that is a StoreNotFound.
 
         `embedder`: minilm, openai, onnx:FOLDER, none, or one of your own. `background`: make vectors from the queue
         and publish indexes while this object lives, also for other processes; a short-lived one lets others do that.
@@ -112,7 +114,7 @@ class Memory:
         settings = settings or Settings()
         name = rules.name(namespace or settings.namespace, "namespace")
         model = _open_embedder(embedder if embedder is not None else settings.embedder, settings)
-        opened = await _open_store(store if store is not None else settings.store)
+        opened = await _open_store(store if store is not None else settings.store, create=create)
         asked = None if retrievers is None else retrievers(opened)
         memory = cls(opened, model, name, settings, background=background, retrievers=asked)
         memory._upkeep.start()
@@ -167,20 +169,24 @@ class Memory:
         try:
             if self._vectorizer is not None:
                 await self._vectorizer.embed_items(self.namespace, ids)
-        except EmbedderUnavailable as error:
+                self._upkeep.troubles.pop(NO_VECTORS, None)
+        except (EmbedderUnavailable, SpaceMismatch) as error:
             self._upkeep.troubles[NO_VECTORS] = str(error)
 
     def troubles(self) -> dict[str, str]:
         """What goes wrong in the background, with the reason; searches say it in their notes."""
         return dict(self._upkeep.troubles)
 
-    async def update(self, item: int | str, patch: ItemPatch) -> Item:
+    async def update(self, item: int | str, patch: ItemPatch, *, wait: bool = False) -> Item:
+        """Changes one item. If its text changed, a new vector follows; with `wait` it is made before this returns."""
         (old,) = await self.get([item])
         checked = rules.checked_patch(patch)
         title, text = rules.check_patched(old, checked)
         language = rules.language_of(title, text) if (title, text) != (old.title, old.text) else None
         with self._upkeep.writing(self.namespace):
             await self.store.patch(self.namespace, old.id, checked, language, _now(), links=self.settings.links)
+            if wait:
+                await self._embed_now([old.id])
         return (await self.get([old.id]))[0]
 
     async def get(self, ids: Sequence[int | str]) -> list[Item]:
@@ -315,9 +321,12 @@ class Memory:
 
     # ------------------------------------------------------------ vectors
 
-    async def embed_pending(self, progress: Progress | None = None) -> int:
-        """Makes the vectors of all items that wait for one; how many were made."""
-        return 0 if self._vectorizer is None else await self._drained(self._vectorizer, progress)
+    async def embed_pending(self, progress: Progress | None = None, *, seconds: float | None = None) -> int:
+        """Makes the vectors of all items that wait for one; how many were made.
+
+        `seconds`: begins no further batch after this long, and leaves the rest waiting.
+        """
+        return 0 if self._vectorizer is None else await self._drained(self._vectorizer, progress, seconds)
 
     async def reembed(self, progress: Progress | None = None) -> int:
         """Makes all vectors with the present embedder. Interrupted, it goes on where it was; searches go on."""
@@ -326,11 +335,13 @@ class Memory:
         await self.store.reset_space(self.namespace, await self._vectorizer.space())
         return await self._drained(self._vectorizer, progress)
 
-    async def _drained(self, vectorizer: Vectorizer, progress: Progress | None = None) -> int:
+    async def _drained(
+        self, vectorizer: Vectorizer, progress: Progress | None = None, seconds: float | None = None
+    ) -> int:
         """Also gives another chance to texts that the embedder refused."""
         await self.store.retry_refused(self.namespace)
         with self._upkeep.writing(self.namespace):
-            return await self._upkeep.drain(vectorizer, self.namespace, progress, patiently=True)
+            return await self._upkeep.drain(vectorizer, self.namespace, progress, patiently=True, seconds=seconds)
 
     async def _fit_vectors(self, vectorizer: Vectorizer, vectors: Sequence[Sequence[float] | Vector]) -> None:
         """Where there is an embedder, callers' own vectors have to be of its space."""
@@ -544,17 +555,18 @@ def _checked_confidence(given: float | None) -> float:
     return given or 0.0
 
 
-async def _open_store(store: str | Path | Store | None) -> Store:
+async def _open_store(store: str | Path | Store | None, *, create: bool = True) -> Store:
     if store is not None and not isinstance(store, str | Path):
         return store
     if isinstance(store, str) and "://" in store:
-        return await _open_server(store)
+        return await _open_server(store, create=create)
     from fourfold.stores.sqlite.store import SqliteStore
 
-    return await asyncio.to_thread(SqliteStore, Path(store).expanduser() if store is not None else default_store())
+    folder = Path(store).expanduser() if store is not None else default_store()
+    return await asyncio.to_thread(SqliteStore, folder, create=create)
 
 
-async def _open_server(address: str) -> Store:
+async def _open_server(address: str, *, create: bool) -> Store:
     scheme = address.partition(":")[0]
     if scheme not in ("postgresql", "postgres"):
         raise MissingExtra(f"no store for {scheme} is installed", "Use a folder, or postgresql://HOST/DATABASE")
@@ -566,7 +578,7 @@ async def _open_server(address: str) -> Store:
         ) from error
     server = PostgresStore(address)
     try:
-        await server.open()
+        await server.open(create=create)
     except BaseException:
         await server.close()
         raise

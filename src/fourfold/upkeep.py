@@ -139,7 +139,13 @@ class Upkeep:
         return not troubles
 
     async def drain(
-        self, vectorizer: Vectorizer, namespace: str, progress: Progress | None = None, *, patiently: bool = False
+        self,
+        vectorizer: Vectorizer,
+        namespace: str,
+        progress: Progress | None = None,
+        *,
+        patiently: bool = False,
+        seconds: float | None = None,
     ) -> int:
         """The queue of one namespace; its indexes follow while that goes on."""
 
@@ -149,7 +155,7 @@ class Upkeep:
             if progress is not None:
                 progress(done, total)
 
-        made = await vectorizer.drain(namespace, going_on, patiently=patiently)
+        made = await vectorizer.drain(namespace, going_on, patiently=patiently, seconds=seconds)
         self.troubles.pop(NO_VECTORS, None)
         return made
 

@@ -25,6 +25,7 @@ COMMANDS: Final = {
     "import": Command("fourfold.cli.transfer:import_file", "Store the rows of a JSONL file, or an export."),
     "export": Command("fourfold.cli.transfer:export", "Write everything into one file."),
     "index": Command("fourfold.cli.files:index", "Store what the files of folders hold, and keep up with them."),
+    "embed": Command("fourfold.cli.vectors:embed", "Make the vectors that are pending, and wait for them."),
     "search": Command("fourfold.cli.search:search", "Search with four retrievers, fused into one ranking."),
     "retrieve": Command("fourfold.cli.retrieve:retrieve", "Rank chunks by vectors and BM25, also those of a Chroma."),
     "why": Command("fourfold.cli.search:why", "Say why an item is where it is in a ranking, or not in it."),

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fourfold.cli.items import WaitFlag, embed_pending
 from fourfold.cli.options import JsonFlag
 from fourfold.cli.output import one_line, say, say_json, warn
 from fourfold.cli.session import run
+from fourfold.cli.vectors import WaitFlag, finish_vectors
 from fourfold.errors import FourfoldError
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ def index(
     folders: Annotated[list[Path], typer.Argument(metavar="FOLDER...", help="Folders of notes, documents or code.")],
     watch: Annotated[bool, typer.Option("--watch", help="Stay, and follow changes until interrupted.")] = False,
     verify: Annotated[bool, typer.Option("--verify", help="Compare contents, not only sizes and times.")] = False,
-    wait: WaitFlag = False,
+    wait: WaitFlag = None,
     as_json: JsonFlag = False,
 ) -> None:
     async def work(memory: Memory) -> IndexReport:
@@ -31,16 +31,14 @@ def index(
 
         with progress_bar("files") as progress:
             report = await memory.index_folders(folders, verify=verify, progress=progress)
-        if wait:
-            await embed_pending(memory)
         _say(report, as_json=as_json)
-        if not as_json:
-            await _say_pending(memory)
         if watch:
             await _watch(memory, folders, as_json=as_json)
+        else:
+            await finish_vectors(memory, wait)
         return report
 
-    run(ctx, work, background=watch)
+    run(ctx, work, create=True, background=watch)
 
 
 async def _watch(memory: Memory, folders: list[Path], *, as_json: bool) -> None:
@@ -74,12 +72,6 @@ def _say(report: IndexReport, *, as_json: bool) -> None:
         examples = ", ".join(one_line(path) for path in skipped.examples[:3])
         more = ", ..." if skipped.count > 3 else ""
         say(f"  skipped {skipped.count}: {reason} ({examples}{more})")
-
-
-async def _say_pending(memory: Memory) -> None:
-    pending = (await memory.store.size(memory.namespace)).pending
-    if pending and (await memory.status())["embedder"] is not None:
-        warn(f"{pending} chunks wait for their vectors: --wait makes them, as does any process that stays")
 
 
 def _files(count: int) -> str:

@@ -32,7 +32,7 @@ def node(
 ) -> None:
     """Store a node."""
     item_id = None if item is None else read_id(item)
-    stored = run(ctx, lambda memory: memory.add_node(name, label=label, aliases=tuple(alias or ()), item=item_id))
+    stored = run(ctx, lambda memory: memory.add_node(name, label=label, aliases=tuple(alias or ()), item=item_id), create=True)
     say(f"{one_line(stored.name)} ({one_line(stored.label)})")
 
 
@@ -45,7 +45,7 @@ def edge(
     weight: Annotated[float, typer.Option(metavar="W")] = 1.0,
 ) -> None:
     """Store an edge; storing it again sets the weight."""
-    stored = run(ctx, lambda memory: memory.add_edge(source, relation, target, weight=weight))
+    stored = run(ctx, lambda memory: memory.add_edge(source, relation, target, weight=weight), create=True)
     say(one_line(f"{stored.source} -{stored.relation}-> {stored.target} ({stored.weight:g})"))
 
 

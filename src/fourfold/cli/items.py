@@ -11,6 +11,7 @@ from fourfold.cli.options import FilterFlags, ItemId, JsonFlag, MetaOption, grou
 from fourfold.cli.output import clean, heading, local_time, one_line, say, say_json, say_rows, warn
 from fourfold.cli.session import run
 from fourfold.cli.values import read_id, read_metadata, read_time
+from fourfold.cli.vectors import WaitFlag, finish_vectors
 from fourfold.errors import InvalidItem, RequestError
 
 if TYPE_CHECKING:
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from fourfold.model import Filters, Item
 
 TagOption = Annotated[list[str] | None, typer.Option("--tag", metavar="T", help="A tag; repeat for more.")]
-WaitFlag = Annotated[bool, typer.Option("--wait", help="Return when all vectors are made, not only its own.")]
 
 
 def add(
@@ -32,7 +32,7 @@ def add(
     source: Annotated[list[int] | None, typer.Option(metavar="RAW_ID", help="A raw record that it is made of.")] = None,
     meta: MetaOption = None,
     at: Annotated[str | None, typer.Option(metavar="TIME", help="When it was created.")] = None,
-    wait: WaitFlag = False,
+    wait: WaitFlag = None,
 ) -> None:
     from fourfold.model import NewItem
 
@@ -49,14 +49,18 @@ def add(
     )
 
     async def work(memory: Memory) -> Item:
-        added = await memory.add(item, wait=True)
-        if wait:
-            await embed_pending(memory)
-        for what, why in memory.troubles().items():
-            warn(f"stored, but {what}: {why}")
+        added = await memory.add(item, wait=wait is not False)
+        await _finish(memory, wait)
         return added
 
-    say(str(run(ctx, work).id))
+    say(str(run(ctx, work, create=True).id))
+
+
+async def _finish(memory: Memory, wait: bool | None) -> None:
+    """What one item needs after it was stored: its own vector is made, others that are pending are left to a worker."""
+    for what, why in memory.troubles().items():
+        warn(f"stored, but {what}: {why}")
+    await finish_vectors(memory, wait or False)
 
 
 def update(
@@ -66,6 +70,7 @@ def update(
     tag: TagOption = None,
     untag: Annotated[list[str] | None, typer.Option(metavar="T", help="A tag to take away.")] = None,
     meta: Annotated[list[str] | None, typer.Option(metavar="K=V", help="Metadata; K=null removes K.")] = None,
+    wait: WaitFlag = None,
 ) -> None:
     from fourfold.model import ItemPatch
 
@@ -77,7 +82,13 @@ def update(
     )
     if patch == ItemPatch():
         raise InvalidItem("nothing to change", "Give --text, --tag, --untag or --meta")
-    say(str(run(ctx, lambda memory: memory.update(read_id(item), patch)).id))
+
+    async def work(memory: Memory) -> Item:
+        updated = await memory.update(read_id(item), patch, wait=wait is not False)
+        await _finish(memory, wait)
+        return updated
+
+    say(str(run(ctx, work).id))
 
 
 @grouped
@@ -151,13 +162,6 @@ def _confirm(count: int) -> None:
     if not sys.stdin.isatty():
         raise RequestError(f"this would forget {_items(count)}", "Repeat it with --yes")
     typer.confirm(f"Forget {_items(count)}?", abort=True, err=True)
-
-
-async def embed_pending(memory: Memory) -> None:
-    from fourfold.cli.render import progress_bar
-
-    with progress_bar("vectors") as progress:
-        await memory.embed_pending(progress=progress)
 
 
 def _stdin() -> str:

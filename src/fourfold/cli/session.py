@@ -43,15 +43,18 @@ def namespaces(settings: Settings) -> tuple[str, ...]:
     return names
 
 
-def run(ctx: typer.Context, work: Callable[[Memory], Awaitable[T]], *, background: bool = False) -> T:
+def run(
+    ctx: typer.Context, work: Callable[[Memory], Awaitable[T]], *, create: bool = False, background: bool = False
+) -> T:
     """What `work` makes of the store, opened for one namespace and closed again.
 
+    `create`: a store that does not exist is created; otherwise that is a StoreNotFound.
     `background`: this process stays, so it makes vectors and publishes indexes, for others too.
     """
     settings = load_config(ctx).settings
     if len(namespaces(settings)) > 1:
         raise InvalidSetting(f"{settings.namespace} are several namespaces", "Only `search` takes more than one")
-    return wait_for(_run(settings, work, background=background))
+    return wait_for(_run(settings, work, create=create, background=background))
 
 
 def run_across(ctx: typer.Context, work: Callable[[Memory, tuple[str, ...]], Awaitable[T]]) -> T:
@@ -66,10 +69,12 @@ def wait_for(work: Coroutine[Any, Any, T]) -> T:
     return asyncio.run(work)
 
 
-async def _run(settings: Settings, work: Callable[[Memory], Awaitable[T]], *, background: bool = False) -> T:
+async def _run(
+    settings: Settings, work: Callable[[Memory], Awaitable[T]], *, create: bool = False, background: bool = False
+) -> T:
     from fourfold.memory import Memory
 
     name = namespaces(settings)[0]
-    opened = await Memory.open(settings.store, namespace=name, settings=settings, background=background)
+    opened = await Memory.open(settings.store, namespace=name, settings=settings, background=background, create=create)
     async with opened as memory:
         return await work(memory)

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fourfold.cli.items import WaitFlag, embed_pending
 from fourfold.cli.output import say
 from fourfold.cli.session import load_config, run, wait_for
+from fourfold.cli.vectors import WaitFlag, finish_vectors
 from fourfold.errors import NotFound
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ FilePath = Annotated[Path, typer.Argument(metavar="FILE")]
 Jsonl = Annotated[Path, typer.Argument(metavar="FILE.jsonl")]
 
 
-def import_file(ctx: typer.Context, file: Jsonl, wait: WaitFlag = False) -> None:
+def import_file(ctx: typer.Context, file: Jsonl, wait: WaitFlag = None) -> None:
     _must_exist(file)
 
     async def work(memory: Memory) -> Mapping[str, int]:
@@ -29,11 +29,10 @@ def import_file(ctx: typer.Context, file: Jsonl, wait: WaitFlag = False) -> None
 
         with progress_bar("import", in_bytes=True) as progress:
             counts = await memory.import_file(file, progress=progress)
-        if wait:
-            await embed_pending(memory)
+        await finish_vectors(memory, wait)
         return counts
 
-    say(f"imported {_listed(run(ctx, work))}")
+    say(f"imported {_listed(run(ctx, work, create=True))}")
 
 
 def export(ctx: typer.Context, file: Jsonl) -> None:

@@ -44,13 +44,25 @@ def config(ctx: typer.Context, as_json: JsonFlag = False) -> None:
 
 
 def check(ctx: typer.Context, as_json: JsonFlag = False) -> None:
-    problems = run(ctx, lambda memory: memory.check())
+    problems, pending = run(ctx, _checked)
     if as_json:
-        say_json({"status": "damaged" if problems else "success", "problems": problems})
-    for problem in () if as_json else problems or ("no problems found",):
-        say(one_line(problem))
+        form = {"status": "damaged" if problems else "success", "problems": problems, "pending_vectors": pending}
+        say_json(form)
+    else:
+        for problem in problems or ("no problems found",):
+            say(one_line(problem))
+        for namespace, count in pending.items():
+            waits = "1 item waits for its vector" if count == 1 else f"{count} items wait for their vectors"
+            say(one_line(f"{namespace}: {waits}; `fourfold --namespace {namespace} embed` makes them"))
     if problems:
         raise typer.Exit(DamagedStore.exit_code)
+
+
+async def _checked(memory: Memory) -> tuple[list[str], dict[str, int]]:
+    """What is wrong, and how many vectors are pending by namespace, which is not damage. None are without an embedder."""
+    problems, facts = await memory.check(), await memory.status()
+    counts = {name: known["pending_vectors"] for name, known in facts["namespaces"].items()}
+    return problems, {name: count for name, count in counts.items() if count and facts["embedder"] is not None}
 
 
 def repair(

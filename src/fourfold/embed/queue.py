@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import math
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, TypeVar
@@ -100,11 +102,20 @@ class Vectorizer:
             parts = [batch[start : start + _BATCH] for start in range(0, len(batch), _BATCH)]
             return sum([await self._embed(namespace, part) for part in parts])
 
-    async def drain(self, namespace: str, progress: Progress | None = None, *, patiently: bool = False) -> int:
+    async def drain(
+        self,
+        namespace: str,
+        progress: Progress | None = None,
+        *,
+        patiently: bool = False,
+        seconds: float | None = None,
+    ) -> int:
         """Vectors for all that wait; how many were made. It can be interrupted anywhere and taken up again.
 
         One process at a time does this: others leave it to that one, or `patiently` wait until nothing is left.
+        `seconds`: no batch begins after this long. The first one always does.
         """
+        until = math.inf if seconds is None else time.monotonic() + seconds
         total, done = (await self._store.size(namespace)).pending, 0
         await self.check_space(namespace)
         while True:
@@ -116,6 +127,8 @@ class Vectorizer:
                     done += await self._embed(namespace, batch)
             if progress is not None:
                 progress(done, max(total, done))
+            if time.monotonic() >= until:
+                return done
             if not mine:
                 await asyncio.sleep(_PATIENCE_SECONDS)
 

@@ -243,7 +243,7 @@ class Tools:
         namespace: Namespace = None,
     ) -> Annotated[CallToolResult, ItemAnswer]:
         patch = ItemPatch(content, title, tuple(add_tags or ()), tuple(remove_tags or ()), metadata)
-        item = await (await self._memory(namespace)).update(id, patch)
+        item = await (await self._memory(namespace)).update(id, patch, wait=True)
         return _result({"status": "success", "item": wire.item_json(item)})
 
     async def delete_memory(

@@ -44,6 +44,9 @@ Record = dict[str, Json]
 
 Direction = Literal["both", "out", "in"]
 
+HOW_TO_CREATE = "Create a store with `fourfold add`, `import` or `index`, or name another one with --store"
+"""The remedy of StoreNotFound."""
+
 
 @dataclass(frozen=True, slots=True)
 class Space:
@@ -281,8 +284,11 @@ class Store(Protocol):
         """Namespaces in which items wait for a vector."""
         ...
 
-    def lease(self, namespace: str) -> AbstractAsyncContextManager[bool]:
-        """The right to work on indexes and vectors for all processes; False if another one has it. It never waits."""
+    def lease(self, namespace: str | None) -> AbstractAsyncContextManager[bool]:
+        """The right to work on indexes and vectors for all processes; False if another one has it. It never waits.
+
+        None: the right to be the embedding worker of the store, which `status` reports as `embedding_worker`.
+        """
         ...
 
     async def maintain(self, namespace: str, *, wholly: bool = False) -> bool:

@@ -271,7 +271,7 @@ class MemoryStore:
         return [name for name in sorted(self._namespaces) if await self.waiting(name, 1)]
 
     @asynccontextmanager
-    async def lease(self, namespace: str) -> AsyncGenerator[bool]:
+    async def lease(self, namespace: str | None) -> AsyncGenerator[bool]:
         yield True
 
     async def maintain(self, namespace: str, *, wholly: bool = False) -> bool:
@@ -279,7 +279,8 @@ class MemoryStore:
         return True
 
     async def status(self) -> dict[str, Json]:
-        return {"store": "memory", "namespaces": {name: _status(ns) for name, ns in sorted(self._namespaces.items())}}
+        namespaces = {name: _status(ns) for name, ns in sorted(self._namespaces.items())}
+        return {"store": "memory", "namespaces": namespaces, "embedding_worker": False}
 
     async def check(self) -> list[str]:
         return []

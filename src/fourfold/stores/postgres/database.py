@@ -22,9 +22,11 @@ from fourfold.errors import (
     ReadOnlyStore,
     StorageFull,
     StoreBusy,
+    StoreNotFound,
     StoreUnavailable,
     TimedOut,
 )
+from fourfold.stores.base import HOW_TO_CREATE
 from fourfold.stores.postgres import schema
 from fourfold.stores.postgres.address import Address
 from fourfold.stores.postgres.sql import Db, run, value
@@ -58,7 +60,7 @@ class Database:
 
     # ------------------------------------------------------------ opening
 
-    async def open(self) -> AsyncConnectionPool[Db]:
+    async def open(self, *, create: bool = True) -> AsyncConnectionPool[Db]:
         if self._pool is not None:
             return self._pool
         async with self._opening:
@@ -66,15 +68,17 @@ class Database:
                 raise self._was_closed()
             if self._pool is None:
                 with self.translated():
-                    self._pool = await self._opened()
+                    self._pool = await self._opened(create=create)
         return self._pool
 
-    async def _opened(self) -> AsyncConnectionPool[Db]:
+    async def _opened(self, *, create: bool) -> AsyncConnectionPool[Db]:
         timeout = max(1, int(limits.BUSY_SECONDS))
         db = await psycopg.AsyncConnection.connect(
             self.address.dsn, autocommit=True, **cast("Any", {"connect_timeout": timeout})
         )
         try:
+            if not create and not await schema.exists(db, self.address.schema):
+                raise StoreNotFound(f"no store at {self.address.shown}", HOW_TO_CREATE)
             await schema.migrate(db, self.address.schema)
             await self._extend(db)
             self._path = await schema.search_path(db, self.address.schema)

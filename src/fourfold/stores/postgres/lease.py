@@ -10,9 +10,15 @@ from dataclasses import dataclass, field
 import psycopg
 
 from fourfold.stores.postgres.database import Database
-from fourfold.stores.postgres.sql import run, value
+from fourfold.stores.postgres.sql import Db, run, value
 
 _KEY = "hashtextextended(%s, 4)"
+_IS_LOCKED = f"""
+    SELECT EXISTS (
+        SELECT 1 FROM pg_locks, (SELECT {_KEY} AS key) AS wanted
+        WHERE locktype = 'advisory' AND granted AND objsubid = 1
+        AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+        AND (classid::bigint << 32) | objid::bigint = key)"""
 
 
 @dataclass(slots=True)
@@ -26,12 +32,15 @@ class _Held:
 class Leases:
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._held: dict[str, _Held] = {}
+        self._held: dict[str | None, _Held] = {}
         self._changing = asyncio.Lock()
 
     @asynccontextmanager
-    async def held(self, namespace: str) -> AsyncGenerator[bool]:
-        """Whether this process has it; it waits for no other one. Tasks of one process have it together."""
+    async def held(self, namespace: str | None) -> AsyncGenerator[bool]:
+        """Whether this process has it; it waits for no other one. Tasks of one process have it together.
+
+        None stands for the lease of the embedding worker.
+        """
         held = await self._taken(namespace)
         try:
             yield held is not None
@@ -39,7 +48,7 @@ class Leases:
             if held is not None:
                 await self._let_go(namespace, held)
 
-    async def _taken(self, namespace: str) -> _Held | None:
+    async def _taken(self, namespace: str | None) -> _Held | None:
         async with self._changing:
             held = self._held.get(namespace) or _Held()
             if not held.holders and not await held.stack.enter_async_context(self._locked(namespace)):
@@ -49,7 +58,7 @@ class Leases:
             self._held[namespace] = held
             return held
 
-    async def _let_go(self, namespace: str, held: _Held) -> None:
+    async def _let_go(self, namespace: str | None, held: _Held) -> None:
         async with self._changing:
             held.holders -= 1
             if not held.holders:
@@ -57,8 +66,8 @@ class Leases:
                 await held.stack.aclose()
 
     @asynccontextmanager
-    async def _locked(self, namespace: str) -> AsyncGenerator[bool]:
-        key = f"{self._database.address.schema}/{namespace}"
+    async def _locked(self, namespace: str | None) -> AsyncGenerator[bool]:
+        key = self._key(namespace)
         with self._database.translated():
             async with self._database.connection() as db:
                 mine = bool(await value(db, f"SELECT pg_try_advisory_lock({_KEY})", key))
@@ -68,3 +77,15 @@ class Leases:
                     if mine:
                         with suppress(psycopg.OperationalError):  # then the server has taken it back
                             await run(db, f"SELECT pg_advisory_unlock({_KEY})", key)
+
+    async def worker_is_running(self) -> bool:
+        """Whether any process, this one included, is the embedding worker. Takes no lock."""
+
+        async def asking(db: Db) -> bool:
+            return bool(await value(db, _IS_LOCKED, self._key(None)))
+
+        return await self._database.read(asking)
+
+    def _key(self, namespace: str | None) -> str:
+        """A namespace has a name, so that no key of one ends with the slash."""
+        return f"{self._database.address.schema}/{namespace or ''}"

@@ -250,6 +250,10 @@ async def migrate(db: Db, schema: str) -> None:
             await run(db, "INSERT INTO settings VALUES ('analyser', %s)", ANALYSER_VERSION)
 
 
+async def exists(db: Db, schema: str) -> bool:
+    return await _known_version(db, schema) > 0
+
+
 async def _known_version(db: Db, schema: str) -> int:
     # not to_regclass(), which may remember from before the lock that there was no such table
     sql = "SELECT 1 FROM pg_tables WHERE schemaname = %s AND tablename = 'fourfold_schema'"

@@ -52,9 +52,9 @@ class PostgresStore(Retrieval):
     def _undone(self) -> None:
         self._linkers.clear()  # they may know names that were rolled back
 
-    async def open(self) -> None:
-        """Connects, and brings the schema up to date."""
-        await self._db.open()
+    async def open(self, *, create: bool = True) -> None:
+        """Connects, and brings the schema up to date; without `create`, StoreNotFound where there is none."""
+        await self._db.open(create=create)
         if await self._db.read(soundness.is_analysed_otherwise):
             await self._analyse_anew()
 
@@ -272,7 +272,7 @@ class PostgresStore(Retrieval):
         return await self._read(namespace, Size(0, 0), reading)
 
     @asynccontextmanager
-    async def lease(self, namespace: str) -> AsyncGenerator[bool]:
+    async def lease(self, namespace: str | None) -> AsyncGenerator[bool]:
         async with self._leases.held(namespace) as mine:
             yield mine
 
@@ -308,7 +308,8 @@ class PostgresStore(Retrieval):
             after = await self._write(namespace, catching_up, after)
 
     async def status(self) -> dict[str, Json]:
-        return {"store": self.address.shown, **await self._db.read(health.status)}
+        facts = await self._db.read(health.status)
+        return {"store": self.address.shown, **facts, "embedding_worker": await self._leases.worker_is_running()}
 
     async def check(self) -> list[str]:
         async with self._db.snapshot() as db:

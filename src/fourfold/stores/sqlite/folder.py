@@ -7,7 +7,8 @@ import uuid
 from pathlib import Path
 
 from fourfold import owner_only
-from fourfold.errors import ReadOnlyStore, StoreUnavailable
+from fourfold.errors import ReadOnlyStore, StoreNotFound, StoreUnavailable
+from fourfold.stores.base import HOW_TO_CREATE
 from fourfold.stores.sqlite.database import Database, value
 
 DATABASE = "fourfold.db"
@@ -15,6 +16,12 @@ INDEX = "index"
 RESTORING = "restoring.db"
 """What an interrupted restore leaves."""
 _NETWORK = {"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "ceph", "glusterfs", "lustre", "fuse.sshfs"}
+
+
+def require(folder: Path) -> None:
+    """StoreNotFound unless the folder holds a store. Creates nothing."""
+    if not (folder / DATABASE).exists():
+        raise StoreNotFound(f"no store in {folder}", HOW_TO_CREATE)
 
 
 def prepare(folder: Path) -> None:

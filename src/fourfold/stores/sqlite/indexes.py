@@ -87,6 +87,8 @@ class Indexes:
         self._texts: dict[int, TextIndex] = {}
         self._vectors: dict[int, VectorIndex] = {}
         self._leases: dict[int, Lease] = {}
+        self.worker = Lease(folder / "embedding-worker")
+        """Held by the process that embeds for the whole store."""
         self._changing = threading.Lock()
         self._hurry = threading.local()
         self._builder = ThreadPoolExecutor(1, "fourfold-index")

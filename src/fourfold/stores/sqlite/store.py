@@ -70,7 +70,9 @@ _MANY = 64
 class SqliteStore:
     """Durable through power loss when a write returns. Many processes may have one folder open."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, create: bool = True) -> None:
+        if not create:
+            folders.require(folder)
         folders.prepare(folder)
         self.folder = folder
         self._db = Database(folder / folders.DATABASE)
@@ -568,14 +570,15 @@ class SqliteStore:
         return await self._read(namespace, Size(0, 0), spaces.size)
 
     @asynccontextmanager
-    async def lease(self, namespace: str) -> AsyncGenerator[bool]:
-        ns = await self._read(namespace, None, lambda db, ns: ns)
-        if ns is None:
+    async def lease(self, namespace: str | None) -> AsyncGenerator[bool]:
+        ns = None if namespace is None else await self._read(namespace, None, lambda db, ns: ns)
+        if namespace is not None and ns is None:
             yield True
             return
         with ExitStack() as held:
             try:
-                mine = held.enter_context(self._indexes.lease(ns).held())
+                lease = self._indexes.worker if ns is None else self._indexes.lease(ns)
+                mine = held.enter_context(lease.held())
             except OSError:  # no place for its file: better done twice than not at all
                 mine = True
             yield mine
@@ -604,7 +607,9 @@ class SqliteStore:
         links.catch_up(self._db, ns, lambda name: self._may_mention(ns, name))
 
     async def status(self) -> dict[str, Json]:
-        return await self._read_db(lambda db: health.status(db, self.folder))
+        facts = await self._read_db(lambda db: health.status(db, self.folder))
+        async with self.lease(None) as free:
+            return {**facts, "embedding_worker": not free}
 
     async def check(self) -> list[str]:
         return await self._in(self._indexes.submit, lambda: soundness.check(self._db, self._indexes))

@@ -1,0 +1,81 @@
+"""embed, and the vectors of what other commands stored: no item stays without one."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from fourfold.cli.output import say, warn
+from fourfold.cli.session import run
+from fourfold.errors import EmbedderUnavailable, RequestError, SpaceMismatch
+
+if TYPE_CHECKING:
+    from fourfold.memory import Memory
+
+WaitFlag = Annotated[
+    bool | None,
+    typer.Option(
+        "--wait/--no-wait",
+        help="Wait until every vector is made, or return at once and leave them to a background process. "
+        "Default: wait on a terminal; elsewhere embed for a few seconds (setting embed_seconds), then leave the rest.",
+        show_default=False,
+    ),
+]
+
+
+def embed(ctx: typer.Context) -> None:
+    async def work(memory: Memory) -> int:
+        if memory.settings.embedder == "none":
+            raise RequestError("there is no embedder", "Set one: FOURFOLD_EMBEDDER=minilm")
+        return await _embed(memory)
+
+    made = run(ctx, work)
+    say(f"made {made} vector{'s' * (made != 1)}")
+
+
+async def finish_vectors(memory: Memory, wait: bool | None) -> None:
+    """Makes pending vectors as long as the caller waits, and starts a worker for the rest, even when interrupted."""
+    if memory.settings.embedder == "none":
+        return
+    try:
+        await _wait(memory, wait)
+    finally:
+        await _start_worker(memory)
+
+
+async def _wait(memory: Memory, wait: bool | None) -> None:
+    pending = memory.namespace in await memory.store.queues()
+    if not wait and (wait is False or not pending):
+        return
+    patient = wait or sys.stderr.isatty()
+    try:
+        await _embed(memory, None if patient else memory.settings.embed_seconds)
+    except (EmbedderUnavailable, SpaceMismatch) as error:
+        if wait:
+            raise
+        warn(f"stored, but vectors are not being made: {error}")
+
+
+async def _embed(memory: Memory, seconds: float | None = None) -> int:
+    from fourfold.cli.render import progress_bar
+
+    with progress_bar("vectors") as progress:
+        return await memory.embed_pending(progress, seconds=seconds)
+
+
+async def _start_worker(memory: Memory) -> None:
+    """Starts the process that embeds what is still pending in the namespace after this one has ended."""
+    if memory.namespace not in await memory.store.queues():
+        return
+    from dataclasses import replace
+
+    from fourfold.engine import embedding_worker
+
+    pending = (await memory.store.size(memory.namespace)).pending
+    waits = "1 item waits for its vector" if pending == 1 else f"{pending} items wait for their vectors"
+    if embedding_worker.start(replace(memory.settings, namespace=memory.namespace)):
+        warn(f"{waits}: a background process makes them (`fourfold status` shows it, `fourfold embed` waits)")
+    else:
+        warn(f"{waits}: `fourfold embed` makes them")

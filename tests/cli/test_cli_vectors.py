@@ -1,0 +1,152 @@
+"""No item stays without a vector: commands embed what they stored, and a worker in the background does the rest."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fourfold.engine import embedding_worker
+
+Cli = Callable[..., Any]
+
+pytestmark = pytest.mark.spec("C4")
+
+SECONDS = 300
+"""A worker that has not ended by then hangs."""
+
+
+@pytest.fixture
+def workers(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
+    """The workers that the test has started, on the built-in model; none is left when it is over."""
+    monkeypatch.setenv("FOURFOLD_EMBEDDER", "minilm")
+    embedding_worker.started.clear()
+    yield embedding_worker.started
+    for process in embedding_worker.started:
+        process.terminate()
+        process.wait(SECONDS)
+    embedding_worker.started.clear()
+
+
+def rows(folder: Path, count: int) -> str:
+    """Two of them without a word in common with the question that they answer."""
+    texts = [f"ledger entry number {number}" for number in range(count - 2)]
+    texts += ["The router's password is in the blue folder", "Our cat sleeps on the radiator"]
+    file = folder / "rows.jsonl"
+    file.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts), "utf-8")
+    return str(file)
+
+
+def vectors(cli: Cli, namespace: str = "default") -> tuple[int, int]:
+    facts = cli("status", "--json").json["namespaces"][namespace]
+    return facts["vectors"], facts["pending_vectors"]
+
+
+def test_what_the_time_budget_does_not_cover_is_embedded_by_a_worker(
+    home: Path, cli: Cli, workers: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FOURFOLD_EMBED_SECONDS", "0")
+    done = cli("import", rows(home, 100))
+    assert done.out == "imported 100 items\n"
+    assert "68 items wait for their vectors: a background process makes them" in done.err
+    assert "Traceback" not in done.err
+    (worker,) = workers
+    assert worker.wait(SECONDS) == 0
+    assert vectors(cli) == (100, 0)
+    assert cli("status", "--json").json["embedding_worker"] is False
+    found = cli("search", "how do I get into the network?", "--only", "semantic", "-k", "1", "--json").json
+    assert found["results"][0]["content"] == "The router's password is in the blue folder"
+    assert found["degraded"] == []
+
+
+def test_within_the_budget_nothing_is_left_and_nothing_is_started(home: Path, cli: Cli, workers: list[Any]) -> None:
+    assert cli("import", rows(home, 10)).err == ""
+    assert vectors(cli) == (10, 0)
+    assert workers == []
+
+
+def test_no_wait_returns_without_a_vector_and_the_worker_makes_them(home: Path, cli: Cli, workers: list[Any]) -> None:
+    assert "10 items wait" in cli("import", "--no-wait", rows(home, 10)).err
+    workers[0].wait(SECONDS)
+    assert vectors(cli) == (10, 0)
+    assert "1 item waits for its vector" in cli("add", "--no-wait", "one more").err
+    workers[1].wait(SECONDS)
+    assert vectors(cli) == (11, 0)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="sessions are of POSIX")
+def test_the_worker_outlives_the_terminal_of_its_command(home: Path, cli: Cli, workers: list[Any]) -> None:
+    cli("import", "--no-wait", rows(home, 40))
+    assert os.getsid(workers[0].pid) == workers[0].pid  # no terminal's signals reach this session
+
+
+def test_a_changed_text_is_found_by_its_meaning_at_once(cli: Cli, workers: list[Any]) -> None:
+    cli("add", "Our cat sleeps on the radiator")
+    cli("add", "The meeting is on Friday")
+    assert cli("update", "2", "--text", "The router's password is in the blue folder").err == ""
+    found = cli("search", "how do I get into the network?", "--only", "semantic", "--json").json
+    assert [result["id"] for result in found["results"]] == [2, 1]
+    assert found["degraded"] == []
+    assert workers == []
+
+
+def test_embed_makes_what_is_pending(
+    home: Path, cli: Cli, workers: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FOURFOLD_EMBEDDER", "none")
+    cli("import", rows(home, 5))
+    monkeypatch.setenv("FOURFOLD_EMBEDDER", "minilm")
+    assert cli("embed").out == "made 5 vectors\n"
+    assert cli("embed").out == "made 0 vectors\n"
+    assert vectors(cli) == (5, 0)
+    assert workers == []
+
+
+def test_check_reports_pending_vectors(
+    home: Path, cli: Cli, workers: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FOURFOLD_EMBEDDER", "none")
+    cli("import", rows(home, 5))
+    monkeypatch.setenv("FOURFOLD_EMBEDDER", "minilm")
+    done = cli("check")
+    assert done.code == 0
+    assert done.out == (
+        "no problems found\ndefault: 5 items wait for their vectors; `fourfold --namespace default embed` makes them\n"
+    )
+    assert cli("check", "--json").json["pending_vectors"] == {"default": 5}
+    cli("embed")
+    assert cli("check", "--json").json["pending_vectors"] == {}
+
+
+def test_without_an_embedder_nothing_is_started(home: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    embedding_worker.started.clear()
+    monkeypatch.setenv("FOURFOLD_EMBED_SECONDS", "0")
+    assert cli("import", "--no-wait", rows(home, 50)).err == ""
+    assert cli("embed").code == 1
+    assert embedding_worker.started == []
+
+
+def test_an_endpoint_that_does_not_answer_fails_no_command_and_its_worker_can_be_ended(
+    home: Path, cli: Cli, workers: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FOURFOLD_EMBEDDER", "openai")
+    monkeypatch.setenv("FOURFOLD_OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
+    monkeypatch.setenv("FOURFOLD_OPENAI_API_KEY", "canary-4711")
+    done = cli("import", rows(home, 5))
+    assert done.code == 0
+    assert "stored, but vectors are not being made" in done.err
+    assert cli("import", "--wait", rows(home, 5)).code == 3
+    command = Path(f"/proc/{workers[0].pid}/cmdline")
+    if command.exists():
+        assert b"canary" not in command.read_bytes()
+    for worker in workers:
+        worker.send_signal(signal.SIGTERM)
+        worker.wait(SECONDS)
+    assert cli("status", "--json").json["embedding_worker"] is False
+    monkeypatch.setenv("FOURFOLD_EMBEDDER", "minilm")
+    assert cli("embed").out == "made 5 vectors\n"
