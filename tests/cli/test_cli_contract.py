@@ -59,10 +59,10 @@ def test_every_command_has_help(command: str, cli: Cli) -> None:
     {
         "": "--store --namespace --config",
         "add": "--key --title --tag --kind --lang --source --meta --at --wait",
-        "update": "--text --tag --untag --meta",
+        "update": "--text --tag --untag --meta --wait",
         "list": "--tag --any-tag --from --to --kind --lang --path --meta",
         "forget": "--tag --path --yes",
-        "import": "--wait",
+        "import": "--wait --no-wait",
         "search": "-k --preset --fusion --weights --alpha --only --per-source --min-confidence "
         "--tag --any-tag --from --to --kind --lang --path --meta --explain --json",
         "graph node": "--label --alias --item",
@@ -135,6 +135,7 @@ def test_an_error_of_the_system_is_3(cli: Cli, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_a_query_that_looks_like_the_option_is_a_query(cli: Cli) -> None:
+    cli("add", "x")
     done = cli("search", "--", "--json")
     assert (done.code, done.out) == (0, "")
 

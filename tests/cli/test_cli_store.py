@@ -155,6 +155,7 @@ def test_search_says_on_stderr_what_was_missing(cli: Cli) -> None:
 
 
 def test_nothing_found_is_no_error(cli: Cli) -> None:
+    add(cli, "words")
     done = cli("search", "nothing", "--only", "keyword")
     assert (done.code, done.out) == (0, "")
     assert "nothing found" in done.err
@@ -312,7 +313,7 @@ def test_backup_and_restore(home: Path, cli: Cli) -> None:
 def test_a_sound_store_has_no_problems(cli: Cli) -> None:
     add(cli, "words")
     assert cli("check").out == "no problems found\n"
-    assert cli("check", "--json").json == {"status": "success", "problems": []}
+    assert cli("check", "--json").json == {"status": "success", "problems": [], "pending_vectors": {}}
     assert cli("repair").code == 0
 
 
@@ -320,6 +321,7 @@ def test_problems_are_4(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     async def check(_: object) -> list[str]:
         return ["item 3 is not in the keyword index"]
 
+    add(cli, "words")
     monkeypatch.setattr("fourfold.memory.Memory.check", check)
     assert cli("check").code == 4
     done = cli("check", "--json")

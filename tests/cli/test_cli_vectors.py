@@ -95,9 +95,7 @@ def test_a_changed_text_is_found_by_its_meaning_at_once(cli: Cli, workers: list[
     assert workers == []
 
 
-def test_embed_makes_what_is_pending(
-    home: Path, cli: Cli, workers: list[Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_embed_makes_what_is_pending(home: Path, cli: Cli, workers: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FOURFOLD_EMBEDDER", "none")
     cli("import", rows(home, 5))
     monkeypatch.setenv("FOURFOLD_EMBEDDER", "minilm")

@@ -216,3 +216,14 @@ def test_half_a_character_in_the_json_of_a_client_is_replaced(sent: bytes, store
     reader = io.BufferedReader(Lines(io.BytesIO(b'"' + sent + b'"\n' + b"x" * 20_000 + b"\nlast")))
     assert json.loads(reader.readline()) == stored
     assert reader.read() == b"x" * 20_000 + b"\nlast"
+
+
+@pytest.mark.spec("C4")
+async def test_a_changed_memory_is_found_by_its_new_meaning_at_once(tmp_path: Path) -> None:
+    async with connected(tmp_path, FOURFOLD_EMBEDDER="minilm", FOURFOLD_RETRIEVER_SECONDS="60") as client:
+        await call(client, "store_memory", content="Our cat sleeps on the radiator")
+        item = (await call(client, "store_memory", content="The meeting is on Friday"))["item"]["id"]
+        await call(client, "update_memory", id=item, content="The router's password is in the blue folder")
+        found = await call(client, "semantic_search", query_text="how do I get into the network?", top_k=1)
+        assert [result["id"] for result in found["results"]] == [item]
+        assert not found.get("degraded")

@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
+import pytest
+
+from fourfold import Memory, NewItem
+from fourfold.engine import embedding_worker
+from fourfold.errors import StoreNotFound
 from fourfold.stores.postgres.store import PostgresStore
 
 
@@ -62,3 +68,35 @@ _TERMINATE = (
 async def _gets_it(store: PostgresStore) -> bool:
     async with store.lease("notes") as mine:
         return mine
+
+
+@pytest.mark.spec("C4")
+async def test_the_embedding_worker_has_a_lease_of_its_own_that_status_shows(dsn: str):
+    one, other = PostgresStore(dsn), PostgresStore(dsn)
+    assert (await other.status())["embedding_worker"] is False
+    async with one.lease(None) as first, other.lease(None) as second, other.lease("notes") as third:
+        assert (first, second, third) == (True, False, True)
+        assert (await other.status())["embedding_worker"] is True
+    assert (await other.status())["embedding_worker"] is False
+    await one.close()
+    await other.close()
+
+
+@pytest.mark.spec("C4")
+async def test_a_worker_embeds_what_a_command_left(plain_dsn: str):
+    opened = await Memory.open(plain_dsn, background=False)
+    async with opened as memory:
+        await memory.add_many([NewItem(f"ledger entry {number}") for number in range(40)])
+        assert embedding_worker.start(replace(memory.settings, store=plain_dsn))
+        worker = embedding_worker.started.pop()
+        assert await asyncio.to_thread(worker.wait, 300) == 0
+        assert (await memory.status())["namespaces"]["default"]["pending_vectors"] == 0
+
+
+async def test_reading_creates_no_schema(plain_dsn: str):
+    with pytest.raises(StoreNotFound, match="no store at"):
+        await Memory.open(plain_dsn, embedder="none", create=False)
+    async with await Memory.open(plain_dsn, embedder="none") as memory:
+        await memory.add("x")
+    async with await Memory.open(plain_dsn, embedder="none", create=False) as memory:
+        assert await memory.count() == 1

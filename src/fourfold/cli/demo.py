@@ -36,9 +36,9 @@ QUESTIONS: Final = (
 )
 NEXT: Final = """\
 Now with your own:
-  fourfold add "Deploys happen on Mondays at 10:30" --tag release --title "Release day" --wait
+  fourfold add "Deploys happen on Mondays at 10:30" --tag release --title "Release day"
   fourfold search "when do we ship?" --explain
-  fourfold import notes.jsonl --wait
+  fourfold import notes.jsonl
   fourfold graph edge Paketfuchs uses Rabenhorst
   fourfold config"""
 

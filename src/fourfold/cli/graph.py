@@ -32,7 +32,9 @@ def node(
 ) -> None:
     """Store a node."""
     item_id = None if item is None else read_id(item)
-    stored = run(ctx, lambda memory: memory.add_node(name, label=label, aliases=tuple(alias or ()), item=item_id), create=True)
+    stored = run(
+        ctx, lambda memory: memory.add_node(name, label=label, aliases=tuple(alias or ()), item=item_id), create=True
+    )
     say(f"{one_line(stored.name)} ({one_line(stored.label)})")
 
 

@@ -80,7 +80,7 @@ def say_rows(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
 
 def warn_degraded(response: SearchResponse) -> None:
     for degraded in response.degraded:
-        remedy = " (`fourfold reembed` makes them)" if degraded.pending and degraded.retriever == "semantic" else ""
+        remedy = " (`fourfold embed` makes them)" if degraded.pending and degraded.retriever == "semantic" else ""
         warn(f"degraded: {degraded.retriever}: {degraded.reason}{remedy}")
     for note in response.notes:
         warn(f"note: {note}")
