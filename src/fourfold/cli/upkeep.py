@@ -59,7 +59,7 @@ def check(ctx: typer.Context, as_json: JsonFlag = False) -> None:
 
 
 async def _checked(memory: Memory) -> tuple[list[str], dict[str, int]]:
-    """What is wrong, and how many vectors are pending by namespace, which is not damage. None are without an embedder."""
+    """What is wrong, and how many vectors are pending by namespace, which is not damage; {} without an embedder."""
     problems, facts = await memory.check(), await memory.status()
     counts = {name: known["pending_vectors"] for name, known in facts["namespaces"].items()}
     return problems, {name: count for name, count in counts.items() if count and facts["embedder"] is not None}

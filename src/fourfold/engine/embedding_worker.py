@@ -25,6 +25,7 @@ from fourfold.errors import FourfoldError, WorldError
 if TYPE_CHECKING:
     from fourfold.config import Settings
     from fourfold.memory import Memory
+    from fourfold.model import Json
 
 RETRY_SECONDS: Final = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0)
 """Pauses between attempts while the embedder or the store does not answer; after the last one the worker gives up."""
@@ -54,7 +55,7 @@ def start(settings: Settings) -> bool:
     return True
 
 
-def _needed(settings: Settings) -> dict[str, object]:
+def _needed(settings: Settings) -> dict[str, Json]:
     """What the worker has to know, with paths that hold in its own working folder."""
     names = [item.name for item in fields(settings) if item.name.startswith("openai_")]
     store, embedder = settings.store, settings.embedder
