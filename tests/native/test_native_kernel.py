@@ -147,6 +147,14 @@ def test_of_the_rows_of_an_item_the_last_is_found_if_it_lives(rows, wanted, apar
     assert native.find(items[order], order, dead, ints(sought)).tolist() == expected
 
 
+@given(st.lists(st.sampled_from([-(2**63), -(2**63) + 1, -1, 0, 1, 2**63 - 2, 2**63 - 1]), max_size=8, unique=True))
+def test_ids_at_the_ends_of_their_range_are_found(ids):
+    rows = np.array(sorted(ids), np.int64)
+    wanted = ints([*ids, -(2**63), 2**63 - 1])
+    expected = [rows.tolist().index(id) for id in wanted.tolist() if id in ids]
+    assert native.find(rows, np.arange(len(rows)), np.zeros(len(rows), np.bool_), wanted).tolist() == expected
+
+
 def test_an_order_that_leads_out_of_the_rows_is_not_followed():
     with pytest.raises(native.OutOfRange):
         native.find(ints([5]), ints([2**40]), np.zeros(1, np.bool_), ints([5]))

@@ -238,9 +238,11 @@ API int64_t ff_find(
     int64_t found = 0;
     for (int64_t i = 0; i < count; i++) {
         int64_t low = 0, high = row_count; /* what is above the item begins between them */
-        const int64_t item = items[i], guess = row_count ? item - sorted[0] : 0; /* where no number is missing */
-        if (guess >= 0 && guess + 1 < row_count && sorted[guess] == item && sorted[guess + 1] > item) {
-            low = high = guess + 1;
+        const int64_t item = items[i];
+        /* Where no number is missing, this is the item's place; unsigned, since the difference may exceed INT64_MAX. */
+        const uint64_t guess = row_count ? (uint64_t)item - (uint64_t)sorted[0] : 0;
+        if (row_count > 1 && guess < (uint64_t)row_count - 1 && sorted[guess] == item && sorted[guess + 1] > item) {
+            low = high = (int64_t)guess + 1;
         }
         while (low < high) {
             const int64_t middle = low + (high - low) / 2;

@@ -15,7 +15,7 @@ _PAGES = 1000
 def copy_to(source: apsw.Connection, target: Path) -> None:
     """The snapshot that the connection's read transaction sees, as one file for its owner only."""
     aside = target.with_name(target.name + ".part")
-    aside.unlink(missing_ok=True)
+    _remove(aside)
     owner_only.create_file(aside)
     try:
         copy = apsw.Connection(str(aside))
@@ -28,6 +28,12 @@ def copy_to(source: apsw.Connection, target: Path) -> None:
             copy.close()
         aside.replace(target)
     except BaseException:
-        aside.unlink(missing_ok=True)
+        _remove(aside)
         raise
     sync_folder(target.parent)
+
+
+def _remove(database: Path) -> None:
+    """Removes a database file with what SQLite puts beside it while it writes, and leaves there when it cannot."""
+    for suffix in ("", "-journal", "-wal", "-shm"):
+        database.with_name(database.name + suffix).unlink(missing_ok=True)

@@ -1,0 +1,57 @@
+"""The kernel's tests over a kernel that checks itself: every address and every undefined operation ends the process."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from fourfold import native
+
+ROOT = Path(__file__).parent.parent.parent
+PACKAGE = ROOT / "src" / "fourfold"
+TESTS = ("tests/native/test_native_kernel.py", "tests/text/test_text_many.py", "tests/text/test_text_language.py")
+SANITIZED = ["-std=c99", "-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fPIC", "-shared"]
+
+
+def runtime() -> str | None:
+    """The library that has to be loaded before Python, where gcc has one."""
+    if sys.platform != "linux" or not shutil.which("gcc"):
+        return None
+    found = subprocess.run(["gcc", "-print-file-name=libasan.so"], capture_output=True, text=True, check=True)
+    path = Path(found.stdout.strip())
+    return str(path) if path.is_absolute() else None
+
+
+def package_with(kernel_flags: list[str], folder: Path) -> Path:
+    """The package as it is, but for a kernel that was compiled with these flags."""
+    package = folder / "fourfold"
+    package.mkdir(parents=True)
+    for path in PACKAGE.iterdir():
+        if path.name not in ("native", "__pycache__"):
+            (package / path.name).symlink_to(path)
+    shutil.copytree(PACKAGE / "native", package / "native", ignore=shutil.ignore_patterns("*.so*", "__pycache__"))
+    sources = map(str, sorted((package / "native").glob("*.c")))
+    subprocess.run(["gcc", *kernel_flags, "-o", str(package / "native" / native.NAME), *sources, "-lm"], check=True)
+    return folder
+
+
+@pytest.mark.skipif(runtime() is None, reason="no gcc with its sanitizers")
+def test_the_kernel_has_no_undefined_operation_and_reads_nothing_outside(tmp_path: Path) -> None:
+    folder = package_with(SANITIZED, tmp_path)
+    environment = {
+        **os.environ,
+        "LD_PRELOAD": str(runtime()),
+        "ASAN_OPTIONS": "detect_leaks=0",
+        "PYTHONPATH": str(folder),
+        "PYTHONMALLOC": "malloc",
+    }
+    check = f"from fourfold import native; assert native.__file__.startswith({str(folder)!r})"
+    subprocess.run([sys.executable, "-c", check], env=environment, cwd=folder, check=True)
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "0", *TESTS]
+    done = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
