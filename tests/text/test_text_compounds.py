@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fourfold.text.analysis import analyse, query_words
-from fourfold.text.compounds import RELATIVES, SortedLexicon, relatives, with_relatives
+from fourfold.text.compounds import LONG_TERM, RELATIVES, SortedLexicon, relatives, with_relatives
 
 pytestmark = pytest.mark.spec("S1.9")
 
@@ -29,6 +29,10 @@ def related(word, *others):
         ("Sonne", "Sonnenschein"),
         ("Versicherung", "Versicherungsfall"),
         ("Kinder", "Kindergarten"),
+        ("Versicherung", "Krankenversicherungskarte"),
+        ("Preise", "Mietpreisbremse"),
+        ("Mieten", "Mietpreisbremse"),
+        ("Bremse", "Mietpreisbremse"),
     ],
 )
 def test_a_word_finds_the_compounds_it_is_part_of(word, compound):
@@ -39,6 +43,7 @@ def test_a_compound_finds_its_parts():
     assert related("Mietvertrag", "Vertrag", "Miete") == ["vertrag", "miet"]
     assert related("Mietverträge", "Vertrag") == ["vertrag"]
     assert related("Impfstoffmangel", "Mangel", "Impfstoff", "Stoff") == ["mangel", "impfstoff"]
+    assert related("Krankenversicherungskarte", "Karte", "Versicherung") == ["kart", "versicher"]
 
 
 @pytest.mark.parametrize(
@@ -54,6 +59,46 @@ def test_a_compound_finds_its_parts():
 )
 def test_words_that_only_look_like_it_are_not_related(word, other):
     assert related(word, other) == []
+
+
+def test_inner_parts_are_looked_for_only_where_that_is_asked_for():
+    words = lexicon("Krankenversicherungskarte")
+    assert relatives("versicher", words) != []
+    assert relatives("versicher", words, inner=False) == []
+
+
+@pytest.mark.parametrize(
+    ("asked", "stored"),
+    [
+        ("spielen", "spielten"),
+        ("spielten", "spielen"),
+        ("spielt", "gespielt"),
+        ("laufen", "läuft"),
+        ("läuft", "laufen"),
+        ("gelaufen", "liefen"),
+        ("abgelaufen", "ablaufen"),
+        ("verlief", "verlaufen"),
+        ("versichern", "Versicherung"),
+        ("wandern", "gewandert"),
+        ("gekündigt", "kündigen"),
+        ("eingekauft", "einkaufen"),
+        ("einzukaufen", "eingekauft"),
+        ("bringt", "gebracht"),
+        ("zurückgegangen", "zurückgehen"),
+    ],
+)
+def test_a_verb_finds_its_other_forms(asked, stored):
+    (word,) = query_words(asked, ["de"])
+    found = dict(with_relatives(word, lexicon(stored)).variants)
+    (term,) = analyse(stored, "de")
+    assert term in found
+    assert 0 < found[term] < 1
+
+
+@pytest.mark.parametrize(("asked", "stored"), [("Hund", "hundert"), ("Bericht", "berichtigen"), ("wandern", "winden")])
+def test_other_words_are_not_forms_of_it(asked, stored):
+    (word,) = query_words(asked, ["de"])
+    assert with_relatives(word, lexicon(stored)) == word
 
 
 def test_relatives_weigh_less_than_the_word_and_are_few():
@@ -84,12 +129,21 @@ def test_relatives_are_terms_of_the_lexicon_and_always_the_same(term, terms):
     assert {relative for relative, _ in found} <= terms - {term}
 
 
-@given(st.sets(st.text(st.characters())), st.text(st.characters(), max_size=2), st.integers(0, 5))
+_TERMS = st.text(st.characters(exclude_characters=" "), min_size=1)
+
+
+@given(
+    st.sets(_TERMS | _TERMS.map(lambda term: term * 3)),
+    st.text("ab", min_size=1, max_size=2) | _TERMS,
+    st.integers(0, 5),
+)
 def test_a_lexicon_finds_terms_from_both_ends(terms, part, limit):
     book = SortedLexicon(terms)
-    starting, ending = book.starting(part, 1000), book.ending(part, 1000)
+    starting, ending, containing = (find(part, 1000) for find in (book.starting, book.ending, book.containing))
     assert set(starting) == {term for term in terms if term.startswith(part)}
     assert set(ending) == {term for term in terms if term.endswith(part)}
+    assert containing == sorted(term for term in terms if part in term and len(term) >= LONG_TERM)
     assert book.starting(part, limit) == starting[:limit]
+    assert book.containing(part, limit) == containing[:limit]
     assert book.ending(part, limit) == ending[:limit]
     assert all(term in book for term in terms)

@@ -1,13 +1,15 @@
-"""German compounds at query time: Vertrag finds Mietvertrag and Vertragspartner, Mietvertrag finds Vertrag."""
+"""German words at query time: Vertrag finds Mietvertrag and Vertragspartner, Mietvertrag finds Vertrag."""
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import cached_property
 from itertools import islice, takewhile
 from typing import Protocol
 
+from fourfold.text.inflection import verb_forms
 from fourfold.text.query import QueryWord
 from fourfold.text.stems import stem
 
@@ -15,14 +17,29 @@ COMPOUND_WEIGHT = 0.4
 PART_WEIGHT = 0.5
 """Measured on two German collections: anything from 0.3 to 0.6 gains as much, more lets compounds win over the word."""
 
+FORM_WEIGHT = 0.6
+"""Other forms of a verb: 0.5 to 0.8 gain as much, 1.0 hardly gains."""
+
 RELATIVES = 20
-"""At most so many relatives of one word."""
+"""Compounds and parts of one word, at most."""
 
 _WORD = 4
 """Letters of a word that has relatives, or is one."""
 
 _KNOWN = 3
 """Letters of the other part of a compound, if it is a word of the lexicon; else it needs as many as a word."""
+
+_INNER_PART = 5
+"""Letters of a word that is looked for inside of longer ones."""
+
+_LONG_HEAD = 5
+"""Letters of the other part where neither the lexicon nor a link supports it."""
+
+LONG_TERM = _KNOWN + _INNER_PART + _KNOWN
+"""Letters of a compound with an inner part."""
+
+_PARTS = 3
+"""Parts of a compound that are looked for."""
 
 _LOOKED_AT = 200
 """Terms of the lexicon looked at for each end of a word."""
@@ -59,6 +76,10 @@ class Lexicon(Protocol):
         """Up to `limit` terms that end with a suffix, always the same ones."""
         ...
 
+    def containing(self, part: str, limit: int) -> Sequence[str]:
+        """Up to `limit` terms of at least LONG_TERM letters that contain a part, always the same ones."""
+        ...
+
 
 class SortedLexicon:
     """A lexicon in memory."""
@@ -67,6 +88,11 @@ class SortedLexicon:
         self._all = frozenset(terms)
         self._terms = sorted(self._all)
         self._reversed = sorted(term[::-1] for term in self._terms)
+
+    @cached_property
+    def _long(self) -> str:
+        """The terms that may have an inner part, each between spaces."""
+        return " ".join(["", *(term for term in self._terms if len(term) >= LONG_TERM), ""])
 
     def __contains__(self, term: object, /) -> bool:
         return term in self._all
@@ -77,27 +103,43 @@ class SortedLexicon:
     def ending(self, suffix: str, limit: int) -> Sequence[str]:
         return [term[::-1] for term in islice(_starting(self._reversed, suffix[::-1]), limit)]
 
+    def containing(self, part: str, limit: int) -> Sequence[str]:
+        return list(islice(self._containing(part), limit))
+
+    def _containing(self, part: str) -> Iterator[str]:
+        terms, end = self._long, 0
+        while (place := terms.find(part, end)) >= 0:
+            end = terms.index(" ", place)
+            yield terms[terms.rindex(" ", 0, place) + 1 : end]
+
 
 def _starting(terms: list[str], prefix: str) -> Iterator[str]:
     first = bisect_left(terms, prefix)
     return takewhile(lambda term: term.startswith(prefix), islice(terms, first, None))
 
 
-def with_relatives(word: QueryWord, lexicon: Lexicon) -> QueryWord:
+def with_relatives(word: QueryWord, lexicon: Lexicon, *, inner: bool = True) -> QueryWord:
     """A word of a query that also stands for its German relatives, each with its share of the word's weight."""
     term = stem(word.surface, "de")
     own = dict(word.variants)
     if term not in own:
         return word
-    related = [(relative, share * own[term]) for relative, share in relatives(term, lexicon) if relative not in own]
-    return replace(word, variants=(*word.variants, *related))
+    forms = dict.fromkeys((form for form in sorted(verb_forms(word.surface)) if form in lexicon), FORM_WEIGHT)
+    related = {**dict(relatives(term, lexicon, inner=inner)), **forms}
+    weighed = [(relative, share * own[term]) for relative, share in related.items() if relative not in own]
+    return replace(word, variants=(*word.variants, *weighed))
 
 
-def relatives(term: str, lexicon: Lexicon) -> list[tuple[str, float]]:
-    """The index terms that composition relates to a German term, with weights below 1: its parts, then compounds."""
+def relatives(term: str, lexicon: Lexicon, *, inner: bool = True) -> list[tuple[str, float]]:
+    """The index terms that composition relates to a German term, with weights below 1: its parts, then compounds.
+
+    `inner`: also compounds that have the term between other parts, for which the whole lexicon is scanned.
+    """
     if len(term) < _WORD or not term.isalpha() or term in _NO_HEADS:
         return []
     compounds = {*_ending_with(term, lexicon), *_starting_with(term, lexicon)}
+    if inner and len(term) >= _INNER_PART:
+        compounds |= {*_with_inner(term, lexicon)}
     closest = sorted(compounds, key=lambda compound: (len(compound), compound))
     weights = dict.fromkeys(closest, COMPOUND_WEIGHT)
     weights = dict.fromkeys(_parts(term, lexicon), PART_WEIGHT) | weights
@@ -114,19 +156,40 @@ def _ending_with(term: str, lexicon: Lexicon) -> Iterator[str]:
 def _starting_with(term: str, lexicon: Lexicon) -> Iterator[str]:
     """Vertragspartner for Vertrag."""
     for compound in lexicon.starting(term, _LOOKED_AT):
-        rest = compound.removeprefix(term)
-        heads = [(rest.removeprefix(link), link) for link in _LINKS if rest.startswith(link)]
-        if any(_is_head(head, lexicon) or _may_be_head(head, link) for head, link in heads):
+        if _continues(compound.removeprefix(term), lexicon):
             yield compound
 
 
+def _with_inner(term: str, lexicon: Lexicon) -> Iterator[str]:
+    """Krankenversicherungskarte for Versicherung."""
+    for compound in lexicon.containing(term, _LOOKED_AT):
+        before, _, after = compound.partition(term)
+        if before and after and _is_modifier(before, lexicon) and _continues(after, lexicon):
+            yield compound
+
+
+def _continues(rest: str, lexicon: Lexicon) -> bool:
+    """Whether a compound may go on with this after one of its parts."""
+    heads = [(rest.removeprefix(link), link) for link in _LINKS if rest.startswith(link)]
+    return any(_is_head(head, lexicon) or _may_be_head(head, link) for head, link in heads)
+
+
 def _parts(term: str, lexicon: Lexicon) -> list[str]:
-    """Vertrag and Miete for Mietvertrag: the longest head that the lexicon knows, and what stands before it."""
+    """Vertrag and Miete for Mietvertrag: the longest head that the lexicon knows, and what the rest is made of."""
     for cut in range(_KNOWN, len(term) - _WORD + 1):
         modifier, head = term[:cut], term[cut:]
         if _is_head(head, lexicon) and _is_modifier(modifier, lexicon):
-            return [head, *(known for known in _known_modifiers(modifier, lexicon) if len(known) >= _WORD)][:2]
+            return [head, *_modifier_parts(modifier, lexicon)][:_PARTS]
     return []
+
+
+def _modifier_parts(modifier: str, lexicon: Lexicon) -> list[str]:
+    """Krankenversicherung for krankenversicherungs; if the lexicon does not know it, Versicherung."""
+    known = [word for word in _known_modifiers(modifier, lexicon) if len(word) >= _WORD]
+    if known:
+        return known[:1]
+    words = (modifier.removesuffix(link) for link in _LINKS if link and modifier.endswith(link))
+    return next((parts for word in words if (parts := _parts(word, lexicon))), list[str]())
 
 
 def _is_head(rest: str, lexicon: Lexicon) -> bool:
@@ -134,9 +197,12 @@ def _is_head(rest: str, lexicon: Lexicon) -> bool:
 
 
 def _may_be_head(rest: str, link: str) -> bool:
-    """A head that the lexicon does not know: then a link must speak for it, or vertraglich would be a compound."""
-    letters = _KNOWN if link == "s" else _WORD
-    return link != "" and len(rest) >= letters and rest.isalpha() and rest not in _NO_HEADS
+    """Accepts a head that the lexicon does not know if a link or its length supports it: vertraglich has neither."""
+    if not rest.isalpha() or rest in _NO_HEADS:
+        return False
+    if not link:
+        return len(rest) >= _LONG_HEAD and not rest.startswith(tuple(_NO_HEADS))
+    return len(rest) >= (_KNOWN if link == "s" else _WORD)
 
 
 def _is_modifier(start: str, lexicon: Lexicon) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fourfold.stores.postgres.sql import Answer, Statement, sendable
+from fourfold.text.compounds import LONG_TERM
 
 _LAST = "\U0010ffff"
 
@@ -14,8 +15,7 @@ class AskedLexicon:
 
     def __init__(self) -> None:
         self._known: dict[str, bool] = {}
-        self._starting: dict[tuple[str, int], list[str]] = {}
-        self._ending: dict[tuple[str, int], list[str]] = {}
+        self._found: dict[str, dict[tuple[str, int], list[str]]] = {kind: {} for kind in _KINDS[1:]}
         self._missing: dict[tuple[str, str, int], None] = {}
         self._asked: dict[str, list[tuple[str, int]]] = {}
 
@@ -31,17 +31,21 @@ class AskedLexicon:
         return self._known.get(term, False)
 
     def starting(self, prefix: str, limit: int) -> Sequence[str]:
-        if (prefix, limit) not in self._starting:
-            self._missing["starting", prefix, limit] = None
-        return self._starting.get((prefix, limit), [])
+        return self._answer("starting", prefix, limit)
 
     def ending(self, suffix: str, limit: int) -> Sequence[str]:
-        if (suffix, limit) not in self._ending:
-            self._missing["ending", suffix, limit] = None
-        return self._ending.get((suffix, limit), [])
+        return self._answer("ending", suffix, limit)
+
+    def containing(self, part: str, limit: int) -> Sequence[str]:
+        return self._answer("containing", part, limit)
+
+    def _answer(self, kind: str, text: str, limit: int) -> Sequence[str]:
+        if (text, limit) not in self._found[kind]:
+            self._missing[kind, text, limit] = None
+        return self._found[kind].get((text, limit), [])
 
     def questions(self, ns: int) -> list[Statement]:
-        """What is missing, in up to three statements, whose answers `learn` takes."""
+        """What is missing, in a statement for each kind, whose answers `learn` takes."""
         self._asked = {kind: [(text, limit) for what, text, limit in self._missing if what == kind] for kind in _KINDS}
         self._missing = {}
         terms = sendable(text for text, _ in self._asked["is"])
@@ -56,17 +60,15 @@ class AskedLexicon:
             if kind == "is":
                 self._known.update(dict.fromkeys((text for text, _ in self._asked[kind]), False))
             else:
-                (self._starting if kind == "starting" else self._ending).update(
-                    {pair: [] for pair in self._asked[kind]}
-                )
+                self._found[kind].update({pair: [] for pair in self._asked[kind]})
             for text, limit, _, content in answer:
                 term = content.decode()
                 self._known[term] = True
                 if kind != "is":
-                    (self._starting if kind == "starting" else self._ending)[text, limit].append(term)
+                    self._found[kind][text, limit].append(term)
 
 
-_KINDS = ("is", "starting", "ending")
+_KINDS = ("is", "starting", "ending", "containing")
 _ASKED = (
     "SELECT asked, most::bigint, 0::bigint, convert_to(term, 'UTF8') "
     "FROM unnest(%s::text[], %s::int[], %s::text[]) AS q (asked, most, bound)"
@@ -77,11 +79,19 @@ _SQL = {
     "ending": f"{_ASKED}, LATERAL (SELECT term FROM terms WHERE ns = %s AND german > 0 "
     'AND reverse(term) COLLATE "C" >= reverse(asked) AND reverse(term) COLLATE "C" < bound '
     'ORDER BY reverse(term) COLLATE "C" LIMIT most) AS found',
+    "containing": f"{_ASKED}, LATERAL (SELECT term FROM terms WHERE ns = %s AND german > 0 "
+    f'AND length(term) >= {LONG_TERM} AND term LIKE bound ORDER BY term COLLATE "C" LIMIT most) AS found',
 }
 
 
 def _bounds(kind: str, questions: Sequence[tuple[str, int]]) -> tuple[list[str], list[int], list[str]]:
     limits = dict(questions)
     texts = sendable(limits)
-    ends = [(text if kind == "starting" else text[::-1]) + _LAST for text in texts]
-    return texts, [limits[text] for text in texts], ends
+    return texts, [limits[text] for text in texts], [_bound(kind, text) for text in texts]
+
+
+def _bound(kind: str, text: str) -> str:
+    """Where the terms end that start or end with a text; or a pattern for LIKE (such a text has letters only)."""
+    if kind == "containing":
+        return f"%{text}%"
+    return (text if kind == "starting" else text[::-1]) + _LAST

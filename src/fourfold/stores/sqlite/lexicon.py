@@ -30,6 +30,10 @@ class LayeredLexicon:
         found = self._published.ending(suffix, limit + len(self._extinct)), self._tail.ending(suffix, limit)
         return self._first(*found, limit, _reversed)
 
+    def containing(self, part: str, limit: int) -> Sequence[str]:
+        found = self._published.containing(part, limit + len(self._extinct)), self._tail.containing(part, limit)
+        return self._first(*found, limit, str)
+
     def _first(
         self, published: Sequence[str], tail: Sequence[str], limit: int, order: Callable[[str], str]
     ) -> Sequence[str]:
