@@ -10,7 +10,8 @@ from fourfold.search import alpha, auto, bm25, confidence, recency
 from fourfold.search.presets import PRESETS, Preset
 from fourfold.search.routing import RELATIONAL_DE, RELATIONAL_EN, RELATIONAL_WEIGHTS
 from fourfold.search.walk import BEST_HIT, LEAST_START, NEARNESS, PERHAPS
-from fourfold.text.compounds import COMPOUND_WEIGHT, PART_WEIGHT
+from fourfold.stores.keyword_query import INNER_PART_ITEMS
+from fourfold.text.compounds import COMPOUND_WEIGHT, FORM_WEIGHT, PART_WEIGHT
 from fourfold.text.entities import NAME_WORDS
 
 pytestmark = pytest.mark.spec("S1.11")
@@ -27,6 +28,8 @@ WORDS = {6: "six"}
         f"BM25 (k1 {bm25.K1:g}, b {bm25.B:g})",
         f"lists its best {CANDIDATES} items",
         f"({COMPOUND_WEIGHT:g}: *Vertrag* finds *Mietvertrag*), a part of it ({PART_WEIGHT:g}: *Mietvertrag*",
+        f"another form of a German verb ({FORM_WEIGHT:g}: *läuft* finds *laufen*",
+        f"stores with at most {INNER_PART_ITEMS:,} German items",
         f"any run of up to {WORDS[NAME_WORDS]} words",
         f"its own items ({NEARNESS['own']}), over an edge to the neighbour's items ({NEARNESS['edge']} x",
         f"to items that mention it ({NEARNESS['names']}:",

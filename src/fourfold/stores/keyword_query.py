@@ -14,7 +14,7 @@ from fourfold.text.language import guess
 
 _SOME = 0.01
 
-_SCANNED_ITEMS = 10_000
+INNER_PART_ITEMS = 10_000
 """German items of a store in which compounds are also found by an inner part: it means scanning their words."""
 
 Variant = tuple[str, float]
@@ -66,7 +66,7 @@ def keyword_query(
     """`languages`: with their numbers of items. `lexicon`: the terms of German items. `frequencies`: items by term."""
     words = query_words(text, tuple(languages))
     german = lexicon if _is_german(text, languages, documents) else None
-    inner = languages.get("de", 0) <= _SCANNED_ITEMS
+    inner = languages.get("de", 0) <= INNER_PART_ITEMS
     related = [with_relatives(word, german, inner=inner) for word in words] if german is not None else words
     terms = list(dict.fromkeys(term for word in related for term, _ in word.variants))
     df = dict(zip(terms, frequencies(terms), strict=True))
