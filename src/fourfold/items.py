@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from fourfold import limits
 from fourfold.embed.vectors import check_vector, check_vectors
@@ -91,17 +91,55 @@ def checked_patch(patch: ItemPatch) -> ItemPatch:
     )
 
 
-def check_patched(old: Item, patch: ItemPatch) -> tuple[str, str]:
-    """Title and text as a checked patch leaves them; InvalidItem if the item as a whole would be none."""
-    title = old.title if patch.title is None else patch.title
-    text = old.text if patch.text is None else patch.text
-    if not title.strip() and not text.strip():
-        raise InvalidItem("title and text would both be empty", "Forget the item instead")
-    _check_size(title, text)
-    removed = {fold(tag) for tag in patch.remove_tags}
-    checked_tags(tag for tag in (*old.tags, *patch.add_tags) if fold(tag) not in removed)
-    checked_metadata({**old.metadata, **(patch.metadata or {})})
-    return title, text
+def patched(old: Item, patch: ItemPatch) -> Item:
+    """The stored item as a checked patch leaves it, or an InvalidItem. Stores call this inside the write transaction.
+
+    What the patch does not touch is not judged, so that an item which breaks a rule can be mended part by part.
+    """
+    new = old
+    if patch.title is not None or patch.text is not None:
+        title = old.title if patch.title is None else patch.title
+        text = old.text if patch.text is None else patch.text
+        if not title.strip() and not text.strip():
+            raise InvalidItem("title and text would both be empty", "Forget the item instead")
+        _check_size(title, text)
+        told = language_of(title, text) if (title, text) != (old.title, old.text) else old.language
+        new = replace(new, title=title, text=text, language=told)
+    if patch.add_tags or patch.remove_tags:
+        removed = {fold(tag) for tag in patch.remove_tags}
+        tags = {folded: tag for folded, tag in _folded((*old.tags, *patch.add_tags)).items() if folded not in removed}
+        if patch.add_tags:
+            _check_tags(len(tags))
+        new = replace(new, tags=tuple(sorted(tags.values())))
+    if patch.metadata is not None:
+        merged = {**old.metadata, **patch.metadata}
+        new = replace(new, metadata=checked_metadata({key: data for key, data in merged.items() if data is not None}))
+    return new
+
+
+def united(tags: Iterable[str], sources: Iterable[int], again: NewItem) -> tuple[tuple[str, ...], tuple[int, ...]]:
+    """Tags and sources of a stored item whose text is stored again: those of both, within the limits (B10)."""
+    both = _folded((*tags, *again.tags))
+    _check_tags(len(both))
+    return tuple(sorted(both.values())), _sources((*sources, *again.source_ids))
+
+
+def merged_properties(known: Mapping[str, Json], new: Mapping[str, Json]) -> dict[str, Json]:
+    """The properties of a node that is told more about itself."""
+    return checked_metadata({**known, **new})
+
+
+def check_aliases(count: int) -> None:
+    if count > limits.ALIASES:
+        raise InvalidItem(f"more than {limits.ALIASES} aliases", "Keep the names that texts and queries use")
+
+
+def _folded(tags: Iterable[str]) -> dict[str, str]:
+    """Each tag once, as it was first written, by its folded form."""
+    found: dict[str, str] = {}
+    for tag in tags:
+        found.setdefault(fold(tag), tag)
+    return found
 
 
 def checked_filters(filters: Filters) -> Filters:
@@ -181,7 +219,7 @@ def checked_tags(tags: Iterable[str]) -> tuple[str, ...]:
     for tag in tags:
         folded, spelled = _tag(tag) if isinstance(tag, str) else _tag(name(tag, "tag"))  # pyright: ignore[reportUnnecessaryIsInstance]
         found.setdefault(folded, spelled)
-        check_tags(len(found))
+        _check_tags(len(found))
     return tuple(found.values())
 
 
@@ -192,7 +230,7 @@ def _tag(tag: str) -> tuple[str, str]:
     return fold(spelled), spelled
 
 
-def check_tags(count: int) -> None:
+def _check_tags(count: int) -> None:
     if count > limits.TAGS:
         raise InvalidItem(f"more than {limits.TAGS} tags", "Keep the few that you would search by")
 
@@ -202,6 +240,7 @@ def checked_metadata(metadata: Mapping[str, Json]) -> dict[str, Json]:
         raise InvalidItem(f"the metadata is a {type(metadata).__name__}, not a map", "Give names with values")
     if not metadata:
         return {}
+    _check_depth(metadata)
     try:
         text = json.dumps(dict(metadata), allow_nan=False, ensure_ascii=False)
     except (TypeError, ValueError, RecursionError) as error:
@@ -209,8 +248,30 @@ def checked_metadata(metadata: Mapping[str, Json]) -> dict[str, Json]:
             f"the metadata is not JSON ({error})", "Use strings, finite numbers, lists and maps"
         ) from error
     if len(_text(text, "metadata").encode()) > limits.METADATA_BYTES:
-        raise InvalidItem(f"the metadata has more than {limits.METADATA_BYTES} bytes", "Put long content into the text")
+        raise _too_much_metadata()
     return json.loads(text)
+
+
+def _check_depth(metadata: Mapping[str, Json]) -> None:
+    """Code that walks through metadata may recurse: no deeper than this. Level by level, also for values in a cycle."""
+    level: list[Json] = [*metadata.values()]
+    for _ in range(limits.METADATA_DEPTH):
+        level = [inner for outer in level for inner in _inside(outer)]
+        if not level:
+            return
+        if len(level) > limits.METADATA_BYTES:
+            raise _too_much_metadata()
+    raise InvalidItem(f"the metadata is nested more than {limits.METADATA_DEPTH} levels deep", "Nest it less")
+
+
+def _inside(value: Json) -> Iterable[Json]:
+    if isinstance(value, dict):
+        return cast("dict[str, Json]", value).values()
+    return cast("Iterable[Json]", value) if isinstance(value, list | tuple) else ()
+
+
+def _too_much_metadata() -> InvalidItem:
+    return InvalidItem(f"the metadata has more than {limits.METADATA_BYTES} bytes", "Put long content into the text")
 
 
 def in_utc(moment: datetime) -> datetime:

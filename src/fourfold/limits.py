@@ -21,11 +21,17 @@ ITEM_BYTES = 1024 * 1024
 METADATA_BYTES = 64 * 1024
 """Metadata of one item as JSON (InvalidItem)."""
 
+METADATA_DEPTH = 64
+"""Lists and maps inside each other in metadata and properties (InvalidItem)."""
+
 NAME_BYTES = 1024
 """A key, tag, kind, path, node name or alias (InvalidItem)."""
 
 TAGS = 64
 """Tags of one item (InvalidItem)."""
+
+ALIASES = 64
+"""Aliases of one node (InvalidItem)."""
 
 LARGEST_ID = 2**63 - 1
 """What a store can count to."""

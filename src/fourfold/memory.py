@@ -158,11 +158,10 @@ class Memory:
                 await self._fit_vectors(self._vectorizer, [item.vector for item in checked if item.vector is not None])
             if wait and self._vectorizer is not None:
                 await self._vectorizer.check_space(self.namespace)
-            ids = await self.store.put(self.namespace, checked, _now(), links=self.settings.links)
+            stored = await self.store.put(self.namespace, checked, _now(), links=self.settings.links)
             if wait:
-                await self._embed_now(ids)
-        found = await self.store.get(self.namespace, ids)
-        return [found[item] for item in ids]
+                await self._embed_now([item.id for item in stored])
+        return stored
 
     async def _embed_now(self, ids: Sequence[int]) -> None:
         """Their vectors, before anything else. They are stored already: a model that fails leaves them waiting."""
@@ -179,15 +178,15 @@ class Memory:
 
     async def update(self, item: int | str, patch: ItemPatch, *, wait: bool = False) -> Item:
         """Changes one item. If its text changed, a new vector follows; with `wait` it is made before this returns."""
-        (old,) = await self.get([item])
         checked = rules.checked_patch(patch)
-        title, text = rules.check_patched(old, checked)
-        language = rules.language_of(title, text) if (title, text) != (old.title, old.text) else None
+        (number,) = await self._numbers([item])
+        if not number:
+            raise _no_item(item)
         with self._upkeep.writing(self.namespace):
-            await self.store.patch(self.namespace, old.id, checked, language, _now(), links=self.settings.links)
+            updated = await self.store.patch(self.namespace, number, checked, _now(), links=self.settings.links)
             if wait:
-                await self._embed_now([old.id])
-        return (await self.get([old.id]))[0]
+                await self._embed_now([updated.id])
+        return updated
 
     async def get(self, ids: Sequence[int | str]) -> list[Item]:
         """Items by id, or by "key:K"; NotFound names the first that is missing."""
@@ -195,7 +194,7 @@ class Memory:
         found = await self.store.get(self.namespace, numbers)
         for given, number in zip(ids, numbers, strict=True):
             if number not in found:
-                raise NotFound(f"no item {given}", "fourfold list shows what is stored")
+                raise _no_item(given)
         return [found[number] for number in numbers]
 
     async def around(self, item: int | str, before: int = 1, after: int = 1) -> list[Item]:
@@ -525,6 +524,10 @@ def _key(given: str) -> str:
         return rules.name(given.removeprefix("key:"), "key")
     except InvalidItem as error:
         raise NotFound(f"no item can have that key: {error.message}", "fourfold list shows what is stored") from error
+
+
+def _no_item(given: int | str) -> NotFound:
+    return NotFound(f"no item {given}", "fourfold list shows what is stored")
 
 
 def _number(given: int) -> int:

@@ -204,10 +204,7 @@ async def _put_files(store: Store, files: list[FileUpdate], links: bool) -> Any:
 
 
 async def _patch(store: Store, id: int, change: ItemPatch, links: bool) -> Any:
-    old = (await store.get(NS, [id])).get(id)
-    title, text = change.title or (old.title if old else ""), change.text or (old.text if old else "")
-    language = rules.language_of(title, text) if old and (title, text) != (old.title, old.text) else None
-    return await store.patch(NS, id, change, language, LATER, links=links)
+    return await store.patch(NS, id, change, LATER, links=links)
 
 
 async def _embed(store: Store, limit: int, offset: int) -> Any:

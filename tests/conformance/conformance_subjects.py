@@ -115,17 +115,12 @@ def item(text: str = "", **fields: Any) -> NewItem:
 
 async def add(store: Store, *items: NewItem | str, now: datetime = NOW, links: bool = True) -> list[int]:
     checked = [item(new) if isinstance(new, str) else new for new in items]
-    return await store.put(NS, checked, now, links=links)
+    return [stored.id for stored in await store.put(NS, checked, now, links=links)]
 
 
 async def edit(store: Store, id: int, *, links: bool = True, **change: Any) -> None:
     """A patch as Memory hands it to a store."""
-    patch = rules.checked_patch(ItemPatch(**change))
-    old = await one(store, id)
-    title = old.title if patch.title is None else patch.title
-    text = old.text if patch.text is None else patch.text
-    language = rules.language_of(title, text) if (title, text) != (old.title, old.text) else None
-    await store.patch(NS, id, patch, language, LATER, links=links)
+    await store.patch(NS, id, rules.checked_patch(ItemPatch(**change)), LATER, links=links)
 
 
 async def one(store: Store, id: int) -> Item:

@@ -91,7 +91,7 @@ async def test_a_patch_changes_what_it_names_and_nothing_else(store):
 @pytest.mark.spec("B13")
 async def test_an_unknown_item_cannot_be_patched(store):
     with pytest.raises(NotFound):
-        await store.patch(NS, 7, ItemPatch(text="x"), "en", LATER)
+        await store.patch(NS, 7, ItemPatch(text="x"), LATER)
     assert await store.namespaces() == {}
 
 

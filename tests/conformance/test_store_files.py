@@ -112,7 +112,7 @@ async def test_an_item_with_a_key_is_nobodys_chunk(store: Store) -> None:
     (mine,) = await store.put(NS, [item("my own remark", key="remark", path=PATH)], NOW)
     await store.put_files(NS, [update("beans")], NOW)
     await store.put_files(NS, [update("peas")], LATER)
-    await store.forget(NS, [mine])
+    await store.forget(NS, [mine.id])
     assert set(await store.files(NS, "/")) == {PATH}
     assert list(await stored(store)) == ["peas"]
 

@@ -48,9 +48,9 @@ async def test_items_of_another_namespace_do_not_exist(store):
     assert await store.get(OTHER, [mine]) == {}
     assert await store.find_keys(OTHER, ["k"]) == {}
     (theirs,) = await store.put(OTHER, [item("Ihr Text", key="k", vector=unit(1, 2, 3))], NOW)
-    assert theirs != mine
+    assert theirs.id != mine
     assert await store.forget(OTHER, [mine]) == 0
-    assert (await store.match_scores(OTHER, "Text", [mine, theirs])).hits[0].id == theirs
+    assert (await store.match_scores(OTHER, "Text", [mine, theirs.id])).hits[0].id == theirs.id
     assert await store.similarities(OTHER, unit(1, 0, 0), [mine]) == await store.similarities(OTHER, unit(1, 0, 0), [])
     assert await store.item_links(OTHER, [mine], NO_FILTERS) == []
     with pytest.raises(NotFound):
@@ -66,7 +66,7 @@ async def test_links_stay_inside_a_namespace(store):
     assert [near.node.name for near in await store.neighbors(OTHER, "Atlantis", None, 1, "out", None)] == ["Meer"]
     assert await store.neighbors(NS, "Atlantis", None, 1, "out", None) == []
     assert {link.item for link in await store.node_links(NS, ["atlantis"], NO_FILTERS)} == {page, note}
-    await store.forget(OTHER, theirs[:1])
+    await store.forget(OTHER, [theirs[0].id])
     assert {link.item for link in await store.node_links(NS, ["atlantis"], NO_FILTERS)} == {page, note}
 
 

@@ -76,7 +76,7 @@ async def test_parts_and_what_is_newer_answer_as_the_oracle_does(plain_dsn: str,
         patch = ItemPatch(text=text(random))
         for each in (store, oracle):
             if number % 3:
-                await each.patch(NS, number, patch, "en", NOW, links=False)
+                await each.patch(NS, number, patch, NOW, links=False)
             else:
                 await each.forget(NS, [number])
     await assert_same(store, oracle, random, 8)
@@ -176,7 +176,7 @@ async def test_pg_textsearch_and_what_is_newer_answer_as_the_oracle_does(small: 
         await store.maintain(NS, wholly=wholly)
         assert await store._read(NS, None, _is_whole) is is_whole
         for each in (store, oracle):
-            await each.patch(NS, first + 1, ItemPatch(text="bao deo bao"), "en", NOW, links=False)
+            await each.patch(NS, first + 1, ItemPatch(text="bao deo bao"), NOW, links=False)
             await each.forget(NS, [first + 2])
         await assert_same(store, oracle, random, 3)
         assert await store.check() == []

@@ -113,7 +113,7 @@ class Mirror:
             items = [_item(*chunk) for chunk in found]
             stored = await self.store.put(self.namespace, items, datetime.now(UTC), links=self._links)
             for (id, document, metadata), item in zip(found, stored, strict=True):
-                self._note(id, _Known(item, _mark(document, metadata)))
+                self._note(id, _Known(item.id, _mark(document, metadata)))
 
     async def _forget(self, gone: Iterable[str]) -> None:
         lost = [self._known.pop(id).item for id in gone]

@@ -111,17 +111,21 @@ class FileUpdate(NamedTuple):
 class Store(Protocol):
     # ------------------------------------------------------------ items
 
-    async def put(self, namespace: str, items: Sequence[NewItem], now: datetime, *, links: bool = True) -> list[int]:
-        """Stores checked items (language set, vectors normalised) in one transaction; returns their ids, in order.
+    async def put(self, namespace: str, items: Sequence[NewItem], now: datetime, *, links: bool = True) -> list[Item]:
+        """Stores checked items (language set, vectors normalised) in one transaction; returns them as stored, in order.
 
-        A vector that does not fit the namespace's space is an InvalidVector; unknown source_ids are NotFound.
-        With `links`, titles and mentions become nodes and edges (B11).
+        A vector that does not fit the namespace's space is an InvalidVector; unknown source_ids are NotFound. What is
+        merged with a stored item keeps the limits of one (InvalidItem). With `links`, titles and mentions become nodes
+        and edges (B11).
         """
         ...
 
-    async def patch(
-        self, namespace: str, item: int, patch: ItemPatch, language: str | None, now: datetime, *, links: bool = True
-    ) -> None: ...
+    async def patch(self, namespace: str, item: int, patch: ItemPatch, now: datetime, *, links: bool = True) -> Item:
+        """Applies a checked patch to what is stored at that moment; returns the item as stored.
+
+        `fourfold.items.patched` decides inside the transaction, so concurrent patches cannot break a limit together.
+        """
+        ...
 
     async def get(self, namespace: str, ids: Sequence[int]) -> dict[int, Item]: ...
 

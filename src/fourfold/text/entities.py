@@ -175,12 +175,18 @@ _NOTHING = _Branch()
 
 
 def _prune(branch: _Branch, words: list[str]) -> None:
-    """Takes a name out, and with it every word that only led to it."""
-    word, *rest = words or [_END]
-    if word in branch and words:
-        _prune(branch[word], rest)
-    if word in branch and not branch[word]:
-        del branch[word]
+    """Takes a name out, and with it every word that only led to it. A name may have a thousand words: no recursion."""
+    way = [branch]
+    for word in words:
+        following = way[-1].get(word)
+        if following is None:
+            return
+        way.append(following)
+    way[-1].pop(_END, None)
+    for above, word in zip(reversed(way[:-1]), reversed(words), strict=True):
+        if above[word]:
+            return
+        del above[word]
 
 
 def _can_be_mentioned(name: str) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
+from fourfold import items as rules
 from fourfold.errors import Ambiguous, NotFound
 from fourfold.model import Edge
 from fourfold.stores.base import NewNode
@@ -25,7 +26,8 @@ def add_node(ns: Namespace, new: NewNode) -> int:
     node = ensure_node(ns, new.name, new.label, made=True)
     row = ns.nodes[node]
     aliases = {normal_name(alias): alias for alias in reversed(new.aliases) if normal_name(alias) not in row.names}
-    properties = {**row.properties, **(new.properties or {})}
+    rules.check_aliases(len(aliases) + len(row.aliases))
+    properties = row.properties if new.properties is None else rules.merged_properties(row.properties, new.properties)
     ns.nodes[node] = replace(row, aliases={**aliases, **row.aliases}, properties=properties)
     if new.item is not None:
         ns.own[node, new.item] = True

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from fourfold import items as rules
 from fourfold.embed.vectors import check_dimension
 from fourfold.errors import NotFound
-from fourfold.items import check_tags
 from fourfold.model import Filters, Item, ItemPatch, NewItem
 from fourfold.stores.base import Space
 from fourfold.stores.memory.filters import passes
@@ -91,9 +91,7 @@ def _chunk(new: NewItem) -> int | None:
 def _unite(ns: Namespace, id: int, new: NewItem) -> int:
     """The same text again: the item that is there, with the tags and sources of both."""
     old = ns.items[id].item
-    sources = tuple(dict.fromkeys((*old.source_ids, *new.source_ids)))
-    tags = _tags((*old.tags, *new.tags))
-    check_tags(len(tags))
+    tags, sources = rules.united(old.tags, old.source_ids, new)
     _set(ns, replace(old, tags=tags, source_ids=sources))
     return id
 
@@ -114,20 +112,14 @@ def _replace(ns: Namespace, id: int, new: NewItem, now: datetime, links: bool) -
     return changed or renamed
 
 
-def patch(ns: Namespace, id: int, change: ItemPatch, language: str | None, now: datetime, *, links: bool) -> bool:
+def patch(ns: Namespace, id: int, change: ItemPatch, now: datetime, *, links: bool) -> bool:
     if id not in ns.items:
         raise NotFound(f"no item {id}", "fourfold list shows what is stored")
-    old, changed = ns.items[id].item, False
-    if change.title is not None or change.text is not None:
-        title = old.title if change.title is None else change.title
-        text = old.text if change.text is None else change.text
-        changed = _set_text(ns, id, title, text, language or old.language, now, links)
-    removed = {fold(tag) for tag in change.remove_tags}
-    tags = [tag for tag in _tags((*old.tags, *change.add_tags)) if fold(tag) not in removed]
-    merged = {**old.metadata, **(change.metadata or {})}
-    metadata = merged if change.metadata is None else {key: data for key, data in merged.items() if data is not None}
-    _set(ns, replace(ns.items[id].item, tags=tuple(tags), metadata=metadata))
-    if metadata.get("aliases") != old.metadata.get("aliases"):
+    old = ns.items[id].item
+    new = rules.patched(old, change)
+    changed = _set_text(ns, id, new.title, new.text, new.language, now, links)
+    _set(ns, replace(ns.items[id].item, tags=new.tags, metadata=new.metadata))
+    if new.metadata.get("aliases") != old.metadata.get("aliases"):
         ns.items[id] = replace(ns.items[id], linked=links)
         return True
     return changed

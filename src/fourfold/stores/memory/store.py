@@ -53,20 +53,19 @@ class MemoryStore:
 
     # ------------------------------------------------------------ items
 
-    async def put(self, namespace: str, items: Sequence[NewItem], now: datetime, *, links: bool = True) -> list[int]:
+    async def put(self, namespace: str, items: Sequence[NewItem], now: datetime, *, links: bool = True) -> list[Item]:
         if not items:
             return []
         with self._write(namespace) as ns:
             written = [rows.put(ns, item, now, links=links) for item in items]
             graph.link(ns, [item for item, changed in written if changed])
-        return [item for item, _ in written]
+        return [ns.items[item].item for item, _ in written]
 
-    async def patch(
-        self, namespace: str, item: int, patch: ItemPatch, language: str | None, now: datetime, *, links: bool = True
-    ) -> None:
+    async def patch(self, namespace: str, item: int, patch: ItemPatch, now: datetime, *, links: bool = True) -> Item:
         with self._write(namespace) as ns:
-            if rows.patch(ns, item, patch, language, now, links=links):
+            if rows.patch(ns, item, patch, now, links=links):
                 graph.link(ns, [item])
+        return ns.items[item].item
 
     async def get(self, namespace: str, ids: Sequence[int]) -> dict[int, Item]:
         ns = self._read(namespace)

@@ -6,6 +6,7 @@ import json
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
+from fourfold import items as rules
 from fourfold.errors import Ambiguous, NotFound
 from fourfold.model import Edge, Neighbor, Node
 from fourfold.stores.base import Direction, NewNode
@@ -78,10 +79,12 @@ async def add_node(db: Db, ns: Namespace, new: NewNode) -> tuple[int, list[str]]
     node = nodes[new.name, new.label]
     if new.properties is not None:
         known = json.loads((await rows(db, "SELECT properties FROM nodes WHERE id = %s", node))[0][0])
-        await run(db, "UPDATE nodes SET properties = %s WHERE id = %s", dumps({**known, **new.properties}), node)
+        merged = rules.merged_properties(known, new.properties)
+        await run(db, "UPDATE nodes SET properties = %s WHERE id = %s", dumps(merged), node)
     had = {name for (name,) in await rows(db, "SELECT folded FROM names WHERE node = %s", node)}
     aliases = {normal_name(alias): alias for alias in reversed(new.aliases)}
     added = [name for name in aliases if name not in had]
+    rules.check_aliases(len(had) - 1 + len(added))  # one of those it had is its own name
     await add_names(db, ns.id, [(node, name, aliases[name]) for name in added])
     if new.item is not None:
         await attach(db, [(node, new.item, True)])

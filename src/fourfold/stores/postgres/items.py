@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fourfold import items as rules
 from fourfold.embed.vectors import check_dimension
 from fourfold.errors import NotFound
-from fourfold.items import check_tags
 from fourfold.model import Filters, Item, ItemPatch, Json, NewItem
 from fourfold.stores.base import Space
 from fourfold.stores.postgres import texts, vectors
@@ -163,9 +163,8 @@ def _folded(tags: Iterable[str]) -> dict[str, str]:
 
 def _unite(row: Row, item: NewItem) -> None:
     """The same text again: the item that is there, with the tags and sources of both."""
-    row.tags = _folded(item.tags) | row.tags
-    check_tags(len(row.tags))
-    row.sources = list(dict.fromkeys((*row.sources, *item.source_ids)))
+    tags, sources = rules.united(row.tags.values(), row.sources, item)
+    row.tags, row.sources = _folded(tags), list(sources)
 
 
 def _replace(row: Row, item: NewItem, now: datetime, links: bool) -> None:
@@ -315,25 +314,17 @@ async def _write_vectors(db: Db, ns: Namespace, touched: Sequence[Row]) -> None:
     await vectors.put(db, ns, given)
 
 
-async def patch(
-    db: Db, ns: Namespace, id: int, change: ItemPatch, language: str | None, now: datetime, *, links: bool
-) -> Row:
-    """Applies a checked patch; `language` is that of the new text."""
+async def patch(db: Db, ns: Namespace, id: int, change: ItemPatch, now: datetime, *, links: bool) -> Row:
+    """Applies a checked patch to the row as it is now."""
     found = await load(db, ns.id, possible([id]))
     if not found:
         raise NotFound(f"no item {id}", "fourfold list shows what is stored")
     row = found[0]
+    new = rules.patched(as_item(ns.name, row), change)
     row.touched = True
-    if change.title is not None or change.text is not None:
-        title = row.title if change.title is None else change.title
-        text = row.text if change.text is None else change.text
-        row.set_text(title, text, language or row.language, now, links=links)
-    if change.metadata is not None:
-        merged = {**row.metadata, **change.metadata}
-        row.set_metadata({name: data for name, data in merged.items() if data is not None}, links=links)
-    removed = {fold(tag) for tag in change.remove_tags}
-    tags = _folded(change.add_tags) | row.tags
-    row.tags = {folded: name for folded, name in tags.items() if folded not in removed}
+    row.set_text(new.title, new.text, new.language, now, links=links)
+    row.set_metadata(dict(new.metadata), links=links)
+    row.tags = _folded(new.tags)
     await write(db, ns, [row])
     return row
 
@@ -372,11 +363,11 @@ async def get(db: Db, ns: Namespace, ids: Sequence[int]) -> dict[int, Item]:
 
 async def find(db: Db, namespace: str, ids: Sequence[int]) -> dict[int, Item]:
     """The same, without having looked at the namespace."""
-    known = {row[0]: _item(namespace, _row(row)) for row in await rows(db, *_loading(BY_NAME, namespace, ids))}
+    known = {row[0]: as_item(namespace, _row(row)) for row in await rows(db, *_loading(BY_NAME, namespace, ids))}
     return {id: known[id] for id in dict.fromkeys(ids) if id in known}
 
 
-def _item(namespace: str, row: Row) -> Item:
+def as_item(namespace: str, row: Row) -> Item:
     return Item(
         row.id, namespace, row.key, row.title, row.text, tuple(sorted(row.tags.values())), row.kind, row.metadata,
         row.language, row.created_at, row.updated_at, tuple(row.sources), row.path, row.chunk_index,

@@ -63,26 +63,26 @@ class PostgresStore(Retrieval):
 
     # ------------------------------------------------------------ items
 
-    async def put(self, namespace: str, items: Sequence[NewItem], now: datetime, *, links: bool = True) -> list[int]:
+    async def put(self, namespace: str, items: Sequence[NewItem], now: datetime, *, links: bool = True) -> list[Item]:
         return await self._write(namespace, self._put, items, now, links) if items else []
 
-    async def _put(self, db: Db, ns: Namespace, new: Sequence[NewItem], now: datetime, links: bool) -> list[int]:
+    async def _put(self, db: Db, ns: Namespace, new: Sequence[NewItem], now: datetime, links: bool) -> list[Item]:
         draft = await items.put(db, ns, new, now, links=links)
         await self._link(db, ns, draft.rows)
-        return [row.id for row in draft.named]
+        return [items.as_item(ns.name, row) for row in draft.named]
 
     async def _link(self, db: Db, ns: Namespace, changed: Sequence[Row]) -> None:
         seen = [_linked(row) for row in changed if row.touched and (row.retold or row.renamed)]
         if seen:
             await self._linker(ns).link(db, ns, seen)
 
-    async def patch(
-        self, namespace: str, item: int, patch: ItemPatch, language: str | None, now: datetime, *, links: bool = True
-    ) -> None:
-        async def patching(db: Db, ns: Namespace) -> None:
-            await self._link(db, ns, [await items.patch(db, ns, item, patch, language, now, links=links)])
+    async def patch(self, namespace: str, item: int, patch: ItemPatch, now: datetime, *, links: bool = True) -> Item:
+        async def patching(db: Db, ns: Namespace) -> Item:
+            row = await items.patch(db, ns, item, patch, now, links=links)
+            await self._link(db, ns, [row])
+            return items.as_item(ns.name, row)
 
-        await self._write(namespace, patching)
+        return await self._write(namespace, patching)
 
     async def get(self, namespace: str, ids: Sequence[int]) -> dict[int, Item]:
         return await self._in_time(lambda db: items.find(db, namespace, ids))

@@ -12,7 +12,7 @@ import numpy as np
 
 from fourfold.courtesy import paced
 from fourfold.errors import NotFound
-from fourfold.model import NewItem
+from fourfold.model import Item, NewItem
 from fourfold.stores.sqlite import items, spaces
 from fourfold.stores.sqlite.database import dumps, micros, rows, value
 from fourfold.stores.sqlite.items import Change, Written, batches, marks
@@ -31,6 +31,22 @@ class Put(NamedTuple):
     """In the order of what was given."""
     fresh: list[Fresh]
     """Those that nothing later in the same write has changed."""
+
+
+def as_stored(db: apsw.Connection, namespace: str, ns: int, done: Put, now: datetime) -> list[Item]:
+    """The items of a write, in its order: new ones as they were given, the others read in the same transaction."""
+    found = {new.id: _item(namespace, new, now) for new in done.fresh}
+    found |= items.get(db, namespace, ns, [row.id for row in done.written if row.id not in found])
+    return [found[row.id] for row in done.written]
+
+
+def _item(namespace: str, new: Fresh, now: datetime) -> Item:
+    item = new.item
+    created = item.created_at or now
+    return Item(
+        new.id, namespace, item.key, item.title, item.text, tuple(sorted(item.tags)), item.kind, dict(item.metadata),
+        item.language or "", created, created, tuple(dict.fromkeys(item.source_ids)), item.path, items.chunk_of(item),
+    )  # fmt: skip
 
 
 def put(db: apsw.Connection, ns: int, new: Sequence[NewItem], now: datetime, *, linked: bool) -> Put:

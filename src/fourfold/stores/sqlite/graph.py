@@ -8,6 +8,7 @@ from typing import Literal, NamedTuple
 
 import apsw
 
+from fourfold import items as rules
 from fourfold.errors import Ambiguous, NotFound
 from fourfold.model import Edge, Json, Neighbor, Node
 from fourfold.stores.sqlite.database import dumps, rows, value
@@ -39,10 +40,13 @@ def add_node(
     node, fresh = ensure_node(db, ns, name, label, made=made)
     if properties is not None:
         known = json.loads(value(db, "SELECT properties FROM nodes WHERE id = ?", node))
-        db.execute("UPDATE nodes SET properties = ? WHERE id = ?", (dumps({**known, **properties}), node))
+        db.execute(
+            "UPDATE nodes SET properties = ? WHERE id = ?", (dumps(rules.merged_properties(known, properties)), node)
+        )
     for alias in aliases:
         if _add_name(db, ns, node, normal_name(alias), alias):
             fresh.append(normal_name(alias))
+    rules.check_aliases(value(db, "SELECT count(alias) FROM names WHERE node = ?", node))
     return node, fresh
 
 

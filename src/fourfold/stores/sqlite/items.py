@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 import apsw
 import numpy as np
 
+from fourfold import items as rules
 from fourfold.courtesy import paced
 from fourfold.errors import NotFound
-from fourfold.items import check_tags
 from fourfold.model import Filters, Item, ItemPatch, Json, NewItem
 from fourfold.stores.sqlite.database import dumps, micros, moment, rows, value
 from fourfold.stores.sqlite.filters import where
@@ -112,9 +112,11 @@ def insert(db: apsw.Connection, ns: int, item: NewItem, updated: datetime, item_
 
 def _unite(db: apsw.Connection, ns: int, item_id: int, item: NewItem) -> Written:
     """The same text again: the item that is there, with the tags and sources of both."""
+    tags = [tag for (tag,) in rows(db, "SELECT name FROM item_tags WHERE item = ?", item_id)]
+    sources = [raw for (raw,) in rows(db, "SELECT raw FROM sources WHERE item = ? ORDER BY position", item_id)]
+    rules.united(tags, sources, item)
     before = db.total_changes()
     add_tags(db, ns, item_id, item.tags)
-    check_tags(value(db, "SELECT count(*) FROM item_tags WHERE item = ?", item_id))
     _add_sources(db, ns, item_id, item.source_ids)
     return Written(item_id, Change.LABELS if db.total_changes() > before else Change(0))
 
@@ -168,29 +170,22 @@ def put_vector(db: apsw.Connection, ns: int, item_id: int, vector: bytes) -> Non
         db.execute("UPDATE namespaces SET vectors = vectors + 1 WHERE id = ?", (ns,))
 
 
-def patch(db: apsw.Connection, ns: int, item_id: int, change: ItemPatch, language: str | None, now: datetime) -> Change:
-    """Applies a checked patch; `language` is that of the new text."""
-    found = rows(db, "SELECT title, text, language, metadata FROM items WHERE ns = ? AND id = ?", ns, item_id)
-    if not found:
+def patch(db: apsw.Connection, namespace: str, ns: int, item_id: int, change: ItemPatch, now: datetime) -> Change:
+    """Applies a checked patch to the row as it is now."""
+    old = get(db, namespace, ns, [item_id]).get(item_id)
+    if old is None:
         raise NotFound(f"no item {item_id}", "fourfold list shows what is stored")
-    title, text, old_language, metadata = found[0]
+    new = rules.patched(old, change)
     changed = Change(0)
     if change.title is not None or change.text is not None:
-        title = title if change.title is None else change.title
-        text = text if change.text is None else change.text
-        changed |= set_text(db, ns, item_id, title, text, language or old_language, now)
-        _refresh_identity(db, item_id, title, text)
+        changed |= set_text(db, ns, item_id, new.title, new.text, new.language, now)
+        _refresh_identity(db, item_id, new.title, new.text)
     if change.metadata is not None:
-        merged = {**json.loads(metadata), **change.metadata}
-        kept = {name: data for name, data in merged.items() if data is not None}
-        changed |= Change.TEXT if kept.get("aliases") != _aliases(metadata) else Change(0)
-        db.execute("UPDATE items SET metadata = ? WHERE id = ?", (dumps(kept), item_id))
-    add_tags(db, ns, item_id, change.add_tags)
-    for tag in change.remove_tags:
-        db.execute(
-            "DELETE FROM item_tags WHERE item = ? AND tag = (SELECT id FROM tags WHERE ns = ? AND folded = ?)",
-            (item_id, ns, fold(tag)),
-        )
+        changed |= Change.TEXT if new.metadata.get("aliases") != old.metadata.get("aliases") else Change(0)
+        db.execute("UPDATE items SET metadata = ? WHERE id = ?", (dumps(dict(new.metadata)), item_id))
+    if new.tags != old.tags:
+        db.execute("DELETE FROM item_tags WHERE item = ?", (item_id,))
+        add_tags(db, ns, item_id, new.tags)
     return changed | Change.LABELS
 
 

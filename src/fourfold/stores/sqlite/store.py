@@ -41,7 +41,7 @@ from fourfold.stores.sqlite import (
 )
 from fourfold.stores.sqlite import folder as folders
 from fourfold.stores.sqlite.building import NotApart, caught_up_apart
-from fourfold.stores.sqlite.bulk import Fresh
+from fourfold.stores.sqlite.bulk import Fresh, Put
 from fourfold.stores.sqlite.database import Database, Job, rows
 from fourfold.stores.sqlite.indexes import APART_AT, Behind, Indexes, NotNow
 from fourfold.stores.sqlite.items import Change
@@ -243,16 +243,19 @@ class SqliteStore:
 
     # ------------------------------------------------------------ items
 
-    async def put(self, namespace: str, items: Sequence[NewItem], now: datetime, *, links: bool = True) -> list[int]:
+    async def put(self, namespace: str, items: Sequence[NewItem], now: datetime, *, links: bool = True) -> list[Item]:
+        def putting(db: apsw.Connection, ns: int) -> tuple[int, list[Item]]:
+            return ns, bulk.as_stored(db, namespace, ns, self._put(db, ns, items, now, links), now)
+
         if not items:
             return []
         if links and len(items) <= AT_ONCE and any(own_names(item.title, item.text, item.metadata) for item in items):
             await self._prepare_links(namespace)  # the names of more are looked for later
-        ns, ids = await self._write(namespace, lambda db, ns: (ns, self._put(db, ns, items, now, links)))
-        self._indexes.keep_up(ns, len(ids))
-        return ids
+        ns, stored = await self._write(namespace, putting)
+        self._indexes.keep_up(ns, len(stored))
+        return stored
 
-    def _put(self, db: apsw.Connection, ns: int, new: Sequence[NewItem], now: datetime, links: bool) -> list[int]:
+    def _put(self, db: apsw.Connection, ns: int, new: Sequence[NewItem], now: datetime, links: bool) -> Put:
         before = items.last_change(db, ns)
         done = bulk.put(db, ns, new, now, linked=links)
         changes: dict[int, Change] = {}
@@ -270,20 +273,19 @@ class SqliteStore:
         items.log(db, ns, changes.items())
         if len(new) >= _MANY:
             self._indexes.unconfirmed(ns, before, items.last_change(db, ns))
-        return [row.id for row in done.written]
+        return done
 
-    async def patch(
-        self, namespace: str, item: int, patch: ItemPatch, language: str | None, now: datetime, *, links: bool = True
-    ) -> None:
-        def patching(db: apsw.Connection, ns: int) -> None:
-            change = items.patch(db, ns, item, patch, language, now)
+    async def patch(self, namespace: str, item: int, patch: ItemPatch, now: datetime, *, links: bool = True) -> Item:
+        def patching(db: apsw.Connection, ns: int) -> Item:
+            change = items.patch(db, namespace, ns, item, patch, now)
             if change & Change.TEXT:
                 self._link(db, ns, [item], links)
             items.log(db, ns, [(item, change)])
+            return items.get(db, namespace, ns, [item])[item]
 
         if links and (patch.title is not None or patch.text is not None):
             await self._prepare_links(namespace)
-        await self._write(namespace, patching)
+        return await self._write(namespace, patching)
 
     async def get(self, namespace: str, ids: Sequence[int]) -> dict[int, Item]:
         if len(ids) <= TOP_K:

@@ -1,0 +1,58 @@
+"""What processes do that change one item at the same time."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from fourfold.errors import InvalidItem, NotFound
+from fourfold.memory import Memory
+from fourfold.model import Item, ItemPatch, NewItem
+
+
+def crowd(where: Path | str, item: int, who: int, rounds: int) -> int:
+    """Adds tags of its own, some at a time, and takes some away again; how often that was refused."""
+
+    async def crowding() -> int:
+        refused = 0
+        async with await Memory.open(where, embedder="none", background=False) as memory:
+            for turn in range(rounds):
+                tags = tuple(f"tag-{who}-{turn}-{number}" for number in range(9))
+                try:
+                    await memory.update(item, ItemPatch(add_tags=tags, metadata={tags[0]: "x" * 9000}))
+                except InvalidItem:
+                    refused += 1
+                    mine = tuple(tag for tag in (await memory.get([item]))[0].tags if tag.startswith(f"tag-{who}-"))
+                    gone = {f"tag-{who}-{earlier}-0": None for earlier in range(turn)}
+                    await memory.update(item, ItemPatch(remove_tags=mine[:64], metadata=gone))
+        return refused
+
+    return asyncio.run(crowding())
+
+
+def add_often(where: Path | str, rounds: int) -> list[str]:
+    """Adds the same text again and again; what came back otherwise than it was given."""
+
+    async def adding() -> list[str]:
+        async with await Memory.open(where, embedder="none", background=False) as memory:
+            added = [await memory.add(NewItem("a text that comes and goes", tags=("tag",))) for _ in range(rounds)]
+        return [repr(item) for item in added if not isinstance(item, Item) or item.tags != ("tag",)]
+
+    return asyncio.run(adding())
+
+
+def forget_often(where: Path | str, rounds: int) -> int:
+    """Forgets whatever there is; how many items."""
+
+    async def forgetting() -> int:
+        gone = 0
+        async with await Memory.open(where, embedder="none", background=False) as memory:
+            for _ in range(rounds):
+                for item in await memory.list():
+                    try:
+                        gone += await memory.forget([item.id])
+                    except NotFound:
+                        continue
+        return gone
+
+    return asyncio.run(forgetting())
