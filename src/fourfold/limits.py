@@ -1,5 +1,7 @@
 """Every limit of the engine, in one place. What happens one past each is in docs/reference.md."""
 
+from dataclasses import dataclass
+
 QUERY_BYTES = 32 * 1024
 """A longer query is refused (InvalidQuery)."""
 
@@ -84,6 +86,28 @@ TAG_CACHE_SECONDS = 60.0
 HTTP_BODY = 4 * 1024 * 1024
 """Bytes of one request over HTTP (answered with 413)."""
 
+HTTP_CONNECTIONS = 512
+"""Open connections of an HTTP server, or half of the process's file descriptors if that is less. Past it, a connection
+without a complete request is closed for the new one; if all of them are being answered, the new one gets 503."""
+
+HTTP_HEADERS = 100
+"""Headers of one request (answered with 431)."""
+
+HTTP_HEADER_BYTES = 16 * 1024
+"""Bytes of a request's headers (answered with 400 or 431)."""
+
+HTTP_HEADER_SECONDS = 10.0
+"""The time to send a request's headers, counted from the connection or the previous answer."""
+
+HTTP_CHUNKS = 256
+"""Chunks of a request's body, and one more for each KiB of it (answered with 400): tiny chunks cost CPU time."""
+
+HTTP_BODY_SECONDS = 30.0
+"""The time to send a request's body (answered with 408)."""
+
+HTTP_STALL_SECONDS = 30.0
+"""A client that reads less than 64 KiB of an answer in this time is disconnected."""
+
 VECTOR_DIMENSIONS = 8192
 """The largest vector that a namespace takes (InvalidVector)."""
 
@@ -91,3 +115,15 @@ NEIGHBOR_DEPTH = 5
 PATH_DEPTH = 10
 PAGE_SIZE = 1000
 """Rows of one page of `list`."""
+
+
+@dataclass(frozen=True, slots=True)
+class HttpLimits:
+    """The limits of one HTTP server before a request is accepted."""
+
+    connections: int = HTTP_CONNECTIONS
+    header_count: int = HTTP_HEADERS
+    header_bytes: int = HTTP_HEADER_BYTES
+    header_seconds: float = HTTP_HEADER_SECONDS
+    body_seconds: float = HTTP_BODY_SECONDS
+    stall_seconds: float = HTTP_STALL_SECONDS

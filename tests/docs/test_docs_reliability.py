@@ -17,7 +17,7 @@ def names_in(*folders: str) -> set[str]:
 def test_every_test_that_the_page_names_exists() -> None:
     named = set(re.findall(r"`(test_\w+)`", PAGE))
     assert named
-    assert named <= names_in("trust", "engine", "files")
+    assert named <= names_in("trust", "engine", "files", "serve")
 
 
 def test_no_result_is_missing() -> None:

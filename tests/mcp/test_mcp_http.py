@@ -18,6 +18,7 @@ from fourfold.config import Settings
 from fourfold.errors import InvalidSetting
 from fourfold.mcp import http
 from fourfold.mcp.offers import OFFERS
+from fourfold.serve.server import listen
 
 A, B, BOTH, ALL = (f"{name}-" + "0123456789abcdef" for name in ("a", "b", "ab", "all"))
 TOKENS = f"alpha:{A},beta:{B},beta+alpha:{BOTH},*:{ALL}"
@@ -206,5 +207,5 @@ def test_an_address_that_is_none_is_an_error(where: str) -> None:
     from fourfold.errors import FourfoldError
 
     with pytest.raises(FourfoldError) as raised:
-        http.listen(where)
+        listen(where)
     assert raised.value.remedy

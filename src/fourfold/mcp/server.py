@@ -123,6 +123,7 @@ def build(
         version=__version__,
         lifespan=lifespan,
         log_level="WARNING",
+        subscriptions=False,  # tools, resources and prompts never change
     )
     server.offer(Tools(sessions), level)
     _add_resources(server, sessions)

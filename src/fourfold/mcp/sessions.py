@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
 from fourfold.errors import InvalidSetting, RequestError
+from fourfold.serve.auth import allowed
 
 if TYPE_CHECKING:
     from fourfold.config import Settings
     from fourfold.memory import Memory
     from fourfold.model import Json
-
-allowed: ContextVar[tuple[str, ...] | None] = ContextVar("allowed", default=None)
-"""The namespaces of the caller's token; None: all."""
 
 
 class Sessions:

@@ -1,8 +1,8 @@
-"""Who may speak HTTP with us: right Host, no foreign Origin, a known token, a body of bounded size. On every route."""
+"""Checks of every HTTP request before a route sees it: headers, Host, Origin, token, and the body's size and time."""
 
 from __future__ import annotations
 
-import hmac
+import asyncio
 import ipaddress
 import re
 from collections.abc import Mapping, Sequence
@@ -13,7 +13,8 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from fourfold import limits
-from fourfold.mcp.sessions import allowed
+from fourfold.limits import HttpLimits
+from fourfold.serve.auth import Tokens, allowed, known
 
 HEALTH = "/health"
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
@@ -37,20 +38,20 @@ class Refusal:
 @dataclass(frozen=True, slots=True)
 class Rules:
     names: frozenset[str]
-    """Names that we may be addressed by, without port. A page of another site can make a name of its own lead here
-    (DNS rebinding), but its browser still says that name."""
+    """Host names of this server, without port. A page of another site can point a name of its own at this address
+    (DNS rebinding), but the browser still sends that name."""
     any_address: bool
-    """Whether a bare IP address will do as well: it is nobody's name."""
-    tokens: Mapping[str, tuple[str, ...] | None]
-    """Namespaces by token; None: all of them. No tokens: everyone may."""
+    """Whether a bare IP address is accepted as Host, too: DNS rebinding needs a name."""
+    tokens: Tokens
 
 
 class Guard:
-    """Around the whole app, so that no route can be forgotten."""
+    """Wraps the whole app, so that no route can be left out."""
 
-    def __init__(self, app: ASGIApp, rules: Rules) -> None:
+    def __init__(self, app: ASGIApp, rules: Rules, most: HttpLimits) -> None:
         self._app = app
         self._rules = rules
+        self._most = most
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -62,24 +63,28 @@ class Guard:
 
     async def _guarded(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = Headers(scope=scope)
-        refusal = self._foreign(headers) or self._unknown(headers, scope["path"])
-        if refusal is not None:
-            await refusal.response()(scope, receive, send)
-            return
-        body = await _body(headers, receive)
-        if body is None:
-            most = f"at most {limits.HTTP_BODY >> 20} MiB"
-            await Refusal(413, "the request is too large", f"Send {most} at once").response()(scope, receive, send)
+        refusal = self._oversized(headers) or self._foreign(headers) or self._unknown(headers, scope["path"])
+        body = refusal or await self._body(headers, receive)
+        if isinstance(body, Refusal):
+            await body.response()(scope, receive, send)
             return
         allowed.set(self._rules.tokens.get(_token(headers) or ""))
-        await self._app(scope, _again(body, receive), send)
+        await self._app(scope, _replay(body, receive), send)
+
+    def _oversized(self, headers: Headers) -> Refusal | None:
+        most = self._most
+        size = sum(len(name) + len(value) for name, value in headers.raw)
+        if len(headers.raw) > most.header_count or size > most.header_bytes:
+            details = f"Send at most {most.header_count} headers and {most.header_bytes} bytes of them"
+            return Refusal(431, "the headers are too large", details)
+        return None
 
     def _foreign(self, headers: Headers) -> Refusal | None:
         hosts, origins = headers.getlist("host"), headers.getlist("origin")
         if len(hosts) != 1 or not self._is_ours(hosts[0]):
-            return Refusal(421, "this server is not called that", "Name its address; other names go into http_hosts")
+            return Refusal(421, "the Host header is not allowed", "Use the server's address, or add it to http_hosts")
         if any(origin.lower() not in _own_origins(hosts[0]) for origin in origins):
-            return Refusal(403, "pages of other sites may not ask", "Send no Origin, or the server's own")
+            return Refusal(403, "requests from pages of other sites are not allowed", "Send no Origin, or the server's")
         return None
 
     def _is_ours(self, host: str) -> bool:
@@ -90,23 +95,26 @@ class Guard:
         return name in self._rules.names or (self._rules.any_address and _is_address(name))
 
     def _unknown(self, headers: Headers, path: str) -> Refusal | None:
-        """A token that is wrong is refused everywhere; only whether we live may be asked without one."""
+        """Refuses a wrong token on every route; only the health check works without a token."""
         token = _token(headers)
         if not self._rules.tokens or (token is None and path == HEALTH):
             return None
         if token is not None and known(token, self._rules.tokens):
             return None
-        what = "there is no such token" if token is not None else "a token is needed"
+        what = "unknown token" if token is not None else "a token is required"
         return Refusal(401, what, "Send Authorization: Bearer TOKEN", {"www-authenticate": "Bearer"})
 
-
-def known(token: str, tokens: Mapping[str, object]) -> bool:
-    """Compares with all of them, in a time that says nothing about any."""
-    return sum([hmac.compare_digest(token.encode(), each.encode()) for each in tokens]) > 0
+    async def _body(self, headers: Headers, receive: Receive) -> bytes | Refusal:
+        seconds = self._most.body_seconds
+        try:
+            async with asyncio.timeout(seconds):
+                return await _read_body(headers, receive)
+        except TimeoutError:
+            return Refusal(408, "the request's body did not arrive in time", f"Send it within {seconds:g} seconds")
 
 
 def _token(headers: Headers) -> str | None:
-    """What the caller shows, "" for something that cannot be one; None if nothing."""
+    """The token of the request, "" for a malformed header, None without one."""
     given: Sequence[str] = headers.getlist("authorization")
     if not given:
         return None
@@ -114,25 +122,28 @@ def _token(headers: Headers) -> str | None:
     return token.strip() if len(given) == 1 and scheme.lower() == "bearer" else ""
 
 
-async def _body(headers: Headers, receive: Receive) -> bytes | None:
-    """The whole body; None if it is too long. What is too long is read to its end, within bounds, but not kept: who is
-    still sending when the connection ends never sees the answer."""
+async def _read_body(headers: Headers, receive: Receive) -> bytes | Refusal:
+    """The whole body. The rest of a body that is too long is read within bounds and dropped: a client that is still
+    sending when the connection closes never sees the answer."""
+    too_large = Refusal(413, "the request is too large", f"Send at most {limits.HTTP_BODY >> 20} MiB at once")
     parts: list[bytes] = []
-    size, going_on = 0, True
+    size, more = 0, True
     if int(headers.get("content-length", "0")) > _DISCARDED:
-        return None
-    while going_on:
+        return too_large
+    while more:
         message = await receive()
+        if message["type"] == "http.disconnect":
+            return Refusal(400, "the request ended before its body was complete", "Send it again")
         part: bytes = message.get("body", b"")
         size += len(part)
         if size <= limits.HTTP_BODY:
             parts.append(part)
-        going_on = bool(message.get("more_body", False)) and size <= _DISCARDED
-    return b"".join(parts) if size <= limits.HTTP_BODY else None
+        more = bool(message.get("more_body", False)) and size <= _DISCARDED
+    return b"".join(parts) if size <= limits.HTTP_BODY else too_large
 
 
-def _again(body: bytes, receive: Receive) -> Receive:
-    """The body that was read, then what follows it."""
+def _replay(body: bytes, receive: Receive) -> Receive:
+    """Delivers the body that was read, then what follows it."""
     waiting: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def replaying() -> Message:

@@ -1,0 +1,1 @@
+"""What every HTTP server of Fourfold shares, independent of the protocol it serves."""

@@ -1,0 +1,160 @@
+"""One HTTP connection with the limits that uvicorn lacks: connections, header time, chunks, stalled readers.
+
+h11 limits the bytes of incomplete headers, the guard their number and the time of the body.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from typing import Any, cast
+
+import h11
+from uvicorn.config import Config
+from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
+from uvicorn.server import ServerState
+
+from fourfold.limits import HTTP_CHUNKS, HttpLimits
+
+_STALL_BYTES = 64 * 1024
+_BUSY = (
+    b"HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\nretry-after: 1\r\ncontent-type: application/json\r\n\r\n"
+    b'{"status": "error", "error": "too many requests at once", "details": "Try again in a moment"}'
+)
+
+
+class _Parser(h11.Connection):
+    """Counts the chunks of each request."""
+
+    _chunks = _bytes = 0
+
+    def next_event(self) -> h11.Event | type[h11.NEED_DATA] | type[h11.PAUSED]:
+        event = super().next_event()
+        if isinstance(event, h11.Request):
+            self._chunks = self._bytes = 0
+        elif isinstance(event, h11.Data):
+            self._chunks += event.chunk_start
+            self._bytes += len(event.data)
+            if self._chunks > HTTP_CHUNKS + self._bytes // 1024:
+                raise h11.RemoteProtocolError("too many chunks")
+        return event
+
+
+class LimitedConnection(H11Protocol):
+    """A connection that can be evicted while it owes the server a request or the client reads a stream."""
+
+    def __init__(
+        self,
+        config: Config,
+        server_state: ServerState,
+        app_state: dict[str, Any],
+        _loop: asyncio.AbstractEventLoop | None = None,
+        *,
+        limits: HttpLimits,
+    ) -> None:
+        super().__init__(config, server_state, app_state, _loop)
+        self.conn = _Parser(h11.SERVER, limits.header_bytes)
+        self._limits = limits
+        self._header_timer: asyncio.TimerHandle | None = None
+        self._stall_timer: asyncio.TimerHandle | None = None
+        self._since = self.loop.time()
+
+    @property
+    def is_serving(self) -> bool:
+        """Whether a complete request is being answered and the answer has not begun."""
+        return self._has_request and not self.cycle.more_body and not self.cycle.response_started
+
+    @property
+    def _has_request(self) -> bool:
+        cycle = cast("RequestResponseCycle | None", self.cycle)  # None until the first request
+        return cycle is not None and not cycle.response_complete
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        if len(self.connections) > self._limits.connections and not self._make_room():
+            self.connections.discard(self)
+            transport.write(_BUSY)
+            transport.close()
+            return
+        transport.set_write_buffer_limits(high=0)  # every unsent byte starts the stall timer
+        self._await_headers()
+
+    def _make_room(self) -> bool:
+        """Evicts the connection that has waited longest, of the address that holds most; False if all are serving."""
+        others = cast("set[LimitedConnection]", self.connections - {self})
+        idle = [each for each in others if not each.is_serving]
+        if not idle:
+            return False
+        held = Counter(each.host for each in idle)
+        oldest = min(idle, key=lambda each: (-held[each.host], each._since))
+        oldest.connections.discard(oldest)
+        oldest.transport.abort()
+        return True
+
+    @property
+    def host(self) -> str:
+        return self.client[0] if self.client else ""
+
+    def handle_events(self) -> None:
+        super().handle_events()
+        if self._has_request:
+            self._stop_header_timer()
+
+    def send_400_response(self, msg: str) -> None:
+        """Answers a malformed request, unless its answer has already begun; the app can no longer answer it."""
+        if self._has_request:
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
+        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            super().send_400_response(msg)
+        else:
+            self.transport.abort()
+
+    def on_response_complete(self) -> None:
+        """Closes a connection with pipelined requests: they would hold their place against other clients."""
+        self._await_headers()
+        if self.conn.trailing_data[0]:
+            self.transport.close()
+        super().on_response_complete()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop_header_timer()
+        self.resume_writing()
+        super().connection_lost(exc)
+
+    def _await_headers(self) -> None:
+        self._stop_header_timer()
+        self._since = self.loop.time()
+        self._header_timer = self.loop.call_later(self._limits.header_seconds, self._headers_late)
+
+    def _headers_late(self) -> None:
+        if self.transport.get_write_buffer_size():  # the client is still reading the previous answer
+            self._await_headers()
+        else:
+            self.transport.abort()
+
+    def _stop_header_timer(self) -> None:
+        if self._header_timer is not None:
+            self._header_timer.cancel()
+            self._header_timer = None
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._watch_reader()
+
+    def resume_writing(self) -> None:
+        if self._stall_timer is not None:
+            self._stall_timer.cancel()
+            self._stall_timer = None
+        super().resume_writing()
+
+    def _watch_reader(self) -> None:
+        unsent = self.transport.get_write_buffer_size()
+        self._stall_timer = self.loop.call_later(self._limits.stall_seconds, self._check_reader, unsent)
+
+    def _check_reader(self, unsent: int) -> None:
+        """Disconnects a client that has read too little since the last look."""
+        if unsent - self.transport.get_write_buffer_size() < _STALL_BYTES:
+            self.transport.abort()
+        else:
+            self._watch_reader()
