@@ -197,6 +197,8 @@ def test_alpha_and_decay_set_the_memories_preset(tmp_path: Path) -> None:
     plan = load({}, {"HYBRID_ALPHA": "0.25", "RECENCY_DECAY": "0"}, None).settings.plan
     assert plan.memories_alpha == 0.25
     assert plan.memories_recency.decay == 0
+    assert plan.memories_recency_strength is None
+    assert from_file(tmp_path, "recency_strength: 1\n").settings.plan.memories_recency_strength == 1
     assert from_file(tmp_path, "recency_floor: 0\n").settings.plan.memories_recency.floor == 0
 
 

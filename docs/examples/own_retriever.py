@@ -22,10 +22,10 @@ async def main() -> None:
         await memory.add_many([NewItem("the deploy failed"), NewItem("the deploy failed again"), NewItem("lunch")])
         search = HybridSearch([KeywordRetriever(memory.store), Newest(memory)])
         found = await search.run(Query("default", "deploy failed"), plan)
-        print(list(found.fusion.ids))  # -> [1, 2, 3]
+        print(list(found.fusion.ids))  # -> [2, 1, 3]
         for line in found.fusion.contributions(2):
             print(line.source, line.rank, round(line.value, 5))
-            # -> keyword 2 0.00968
+            # -> keyword 1 0.00984
             # -> newest 2 0.00645
 
 

@@ -5,8 +5,11 @@ from fourfold.search.confidence import result_confidence
 from fourfold.search.recency import recency_factor
 
 now = datetime(2026, 11, 15, tzinfo=UTC)
-print([round(recency_factor(Recency(0.01), now - timedelta(days=days), now), 2) for days in (0, 7, 30, 70, 121, 365)])
+for strength in (1.0, 0.2):
+    recency = Recency(0.01, floor=0.3, strength=strength)
+    print([round(recency_factor(recency, now - timedelta(days=days), now), 2) for days in (0, 7, 30, 70, 121, 365)])
 # -> [1.0, 0.93, 0.74, 0.5, 0.3, 0.3]
+# -> [1.0, 0.99, 0.95, 0.9, 0.86, 0.86]
 
 points = [(0.2, 0.0), (0.5, 0.0), (0.7, 0.0), (0.2, 1.0), (0.5, 1.0), (0.65, None), (None, 1.0)]
 print([round(result_confidence(cosine, coverage), 2) for cosine, coverage in points])

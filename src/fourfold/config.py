@@ -193,6 +193,7 @@ SETTINGS: Final[Mapping[str, Setting]] = {
     "hybrid_alpha": Setting(_SHARE, _PLAN.memories_alpha, "memories", "HYBRID_ALPHA"),
     "recency_decay": Setting(_RATE, _PLAN.memories_recency.decay, "memories", "RECENCY_DECAY"),
     "recency_floor": Setting(_SHARE, _PLAN.memories_recency.floor, "memories"),
+    "recency_strength": Setting(_SHARE, _PLAN.memories_recency_strength, "memories"),
     **_shares("hybrid_search_weights", _PLAN.insights_weights),
     "query_routing.relational_keywords.de": Setting(_WORDS, RELATIONAL_DE, "insights"),
     "query_routing.relational_keywords.en": Setting(_WORDS, RELATIONAL_EN, "insights"),
@@ -216,6 +217,7 @@ def _plan(given: Mapping[str, Given]) -> PlanSettings:
         ),
         memories_alpha=given["hybrid_alpha"].value,
         memories_recency=Recency(given["recency_decay"].value, given["recency_floor"].value),
+        memories_recency_strength=given["recency_strength"].value,
     )
 
 
@@ -251,6 +253,8 @@ def _shown(name: str, value: Any) -> Any:
             return "none"
         case "hybrid_alpha", None:
             return "adaptive"
+        case "recency_strength", None:
+            return "the fusion's"
         case _:
             return value
 

@@ -255,8 +255,13 @@ class ExpandingRetriever(Retriever, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Recency:
+    """How much age takes from a score; see `search/recency.py` for the formula."""
+
     decay: float
+    """Per day."""
     floor: float = 0.3
+    strength: float = 1.0
+    """The share of the score that age acts on; 1 is all of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,6 +275,8 @@ class Plan:
     top_k: int
     weights: Mapping[str, float] | None
     """None: `auto` chooses per query."""
+    fixed: Mapping[str, float] | None = None
+    """Weights that `auto` keeps as they are; it scales those that it chooses to that of semantic."""
     recency: Recency | None = None
     query_type: Literal["standard", "relational"] = "standard"
     matched_keywords: tuple[str, ...] = ()

@@ -6,7 +6,7 @@ import pytest
 from docs_pages import ROOT, quoted, row
 
 from fourfold.limits import CANDIDATES, HUB
-from fourfold.search import alpha, auto, bm25, confidence, recency
+from fourfold.search import alpha, auto, bm25, confidence, fusion, recency
 from fourfold.search.presets import PRESETS, Preset
 from fourfold.search.routing import RELATIONAL_DE, RELATIONAL_EN, RELATIONAL_WEIGHTS
 from fourfold.search.walk import BEST_HIT, LEAST_START, NEARNESS, PERHAPS
@@ -52,6 +52,8 @@ WORDS = {6: "six"}
         f"more | {alpha.adaptive_alpha(alpha.LARGE_STORE + 1):g} |",
         f"min(1, {alpha.TAG_BOOST:g} x (1 - alpha))",
         f"decay {recency.DECAY:g}, floor 0.3",
+        f"strength {recency.STRENGTHS['auto']:g}; in rrf {recency.STRENGTHS['rrf']:g}",
+        f"A list of more than {fusion.FEW_TIES} items that is all ties adds nothing",
         f"tag `{recency.EVERGREEN}` has factor 1",
         f"{confidence.PER_COSINE:g} x cosine + {confidence.PER_COVERAGE:g} x coverage - {-confidence.BIAS:g}))",
         f"({PER_COSINE:g} x cosine - {-COSINE_BIAS:g})",

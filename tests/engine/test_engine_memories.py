@@ -100,7 +100,8 @@ async def test_alpha_follows_the_size_of_the_store_and_the_number_of_matching_ta
 
 
 def aging(decay: float, floor: float = 0.3) -> Settings:
-    return Settings(plan=PlanSettings(memories_recency=Recency(decay, floor)))
+    """Recency as the source document has it: it multiplies the whole score."""
+    return Settings(plan=PlanSettings(memories_recency=Recency(decay, floor), memories_recency_strength=1.0))
 
 
 async def factors(memory: Memory) -> dict[str | None, float]:
@@ -113,7 +114,7 @@ async def factors(memory: Memory) -> dict[str | None, float]:
 
 @pytest.mark.spec("S5.5")
 async def test_what_has_not_changed_for_long_counts_less_down_to_a_floor(opened: Opener) -> None:
-    memory = await opened()
+    memory = await opened(settings=aging(0.01))
     for days, tags in ((0, ()), (70, ()), (70.5, ()), (1000, ()), (999, ("Evergreen",))):
         await memory.add(
             NewItem(f"heron {days}", key=str(days), tags=tags, created_at=datetime.now(UTC) - timedelta(days=days)),

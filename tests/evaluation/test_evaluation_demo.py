@@ -23,7 +23,12 @@ from fourfold.evaluation.metrics import separation
 pytestmark = pytest.mark.spec("S5.7")
 
 CATEGORIES = {"exact", "paraphrase", "german", "mixed", "tag", "relational", "temporal", "typo", "unanswerable"}
-WAYS = [Way("auto"), Way("keyword", {"only": ("keyword",)}), Way("semantic", {"only": ("semantic",)})]
+WAYS = [
+    Way("auto"),
+    Way("memories", {"preset": "memories"}),
+    Way("keyword", {"only": ("keyword",)}),
+    Way("semantic", {"only": ("semantic",)}),
+]
 
 
 def demo() -> Collection:
@@ -94,6 +99,15 @@ def test_hits_among_ten(answers: dict[str, list[Answer]]) -> None:
     missed = [question for question, hit in found.items() if not hit]
     assert share(found.values()) >= 0.90, missed
     assert {name: value for name, value in by_category(found).items() if value < 0.75} == {}, missed
+
+
+@pytest.mark.spec("S5.8")
+@pytest.mark.spec("C1")
+def test_hits_among_ten_of_memories_with_its_recency(answers: dict[str, list[Answer]]) -> None:
+    """The goal of the preset's source document, and no question that recency alone loses."""
+    found = hits(answers["memories"])
+    assert share(found.values()) > 0.85, [question for question, hit in found.items() if not hit]
+    assert all(answer.plan.recency is not None for answer in answers["memories"])
 
 
 @pytest.mark.spec("B14")

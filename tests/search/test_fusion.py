@@ -110,6 +110,46 @@ def test_ranks_stay_apart_for_any_k(k):
     assert rrf({"semantic": by_rank(*range(200, 0, -1))}, {"semantic": 1.0}, k).ids == list(range(200, 0, -1))
 
 
+# ---------------------------------------------------------------- ties
+
+
+@pytest.mark.spec("C1")
+def test_equal_scores_share_the_best_rank_of_their_group():
+    hits = [Hit(9, 0.9), Hit(4, 0.5), Hit(7, 0.5), Hit(2, 0.5), Hit(1, 0.1)]
+    fusion = rrf({"tags": hits}, {"tags": 1.0})
+    assert dict(fusion.ranked) == pytest.approx({9: 1 / 61, 2: 1 / 62, 4: 1 / 62, 7: 1 / 62, 1: 1 / 65}, abs=1e-15)
+    assert fusion.ids == [9, 2, 4, 7, 1]
+    assert [fusion.contributions(id)[0].rank for id in fusion.ids] == [1, 2, 2, 2, 5]
+
+
+@pytest.mark.spec("C1")
+@BOTH
+def test_a_list_of_ties_does_not_change_the_order_of_another(fuse):
+    tied = [Hit(id, 0.3) for id in range(1, 63)]
+    order = [*range(62, 0, -1)]
+    assert fuse({"semantic": by_rank(*order), "tags": tied}, {"semantic": 0.5, "tags": 0.5}).ids == order
+
+
+@pytest.mark.spec("C1")
+def test_a_long_list_of_ties_beside_others_says_nothing():
+    """62 items that have a common word come behind the one that lacks it and is nearest."""
+    order = [99, *range(62, 0, -1)]
+    fusion = rrf(
+        {"semantic": by_rank(*order), "keyword": [Hit(id, 0.3) for id in range(1, 64)]},
+        {"semantic": 0.7, "keyword": 0.3},
+    )
+    assert fusion.ids == [*order, 63]
+    assert fusion.contributions(63)[0] == Contribution("keyword", 1, 0.3, 0.0, 0.3, 0.0)
+
+
+@pytest.mark.spec("C1")
+def test_a_few_ties_still_pick_their_items_out_and_a_list_alone_keeps_its_items():
+    few = rrf({"semantic": by_rank(1, 2, 3), "tags": [Hit(2, 0.5), Hit(3, 0.5)]}, {"semantic": 0.5, "tags": 0.5})
+    assert few.ids == [2, 3, 1]
+    alone = rrf({"tags": [Hit(id, 0.5) for id in range(1, 30)]}, {"tags": 1.0})
+    assert alone.ranked == [Hit(id, pytest.approx(1 / 61)) for id in range(1, 30)]
+
+
 # ---------------------------------------------------------------- contributions
 
 

@@ -112,8 +112,21 @@ def test_auto_fusion_under_another_preset_keeps_the_weights_of_the_preset():
     ("items", "tags", "semantic"), [(10, 0, 0.5), (500, 0, 0.7), (6000, 2, 0.8), (500, 3, 0.55), (10, 3, 0.25)]
 )
 def test_alpha_is_adaptive_and_boosted_by_three_matching_tags(items, tags, semantic):
+    expected = pytest.approx({"semantic": semantic, "tags": 1 - semantic}, abs=1e-12)
     made = plan(preset="memories", facts=StoreFacts(items, tags))
-    assert weights_of(made) == pytest.approx({"semantic": semantic, "tags": 1 - semantic}, abs=1e-12)
+    assert (made.fusion, made.retrievers, made.weights, made.fixed) == ("auto", FOUR, None, expected)
+    for fusion in ("rrf", "weighted"):
+        made = plan(preset="memories", facts=StoreFacts(items, tags), fusion=fusion)
+        assert (made.fusion, weights_of(made), made.fixed) == (fusion, expected, None)
+
+
+@pytest.mark.spec("S5.3")
+@pytest.mark.spec("C1")
+def test_an_alpha_that_is_given_means_reciprocal_ranks_of_vectors_and_tags():
+    explicit = plan(preset="memories", alpha=0.6)
+    assert (explicit.fusion, weights_of(explicit), explicit.fixed) == ("rrf", {"semantic": 0.6, "tags": 0.4}, None)
+    assert plan(preset="memories", settings=PlanSettings(memories_alpha=0.6)) == explicit
+    assert plan(preset="memories", alpha=0.6, fusion="weighted").fusion == "weighted"
 
 
 @pytest.mark.spec("S5.4")
@@ -146,12 +159,23 @@ def test_alpha_outside_of_memories_is_refused_with_the_remedy(preset):
 
 @pytest.mark.spec("S5.5")
 def test_only_memories_ages_and_decay_zero_switches_it_off():
-    assert plan(preset="memories").recency == Recency(0.01, 0.3)
-    assert plan(preset="memories", settings=PlanSettings(memories_recency=Recency(0.1, 0.0))).recency == Recency(
-        0.1, 0.0
-    )
+    assert plan(preset="memories").recency == Recency(0.01, 0.3, 0.2)
+    unbounded = PlanSettings(memories_recency=Recency(0.1, 0.0))
+    assert plan(preset="memories", settings=unbounded).recency == Recency(0.1, 0.0, 0.2)
     assert plan(preset="memories", settings=PlanSettings(memories_recency=Recency(0.0))).recency is None
     assert plan().recency is None
+
+
+@pytest.mark.spec("C1")
+def test_recency_is_as_strong_as_suits_the_fusion_or_as_the_settings_say():
+    assert {fusion: plan(preset="memories", fusion=fusion).recency for fusion in ("auto", "weighted", "rrf")} == {
+        "auto": Recency(0.01, 0.3, 0.2),
+        "weighted": Recency(0.01, 0.3, 0.2),
+        "rrf": Recency(0.01, 0.3, 0.02),
+    }
+    document = PlanSettings(memories_recency_strength=1.0)
+    assert plan(preset="memories", settings=document).recency == Recency(0.01, 0.3, 1.0)
+    assert plan(preset="memories", settings=PlanSettings(memories_recency_strength=0.0)).recency is None
 
 
 # ---------------------------------------------------------------- weights of the caller
@@ -225,6 +249,14 @@ def test_only_in_auto_still_chooses_per_query():
 def test_graph_and_tags_go_on_from_what_text_finds_and_alone_nowhere(only, expands):
     assert plan(only=only).expand is expands
     assert not plan(only=only, fusion="rrf").expand
+
+
+@pytest.mark.spec("C1")
+def test_only_in_memories_keeps_what_alpha_says_of_the_others():
+    made = plan(only=("keyword", "semantic"), preset="memories")
+    assert (made.retrievers, made.weights, made.fixed) == (("semantic", "keyword"), None, {"semantic": 0.7})
+    assert plan(only=("keyword", "graph"), preset="memories").fixed is None
+    assert weights_of(plan(only=("keyword",), preset="memories")) == {"keyword": 1.0}
 
 
 def test_only_keeps_the_callers_weights_as_they_are():

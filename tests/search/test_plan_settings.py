@@ -27,6 +27,7 @@ def test_weights_are_filled_up_key_by_key_from_the_preset():
         ({"insights_weights": {"vector": 0.0}}, "hybrid_search_weights: .*'vector'"),
         ({"memories_alpha": 1.5}, "HYBRID_ALPHA is 1.5"),
         ({"memories_recency": Recency(-1)}, "RECENCY_DECAY is -1"),
+        ({"memories_recency_strength": 1.5}, "strength of recency is 1.5"),
     ],
 )
 def test_wrong_settings_are_refused_when_they_are_loaded(wrong, said):

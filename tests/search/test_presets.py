@@ -20,7 +20,7 @@ ROWS = {
     ),
     "wiki": (PAIR, {"semantic": 0.5, "keyword": 0.5}, "rrf", 20, "off", None),
     "files": (PAIR, {"semantic": 1.0, "keyword": 1.0}, "rrf", 10, "off", None),
-    "memories": (("semantic", "tags"), None, "rrf", 10, "off", Recency(0.01, 0.3)),
+    "memories": (("semantic", "keyword", "graph", "tags"), None, "auto", 10, "off", Recency(0.01, 0.3, 0.2)),
 }
 
 

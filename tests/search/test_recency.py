@@ -11,7 +11,7 @@ from fourfold.errors import InvalidSetting
 from fourfold.model import Hit, Recency
 from fourfold.search.fusion import columns
 from fourfold.search.order import with_recency
-from fourfold.search.recency import check_recency, recency_factor
+from fourfold.search.recency import STRENGTHS, check_recency, recency_factor
 
 NOW = datetime(2026, 11, 15, 12, tzinfo=UTC)
 
@@ -34,6 +34,17 @@ def test_the_unbounded_form_of_the_seed_is_floor_zero():
     assert factor(700, Recency(0.01, floor=0.0)) == pytest.approx(math.exp(-7))
 
 
+@pytest.mark.spec("C1")
+@pytest.mark.parametrize(("days", "expected"), [(0, 1.0), (30, 0.948), (70, 0.899), (10**5, 0.86)])
+def test_strength_is_the_share_of_the_score_that_age_acts_on(days, expected):
+    assert factor(days, Recency(0.01, strength=0.2)) == pytest.approx(expected, abs=1e-3)
+
+
+@pytest.mark.spec("C1")
+def test_in_rrf_the_oldest_answer_keeps_its_place_before_the_next_one():
+    assert factor(10**5, Recency(0.01, strength=STRENGTHS["rrf"])) / 61 > 1 / 62
+
+
 @pytest.mark.spec("S5.5")
 def test_switched_off_evergreen_and_the_future_all_give_one():
     assert factor(1000, Recency(0.0)) == 1.0
@@ -44,11 +55,11 @@ def test_switched_off_evergreen_and_the_future_all_give_one():
 
 
 @pytest.mark.spec("S5.5")
-@given(st.floats(0, 1e5), st.floats(0, 1e5), st.floats(0, 10), st.floats(0, 1))
-def test_older_never_counts_more_and_the_factor_stays_between_floor_and_one(first, second, decay, floor):
-    recency = Recency(decay, floor)
+@given(st.floats(0, 1e5), st.floats(0, 1e5), st.floats(0, 10), st.floats(0, 1), st.floats(0, 1))
+def test_older_never_counts_more_and_the_factor_stays_between_floor_and_one(first, second, decay, floor, strength):
+    recency = Recency(decay, floor, strength)
     newer, older = factor(min(first, second), recency), factor(max(first, second), recency)
-    assert floor <= older <= newer <= 1
+    assert min(floor, 1 - strength * (1 - floor)) <= older <= newer <= 1
 
 
 @pytest.mark.spec("S5.5")
@@ -59,7 +70,10 @@ def test_a_ranking_is_put_in_its_new_order_with_ties_by_id():
 
 
 @pytest.mark.spec("S5.5")
-@pytest.mark.parametrize("recency", [Recency(-0.01), Recency(math.nan), Recency(0.01, 1.1), Recency(0.01, -0.1)])
+@pytest.mark.parametrize(
+    "recency",
+    [Recency(-0.01), Recency(math.nan), Recency(0.01, 1.1), Recency(0.01, -0.1), Recency(0.01, 0.3, 2)],
+)
 def test_impossible_settings_are_refused(recency):
     with pytest.raises(InvalidSetting):
         check_recency(recency)

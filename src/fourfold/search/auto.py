@@ -76,6 +76,8 @@ class AutoInputs:
     """How many items the store has; 0: not known."""
     tagged: float = 1.0
     """Share of the query's words that the tags of one item say."""
+    fixed: Mapping[str, float] | None = None
+    """Weights that stay as they are, even if they do not sum to 1; chosen ones are scaled to that of semantic."""
 
 
 def fuse_auto(inputs: AutoInputs) -> Fusion:
@@ -83,11 +85,20 @@ def fuse_auto(inputs: AutoInputs) -> Fusion:
     lists = {name: columns(hits) for name, hits in inputs.lists.items() if hits}
     raw = {name: _joined(hits, inputs.unlisted.get(name, ())) for name, hits in lists.items()}
     shares = _chosen(inputs, raw) if inputs.weights is None else _given(inputs.weights, lists)
-    weights = scaled_to_one(shares, [name for name in (*RETRIEVERS, WALK, SHARED) if name in lists])
+    acting = [name for name in (*RETRIEVERS, WALK, SHARED) if name in lists]
+    fixed = inputs.fixed or {}
+    weights = _beside(fixed, shares, acting) if fixed else scaled_to_one(shares, acting)
     grid = grid_for(math.fsum(weights.values()))
     average = inputs.backgrounds.get("semantic")
     parts = [_part(name, len(lists[name]), raw[name], average, weight, grid) for name, weight in weights.items()]
-    return fuse(parts, _reported(weights))
+    return fuse(parts, {**fixed, **_reported(weights)})
+
+
+def _beside(fixed: Mapping[str, float], shares: Mapping[str, float], names: Sequence[str]) -> dict[str, float]:
+    """The fixed weights, and the chosen ones by the same measure: that of semantic, if it is fixed."""
+    scale = fixed["semantic"] / shares["semantic"] if "semantic" in fixed else 1.0
+    weights = {name: fixed.get(name, shares[name] * scale) for name in names}
+    return {name: weight for name, weight in weights.items() if weight > 0}
 
 
 def _joined(hits: Hits, others: Sequence[Hit]) -> Hits:

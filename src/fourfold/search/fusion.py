@@ -1,5 +1,8 @@
 """Ranked lists become one: by reciprocal ranks (`rrf`) or by min-max scaled scores (`weighted`).
 
+In a list, equal scores share the best rank of their group, in `rrf` and in explanations: an id says nothing of an item,
+and decides the order of the output only.
+
 A score is the sum of its contributions, exactly: every contribution is rounded to one grid of binary
 fractions, on which floats add without rounding. So neither the order of the lists nor that of the sum matters,
 and equal evidence gives equal scores (ties are then broken by id).
@@ -17,16 +20,18 @@ import numpy as np
 
 from fourfold import native
 from fourfold.model import RETRIEVERS, Contribution, Hit, Hits
-from fourfold.search.order import in_order
+from fourfold.search.order import in_order, ranks
 
 if TYPE_CHECKING:
     from fourfold.model import Floats, Ints
 
 _PLACE: Final = {name: place for place, name in enumerate(RETRIEVERS)}
+FEW_TIES: Final = 10
+"""A list of up to this many equal scores still picks its items out; a longer one says nothing (C1)."""
 NO_HITS: Final = Hits(np.empty(0, np.int64), np.empty(0))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Part:
     """What one list gives to a fusion."""
 
@@ -39,6 +44,10 @@ class Part:
     values: Floats
     """What is added to the score of each of those."""
 
+    @cached_property
+    def ranks(self) -> Ints:
+        return ranks(self.raw.scores[: self.listed])
+
     def contributions(self, ids: Ints) -> list[Contribution | None]:
         """One for each id that this list has something to say of."""
         places = native.places(self.raw.ids, ids)
@@ -46,7 +55,7 @@ class Part:
         return [self._line(place, value, raw) if place >= 0 else None for place, value, raw in told]
 
     def _line(self, place: int, value: float, raw: float) -> Contribution:
-        rank, known = place + 1 if place < self.listed else None, None if math.isnan(raw) else raw
+        rank, known = int(self.ranks[place]) if place < self.listed else None, None if math.isnan(raw) else raw
         return Contribution(self.source, rank, known, value / self.weight, self.weight, value)
 
 
@@ -86,9 +95,16 @@ class Fusion:
 
 
 def rrf(lists: Mapping[str, Sequence[Hit]], weights: Mapping[str, float], k: int = 60) -> Fusion:
-    """S1.3: the sum over lists of weight / (k + rank), with ranks from 1."""
+    """S1.3, C1: the sum over lists of weight / (k + rank), with ranks from 1; equal scores share a rank.
+
+    A long list of equal scores beside others adds nothing: it does not tell which of its items are meant.
+    """
     grid = grid_for(math.fsum(weights.values()) / (k + 1))
-    parts = [_rrf_part(name, hits, weights[name], k, grid) for name, hits in _acting(lists, weights)]
+    acting = _acting(lists, weights)
+    silent = {name for name, hits in acting if _tells_nothing(hits)} if len(acting) > 1 else set[str]()
+    if len(silent) == len(acting):
+        silent.clear()
+    parts = [_rrf_part(name, hits, weights[name], k, grid, silent=name in silent) for name, hits in acting]
     return fuse(parts, weights)
 
 
@@ -143,8 +159,13 @@ def _acting(lists: Mapping[str, Sequence[Hit]], weights: Mapping[str, float]) ->
     return sorted(acting, key=lambda named: (_PLACE.get(named[0], len(_PLACE)), named[0]))
 
 
-def _rrf_part(name: str, hits: Hits, weight: float, k: int, grid: float) -> Part:
-    return Part(name, weight, len(hits), hits, (weight / (k + np.arange(1, len(hits) + 1)) + grid) - grid)
+def _tells_nothing(hits: Hits) -> bool:
+    return len(hits) > FEW_TIES and bool((hits.scores == hits.scores[0]).all())
+
+
+def _rrf_part(name: str, hits: Hits, weight: float, k: int, grid: float, *, silent: bool) -> Part:
+    values = np.zeros(len(hits)) if silent else weight / (k + ranks(hits.scores))
+    return Part(name, weight, len(hits), hits, (values + grid) - grid)
 
 
 def _weighted_part(name: str, hits: Hits, weight: float, grid: float) -> Part:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from fourfold import native
 from fourfold.model import Hits
+
+if TYPE_CHECKING:
+    from fourfold.model import Floats, Ints
 
 _DECIMALS = 9
 """Of scores that are sums: so their order does not depend on that of the addends."""
@@ -16,6 +20,13 @@ _DECIMALS = 9
 def in_order(hits: Hits) -> Hits:
     places = native.order(hits.ids, hits.scores)
     return Hits(hits.ids[places], hits.scores[places])
+
+
+def ranks(scores: Floats) -> Ints:
+    """The ranks of a list, best first, from 1: equal neighbours share the best rank of their group (C1)."""
+    places = np.arange(1, len(scores) + 1)
+    places[1:][scores[1:] == scores[:-1]] = 1
+    return np.maximum.accumulate(places)
 
 
 def ranked(scores: Mapping[int, float], limit: int) -> Hits:

@@ -124,7 +124,7 @@ class HybridSearch:
     async def _expand(self, query: Query, plan: Plan, progress: _Progress) -> None:
         """Graph and tags go on from what semantic and keyword find best together, and from what the query names."""
         able = {EXPANSIONS.get(each.name, WALK): each for each in self._expanding if each.name in progress.rankings}
-        if plan.weights is not None:  # a weight of tags is for those that the query names
+        if plan.weights is not None or plan.fixed is not None:  # a weight of tags is for those that the query names
             able.pop(SHARED, None)
         if not able:
             return
@@ -208,8 +208,8 @@ def _fused(
         words, tags = rankings.get("keyword", Ranking()), rankings.get("tags", Ranking())
         tagged = max(tags.evidence.values(), default=1.0)
         unlisted = {name: ranking.hits for name, ranking in scores.items()}
-        inputs = AutoInputs(lists, unlisted, backgrounds, plan.weights, coverage, words.unknown, words.items, tagged)
-        return fuse_auto(inputs)
+        evidence = (coverage, words.unknown, words.items, tagged)
+        return fuse_auto(AutoInputs(lists, unlisted, backgrounds, plan.weights, *evidence, plan.fixed))
     weights = plan.weights or {}
     return rrf(lists, weights, plan.k) if plan.fusion == "rrf" else weighted(lists, weights)
 

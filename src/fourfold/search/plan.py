@@ -44,7 +44,7 @@ def make_plan(request: PlanRequest, settings: PlanSettings, facts: StoreFacts) -
     preset = find_preset(request.preset)
     check_text(request.text)
     _check_alpha(request)
-    fusion = _fusion(request, preset)
+    fusion = _fusion(request, preset, settings)
     query_type, matched = _route(request.text, preset, settings)
     default = _default_weights(request, settings, facts, fusion, query_type)
     weights = _weights(request, preset, settings, default)
@@ -56,7 +56,8 @@ def make_plan(request: PlanRequest, settings: PlanSettings, facts: StoreFacts) -
         k=_count("k", request.k, preset.k),
         top_k=_count("top_k", request.top_k, _default_top_k(preset, settings), limits.TOP_K),
         weights=None if weights is None else {name: weights[name] for name in retrievers},
-        recency=_recency(preset, settings),
+        fixed=_fixed(preset, facts, retrievers) if weights is None else None,
+        recency=_recency(preset, settings, fusion),
         query_type=query_type,
         matched_keywords=matched,
         expand=_expands(request, fusion, retrievers),
@@ -99,7 +100,7 @@ def _default_weights(
         case "wiki":
             return settings.wiki_weights
         case "memories":
-            return _memories_weights(request.alpha, settings.memories_alpha, facts)
+            return _memories_weights(_given_alpha(request, settings), facts, fusion)
         case "auto":
             return None if fusion == "auto" else _equal_weights(request, preset)
         case _:
@@ -107,13 +108,27 @@ def _default_weights(
             return preset.score_weights if by_scores else preset.weights
 
 
-def _memories_weights(explicit: float | None, configured: float | None, facts: StoreFacts) -> dict[str, float]:
-    """Explicit wins over environment, environment over adaptive; only the adaptive alpha is boosted by tags."""
-    if explicit is not None:
-        return alpha_weights(explicit)
-    if configured is not None:
-        return alpha_weights(configured)
+def _given_alpha(request: PlanRequest, settings: PlanSettings) -> float | None:
+    """Explicit wins over environment, environment over adaptive."""
+    return settings.memories_alpha if request.alpha is None else request.alpha
+
+
+def _memories_weights(alpha: float | None, facts: StoreFacts, fusion: FusionName) -> dict[str, float] | None:
+    """The pair of the source document; None: `auto` adds keyword and graph to it."""
+    if alpha is not None:
+        return alpha_weights(alpha)
+    return None if fusion == "auto" else _adaptive_weights(facts)
+
+
+def _adaptive_weights(facts: StoreFacts) -> dict[str, float]:
     return alpha_weights(adaptive_alpha(facts.items), facts.matching_tags)
+
+
+def _fixed(preset: Preset, facts: StoreFacts, retrievers: Collection[str]) -> dict[str, float] | None:
+    """What alpha says of vectors and tags, where `auto` weighs the others."""
+    if preset.name != "memories":
+        return None
+    return {name: weight for name, weight in _adaptive_weights(facts).items() if name in retrievers} or None
 
 
 def _equal_weights(request: PlanRequest, preset: Preset) -> dict[str, float]:
@@ -156,7 +171,7 @@ def _names(only: Collection[str]) -> tuple[RetrieverName, ...]:
 def _expands(request: PlanRequest, fusion: FusionName, retrievers: Iterable[str]) -> bool:
     """Where there is something to go on from; a caller's weight of tags is for those that the query names."""
     able = {"graph", "tags"} if request.weights is None else {"graph"}
-    if fusion != "auto" or request.preset != "auto" or able.isdisjoint(retrievers):
+    if fusion != "auto" or request.preset not in ("auto", "memories") or able.isdisjoint(retrievers):
         return False
     return request.only is None or not {"semantic", "keyword"}.isdisjoint(request.only)
 
@@ -182,9 +197,11 @@ def _check_alpha(request: PlanRequest) -> None:
         raise InvalidQuery(f"alpha is {request.alpha!r}", ALPHA_RANGE)
 
 
-def _fusion(request: PlanRequest, preset: Preset) -> FusionName:
+def _fusion(request: PlanRequest, preset: Preset, settings: PlanSettings) -> FusionName:
+    """An alpha that is given means the formula it comes from: reciprocal ranks of vectors and tags."""
     if request.fusion is None:
-        return preset.fusion
+        by_alpha = preset.name == "memories" and _given_alpha(request, settings) is not None
+        return "rrf" if by_alpha else preset.fusion
     if request.fusion not in get_args(FusionName):
         raise InvalidQuery(
             f"there is no fusion {request.fusion!r}", f"The fusions are {', '.join(get_args(FusionName))}"
@@ -196,10 +213,9 @@ def _route(text: str, preset: Preset, settings: PlanSettings) -> tuple[QueryType
     return ("standard", ()) if preset.routing == "off" else route(text, settings.routing)
 
 
-def _recency(preset: Preset, settings: PlanSettings) -> Recency | None:
-    if preset.recency is None or settings.memories_recency.decay == 0:
-        return None
-    return settings.memories_recency
+def _recency(preset: Preset, settings: PlanSettings, fusion: FusionName) -> Recency | None:
+    recency = settings.recency(fusion)
+    return None if preset.recency is None or recency.decay == 0 or recency.strength == 0 else recency
 
 
 def _default_top_k(preset: Preset, settings: PlanSettings) -> int:

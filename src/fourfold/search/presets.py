@@ -15,7 +15,7 @@ class Preset:
     name: str
     retrievers: tuple[RetrieverName, ...]
     weights: Mapping[str, float] | None
-    """None: chosen per query (`auto`) or made from alpha (`memories`)."""
+    """None: chosen per query; in `memories` beside the weights that alpha fixes."""
     fusion: FusionName = "rrf"
     k: int = 60
     top_k: int = 10
@@ -44,7 +44,7 @@ _TABLE = (
         {"semantic": 1.0, "keyword": 1.0},
         score_weights={"semantic": 0.6, "keyword": 0.4},
     ),
-    Preset("memories", ("semantic", "tags"), None, recency=Recency(decay=0.01)),
+    Preset("memories", RETRIEVERS, None, fusion="auto", recency=Recency(decay=0.01, strength=0.2)),
 )
 
 PRESETS: Final[Mapping[str, Preset]] = {preset.name: preset for preset in _TABLE}

@@ -1,30 +1,39 @@
-"""Recency (S5.5): what has not changed for long counts less, but never less than the floor."""
+"""Recency (S5.5, C1): of two answers that are about as good, the newer one comes first.
+
+    age = max(floor, e^(-decay x days))        factor = 1 - strength x (1 - age)
+
+The score is multiplied by the factor. With strength 1 the factor is the age itself: then age decides the order, because
+scores of good and poor answers often lie closer together than 0.3 and 1.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Final
 
 from fourfold.errors import InvalidSetting
-from fourfold.model import Recency
+from fourfold.model import FusionName, Recency
 
 DECAY: Final = 0.01
 """Half after about 70 days."""
+STRENGTHS: Final[Mapping[FusionName, float]] = {"auto": 0.2, "weighted": 0.2, "rrf": 0.02}
+"""By fusion, the strength where none is set. Reciprocal ranks lie close together: rank 2 has 1.6 % less than rank 1."""
 EVERGREEN: Final = "evergreen"
 """An item with this tag does not age."""
 _DAY: Final = 86400.0
 
 
 def recency_factor(recency: Recency | None, updated_at: datetime, now: datetime, tags: Iterable[str] = ()) -> float:
-    """max(floor, exp(-decay x days)), with fractions of days; a date in the future is as good as now."""
+    """From 1 - strength x (1 - floor) to 1. Days have fractions; a date in the future counts as now."""
     if recency is None or recency.decay == 0:
         return 1.0
     days = (now - updated_at).total_seconds() / _DAY
     if days <= 0 or any(tag.casefold() == EVERGREEN for tag in tags):
         return 1.0
-    return max(recency.floor, math.exp(-recency.decay * days))
+    age = max(recency.floor, math.exp(-recency.decay * days))
+    return 1 - recency.strength * (1 - age) if recency.strength < 1 else age
 
 
 def check_recency(recency: Recency) -> None:
@@ -32,6 +41,8 @@ def check_recency(recency: Recency) -> None:
         raise InvalidSetting(f"RECENCY_DECAY is {recency.decay!r}", "It is a number from 0 (off) upwards, such as 0.01")
     if not (_is_number(recency.floor) and 0 <= recency.floor <= 1):
         raise InvalidSetting(f"the floor of recency is {recency.floor!r}", "It is a number from 0 to 1")
+    if not (_is_number(recency.strength) and 0 <= recency.strength <= 1):
+        raise InvalidSetting(f"the strength of recency is {recency.strength!r}", "It is a number from 0 to 1")
 
 
 def _is_number(value: object) -> bool:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from fourfold import limits
 from fourfold.errors import InvalidSetting
-from fourfold.model import Recency
+from fourfold.model import FusionName, Recency
 from fourfold.search.alpha import ALPHA_RANGE, is_alpha
 from fourfold.search.presets import PRESETS
-from fourfold.search.recency import DECAY, check_recency
+from fourfold.search.recency import DECAY, STRENGTHS, check_recency
 from fourfold.search.routing import RoutingConfig
 from fourfold.search.weights import configured_weights
 
@@ -29,13 +29,19 @@ class PlanSettings:
     memories_alpha: float | None = None
     """HYBRID_ALPHA; None: adaptive."""
     memories_recency: Recency = field(default_factory=lambda: Recency(DECAY))
+    memories_recency_strength: float | None = None
+    """Replaces the strength that belongs to the fusion (`recency.STRENGTHS`); 1 is the source document's formula."""
 
     def __post_init__(self) -> None:
         self._complete("wiki_weights", _WIKI_WEIGHTS, "wiki")
         self._complete("insights_weights", "hybrid_search_weights", "insights")
         _check_top_k(self.wiki_top_k)
         _check_alpha(self.memories_alpha)
-        check_recency(self.memories_recency)
+        check_recency(self.recency("auto"))
+
+    def recency(self, fusion: FusionName) -> Recency:
+        strength = self.memories_recency_strength
+        return replace(self.memories_recency, strength=STRENGTHS[fusion] if strength is None else strength)
 
     def _complete(self, name: str, setting: str, preset: str) -> None:
         weights = configured_weights(setting, PRESETS[preset].weights or {}, getattr(self, name))

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 
 from fourfold.limits import CANDIDATES
 from fourfold.model import Plan
+from fourfold.search.fusion import columns
+from fourfold.search.order import ranks
 from fourfold.search.pipeline import Found
 
 _SCORE = {"semantic": "cosine", "keyword": "BM25"}
@@ -27,9 +29,9 @@ def reasons(item: int, plan: Plan, found: Found, scores: Mapping[str, float], pa
 
 
 def _placed(name: str, item: int, found: Found, score: float | None) -> str:
-    hits = found.rankings[name].hits
+    hits = columns(found.rankings[name].hits)
     what = _SCORE.get(name, "score")
-    for rank, hit in enumerate(hits, 1):
+    for rank, hit in zip(ranks(hits.scores).tolist(), hits, strict=True):
         if hit.id == item:
             return f"rank {rank} of {len(hits)}, {what} {hit.score:.4g}"
     if score is None or (score == 0 and name != "semantic"):
