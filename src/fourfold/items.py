@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, cast
 from fourfold import limits
 from fourfold.embed.vectors import check_vector, check_vectors
 from fourfold.errors import InvalidItem, InvalidQuery, NotFound, RequestError
-from fourfold.model import NO_FILTERS, Edge, Filters, Item, ItemPatch, Json, MetadataTest, NewItem
+from fourfold.filters import read_where
+from fourfold.filters.conditions import OPERATORS, stored_form
+from fourfold.model import NO_FILTERS, Edge, Filters, GivenFilters, Item, ItemPatch, Json, MetadataTest, NewItem
 from fourfold.text.entities import normal_name
 from fourfold.text.fold import clean, fold
 from fourfold.text.language import detect, detect_many
@@ -142,14 +144,17 @@ def _folded(tags: Iterable[str]) -> dict[str, str]:
     return found
 
 
-def checked_filters(filters: Filters) -> Filters:
+def checked_filters(given: GivenFilters | None) -> Filters:
     """The filters in the form in which items are stored, or an InvalidQuery that says what is wrong with them."""
+    if given is None or given is NO_FILTERS:
+        return NO_FILTERS
+    filters = given if isinstance(given, Filters) else Filters(where=given)
     if filters == NO_FILTERS:
-        return filters
+        return NO_FILTERS
     if max(len(filters.tags), len(filters.metadata)) > limits.TAGS:
         raise InvalidQuery(f"more than {limits.TAGS} tags or tests of metadata", "Filter by fewer")
     try:
-        return replace(
+        checked = replace(
             filters,
             tags=checked_tags(filters.tags),
             created_from=None if filters.created_from is None else in_utc(filters.created_from),
@@ -158,16 +163,18 @@ def checked_filters(filters: Filters) -> Filters:
             language=optional_name(filters.language, "language"),
             path=optional_name(filters.path, "path"),
             metadata=tuple(_checked_test(test) for test in filters.metadata),
+            where=None if filters.where is None else read_where(filters.where),
         )
     except InvalidItem as error:
         raise InvalidQuery(f"filter: {error.message}", error.remedy) from error
+    return NO_FILTERS if checked.condition is None else checked  # a test that cannot be evaluated is refused here
 
 
 def _checked_test(test: MetadataTest) -> MetadataTest:
-    if test.op not in ("eq", "lt", "gte"):
-        raise InvalidItem(f"there is no test {test.op!r} of metadata", "The tests are eq, lt and gte")
+    if test.op not in OPERATORS:
+        raise InvalidItem(f"there is no test {test.op!r} of metadata", f"The tests are {', '.join(OPERATORS)}")
     _text(test.key, "metadata key")
-    return replace(test, value=checked_metadata({test.key: test.value})[test.key])
+    return replace(test, value=stored_form(test.value))
 
 
 def is_whole(value: object, least: int) -> bool:

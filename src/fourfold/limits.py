@@ -35,6 +35,18 @@ TAGS = 64
 ALIASES = 64
 """Aliases of one node (InvalidItem)."""
 
+FILTER_BYTES = 8 * 1024
+"""A filter as text (InvalidQuery)."""
+
+FILTER_DEPTH = 16
+"""Levels of `and`, `or` and `not`, and of lists in a value (InvalidQuery)."""
+
+FILTER_TESTS = 200
+"""Comparisons of one filter (InvalidQuery)."""
+
+FILTER_VALUES = 1000
+"""Values of one filter, such as those of `in` (InvalidQuery)."""
+
 LARGEST_ID = 2**63 - 1
 """What a store can count to."""
 

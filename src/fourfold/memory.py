@@ -28,10 +28,11 @@ from fourfold.errors import (
     RequestError,
     SpaceMismatch,
 )
+from fourfold.filters.unknown import unknown_names
 from fourfold.model import (
     NO_FILTERS,
     Edge,
-    Filters,
+    GivenFilters,
     Item,
     ItemPatch,
     Json,
@@ -207,7 +208,7 @@ class Memory:
         number = found.chunk_index
         return await self.store.chunks(self.namespace, found.path, number - before, number + after)
 
-    async def list(self, filters: Filters = NO_FILTERS, *, limit: int = 50, offset: int = 0) -> list[Item]:
+    async def list(self, filters: GivenFilters | None = None, *, limit: int = 50, offset: int = 0) -> list[Item]:
         """Newest first."""
         if not rules.is_whole(limit, 1) or limit > limits.PAGE_SIZE or not rules.is_whole(offset, 0):
             raise InvalidQuery(
@@ -215,7 +216,7 @@ class Memory:
             )
         return await self.store.list(self.namespace, rules.checked_filters(filters), limit, offset)
 
-    async def count(self, filters: Filters = NO_FILTERS) -> int:
+    async def count(self, filters: GivenFilters | None = None) -> int:
         return len(await self.store.matching(self.namespace, rules.checked_filters(filters)))
 
     async def forget(self, ids: Sequence[int | str]) -> int:
@@ -223,10 +224,16 @@ class Memory:
         items = await self.get(ids)
         return await self._forget([item.id for item in items])
 
-    async def forget_matching(self, filters: Filters) -> int:
-        if filters == NO_FILTERS:
+    async def forget_matching(self, filters: GivenFilters) -> int:
+        checked = rules.checked_filters(filters)
+        if checked == NO_FILTERS:
             raise InvalidQuery("no filter was given", "Say which items to forget: a tag, a path, a kind ...")
-        return await self._forget(await self.store.matching(self.namespace, rules.checked_filters(filters)))
+        return await self._forget(await self.store.matching(self.namespace, checked))
+
+    async def unknown_names(self, filters: GivenFilters) -> list[str]:
+        """Kinds, languages, tags and metadata keys of a filter that no item has, each with those that exist."""
+        condition = rules.checked_filters(filters).condition
+        return [] if condition is None else list(await unknown_names(self.store, self.namespace, condition))
 
     async def _forget(self, ids: Sequence[int]) -> int:
         with self._upkeep.writing(self.namespace):
@@ -272,7 +279,7 @@ class Memory:
         alpha: float | None = None,
         only: Collection[str] | None = None,
         k: int | None = None,
-        filters: Filters = NO_FILTERS,
+        filters: GivenFilters | None = None,
         per_source: int | None = None,
         min_confidence: float | None = None,
         explain: bool = False,
@@ -309,7 +316,7 @@ class Memory:
         fusion: str | None = None,
         weights: Mapping[str, float] | None = None,
         alpha: float | None = None,
-        filters: Filters = NO_FILTERS,
+        filters: GivenFilters | None = None,
     ) -> Why:
         """Why an item is where it is in the answer to a text, or was not found (B2)."""
         _check_text(text)
@@ -432,8 +439,15 @@ class Memory:
 
     async def tags(self) -> list[tuple[str, int]]:
         """Tags with the number of their items, the commonest first."""
-        counts = await self.store.tag_counts(self.namespace)
-        return sorted(counts.items(), key=lambda tag: (-tag[1], tag[0]))
+        return _commonest(await self.store.tag_counts(self.namespace))
+
+    async def kinds(self) -> list[tuple[str, int]]:
+        """Kinds with the number of their items, the commonest first."""
+        return _commonest(await self.store.vocabulary(self.namespace, "kind"))
+
+    async def metadata_keys(self) -> list[tuple[str, int]]:
+        """Top-level keys of metadata with the number of items that have them, the commonest first."""
+        return _commonest(await self.store.vocabulary(self.namespace, "metadata"))
 
     async def namespaces(self) -> list[tuple[str, int]]:
         return list((await self.store.namespaces()).items())
@@ -502,6 +516,10 @@ class Memory:
 
 def _now() -> datetime:
     return datetime.now(UTC)
+
+
+def _commonest(counts: Mapping[str, int]) -> list[tuple[str, int]]:
+    return sorted(counts.items(), key=lambda entry: (-entry[1], entry[0]))
 
 
 async def _checked(items: Sequence[NewItem]) -> list[NewItem]:

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from fourfold.filters import Condition, Where
+
     Vector: TypeAlias = NDArray[np.float32]
     Ints: TypeAlias = NDArray[np.int64]
     Floats: TypeAlias = NDArray[np.float64]
@@ -122,11 +124,12 @@ class Neighbor:
 @dataclass(frozen=True, slots=True)
 class MetadataTest:
     key: str
-    op: Literal["eq", "lt", "gte"]
+    """Nested keys are joined by dots: `author.name`; a key that contains a dot is quoted: `"a.b"`."""
+    op: Literal["eq", "ne", "in", "not in", "lt", "lte", "gt", "gte", "exists"]
     value: Json
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Filters:
     """What an item must satisfy, inside every retriever (B5). Empty fields ask for nothing."""
 
@@ -139,9 +142,21 @@ class Filters:
     path: str | None = None
     """A glob: `*` within a folder, `**` across folders, `?` one character."""
     metadata: tuple[MetadataTest, ...] = ()
+    where: Where | None = None
+    """A condition as text, `line >= 10 and kind != code`, or as a mapping, {"line": {"gte": 10}}."""
+
+    @cached_property
+    def condition(self) -> Condition | None:
+        """All fields as one condition, which stores evaluate; None if nothing is asked."""
+        from fourfold.filters.given import condition_of
+
+        return condition_of(self)
 
 
 NO_FILTERS = Filters()
+
+GivenFilters: TypeAlias = Filters | Mapping[str, Json] | str
+"""Filters as callers give them: with fields, or a condition alone, as a mapping or as text."""
 
 
 # ---------------------------------------------------------------- what is asked and found

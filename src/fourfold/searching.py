@@ -15,6 +15,7 @@ from fourfold.config import Settings
 from fourfold.embed.queue import Vectorizer
 from fourfold.embed.vectors import check_vector
 from fourfold.errors import EmbedderUnavailable
+from fourfold.filters.unknown import unknown_names
 from fourfold.model import NO_FILTERS, Degraded, Filters, Hits, Item, Plan, Query, Result, Retriever, SearchResponse
 from fourfold.retrievers.graph import GraphRetriever
 from fourfold.retrievers.keyword import KeywordRetriever
@@ -84,6 +85,9 @@ class Searching:
         found, ranked, chosen = await self._answered(question, wish, now)
         if not ranked and namespace not in await self._store.namespaces():
             found = replace(found, notes=(*found.notes, f"nothing was ever stored in the namespace {namespace!r}"))
+        elif filters.condition is not None:
+            unknown = await unknown_names(self._store, namespace, filters.condition, negated_only=bool(ranked))
+            found = replace(found, notes=(*found.notes, *unknown))
         total = (time.perf_counter() - started) * 1000
         response = answer.response(request.text, question.plan, filters, found, chosen, total)
         log.info("search", extra={"fourfold": answer.log_fields(response)})

@@ -110,8 +110,16 @@ def filters_json(filters: Filters) -> dict[str, Json]:
         "language": filters.language,
         "path": filters.path,
         "metadata": [{"key": test.key, "op": test.op, "value": test.value} for test in filters.metadata],
+        "where": _where_json(filters),
     }
     return {name: value for name, value in form.items() if value not in (None, False, [])}
+
+
+def _where_json(filters: Filters) -> dict[str, Json] | None:
+    from fourfold.filters import read_where, where_json
+
+    condition = None if filters.where is None else read_where(filters.where)
+    return None if condition is None else where_json(condition)
 
 
 def why_json(why: Why, query: str) -> dict[str, Json]:

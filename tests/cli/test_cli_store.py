@@ -176,6 +176,50 @@ def test_filters_of_a_search(cli: Cli) -> None:
     }
 
 
+@pytest.mark.spec("C7")
+def test_where_and_meta_mean_what_they_say(cli: Cli) -> None:
+    for line in (1, 10, 1000):
+        add(
+            cli,
+            f"report at {line}",
+            "--key",
+            str(line),
+            "--meta",
+            f"line={line}",
+            "--kind",
+            "code" if line == 10 else "x",
+        )
+
+    def keys(*filters: str) -> set[str]:
+        return {result["key"] for result in search(cli, "report", *filters)["results"]}
+
+    assert keys("--where", "line >= 10 and kind != code") == {"1000"}
+    assert keys("--where", "line in (1, 10)", "--kind", "code") == {"10"}
+    assert keys("--meta", "line!=1000") == {"1", "10"}
+    assert keys("--meta", "line>1", "--meta", "line<=10") == {"10"}
+    refused = cli("add", "text", "--meta", "line!=1000")
+    assert refused.code == 1
+    assert "is not metadata" in refused.err
+    wrong = cli("search", "report", "--where", "line >= and kind")
+    assert wrong.code == 1
+    assert "character 9" in wrong.err
+    assert cli("forget", "--where", "line < 5", "--yes").out == "forgot 1 item\n"
+    assert cli("list", "--where", "line exists").out.count("report") == 2
+
+
+@pytest.mark.spec("C7")
+def test_a_filter_on_an_unknown_name_says_which_exist(cli: Cli) -> None:
+    add(cli, "report", "--kind", "note", "--tag", "Work", "--meta", "line=3")
+    assert "no item has the kind 'nota'; kinds: note" in search(cli, "report", "--kind", "nota")["notes"]
+    assert "no item has the tag 'wrk'; tags: work" in cli("list", "--tag", "wrk").err
+    assert "no item has the metadata key 'lin'; keys: line" in cli("forget", "--where", "lin > 1", "--yes").err
+    assert "no item has the kind 'cod'" in search(cli, "report", "--where", "kind != cod")["notes"][0]
+    assert search(cli, "report", "--where", "kind != code and line = 3")["notes"] == [
+        "no item has the kind 'code'; kinds: note"
+    ]
+    assert search(cli, "report", "--where", "line = 4")["notes"] == []
+
+
 @pytest.mark.spec("S3.3")
 @pytest.mark.parametrize("fusion", ["auto", "rrf", "weighted"])
 def test_fusion_and_only(fusion: str, cli: Cli) -> None:

@@ -79,7 +79,7 @@ def test_metadata_is_json_if_it_parses(pair: str, value: object) -> None:
     assert read_metadata([pair]) == {"a": value}
 
 
-@pytest.mark.parametrize("pair", ["a", "=1", ""])
+@pytest.mark.parametrize("pair", ["a", "=1", "", "line!=1000", "line<=3", "line>=3"])
 def test_metadata_without_key_or_value_is_refused(pair: str) -> None:
     with pytest.raises(InvalidItem, match="not metadata"):
         read_metadata([pair])
@@ -95,13 +95,18 @@ def test_metadata_without_key_or_value_is_refused(pair: str) -> None:
         ("note=a<b", MetadataTest("note", "eq", "a<b")),
         ("note=a=b", MetadataTest("note", "eq", "a=b")),
         ("note=two\nlines", MetadataTest("note", "eq", "two\nlines")),
+        ("year>2026", MetadataTest("year", "gt", 2026)),
+        ("year<=2026", MetadataTest("year", "lte", 2026)),
+        ("year!=2026", MetadataTest("year", "ne", 2026)),
+        ("year==2026", MetadataTest("year", "eq", 2026)),
+        ("a!b=1", MetadataTest("a!b", "eq", 1)),
     ],
 )
 def test_tests_of_metadata(text: str, test: MetadataTest) -> None:
     assert read_metadata_test(text) == test
 
 
-@pytest.mark.parametrize("text", ["year", "=3", "year>3", "year<=3"])
+@pytest.mark.parametrize("text", ["year", "=3", "!=3", "year!"])
 def test_what_is_no_test_of_metadata(text: str) -> None:
     with pytest.raises(InvalidQuery, match="not a test"):
         read_metadata_test(text)

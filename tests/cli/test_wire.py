@@ -155,6 +155,9 @@ def test_filters_show_what_was_asked_for() -> None:
         "path": "docs/**",
         "metadata": [{"key": "year", "op": "gte", "value": 0}],
     }
+    assert filters_json(Filters(where="line >= 10 and kind != code")) == {
+        "where": {"and": [{"metadata.line": {"gte": 10}}, {"kind": {"ne": "code"}}]}
+    }
 
 
 @pytest.mark.spec("S1.8")

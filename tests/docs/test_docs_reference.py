@@ -114,9 +114,10 @@ async def test_every_field_of_a_response(memory: Memory) -> None:
 
 def test_every_field_of_applied_filters() -> None:
     now = datetime.now(UTC)
-    everything = Filters(("a",), True, now, now, "note", "en", "*.md", (MetadataTest("a", "eq", 1),))
+    everything = Filters(("a",), True, now, now, "note", "en", "*.md", (MetadataTest("a", "eq", 1),), "b = 1")
     assert len(filters_json(everything)) == len(dataclasses.fields(Filters))
-    assert names(filters_json(everything)) <= set(quoted(row(section("Response"), "applied_filters")[2]))
+    form = filters_json(everything) | {"where": "a form of the grammar"}
+    assert names(form) <= set(quoted(row(section("Response"), "applied_filters")[2]))
 
 
 async def test_every_field_of_why_and_status(memory: Memory) -> None:

@@ -14,7 +14,8 @@ import pytest
 sys.path.append(str(Path(__file__).parent.parent / "conformance"))
 from conformance_subjects import NOW, NS, item
 
-from fourfold.model import NO_FILTERS, Filters, ItemPatch
+from fourfold import items as rules
+from fourfold.model import NO_FILTERS, Filters, ItemPatch, NewItem
 from fourfold.stores.memory import MemoryStore
 from fourfold.stores.postgres import address, posted_search, postings, schema
 from fourfold.stores.postgres.store import PostgresStore
@@ -163,6 +164,21 @@ async def test_a_store_of_the_first_schema_gets_postings(plain_dsn: str, small: 
     await store.maintain(NS)
     assert await parts(store)
     assert await store.check() == []
+    await store.close()
+
+
+@pytest.mark.spec("B9", "C7")
+async def test_nested_metadata_of_an_older_schema_can_be_filtered(plain_dsn: str):
+    store = PostgresStore(plain_dsn)
+    new = rules.checked(NewItem("text", metadata={"author": {"name": "Ada"}, "who": ["Bob"], "n": 1}))
+    (item,) = await store.put(NS, [new], NOW, links=False)
+    await store.close()
+    old = """{"author": ["{\\"name\\":\\"Ada\\"}"], "who": ["[\\"Bob\\"]"], "n": 1}"""
+    run(plain_dsn, f"UPDATE items SET facts = '{old}'")
+    run(plain_dsn, "UPDATE fourfold_schema SET version = 2")
+    store = PostgresStore(plain_dsn)
+    for where in ("author.name = Ada", "who = Bob", "n = 1", "author.name >= A"):
+        assert await store.matching(NS, Filters(where=where)) == [item], where
     await store.close()
 
 

@@ -10,7 +10,7 @@ import typer
 from fourfold.cli.options import FilterFlags, ItemId, JsonFlag, MetaOption, grouped
 from fourfold.cli.output import clean, heading, local_time, one_line, say, say_json, say_rows, warn
 from fourfold.cli.session import run
-from fourfold.cli.values import read_id, read_metadata, read_time
+from fourfold.cli.values import read_id, read_metadata, read_time, read_where
 from fourfold.cli.vectors import WaitFlag, finish_vectors
 from fourfold.errors import InvalidItem, RequestError
 
@@ -100,11 +100,19 @@ def list_items(
     as_json: JsonFlag = False,
 ) -> None:
     filters = where.filters()
-    items = run(ctx, lambda memory: memory.list(filters, limit=limit, offset=offset))
+    items, unknown = run(ctx, lambda memory: _list(memory, filters, limit, offset))
+    for line in unknown:
+        warn(line)
     if as_json:
         _say_items(items)
     else:
         say_rows(("id", "created", "item", "tags"), (_row(item) for item in items))
+
+
+async def _list(memory: Memory, filters: Filters, limit: int, offset: int) -> tuple[list[Item], list[str]]:
+    """With names in the filters that no item has, if nothing was found."""
+    items = await memory.list(filters, limit=limit, offset=offset)
+    return items, [] if items else await memory.unknown_names(filters)
 
 
 def get(
@@ -134,17 +142,18 @@ def forget(
     items: Annotated[list[str] | None, typer.Argument(metavar="[ID...]", help="Ids, or key:K.")] = None,
     tag: Annotated[list[str] | None, typer.Option(metavar="T", help="All items with this tag.")] = None,
     path: Annotated[str | None, typer.Option(metavar="GLOB", help="All items of these files.")] = None,
+    where: Annotated[str | None, typer.Option(metavar="EXPR", help="All items that satisfy this filter.")] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
 ) -> None:
     from fourfold.model import Filters
 
-    if bool(items) == (tag is not None or path is not None):
-        raise RequestError("forget takes ids, or --tag and --path", "Give one or the other")
+    if bool(items) == (tag is not None or path is not None or where is not None):
+        raise RequestError("forget takes ids, or --tag, --path and --where", "Give one or the other")
     if items:
         ids = [read_id(item) for item in items]
         count = run(ctx, lambda memory: memory.forget(ids))
     else:
-        filters = Filters(tags=tuple(tag or ()), path=path)
+        filters = Filters(tags=tuple(tag or ()), path=path, where=None if where is None else read_where(where))
         count = run(ctx, lambda memory: _forget_matching(memory, filters, yes=yes))
     say(f"forgot {_items(count)}")
 
@@ -152,6 +161,8 @@ def forget(
 async def _forget_matching(memory: Memory, filters: Filters, *, yes: bool) -> int:
     count = await memory.count(filters)
     if count == 0:
+        for line in await memory.unknown_names(filters):
+            warn(line)
         return 0
     if not yes:
         _confirm(count)

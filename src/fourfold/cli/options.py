@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
-from fourfold.cli.values import read_metadata_test, read_names, read_time, read_weights
+from fourfold.cli.values import read_metadata_test, read_names, read_time, read_weights, read_where
 
 if TYPE_CHECKING:
     from fourfold.model import Filters
@@ -63,7 +63,10 @@ class FilterFlags:
     kind: Annotated[str | None, typer.Option(metavar="K", help="Only items of this kind.")] = None
     lang: Annotated[str | None, typer.Option(metavar="L", help="Only items in this language, such as de.")] = None
     path: Annotated[str | None, typer.Option(metavar="GLOB", help="Only items of these files.")] = None
-    meta: Annotated[list[str] | None, typer.Option(metavar="K=V", help="Metadata: K=V, K<V or K>=V.")] = None
+    meta: Annotated[list[str] | None, typer.Option(metavar="K=V", help="Metadata: K=V, or !=, <, <=, >, >=.")] = None
+    where: Annotated[
+        str | None, typer.Option(metavar="EXPR", help="Such as 'line >= 10 and (kind != code or tag in (a, b))'.")
+    ] = None
 
     def filters(self) -> Filters:
         from fourfold.model import Filters
@@ -77,6 +80,7 @@ class FilterFlags:
             language=self.lang,
             path=self.path,
             metadata=tuple(read_metadata_test(test) for test in self.meta or ()),
+            where=None if self.where is None else read_where(self.where),
         )
 
 

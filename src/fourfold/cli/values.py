@@ -12,12 +12,15 @@ from fourfold.errors import InvalidItem, InvalidQuery, InvalidWeights
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from fourfold.filters import Condition
     from fourfold.model import Json, MetadataTest
 
 _LONGEST_DATE: Final = len("2026-11-15")
-_TEST: Final = re.compile(r"([^=<>]+)(>=|<(?!=)|=)(.*)", re.DOTALL)
+_TEST: Final = re.compile(r"((?!!=)[^=<>]+?)(!=|<=|>=|==|=|<|>)(.*)", re.DOTALL)
 _ID: Final = re.compile("[0-9]{1,18}")
-_OPERATORS: Final[Mapping[str, Literal["eq", "lt", "gte"]]] = {"=": "eq", "<": "lt", ">=": "gte"}
+_OPERATORS: Final[Mapping[str, Literal["eq", "ne", "lt", "lte", "gt", "gte"]]] = {
+    "=": "eq", "==": "eq", "!=": "ne", "<": "lt", "<=": "lte", ">": "gt", ">=": "gte",
+}  # fmt: skip
 
 
 def read_time(text: str, *, end_of_day: bool = False) -> datetime:
@@ -54,7 +57,7 @@ def read_metadata(pairs: Sequence[str]) -> dict[str, Json]:
     metadata: dict[str, Json] = {}
     for pair in pairs:
         key, equals, value = pair.partition("=")
-        if not key or not equals:
+        if not key or not equals or key.endswith(("!", "<", ">")):
             raise InvalidItem(f"{pair!r} is not metadata", "Write --meta KEY=VALUE")
         metadata[key] = _json_or_text(value)
     return metadata
@@ -65,9 +68,17 @@ def read_metadata_test(text: str) -> MetadataTest:
 
     match = _TEST.fullmatch(text)
     if match is None:
-        raise InvalidQuery(f"{text!r} is not a test of metadata", "Write --meta KEY=VALUE, KEY<VALUE or KEY>=VALUE")
+        raise InvalidQuery(f"{text!r} is not a test of metadata", "Write --meta KEY=VALUE, or !=, <, <=, >, >= for =")
     key, sign, value = match.groups()
     return MetadataTest(key, _OPERATORS[sign], _json_or_text(value))
+
+
+def read_where(text: str) -> Condition:
+    """A filter; times without an offset are local."""
+    from fourfold.filters.conditions import check_size
+    from fourfold.filters.expression import parse
+
+    return check_size(parse(text, None))
 
 
 def _json_or_text(text: str) -> Json:

@@ -43,6 +43,7 @@ Record = dict[str, Json]
 """A line of an export."""
 
 Direction = Literal["both", "out", "in"]
+Vocabulary = Literal["kind", "language", "metadata"]
 
 HOW_TO_CREATE = "Create a store with `fourfold add`, `import` or `index`, or name another one with --store"
 """The remedy of StoreNotFound."""
@@ -248,6 +249,10 @@ class Store(Protocol):
 
     async def tag_counts(self, namespace: str) -> Mapping[str, int]:
         """Folded tag to the number of items that carry it. Cached while the store's change number stands (S5.6)."""
+        ...
+
+    async def vocabulary(self, namespace: str, field: Vocabulary) -> dict[str, int]:
+        """Every kind, language, or top-level key of metadata, with the number of items that have it."""
         ...
 
     async def tagged(self, namespace: str, candidates: Sequence[str], filters: Filters) -> list[TagUse]:

@@ -14,7 +14,7 @@ from fourfold.errors import RequestError, SpaceMismatch
 from fourfold.model import Edge, Filters, Item, ItemPatch, Json, Neighbor, NewItem, Node, Query, Ranking, RawRecord
 from fourfold.search.sharing import telling
 from fourfold.search.walk import Link
-from fourfold.stores.base import Direction, FileRow, FileUpdate, NewNode, Record, Size, Space, TagUse
+from fourfold.stores.base import Direction, FileRow, FileUpdate, NewNode, Record, Size, Space, TagUse, Vocabulary
 from fourfold.stores.memory import cosines, graph, keyword, portable, walk
 from fourfold.stores.memory import files as file_rows
 from fourfold.stores.memory import items as rows
@@ -206,6 +206,12 @@ class MemoryStore:
     async def tag_counts(self, namespace: str) -> Mapping[str, int]:
         carried = (tag for _, item in rows.all_items(self._read(namespace)) for tag in item.tags)
         return dict(sorted(Counter(map(fold, carried)).items()))
+
+    async def vocabulary(self, namespace: str, field: Vocabulary) -> dict[str, int]:
+        items = [item for _, item in rows.all_items(self._read(namespace))]
+        if field == "metadata":
+            return dict(Counter(key for item in items for key in item.metadata))
+        return dict(Counter(name for item in items if (name := getattr(item, field)) is not None))
 
     async def tagged(self, namespace: str, candidates: Sequence[str], filters: Filters) -> list[TagUse]:
         uses = await self.tag_counts(namespace)

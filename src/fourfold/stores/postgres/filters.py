@@ -1,48 +1,76 @@
-"""Filters as SQL conditions on a row of `items` (B5). Values are always bound, never part of the SQL text."""
+"""Filters as SQL conditions on a row of `items` (B5). Values and keys are always bound, never part of the SQL text."""
 
 from __future__ import annotations
 
 import json
-from typing import Any
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, Final, cast
 
-from fourfold.model import Filters, Json, MetadataTest
+from fourfold.filters import Condition as Tree
+from fourfold.filters import Every, Not, Some, Test
+from fourfold.filters.conditions import leaves
+from fourfold.model import Filters, Json
 from fourfold.stores.globs import beginning, matches
 from fourfold.stores.postgres.sql import Db, rows
 from fourfold.stores.sqlite.database import dumps, micros
-from fourfold.text.fold import fold
 
 Condition = tuple[str, tuple[Any, ...]]
 
 _LAST = "\U0010ffff"
+_SIGNS: Final = {"lt": "<", "lte": "<=", "gt": ">", "gte": ">="}
+
+
+# ---------------------------------------------------------------- metadata as they are stored for comparing
 
 
 def facts(metadata: Json) -> str:
-    """Metadata as JSON that compares like with like: lists and maps by their text, and no NUL, which jsonb lacks."""
-    return dumps({_without_nul(key): _fact(data) for key, data in metadata.items()}).replace("\\u0000", "\ufffd")
+    """Metadata as jsonb that answers every test of equality by containment, and holds no NUL, which jsonb lacks.
+
+    A scalar stands for itself, a map is [its JSON text, {its facts}], a list [its JSON text, [its scalars]].
+    """
+    return json.dumps(_facts(metadata))
+
+
+def _facts(members: Mapping[str, Json]) -> dict[str, Json]:
+    return {_without_nul(key): _fact(data) for key, data in members.items()}
 
 
 def _fact(data: Json) -> Json:
-    return [_without_nul(dumps(data))] if isinstance(data, list | dict) else _without_nul(data)
+    match data:
+        case Mapping():
+            return [_without_nul(dumps(data)), _facts(cast("Mapping[str, Json]", data))]
+        case list() | tuple():
+            elements = cast("Sequence[Json]", data)
+            scalars = [_fact(value) for value in elements if not isinstance(value, list | tuple | Mapping)]
+            return [_without_nul(dumps(data)), scalars]
+        case float() if data.is_integer():
+            return int(data)  # its repr may name another number than the int it equals
+        case _:
+            return _without_nul(data)
 
 
 def _without_nul(data: Json) -> Json:
-    return data.replace("\x00", "\ufffd") if isinstance(data, str) else data
+    return data.replace("\x00", "\ufffd").replace("\\u0000", "\ufffd") if isinstance(data, str) else data
+
+
+# ---------------------------------------------------------------- conditions
 
 
 async def where(db: Db, filters: Filters, ns: int) -> Condition:
     """' AND ...' with its bindings; empty when nothing is asked."""
-    parts = list(_tags(filters, ns))
-    if filters.created_from is not None:
-        parts.append(("items.created_at >= %s", (micros(filters.created_from),)))
-    if filters.created_to is not None:
-        parts.append(("items.created_at <= %s", (micros(filters.created_to),)))
-    for column, wanted in (("kind", filters.kind), ("language", filters.language)):
-        if wanted is not None:
-            parts.append((f"items.{column} = %s", (wanted,)))
-    if filters.path is not None:
-        parts.append(("items.path = ANY(%s)", (await _paths(db, ns, filters.path),)))
-    parts.extend(_metadata(test) for test in filters.metadata)
-    return "".join(f" AND {sql}" for sql, _ in parts), tuple(binding for _, bindings in parts for binding in bindings)
+    tree = filters.condition
+    if tree is None:
+        return "", ()
+    globs = {
+        glob
+        for test, _ in leaves(tree)
+        if test.field.column is not None and test.field.column.holds == "glob"
+        for glob in test.values
+        if glob is not None
+    }
+    sql, bindings = _Compiler(ns, {glob: await _paths(db, ns, glob) for glob in globs}).compiled(tree)
+    return f" AND {sql}", bindings
 
 
 async def _paths(db: Db, ns: int, glob: str) -> list[str]:
@@ -52,36 +80,92 @@ async def _paths(db: Db, ns: int, glob: str) -> list[str]:
     return [path for (path,) in await rows(db, sql, ns, start, start + _LAST) if matches(glob, path)]
 
 
-def _tags(filters: Filters, ns: int) -> list[Condition]:
-    folded = sorted({fold(tag) for tag in filters.tags})
-    groups = [folded] if filters.any_tag and folded else [[tag] for tag in folded]
-    sql = "items.id IN (SELECT item FROM item_tags WHERE ns = %s AND folded = ANY(%s))"
-    return [(sql, (ns, group)) for group in groups]
+class _Compiler:
+    def __init__(self, ns: int, paths: Mapping[str, list[str]]) -> None:
+        self._ns = ns
+        self._paths = paths
+
+    def compiled(self, tree: Tree) -> Condition:
+        """Holds where the SQL is true. NULL counts as false, also under NOT."""
+        match tree:
+            case Every():
+                return _joined(" AND ", [self.compiled(part) for part in tree.parts])
+            case Some():
+                return _joined(" OR ", [self.compiled(part) for part in tree.parts])
+            case Not():
+                sql, bindings = self.compiled(tree.part)
+                return f"({sql} IS NOT TRUE)", bindings
+            case Test():
+                return self._test(tree)
+
+    def _test(self, test: Test) -> Condition:
+        column = test.field.column
+        if column is None:
+            return _metadata(test)
+        if column.holds == "tags":
+            return self._tags(test)
+        name = f"items.{column.name}"
+        if test.op == "exists":
+            return f"({name} IS NOT NULL)", ()
+        if column.holds == "text":
+            name = f'{name} COLLATE "C"'
+        kind = {"number": "numeric", "time": "bigint"}.get(column.holds, "text")
+        values = [micros(value) if isinstance(value, datetime) else value for value in test.values]
+        if test.op != "in":
+            return f"({name} {_SIGNS[test.op]} %s::{kind})", (_spelled(values[0], kind),)
+        given = [value for value in values if value is not None]
+        if column.holds == "glob":
+            given = sorted({path for glob in given for path in self._paths[str(glob)]})
+        parts: list[Condition] = [(f"{name} = ANY(%s::{kind}[])", ([_spelled(value, kind) for value in given],))]
+        if None in test.values:
+            parts.append((f"items.{column.name} IS NULL", ()))
+        return _joined(" OR ", parts)
+
+    def _tags(self, test: Test) -> Condition:
+        if test.op == "exists":
+            return "EXISTS (SELECT 1 FROM item_tags WHERE item = items.id)", ()
+        given = sorted({tag for tag in test.values if tag is not None})
+        parts: list[Condition] = [
+            ("items.id IN (SELECT item FROM item_tags WHERE ns = %s AND folded = ANY(%s::text[]))", (self._ns, given))
+        ]
+        if None in test.values:
+            parts.append(("NOT EXISTS (SELECT 1 FROM item_tags WHERE item = items.id)", ()))
+        return _joined(" OR ", parts)
 
 
-_OPERATORS = {"lt": "<", "gte": ">="}
+def _joined(word: str, parts: Sequence[Condition]) -> Condition:
+    bindings = tuple(binding for _, bindings in parts for binding in bindings)
+    return f"({word.join(sql for sql, _ in parts)})", bindings
 
 
-def _metadata(test: MetadataTest) -> Condition:
+def _spelled(value: Any, kind: str) -> Any:
+    """Numbers as text: their digits are what the server compares, whatever type the driver would give them."""
+    if kind == "numeric":
+        return dumps(_fact(value))
+    return _without_nul(value) if kind == "text" else value
+
+
+def _metadata(test: Test) -> Condition:
     """Compares like with like: numbers with numbers, strings with strings, true with true."""
-    key, fact = _without_nul(test.key), _fact(test.value)
-    if test.op == "eq" or test.value is None:
-        return "items.facts @> %s::jsonb", (facts({test.key: test.value}),)
-    kind, found, bound = _compared(test.value)
-    holds = f"{found} {_OPERATORS[test.op]} {bound}"
-    sql = f"CASE WHEN jsonb_typeof(items.facts -> %s) = '{kind}' THEN {holds} ELSE false END"
-    wanted = fact[0] if kind == "array" else json.dumps(fact) if kind != "string" else fact
-    return sql, (key, key, wanted)
+    path = [_without_nul(key) for key in test.field.path]
+    if test.op == "in":
+        wanted = [form for value in test.values for form in _contained(path, value)]
+        return _joined(" OR ", [("items.facts @> %s::jsonb", (json.dumps(form),)) for form in wanted])
+    place = "strict $" + "[1]".join(f".{json.dumps(key)}" for key in path)
+    if test.op == "exists":
+        return "jsonb_path_exists(items.facts, %s::jsonpath, '{}', true)", (place,)
+    compared = f"? (@ {_SIGNS[test.op]} $bound)"
+    bound = json.dumps({"bound": _fact(test.values[0])})
+    sql = "jsonb_path_exists(items.facts, %s::jsonpath, %s::jsonb, true)"
+    return _joined(" OR ", [(sql, (f"{place} {compared}", bound)), (sql, (f"{place}[1][*] {compared}", bound))])
 
 
-def _compared(data: Json) -> tuple[str, str, str]:
-    """Kind of a fact, and both sides of the comparison."""
-    match data:
-        case bool():
-            return "boolean", "(items.facts -> %s)::boolean", "%s::boolean"
-        case int() | float():
-            return "number", "(items.facts -> %s)::numeric", "%s::numeric"
-        case str():
-            return "string", '(items.facts ->> %s) COLLATE "C"', "%s"
-        case _:
-            return "array", '(items.facts -> %s ->> 0) COLLATE "C"', "%s"
+def _contained(path: Sequence[str], value: Json) -> list[Json]:
+    """What the facts of an item contain if the value at the path, or one of its elements, equals this one."""
+    if isinstance(value, list | tuple | Mapping):
+        forms: list[Json] = [_fact(value)[:1]]
+    else:
+        forms = [_fact(value), [[_fact(value)]]]
+    for key in reversed(path[1:]):
+        forms = [[{key: form}] for form in forms]
+    return [{path[0]: form} for form in forms]

@@ -17,7 +17,7 @@ from fourfold import items as rules
 from fourfold.embed.vectors import check_dimension
 from fourfold.errors import NotFound
 from fourfold.model import Filters, Item, ItemPatch, Json, NewItem
-from fourfold.stores.base import Space
+from fourfold.stores.base import Space, Vocabulary
 from fourfold.stores.postgres import texts, vectors
 from fourfold.stores.postgres.filters import facts, where
 from fourfold.stores.postgres.spaces import BY_NAME, Namespace
@@ -390,6 +390,13 @@ async def matching(db: Db, ns: Namespace, filters: Filters, most: int | None = N
         return sorted(id for (id,) in await rows(db, sql, ns.id, *bindings, most))
     sql = f"SELECT id FROM items WHERE ns = %s{condition} ORDER BY id"
     return [id for (id,) in await rows(db, sql, ns.id, *bindings)]
+
+
+async def vocabulary(db: Db, ns: Namespace, field: Vocabulary) -> dict[str, int]:
+    """Kinds, languages or keys of metadata, each with the number of items that have it."""
+    name, table = ("pair.key", ", jsonb_object_keys(items.facts) AS pair(key)") if field == "metadata" else (field, "")
+    sql = f"SELECT {name}, count(*) FROM items{table} WHERE ns = %s AND {name} IS NOT NULL GROUP BY 1"
+    return dict(await rows(db, sql, ns.id))
 
 
 async def passing(db: Db, ns: Namespace, filters: Filters, ids: Sequence[int]) -> set[int]:

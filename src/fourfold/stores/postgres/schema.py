@@ -5,8 +5,12 @@ Migrations run in one transaction under an advisory lock, so two servers that st
 
 from __future__ import annotations
 
+import json
+from collections.abc import Awaitable, Callable
+
 from fourfold.errors import InvalidSetting, NewerSchema
-from fourfold.stores.postgres.sql import Db, rows, run, value
+from fourfold.stores.postgres.filters import facts
+from fourfold.stores.postgres.sql import Db, rows, run, run_many, value
 from fourfold.text.analysis import ANALYSER_VERSION
 
 _TABLES = """
@@ -227,7 +231,18 @@ CREATE TABLE postings (                           -- where each term of the text
 ALTER TABLE postings ALTER COLUMN uses SET STORAGE EXTERNAL;
 """
 
-_STEPS = (_TABLES, _PARTS)
+
+async def _refresh_facts(db: Db) -> None:
+    """Metadata with lists or maps in the form that filters on nested keys and elements compare."""
+    sql = "SELECT id, metadata FROM items WHERE id > %s AND metadata ~ '^.+[\\[{]' ORDER BY id LIMIT 1000"
+    last = 0
+    while found := await rows(db, sql, last):
+        fresh = [(facts(json.loads(metadata)), item) for item, metadata in found]
+        await run_many(db, "UPDATE items SET facts = %s::jsonb WHERE id = %s", fresh)
+        last = found[-1][0]
+
+
+_STEPS: tuple[str | Callable[[Db], Awaitable[None]], ...] = (_TABLES, _PARTS, _refresh_facts)
 """_STEPS[n] turns schema n into n + 1."""
 VERSION = len(_STEPS)
 _LOCK = 0x466F7572
@@ -242,8 +257,8 @@ async def migrate(db: Db, schema: str) -> None:
         await run(db, "SELECT pg_advisory_xact_lock(%s, hashtext(%s))", _LOCK, schema)
         found = await _known_version(db, schema)  # another server may have been quicker
         await _prepare(db, schema)
-        for step in range(found, VERSION):
-            await run(db, _STEPS[step])
+        for step in _STEPS[found:VERSION]:
+            await (run(db, step) if isinstance(step, str) else step(db))
         await run(db, "DELETE FROM fourfold_schema")
         await run(db, "INSERT INTO fourfold_schema VALUES (%s)", VERSION)
         if not found:

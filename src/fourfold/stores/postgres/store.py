@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from fourfold.errors import RequestError
 from fourfold.model import NO_FILTERS, Edge, Filters, Item, ItemPatch, Json, Neighbor, NewItem, Node, RawRecord
-from fourfold.stores.base import Direction, FileRow, FileUpdate, NewNode, Record, Size, Space
+from fourfold.stores.base import Direction, FileRow, FileUpdate, NewNode, Record, Size, Space, Vocabulary
 from fourfold.stores.loading import pieces
 from fourfold.stores.postgres import (
     chunks,
@@ -92,6 +92,9 @@ class PostgresStore(Retrieval):
 
     async def list(self, namespace: str, filters: Filters, limit: int, offset: int) -> list[Item]:
         return await self._read(namespace, [], items.listed, filters, limit, offset)
+
+    async def vocabulary(self, namespace: str, field: Vocabulary) -> dict[str, int]:
+        return await self._read(namespace, {}, items.vocabulary, field)
 
     async def matching(self, namespace: str, filters: Filters) -> list[int]:
         return await self._read(namespace, [], items.matching, filters)

@@ -19,6 +19,7 @@ from fourfold import items as rules
 from fourfold.courtesy import paced
 from fourfold.errors import NotFound
 from fourfold.model import Filters, Item, ItemPatch, Json, NewItem
+from fourfold.stores.base import Vocabulary
 from fourfold.stores.sqlite.database import dumps, micros, moment, rows, value
 from fourfold.stores.sqlite.filters import where
 from fourfold.text.fold import fold
@@ -304,6 +305,13 @@ def matching(db: apsw.Connection, ns: int, filters: Filters) -> list[int]:
     condition, bindings = where(filters, ns)
     sql = f"SELECT id FROM items WHERE ns = ?{condition} ORDER BY id"
     return [item_id for (item_id,) in db.execute(sql, (ns, *bindings))]
+
+
+def vocabulary(db: apsw.Connection, ns: int, field: Vocabulary) -> dict[str, int]:
+    """Kinds, languages or keys of metadata, each with the number of items that have it."""
+    name, table = ("pair.key", ", json_each(items.metadata) AS pair") if field == "metadata" else (f"items.{field}", "")
+    sql = f"SELECT {name}, count(*) FROM items{table} WHERE items.ns = ? AND {name} IS NOT NULL GROUP BY 1"
+    return dict(rows(db, sql, ns))
 
 
 def texts(db: apsw.Connection, ids: Sequence[int]) -> Iterator[tuple[int, str, str, str]]:

@@ -22,7 +22,7 @@ from fourfold.immediate import immediately
 from fourfold.limits import TAG_CACHE_SECONDS, TOP_K
 from fourfold.model import Edge, Filters, Item, ItemPatch, Json, Neighbor, NewItem, Node, Query, Ranking, RawRecord
 from fourfold.search.walk import Link
-from fourfold.stores.base import Direction, FileRow, FileUpdate, NewNode, Record, Size, Space, TagUse
+from fourfold.stores.base import Direction, FileRow, FileUpdate, NewNode, Record, Size, Space, TagUse, Vocabulary
 from fourfold.stores.loading import pieces
 from fourfold.stores.sqlite import (
     bulk,
@@ -466,6 +466,9 @@ class SqliteStore:
         if known is None or known[0] != last or time.monotonic() - known[1] > TAG_CACHE_SECONDS:
             known = self._tags[ns] = (last, time.monotonic(), tags.counts(db, ns))
         return known[2]
+
+    async def vocabulary(self, namespace: str, field: Vocabulary) -> dict[str, int]:
+        return await self._read(namespace, {}, items.vocabulary, field)
 
     async def tagged(self, namespace: str, candidates: Sequence[str], filters: Filters) -> list[TagUse]:
         return await self._now(namespace, [], self._retrieval.tagged, candidates, filters)
