@@ -68,6 +68,9 @@ PDF_MEMORY = 1024 * 1024 * 1024
 SOURCES = 1000
 """source_ids of one item (InvalidItem)."""
 
+FOLD_DEPTH = 50
+"""Files' chunks with the same text are folded into one result, which lists the copies among this many best hits."""
+
 EXPAND_SEEDS = 10
 """The graph walk of `auto` starts from this many of the best hits of semantic and keyword together."""
 

@@ -67,6 +67,14 @@ class Item:
     path: str | None
     chunk_index: int | None
 
+    @property
+    def location(self) -> str | None:
+        """Where the text stands in its file: `path:line`, `path#page=3` for a page of a PDF. None without a file."""
+        line, page = self.metadata.get("line"), self.metadata.get("page")
+        if self.path is None or not (line or page):
+            return self.path
+        return f"{self.path}:{line}" if line else f"{self.path}#page={page}"
+
 
 @dataclass(frozen=True, slots=True)
 class ItemPatch:
@@ -339,6 +347,8 @@ class Result:
     contributions: tuple[Contribution, ...]
     recency: float = 1.0
     explanation: Explanation | None = None
+    also_in: tuple[str, ...] = ()
+    """Locations of the same text in other files; these are no results of their own."""
 
     @property
     def id(self) -> int:

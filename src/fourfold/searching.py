@@ -25,7 +25,7 @@ from fourfold.search import answer, file_names
 from fourfold.search.answer import Fetch, Wish
 from fourfold.search.pipeline import Found, HybridSearch
 from fourfold.search.plan import PlanRequest, StoreFacts, make_plan
-from fourfold.search.why import reasons
+from fourfold.search.why import folded, reasons
 from fourfold.stores.base import Store
 
 if TYPE_CHECKING:
@@ -106,7 +106,9 @@ class Searching:
             alone = replace(order, hits=order.hits[rank - 1 : rank])
             (result,) = await answer.results(found, plan, alone, fetch, Wish(explain=True), request.text)
         scored = await self._search.scores(question.query, plan, stored.id)
-        return Why(stored, rank, result, reasons(stored.id, plan, found, scored, passes))
+        told = reasons(stored.id, plan, found, scored, passes)
+        better = list((await fetch(ids[: min(rank - 1, limits.FOLD_DEPTH)])).values()) if rank else []
+        return Why(stored, rank, result, (*told, *folded(stored, better)))
 
     # ------------------------------------------------------------ the question
 

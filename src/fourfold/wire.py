@@ -73,7 +73,7 @@ def response_json(response: SearchResponse) -> dict[str, Json]:
 
 
 def result_json(result: Result) -> dict[str, Json]:
-    """The explanation is there only if it was asked for."""
+    """The explanation is there only if it was asked for, `also_in` only if other files have the same text."""
     form = {
         **item_json(result.item),
         "snippet": result.snippet,
@@ -82,6 +82,8 @@ def result_json(result: Result) -> dict[str, Json]:
         "confidence": _finite(result.confidence),
         **_ranks_json(result.contributions),
     }
+    if result.also_in:
+        form["also_in"] = list(result.also_in)
     if result.explanation is not None:
         form["explanation"] = explanation_json(result.explanation)
     return form
@@ -179,6 +181,7 @@ def item_json(item: Item) -> dict[str, Json]:
         "updated_at": time_json(item.updated_at),
         "file_path": item.path,
         "chunk_index": item.chunk_index,
+        "location": item.location,
     }
 
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fourfold.cli.output import clean, one_line, say_json, say_rows
-from fourfold.cli.render import bar_glyphs, marked
+from fourfold.cli.render import bar_glyphs
 
 ACTING = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
@@ -76,10 +76,9 @@ def test_rows_in_a_pipe_are_lines_with_tabs(capsys: pytest.CaptureFixture[str]) 
     assert capsys.readouterr().out == "1\ta b c\n2\td\n"
 
 
-def test_marked_words_are_bold_and_markup_is_text() -> None:
-    text = marked("a **found** [red]word[/red]")
-    assert text.plain == "a found [red]word[/red]"
-    assert [text.plain[span.start : span.end] for span in text.spans if span.style == "bold"] == ["found"]
+def test_tables_of_numbers_have_their_header_in_a_pipe_too(capsys: pytest.CaptureFixture[str]) -> None:
+    say_rows(("name", "mrr"), [("a", 0.5)], header=True)
+    assert capsys.readouterr().out == "name\tmrr\na\t0.5\n"
 
 
 @pytest.mark.parametrize(("share", "glyphs"), [(0, ""), (0.5, "█" * 5), (1, "█" * 10), (7, "█" * 10), (-1, "")])

@@ -18,13 +18,13 @@ OWNED = "\x1b]0;owned\x07"
 SEQUENCE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
-def on_terminal(*arguments: str, answer: str = "") -> str:
+def on_terminal(*arguments: str, answer: str = "", columns: int = 100, folder: Path | None = None) -> str:
     """Everything that the program wrote, with stdin, stdout and stderr on one terminal."""
     ours, theirs = pty.openpty()
-    environment = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "100"}
+    environment = {**os.environ, "TERM": "xterm-256color", "COLUMNS": str(columns)}
     environment.pop("NO_COLOR", None)
     command = [sys.executable, "-m", "fourfold", *arguments]
-    process = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment)
+    process = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment, cwd=folder)
     os.close(theirs)
     os.write(ours, answer.encode())
     written = read_all(ours)
@@ -67,9 +67,51 @@ def test_only_our_own_colours_reach_the_terminal(arguments: list[str]) -> None:
 def test_search_draws_a_table_and_trees() -> None:
     plain = SEQUENCE.sub("", on_terminal("search", "words", "--explain"))
     assert "A [bold]title[/bold]" in plain
-    assert re.search(r"#\s+id\s+item\s+score\s+semantic\s+keyword\s+graph\s+tags", plain)
+    assert re.search(r"#\s+id\s+item\s+score\s+conf\s+semantic\s+keyword\s+graph\s+tags", plain)
     assert "█" in plain
     assert "degraded: semantic" in plain
+
+
+def test_a_narrow_terminal_has_titles_scores_and_confidence_on_lines_that_fit(cli: Callable[..., Any]) -> None:
+    cli("add", "words to find in a text of some length", "--title", "A title that is long, but not too long to read")
+    lines = SEQUENCE.sub("", on_terminal("search", "words", columns=60)).splitlines()
+    assert lines[0].split() == ["#", "id", "item", "score", "conf"]
+    assert "A title that is long, but not" in lines[1]
+    assert re.search(r"1\.0000  0\.\d\d$", lines[1].rstrip())
+    assert max(map(len, lines[:3])) <= 60
+
+
+def test_the_namespace_of_each_result_is_shown_when_several_are_searched(cli: Callable[..., Any]) -> None:
+    cli("--namespace", "work", "add", "words at work")
+    cli("--namespace", "home", "add", "words at home")
+    found = SEQUENCE.sub("", on_terminal("--namespace", "work,home", "search", "words"))
+    assert re.search(r"item\s+namespace\s+score", found)
+    assert re.search(r"words at work\s+work", found)
+    assert "namespace work, score" in cli("--namespace", "work,home", "search", "words").out
+    assert "namespace" not in cli("--namespace", "work", "search", "words").out
+
+
+@pytest.mark.spec("S3.5")
+def test_results_of_files_say_where_they_are_and_where_else(home: Path, cli: Callable[..., Any]) -> None:
+    for name in ("a", "b"):
+        (home / "notes" / name).mkdir(parents=True)
+        (home / "notes" / name / "hints.md").write_text(
+            "# Hints\n\n" + "unrelated\n" * 3 + "\n## Find\n\nwords to find\n"
+        )
+    cli("index", str(home / "notes"))
+    found = SEQUENCE.sub("", on_terminal("search", "words to find", "-k", "1", folder=home))
+    where = re.search(r"(notes/[ab]/hints.md:\d+) \(also in (notes/[ab]/hints.md:\d+)\)", found)
+    assert where, found
+    assert where[1] != where[2]
+    assert f"{home}/{where[1]} (also in {home}/{where[2]})" in cli("search", "words to find", "-k", "1").out
+    (result,) = cli("search", "words to find", "-k", "1", "--json").json["results"]
+    assert (result["location"], result["also_in"]) == (f"{home}/{where[1]}", [f"{home}/{where[2]}"])
+
+
+def test_asterisks_of_the_text_do_not_break_the_highlighting(cli: Callable[..., Any]) -> None:
+    cli("add", "the **One to Many** relation and x**2 + words**3")
+    written = on_terminal("search", "many words", columns=100)
+    assert "One to \x1b[1mMany\x1b[0m relation and x**2 + \x1b[1mwords\x1b[0m**3" in written
 
 
 @pytest.mark.usefixtures("_filled")

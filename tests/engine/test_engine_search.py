@@ -212,7 +212,7 @@ EXAMPLE = """status query method preset fusion_strategy k query_type matched_key
  confidence semantic_results_count keyword_results_count graph_results_count tags_results_count hints degraded notes
  timings_ms results"""
 RESULT = """id key namespace title content snippet score hybrid_score confidence source_ids tags kind language metadata
- created_at updated_at file_path chunk_index semantic_rank semantic_similarity fts_rank fts_score graph_rank
+ created_at updated_at file_path chunk_index location semantic_rank semantic_similarity fts_rank fts_score graph_rank
  tags_rank"""
 
 

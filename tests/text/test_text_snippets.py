@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fourfold.text.analysis import query_words
-from fourfold.text.snippets import snippet
+from fourfold.text.snippets import highlighted, snippet
 
 LOREM = "lorem ipsum dolor sit amet consectetur "
 
@@ -66,3 +66,37 @@ def test_a_snippet_is_a_piece_of_the_text_with_marks(text, query, width):
 def test_cuts_and_marks_respect_words(words, width):
     found = shown(" ".join(words), "pear foo tree", "en", width)
     assert set(re.sub(r"[*…]", "", found).split()) <= set(words)
+
+
+@pytest.mark.parametrize(
+    ("text", "query", "expected"),
+    [
+        ("**One to Many** relations", "many", "One to **Many** relations"),
+        ("a **ripe pear** here", "ripe pear", "a **ripe** **pear** here"),
+        ("**bold** without a match", "match", "bold without a **match**"),
+        ("def call(*args, **kwargs): pass", "call", "def call(*args, **kwargs): pass"),
+        ("area = x**2 + y**2", "area", "area = x**2 + y**2"),
+        ("first **left open and a pear", "pear", "first **left open and a pear"),
+    ],
+)
+def test_marks_never_break_on_asterisks_of_the_text(text, query, expected):
+    """Bold text loses its own marks; where other double asterisks are left, nothing is marked."""
+    assert shown(text, query, "en") == expected
+
+
+def test_bold_text_that_the_window_cuts_leaves_no_half_of_its_marks():
+    text = LOREM * 10 + "**pear tree " + "leaf " * 60 + "end** " + LOREM * 10
+    found = shown(text, "pear", "en")
+    assert found.count("**") == 2
+    assert "**pear**" in found
+
+
+@given(st.text(st.sampled_from("a* pear\n")), st.sampled_from(["pear", "a"]))
+def test_marks_come_in_pairs_around_words_of_the_query(text, query):
+    found = highlighted(text, query_words(query, ["en"]), "en")
+    for start, end in found.marks:
+        assert found.text[start:end] in ("a", "pear")
+    if found.marks and "**" not in found.text:
+        assert re.findall(r"\*\*(.+?)\*\*", found.marked) == [found.text[a:b] for a, b in found.marks]
+    else:
+        assert found.marked == found.text

@@ -177,7 +177,7 @@ def _show(summary: Mapping[str, Json], comparison: Mapping[str, Comparison] | No
         return [name, scores["queries"], *(f"{scores[metric]:.3f}" for metric in METRICS)]
 
     rows = [row(name, scores) for name, scores in summary["by_category"].items()]
-    say_rows(("", "queries", *METRICS), [*rows, row(summary["dataset"], summary)])
+    say_rows(("", "queries", *METRICS), [*rows, row(summary["dataset"], summary)], header=True)
     times = summary["latency_ms"]
     say(f"latency p50 {times['p50']:.1f} ms, p95 {times['p95']:.1f} ms")
     if "confidence_auc" in summary:

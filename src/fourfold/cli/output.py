@@ -6,6 +6,7 @@ import io
 import re
 import sys
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
@@ -13,7 +14,7 @@ import typer
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from fourfold.model import Item, Json, SearchResponse
+    from fourfold.model import Item, Json, Result, SearchResponse
 
 _SEQUENCES = re.compile(
     r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"  # colours, cursor
@@ -25,6 +26,9 @@ _INVISIBLE = re.compile(
     "\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"  # zero width, direction of writing
     "\ud800-\udfff\U000e0000-\U000e007f\U000e0100-\U000e01ef]"  # half characters, tags, variants that show nothing
 )
+
+
+_SHOWN_COPIES = 3
 
 
 def clean(text: str) -> str:
@@ -67,15 +71,19 @@ def _escaped(match: re.Match[str]) -> str:
     return "".join(f"\\u{utf16[at : at + 2].hex()}" for at in range(0, len(utf16), 2))
 
 
-def say_rows(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """A table on a terminal, tab-separated lines in a pipe."""
+def say_rows(columns: Sequence[str], rows: Iterable[Sequence[object]], *, header: bool = False) -> None:
+    """A table on a terminal, tab-separated lines in a pipe.
+
+    `header`: also in a pipe, for tables whose numbers mean nothing without it.
+    """
     lines = [[one_line(str(cell)) for cell in row] for row in rows]
     if on_terminal():
         from fourfold.cli.render import print_table
 
         print_table(columns, lines)
     else:
-        typer.echo("".join("\t".join(line) + "\n" for line in lines), nl=False)
+        named = [list(columns), *lines] if header else lines
+        typer.echo("".join("\t".join(line) + "\n" for line in named), nl=False)
 
 
 def warn_degraded(response: SearchResponse) -> None:
@@ -89,6 +97,23 @@ def warn_degraded(response: SearchResponse) -> None:
 def heading(item: Item) -> str:
     """What stands for an item in a list: its title, else how it begins."""
     return one_line(item.title) or one_line(item.text)[:80]
+
+
+def located(result: Result) -> str:
+    """Where the text of a result stands, `path:line`, and which other files have it; empty if it is not of a file."""
+    places = [_from_here(place) for place in (result.item.location, *result.also_in) if place is not None]
+    if not places:
+        return ""
+    first, *others = places
+    shown = ", ".join(others[:_SHOWN_COPIES])
+    more = f" and {len(others) - _SHOWN_COPIES} more" if len(others) > _SHOWN_COPIES else ""
+    return first + (f" (also in {shown}{more})" if others else "")
+
+
+def _from_here(place: str) -> str:
+    """A path below the working folder is shown relative to it, so that terminals and editors can open it."""
+    here = str(Path.cwd()).rstrip("/") + "/"
+    return one_line(place.removeprefix(here))
 
 
 def local_time(moment: datetime) -> str:

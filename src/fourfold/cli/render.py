@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import pairwise
 from math import fsum, isclose
 
 from rich.console import Console
@@ -26,7 +27,7 @@ from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
-from fourfold.cli.output import clean, heading, one_line
+from fourfold.cli.output import clean, heading, located, one_line
 from fourfold.model import Explanation, Result, SearchResponse
 from fourfold.search.explain import Bar, render_bars
 
@@ -34,6 +35,8 @@ _BAR_WIDTH = 10
 _GAP = "  "
 _TITLE = 2
 """The column of the titles."""
+_READABLE = 24
+"""A column of titles narrower than this says too little."""
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
 _COLOURS = {
     "semantic": "cyan",
@@ -43,7 +46,7 @@ _COLOURS = {
     "tags": "green",
     "shared": "green",
 }
-_MARKED = re.compile(r"\*\*(.+?)\*\*")
+_SPACES = re.compile(r"\s+")
 
 
 def console(*, stderr: bool = False) -> Console:
@@ -65,24 +68,59 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
 # ---------------------------------------------------------------- results
 
 
-def print_results(response: SearchResponse, *, snippets: bool = True) -> None:
-    """The ranking with the rank in each retriever's own list; a snippet has the whole width below its row."""
-    screen, names = console(), response.plan.retrievers
-    rows = [_row(position, result, names) for position, result in enumerate(response.results, start=1)]
-    header = [Text(name, style="bold") for name in ("#", "id", "item", "score", *names)]
-    widths = _widths([header, *rows], screen.width)
+def print_results(response: SearchResponse, *, snippets: bool = True, namespaces: bool = False) -> None:
+    """The ranking with the rank in each retriever's own list; location and snippet have the whole width below a row.
+
+    The ranks are left out where they would leave the titles too little room. `namespaces`: a column for them.
+    """
+    screen = console()
+    table = _table(response, response.plan.retrievers, namespaces=namespaces)
+    widths = _widths(table, screen.width)
+    if widths[_TITLE] < min(_READABLE, *(row[_TITLE].cell_len for row in table[1:])):
+        table = _table(response, (), namespaces=namespaces)
+        widths = _widths(table, screen.width)
+    header, *rows = table
     screen.print(_aligned(header, widths))
     for row, result in zip(rows, response.results, strict=True):
         screen.print(_aligned(row, widths))
-        if snippets:
-            screen.print(Padding(marked(one_line(result.snippet)), (0, 0, 0, widths[0] + len(_GAP))))
+        for line in _below(result) if snippets else ():
+            screen.print(Padding(line, (0, 0, 0, widths[0] + len(_GAP))))
 
 
-def _row(position: int, result: Result, names: Sequence[str]) -> list[Text]:
+def _table(response: SearchResponse, names: Sequence[str], *, namespaces: bool) -> list[list[Text]]:
+    columns = ("#", "id", "item", *(("namespace",) if namespaces else ()), "score", "conf", *names)
+    rows = [_row(position, result, names, namespaces) for position, result in enumerate(response.results, start=1)]
+    return [[Text(name, style="bold") for name in columns], *rows]
+
+
+def _row(position: int, result: Result, names: Sequence[str], namespaces: bool) -> list[Text]:
     ranks = {part.source: part.rank for part in result.contributions}
     found = (Text(str(ranks.get(name) or "·"), style=_COLOURS.get(name, "")) for name in names)
     title = Text(heading(result.item), style="bold")
-    return [Text(str(position)), Text(str(result.id), style="dim"), title, Text(f"{result.score:.4f}"), *found]
+    space = [Text(one_line(result.item.namespace))] if namespaces else []
+    numbers = (Text(f"{result.score:.4f}"), Text(f"{result.confidence:.2f}"))
+    return [Text(str(position)), Text(str(result.id), style="dim"), title, *space, *numbers, *found]
+
+
+def _below(result: Result) -> Iterator[Text]:
+    location = located(result)
+    if location:
+        yield Text(location, style="dim")
+    yield _snippet(result)
+
+
+def _snippet(result: Result) -> Text:
+    """The part of the text that answers the query, its words bold, on one line."""
+    from fourfold.text.analysis import query_words
+    from fourfold.text.snippets import highlighted
+
+    item = result.item
+    found = highlighted(item.text or item.title, query_words(result.query, (item.language,)), item.language)
+    edges = [0, *(place for mark in found.marks for place in mark), len(found.text)]
+    text = Text()
+    for number, (start, end) in enumerate(pairwise(edges)):
+        text.append(_SPACES.sub(" ", clean(found.text[start:end])), style="bold" if number % 2 else "")
+    return text
 
 
 def _widths(rows: Sequence[Sequence[Text]], most: int) -> list[int]:
@@ -98,14 +136,6 @@ def _aligned(row: Sequence[Text], widths: Sequence[int]) -> Text:
         cell.truncate(width, overflow="ellipsis")
         cell.align("left" if column == _TITLE else "right", width)
     return Text(_GAP).join(row)
-
-
-def marked(snippet: str) -> Text:
-    """`**word**` of a snippet in bold."""
-    text = Text()
-    for number, part in enumerate(_MARKED.split(snippet)):
-        text.append(part, style="bold" if number % 2 else "")
-    return text
 
 
 # ---------------------------------------------------------------- explanations

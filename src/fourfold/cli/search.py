@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fourfold.cli.options import FilterFlags, ItemId, JsonFlag, PlanFlags, ResultFlags, grouped
-from fourfold.cli.output import heading, on_terminal, one_line, say, say_json, warn, warn_degraded
-from fourfold.cli.session import run, run_across
+from fourfold.cli.output import heading, located, on_terminal, one_line, say, say_json, warn, warn_degraded
+from fourfold.cli.session import load_config, run, run_across
 from fourfold.cli.values import read_id
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def search(
 ) -> None:
     asked: dict[str, Any] = {**what.arguments(), **how.arguments(), "filters": where.filters(), "explain": explain}
     response = run_across(ctx, lambda memory, namespaces: memory.search(query, namespaces=namespaces, **asked))
-    show_response(response, as_json=as_json)
+    show_response(response, as_json=as_json, namespaces="," in load_config(ctx).settings.namespace)
 
 
 @grouped
@@ -47,7 +47,8 @@ def why(
         _show_why(answer)
 
 
-def show_response(response: SearchResponse, *, as_json: bool) -> None:
+def show_response(response: SearchResponse, *, as_json: bool, namespaces: bool) -> None:
+    """`namespaces`: several were searched, so each result says which one it is from."""
     if as_json:
         from fourfold.wire import response_json
 
@@ -58,18 +59,20 @@ def show_response(response: SearchResponse, *, as_json: bool) -> None:
     elif on_terminal():
         from fourfold.cli.render import print_results
 
-        print_results(response)
+        print_results(response, namespaces=namespaces)
     else:
         for position, result in enumerate(response.results, start=1):
-            say(_plain(position, result))
+            say(_plain(position, result, namespaces))
     _explain(response.results)
     warn_degraded(response)
 
 
-def _plain(position: int, result: Result) -> str:
+def _plain(position: int, result: Result, namespaces: bool) -> str:
     ranks = (f"{part.source} {part.rank}" for part in result.contributions if part.rank is not None)
-    facts = f"score {result.score:.4f}, confidence {result.confidence:.2f}, {', '.join(ranks)}"
-    return f"{position}. [{result.id}] {heading(result.item)}\n   {one_line(result.snippet)}\n   {facts}"
+    space = [f"namespace {one_line(result.item.namespace)}"] if namespaces else []
+    facts = ", ".join([*space, f"score {result.score:.4f}", f"confidence {result.confidence:.2f}", *ranks])
+    lines = (f"{position}. [{result.id}] {heading(result.item)}", located(result), one_line(result.snippet), facts)
+    return "\n   ".join(line for line in lines if line)
 
 
 def _explain(results: tuple[Result, ...]) -> None:

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from fourfold import limits
 from fourfold.model import Degraded, Filters, Hits, Item, Json, Plan, Result, SearchResponse
 from fourfold.search.auto import TEXTS
 from fourfold.search.confidence import response_confidence, result_confidence
-from fourfold.search.diversity import at_most_per_source
+from fourfold.search.diversity import at_most_per_source, each_text_once, with_copies
 from fourfold.search.explain import explain
 from fourfold.search.fusion import columns, others
 from fourfold.search.order import with_recency
@@ -54,19 +55,32 @@ async def ordered(found: Found, plan: Plan, fetch: Fetch, now: datetime) -> Orde
 
 
 async def results(found: Found, plan: Plan, order: Ordered, fetch: Fetch, wish: Wish, text: str) -> list[Result]:
-    """The top_k that the wish lets through, read in as few steps as that takes."""
+    """The top_k that the wish lets through, read in as few steps as that takes.
+
+    Of chunks of files with the same text the best is a result; it lists the others that are among the FOLD_DEPTH best
+    hits. What is dropped and listed does not depend on top_k: results for k are a prefix of those for k + n (B4).
+    """
     chosen: list[Result] = []
     wanted = max(plan.top_k, wish.at_least)
     start, step = 0, wanted
     while len(chosen) < wanted and start < len(order.hits):
         part = order.hits[start : start + step]
-        missing = [item for item in part.ids.tolist() if item not in order.items]
-        order.items.update(await fetch(missing) if missing else {})
+        await _read(order, part, fetch)
         fresh = _results(found, order, wish, text, part)
         chosen += [result for result in fresh if result.confidence >= wish.min_confidence]
-        chosen = list(at_most_per_source(chosen, lambda result: result.item.path, wish.per_source))
+        chosen = list(at_most_per_source(each_text_once(chosen), lambda result: result.item.path, wish.per_source))
         start, step = start + step, step * 4
-    return chosen[:wanted]
+    chosen = chosen[:wanted]
+    if any(result.item.path is not None for result in chosen):
+        best = order.hits[: limits.FOLD_DEPTH]
+        await _read(order, best, fetch)
+        chosen = with_copies(chosen, [order.items[item] for item in best.ids.tolist() if item in order.items])
+    return chosen
+
+
+async def _read(order: Ordered, hits: Hits, fetch: Fetch) -> None:
+    missing = [item for item in hits.ids.tolist() if item not in order.items]
+    order.items.update(await fetch(missing) if missing else {})
 
 
 def _results(found: Found, order: Ordered, wish: Wish, text: str, part: Hits) -> Iterator[Result]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from fourfold.limits import CANDIDATES
-from fourfold.model import Plan
+from fourfold.model import Item, Plan
+from fourfold.search.diversity import shared_text
 from fourfold.search.fusion import columns
 from fourfold.search.order import ranks
 from fourfold.search.pipeline import Found
@@ -38,3 +39,10 @@ def _placed(name: str, item: int, found: Found, score: float | None) -> str:
         return _NOTHING[name]
     last = f"the best {CANDIDATES} end at {hits[-1].score:.4g}" if hits else "it listed nothing"
     return f"not listed with {what} {score:.4g}: {last}"
+
+
+def folded(item: Item, better: Iterable[Item]) -> tuple[str, ...]:
+    """One line if a better item of another file has the same text: a search shows that one, and this as its copy."""
+    text = shared_text(item)
+    same = (one for one in better if text is not None and one.path != item.path and shared_text(one) == text)
+    return tuple(f"folded: item {one.id} ({one.location}) has the same text and comes first" for one in same)[:1]

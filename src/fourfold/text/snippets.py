@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 from fourfold.text.analysis import TERM_LENGTH, token_terms
@@ -18,6 +21,9 @@ _LONGEST_WORD = 60
 
 _ELLIPSIS = "…"
 _MARK = "**"
+_BOLD = re.compile(r"(?<![\w*])\*\*(?=[^\s*])[^\n*]*[^\s*]\*\*(?![\w*])")
+_BOLD_REACH = 1000
+"""Characters around the window in which bold text may begin or end."""
 
 
 class _Match(NamedTuple):
@@ -27,12 +33,32 @@ class _Match(NamedTuple):
     """Which words of the query stand here."""
 
 
+class Highlighted(NamedTuple):
+    """A part of a text, and where the query's words stand in it."""
+
+    text: str
+    marks: tuple[tuple[int, int], ...]
+
+    @property
+    def marked(self) -> str:
+        """The words as **word**. Where the text has such asterisks of its own, nothing is marked."""
+        if _MARK in self.text:
+            return self.text
+        edges = [0, *(place for mark in self.marks for place in mark), len(self.text)]
+        return _MARK.join(self.text[a:b] for a, b in pairwise(edges))
+
+
 def snippet(text: str, query_words: Sequence[QueryWord], language: str, width: int = WIDTH) -> str:
     """About `width` characters of the text around most of the query's words, these as **word**; else its beginning."""
+    return highlighted(text, query_words, language, width).marked
+
+
+def highlighted(text: str, query_words: Sequence[QueryWord], language: str, width: int = WIDTH) -> Highlighted:
+    """The same with the places of the words apart. Bold text in Markdown loses its own marks."""
     matches = _matches(text, query_words, language)
     best = _best_window(matches, width)
     start, end = _cut(text, best, width)
-    return _render(text, start, end, (match for match in matches if start <= match.start and match.end <= end))
+    return _highlighted(text, start, end, (match for match in matches if start <= match.start and match.end <= end))
 
 
 def _matches(text: str, query_words: Sequence[QueryWord], language: str) -> list[_Match]:
@@ -124,15 +150,27 @@ def _space_before(text: str, end: int, limit: int) -> int:
     return next((place for place in near if text[place - 1].isspace()), max(end, limit))
 
 
-def _render(text: str, start: int, end: int, matches: Iterable[_Match]) -> str:
-    parts: list[str] = []
+def _highlighted(text: str, start: int, end: int, matches: Iterable[_Match]) -> Highlighted:
+    cuts = _bold_delimiters(text, start, end)
+    edges = [start, *(place for cut in cuts for place in (cut, cut + len(_MARK))), end]
+    window = "".join(text[a:b] for a, b in zip(edges[::2], edges[1::2], strict=True))
     opening = _ELLIPSIS if text[:start].strip() else ""
     closing = _ELLIPSIS if text[end:].strip() else ""
-    for a, b in _joined(matches):
-        mark = "" if text[max(a - 2, 0) : a] == text[b : b + 2] == _MARK else _MARK
-        parts += [text[start:a], mark, text[a:b], mark]
-        start = b
-    return opening + "".join([*parts, text[start:end]]).strip() + closing
+    shift = len(opening) - start - (len(window) - len(window.lstrip()))
+
+    def place(position: int) -> int:
+        return position + shift - len(_MARK) * bisect_left(cuts, position)
+
+    marks = tuple((place(a), place(b)) for a, b in _joined(matches))
+    return Highlighted(opening + window.strip() + closing, marks)
+
+
+def _bold_delimiters(text: str, start: int, end: int) -> list[int]:
+    """Where the double asterisks of Markdown's bold text stand in the window. Those of code (`x**2`) are not meant."""
+    near = text[max(0, start - _BOLD_REACH) : end + _BOLD_REACH]
+    offset = max(0, start - _BOLD_REACH)
+    found = (place for match in _BOLD.finditer(near) for place in (match.start(), match.end() - len(_MARK)))
+    return [place + offset for place in found if start <= place + offset <= end - len(_MARK)]
 
 
 def _joined(matches: Iterable[_Match]) -> list[tuple[int, int]]:
