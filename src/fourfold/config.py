@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeGuard, cast
 
-from fourfold import limits
+from fourfold import addresses, limits
 from fourfold.errors import InvalidSetting, InvalidWeights
 from fourfold.model import Recency
 from fourfold.search.presets import PRESETS
@@ -245,8 +245,10 @@ def _shown(name: str, value: Any) -> Any:
             return "set" if value else "not set"
         case "store", None:
             return str(default_store())
+        case "store", str() if not addresses.is_address(value):
+            return value
         case "store" | "openai_base_url", str():
-            return without_secrets(value)
+            return addresses.shown(value)
         case "openai_dimensions", None:
             return "the model's"
         case "http_hosts", ():
@@ -257,11 +259,6 @@ def _shown(name: str, value: Any) -> Any:
             return "the fusion's"
         case _:
             return value
-
-
-def without_secrets(address: str) -> str:
-    """A DSN or URL as it may be shown: without user, password, and a password among its parameters."""
-    return re.sub(r"(?<=://).*(?=@)|(?<=password=)[^&\s]+", "***", address)
 
 
 # ---------------------------------------------------------------- where values come from

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from fourfold import courtesy, limits
+from fourfold import addresses, courtesy, limits
 from fourfold import items as rules
 from fourfold.config import Settings, default_store
 from fourfold.embed.base import Embedder
@@ -473,7 +473,7 @@ class Memory:
     @staticmethod
     async def restore(source: str | Path, store: str | Path | None = None) -> None:
         """Puts a backup into a folder that holds no store yet."""
-        if isinstance(store, str) and "://" in store:
+        if isinstance(store, str) and addresses.is_address(store):
             raise RequestError("a backup goes into a folder", "Restore it there, then: fourfold move DSN")
         from fourfold.stores.sqlite.health import restore
 
@@ -579,7 +579,7 @@ def _checked_confidence(given: float | None) -> float:
 async def _open_store(store: str | Path | Store | None, *, create: bool = True) -> Store:
     if store is not None and not isinstance(store, str | Path):
         return store
-    if isinstance(store, str) and "://" in store:
+    if isinstance(store, str) and addresses.is_address(store):
         return await _open_server(store, create=create)
     from fourfold.stores.sqlite.store import SqliteStore
 
@@ -588,7 +588,7 @@ async def _open_store(store: str | Path | Store | None, *, create: bool = True) 
 
 
 async def _open_server(address: str, *, create: bool) -> Store:
-    scheme = address.partition(":")[0]
+    scheme = addresses.parse(address).scheme
     if scheme not in ("postgresql", "postgres"):
         raise MissingExtra(f"no store for {scheme} is installed", "Use a folder, or postgresql://HOST/DATABASE")
     try:

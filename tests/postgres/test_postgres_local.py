@@ -8,6 +8,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from psycopg.conninfo import conninfo_to_dict
 
 from fourfold.errors import InvalidSetting, MissingExtra
 from fourfold.memory import Memory
@@ -43,13 +44,18 @@ def test_a_local_server_starts_stops_and_keeps_what_it_holds():
 @pytest.mark.parametrize(
     ("text", "dsn", "schema"),
     [
-        ("postgresql://h/db", "postgresql://h/db", "fourfold"),
-        ("postgres://u:p@h:5/db?schema=team&sslmode=require", "postgres://u:p@h:5/db?sslmode=require", "team"),
-        ("postgresql:///db?host=/tmp/a b", "postgresql:///db?host=/tmp/a%20b", "fourfold"),
+        ("postgresql://h/db", {"host": "h", "dbname": "db"}, "fourfold"),
+        (
+            "postgres://u:p%40%25@h:5/db?schema=team&sslmode=require",
+            {"user": "u", "password": "p@%", "host": "h", "port": "5", "dbname": "db", "sslmode": "require"},
+            "team",
+        ),
+        ("postgresql:///db?host=/tmp/a b", {"dbname": "db", "host": "/tmp/a b"}, "fourfold"),
+        ("postgresql://a:1,b/db", {"host": "a,b", "port": "1,", "dbname": "db"}, "fourfold"),
     ],
 )
-def test_an_address_names_a_schema_and_leaves_the_rest_to_the_library(text: str, dsn: str, schema: str):
-    assert (parse(text).dsn, parse(text).schema) == (dsn, schema)
+def test_an_address_names_a_schema_and_leaves_the_rest_to_the_library(text: str, dsn: dict[str, str], schema: str):
+    assert (conninfo_to_dict(parse(text).dsn), parse(text).schema) == (dsn, schema)
 
 
 def test_no_secret_is_ever_shown():

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
-from urllib.parse import urlsplit
 
-from fourfold.errors import InvalidQuery, MissingExtra, NotFound, StoreUnavailable
+from fourfold import addresses
+from fourfold.errors import FourfoldError, InvalidQuery, MissingExtra, NotFound, StoreUnavailable
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -64,7 +64,7 @@ def open_collection(place: str | Path, name: str) -> Collection:
     try:
         client = _server(chromadb, str(place), quiet) if "://" in str(place) else _embedded(chromadb, place, quiet)
         return client.get_collection(name, embedding_function=None)
-    except (NotFound, InvalidQuery):
+    except FourfoldError:
         raise
     except Exception as error:
         if _is_missing(error):
@@ -75,11 +75,12 @@ def open_collection(place: str | Path, name: str) -> Collection:
 
 
 def _server(chromadb: Any, address: str, settings: Any) -> Any:
-    parts = urlsplit(address)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise InvalidQuery(f"{address} is no address of a server", "Write http://HOST:PORT")
-    port = parts.port or (443 if parts.scheme == "https" else 8000)
-    return chromadb.HttpClient(parts.hostname, port, ssl=parts.scheme == "https", settings=settings)
+    url = addresses.parse(address)
+    ((host, port), *others) = url.hosts
+    if url.scheme not in ("http", "https") or not host or others or url.user is not None:
+        raise InvalidQuery(f"{url.shown} is not the address of a Chroma server", "Write http://HOST:PORT")
+    secure = url.scheme == "https"
+    return chromadb.HttpClient(host, int(port or (443 if secure else 8000)), ssl=secure, settings=settings)
 
 
 def _embedded(chromadb: Any, place: str | Path, settings: Any) -> Any:

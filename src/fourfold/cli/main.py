@@ -71,6 +71,7 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
 
 
 def _report(error: FourfoldError, arguments: Sequence[str]) -> int:
+    error.message = _without_secrets(error.message, arguments)
     if _wants_json(arguments):
         from fourfold.wire import error_json
 
@@ -81,6 +82,7 @@ def _report(error: FourfoldError, arguments: Sequence[str]) -> int:
 
 
 def _reject(rejected: Any, arguments: Sequence[str]) -> int:
+    rejected.message = _without_secrets(str(rejected.message), arguments)
     if _wants_json(arguments):
         from fourfold.wire import error_json
 
@@ -88,6 +90,17 @@ def _reject(rejected: Any, arguments: Sequence[str]) -> int:
     else:
         rejected.show()
     return int(rejected.exit_code)
+
+
+def _without_secrets(message: str, arguments: Sequence[str]) -> str:
+    """The message, in which arguments that are addresses (also where a file was expected) show no password."""
+    from fourfold import addresses
+
+    values = [value for argument in arguments for value in (argument, argument.partition("=")[2])]
+    for value in sorted(filter(addresses.is_address, values), key=len, reverse=True):
+        for form in (value, str(Path(value))):
+            message = message.replace(form, addresses.shown(value)).replace(repr(form)[1:-1], addresses.shown(value))
+    return message
 
 
 def _wants_json(arguments: Sequence[str]) -> bool:

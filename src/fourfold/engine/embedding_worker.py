@@ -19,7 +19,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from fourfold import child_process
+from fourfold import addresses, child_process
 from fourfold.errors import FourfoldError, WorldError
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def _needed(settings: Settings) -> dict[str, Json]:
     """What the worker has to know, with paths that hold in its own working folder."""
     names = [item.name for item in fields(settings) if item.name.startswith("openai_")]
     store, embedder = settings.store, settings.embedder
-    if store is not None and "://" not in store:
+    if store is not None and not addresses.is_address(store):
         store = str(Path(store).expanduser().absolute())
     if embedder.startswith(_FOLDER_MODEL):
         embedder = _FOLDER_MODEL + str(Path(embedder.removeprefix(_FOLDER_MODEL)).expanduser().absolute())

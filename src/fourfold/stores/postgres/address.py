@@ -1,11 +1,14 @@
-"""Where a PostgreSQL store is: a libpq address, and the schema that holds its tables."""
+"""Where a PostgreSQL store is: a server's address, and the schema that holds its tables."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from urllib.parse import parse_qsl, quote, urlencode, urlsplit
+from dataclasses import dataclass, field
 
+from psycopg import pq
+from psycopg.conninfo import make_conninfo
+
+from fourfold import addresses
 from fourfold.errors import InvalidSetting
 
 SCHEMES = ("postgresql", "postgres")
@@ -15,32 +18,41 @@ _NAME = re.compile(r"[a-z_][a-z0-9_]{0,50}")
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    dsn: str
-    """What libpq takes."""
+    dsn: str = field(repr=False)
+    """What libpq takes, as keywords and values: its errors can then quote no part of the address."""
     schema: str
-
-    @property
-    def shown(self) -> str:
-        """Without the password."""
-        parts = urlsplit(self.dsn)
-        login, _, host = parts.netloc.rpartition("@")
-        user = login.partition(":")[0]
-        query = [(name, value) for name, value in parse_qsl(parts.query) if name != "password"]
-        return _joined(f"{parts.scheme}://{user}{'@' if user else ''}{host}{parts.path}", query)
+    shown: str
+    """The address without user and password."""
 
 
 def parse(text: str) -> Address:
     """`postgresql://user:password@host:port/database?schema=NAME`; every other parameter is libpq's."""
-    parts = urlsplit(text)
-    if parts.scheme not in SCHEMES:
-        raise InvalidSetting(f"{parts.scheme}:// is no PostgreSQL address", "Write postgresql://HOST/DATABASE")
-    query = parse_qsl(parts.query, keep_blank_values=True)
-    schema = dict(query).get("schema", _SCHEMA)
+    url = addresses.parse(text)
+    if url.scheme not in SCHEMES:
+        raise InvalidSetting(f"{url.scheme}:// is not a PostgreSQL address", "Write postgresql://HOST/DATABASE")
+    parameters = dict(url.parameters)
+    schema = parameters.pop("schema", _SCHEMA)
     if not _NAME.fullmatch(schema):
-        raise InvalidSetting(f"the schema {schema!r} has no plain name", "Use small letters, digits and _, up to 51")
-    rest = [(name, value) for name, value in query if name != "schema"]
-    return Address(_joined(text.partition("?")[0], rest), schema)
+        raise InvalidSetting("the schema of the address has no plain name", "Use a-z, 0-9 and _, up to 51 characters")
+    if not parameters.keys() <= _libpq_parameters():
+        raise InvalidSetting(
+            "the address has a parameter that PostgreSQL does not know",
+            "Use libpq's names, such as sslmode; the password goes before the @: USER:PASSWORD@HOST",
+        )
+    return Address(make_conninfo(**(_parts(url) | parameters)), schema, url.shown)
 
 
-def _joined(address: str, query: list[tuple[str, str]]) -> str:
-    return f"{address}?{urlencode(query, quote_via=quote, safe='/')}" if query else address
+def _parts(url: addresses.Url) -> dict[str, str]:
+    """The parts of the URL under libpq's names."""
+    parts = {
+        "user": url.user,
+        "password": url.password,
+        "host": ",".join(host for host, _ in url.hosts),
+        "port": ",".join(port for _, port in url.hosts),
+        "dbname": url.path.removeprefix("/"),
+    }
+    return {name: value for name, value in parts.items() if value and value.strip(",")}
+
+
+def _libpq_parameters() -> set[str]:
+    return {option.keyword.decode() for option in pq.Conninfo.get_defaults()}
