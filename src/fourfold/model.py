@@ -238,6 +238,8 @@ class Ranking:
     notes: tuple[str, ...] = ()
     evidence: Mapping[int, float] = field(default_factory=dict[int, float])
     """Absolute evidence in 0..1 for some ids, e.g. the share of the query's rare words found (B14)."""
+    related: Mapping[int, float] = field(default_factory=dict[int, float])
+    """In 0..1, for the items that the query names and those that a stored relation joins to one (C2)."""
     unknown: float = 0.0
     """Share of the query's words, by their rarity, that no item of the store has."""
     items: int = 0

@@ -55,9 +55,11 @@ WORDS = {6: "six"}
         f"strength {recency.STRENGTHS['auto']:g}; in rrf {recency.STRENGTHS['rrf']:g}",
         f"A list of more than {fusion.FEW_TIES} items that is all ties adds nothing",
         f"tag `{recency.EVERGREEN}` has factor 1",
-        f"{confidence.PER_COSINE:g} x cosine + {confidence.PER_COVERAGE:g} x coverage - {-confidence.BIAS:g}))",
-        f"({PER_COSINE:g} x cosine - {-COSINE_BIAS:g})",
-        f"({PER_COVERAGE:g} x coverage - {-COVERAGE_BIAS:g})",
+        f"{confidence.PER_COSINE:g} x cosine + {confidence.PER_COVERAGE:g} x words + ",
+        f"x words + {confidence.PER_RELATION:g} x relation - {-confidence.BIAS:g}))",
+        f"or {PER_COSINE:g} x cosine - {-COSINE_BIAS:g}, whichever is more",
+        f"{PER_COVERAGE:g} x words - {-COVERAGE_BIAS:g} + {confidence.PER_RELATION:g} x relation",
+        f"{NEARNESS['edge']} x the edge's weight if a stored relation joins it",
     ],
 )
 def test_a_number_is_that_of_the_code(phrase: str) -> None:

@@ -99,3 +99,28 @@ async def test_by_default_memory_uses_the_built_in_model_and_loads_it_only_when_
     assert texts(await memory.search("heron", only=["keyword"])) == ["heron"]
     response = await memory.search("heron")
     assert response.degraded[0].pending == 1
+
+
+@pytest.mark.spec("C2")
+async def test_confidence_counts_relations_and_tags(opened: Opener, model: Shared) -> None:
+    """The store of the README."""
+    memory = await opened(embedder=model)
+    await memory.add_many(
+        [
+            NewItem("The spare key is with Mrs Okafor on the second floor", tags=("home",)),
+            NewItem("Der Mietvertrag läuft bis zum 30. Juni 2029", tags=("home",)),
+            NewItem("Takes orders and sends invoices", title="Checkout", tags=("shop",)),
+            NewItem("Postgres 16 with two replicas, backups at 02:40", title="Kestrel", tags=("shop",)),
+        ],
+        wait=True,
+    )
+    await memory.add_edges([("Checkout", "depends on", "Kestrel", 1.0)])
+    relation = await memory.search("What breaks if Kestrel is down?")
+    sure = {result.item.title: result.confidence for result in relation.results}
+    assert min(sure["Kestrel"], sure["Checkout"], relation.confidence) >= 0.5
+    assert sure[""] < 0.3
+    for options in ({}, {"only": ["tags"]}, {"preset": "memories"}, {"preset": "memories", "alpha": 0.5}):
+        tag = await memory.search("shop", **options)
+        assert {result.item.title for result in tag.results if result.confidence >= 0.5} == {"Checkout", "Kestrel"}
+    assert (await memory.search("only the graph: Kestrel", only=["graph"])).confidence >= 0.5
+    assert (await memory.search("How high is Mount Fuji?")).confidence < 0.3

@@ -112,7 +112,15 @@ def test_hits_among_ten_of_memories_with_its_recency(answers: dict[str, list[Ans
 
 @pytest.mark.spec("B14")
 def test_what_cannot_be_answered_has_less_confidence(answers: dict[str, list[Answer]]) -> None:
-    assert (separation(answers["auto"]) or 0) >= 0.8
+    assert (separation(answers["auto"]) or 0) >= 0.90
+
+
+@pytest.mark.spec("C2")
+@pytest.mark.parametrize("category", ["relational", "tag"])
+def test_what_graph_and_tags_answer_is_at_least_even(category: str, answers: dict[str, list[Answer]]) -> None:
+    sure = {each.question.text: each.confidence for each in answers["auto"] if each.question.category == category}
+    assert len(sure) >= 14
+    assert {text: confidence for text, confidence in sure.items() if confidence < 0.5} == {}
 
 
 @pytest.mark.spec("S2.7")

@@ -1,13 +1,16 @@
-"""Confidence from absolute evidence: cosine, and the share of the query's rare words found."""
+"""Confidence from absolute evidence: cosine, the share of the query's rare words found, tags, relations."""
+
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fourfold.search.confidence import response_confidence, result_confidence
+from fourfold.search.confidence import Evidence, response_confidence, result_confidence
 
 COSINES = st.none() | st.floats(-1, 1)
 COVERAGES = st.none() | st.floats(0, 1)
+SHARES = st.floats(0, 1)
 
 
 @pytest.mark.spec("B14")
@@ -29,25 +32,42 @@ COVERAGES = st.none() | st.floats(0, 1)
     ],
 )
 def test_what_confidence_means_at_typical_points(case, cosine, coverage, low, high):
-    assert low <= result_confidence(cosine, coverage) <= high, case
+    assert low <= result_confidence(Evidence(cosine, coverage)) <= high, case
+
+
+@pytest.mark.spec("C2")
+@pytest.mark.parametrize(
+    ("case", "evidence", "low", "high"),
+    [
+        ("a tag that is the whole query", Evidence(0.15, 0.0, tags=1.0), 0.6, 0.75),
+        ("one word of five is a tag", Evidence(0.15, 0.0, tags=0.2), 0.0, 0.05),
+        ("what the query names", Evidence(0.15, 0.0, relation=1.0), 0.8, 0.95),
+        ("joined to it by a relation, unlike the question", Evidence(0.06, 0.0, relation=0.8), 0.5, 0.6),
+        ("a word of the query that something is called", Evidence(0.15, 0.0, relation=0.25), 0.0, 0.1),
+        ("tags alone, all words", Evidence(tags=1.0), 0.9, 0.95),
+        ("the graph alone: a relation", Evidence(relation=0.8), 0.7, 0.8),
+        ("vectors and tags, as by a given alpha", Evidence(0.15, tags=1.0), 0.6, 0.75),
+        ("vectors and tags, no tag named", Evidence(0.65), 0.9, 1.0),
+    ],
+)
+def test_tags_and_relations_count(case, evidence, low, high):
+    assert low <= result_confidence(evidence) <= high, case
 
 
 @pytest.mark.spec("B14")
-@given(COSINES, COVERAGES)
-def test_it_is_between_zero_and_one(cosine, coverage):
-    assert 0 <= result_confidence(cosine, coverage) <= 1
+@given(COSINES, COVERAGES, SHARES, SHARES)
+def test_it_is_between_zero_and_one(cosine, coverage, tags, relation):
+    assert 0 <= result_confidence(Evidence(cosine, coverage, tags, relation)) <= 1
 
 
 @pytest.mark.spec("B14")
-@given(st.floats(-1, 1), st.floats(-1, 1), COVERAGES)
-def test_a_higher_cosine_never_lowers_it(first, second, coverage):
-    assert result_confidence(min(first, second), coverage) <= result_confidence(max(first, second), coverage)
-
-
-@pytest.mark.spec("B14")
-@given(st.floats(0, 1), st.floats(0, 1), COSINES)
-def test_more_of_the_words_never_lower_it(first, second, cosine):
-    assert result_confidence(cosine, min(first, second)) <= result_confidence(cosine, max(first, second))
+@pytest.mark.spec("C2")
+@pytest.mark.parametrize("part", ["cosine", "coverage", "tags", "relation"])
+@given(st.floats(-1, 1), COVERAGES, SHARES, SHARES, SHARES, SHARES)
+def test_more_evidence_never_lowers_it(part, cosine, coverage, tags, relation, first, second):
+    evidence = Evidence(cosine, coverage, tags, relation)
+    less, more = (replace(evidence, **{part: value}) for value in sorted((first, second)))
+    assert result_confidence(less) <= result_confidence(more)
 
 
 @pytest.mark.spec("B14")

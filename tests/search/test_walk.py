@@ -7,7 +7,7 @@ import pytest
 from fourfold.limits import EXPAND_SEEDS
 from fourfold.model import Hit
 from fourfold.search.fusion import weighted
-from fourfold.search.walk import BEST_HIT, NEARNESS, Link, linked, longest, named, seeds
+from fourfold.search.walk import BEST_HIT, NEARNESS, Link, linked, longest, named, related, seeds
 
 pytestmark = pytest.mark.spec("S4.2")
 
@@ -34,6 +34,18 @@ def test_weight_and_the_number_of_ways_count_and_what_reaches_an_item_adds_up():
 def test_the_best_first_ties_by_id_and_no_more_than_asked_for():
     links = [Link(1, id, "own", 1.0, degree) for id, degree in ((9, 2), (4, 3), (3, 2), (5, 1))]
     assert [hit.id for hit in linked({1: 1.0}, links, 3)] == [5, 3, 9]
+
+
+@pytest.mark.spec("C2")
+def test_related_is_what_the_query_names_and_what_a_stored_relation_joins_to_it():
+    """Whatever the number of relations; a mention is no stored relation."""
+    links = [
+        Link(1, 7, "own", 1.0, 9),
+        Link(1, 8, "edge", 0.5, 90),
+        Link(2, 8, "edge", 2.0, 1),
+        Link(1, 9, "names", 1, 1),
+    ]
+    assert related({1: 1.0, 2: 0.25}, links) == pytest.approx({7: 1.0, 8: 0.8 * 0.5})
 
 
 def test_named_are_the_own_items_of_what_the_query_names():

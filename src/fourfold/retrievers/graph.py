@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from fourfold.model import Query, Ranking
-from fourfold.search.walk import PERHAPS, Link, linked, named
+from fourfold.search.walk import PERHAPS, Link, linked, named, related
 from fourfold.stores.base import Store
 from fourfold.text.entities import query_names, spelled_names
 
@@ -21,7 +21,8 @@ class GraphRetriever:
         links = await self._links(query, query_names(query.text))
         sure = {link.source for link in await self._links(query, spelled_names(query.text))} if links else set[int]()
         strengths = {link.source: 1.0 if link.source in sure else PERHAPS for link in links}
-        return Ranking(linked(strengths, links, limit), evidence=named(strengths, links))
+        hits = linked(strengths, links, limit)
+        return Ranking(hits, evidence=named(strengths, links), related=related(strengths, links))
 
     async def _links(self, query: Query, names: Sequence[str]) -> list[Link]:
         return await self._store.node_links(query.namespace, names, query.filters) if names else []

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from fourfold import limits
-from fourfold.model import Degraded, Filters, Hits, Item, Json, Plan, Result, SearchResponse
+from fourfold.model import Degraded, Filters, Hits, Item, Json, Plan, Ranking, Result, SearchResponse
 from fourfold.search.auto import TEXTS
-from fourfold.search.confidence import response_confidence, result_confidence
+from fourfold.search.confidence import Evidence, response_confidence, result_confidence
 from fourfold.search.diversity import at_most_per_source, each_text_once, with_copies
 from fourfold.search.explain import explain
 from fourfold.search.fusion import columns, others
@@ -92,7 +92,7 @@ def _results(found: Found, order: Ordered, wish: Wish, text: str, part: Hits) ->
         yield Result(
             item=order.items[item],
             score=score,
-            confidence=round(result_confidence(cosine, _coverage(found, item)), 6),
+            confidence=round(result_confidence(_evidence(found, item, cosine)), 6),
             query=text,
             contributions=lines,
             recency=factor,
@@ -100,9 +100,18 @@ def _results(found: Found, order: Ordered, wish: Wish, text: str, part: Hits) ->
         )
 
 
-def _coverage(found: Found, item: int) -> float | None:
-    """None where keyword search could not say; an item that it did not find covers nothing."""
-    return found.coverage.get(item, 0.0) if "keyword" in found.rankings else None
+def _evidence(found: Found, item: int, cosine: float | None) -> Evidence:
+    """What every retriever knows of the item; one that keyword search did not find has none of the words."""
+    tags, graph = (found.rankings.get(name, _SILENT) for name in ("tags", "graph"))
+    return Evidence(
+        cosine=cosine,
+        coverage=found.coverage.get(item, 0.0) if "keyword" in found.rankings else None,
+        tags=tags.evidence.get(item, 0.0),
+        relation=graph.related.get(item, 0.0),
+    )
+
+
+_SILENT: Final = Ranking()
 
 
 def response(

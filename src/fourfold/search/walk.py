@@ -55,6 +55,19 @@ def named(strengths: Mapping[int, float], links: Iterable[Link]) -> dict[int, fl
     return found
 
 
+def related(strengths: Mapping[int, float], links: Iterable[Link]) -> dict[int, float]:
+    """How surely each item is what the query names, or is joined to it by a stored relation.
+
+    However many other relations there are: for a ranking a hub says little, but what it is joined to is known.
+    """
+    found: dict[int, float] = {}
+    for link in links:
+        if link.kind in ("own", "edge"):
+            sure = strengths[link.source] * NEARNESS[link.kind] * min(1.0, link.weight)
+            found[link.item] = max(found.get(link.item, 0.0), sure)
+    return found
+
+
 def linked(strengths: Mapping[int, float], links: Iterable[Link], limit: int = CANDIDATES) -> Hits:
     """The items that the links lead to, by the sum of what reaches them."""
     scores: dict[int, float] = {}
