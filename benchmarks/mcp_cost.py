@@ -27,6 +27,7 @@ from mcp import Client, StdioServerParameters
 from passages import collect_passages
 
 from fourfold import Memory, NewItem, wire
+from fourfold.mcp.answers import SEARCH_TOKENS, search_answer
 
 CACHE = Path(tempfile.gettempdir()) / "fourfold-bench"
 SEED = 4
@@ -42,22 +43,16 @@ MCPServer("empty", log_level="WARNING").run("stdio")
 
 CANNED = """\
 import json, sys
-from typing import Annotated, Any
 from mcp.server.mcpserver import MCPServer
 from mcp_types import CallToolResult, TextContent
-from fourfold.mcp.answers import SearchAnswer
 
 server = MCPServer("canned", log_level="WARNING")
 with open(sys.argv[1], encoding="utf-8") as file:
-    answers = {query: CallToolResult(content=[TextContent(type="text", text=text)], structured_content=json.loads(text))
+    answers = {query: CallToolResult(content=[TextContent(type="text", text=text)])
                for query, text in json.load(file).items()}
 
-@server.tool(structured_output=True)
-async def plain(query_text: str) -> Annotated[CallToolResult, dict[str, Any]]:
-    return answers[query_text]
-
-@server.tool(structured_output=True)
-async def typed(query_text: str) -> Annotated[CallToolResult, SearchAnswer]:
+@server.tool(structured_output=False)
+async def plain(query_text: str) -> CallToolResult:
     return answers[query_text]
 
 server.run("stdio")
@@ -143,12 +138,10 @@ class Search:
 
     over_mcp: float
     in_process: float
-    with_snippets: float
-    """In process, and made into the answer that is sent: snippets are made when they are asked for."""
+    with_answer: float
+    """In process, and made into the answer that is sent."""
     plain_tool: float
     """An empty tool that has the same answer ready."""
-    typed_tool: float
-    """The same with our schema, which the client checks the answer by."""
 
 
 async def fill(store: Path, count: int) -> None:
@@ -181,7 +174,6 @@ async def measure_searches(folder: Path, store: Path, count: int) -> tuple[list[
             lambda query: memory.search(query),
             lambda query: answer_of(memory, query),
             lambda query: text_of(canned, "plain", query),
-            lambda query: text_of(canned, "typed", query),
         )
         found = [await one_by_one(ways, query, turn) for turn, query in enumerate(queries)]
     return found[WARM_UP:], int(median(len(answer.encode()) for answer in answers.values()))
@@ -207,7 +199,8 @@ async def text_of(client: Client, tool: str, query: str) -> str:
 
 async def answer_of(memory: Memory, query: str) -> str:
     """What is sent, made in this process."""
-    return wire.dumps(wire.response_json(await memory.search(query)))
+    response = await memory.search(query)
+    return wire.compact(search_answer(response, response.results, SEARCH_TOKENS, explain=False, page={}))
 
 
 async def one_by_one(ways: Sequence[Callable[[str], Awaitable[object]]], query: str, turn: int) -> Search:
@@ -234,7 +227,7 @@ def as_markdown(starts: list[tuple[Start, Start]], searches: tuple[list[Search],
         start_row("`initialize`, processor time", starts, lambda start: start.processor),
         ("", "over MCP", "in process + empty tool", "difference, median of pairs"),
         search_row("with the bare search and tool", found, "in_process", "plain_tool"),
-        search_row("with snippets and the schema", found, "with_snippets", "typed_tool"),
+        search_row("with the answer made of it", found, "with_answer", "plain_tool"),
     ]
     table = "\n".join("| " + " | ".join(row) + " |" for row in rows)
     return f"{table}\n\n{len(starts)} starts, {len(found)} searches; an answer has {size:,} bytes"

@@ -123,6 +123,15 @@ HTTP_BODY_SECONDS = 30.0
 HTTP_STALL_SECONDS = 30.0
 """A client that reads less than 64 KiB of an answer in this time is disconnected."""
 
+ANSWER_TOKENS = 50_000
+"""The largest `max_tokens` of an answer of the MCP server (InvalidQuery)."""
+
+ANSWER_BYTES = 1024 * 1024
+"""Any answer of the MCP server, resources too; what would be longer is refused (InvalidQuery)."""
+
+ANSWER_ROWS = 100
+"""Memories, neighbours or raw records of one answer of the MCP server; the others come with `offset`."""
+
 VECTOR_DIMENSIONS = 8192
 """The largest vector that a namespace takes (InvalidVector)."""
 

@@ -39,6 +39,7 @@ from fourfold.model import (
     Neighbor,
     NewItem,
     Node,
+    Page,
     RawRecord,
     Retriever,
     SearchResponse,
@@ -210,14 +211,14 @@ class Memory:
 
     async def list(self, filters: GivenFilters | None = None, *, limit: int = 50, offset: int = 0) -> list[Item]:
         """Newest first."""
-        if not rules.is_whole(limit, 1) or limit > limits.PAGE_SIZE or not rules.is_whole(offset, 0):
-            raise InvalidQuery(
-                f"limit {limit}, offset {offset}", f"A page has 1 to {limits.PAGE_SIZE} items; offset from 0"
-            )
+        _check_page(limit, offset)
         return await self.store.list(self.namespace, rules.checked_filters(filters), limit, offset)
 
     async def count(self, filters: GivenFilters | None = None) -> int:
-        return len(await self.store.matching(self.namespace, rules.checked_filters(filters)))
+        checked = rules.checked_filters(filters)
+        if checked == NO_FILTERS:
+            return (await self.store.size(self.namespace)).items
+        return len(await self.store.matching(self.namespace, checked))
 
     async def forget(self, ids: Sequence[int | str]) -> int:
         """Removes items; NotFound, and nothing removed, if one of them does not exist."""
@@ -417,11 +418,20 @@ class Memory:
         direction: Direction = "both",
         relation: str | None = None,
         label: str | None = None,
-    ) -> list[Neighbor]:
+        *,
+        limit: int | None = None,
+        offset: int = 0,
+    ) -> Page[Neighbor]:
+        """Nodes within `depth` steps, nearest first; all of them, or a page of `limit` from `offset` on."""
         _check_range("depth", depth, limits.NEIGHBOR_DEPTH)
+        if limit is not None:
+            _check_page(limit, offset)
         if direction not in ("both", "out", "in"):
             raise InvalidQuery(f"direction is {direction!r}", "It is both, out or in")
-        return await self.store.neighbors(self.namespace, rules.node_name(name), label, depth, direction, relation)
+        start = rules.node_name(name)
+        return await self.store.neighbors(
+            self.namespace, start, label, depth, direction, relation, limit, 0 if limit is None else offset
+        )
 
     async def path(self, start: str, goal: str, max_depth: int = limits.PATH_DEPTH) -> list[Edge]:
         """A shortest way between two nodes; empty if there is none."""
@@ -561,6 +571,13 @@ def _check_text(text: object) -> None:
 def _check_range(name: str, value: int, most: int) -> None:
     if not rules.is_whole(value, 1) or value > most:
         raise InvalidQuery(f"{name} is {value!r}", f"It is a whole number from 1 to {most}")
+
+
+def _check_page(limit: int, offset: int) -> None:
+    if not rules.is_whole(limit, 1) or limit > limits.PAGE_SIZE or not rules.is_whole(offset, 0):
+        raise InvalidQuery(
+            f"limit {limit!r}, offset {offset!r}", f"A page has 1 to {limits.PAGE_SIZE} rows; offset is at least 0"
+        )
 
 
 def _per_source(given: int | None, preset: str) -> int | None:

@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias, cast, overload, runtime_checkable
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Literal,
+    NamedTuple,
+    Protocol,
+    TypeAlias,
+    TypeVar,
+    cast,
+    overload,
+    runtime_checkable,
+)
 
 if TYPE_CHECKING:
     import numpy as np
@@ -17,6 +28,8 @@ if TYPE_CHECKING:
     Vector: TypeAlias = NDArray[np.float32]
     Ints: TypeAlias = NDArray[np.int64]
     Floats: TypeAlias = NDArray[np.float64]
+
+T = TypeVar("T")
 
 Json: TypeAlias = Any
 """What json.loads gives."""
@@ -127,6 +140,20 @@ class Neighbor:
     relation: str
     distance: int
     weight: float
+
+
+class Page(list[T]):
+    """Some rows of a longer list."""
+
+    def __init__(self, rows: Iterable[T], total: int, offset: int = 0) -> None:
+        super().__init__(rows)
+        self.total = total
+        """How many rows the whole list has."""
+        self.offset = offset
+
+    @property
+    def has_more(self) -> bool:
+        return self.offset + len(self) < self.total
 
 
 @dataclass(frozen=True, slots=True)
@@ -363,11 +390,17 @@ class Result:
     @cached_property
     def snippet(self) -> str:
         """The part of the text that answers the query, its words marked; made when it is first asked for."""
+        from fourfold.text.snippets import WIDTH
+
+        return self.excerpt(WIDTH)
+
+    def excerpt(self, width: int) -> str:
+        """A snippet of about this many characters."""
         from fourfold.text.analysis import query_words
         from fourfold.text.snippets import snippet
 
         language = self.item.language
-        return snippet(self.item.text or self.item.title, query_words(self.query, (language,)), language)
+        return snippet(self.item.text or self.item.title, query_words(self.query, (language,)), language, width)
 
 
 @dataclass(frozen=True, slots=True)

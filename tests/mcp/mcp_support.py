@@ -38,9 +38,9 @@ async def call(client: Client, tool: str, **arguments: Any) -> Mapping[str, Any]
     """What a tool answers; an error is an AssertionError."""
     result = await client.call_tool(tool, arguments)
     assert not result.is_error, result.content
-    assert result.structured_content is not None
-    assert json.loads(result.content[0].text) == result.structured_content  # type: ignore[union-attr]
-    return result.structured_content
+    assert result.structured_content is None, "the answer is sent once"
+    (content,) = result.content
+    return json.loads(content.text)  # type: ignore[union-attr]
 
 
 async def refused(client: Client, tool: str, **arguments: Any) -> Mapping[str, Any]:
@@ -48,3 +48,15 @@ async def refused(client: Client, tool: str, **arguments: Any) -> Mapping[str, A
     result = await client.call_tool(tool, arguments)
     assert result.is_error
     return json.loads(result.content[0].text)  # type: ignore[union-attr]
+
+
+async def pages(client: Client, tool: str, rows: str, **arguments: Any) -> list[dict[str, Any]]:
+    """All rows of a list, page by page."""
+    found: list[dict[str, Any]] = []
+    while True:
+        page = await call(client, tool, **arguments, limit=100, offset=len(found))
+        found += page[rows]
+        if not page["has_more"]:
+            assert len(found) == page["total"]
+            return found
+        assert page["next_offset"] == len(found)

@@ -22,7 +22,7 @@ WORDS = ("heron", "otter", "stork", "badger")
 
 
 async def found(client: Client, words: str, item: int) -> bool:
-    answer = await call(client, "full_text_search", query_text=words, top_k=20, max_tokens=100_000)
+    answer = await call(client, "full_text_search", query_text=words, top_k=20, max_tokens=50_000)
     return item in [result["id"] for result in answer["results"]]
 
 
@@ -34,7 +34,7 @@ def by_command(store: Path, *arguments: str) -> str:
 
 @pytest.mark.spec("B6", "B7")
 async def test_two_servers_and_the_command_line_follow_each_other(tmp_path: Path) -> None:
-    async with connected(tmp_path) as one, connected(tmp_path) as other:
+    async with connected(tmp_path, "--tools", "all") as one, connected(tmp_path, "--tools", "all") as other:
         stored = await call(one, "store_memory", content="The otter sleeps under the bridge", key="otter")
         item = stored["item"]["id"]
         assert await found(other, "otter bridge", item)
@@ -78,9 +78,9 @@ async def live(number: int, clients: list[Client], figures: Figures, until: floa
         stored = await call(mine, "store_memory", content=f"The {name} was seen near the river in the morning")
         figures.stored.append(time.perf_counter() - started)
         started = time.perf_counter()
-        answer = await call(next_one, "hybrid_search", query_text=f"where was the {name}", top_k=5)
+        answer = await call(next_one, "hybrid_search", query_text=f"where was the {name}", top_k=5, explain=True)
         figures.searched.append(time.perf_counter() - started)
-        ways = {result["id"]: result["semantic_rank"] for result in answer["results"]}
+        ways = {result["id"]: result.get("semantic_rank") for result in answer["results"]}
         figures.missed += ways.get(stored["item"]["id"]) is None  # its vector was there, too
         waiting = [lack["pending"] for lack in answer["degraded"]]  # what the others are storing at this moment
         assert all(0 < pending < CLIENTS for pending in waiting), answer["degraded"]
@@ -100,8 +100,8 @@ async def test_four_agents_share_a_memory_for_a_minute(tmp_path: Path, capsys: p
         async with asyncio.TaskGroup() as group:
             for number in range(CLIENTS):
                 group.create_task(live(number, clients, figures, until))
-        items = (await call(clients[0], "list_memories", limit=1000))["items"]
+        total = (await call(clients[0], "list_memories"))["total"]
     with capsys.disabled():
         print(f"\n{figures}")  # noqa: T201
     assert figures.missed == 0
-    assert len(items) == min(1000, len(figures.stored) + 1)
+    assert total == len(figures.stored) + 1

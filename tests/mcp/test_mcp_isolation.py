@@ -103,7 +103,7 @@ def a_call(chooser: random.Random, known: Known) -> tuple[str, dict[str, Any]]:
     """A tool that reads, with random arguments; sometimes with an id of B's."""
     text = " ".join(chooser.choices([*WORDS, *NAMES], k=chooser.randint(1, 6)))
     some_id = chooser.choice([*known.ours, *known.theirs, "key:key 3", "key:key 29"])
-    top = {"top_k": chooser.choice((1, 5, 5, 100)), "max_tokens": chooser.choice((500, 500, 100_000))}
+    top = {"top_k": chooser.choice((1, 5, 5, 100)), "max_tokens": chooser.choice((500, 500, 50_000))}
     calls: Mapping[str, dict[str, Any]] = {
         "hybrid_search": {
             "query_text": text,
@@ -111,11 +111,11 @@ def a_call(chooser: random.Random, known: Known) -> tuple[str, dict[str, Any]]:
             **filters(chooser, *ALL),
             **chooser.choice(({}, {"preset": "insights"}, {"fusion": "rrf"}, {"preset": "wiki"}, {"explain": True})),
         },
-        "semantic_search": {"query_text": text, **top, **filters(chooser, "tags")},
-        "full_text_search": {"query_text": text, **top, **filters(chooser, "tags")},
+        "semantic_search": {"query_text": text, **top, **filters(chooser, *ALL)},
+        "full_text_search": {"query_text": text, **top, **filters(chooser, *ALL)},
         "get_memory": {"ids": [some_id]},
         "list_memories": {
-            "limit": chooser.choice((5, 5, 1000)),
+            "limit": chooser.choice((5, 5, 100)),
             "offset": chooser.choice((0, 3)),
             **filters(chooser, *(name for name in ALL if name != "language")),
         },
@@ -141,7 +141,6 @@ async def answer(client: Client, tool: str, arguments: dict[str, Any]) -> dict[s
     request = mcp_types.CallToolRequest(params=mcp_types.CallToolRequestParams(name=tool, arguments=arguments))
     result: Any = await client.session.send_request(request, mcp_types.CallToolResult)  # a schema is not judged here
     found = json.loads(result.content[0].text)
-    assert result.structured_content == found
     found.pop("timings_ms", None)
     return found
 
@@ -158,7 +157,8 @@ def ids_in(value: Any) -> set[int]:
     """Every id of an item in an answer."""
     match value:
         case dict():
-            own = {value["id"]} if "namespace" in value else set()
+            is_item = not value.keys().isdisjoint(("namespace", "created_at", "score"))
+            own = {value["id"]} if "id" in value and is_item else set()
             own |= {value["item_id"]} if value.get("item_id") is not None else set()
             return own.union(*(ids_in(each) for each in value.values()))
         case list():

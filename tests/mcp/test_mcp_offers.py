@@ -1,11 +1,71 @@
-"""What a model reads about the tools."""
+"""What a model reads about the tools, and what that costs."""
 
 from __future__ import annotations
 
-import pytest
+import json
+import re
+from pathlib import Path
+from typing import Any
 
+import pytest
+from mcp import Client
+
+import fourfold
+from fourfold.config import Settings
+from fourfold.mcp.answers import remedy_for_agents
 from fourfold.mcp.offers import OFFERS
-from fourfold.mcp.server import INSTRUCTIONS
+from fourfold.mcp.server import INSTRUCTIONS, PROMPT, build
+
+CORE_TOOLS, CORE_TOKENS = 7, 2_200
+
+
+async def definitions(level: Any, store: Path) -> list[dict[str, Any]]:
+    """The tools as they are sent."""
+    server, _ = build(lambda: Settings(store=str(store), embedder="none"), level)
+    async with Client(server) as client:
+        return (await client.list_tools()).model_dump(mode="json", by_alias=True, exclude_none=True)["tools"]
+
+
+@pytest.mark.spec("C5")
+async def test_definitions_of_the_core_tools_are_small(tmp_path: Path) -> None:
+    core = await definitions("core", tmp_path)
+    sent = json.dumps(core, ensure_ascii=False, separators=(",", ":"))
+    assert len(core) <= CORE_TOOLS
+    assert len(sent) <= 4 * CORE_TOKENS  # characters, where no tokenizer is installed
+
+
+@pytest.mark.spec("C5")
+async def test_definitions_of_the_core_tools_are_small_in_o200k(tmp_path: Path) -> None:
+    o200k = pytest.importorskip("rs_bpe.bpe").openai.o200k_base()
+    assert o200k.encode("hello world") == [24912, 2375]  # the vocabulary is the one of tiktoken
+    core = await definitions("core", tmp_path)
+    assert len(o200k.encode(json.dumps(core, ensure_ascii=False, separators=(",", ":")))) <= CORE_TOKENS
+
+
+@pytest.mark.spec("C5")
+async def test_schemas_have_enumerations_and_ranges(tmp_path: Path) -> None:
+    tools = {tool["name"]: tool["inputSchema"]["properties"] for tool in await definitions("all", tmp_path)}
+    search = tools["hybrid_search"]
+    assert search["preset"]["enum"] == ["auto", "insights-basic", "insights", "wiki", "files", "memories"]
+    assert search["fusion"]["enum"] == ["auto", "rrf", "weighted"]
+    assert (search["top_k"]["minimum"], search["top_k"]["maximum"]) == (1, 100)
+    assert (search["min_confidence"]["minimum"], search["min_confidence"]["maximum"]) == (0, 1)
+    assert tools["graph_query_neighbors"]["direction"]["enum"] == ["both", "out", "in"]
+    assert tools["graph_query_neighbors"]["depth"]["maximum"] == 5
+    assert tools["link"]["weight"]["maximum"] == 1
+    for name, properties in tools.items():
+        for parameter, form in properties.items():
+            assert {"title", "hidden"}.isdisjoint(form), (name, parameter)
+            assert form.get("type") or form.get("anyOf"), (name, parameter)
+            bounded = form.get("type") not in ("integer", "number") or {"minimum", "maximum"} & form.keys()
+            assert bounded, (name, parameter)
+
+
+async def test_searches_take_the_same_filters(tmp_path: Path) -> None:
+    tools = {tool["name"]: tool["inputSchema"]["properties"] for tool in await definitions("all", tmp_path)}
+    filters = ("tags", "any_tag", "created_from", "created_to", "kind", "language", "path", "metadata")
+    for name in ("hybrid_search", "semantic_search", "full_text_search", "retrieve_memory", "list_memories"):
+        assert {each: tools[name][each] for each in filters} == {each: tools["hybrid_search"][each] for each in filters}
 
 
 @pytest.mark.spec("S5.9")
@@ -18,3 +78,23 @@ def test_retrieve_memory_names_hybrid_search_and_how_to_do_without() -> None:
 def test_a_search_that_finds_nothing_good_is_to_be_admitted() -> None:
     assert "confidence" in INSTRUCTIONS
     assert "confidence" in OFFERS[0].description
+
+
+def test_no_text_for_models_names_a_command_or_a_fixed_confidence() -> None:
+    for text in (INSTRUCTIONS, PROMPT, *(offer.description for offer in OFFERS)):
+        assert not re.search(r"`?fourfold [a-z]+`|--[a-z]|below 0\\.\\d", text), text
+
+
+@pytest.mark.spec("S1.8")
+def test_no_remedy_sends_an_agent_to_the_command_line() -> None:
+    """A remedy that only the command line offers is said to be the user's."""
+    folder = Path(fourfold.__file__).parent
+    rooms = ("*.py", "search/*.py", "stores/**/*.py", "embed/*.py", "mcp/*.py")
+    sources = [path.read_text("utf-8") for room in rooms for path in sorted(folder.glob(room))]
+    named = re.compile(r'"([^"\\n]*(?:fourfold (?:list|graph|tags|get|search)|--preset)[^"\\n]*)"')
+    remedies = {remedy for text in sources for remedy in named.findall(text)}
+    assert "fourfold list shows what is stored" in remedies
+    for remedy in remedies:
+        assert not re.search(r"fourfold [a-z]|--[a-z]", remedy_for_agents(remedy)), remedy
+    operator = remedy_for_agents("Go back to that embedder, or make all vectors anew: fourfold reembed")
+    assert operator.startswith("Ask the user to do this: ")

@@ -107,7 +107,7 @@ async def work(client: Any, number: int) -> None:
 
 @pytest.mark.skipif(os.name != "posix", reason="process groups tell whether something is left over")
 async def test_200_calls_with_a_noisy_embedder_without_one_stray_line(tmp_path: Path) -> None:
-    recorder = Recorder(parameters(tmp_path / "store", program=NOISY), tmp_path / "errors")
+    recorder = Recorder(parameters(tmp_path / "store", "--tools", "all", program=NOISY), tmp_path / "errors")
     async with connected(tmp_path, server=recorder.connect()) as client:
         for number in range(CALLS):
             await work(client, number)

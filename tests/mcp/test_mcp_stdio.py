@@ -19,7 +19,7 @@ from fourfold.mcp.stdio import Lines, repaired
 @pytest.mark.spec("S1.6", "S3.2", "B13")
 @pytest.mark.parametrize("mode", MODES)
 async def test_an_agent_stores_finds_reads_changes_and_forgets(tmp_path: Path, mode: str) -> None:
-    async with connected(tmp_path, mode=mode) as client:
+    async with connected(tmp_path, "--tools", "all", mode=mode) as client:
         stored = await call(
             client,
             "store_memory",
@@ -32,16 +32,14 @@ async def test_an_agent_stores_finds_reads_changes_and_forgets(tmp_path: Path, m
         assert (await call(client, "store_memory", content="The dentist moved", tags=["health"]))["status"] == "success"
         found = await call(client, "hybrid_search", query_text="spare key", tags=["home"])
         assert [result["id"] for result in found["results"]] == [item]
-        assert found["results"][0]["snippet"]
+        assert found["results"][0]["content"] == "The spare key is with Mrs Okafor"
         assert (await call(client, "full_text_search", query_text="dentist"))["results"][0]["content"]
         assert (await call(client, "get_memory", ids=["key:k", item]))["items"][0]["title"] == "Spare Key"
         changed = await call(
             client, "update_memory", id=item, content="The spare key is with Mr Lang", add_tags=["door"]
         )
-        assert (changed["item"]["content"], changed["item"]["tags"]) == (
-            "The spare key is with Mr Lang",
-            ["door", "home"],
-        )
+        assert changed["item"]["tags"] == ["door", "home"]
+        assert (await call(client, "get_memory", ids=[item]))["items"][0]["content"] == "The spare key is with Mr Lang"
         assert len((await call(client, "list_memories", kind="none"))["items"]) == 0
         assert len((await call(client, "list_memories"))["items"]) == 2
         await call(client, "link", source="Spare Key", relation="opens", target="Front Door", weight=0.5)
@@ -116,22 +114,6 @@ async def test_an_error_says_what_was_wrong_and_what_to_do(tmp_path: Path) -> No
         assert (await call(client, "hybrid_search", query_text="vector"))["results"]
 
 
-@pytest.mark.spec("B12")
-async def test_a_budget_makes_answers_small(tmp_path: Path) -> None:
-    async with connected(tmp_path) as client:
-        for number in range(12):
-            await call(client, "store_memory", content=f"The heron {number} " + "stood in the river for a while. " * 60)
-        whole = await call(client, "hybrid_search", query_text="heron", top_k=12, max_tokens=20_000)
-        assert not any(result["truncated"] for result in whole["results"])
-        small = await call(client, "hybrid_search", query_text="heron", top_k=12, max_tokens=600)
-        assert 1 <= len(small["results"]) < 12
-        assert any("did not fit" in note for note in small["notes"])
-        assert len(json.dumps(small["results"])) < 600 * 12
-        assert [result["id"] for result in small["results"]] == [
-            result["id"] for result in whole["results"][: len(small["results"])]
-        ]
-
-
 @pytest.mark.spec("B15")
 async def test_namespaces_are_apart(tmp_path: Path) -> None:
     async with connected(tmp_path) as client:
@@ -171,12 +153,11 @@ async def test_the_list_of_tools_is_the_same_bytes_whatever_is_stored(tmp_path: 
     assert len(tools) == 18
     for tool in tools:
         assert tool["description"]
-        assert tool["output_schema" if "output_schema" in tool else "outputSchema"]
         hints = tool["annotations"]
-        assert all(hints[name] is not None for name in hints)
+        assert all(hints[name] is not None for name in hints if name != "title")
 
 
-@pytest.mark.parametrize(("level", "count"), [("core", 9), ("graph", 13)])  # all: above
+@pytest.mark.parametrize(("level", "count"), [("core", 7), ("graph", 11)])  # all: above
 async def test_levels_of_tools(tmp_path: Path, level: str, count: int) -> None:
     async with connected(tmp_path, "--tools", level) as client:
         assert len((await client.list_tools()).tools) == count

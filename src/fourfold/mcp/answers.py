@@ -1,162 +1,234 @@
-"""What the tools answer, as the schemas that clients see. The values come from `fourfold.wire`."""
+"""What the tools answer: small JSON within a token budget, sent once, as text (C5)."""
 
 from __future__ import annotations
 
-from typing import Any, NotRequired
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final
 
-from typing_extensions import TypedDict  # pydantic cannot read those of `typing` before Python 3.12
+from mcp_types import CallToolResult, TextContent
 
+from fourfold import wire
+from fourfold.errors import FourfoldError, InvalidQuery
+from fourfold.limits import ANSWER_BYTES, ANSWER_ROWS
+from fourfold.search.budget import Form, fitting, shortened, tokens
 
-class Hints(TypedDict):
-    fts_matches: int
-    semantic_matches: int
-    overlap: int
+if TYPE_CHECKING:
+    from fourfold.model import Item, Json, Neighbor, Node, RawRecord, Result, SearchResponse
+    from fourfold.searching import Why
 
-
-class Lack(TypedDict):
-    retriever: str
-    reason: str
-    pending: int
-
-
-class MemoryItem(TypedDict):
-    id: int
-    key: str | None
-    namespace: str
-    title: str
-    content: str
-    source_ids: list[int]
-    tags: list[str]
-    kind: str | None
-    language: str
-    metadata: dict[str, Any]
-    created_at: str
-    updated_at: str
-    file_path: str | None
-    chunk_index: int | None
+SEARCH_TOKENS: Final = 4_000
+READ_TOKENS: Final = 10_000
+"""Default budgets: of lists, and of full texts."""
+_ECHO_TOKENS: Final = 1_000
+"""The budget for what a tool has just stored."""
+_TITLE_CHARACTERS: Final = 200
+_SHORT_SNIPPET: Final = 80
+_BEGINNING_CHARACTERS: Final = 240
+_DIGITS: Final = 3
+_ECHOED: Final = ("key", "namespace", "tags", "kind", "language", "source_ids")
 
 
-class FoundItem(MemoryItem):
-    snippet: str
-    score: float
-    hybrid_score: float
-    confidence: float
-    semantic_rank: int | None
-    semantic_similarity: float | None
-    fts_rank: int | None
-    fts_score: float | None
-    graph_rank: int | None
-    tags_rank: int | None
-    truncated: bool
-    explanation: NotRequired[dict[str, Any]]
+# ---------------------------------------------------------------- sending
 
 
-class SearchAnswer(TypedDict):
-    status: str
-    query: str
-    method: str
-    preset: str
-    fusion_strategy: str
-    k: int
-    query_type: str
-    matched_keywords: list[str]
-    applied_weights: dict[str, float]
-    applied_filters: dict[str, Any]
-    confidence: float
-    semantic_results_count: int
-    keyword_results_count: int
-    graph_results_count: int
-    tags_results_count: int
-    hints: Hints
-    degraded: list[Lack]
-    notes: list[str]
-    timings_ms: dict[str, float]
-    results: list[FoundItem]
+def answer(form: Mapping[str, Json]) -> CallToolResult:
+    return CallToolResult(content=[TextContent(type="text", text=serialised(form))])
 
 
-class PageAnswer(SearchAnswer):
-    page: int
-    page_size: int
+def serialised(form: Mapping[str, Json]) -> str:
+    """The JSON of an answer; InvalidQuery if it is larger than any answer may be."""
+    text = wire.compact(form)
+    if len(text.encode()) > ANSWER_BYTES:
+        raise InvalidQuery(f"the answer has more than {ANSWER_BYTES:,} bytes", "Ask for fewer or smaller parts of it")
+    return text
 
 
-class ItemAnswer(TypedDict):
-    status: str
-    item: MemoryItem
+def refusal(error: FourfoldError, tool: str) -> CallToolResult:
+    """What was wrong, and what to do (S1.8)."""
+    form = {**wire.error_json(error, tool), "details": remedy_for_agents(error.remedy)}
+    return CallToolResult(content=[TextContent(type="text", text=wire.compact(form))], is_error=True)
 
 
-class ItemsAnswer(TypedDict):
-    status: str
-    items: list[MemoryItem]
+_TOOLS_FOR_COMMANDS: Final = {
+    "fourfold list": "list_memories",
+    "fourfold graph node NAME": "graph_add_node or link",
+    "fourfold tags": "list_memories with counts",
+    "--preset ": "preset ",
+}
 
 
-class DeletedAnswer(TypedDict):
-    status: str
-    deleted: int
+def remedy_for_agents(remedy: str) -> str:
+    """A remedy in terms of tools; one that only the command line offers is marked as the user's."""
+    for command, tool in _TOOLS_FOR_COMMANDS.items():
+        remedy = remedy.replace(command, tool)
+    return f"Ask the user to do this: {remedy}" if "fourfold " in remedy or "--" in remedy else remedy
 
 
-class LinkAnswer(TypedDict):
-    status: str
-    source: str
-    relation: str
-    target: str
-    weight: float
+# ---------------------------------------------------------------- searches
 
 
-class NodeForm(TypedDict):
-    id: int
-    name: str
-    label: str
-    aliases: list[str]
-    properties: dict[str, Any]
-    item_id: int | None
+def search_answer(
+    response: SearchResponse, results: Sequence[Result], budget: int, *, explain: bool, page: Mapping[str, Json]
+) -> dict[str, Json]:
+    """The results within the budget: the best in full, the others as snippets."""
+    whole = wire.response_facts(response)
+    several = len({result.item.namespace for result in response.results}) > 1
+    said = {name: whole[name] for name in ("degraded", "notes") if whole[name]}
+    frame: dict[str, Json] = dict(whole) if explain else {"confidence": _rounded(response.confidence), **said}
+    frame |= page
+    forms = [_explained_forms(result) if explain else _result_forms(result, several=several) for result in results]
+    kept = within(frame, "results", forms, budget)
+    if missing := len(results) - len(kept):
+        note = f"{missing} more results did not fit into max_tokens"
+        frame["notes"] = [*whole["notes"], note]
+    return {**frame, "results": kept}
 
 
-class NodeAnswer(TypedDict):
-    status: str
-    node: NodeForm
+def _result_forms(result: Result, *, several: bool) -> list[Form]:
+    item = result.item
+    bare = {
+        "id": item.id,
+        **({"namespace": item.namespace} if several else {}),
+        **_name(item),
+        "score": _rounded(result.score),
+        "confidence": _rounded(result.confidence),
+    }
+    if not item.text:
+        return [bare]
+    full = {**bare, "content": item.text}
+    if len(item.text) <= len(result.snippet):
+        return [bare, full]
+    return [
+        bare,
+        {**bare, "snippet": result.excerpt(_SHORT_SNIPPET)},
+        {**bare, "snippet": result.snippet},
+        full,
+    ]
 
 
-class NeighborForm(NodeForm):
-    relation: str
-    distance: int
-    weight: float
+def _explained_forms(result: Result) -> list[Form]:
+    full = {**wire.result_json(result), **_file(result.item)}
+    bare = {"id": result.id, "score": full["score"], "confidence": full["confidence"]}
+    return [bare, {name: value for name, value in full.items() if name not in ("content", "metadata")}, full]
 
 
-class NeighborsAnswer(TypedDict):
-    status: str
-    neighbors: list[NeighborForm]
+def why_answer(why: Why, query: str) -> dict[str, Json]:
+    """Without the text, which get_memory has."""
+    form = wire.why_json(why, query)
+    result = form["result"]
+    if result is not None:
+        result = {name: value for name, value in result.items() if name not in form["item"]}
+    return {**form, "query": shortened(query, _ECHO_TOKENS), "item": stored_form(why.item), "result": result}
 
 
-class PathAnswer(TypedDict):
-    status: str
-    found: bool
-    edges: list[dict[str, Any]]
+# ---------------------------------------------------------------- items
 
 
-class RawForm(TypedDict):
-    id: int
-    namespace: str
-    content: str
-    speaker: str | None
-    session_id: str | None
-    metadata: dict[str, Any]
-    created_at: str
+def stored_form(item: Item) -> Form:
+    """What a caller learns about an item that it has just written: what the store may have made of it."""
+    bare = {"id": item.id, **_name(item)}
+    facts = {name: value for name, value in wire.item_json(item).items() if name in _ECHOED}
+    return fitting([[bare, _filled({**bare, **facts})]], _ECHO_TOKENS)[0]
 
 
-class RawAnswer(TypedDict):
-    status: str
-    raw: RawForm
+def listed_forms(item: Item) -> list[Form]:
+    bare = {"id": item.id, **_name(item)}
+    created = wire.time_json(item.created_at.replace(microsecond=0))
+    known = _filled({**bare, "key": item.key, "kind": item.kind, "tags": list(item.tags), "created_at": created})
+    full = _filled({**known, "content": item.text})
+    beginning = item.text[:_BEGINNING_CHARACTERS]
+    return [bare, known, full] if beginning == item.text else [bare, known, {**known, "snippet": beginning + "…"}, full]
 
 
-class WhyAnswer(TypedDict):
-    status: str
-    query: str
-    item: MemoryItem
-    rank: int | None
-    reasons: list[str]
-    result: dict[str, Any] | None
+def item_forms(item: Item, offset: int, share: int) -> list[Form]:
+    """An item's fields, its text from a character on; as much of the text as its share of the budget allows."""
+    facts = _filled({name: value for name, value in wire.item_json(item).items() if name != "content"})
+    bare = {"id": item.id, **_name(item), "next_offset": offset}
+    rest = item.text[offset:]
+    if not rest:
+        return [bare, facts]
+    known = facts if tokens(wire.compact(facts)) < share / 2 else {"id": item.id, **_name(item)}
+    part = shortened(rest, max(0, share - tokens(wire.compact(known)) - len('"next_offset":1000000')))
+    cut = {**known, "content": part, "next_offset": offset + len(part)}
+    return [bare, cut, {**facts, "content": rest}]
 
 
-class StatusAnswer(TypedDict):
-    status: str
-    store: dict[str, Any]
+def within(form: Mapping[str, Json], name: str, entries: Sequence[Sequence[Form]], budget: int) -> list[Form]:
+    """The entries that a list of that name may hold in an answer that has this form."""
+    return fitting(entries, budget - tokens(wire.compact({**form, name: []})))
+
+
+def page_answer(name: str, entries: Sequence[Sequence[Form]], total: int, offset: int, budget: int) -> dict[str, Json]:
+    """One page of a list; `next_offset` says where the next one begins."""
+    form = {"status": "success", "total": total, "has_more": True, "next_offset": offset + len(entries)}
+    kept = within(form, name, entries, budget)
+    end = offset + len(kept)
+    more = {"has_more": True, "next_offset": end} if end < total else {"has_more": False}
+    return {"status": "success", "total": total, **more, name: kept}
+
+
+def counts_answer(
+    form: Mapping[str, Json], counts: Mapping[str, Sequence[tuple[str, int]]], budget: int
+) -> dict[str, Json]:
+    """Names with how often each is used, the commonest first, as many as fit."""
+    share = budget // len(counts)
+    kept = {name: fitting([[{tag: uses}] for tag, uses in pairs], share) for name, pairs in counts.items()}
+    merged = {name: {tag: uses for form in forms for tag, uses in form.items()} for name, forms in kept.items()}
+    cut = [name for name, pairs in counts.items() if len(merged[name]) < len(pairs)]
+    notes = {"notes": [f"only the commonest {name} are shown" for name in cut]} if cut else {}
+    return {"status": "success", **form, **merged, **notes}
+
+
+def status_form(status: Mapping[str, Json]) -> dict[str, Json]:
+    """The status of a store, with at most so many namespaces as one answer has rows."""
+    namespaces = status["namespaces"]
+    shown = dict(list(namespaces.items())[:ANSWER_ROWS])
+    rest = {} if len(shown) == len(namespaces) else {"namespaces_total": len(namespaces)}
+    return {**status, "namespaces": shown, **rest}
+
+
+def _name(item: Item) -> Form:
+    title = item.title if len(item.title) <= _TITLE_CHARACTERS else item.title[:_TITLE_CHARACTERS] + "…"
+    return {**({"title": title} if title else {}), **_file(item)}
+
+
+def _file(item: Item) -> Form:
+    """Where the text stands: path:line, or the page of a PDF."""
+    if item.path is None:
+        return {}
+    line, page = item.metadata.get("line"), item.metadata.get("page")
+    place = f":{line}" if isinstance(line, int) else f"#page={page}" if isinstance(page, int) else ""
+    return {"file": f"{item.path}{place}"}
+
+
+def _filled(form: Mapping[str, Json]) -> Form:
+    """Without fields that say nothing."""
+    return {name: value for name, value in form.items() if value not in (None, "", [], {})}
+
+
+def _rounded(number: float) -> float:
+    return round(number, _DIGITS)
+
+
+# ---------------------------------------------------------------- the graph and raw records
+
+
+def node_form(node: Node) -> Form:
+    bare = {"id": node.id, "name": node.name, "label": node.label}
+    return fitting([[bare, _filled(wire.node_json(node))]], _ECHO_TOKENS)[0]
+
+
+def neighbor_forms(neighbor: Neighbor) -> list[Form]:
+    full = _filled(wire.neighbor_json(neighbor))
+    short = {name: value for name, value in full.items() if name not in ("aliases", "properties")}
+    return [short, full]
+
+
+def raw_forms(record: RawRecord, offset: int, share: int) -> list[Form]:
+    """A raw record; as much of its words as its share of the budget allows."""
+    full = _filled(wire.raw_json(record))
+    bare = {name: full[name] for name in ("id", "speaker", "session_id", "created_at") if name in full}
+    rest = record.content[offset:]
+    part = shortened(rest, max(0, share - tokens(wire.compact(bare)) - len('"next_offset":1000000')))
+    cut = {**bare, "content": part, "next_offset": offset + len(part)}
+    return [bare, cut, {**full, "content": rest}]

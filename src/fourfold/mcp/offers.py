@@ -27,7 +27,6 @@ class Offer:
     @property
     def annotations(self) -> ToolAnnotations:
         return ToolAnnotations(
-            title=self.title,
             read_only_hint=not self.writes,
             destructive_hint=self.destroys,
             idempotent_hint=not self.repeats,
@@ -40,39 +39,31 @@ OFFERS: Sequence[Offer] = (
         "hybrid_search",
         "core",
         "Search the memory",
-        "Search stored memories by meaning, words, relations and tags at once. Use it before answering anything that "
-        "may depend on earlier conversations, decisions, preferences or the user's own documents. `confidence` says "
-        "how well the store answers: below 0.3 say that nothing is known. `degraded` names what could not answer.",
-    ),
-    Offer(
-        "semantic_search",
-        "core",
-        "Search by meaning",
-        "Search by meaning only (vectors). Prefer hybrid_search; this one is for wording that shares no words with "
-        "what is stored.",
-    ),
-    Offer(
-        "full_text_search",
-        "core",
-        "Search by words",
-        "Search by words only (BM25), in the language of each text. Prefer hybrid_search; this one is for exact "
-        "names, codes and quotations.",
+        "Search memories and indexed documents by meaning, words, relations and tags at once. Use it before answering "
+        "anything that may depend on earlier conversations, decisions, preferences or the user's documents. "
+        "`confidence`, from 0 to 1, says how well the store answers: if it is low, say that nothing is known. A "
+        "`snippet` is part of a text; get_memory has the rest. `degraded` names what could not answer.",
     ),
     Offer(
         "store_memory",
         "core",
         "Remember",
-        "Store something worth knowing later: a fact, decision, preference or procedure, one a call. The same text "
-        "again gives the same memory; with a key, storing again replaces. Do not store secrets or what is only "
-        "needed now.",
+        "Store one fact, decision, preference or procedure that will matter later. The same text again gives the same "
+        "memory. Do not store secrets or what is only needed now.",
         writes=True,
     ),
-    Offer("get_memory", "core", "Read memories", "The full text and all fields of memories, by their ids."),
+    Offer("get_memory", "core", "Read memories", "The full text and all fields of memories, by id."),
+    Offer(
+        "list_memories",
+        "core",
+        "Browse",
+        "Memories without a query, newest first, in pages; or, with `counts`, which tags and kinds exist.",
+    ),
     Offer(
         "update_memory",
         "core",
         "Change a memory",
-        "Change the text, title, tags or metadata of one memory. Use it when something stored is no longer right.",
+        "Change one memory. Use it when something stored is no longer right.",
         writes=True,
         destroys=True,
     ),
@@ -80,17 +71,16 @@ OFFERS: Sequence[Offer] = (
         "delete_memory",
         "core",
         "Forget",
-        "Delete memories for good. Only when the user asks for it, or what is stored is wrong.",
+        "Delete memories for good, all of them or none. Only when the user asks for it, or what is stored is wrong.",
         writes=True,
         destroys=True,
     ),
-    Offer("list_memories", "core", "Browse", "Memories without a query, newest first, by filters, in pages."),
     Offer(
         "link",
         "core",
         "Relate two names",
-        "Say that two names are related, such as Maria / works on / Project Eagle. Both become nodes if they are not; "
-        "searches that mention one then find what is known about the other.",
+        "Say that two names are related, such as Maria / works on / Project Eagle. Searches that mention one then find "
+        "what is known about the other.",
         writes=True,
     ),
     Offer(
@@ -101,8 +91,27 @@ OFFERS: Sequence[Offer] = (
         writes=True,
     ),
     Offer("graph_add_edge", "graph", "Add an edge", "Add a typed, weighted edge; again sets the weight.", writes=True),
-    Offer("graph_query_neighbors", "graph", "Neighbours", "Nodes around a node, with relation, distance and weight."),
+    Offer(
+        "graph_query_neighbors",
+        "graph",
+        "Neighbours",
+        "Nodes around a node with relation, distance and weight, nearest first, in pages.",
+    ),
     Offer("graph_find_path", "graph", "Path", "A shortest path between two nodes."),
+    Offer(
+        "semantic_search",
+        "all",
+        "Search by meaning",
+        "Search by meaning only (vectors). Prefer hybrid_search; this one is for wording that shares no words with "
+        "what is stored.",
+    ),
+    Offer(
+        "full_text_search",
+        "all",
+        "Search by words",
+        "Search by words only (BM25), in the language of each text. Prefer hybrid_search; this one is for exact "
+        "names, codes and quotations.",
+    ),
     Offer(
         "retrieve_memory",
         "all",

@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError, ToolError
-from mcp_types import CallToolResult, InputRequiredResult
+from mcp_types import CallToolResult, InputRequiredResult, Tool
 from pydantic import ValidationError
 
-from fourfold import __version__, wire
+from fourfold import __version__
 from fourfold.errors import FourfoldError, InvalidQuery, NotFound
 from fourfold.limits import LARGEST_ID
+from fourfold.mcp.answers import READ_TOKENS, item_forms, refusal, serialised, status_form, within
+from fourfold.mcp.arguments import small_schema, with_known_names
+from fourfold.mcp.graph_tools import GraphTools
 from fourfold.mcp.offers import Level, offers
+from fourfold.mcp.search_tools import SearchTools
 from fourfold.mcp.sessions import Sessions
-from fourfold.mcp.tools import Tools, told
+from fourfold.mcp.tools import Tools
 
 if TYPE_CHECKING:
     from fourfold.config import Settings
@@ -54,43 +58,44 @@ _GOODBYE_SECONDS = 0.7
 class Server(MCPServer[None]):
     """What goes wrong in a tool, or in how it was called, reaches the model as text with the remedy (S1.8)."""
 
-    def offer(self, tools: Tools, level: Level) -> None:
-        self._parameters: dict[str, list[str]] = {}
+    def offer(self, sessions: Sessions, level: Level) -> None:
+        self._parameters: dict[str, Mapping[str, Any]] = {}
+        rooms = (SearchTools(sessions), Tools(sessions), GraphTools(sessions))
         for offer in offers(level):
-            tool = getattr(tools, offer.name)
-            self._parameters[offer.name] = list(inspect.signature(tool).parameters)
+            (tool,) = (getattr(room, offer.name) for room in rooms if hasattr(room, offer.name))
+            self._parameters[offer.name] = inspect.signature(tool).parameters
             self.add_tool(
                 tool,
                 name=offer.name,
                 title=offer.title,
                 description=offer.description,
                 annotations=offer.annotations,
-                structured_output=True,
+                structured_output=False,  # the JSON is sent once, as text, which every client reads
             )
+
+    async def list_tools(self) -> list[Tool]:
+        listed = await super().list_tools()
+        return [tool.model_copy(update={"input_schema": small_schema(tool.input_schema)}) for tool in listed]
 
     async def call_tool(
         self, name: str, arguments: dict[str, Any], context: Context[None, Any] | None = None
     ) -> CallToolResult | InputRequiredResult:
         try:
-            self._check(name, arguments)
-            return await super().call_tool(name, arguments, context)
+            return await super().call_tool(name, self._named(name, arguments), context)
         except FourfoldError as error:
-            return told(error, name)
+            return refusal(error, name)
         except ToolError as error:
             if isinstance(error.__cause__, FourfoldError):
-                return told(error.__cause__, name)
+                return refusal(error.__cause__, name)
             if isinstance(error.__cause__, ValidationError):
-                return told(_wrong(error.__cause__), name)
+                return refusal(_wrong(error.__cause__), name)
             raise
 
-    def _check(self, name: str, arguments: dict[str, Any]) -> None:
+    def _named(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
         """The SDK drops arguments that a tool does not have: a filter with the wrong name would let everything pass."""
-        known = self._parameters.get(name)
-        if known is None:
+        if name not in self._parameters:
             raise InvalidQuery(f"there is no tool {name!r}", f"There are {', '.join(self._parameters)}")
-        strange = sorted(arguments.keys() - known)
-        if strange:
-            raise InvalidQuery(f"{name} has no argument {strange[0]!r}", f"It takes {', '.join(known)}")
+        return with_known_names(name, arguments, self._parameters[name])
 
 
 def _wrong(error: ValidationError) -> InvalidQuery:
@@ -125,7 +130,7 @@ def build(
         log_level="WARNING",
         subscriptions=False,  # tools, resources and prompts never change
     )
-    server.offer(Tools(sessions), level)
+    server.offer(sessions, level)
     _add_resources(server, sessions)
     server.prompt("remember", title="Use the memory", description="When to search the memory, and when to store.")(
         _prompt
@@ -145,7 +150,7 @@ def _add_resources(server: MCPServer[None], sessions: Sessions) -> None:
     @server.resource("memory://status", title="Status of the store", mime_type="application/json")
     async def status() -> str:
         try:
-            return wire.dumps(await sessions.status())
+            return serialised(status_form(await sessions.status()))
         except FourfoldError as error:
             raise ResourceError(str(error)) from error
 
@@ -154,10 +159,11 @@ def _add_resources(server: MCPServer[None], sessions: Sessions) -> None:
         try:
             memory = await sessions.memory()
             (found,) = await memory.get([int(id) if _is_number(id) else id])
+            (form,) = within({}, "items", [item_forms(found, 0, READ_TOKENS)], READ_TOKENS)
+            return serialised(form)
         except NotFound as error:
             raise ResourceNotFoundError(str(error)) from error
         except FourfoldError as error:
             raise ResourceError(str(error)) from error
-        return wire.dumps(wire.item_json(found))
 
     del status, item

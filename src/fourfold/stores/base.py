@@ -28,6 +28,7 @@ from fourfold.model import (
     Neighbor,
     NewItem,
     Node,
+    Page,
     Query,
     Ranking,
     RawRecord,
@@ -276,8 +277,18 @@ class Store(Protocol):
     async def remove_edge(self, namespace: str, source: str, relation: str, target: str) -> bool: ...
 
     async def neighbors(
-        self, namespace: str, name: str, label: str | None, depth: int, direction: Direction, relation: str | None
-    ) -> list[Neighbor]: ...
+        self,
+        namespace: str,
+        name: str,
+        label: str | None,
+        depth: int,
+        direction: Direction,
+        relation: str | None,
+        limit: int | None = None,
+        offset: int = 0,
+    ) -> Page[Neighbor]:
+        """Nodes within `depth` steps, nearest first, then by weight; only those of the page are read."""
+        ...
 
     async def path(self, namespace: str, start: str, goal: str, max_depth: int) -> list[Edge]: ...
 

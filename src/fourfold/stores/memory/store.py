@@ -11,7 +11,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from fourfold.errors import RequestError, SpaceMismatch
-from fourfold.model import Edge, Filters, Item, ItemPatch, Json, Neighbor, NewItem, Node, Query, Ranking, RawRecord
+from fourfold.model import (
+    Edge,
+    Filters,
+    Item,
+    ItemPatch,
+    Json,
+    Neighbor,
+    NewItem,
+    Node,
+    Page,
+    Query,
+    Ranking,
+    RawRecord,
+)
 from fourfold.search.sharing import telling
 from fourfold.search.walk import Link
 from fourfold.stores.base import Direction, FileRow, FileUpdate, NewNode, Record, Size, Space, TagUse, Vocabulary
@@ -254,10 +267,19 @@ class MemoryStore:
         return bool(said)
 
     async def neighbors(
-        self, namespace: str, name: str, label: str | None, depth: int, direction: Direction, relation: str | None
-    ) -> list[Neighbor]:
+        self,
+        namespace: str,
+        name: str,
+        label: str | None,
+        depth: int,
+        direction: Direction,
+        relation: str | None,
+        limit: int | None = None,
+        offset: int = 0,
+    ) -> Page[Neighbor]:
         ns = self._read(namespace)
-        return walk.neighbors(ns, graph.required(ns, name, label), depth, direction, relation)
+        found = walk.neighbors(ns, graph.required(ns, name, label), depth, direction, relation)
+        return Page(found[offset:][:limit], len(found), offset)
 
     async def path(self, namespace: str, start: str, goal: str, max_depth: int) -> list[Edge]:
         ns = self._read(namespace)

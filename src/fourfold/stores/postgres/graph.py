@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from fourfold import items as rules
 from fourfold.errors import Ambiguous, NotFound
-from fourfold.model import Edge, Neighbor, Node
+from fourfold.model import Edge, Neighbor, Node, Page
 from fourfold.stores.base import Direction, NewNode
 from fourfold.stores.postgres import items
 from fourfold.stores.postgres.spaces import Namespace
@@ -254,7 +254,15 @@ async def steps(db: Db, nodes: Sequence[int], direction: Direction, relation: st
     return sorted(step for step in map(tuple, found) if relation in (None, step[1]))
 
 
-async def neighbors(db: Db, start: int, depth: int, direction: Direction, relation: str | None) -> list[Neighbor]:
+async def neighbors(
+    db: Db,
+    start: int,
+    depth: int,
+    direction: Direction,
+    relation: str | None,
+    limit: int | None = None,
+    offset: int = 0,
+) -> Page[Neighbor]:
     """Nodes within `depth` steps, nearest first, then by the best product of weights on a shortest way."""
     seen: dict[int, tuple[str, int, float]] = {start: ("", 0, 1.0)}
     border = [start]
@@ -269,9 +277,9 @@ async def neighbors(db: Db, start: int, depth: int, direction: Direction, relati
         if not border:
             break
     del seen[start]
-    nodes = await read_nodes(db, list(seen))
-    found = [Neighbor(nodes[node], name, distance, weight) for node, (name, distance, weight) in seen.items()]
-    return sorted(found, key=lambda near: (near.distance, -near.weight, near.node.id))
+    page = sorted(seen, key=lambda node: (seen[node][1], -seen[node][2], node))[offset:][:limit]
+    nodes = await read_nodes(db, page)
+    return Page((Neighbor(nodes[node], *seen[node]) for node in page), len(seen), offset)
 
 
 async def find_path(db: Db, start: int, goal: int, max_depth: int) -> list[Edge]:

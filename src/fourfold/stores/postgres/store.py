@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from fourfold.errors import RequestError
-from fourfold.model import NO_FILTERS, Edge, Filters, Item, ItemPatch, Json, Neighbor, NewItem, Node, RawRecord
+from fourfold.model import NO_FILTERS, Edge, Filters, Item, ItemPatch, Json, Neighbor, NewItem, Node, Page, RawRecord
 from fourfold.stores.base import Direction, FileRow, FileUpdate, NewNode, Record, Size, Space, Vocabulary
 from fourfold.stores.loading import pieces
 from fourfold.stores.postgres import (
@@ -239,11 +239,19 @@ class PostgresStore(Retrieval):
         return await self._take(namespace, False, removing)
 
     async def neighbors(
-        self, namespace: str, name: str, label: str | None, depth: int, direction: Direction, relation: str | None
-    ) -> list[Neighbor]:
-        async def walking(db: Db, ns: Namespace) -> list[Neighbor]:
+        self,
+        namespace: str,
+        name: str,
+        label: str | None,
+        depth: int,
+        direction: Direction,
+        relation: str | None,
+        limit: int | None = None,
+        offset: int = 0,
+    ) -> Page[Neighbor]:
+        async def walking(db: Db, ns: Namespace) -> Page[Neighbor]:
             start = await graph.required(db, ns.id, name, label)
-            return await graph.neighbors(db, start, depth, direction, relation)
+            return await graph.neighbors(db, start, depth, direction, relation, limit, offset)
 
         return await self._walk(namespace, name, walking)
 
@@ -254,7 +262,7 @@ class PostgresStore(Retrieval):
 
         return await self._walk(namespace, start, walking)
 
-    async def _walk(self, namespace: str, name: str, walking: Callable[[Db, Namespace], Awaitable[list[T]]]) -> list[T]:
+    async def _walk(self, namespace: str, name: str, walking: Callable[[Db, Namespace], Awaitable[T]]) -> T:
         found = await self._read(namespace, None, walking)
         if found is None:
             raise graph.no_node(name)

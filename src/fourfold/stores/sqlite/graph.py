@@ -10,7 +10,7 @@ import apsw
 
 from fourfold import items as rules
 from fourfold.errors import Ambiguous, NotFound
-from fourfold.model import Edge, Json, Neighbor, Node
+from fourfold.model import Edge, Json, Neighbor, Node, Page
 from fourfold.stores.sqlite.database import dumps, rows, value
 from fourfold.stores.sqlite.items import batches, marks
 from fourfold.text.entities import normal_name
@@ -238,8 +238,14 @@ def _away(db: apsw.Connection, nodes: Sequence[int], relation: str | None, sql: 
 
 
 def neighbors(
-    db: apsw.Connection, start: int, depth: int, direction: Direction, relation: str | None
-) -> list[Neighbor]:
+    db: apsw.Connection,
+    start: int,
+    depth: int,
+    direction: Direction,
+    relation: str | None,
+    limit: int | None = None,
+    offset: int = 0,
+) -> Page[Neighbor]:
     """Nodes within `depth` steps, nearest first, then by the best product of weights on a shortest way."""
     seen: dict[int, tuple[str, int, float]] = {start: ("", 0, 1.0)}
     border = [start]
@@ -254,9 +260,9 @@ def neighbors(
         if not border:
             break
     del seen[start]
-    nodes = read_nodes(db, list(seen))
-    found = [Neighbor(nodes[node], name, distance, weight) for node, (name, distance, weight) in seen.items()]
-    return sorted(found, key=lambda near: (near.distance, -near.weight, near.node.id))
+    page = sorted(seen, key=lambda node: (seen[node][1], -seen[node][2], node))[offset:][:limit]
+    nodes = read_nodes(db, page)
+    return Page((Neighbor(nodes[node], *seen[node]) for node in page), len(seen), offset)
 
 
 def find_path(db: apsw.Connection, start: int, goal: int, max_depth: int) -> list[Edge]:

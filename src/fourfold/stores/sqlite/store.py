@@ -20,7 +20,20 @@ from fourfold import courtesy, limits
 from fourfold.errors import NotFound, StoreBusy, StoreUnavailable, TimedOut
 from fourfold.immediate import immediately
 from fourfold.limits import TAG_CACHE_SECONDS, TOP_K
-from fourfold.model import Edge, Filters, Item, ItemPatch, Json, Neighbor, NewItem, Node, Query, Ranking, RawRecord
+from fourfold.model import (
+    Edge,
+    Filters,
+    Item,
+    ItemPatch,
+    Json,
+    Neighbor,
+    NewItem,
+    Node,
+    Page,
+    Query,
+    Ranking,
+    RawRecord,
+)
 from fourfold.search.walk import Link
 from fourfold.stores.base import Direction, FileRow, FileUpdate, NewNode, Record, Size, Space, TagUse, Vocabulary
 from fourfold.stores.loading import pieces
@@ -544,10 +557,19 @@ class SqliteStore:
         return await self._take(namespace, False, removing)
 
     async def neighbors(
-        self, namespace: str, name: str, label: str | None, depth: int, direction: Direction, relation: str | None
-    ) -> list[Neighbor]:
-        def walking(db: apsw.Connection, ns: int) -> list[Neighbor]:
-            return graph.neighbors(db, graph.required(db, ns, name, label), depth, direction, relation)
+        self,
+        namespace: str,
+        name: str,
+        label: str | None,
+        depth: int,
+        direction: Direction,
+        relation: str | None,
+        limit: int | None = None,
+        offset: int = 0,
+    ) -> Page[Neighbor]:
+        def walking(db: apsw.Connection, ns: int) -> Page[Neighbor]:
+            start = graph.required(db, ns, name, label)
+            return graph.neighbors(db, start, depth, direction, relation, limit, offset)
 
         return await self._walk(namespace, name, walking)
 
@@ -557,7 +579,7 @@ class SqliteStore:
 
         return await self._walk(namespace, start, walking)
 
-    async def _walk(self, namespace: str, name: str, walking: Callable[[apsw.Connection, int], list[T]]) -> list[T]:
+    async def _walk(self, namespace: str, name: str, walking: Callable[[apsw.Connection, int], T]) -> T:
         found = await self._read(namespace, None, walking)
         if found is None:
             raise graph.no_node(name)

@@ -1,0 +1,294 @@
+"""Answers cost few tokens, and none is larger than its budget, whatever is stored."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcp import Client
+from mcp_support import call, connected, pages, refused
+
+from fourfold import Memory, NewItem, limits
+from fourfold.config import Settings
+from fourfold.mcp.answers import READ_TOKENS, SEARCH_TOKENS
+from fourfold.mcp.server import build
+from fourfold.search.budget import tokens
+
+LONG = "The heron stood in the river for a while. "
+MEGABYTE = LONG * (limits.ITEM_BYTES // len(LONG) - 1)
+FIVE_NOTES = (
+    "The spare key of the flat is with Mrs Okafor on the third floor",
+    "Maria leads Project Eagle and works from Lisbon on Fridays",
+    "We decided to keep PostgreSQL because the team knows it well",
+    "The router's password is in the blue folder in the hall",
+    "Deploys go out on Tuesdays after the smoke test is green",
+)
+
+
+@asynccontextmanager
+async def serving(store: Path, level: Any = "all") -> AsyncIterator[Client]:
+    server, _ = build(lambda: Settings(store=str(store), embedder="none"), level)
+    async with connected(store, server=server) as client:
+        yield client
+
+
+async def sent(client: Client, tool: str, **arguments: Any) -> str:
+    """What a model reads of an answer: its one part."""
+    result = await client.call_tool(tool, arguments)
+    (content,) = result.content
+    assert not result.is_error, content
+    assert result.structured_content is None
+    return content.text  # type: ignore[union-attr]
+
+
+async def fill(store: Path, items: list[NewItem]) -> list[int]:
+    async with await Memory.open(store, embedder="none") as memory:
+        return [item.id for item in await memory.add_many(items)]
+
+
+# ---------------------------------------------------------------- small
+
+
+@pytest.mark.spec("C5")
+async def test_five_short_notes_cost_at_most_four_times_their_text(tmp_path: Path) -> None:
+    """They were 29 times their text."""
+    await fill(tmp_path, [NewItem(note, tags=("note",)) for note in FIVE_NOTES])
+    async with serving(tmp_path) as client:
+        answer = await sent(client, "hybrid_search", query_text="key Maria PostgreSQL router deploys")
+    assert all(note in answer for note in FIVE_NOTES)
+    assert tokens(answer) <= 4 * sum(map(tokens, FIVE_NOTES))
+
+
+@pytest.mark.spec("C5")
+async def test_a_result_has_only_what_an_agent_needs(tmp_path: Path) -> None:
+    chunk = NewItem("def heron(): ...", path="src/birds.py", chunk_index=0, metadata={"line": 12}, title="Birds")
+    await fill(tmp_path, [chunk])
+    async with serving(tmp_path) as client:
+        answer = await call(client, "hybrid_search", query_text="heron")
+        assert set(answer) == {"confidence", "degraded", "results"}  # there is no embedder
+        (result,) = answer["results"]
+        assert result == {
+            "id": 1,
+            "title": "Birds",
+            "file": "src/birds.py:12",
+            "score": round(result["score"], 3),
+            "confidence": round(result["confidence"], 3),
+            "content": "def heron(): ...",
+        }
+        assert set(await call(client, "full_text_search", query_text="heron")) == {"confidence", "results"}
+        explained = await call(client, "hybrid_search", query_text="heron", explain=True)
+        assert {"status", "applied_weights", "timings_ms", "hints", "query_type"} <= set(explained)
+        (full,) = explained["results"]
+        assert {"explanation", "fts_rank", "tags", "metadata", "created_at", "content"} <= set(full)
+
+
+@pytest.mark.spec("B12", "C5")
+@pytest.mark.parametrize("max_tokens", [None, 1_000, 2_000, 20_000])
+@pytest.mark.parametrize("tool", ["hybrid_search", "full_text_search", "retrieve_memory"])
+async def test_all_results_come_within_the_budget(tmp_path: Path, tool: str, max_tokens: int | None) -> None:
+    await fill(tmp_path, [NewItem(f"Heron {number}. {LONG * 60}", tags=("heron",)) for number in range(12)])
+    given: dict[str, Any] = {"page_size": 10} if tool == "retrieve_memory" else {"top_k": 10}
+    async with serving(tmp_path) as client:
+        text = await sent(client, tool, query="heron", max_tokens=max_tokens, **given)
+    assert tokens(text) <= (max_tokens or SEARCH_TOKENS)
+    answer = json.loads(text)
+    results = answer["results"]
+    assert len(results) == 10
+    assert all("content" in result or "snippet" in result for result in results)
+    full = ["content" in result for result in results]
+    assert full == sorted(full, reverse=True)
+    assert all(full) == (max_tokens == 20_000)
+    assert "notes" not in answer
+
+
+@pytest.mark.spec("B12")
+async def test_a_hundred_results_come_even_with_a_small_budget(tmp_path: Path) -> None:
+    await fill(tmp_path, [NewItem(f"Heron {number}. {LONG * 9}") for number in range(100)])
+    async with serving(tmp_path) as client:
+        answer = await call(client, "hybrid_search", query_text="heron", top_k=100)
+        assert len(answer["results"]) == 100
+        few = await call(client, "hybrid_search", query_text="heron", top_k=100, max_tokens=300)
+        left_out = 100 - len(few["results"])
+        assert f"{left_out} more results did not fit into max_tokens" in few["notes"]
+        assert [each["id"] for each in few["results"]] == [each["id"] for each in answer["results"][:-left_out]]
+
+
+@pytest.mark.spec("S5.1")
+async def test_pages_say_how_much_there_is(tmp_path: Path) -> None:
+    await fill(tmp_path, [NewItem(f"note {number}", tags=("bird",)) for number in range(25)])
+    async with serving(tmp_path) as client:
+        first = await call(client, "retrieve_memory", query="bird", page_size=20)
+        assert (first["total"], first["has_more"], len(first["results"])) == (25, True, 20)
+        second = await call(client, "retrieve_memory", query="bird", page_size=20, page=2)
+        assert (second["total"], second["has_more"], len(second["results"])) == (25, False, 5)
+        assert {each["id"] for each in (*first["results"], *second["results"])} == set(range(1, 26))
+        listed = await call(client, "list_memories", limit=10, offset=20, tags=["bird"])
+        assert (listed["total"], listed["has_more"], len(listed["items"])) == (25, False, 5)
+        assert len(await pages(client, "list_memories", "items")) == 25
+
+
+@pytest.mark.spec("C5")
+async def test_tags_in_use_can_be_seen(tmp_path: Path) -> None:
+    await fill(tmp_path, [NewItem(f"note {n}", tags=("bird", f"t{n}"), kind=("fact", "rule")[n % 2]) for n in range(3)])
+    async with serving(tmp_path, "core") as client:
+        counts = await call(client, "list_memories", counts=True)
+        assert counts["tags"] == {"bird": 3, "t0": 1, "t1": 1, "t2": 1}
+        assert counts["total"] == 3
+
+
+# ---------------------------------------------------------------- bounded
+
+
+@pytest.mark.spec("C5")
+async def test_no_answer_is_larger_than_its_budget_over_a_store_of_large_items(tmp_path: Path) -> None:
+    """Ten memories of a megabyte, with 64 KB of metadata, asked for in every way."""
+    items = [
+        NewItem(f"{number} {MEGABYTE}", tags=(f"tag {number} " + "x" * 900,), metadata={"note": "m" * 60_000})
+        for number in range(10)
+    ]
+    ids = await fill(tmp_path, items)
+    async with serving(tmp_path) as client:
+        for tool, arguments, most in (
+            ("get_memory", {"ids": ids * 40}, READ_TOKENS),
+            ("get_memory", {"ids": ids * 40, "around": 10}, READ_TOKENS),
+            ("get_memory", {"ids": ids[:1], "max_tokens": 300}, 300),
+            ("list_memories", {"limit": 100}, SEARCH_TOKENS),
+            ("list_memories", {"counts": True}, SEARCH_TOKENS),
+            ("hybrid_search", {"query_text": "heron", "explain": True}, SEARCH_TOKENS),
+            ("hybrid_search", {"query_text": "heron", "max_tokens": limits.ANSWER_TOKENS}, limits.ANSWER_TOKENS),
+            ("retrieve_memory", {"query": "heron", "explain": True}, SEARCH_TOKENS),
+            ("update_memory", {"id": ids[0], "content": MEGABYTE}, SEARCH_TOKENS),
+            ("explain_result", {"id": ids[0], "query_text": "heron " * 4000}, SEARCH_TOKENS),
+        ):
+            assert tokens(await sent(client, tool, **arguments)) <= most, (tool, arguments.keys())
+        read: Any = await client.read_resource(f"memory://item/{ids[0]}")
+        assert tokens(read.contents[0].text) <= READ_TOKENS
+
+
+@pytest.mark.spec("B12")
+async def test_a_long_text_is_read_piece_by_piece(tmp_path: Path) -> None:
+    text = "".join(f'line {number}: "quoted" \\ und Straße\n' for number in range(6000))
+    (item,) = await fill(tmp_path, [NewItem(text)])
+    async with serving(tmp_path) as client:
+        parts: list[str] = []
+        offset: int | None = 0
+        while offset is not None:
+            (part,) = (await call(client, "get_memory", ids=[item], offset=offset))["items"]
+            parts.append(part["content"])
+            offset = part.get("next_offset")
+        assert len(parts) > 3
+        assert "".join(parts) == text.strip() or "".join(parts) == text
+
+
+@pytest.mark.spec("B12")
+async def test_ids_that_are_given_twice_are_read_once(tmp_path: Path) -> None:
+    await fill(tmp_path, [NewItem("a note", key="k"), NewItem("another")])
+    async with serving(tmp_path) as client:
+        answer = await call(client, "get_memory", ids=[1, "key:k", 2, 1, 2] * 50)
+        assert [item["id"] for item in answer["items"]] == [1, 2]
+        assert (await refused(client, "get_memory", ids=list(range(1, 200))))["details"].startswith("At most 100 ids")
+        assert (await call(client, "delete_memory", ids=[1, 1, 2]))["deleted"] == 2
+
+
+@pytest.mark.spec("S4.1")
+async def test_neighbours_of_a_hub_come_in_pages(tmp_path: Path) -> None:
+    async with await Memory.open(tmp_path, embedder="none") as memory:
+        await memory.add_edges([("Hub", "knows", f"Node {number}", 1 / (1 + number)) for number in range(250)])
+        await memory.add_node("Node 3", properties={"note": "x" * 60_000})
+    async with serving(tmp_path) as client:
+        first = await call(client, "graph_query_neighbors", name="Hub")
+        assert (first["total"], first["has_more"], len(first["neighbors"])) == (250, True, 20)
+        assert [near["name"] for near in first["neighbors"][:2]] == ["Node 0", "Node 1"]
+        found = await pages(client, "graph_query_neighbors", "neighbors", name="Hub")
+        assert [near["name"] for near in found] == [f"Node {number}" for number in range(250)]
+        assert (await refused(client, "graph_query_neighbors", name="Hub", limit=101))["error"] == "limit 101, offset 0"
+
+
+# ---------------------------------------------------------------- arguments
+
+
+WRONG_TYPES: tuple[tuple[str, Mapping[str, Any]], ...] = (
+    ("hybrid_search", {"query_text": "x", "top_k": True}),
+    ("hybrid_search", {"query_text": "x", "top_k": "5"}),
+    ("hybrid_search", {"query_text": "x", "top_k": 5.5}),
+    ("hybrid_search", {"query_text": "x", "min_confidence": True}),
+    ("hybrid_search", {"query_text": "x", "min_confidence": "0.5"}),
+    ("hybrid_search", {"query_text": "x", "explain": "true"}),
+    ("hybrid_search", {"query_text": "x", "explain": 1}),
+    ("hybrid_search", {"query_text": "x", "weights": {"semantic": True}}),
+    ("hybrid_search", {"query_text": "x", "query_embedding": [True, False]}),
+    ("hybrid_search", {"query_text": "x", "k": "60"}),
+    ("hybrid_search", {"query_text": "x", "any_tag": "yes"}),
+    ("hybrid_search", {"query_text": "x", "fts_weight": True}),
+    ("hybrid_search", {"query_text": "x", "fts_weight": "0.4"}),
+    ("retrieve_memory", {"query": "x", "page": True}),
+    ("retrieve_memory", {"query": "x", "page_size": "10"}),
+    ("get_memory", {"ids": [True]}),
+    ("get_memory", {"ids": [1], "around": "1"}),
+    ("list_memories", {"limit": "5"}),
+    ("list_memories", {"offset": False}),
+    ("link", {"source": "a", "relation": "b", "target": "c", "weight": True}),
+    ("link", {"source": "a", "relation": "b", "target": "c", "weight": "0.5"}),
+    ("graph_query_neighbors", {"name": "Hub", "depth": "1"}),
+    ("graph_find_path", {"start": "a", "goal": "b", "max_depth": True}),
+    ("compress_to_l2_insight", {"content": "x", "source_ids": [True]}),
+    ("store_memory", {"content": "x", "source_ids": ["1"]}),
+)
+
+
+@pytest.mark.spec("S1.5", "S1.8")
+async def test_a_value_of_another_type_is_refused(tmp_path: Path) -> None:
+    async with serving(tmp_path) as client:
+        for tool, arguments in WRONG_TYPES:
+            error = await refused(client, tool, **arguments)
+            assert (error["tool"], bool(error["details"])) == (tool, True), arguments
+        assert (await call(client, "list_memories"))["total"] == 0
+
+
+@pytest.mark.spec("S3.2", "S5.1")
+async def test_names_of_the_source_systems_are_understood(tmp_path: Path) -> None:
+    async with serving(tmp_path) as client:
+        await call(client, "store_memory", content="a heron", type="fact")
+        await call(client, "store_memory", content="a heron too", kind="rule")
+        for tool in ("hybrid_search", "full_text_search"):
+            answer = await call(client, tool, query="heron", limit=1, type="rule")
+            assert [result["content"] for result in answer["results"]] == ["a heron too"]
+        given = await call(client, "hybrid_search", query="heron", fts_weight=0.4, fusion="rrf", explain=True)
+        assert (given["applied_weights"]["semantic"], given["applied_weights"]["keyword"]) == (0.6, 0.4)
+        assert len((await call(client, "list_memories", type="fact", top_k=5))["items"]) == 1
+        twice = await refused(client, "hybrid_search", query="heron", query_text="heron")
+        assert twice["error"] == "query and query_text are both given"
+        assert "has no argument 'type'" in (await refused(client, "memory_status", type="x"))["error"]
+
+
+@pytest.mark.spec("S1.6", "B5")
+async def test_an_agent_may_bring_vector_time_and_language(tmp_path: Path) -> None:
+    async with serving(tmp_path) as client:
+        for content, vector, day in (("eins", [1.0, 0.0], "2020-01-01"), ("zwei", [0.0, 1.0], "2021-06-01T10:00:00Z")):
+            await call(client, "store_memory", content=content, embedding=vector, created_at=day, language="de")
+        assert (await refused(client, "store_memory", content="drei", embedding=[1.0]))["error"]
+        assert (await refused(client, "store_memory", content="drei", created_at="soon"))["error"]
+        near = await call(client, "semantic_search", query="x", query_embedding=[0.0, 1.0], language="de", limit=1)
+        assert [result["content"] for result in near["results"]] == ["zwei"]
+        item = (await call(client, "get_memory", ids=[near["results"][0]["id"]]))["items"][0]
+        assert (item["created_at"], item["language"]) == ("2021-06-01T10:00:00Z", "de")
+        early = await call(client, "retrieve_memory", query="x", created_to="2020-12-31", alpha=0.0)
+        assert early["total"] == 0
+        ranked = await call(client, "hybrid_search", query="eins", fusion="rrf", k=7, explain=True)
+        assert ranked["k"] == 7
+
+
+@pytest.mark.spec("S1.8")
+async def test_hints_name_tools(tmp_path: Path) -> None:
+    async with serving(tmp_path) as client:
+        for tool, arguments, hint in (
+            ("get_memory", {"ids": [99]}, "list_memories shows what is stored"),
+            ("get_memory", {"ids": ["key:no"]}, "list_memories shows what is stored"),
+            ("graph_query_neighbors", {"name": "Nobody"}, "graph_add_node or link makes one"),
+            ("hybrid_search", {"query_text": "x", "alpha": 0.5}, "Use it with preset memories"),
+        ):
+            assert (await refused(client, tool, **arguments))["details"] == hint
