@@ -201,7 +201,9 @@ def test_half_a_character_in_the_json_of_a_client_is_replaced(sent: bytes, store
 
 @pytest.mark.spec("C4")
 async def test_a_changed_memory_is_found_by_its_new_meaning_at_once(tmp_path: Path) -> None:
-    async with connected(tmp_path, FOURFOLD_EMBEDDER="minilm", FOURFOLD_RETRIEVER_SECONDS="60") as client:
+    async with connected(
+        tmp_path, "--tools", "all", FOURFOLD_EMBEDDER="minilm", FOURFOLD_RETRIEVER_SECONDS="60"
+    ) as client:
         await call(client, "store_memory", content="Our cat sleeps on the radiator")
         item = (await call(client, "store_memory", content="The meeting is on Friday"))["item"]["id"]
         await call(client, "update_memory", id=item, content="The router's password is in the blue folder")
