@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fourfold.stores.sqlite import vector_base
-from fourfold.stores.sqlite.files import Damaged
+from fourfold.stores.sqlite.files import Damaged, Mapped
 from fourfold.stores.sqlite.vector_base import Vectors, sums
 
 ROWS, DIMENSION, KNOWN = 300, 24, 120
@@ -54,3 +56,20 @@ def test_a_block_is_verified_when_it_is_first_read(monkeypatch: pytest.MonkeyPat
         again.near(rows, query)
     with pytest.raises(Damaged):
         again.near(rows, query)
+
+
+def test_a_block_is_verified_again_when_its_file_was_modified(tmp_path: Path) -> None:
+    plain, file = made(), tmp_path / "vectors"
+    file.write_bytes(plain.matrix.tobytes())
+    mapped = Mapped([file])
+    matrix = np.asarray(np.memmap(file, np.float32, "r", shape=(ROWS, DIMENSION)))
+    vectors = Vectors(plain.ids, plain.dead, matrix, plain.sums, mapped)
+    rows, query = np.arange(ROWS), plain.matrix[3]
+    expected = vectors.near(rows, query).tolist()
+    os.utime(file, ns=(0, 0))  # modified without a change, as by a publication that appends
+    assert vectors.near(rows, query).tolist() == expected
+    with file.open("r+b") as stream:
+        stream.seek(50 * DIMENSION * 4)
+        stream.write(b"overwritten")
+    with pytest.raises(Damaged):
+        vectors.near(rows, query)

@@ -51,8 +51,12 @@ def test_bm25_is_the_formula(texts, words, picked):
     assert np.array([scores, coverage]).T.ravel().tolist() == pytest.approx(expected)
 
 
-def columns(texts: list[list[int]]) -> tuple[np.ndarray, np.ndarray]:
-    return np.array([term for text in texts for term in text], np.uint32), np.cumsum([len(text) for text in texts])
+def columns(texts: list[list[int]]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    terms, ends = (
+        np.array([term for text in texts for term in text], np.uint32),
+        np.cumsum([len(text) for text in texts]),
+    )
+    return terms, ends, native.term_sums(terms, ends)
 
 
 def sought(words, idfs):
@@ -78,7 +82,19 @@ def test_a_row_that_is_not_there_is_named_and_not_followed(row):
 def test_ends_that_lead_out_of_the_terms_are_not_followed(ends):
     terms = np.array([1, 2], np.uint32)
     with pytest.raises(native.OutOfRange):
-        native.bm25((terms, ints(ends)), ints([0, 1]), sought([[(1, 1.0)]], [1.0]), 1.0, 1.0, CONSTANTS)
+        native.term_sums(terms, ints(ends))
+    with pytest.raises(native.OutOfRange):
+        native.bm25((terms, ints(ends), None), ints([0, 1]), sought([[(1, 1.0)]], [1.0]), 1.0, 1.0, CONSTANTS)
+
+
+def test_a_row_whose_terms_have_changed_is_noticed():
+    terms, ends, sums = columns([[1, 2], [], [3, 3]])
+    assert sums.tolist() == [3, 0, 6]
+    words = sought([[(1, 1.0)]], [1.0])
+    terms[3] = 4
+    native.bm25((terms, ends, sums), ints([0, 1]), words, 1.0, 1.0, CONSTANTS)
+    with pytest.raises(native.OutOfRange):
+        native.bm25((terms, ends, sums), ints([0, 2]), words, 1.0, 1.0, CONSTANTS)
 
 
 # ---------------------------------------------------------------- vectors

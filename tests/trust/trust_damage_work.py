@@ -9,7 +9,6 @@ import random
 import shutil
 import zlib
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,6 @@ from typing import Any
 import apsw
 from engine_support import WordEmbedder
 
-from fourfold.errors import FourfoldError
 from fourfold.memory import Memory
 from fourfold.model import NO_FILTERS, Filters, ItemPatch, NewItem
 from fourfold.stores.base import Space
@@ -35,9 +33,10 @@ Answer = list[tuple[int, float]]
 Problems = list[str]
 
 
-def few_are_many() -> None:
-    """FAISS from 200 vectors on, and native code under filters too, in this process."""
-    publish.EXACT_ROWS = vector_base.EXACT_ROWS = 200
+def few_are_many(exact_rows: int = 200) -> None:
+    """FAISS from so many vectors on, and native code under filters too, in this process."""
+    publish.EXACT_ROWS = vector_base.EXACT_ROWS = exact_rows
+    vector_base._MANY = 50
     text_index._SCAN_ROWS = vector_index._SCAN_ROWS = 20
 
 
@@ -184,7 +183,7 @@ def prepared(home: Path, work: Path, state: str | None) -> Path:
 class Case:
     name: str
     state: str
-    """Of the index: `behind` (changes follow it) or `level` (it holds everything)."""
+    """Of the index: `behind` (changes follow it), `level` (it holds everything) or `exact` (the same without FAISS)."""
     damage: str
     path: str
     """What is damaged, below the namespace's index: a file, one of SIDES, or nothing for all of it."""
@@ -419,7 +418,10 @@ async def _wrong(home: Path, memory: Memory, when: str) -> Problems:
 def rebuilt(home: Path, work: Path, case: Case) -> Problems:
     """What a process that has not seen the damage finds of the index that was published over it."""
     few_are_many()
-    problems = [f"published anew: {problem}" for problem in unsound(work, behind=case.is_only_closed)]
+    problems = [
+        f"published anew: {problem}"
+        for problem in unsound(work, behind=case.is_only_closed, faiss=case.state != "exact")
+    ]
     return problems + asyncio.run(_again(home, work))
 
 
@@ -428,7 +430,7 @@ async def _again(home: Path, work: Path) -> Problems:
         return await _wrong(home, memory, "opened again") + [f"check: {line}" for line in await memory.check()]
 
 
-def unsound(work: Path, *, behind: bool) -> Problems:
+def unsound(work: Path, *, behind: bool, faiss: bool) -> Problems:
     """Why the published index of a store is not what a search could begin with; it may be `behind`."""
     db = apsw.Connection(str(work / "fourfold.db"))
     store = db.execute("SELECT value FROM settings WHERE name = 'store'").get
@@ -441,7 +443,7 @@ def unsound(work: Path, *, behind: bool) -> Problems:
     problems = [f"no base for {name}" for name, base in loaded.items() if base.manifest is None]
     late = [name for name, base in loaded.items() if base.manifest is not None and base.seq < last and not behind]
     problems += [f"{name} is behind" for name in late]
-    return problems + ([] if problems or vectors.faiss is not None else ["no FAISS"])
+    return problems + ([] if problems or not faiss or vectors.faiss is not None else ["no FAISS"])
 
 
 # ---------------------------------------------------------------- damage to what a child has open
@@ -475,17 +477,47 @@ OPEN_DAMAGES: dict[str, Callable[[Path, int], Any]] = {
 }
 
 
+SAME_LENGTH = ("flipped", "header", "block")
+
+
+def overwritten_cases(home: Path, seed: int, rounds: int) -> list[Case]:
+    """Each file of an index alone, in each state, overwritten in one way a round; and now and then all files."""
+    chance = random.Random(seed)
+    made: list[Case] = []
+    for number in range(rounds):
+        for state in ("behind", "level", "exact"):
+            names = [] if state == "exact" else _named(home / state / OURS)
+            for path in ("", *(names or [n for n in _named(home / "level" / OURS) if not n.endswith("faiss")])):
+                damage = SAME_LENGTH[(number + len(made)) % len(SAME_LENGTH)]
+                made.append(Case(f"{number} {state} {damage} {path}", state, damage, path, chance.randrange(1 << 30)))
+    return made
+
+
+def _named(index: Path) -> list[str]:
+    """Files by their side and the name that the manifest has for them."""
+    return [
+        f"{side}/{'/'.join(path.relative_to(index).parts[2:])}"
+        for side in SIDES
+        for path in published(index, side)
+        if path.stat().st_size
+    ]
+
+
 def damaged_while_open(home: Path, work: Path, case: Case) -> Problems:
     few_are_many()
     prepared(home, work, case.state)
-    return asyncio.run(_damaged_while_open(home, work, case))
+    return asyncio.run(
+        _damaged_while_open(home, work, case, lambda: OPEN_DAMAGES[case.damage](index_of(work), case.seed))
+    )
 
 
-async def _damaged_while_open(home: Path, work: Path, case: Case) -> Problems:
+async def _damaged_while_open(home: Path, work: Path, case: Case, damage: Callable[[], Any]) -> Problems:
     """Searches, writes and publications go on over files that are not what they were."""
     async with await opened(work) as memory:
+        if case.state == "exact":
+            await memory.index()
         problems = await _wrong(home, memory, "before")
-        OPEN_DAMAGES[case.damage](index_of(work), case.seed)
+        damage()
         problems += await _wrong(home, memory, "damaged")
         added = await memory.add("one more kingfisher", wait=True)
         response = await memory.search("kingfisher", only=["keyword"])
@@ -497,24 +529,25 @@ async def _damaged_while_open(home: Path, work: Path, case: Case) -> Problems:
 
 
 def overwritten_while_open(home: Path, work: Path, case: Case) -> Problems:
-    """Bytes that were verified change in memory: whatever that does to answers, it is no crash and no bare error."""
-    few_are_many()
-    prepared(home, work, case.state)
-    return asyncio.run(_overwritten_while_open(home, work, case))
+    """Bytes that were verified change under the process that has them mapped: it notices, and answers from the rows."""
+    few_are_many(20_000 if case.state == "exact" else 200)
+    prepared(home, work, None if case.state == "exact" else case.state)
+    return asyncio.run(_damaged_while_open(home, work, case, lambda: _overwrite_chosen(index_of(work), case)))
 
 
-async def _overwritten_while_open(home: Path, work: Path, case: Case) -> Problems:
-    questions, _ = questions_of(home)
-    async with await opened(work) as memory:
-        problems = await _wrong(home, memory, "before")
-        OPEN_DAMAGES["overwritten"](index_of(work), case.seed)
-        for question in questions:
-            with suppress(FourfoldError):
-                await question.ask(memory)
-    async with await opened(work) as memory:
-        problems += await _wrong(home, memory, "opened again")
-        await memory.index()
-    return problems
+def _overwrite_chosen(index: Path, case: Case) -> None:
+    chance = random.Random(case.seed)
+    for side in SIDES:
+        for path in published(index, side):
+            name = f"{side}/{'/'.join(path.relative_to(index).parts[2:])}"
+            is_chosen = not case.path or name == case.path or (case.state == "exact" and _is_kin(name, case.path))
+            if is_chosen and path.stat().st_size:
+                _overwrite(path, BYTES[case.damage](path.read_bytes(), chance))
+
+
+def _is_kin(name: str, other: str) -> bool:
+    """Whether both are files of tantivy of the same kind, whose names are random."""
+    return "tantivy/" in name and "tantivy/" in other and Path(name).suffix == Path(other).suffix
 
 
 # ---------------------------------------------------------------- one after the other

@@ -65,30 +65,42 @@ def _for_rows(name: str, result: Any, *arguments: Any) -> Callable[[int], Any]:
     return lambda rows: short if rows <= _FEW else long
 
 
-_bm25 = _for_rows("bm25", c_int, _P, _N, _P, _N, _P, _N, _P, _P, _P, _P, _P, _N, _D, _D, _D, _D, _D, _P, _P)
+_bm25 = _for_rows("bm25", c_int, _P, _N, _P, _P, _N, _P, _N, _P, _P, _P, _P, _P, _N, _D, _D, _D, _D, _D, _P, _P)
 _cosines = _for_rows("cosines", c_int, _P, _N, _N, _P, _P, _N, _P, _P)
+_term_sums = _function(LIBRARY, "term_sums", c_int, _P, _N, _P, _N, _P)
 _find = _for_rows("find", c_int64, _P, _P, _P, _N, _P, _N, _P)
 
 
 def bm25(
-    columns: tuple[Hashes, Ints],
+    columns: tuple[Hashes, Ints, Hashes | None],
     rows: Ints,
     words: tuple[Hashes, Floats, Places, Places, Floats],
     weight: float,
     average_length: float,
     constants: tuple[float, float, float],
 ) -> tuple[Floats, Floats]:
-    """Scores and coverage of rows. `columns`: terms, and where each row's end. `words`: as `kernel.c` has them."""
-    (terms, ends), (hashes, worth, same, firsts, idfs) = columns, words
+    """Scores and coverage of rows; OutOfRange where the terms of a row are not what its sum says.
+
+    `columns`: terms, where each row's end, and what they must add up to. `words`: as `kernel.c` has them.
+    """
+    (terms, ends, sums), (hashes, worth, same, firsts, idfs) = columns, words
+    expected = None if sums is None else _hashes(sums)
     scores, coverage = np.empty(len(rows)), np.empty(len(rows))
     _check(
         _bm25(len(rows))(
-            _hashes(terms), len(terms), _ints(ends), len(ends), _ints(rows), len(rows),
+            _hashes(terms), len(terms), _ints(ends), expected, len(ends), _ints(rows), len(rows),
             _hashes(hashes), _floats(worth), _places32(same), _places32(firsts), _floats(idfs), len(idfs),
             weight, average_length, *constants, _floats(scores), _floats(coverage),
         )
     )  # fmt: skip
     return scores, coverage
+
+
+def term_sums(terms: Hashes, ends: Ints) -> Hashes:
+    """What the terms of each row add up to; OutOfRange where the ends lead out of the terms."""
+    sums = np.empty(len(ends), np.uint32)
+    _check(_term_sums(_hashes(terms), len(terms), _ints(ends), len(ends), _hashes(sums)))
+    return sums
 
 
 def cosines(matrix: Matrix, sums: Hashes | None, rows: Ints, query: Matrix) -> Floats:

@@ -40,10 +40,10 @@ static Table table_for(int64_t count)
 
    Word w of the query has the variants firsts[w] to firsts[w + 1], each with the hash of its term and its worth, and in
    `same` the first variant with the same hash, mostly itself. Of the variants of a word, the one that is worth most in a
-   row counts there. */
+   row counts there. `sums`, if there are any: what the terms of each row must add up to. */
 API int ff_bm25(
-    const uint32_t *terms, int64_t term_count, const int64_t *ends, int64_t row_count, const int64_t *rows,
-    int64_t count, const uint32_t *hashes, const double *worth, const int32_t *same, const int32_t *firsts,
+    const uint32_t *terms, int64_t term_count, const int64_t *ends, const uint32_t *sums, int64_t row_count,
+    const int64_t *rows, int64_t count, const uint32_t *hashes, const double *worth, const int32_t *same, const int32_t *firsts,
     const double *idfs, int64_t words, double weight, double average_length, double k1, double b, double base_length,
     double *scores, double *coverage)
 {
@@ -71,13 +71,19 @@ API int ff_bm25(
             break;
         }
         memset(tf, 0, (size_t)variants * sizeof *tf);
+        uint32_t sum = 0;
         for (int64_t t = begin; t < end; t++) {
             const uint32_t term = terms[t];
+            sum += term;
             for (uint64_t at = term & table.mask; table.slots[at]; at = (at + 1) & table.mask) {
                 if (hashes[table.slots[at] - 1] != term) continue;
                 tf[table.slots[at] - 1] += 1.0;
                 break;
             }
+        }
+        if (sums && sum != sums[row]) {
+            result = DAMAGED;
+            break;
         }
         const double relative = ((double)(end - begin) + base_length) / (average_length + base_length);
         const double norm = k1 * (1 - b + b * relative);
@@ -98,6 +104,21 @@ API int ff_bm25(
     free(table.slots);
     free(tf);
     return result;
+}
+
+/* What the terms of each row add up to: `ends` says where each row's terms end. */
+API int ff_term_sums(const uint32_t *terms, int64_t term_count, const int64_t *ends, int64_t row_count, uint32_t *sums)
+{
+    int64_t begin = 0;
+    for (int64_t row = 0; row < row_count; row++) {
+        const int64_t end = ends[row];
+        if (begin > end || end > term_count) return DAMAGED;
+        uint32_t sum = 0;
+        for (int64_t t = begin; t < end; t++) sum += terms[t];
+        sums[row] = sum;
+        begin = end;
+    }
+    return DONE;
 }
 
 /* ---------------------------------------------------------------- vectors */

@@ -10,7 +10,7 @@ import json
 import os
 import time
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -170,6 +170,38 @@ class Column:
         self._file.close()
 
 
+class Mapped:
+    """Files that stay mapped after they were verified, and when each was last modified.
+
+    Bytes under a map change only by a write to that very file, which moves its time of modification. A path that leads
+    to another file, or to none, says nothing about the mapped one, which can no longer be reached by it.
+    """
+
+    def __init__(self, paths: Iterable[Path]) -> None:
+        """To be made before the files are verified."""
+        found = [(str(path), path.stat()) for path in paths]
+        self._files = [(path, file.st_ino, file.st_mtime_ns) for path, file in found]
+        self.times_before = [time for *_, time in self._files]
+        """What `times` was before the files were verified."""
+
+    def times(self) -> list[int]:
+        """When each file was last modified, in nanoseconds."""
+        return [_modified(path, inode, time) for path, inode, time in self._files]
+
+    def require_unmodified(self) -> None:
+        """Raises Damaged if a file was written to; for files that nothing of ours appends to."""
+        if self.times() != self.times_before:
+            raise Damaged("a file was overwritten after it was verified")
+
+
+def _modified(path: str, inode: int, known: int) -> int:
+    try:
+        found = os.stat(path)  # noqa: PTH116  (a search does this for every file: Path is three times slower)
+    except OSError:
+        return known
+    return found.st_mtime_ns if found.st_ino == inode else known
+
+
 def require(manifest: Manifest, *names: str) -> None:
     missing = [name for name in names if name not in manifest.parts]
     if missing:
@@ -180,6 +212,18 @@ def verify(path: Path, part: Part, *, whole: bool = False) -> None:
     """Raises Damaged unless the file holds what its part says; `whole`: and nothing behind it."""
     if checksum(path, part.size + whole) != part:
         raise Damaged(f"{path.name} is not what was written")
+
+
+def read(path: Path, part: Part, *, whole: bool = False) -> bytes:
+    """The content that its part describes: what is returned is what was verified. Damaged otherwise, like `verify`."""
+    try:
+        with path.open("rb") as file:
+            content = file.read(part.size + whole)
+    except OSError as error:
+        raise Damaged(f"{path.name}: {error}") from error
+    if Part(len(content), zlib.crc32(content)) != part:
+        raise Damaged(f"{path.name} is not what was written")
+    return content
 
 
 def checksum(path: Path, size: int) -> Part:

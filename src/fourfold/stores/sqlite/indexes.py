@@ -113,7 +113,11 @@ class Indexes:
     def texts(self, at: Moment) -> Generator[TextState]:
         index = self._text_index(at.ns)
         with self._reading(index):
-            yield self._current(index, at)
+            state = self._current(index, at)
+            try:
+                yield state
+            finally:  # also behind an error: tantivy may have read something else than what was verified
+                state.base.require_unmodified()
 
     @contextmanager
     def vectors(self, at: Moment, space: Space) -> Generator[VectorState]:

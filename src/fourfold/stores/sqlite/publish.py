@@ -156,7 +156,7 @@ def publish_faiss(folder: Path, store: str, space: Space, announce: Callable[[st
         return False
     target = _generation(folder, manifest, anew=_FAISS_ANEW)
     files.verify(target / "vectors", manifest.parts["vectors"])  # a damaged row must not get a code that hides it
-    built = train(columns(target, manifest.rows, space.dimension))
+    built = train(columns(target, manifest, space.dimension))
     part = files.replace_file(target / "faiss", import_faiss().serialize_index(built).tobytes())
     manifest = replace(manifest, generation=_number(target), mark=announce("vectors"), covered=manifest.rows)
     _publish(folder, target, files.with_part(manifest, "faiss", part))

@@ -61,6 +61,8 @@ class Documents(Rows):
     ends: Ints
     """Row r's terms are terms[ends[r - 1]:ends[r]]."""
     terms: Terms
+    sums: Terms | None = None
+    """What the terms of each row must add up to, where they are mapped and may change after they were verified."""
 
     @staticmethod
     def empty() -> Documents:
@@ -76,14 +78,19 @@ class Documents(Rows):
         return int(self.lengths[self.live].sum())
 
     def gather(self, rows: Ints) -> Gathered:
-        """The terms of these rows in one array."""
+        """The terms of these rows in one array. Damaged if they are not what was written."""
         lengths = self.lengths[rows]
         bounds = np.cumsum(lengths)
         if rows is self.live and len(rows) == len(self):  # the same rows in another order are not the same
-            return Gathered(self.terms, bounds)
+            return self._sound(Gathered(self.terms, bounds), rows)
         places = np.repeat(self.ends[rows] - bounds, lengths)
         places += np.arange(len(places))
-        return Gathered(self.terms.take(places), bounds)
+        return self._sound(Gathered(self.terms.take(places), bounds), rows)
+
+    def _sound(self, found: Gathered, rows: Ints) -> Gathered:
+        if self.sums is not None and not np.array_equal(native.term_sums(found.terms, found.bounds), self.sums[rows]):
+            raise Damaged("terms are not what was written")
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,10 +141,10 @@ def score(documents: Documents, rows: Ints, wanted: Sought, average_length: floa
         return Scored(np.zeros(len(rows)), np.zeros(len(rows)))
     try:
         constants = (bm25.K1, bm25.B, float(bm25.BASE_LENGTH))
-        texts = (documents.terms, documents.ends)
+        texts = (documents.terms, documents.ends, documents.sums)
         return Scored(*native.bm25(texts, rows, wanted.columns, wanted.weight, average_length, constants))
     except native.OutOfRange as error:
-        raise Damaged("terms are not where they should be") from error
+        raise Damaged("terms are not what was written") from error
 
 
 def frequencies(documents: Documents, rows: Ints, hashes: Sequence[int]) -> list[int]:

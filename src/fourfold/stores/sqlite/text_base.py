@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import tantivy
 
+from fourfold import native
 from fourfold.search import bm25
 from fourfold.stores.keyword_query import KeywordQuery
 from fourfold.stores.sqlite import files, scoring
@@ -52,6 +53,9 @@ class TextBase:
     ghosts: dict[int, int] = field(default_factory=dict[int, int])
     """Term hash to the number of dead rows that tantivy still counts."""
 
+    mapped: files.Mapped | None = None
+    """The files that tantivy reads."""
+
     counted: dict[str, int] = field(default_factory=dict[str, int])
     """How many rows have the terms that were asked for, live or dead."""
 
@@ -70,6 +74,11 @@ class TextBase:
             return files.load(folder, store, ANALYSER_VERSION, _opened) or TextBase.nothing()
         except Damaged as error:
             return TextBase.nothing(str(error))
+
+    def require_unmodified(self) -> None:
+        """Raises Damaged if what tantivy has read may not be what was verified."""
+        if self.mapped is not None:
+            self.mapped.require_unmodified()
 
     # ------------------------------------------------------------ German words
 
@@ -150,36 +159,43 @@ def _panics() -> Generator[None]:
         raise Damaged(f"tantivy: {error}") from error
 
 
-_COLUMNS = ("ids", "dead", "ends", "terms", "spoken")
+_IN_MEMORY = ("ids", "dead", "ends", "spoken", "german")
+"""What is read into memory as a whole; terms and tantivy's files are mapped."""
+_SEARCHED = (".term", ".idx", ".fieldnorm", ".fast")
+"""Of tantivy's files, those that a search reads."""
 
 
 def _opened(folder: Path, manifest: Manifest) -> TextBase:
     hold = Hold(folder)
-    files.require(manifest, *_COLUMNS, "german", "tantivy/meta.json")
+    files.require(manifest, *_IN_MEMORY, "terms", "tantivy/meta.json")
+    content = {name: files.read(folder / name, manifest.parts[name], whole=name == "german") for name in _IN_MEMORY}
+    mapped = files.Mapped(folder / name for name in manifest.parts if Path(name).suffix in _SEARCHED)
+    documents = _documents(folder, manifest, content)
     for name, part in manifest.parts.items():
-        files.verify(folder / name, part, whole=name not in _COLUMNS)
-    documents = Documents(
-        _column(folder, manifest, "ids", np.int64),
-        _column(folder, manifest, "dead", np.bool_),
-        _column(folder, manifest, "ends", np.int64),
-        _column(folder, manifest, "terms", np.uint32),
-    )
-    if not len(documents.ids) == len(documents.ends) == len(documents.dead) == manifest.rows:
-        raise Damaged("the columns have different lengths")
+        if name not in _IN_MEMORY:
+            files.verify(folder / name, part, whole=name != "terms")
     index = tantivy.Index(TANTIVY_SCHEMA, path=str(folder / "tantivy"))
     index.config_reader(reload_policy="manual")
     index.reload()
     ghosts = scoring.holders(documents, np.flatnonzero(documents.dead))
-    spoken = _column(folder, manifest, "spoken", np.bool_)
-    return TextBase(documents, manifest.seq, manifest, index.searcher(), _german(folder), spoken, ghosts, hold=hold)
+    spoken = np.frombuffer(content["spoken"], np.bool_)
+    german = _german(content["german"].decode())
+    return TextBase(documents, manifest.seq, manifest, index.searcher(), german, spoken, ghosts, mapped, hold=hold)
 
 
-def _german(folder: Path) -> dict[str, int]:
-    lines = (folder / "german").read_text("utf-8").splitlines()
-    return {term: int(count) for term, count in (line.split(" ") for line in lines)}
+def _documents(folder: Path, manifest: Manifest, content: Mapping[str, bytes]) -> Documents:
+    """The columns; the sums are of what was there before the terms are verified."""
+    ids, ends = (np.frombuffer(content[name], np.int64) for name in ("ids", "ends"))
+    dead = np.frombuffer(content["dead"], np.bool_)
+    if not len(ids) == len(ends) == len(dead) == manifest.rows:
+        raise Damaged("the columns have different lengths")
+    count = manifest.parts["terms"].size // np.dtype(np.uint32).itemsize
+    terms = np.memmap(folder / "terms", np.uint32, "r", shape=(count,)) if count else np.empty(0, np.uint32)
+    try:
+        return Documents(ids, dead, ends, np.asarray(terms), native.term_sums(np.asarray(terms), ends))
+    except native.OutOfRange as error:
+        raise Damaged("ends lead out of the terms") from error
 
 
-def _column(folder: Path, manifest: Manifest, name: str, kind: Any) -> Any:
-    part = manifest.parts[name]
-    count = part.size // np.dtype(kind).itemsize
-    return np.asarray(np.memmap(folder / name, kind, "r", shape=(count,))) if count else np.empty(0, kind)
+def _german(content: str) -> dict[str, int]:
+    return {term: int(count) for term, count in (line.split(" ") for line in content.splitlines())}

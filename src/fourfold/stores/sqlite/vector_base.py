@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,8 +31,11 @@ EXACT_ROWS = 20_000
 
 _QUERY_BITS = 4
 _GAP = 4
-_MANY = 1000
+_CLOSE = 2
+"""Rows lie close if at least one in so many is among them."""
+_MANY = 64
 """So many rows that lie together, but for small gaps, are read as they lie: a copy costs more than the products."""
+_REMEMBERED_BLOCKS = 64
 _DENSE = 0.05
 """A filter that lets through a smaller share needs every list: at a fixed number recall falls to 0.67."""
 
@@ -43,9 +46,11 @@ class Vectors(Rows):
 
     matrix: Matrix
     sums: Sums | None = None
-    """What the rows' sums must be, where the matrix was too long to be verified when it was opened."""
-    sound: set[tuple[int, int]] = field(default_factory=set[tuple[int, int]], compare=False)
-    """Blocks of rows that were verified since."""
+    """What the rows' sums must be, where the matrix is mapped."""
+    mapped: files.Mapped | None = None
+    """The file that the matrix is mapped from."""
+    sound: list[tuple[int, int, list[int]]] = field(default_factory=list[tuple[int, int, list[int]]], compare=False)
+    """Blocks of rows that were verified, and when the file had last been modified then."""
 
     @staticmethod
     def empty(dimension: int) -> Vectors:
@@ -72,20 +77,27 @@ class Vectors(Rows):
         few, many = rows[:start], rows[start:]
         if len(many) < _MANY:
             return np.vecdot(self.rows(rows), query)
-        block = self._block(int(many[0]), int(many[-1]) + 1)
-        return np.concatenate([np.vecdot(self.rows(few), query), np.vecdot(block, query)[many - many[0]]])
+        first, end = int(many[0]), int(many[-1]) + 1
+        products = np.vecdot(self.matrix[first:end], query)[many - first]
+        self._require_sound(first, end)
+        return np.concatenate([np.vecdot(self.rows(few), query), products])
 
-    def _block(self, first: int, end: int) -> Matrix:
-        """Rows that lie together, as they lie there: FAISS does not know them, so that every search reads them all.
+    def _require_sound(self, first: int, end: int) -> None:
+        """Raises Damaged if a block of rows that was just read is not what was written.
 
-        Damaged if they were not what was written when they were first read.
+        Every search reads all rows that FAISS does not know: they are summed when they are first read, and again only
+        when their file was modified since.
         """
-        block = self.matrix[first:end]
-        if self.sums is not None and (first, end) not in self.sound:
-            if not np.array_equal(sums(block), self.sums[first:end]):
-                raise Damaged("vectors are not what was written")
-            self.sound.add((first, end))
-        return block
+        if self.sums is None:
+            return
+        times = [] if self.mapped is None else self.mapped.times()
+        if any(begin <= first and end <= until and known == times for begin, until, known in self.sound):
+            return
+        if not np.array_equal(sums(self.matrix[first:end]), self.sums[first:end]):
+            raise Damaged("vectors are not what was written")
+        if len(self.sound) >= _REMEMBERED_BLOCKS:
+            self.sound.clear()
+        self.sound.append((first, end, times))
 
     def cosines(self, rows: Ints, query: Matrix) -> NDArray[np.float64]:
         """In double precision and rounded, so that equal vectors tie wherever they lie.
@@ -99,10 +111,17 @@ class Vectors(Rows):
 
 
 def _together(rows: Ints) -> int:
-    """From which place on the rows ascend with hardly a gap."""
+    """The place from which on the rows ascend and lie so close that reading all between them costs less than a copy."""
     steps = np.diff(rows)
-    breaks = np.flatnonzero((steps < 1) | (steps > _GAP))
-    return int(breaks[-1]) + 1 if len(breaks) else 0
+    start = _behind_last(steps < 1)
+    if len(rows) > start and rows[-1] - rows[start] < _CLOSE * (len(rows) - start):
+        return start
+    return _behind_last((steps < 1) | (steps > _GAP))
+
+
+def _behind_last(breaks: Flags) -> int:
+    found = np.flatnonzero(breaks)
+    return int(found[-1]) + 1 if len(found) else 0
 
 
 def sums(matrix: Matrix) -> Sums:
@@ -211,28 +230,32 @@ def import_faiss() -> Any:
 
 def _opened(folder: Path, manifest: Manifest, dimension: int) -> VectorBase:
     hold = Hold(folder)
-    files.require(manifest, "ids", "dead", "vectors", "sums")
-    proposed = "faiss" in manifest.parts
-    for name, part in manifest.parts.items():
-        if name != "vectors" or not proposed:  # which is long, and of which a search reads some hundred rows
-            files.verify(folder / name, part)
-    if (folder / "vectors").stat().st_size < manifest.rows * dimension * 4:
-        raise Damaged("vectors are missing")
-    vectors = columns(folder, manifest.rows, dimension)
-    index = None
-    if proposed:
-        vectors = replace(vectors, sums=_column(folder, "sums", np.uint32, manifest.rows))
-        index = import_faiss().read_index(str(folder / "faiss"))
+    vectors = columns(folder, manifest, dimension)
+    if "faiss" not in manifest.parts:
+        files.verify(folder / "vectors", manifest.parts["vectors"])
+        if vectors.mapped is not None:
+            vectors.sound.append((0, len(vectors), vectors.mapped.times_before))
+        return VectorBase(vectors, manifest.seq, manifest, hold=hold)
+    content = files.read(folder / "faiss", manifest.parts["faiss"])
+    index = import_faiss().deserialize_index(np.frombuffer(content, np.uint8))
     return VectorBase(vectors, manifest.seq, manifest, index, hold)
 
 
-def columns(folder: Path, rows: int, dimension: int) -> Vectors:
-    """A generation's columns, mapped."""
-    if not rows:
+def columns(folder: Path, manifest: Manifest, dimension: int) -> Vectors:
+    """A generation's columns: the vectors mapped, to be checked row by row as they are read; all others in memory."""
+    files.require(manifest, "ids", "dead", "vectors", "sums")
+    if not manifest.rows:
         return Vectors.empty(dimension)
-    matrix = _column(folder, "vectors", np.float32, rows * dimension).reshape(rows, dimension)
-    return Vectors(_column(folder, "ids", np.int64, rows), _column(folder, "dead", np.bool_, rows), matrix)
+    ids = _column(folder, manifest, "ids", np.int64)
+    dead = _column(folder, manifest, "dead", np.bool_)
+    sums = _column(folder, manifest, "sums", np.uint32)
+    mapped = files.Mapped([folder / "vectors"])
+    matrix = np.memmap(folder / "vectors", np.float32, "r", shape=(manifest.rows, dimension))
+    return Vectors(ids, dead, np.asarray(matrix), sums, mapped)
 
 
-def _column(folder: Path, name: str, kind: Any, count: int) -> Any:
-    return np.asarray(np.memmap(folder / name, kind, "r", shape=(count,)))
+def _column(folder: Path, manifest: Manifest, name: str, kind: Any) -> Any:
+    column = np.frombuffer(files.read(folder / name, manifest.parts[name]), kind)
+    if len(column) != manifest.rows:
+        raise Damaged(f"{name} has {len(column)} rows of {manifest.rows}")
+    return column
