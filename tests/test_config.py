@@ -69,9 +69,8 @@ def test_every_value_says_where_it_came_from(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", sorted(SETTINGS))
 def test_every_setting_has_an_environment_variable(name: str) -> None:
-    text = {"preset": "wiki", "links": "off", "store": "folder", "http_tokens": "a:0123456789abcdef"}.get(
-        name, "3" if "top_k" in name else "0.0"
-    )
+    known = {"preset": "wiki", "links": "off", "store": "folder", "log_level": "info", "log_format": "json"}
+    text = {**known, "http_tokens": "a:0123456789abcdef"}.get(name, "3" if "top_k" in name else "0.0")
     if name.startswith(("retrieval_v", "retrieval_b", "hybrid_search", "query_routing.relational_w")):
         text = str(SETTINGS[name].default)
     if name in ("openai_dimensions", "openai_timeout", "retriever_seconds"):

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, Final, NamedTuple, TypeGuard, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeGuard, cast
 
 from fourfold import addresses, limits
 from fourfold.errors import InvalidSetting, InvalidWeights
@@ -16,6 +16,9 @@ from fourfold.search.presets import PRESETS
 from fourfold.search.routing import RELATIONAL_DE, RELATIONAL_EN, RELATIONAL_WEIGHTS, RoutingConfig
 from fourfold.search.settings import PlanSettings
 from fourfold.search.weights import check_weights
+
+if TYPE_CHECKING:
+    from fourfold.logs import Format, Level
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +42,9 @@ class Settings:
     links: bool = True
     """Titles, links and mentions become nodes and edges by themselves (B11)."""
     retriever_seconds: float = limits.RETRIEVER_SECONDS
+    log_level: Level = "warning"
+    """Of the command line and the servers; the library leaves the configuration of logs to its user."""
+    log_format: Format = "text"
     http_hosts: tuple[str, ...] = ()
     """Names, beside its address, by which a server over HTTP may be asked."""
     http_tokens: tuple[str, ...] = field(default=(), repr=False)
@@ -141,8 +147,14 @@ def _number(wanted: str, low: float, high: float = math.inf) -> Kind:
     return Kind(wanted, float, lambda value: _is_number(value) and low <= value <= high, float)
 
 
+def _one_of(*names: str) -> Kind:
+    return Kind(f"one of {', '.join(names)}", str, lambda value: isinstance(value, str) and value in names)
+
+
 _TEXT = Kind("text (in quotes, if it looks like something else)", str, _is_text, secret=True)
-_PRESET = Kind(f"one of {', '.join(PRESETS)}", str, lambda value: isinstance(value, str) and value in PRESETS)
+_PRESET = _one_of(*PRESETS)
+_LEVEL = _one_of("debug", "info", "warning", "error")
+_FORMAT = _one_of("text", "json")
 _SWITCH = Kind("on or off", _parse_switch, lambda value: isinstance(value, bool))
 _WORDS = Kind("a list of words", _parse_words, _are_words, tuple)
 _TOKENS = Kind(
@@ -185,7 +197,7 @@ def _shares(section: str, weights: Mapping[str, float]) -> dict[str, Setting]:
 SETTINGS: Final[Mapping[str, Setting]] = {
     **_own(store=_TEXT, namespace=_TEXT, embedder=_TEXT, openai_base_url=_TEXT, openai_api_key=_TEXT),
     **_own(openai_model=_TEXT, openai_dimensions=_whole(limits.VECTOR_DIMENSIONS), openai_timeout=_SECONDS),
-    **_own(http_hosts=_WORDS, http_tokens=_TOKENS),
+    **_own(log_level=_LEVEL, log_format=_FORMAT, http_hosts=_WORDS, http_tokens=_TOKENS),
     **_own(preset=_PRESET, top_k=_TOP_K, links=_SWITCH, retriever_seconds=_SECONDS, embed_seconds=_RATE),
     "retrieval_top_k": Setting(_TOP_K, _PLAN.wiki_top_k, "wiki", "RETRIEVAL_TOP_K"),
     "retrieval_vector_weight": Setting(_SHARE, _PLAN.wiki_weights["semantic"], "wiki", "RETRIEVAL_VECTOR_WEIGHT"),

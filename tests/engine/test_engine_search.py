@@ -249,9 +249,8 @@ async def test_the_log_carries_the_times_and_no_stored_or_asked_text(
     response = await office.search("where is the printer", filters=Filters(tags=("office",)))
     (record,) = [record for record in caplog.records if record.name == "fourfold" and record.message == "search"]
     fields = json.dumps(record.fourfold, allow_nan=False)  # type: ignore[attr-defined]
-    timings = record.fourfold["timings_ms"]  # type: ignore[attr-defined]
-    assert timings == dict(response.timings_ms)
-    assert {"semantic", "keyword", "graph", "tags", "fusion", "total"} <= set(timings)
+    assert record.fourfold.items() >= {f"{name}_ms": spent for name, spent in response.timings_ms.items()}.items()  # type: ignore[attr-defined]
+    assert {"semantic_ms", "keyword_ms", "graph_ms", "tags_ms", "fusion_ms", "total_ms"} <= set(record.fourfold)  # type: ignore[attr-defined]
     for text in ("printer", "paper", "office"):
         assert text not in fields
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, Final, NoReturn
+from typing import Annotated, Any, Final, Literal, NoReturn
 
 import typer
 
@@ -43,11 +43,17 @@ def before(
     config: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Default: fourfold.yaml in the user's configuration folder.")
     ] = None,
+    log_level: Annotated[
+        Literal["debug", "info", "warning", "error"] | None, typer.Option(help="Log on stderr from this level on.")
+    ] = None,
+    log_format: Annotated[
+        Literal["text", "json"] | None, typer.Option(help="Lines of text, or of JSON with every field.")
+    ] = None,
     version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
-    ctx.obj = Globals(store, namespace, config)
+    ctx.obj = Globals(store, namespace, config, log_level, log_format)
 
 
 def main(argv: Sequence[str] | None = None) -> NoReturn:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from typing import Annotated, Literal, cast
+from typing import Annotated, Literal, cast, get_args
 
 import typer
 
@@ -33,11 +33,22 @@ def mcp(
     if http is None:
         from fourfold.mcp.stdio import serve_stdio
 
+        _configure_logs(cast("Globals", ctx.obj))
         serve_stdio(lambda: load_config(ctx).settings, tools)
     else:
         from fourfold.mcp.http import serve_http
 
         serve_http(load_config(ctx).settings, tools, http)
+
+
+def _configure_logs(given: Globals) -> None:
+    """Before the first message; the settings are read later, with the first call that needs the store."""
+    from fourfold import logs
+
+    level = given.log_level or os.environ.get("FOURFOLD_LOG_LEVEL", "")
+    form = given.log_format or os.environ.get("FOURFOLD_LOG_FORMAT", "")
+    known = cast("logs.Level", level) if level in get_args(logs.Level) else "warning"
+    logs.configure(known, "json" if form == "json" else "text")
 
 
 @app.command()

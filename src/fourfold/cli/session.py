@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     import typer
 
     from fourfold.config import Loaded, Settings
+    from fourfold.logs import Format, Level
     from fourfold.memory import Memory
 
 T = TypeVar("T")
@@ -26,13 +27,19 @@ class Globals:
     store: str | None = None
     namespace: str | None = None
     config: Path | None = None
+    log_level: Level | None = None
+    log_format: Format | None = None
 
 
 def load_config(ctx: typer.Context) -> Loaded:
+    from fourfold import logs
     from fourfold.config import load
 
     given = cast("Globals", ctx.obj)
-    return load({"store": given.store, "namespace": given.namespace}, os.environ, given.config)
+    flags = {name: value for name, value in vars(given).items() if name != "config"}
+    loaded = load(flags, os.environ, given.config)
+    logs.configure(loaded.settings.log_level, loaded.settings.log_format)
+    return loaded
 
 
 def namespaces(settings: Settings) -> tuple[str, ...]:

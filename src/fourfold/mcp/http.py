@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from fourfold import __version__, limits
+from fourfold import __version__, limits, logs
 from fourfold.errors import FourfoldError
 from fourfold.mcp.offers import Level
 from fourfold.mcp.server import build
@@ -59,6 +59,9 @@ def serve_http(settings: Settings, level: Level, where: str) -> None:
     listening, host = listen(where)
     with listening:
         server = make_server(make_app(settings, level), make_rules(settings, listening.getsockname()[0], host))
-        sys.stderr.write(f"Fourfold answers MCP at {url(listening)}{PATH}\n")
-        sys.stderr.flush()
+        if settings.log_format == "json":
+            logs.announce("listening", url=f"{url(listening)}{PATH}")
+        else:
+            sys.stderr.write(f"Fourfold answers MCP at {url(listening)}{PATH}\n")
+            sys.stderr.flush()
         server.run(sockets=[listening])

@@ -13,7 +13,7 @@ from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError
 from mcp_types import CallToolResult, InputRequiredResult, Tool
 from pydantic import ValidationError
 
-from fourfold import __version__
+from fourfold import __version__, logs
 from fourfold.errors import FourfoldError, InvalidQuery, NotFound
 from fourfold.limits import LARGEST_ID
 from fourfold.mcp.answers import READ_TOKENS, item_forms, refusal, serialised, status_form, within
@@ -83,13 +83,18 @@ class Server(MCPServer[None]):
         try:
             return await super().call_tool(name, self._named(name, arguments), context)
         except FourfoldError as error:
-            return refusal(error, name)
+            return self._refuse(name, error)
         except ToolError as error:
             if isinstance(error.__cause__, FourfoldError):
-                return refusal(error.__cause__, name)
+                return self._refuse(name, error.__cause__)
             if isinstance(error.__cause__, ValidationError):
-                return refusal(_wrong(error.__cause__), name)
+                return self._refuse(name, _wrong(error.__cause__))
             raise
+
+    def _refuse(self, name: str, error: FourfoldError) -> CallToolResult:
+        """Answers with the error, and logs its type: its message may quote what was asked or stored."""
+        logs.event("refused", tool=name if name in self._parameters else "unknown", error=type(error).__name__)
+        return refusal(error, name)
 
     def _named(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
         """The SDK drops arguments that a tool does not have: a filter with the wrong name would let everything pass."""

@@ -142,10 +142,10 @@ def log_fields(response: SearchResponse) -> dict[str, Json]:
     return {
         "preset": response.plan.preset,
         "fusion": response.plan.fusion,
-        "counts": dict(response.counts),
         "results": len(response.results),
         "degraded": [failure.retriever for failure in response.degraded],
-        "timings_ms": dict(response.timings_ms),
+        **{f"{name}_count": count for name, count in response.counts.items()},
+        **{f"{name}_ms": spent for name, spent in response.timings_ms.items()},
     }
 
 

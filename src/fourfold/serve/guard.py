@@ -12,7 +12,7 @@ from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from fourfold import limits
+from fourfold import limits, logs
 from fourfold.limits import HttpLimits
 from fourfold.serve.auth import Tokens, allowed, known
 
@@ -66,6 +66,7 @@ class Guard:
         refusal = self._oversized(headers) or self._foreign(headers) or self._unknown(headers, scope["path"])
         body = refusal or await self._body(headers, receive)
         if isinstance(body, Refusal):
+            logs.event("refused", status=body.code, error=body.error)
             await body.response()(scope, receive, send)
             return
         allowed.set(self._rules.tokens.get(_token(headers) or ""))

@@ -70,6 +70,7 @@ def make_server(app: ASGIApp, rules: Rules, limits: HttpLimits | None = None) ->
         loop="asyncio",
         ws="none",
         backlog=_ACCEPTED_AT_ONCE,
+        log_config=None,
         log_level="error",
         access_log=False,
         server_header=False,
