@@ -10,6 +10,7 @@
     │   ├── NotFound            no such item, node or raw record
     │   │   └── StoreNotFound   no store in the folder or on the server
     │   ├── Ambiguous           a node name that several labels share
+    │   ├── StoreNotEmpty       an export goes into an empty store only
     │   └── SpaceMismatch       the namespace's vectors come from another model
     ├── WorldError              something we depend on said no                          exit code 3
     │   ├── StoreUnavailable    cannot be opened, reached or read
@@ -64,6 +65,9 @@ class StoreNotFound(NotFound): ...
 
 
 class Ambiguous(RequestError): ...
+
+
+class StoreNotEmpty(RequestError): ...
 
 
 class SpaceMismatch(RequestError): ...

@@ -47,8 +47,8 @@ FILTER_TESTS = 200
 FILTER_VALUES = 1000
 """Values of one filter, such as those of `in` (InvalidQuery)."""
 
-LARGEST_ID = 2**63 - 1
-"""What a store can count to."""
+LARGEST_ID = 2**53 - 1
+"""Every reader of JSON keeps a number up to this exactly."""
 
 FILE_BYTES = 10 * 1024 * 1024
 """A larger file is left out of an index, and named in the summary."""

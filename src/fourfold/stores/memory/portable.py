@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict
-from datetime import datetime
 
 import numpy as np
 
-from fourfold.errors import InvalidItem
 from fourfold.model import Item, RawRecord
+from fourfold.storage.records import item_record, moment, raw_record, vector
 from fourfold.stores.base import FileState, Record, Space
 from fourfold.stores.memory.graph import mentions
 from fourfold.stores.memory.state import Counters, Namespace, NodeRow, Stored
@@ -35,23 +32,13 @@ def _namespace(ns: Namespace) -> Iterator[Record]:
 
 
 def _raw(ns: Namespace) -> Iterator[Record]:
-    for record in ns.raw.values():
-        yield {"type": "raw", **asdict(record), "created_at": record.created_at.isoformat()}
+    yield from map(raw_record, ns.raw.values())
 
 
 def _items(ns: Namespace) -> Iterator[Record]:
     for stored in ns.items.values():
-        item, vector = stored.item, stored.vector
-        yield {
-            "type": "item",
-            **asdict(item),
-            "tags": list(item.tags),
-            "source_ids": list(item.source_ids),
-            "created_at": item.created_at.isoformat(),
-            "updated_at": item.updated_at.isoformat(),
-            "linked": stored.linked,
-            "vector": None if vector is None else base64.b64encode(np.float32(vector).tobytes()).decode(),
-        }
+        made = None if stored.vector is None else np.float32(stored.vector).tobytes()
+        yield item_record(stored.item, linked=stored.linked, vector=made)
 
 
 def _nodes(ns: Namespace) -> Iterator[Record]:
@@ -90,15 +77,12 @@ def _files(ns: Namespace) -> Iterator[Record]:
 
 
 def load(batch: Iterable[Record]) -> tuple[World, Counters]:
-    """Records of an export, in their order, with their ids."""
+    """Accepted records of an export, in their order, with their ids."""
     world: World = {}
     last = Counters()
     for record in batch:
-        try:
-            name = record["name"] if record["type"] == "namespace" else record["namespace"]
-            _LOADERS[record["type"]](world.setdefault(name, Namespace(name, last)), record)
-        except (KeyError, TypeError, ValueError) as error:
-            raise InvalidItem(f"a record of the export cannot be read ({error!r})", "Export the store again") from error
+        name = record["name"] if record["type"] == "namespace" else record["namespace"]
+        _LOADERS[record["type"]](world.setdefault(name, Namespace(name, last)), record)
     return world, last
 
 
@@ -109,19 +93,17 @@ def _load_namespace(ns: Namespace, record: Record) -> None:
 
 def _load_raw(ns: Namespace, record: Record) -> None:
     fields = _fields(record)
-    fields["created_at"] = datetime.fromisoformat(fields["created_at"])
+    fields["created_at"] = moment(fields["created_at"])
     ns.raw[record["id"]] = RawRecord(**fields)
     ns.counters.raw = max(ns.counters.raw, record["id"])
 
 
 def _load_item(ns: Namespace, record: Record) -> None:
-    fields = _fields(record)
-    linked, vector = fields.pop("linked"), fields.pop("vector")
+    fields = {name: data for name, data in _fields(record).items() if name not in ("linked", "vector")}
     for time in ("created_at", "updated_at"):
-        fields[time] = datetime.fromisoformat(fields[time])
+        fields[time] = moment(fields[time])
     fields["tags"], fields["source_ids"] = tuple(fields["tags"]), tuple(fields["source_ids"])
-    decoded = None if vector is None else np.frombuffer(base64.b64decode(vector, validate=True), np.float32)
-    ns.items[record["id"]] = Stored(Item(**fields), linked, decoded)
+    ns.items[record["id"]] = Stored(Item(**fields), record["linked"], vector(record))
     ns.counters.item = max(ns.counters.item, record["id"])
 
 

@@ -10,7 +10,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from fourfold.errors import RequestError, SpaceMismatch
+from fourfold.errors import RequestError, SpaceMismatch, StoreNotEmpty
 from fourfold.model import (
     Edge,
     Filters,
@@ -27,6 +27,7 @@ from fourfold.model import (
 )
 from fourfold.search.sharing import telling
 from fourfold.search.walk import Link
+from fourfold.storage.records import Audit, accepted
 from fourfold.stores.base import Direction, FileRow, FileUpdate, NewNode, Record, Size, Space, TagUse, Vocabulary
 from fourfold.stores.memory import cosines, graph, keyword, portable, walk
 from fourfold.stores.memory import files as file_rows
@@ -310,7 +311,9 @@ class MemoryStore:
         return {"store": "memory", "namespaces": namespaces, "embedding_worker": False}
 
     async def check(self) -> list[str]:
-        return []
+        audit = Audit()
+        await self.export(audit.look)
+        return audit.problems
 
     async def repair(self, *, purge: bool = False) -> list[str]:
         return []
@@ -323,8 +326,9 @@ class MemoryStore:
             write(record)
 
     async def load(self, records: Iterable[Record], *, mark: str | None = None) -> None:
-        if any(ns.items or ns.nodes or ns.raw for ns in self._namespaces.values()):
-            raise RequestError("this store is not empty", "An export goes into an empty store: choose another")
+        records = accepted(records)
+        if any(ns.items or ns.nodes or ns.raw or ns.files for ns in self._namespaces.values()):
+            raise StoreNotEmpty("this store is not empty", "An export goes into an empty store: choose another")
         self._namespaces, self._counters = portable.load(records)
 
     async def close(self) -> None:

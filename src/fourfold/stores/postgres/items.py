@@ -6,7 +6,7 @@ What a call means is worked out here, in memory, on the rows that it touches; th
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -174,6 +174,12 @@ def _replace(row: Row, item: NewItem, now: datetime, links: bool) -> None:
     row.tags, row.sources = _folded(item.tags), list(item.source_ids)
 
 
+def rewrite(row: Row, item: NewItem, now: datetime) -> None:
+    """Makes a stored item this one, whatever identifies it."""
+    _replace(row, item, now, row.linked)
+    row.touched = True
+
+
 async def put(db: Db, ns: Namespace, new: Sequence[NewItem], now: datetime, *, links: bool) -> Draft:
     """Stores checked items; the draft's rows are in the order in which they were first named."""
     await _check_sources(db, ns.id, new)
@@ -224,6 +230,15 @@ def _fix_space(ns: Namespace, new: Iterable[NewItem]) -> None:
 async def load(db: Db, ns: int, ids: Sequence[int]) -> list[Row]:
     """Items as they are stored, in order."""
     return [_row(row) for row in await rows(db, *_loading("%s", ns, ids))] if ids else []
+
+
+async def everything(db: Db, ns: int) -> AsyncIterator[Row]:
+    """All items of a namespace, page by page."""
+    after = 0
+    while page := await rows(db, "SELECT id FROM items WHERE ns = %s AND id > %s ORDER BY id LIMIT 500", ns, after):
+        for row in await load(db, ns, [id for (id,) in page]):
+            yield row
+        after = page[-1][0]
 
 
 def _loading(ns: str, namespace: int | str, ids: Sequence[int]) -> Statement:

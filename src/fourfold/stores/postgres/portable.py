@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
-from datetime import datetime
 from itertools import groupby, islice
 from typing import Any
 
-import numpy as np
-import psycopg
-
-from fourfold import items as rules
-from fourfold.embed.vectors import check_dimension
-from fourfold.errors import InvalidItem, RequestError
-from fourfold.model import Item, NewItem
+from fourfold.errors import StoreNotEmpty
+from fourfold.storage.records import item_record, moment, new_item, raw_record, vector
 from fourfold.stores import loading
 from fourfold.stores.base import FileState, Record
 from fourfold.stores.postgres import chunks, graph, items, links, raw, spaces, vectors
@@ -24,7 +17,6 @@ from fourfold.stores.postgres.spaces import Namespace
 from fourfold.stores.postgres.sql import Db, rows, run, run_many, value
 from fourfold.stores.sqlite.database import dumps, micros
 from fourfold.text.entities import normal_name
-from fourfold.text.fold import clean
 
 _PAGE = 500
 
@@ -57,16 +49,7 @@ async def _pages(db: Db, table: str, ns: Namespace) -> AsyncIterator[list[int]]:
 async def _raw(db: Db, ns: Namespace) -> AsyncIterator[Record]:
     async for page in _pages(db, "raw", ns):
         for record in (await raw.get(db, ns, page)).values():
-            yield {
-                "type": "raw",
-                "namespace": ns.name,
-                "id": record.id,
-                "content": record.content,
-                "speaker": record.speaker,
-                "session_id": record.session_id,
-                "metadata": dict(record.metadata),
-                "created_at": record.created_at.isoformat(),
-            }
+            yield raw_record(record)
 
 
 async def _items(db: Db, ns: Namespace) -> AsyncIterator[Record]:
@@ -76,28 +59,7 @@ async def _items(db: Db, ns: Namespace) -> AsyncIterator[Record]:
         made = dict(await rows(db, "SELECT item, v FROM vectors WHERE item = ANY(%s::bigint[])", page))
         for item in page:
             vector = vectors.matrix(made[item], ns.dimension or 0).tobytes() if item in made else None
-            encoded = None if vector is None else base64.b64encode(vector).decode()
-            yield {**_item(found[item]), "linked": linked[item], "vector": encoded}
-
-
-def _item(item: Item) -> Record:
-    return {
-        "type": "item",
-        "namespace": item.namespace,
-        "id": item.id,
-        "key": item.key,
-        "title": item.title,
-        "text": item.text,
-        "tags": list(item.tags),
-        "kind": item.kind,
-        "metadata": dict(item.metadata),
-        "language": item.language,
-        "created_at": item.created_at.isoformat(),
-        "updated_at": item.updated_at.isoformat(),
-        "source_ids": list(item.source_ids),
-        "path": item.path,
-        "chunk_index": item.chunk_index,
-    }
+            yield item_record(found[item], linked=linked[item], vector=vector)
 
 
 async def _nodes(db: Db, ns: Namespace) -> AsyncIterator[Record]:
@@ -149,9 +111,11 @@ async def _files(db: Db, ns: Namespace) -> AsyncIterator[Record]:
 
 
 async def require_empty(db: Db) -> None:
-    sql = "SELECT EXISTS (SELECT 1 FROM items) OR EXISTS (SELECT 1 FROM nodes) OR EXISTS (SELECT 1 FROM raw)"
+    sql = "SELECT " + " OR ".join(f"EXISTS (SELECT 1 FROM {table})" for table in ("items", "nodes", "raw", "files"))
     if await value(db, sql):
-        raise RequestError("this store is not empty", "An export goes into an empty store: choose another with --store")
+        raise StoreNotEmpty(
+            "this store is not empty", "An export goes into an empty store: choose another with --store"
+        )
 
 
 async def begin(db: Db, mark: str) -> int:
@@ -173,15 +137,12 @@ async def finish(db: Db) -> None:
 
 
 async def load(db: Db, batch: Iterable[Record]) -> None:
-    """Records of an export, in their order, with their ids; in the transaction of the caller."""
+    """Accepted records of an export, in their order, with their ids; in the transaction of the caller."""
     known: dict[str, Namespace] = {}
-    try:
-        for kind, name, part in _batches(batch):
-            if name not in known:
-                known[name] = await spaces.ensure(db, name)
-            await _LOADERS[kind](db, known[name], part)
-    except _WRONG as error:
-        raise InvalidItem(f"a record of the export cannot be read ({error!r})", "Export the store again") from error
+    for kind, name, part in _batches(batch):
+        if name not in known:
+            known[name] = await spaces.ensure(db, name)
+        await _LOADERS[kind](db, known[name], part)
     for ns in known.values():
         await spaces.store(db, ns)
     for table, sequence in (("items", "item_ids"), ("raw", "raw_ids"), ("nodes", "node_ids")):
@@ -211,8 +172,8 @@ async def _load_raw(db: Db, ns: Namespace, part: Sequence[Record]) -> None:
         "INSERT INTO raw VALUES (%s, %s, %s, %s, %s, %s, %s)",
         [
             (
-                record["id"], ns.id, clean(record["content"]), record["speaker"], record["session_id"],
-                dumps(record["metadata"]), micros(_time(record["created_at"])),
+                record["id"], ns.id, record["content"], record["speaker"], record["session_id"],
+                dumps(record["metadata"]), micros(moment(record["created_at"])),
             )
             for record in part
         ],
@@ -222,33 +183,14 @@ async def _load_raw(db: Db, ns: Namespace, part: Sequence[Record]) -> None:
 async def _load_items(db: Db, ns: Namespace, part: Sequence[Record]) -> None:
     draft = Draft([])
     for record in part:
-        row = draft.add(rules.checked(_new_item(record)), _time(record["updated_at"]), links=record["linked"])
+        row = draft.add(new_item(record), moment(record["updated_at"]), links=record["linked"])
         row.id = record["id"]
-        row.vector = None if record["vector"] is None else _vector(ns, record["vector"])
+        row.vector = vector(record)
     await items.write(db, ns, draft.rows)
     await links.point(db, ns.id, [Linked(row.id, row.text if row.linked else "") for row in draft.rows])
 
 
-def _new_item(record: Record) -> NewItem:
-    return NewItem(
-        text=record["text"],
-        title=record["title"],
-        key=record["key"],
-        tags=tuple(record["tags"]),
-        kind=record["kind"],
-        metadata=record["metadata"],
-        language=record["language"],
-        created_at=_time(record["created_at"]),
-        source_ids=tuple(record["source_ids"]),
-        path=record["path"],
-        chunk_index=record["chunk_index"],
-    )
-
-
 async def _load_nodes(db: Db, ns: Namespace, part: Sequence[Record]) -> None:
-    for record in part:
-        if not all(map(normal_name, (record["name"], *record["aliases"]))):
-            raise ValueError("a name without a letter or digit")
     rows_ = [(record["id"], record["name"], record["label"], record["made"]) for record in part]
     await graph.insert_nodes(db, ns.id, rows_)
     await run_many(
@@ -263,8 +205,6 @@ async def _load_nodes(db: Db, ns: Namespace, part: Sequence[Record]) -> None:
 
 
 async def _load_edges(db: Db, ns: Namespace, part: Sequence[Record]) -> None:
-    if any(not 0 < record["weight"] <= 1 for record in part):
-        raise ValueError("the weight of an edge")
     edges = [(record["source"], record["relation"], record["target"], record["weight"]) for record in part]
     await graph.set_edges(db, edges)
 
@@ -274,24 +214,8 @@ async def _load_mentions(db: Db, ns: Namespace, part: Sequence[Record]) -> None:
 
 
 async def _load_files(db: Db, ns: Namespace, part: Sequence[Record]) -> None:
-    states = [FileState(*(record[field] for field in FileState._fields)) for record in part]
-    await chunks.note(db, ns.id, [state._replace(path=rules.name(state.path, "path")) for state in states])
+    await chunks.note(db, ns.id, [FileState(*(record[field] for field in FileState._fields)) for record in part])
 
-
-def _vector(ns: Namespace, text: str) -> Any:
-    vector = np.frombuffer(base64.b64decode(text, validate=True), np.float32)
-    check_dimension(len(vector), ns.dimension or 0)
-    if not np.isfinite(vector).all():
-        raise ValueError("the vector")
-    return vector
-
-
-def _time(text: str) -> datetime:
-    return rules.in_utc(datetime.fromisoformat(text))
-
-
-_WRONG = (KeyError, TypeError, ValueError, AttributeError, OverflowError, psycopg.IntegrityError, psycopg.DataError)
-"""What happens when a record is not what this module wrote."""
 
 _LOADERS: dict[str, Callable[[Db, Namespace, Sequence[Record]], Awaitable[None]]] = {
     "namespace": _load_namespace,

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
+from fourfold.limits import VECTOR_DIMENSIONS
+from fourfold.storage.records import Audit
 from fourfold.stores import loading
-from fourfold.stores.postgres import postings, spaces, texts
+from fourfold.stores.postgres import portable, postings, spaces, texts
 from fourfold.stores.postgres.spaces import Namespace
 from fourfold.stores.postgres.sql import Db, rows, run, value
 from fourfold.stores.postgres.texts import Text
@@ -30,15 +32,40 @@ _MISSHAPEN = (
 )
 
 
+_STRANGERS = {
+    "node_items: items of another namespace": "DELETE FROM node_items USING nodes, items "
+    "WHERE nodes.id = node AND items.id = item AND nodes.ns <> items.ns",
+    "mentions: nodes of another namespace": "DELETE FROM mentions USING nodes, items "
+    "WHERE nodes.id = node AND items.id = item AND nodes.ns <> items.ns",
+    "edges: nodes of two namespaces": "DELETE FROM edges USING nodes AS a, nodes AS b "
+    "WHERE a.id = source AND b.id = target AND a.ns <> b.ns",
+    "sources: raw records of another namespace": "DELETE FROM sources USING items, raw AS r "
+    "WHERE items.id = item AND r.id = sources.raw AND items.ns <> r.ns",
+    "edges: weights out of range": "UPDATE edges SET weight = 1 WHERE NOT (weight > 0 AND weight <= 1)",
+    "namespaces: dimensions out of range": "UPDATE namespaces SET fingerprint = NULL, dimension = NULL "
+    f"WHERE dimension NOT BETWEEN 1 AND {VECTOR_DIMENSIONS} OR (fingerprint IS NULL) <> (dimension IS NULL)",
+}
+"""What an import of a crafted export could leave in an older version, and what takes it away."""
+
+
 async def check(db: Db) -> AsyncIterator[str]:
     """Problems, a line each; in one snapshot."""
-    async for problem in _miscounted(db):
-        yield problem
+    problems = [problem async for problem in _miscounted(db)]
     if await value(db, "SELECT 1 FROM settings WHERE name = %s", loading.SETTING):
-        yield loading.UNFINISHED
+        problems.append(loading.UNFINISHED)
+    for problem in problems or await _against_the_rules(db):
+        yield problem
     for ns in await spaces.everyone(db):
         async for problem in _drift(db, ns):
             yield f"namespace {ns.name}: {problem}"
+
+
+async def _against_the_rules(db: Db) -> list[str]:
+    """Rows that a write would refuse, and that an import of this store's export would."""
+    audit = Audit()
+    async for record in portable.records(db):
+        audit.look(record)
+    return audit.problems
 
 
 async def _miscounted(db: Db) -> AsyncIterator[str]:
@@ -113,7 +140,8 @@ async def _lacks_words(db: Db, ns: Namespace) -> bool:
 async def mend_counters(db: Db) -> list[str]:
     """Makes anew what can be counted; in one transaction."""
     await run(db, "SELECT 1 FROM namespaces ORDER BY id FOR NO KEY UPDATE")  # what is counted after this stands
-    done = [f"mended: {problem}" async for problem in _miscounted(db)]
+    done = [f"mended: {what}" for what, sql in _STRANGERS.items() if await run(db, sql)]
+    done += [f"mended: {problem}" async for problem in _miscounted(db)]
     await run(db, f"DELETE FROM vectors WHERE item IN ({_MISSHAPEN})")
     for column in ("items", "vectors"):
         await run(db, f"UPDATE namespaces SET {column} = ({_COUNTED[column]})")

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from datetime import datetime
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from fourfold.errors import RequestError
 from fourfold.model import NO_FILTERS, Edge, Filters, Item, ItemPatch, Json, Neighbor, NewItem, Node, Page, RawRecord
+from fourfold.storage.mending import mended, shortened
+from fourfold.storage.records import accepted
 from fourfold.stores.base import Direction, FileRow, FileUpdate, NewNode, Record, Size, Space, Vocabulary
 from fourfold.stores.loading import pieces
 from fourfold.stores.postgres import (
@@ -329,12 +332,38 @@ class PostgresStore(Retrieval):
     async def repair(self, *, purge: bool = False) -> list[str]:
         async with self._db.write() as db:
             done = await soundness.mend_counters(db)
+        for name in await self.namespaces():
+            if broken := await self._breaking_limits(name):
+                done += await self._write(name, self._mend_items, broken)
         names = await self._analyse_anew()
         if purge:
             async with self._db.unhurried() as db:
                 await health.vacuum(db)
         done += [f"namespace {name}: texts analysed anew" for name in names]
         return [*done, "tables written anew without what was forgotten"] if purge else done
+
+    async def _breaking_limits(self, namespace: str) -> list[int]:
+        """Items that no write would leave as they are."""
+        async with self._db.snapshot() as db:
+            ns = await spaces.find(db, namespace)
+            every = items.everything(db, 0 if ns is None else ns.id)
+            return [row.id async for row in every if mended(items.as_item(namespace, row)) is not None]
+
+    async def _mend_items(self, db: Db, ns: Namespace, broken: Sequence[int]) -> list[str]:
+        """Brings items within the limits; what is taken out of them becomes raw records."""
+        done: list[str] = []
+        now = datetime.now(UTC)
+        for row in await items.load(db, ns.id, broken):
+            item = items.as_item(ns.name, row)
+            if (found := mended(item)) is None:
+                continue
+            about = {"repaired_item": item.id}
+            kept = [(await raw.add(db, ns, text, None, None, about, now)).id for text in found.removed]
+            items.rewrite(row, replace(found.item, source_ids=(*found.item.source_ids, *kept)), now)
+            await items.write(db, ns, [row])
+            await self._link(db, ns, [row])
+            done.append(f"mended: namespace {ns.name}: {shortened(item, kept)}")
+        return done
 
     async def _analyse_anew(self) -> Sequence[str]:
         names = list(await self.namespaces())
@@ -357,6 +386,7 @@ class PostgresStore(Retrieval):
                 write(record)
 
     async def load(self, records: Iterable[Record], *, mark: str | None = None) -> None:
+        records = accepted(records)
         self._linkers.clear()
         if mark is None:
             async with self._db.write() as db:

@@ -33,11 +33,9 @@ def add_node(
     label: str,
     aliases: Iterable[str],
     properties: Mapping[str, Json] | None,
-    *,
-    made: bool = True,
 ) -> tuple[int, list[str]]:
     """The node of that name and label, made if it is not there, and the names that are new."""
-    node, fresh = ensure_node(db, ns, name, label, made=made)
+    node, fresh = ensure_node(db, ns, name, label, made=True)
     if properties is not None:
         known = json.loads(value(db, "SELECT properties FROM nodes WHERE id = ?", node))
         db.execute(
@@ -48,6 +46,13 @@ def add_node(
             fresh.append(normal_name(alias))
     rules.check_aliases(value(db, "SELECT count(alias) FROM names WHERE node = ?", node))
     return node, fresh
+
+
+def restore(db: apsw.Connection, ns: int, node: int, aliases: Iterable[str], properties: Mapping[str, Json]) -> None:
+    """What an export says of a node that was just inserted."""
+    db.execute("UPDATE nodes SET properties = ? WHERE id = ?", (dumps(dict(properties)), node))
+    for alias in aliases:
+        _add_name(db, ns, node, normal_name(alias), alias)
 
 
 def ensure_node(db: apsw.Connection, ns: int, name: str, label: str, *, made: bool) -> tuple[int, list[str]]:

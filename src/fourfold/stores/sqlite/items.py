@@ -66,6 +66,13 @@ def put_again(db: apsw.Connection, ns: int, item: NewItem, now: datetime) -> Wri
     return _replace(db, ns, found, item, now)
 
 
+def rewrite(db: apsw.Connection, ns: int, item_id: int, item: NewItem, now: datetime) -> Change:
+    """Makes a stored item this one, whatever identifies it."""
+    change = _replace(db, ns, item_id, item, now).change
+    _refresh_identity(db, item_id, item.title, item.text)
+    return change
+
+
 def _identity(item: NewItem) -> bytes | None:
     """The text itself identifies an item that has neither key nor path."""
     return text_identity(item) if item.key is None and item.path is None else None
@@ -341,6 +348,10 @@ def known_by(db: apsw.Connection, ids: Sequence[int]) -> Iterator[tuple[int, lis
 
 def set_linked(db: apsw.Connection, ids: Iterable[int], linked: bool) -> None:
     db.executemany("UPDATE items SET linked = ?1 WHERE id = ?2 AND linked <> ?1", ((linked, item) for item in ids))
+
+
+def is_linked(db: apsw.Connection, item_id: int) -> bool:
+    return bool(value(db, "SELECT linked FROM items WHERE id = ?", item_id))
 
 
 def changed(db: apsw.Connection, ns: int, after: int, last: int, what: Change) -> list[int]:

@@ -9,7 +9,7 @@ from pathlib import Path
 import apsw
 
 from fourfold.errors import DamagedStore, StoreBusy
-from fourfold.limits import LEASE_SECONDS
+from fourfold.limits import LEASE_SECONDS, VECTOR_DIMENSIONS
 from fourfold.stores.sqlite import files, items
 from fourfold.stores.sqlite.database import Database, rows
 from fourfold.stores.sqlite.folder import RESTORING
@@ -26,6 +26,7 @@ def repair(database: Database, indexes: Indexes, *, purge: bool = False) -> list
     done: list[str] = []
     with database.write() as db:
         done += _without_orphans(db)
+        done += _without_strangers(db)
         misshapen = [item for (item,) in rows(db, MISSHAPEN)]
         db.executemany("DELETE FROM vectors WHERE item = ?", ((item,) for item in misshapen))
         done += [f"mended: {problem}" for problem in miscounted(db)]
@@ -75,6 +76,31 @@ def _without_orphans(db: apsw.Connection) -> list[str]:
                 if target == parent:
                     db.execute(f"DELETE FROM {table} WHERE {column} NOT IN (SELECT id FROM {parent})")
     return [f"mended: {table} had rows that pointed nowhere" for table in sorted(lost)]
+
+
+_STRANGERS = {
+    "node_items: items of another namespace": "DELETE FROM node_items WHERE (SELECT ns FROM items WHERE id = item) "
+    "<> (SELECT ns FROM nodes WHERE id = node)",
+    "mentions: nodes of another namespace": "DELETE FROM mentions WHERE (SELECT ns FROM items WHERE id = item) "
+    "<> (SELECT ns FROM nodes WHERE id = node)",
+    "edges: nodes of two namespaces": "DELETE FROM edges WHERE (SELECT ns FROM nodes WHERE id = source) "
+    "<> (SELECT ns FROM nodes WHERE id = target)",
+    "sources: raw records of another namespace": "DELETE FROM sources WHERE (SELECT ns FROM items WHERE id = item) "
+    "<> (SELECT ns FROM raw WHERE raw.id = sources.raw)",
+    "edges: weights out of range": "UPDATE edges SET weight = 1 WHERE NOT (weight > 0 AND weight <= 1)",
+    "namespaces: dimensions out of range": "UPDATE namespaces SET fingerprint = NULL, dimension = NULL "
+    f"WHERE dimension < 1 OR dimension > {VECTOR_DIMENSIONS} OR (fingerprint IS NULL) <> (dimension IS NULL)",
+}
+"""What an import of a crafted export could leave in an older version, and what takes it away."""
+
+
+def _without_strangers(db: apsw.Connection) -> list[str]:
+    done: list[str] = []
+    for what, sql in _STRANGERS.items():
+        db.execute(sql)
+        if db.changes():
+            done.append(f"mended: {what}")
+    return done
 
 
 def _begin_log(db: apsw.Connection, ns: int) -> None:

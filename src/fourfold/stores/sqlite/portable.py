@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Callable, Iterable, Iterator
-from datetime import datetime
 
 import apsw
-import numpy as np
 
-from fourfold import items as rules
-from fourfold.embed.vectors import check_dimension
-from fourfold.errors import InvalidItem, RequestError
-from fourfold.model import Item, NewItem
+from fourfold.errors import StoreNotEmpty
+from fourfold.storage.records import item_record, moment, new_item, raw_record, vector
 from fourfold.stores import loading
 from fourfold.stores.base import FileState, Record
 from fourfold.stores.sqlite import chunks as file_rows
 from fourfold.stores.sqlite import graph, items, links, raw, spaces
 from fourfold.stores.sqlite.database import dumps, micros, rows, value
 from fourfold.stores.sqlite.items import Change, chunks
-from fourfold.text.entities import normal_name
-from fourfold.text.fold import clean
 
 _PAGE = 500
 _LINKED_AND_VECTOR = "SELECT linked, vector FROM items LEFT JOIN vectors ON item = id WHERE id = ?"
@@ -41,17 +34,7 @@ def records(db: apsw.Connection) -> Iterator[Record]:
 
 def _raw(db: apsw.Connection, ns: int, namespace: str) -> Iterator[Record]:
     for part in chunks([row[0] for row in rows(db, "SELECT id FROM raw WHERE ns = ? ORDER BY id", ns)], _PAGE):
-        for record in raw.get(db, namespace, ns, part).values():
-            yield {
-                "type": "raw",
-                "namespace": namespace,
-                "id": record.id,
-                "content": record.content,
-                "speaker": record.speaker,
-                "session_id": record.session_id,
-                "metadata": dict(record.metadata),
-                "created_at": record.created_at.isoformat(),
-            }
+        yield from map(raw_record, raw.get(db, namespace, ns, part).values())
 
 
 def _items(db: apsw.Connection, ns: int, namespace: str) -> Iterator[Record]:
@@ -59,27 +42,7 @@ def _items(db: apsw.Connection, ns: int, namespace: str) -> Iterator[Record]:
         found = items.get(db, namespace, ns, part)
         for item in part:
             linked, vector = rows(db, _LINKED_AND_VECTOR, item)[0]
-            yield {**_item(found[item]), "linked": bool(linked), "vector": vector and base64.b64encode(vector).decode()}
-
-
-def _item(item: Item) -> Record:
-    return {
-        "type": "item",
-        "namespace": item.namespace,
-        "id": item.id,
-        "key": item.key,
-        "title": item.title,
-        "text": item.text,
-        "tags": list(item.tags),
-        "kind": item.kind,
-        "metadata": dict(item.metadata),
-        "language": item.language,
-        "created_at": item.created_at.isoformat(),
-        "updated_at": item.updated_at.isoformat(),
-        "source_ids": list(item.source_ids),
-        "path": item.path,
-        "chunk_index": item.chunk_index,
-    }
+            yield item_record(found[item], linked=bool(linked), vector=vector)
 
 
 def _nodes(db: apsw.Connection, ns: int, namespace: str) -> Iterator[Record]:
@@ -130,12 +93,9 @@ def _files(db: apsw.Connection, ns: int, namespace: str) -> Iterator[Record]:
 
 
 def load(db: apsw.Connection, batch: Iterable[Record]) -> None:
-    """Records of an export, in their order, with their ids."""
+    """Accepted records of an export, in their order, with their ids."""
     for record in batch:
-        try:
-            _LOADERS[record["type"]](db, record)
-        except _WRONG as error:
-            raise InvalidItem(f"a record of the export cannot be read ({error!r})", "Export the store again") from error
+        _LOADERS[record["type"]](db, record)
 
 
 def begin(db: apsw.Connection, mark: str) -> int:
@@ -156,8 +116,10 @@ def finish(db: apsw.Connection) -> None:
 
 
 def require_empty(db: apsw.Connection) -> None:
-    if value(db, "SELECT 1 FROM items UNION ALL SELECT 1 FROM nodes UNION ALL SELECT 1 FROM raw LIMIT 1"):
-        raise RequestError("this store is not empty", "An export goes into an empty store: choose another with --store")
+    if any(value(db, f"SELECT 1 FROM {table} LIMIT 1") for table in ("items", "nodes", "raw", "files")):
+        raise StoreNotEmpty(
+            "this store is not empty", "An export goes into an empty store: choose another with --store"
+        )
 
 
 def _load_namespace(db: apsw.Connection, record: Record) -> None:
@@ -172,54 +134,36 @@ def _load_raw(db: apsw.Connection, record: Record) -> None:
     db.execute(
         "INSERT INTO raw VALUES (?, ?, ?, ?, ?, ?, ?)",
         (
-            record["id"], spaces.ensure(db, record["namespace"]), clean(record["content"]), record["speaker"],
-            record["session_id"], dumps(record["metadata"]), _stamp(record["created_at"]),
+            record["id"], spaces.ensure(db, record["namespace"]), record["content"], record["speaker"],
+            record["session_id"], dumps(record["metadata"]), micros(moment(record["created_at"])),
         ),
     )  # fmt: skip
 
 
 def _load_item(db: apsw.Connection, record: Record) -> None:
     ns = spaces.ensure(db, record["namespace"])
-    new = NewItem(
-        text=record["text"],
-        title=record["title"],
-        key=record["key"],
-        tags=tuple(record["tags"]),
-        kind=record["kind"],
-        metadata=record["metadata"],
-        language=record["language"],
-        created_at=_time(record["created_at"]),
-        source_ids=tuple(record["source_ids"]),
-        path=record["path"],
-        chunk_index=record["chunk_index"],
-    )
-    items.insert(db, ns, rules.checked(new), _time(record["updated_at"]), item_id=record["id"])
+    items.insert(db, ns, new_item(record), moment(record["updated_at"]), item_id=record["id"])
     db.execute("UPDATE namespaces SET items = items + 1 WHERE id = ?", (ns,))
     items.set_linked(db, [record["id"]], record["linked"])
     links.point(db, ns, record["id"], record["text"] if record["linked"] else "")
     change = Change.TEXT
-    if record["vector"] is not None:
-        items.put_vector(db, ns, record["id"], _vector(db, ns, record["vector"]))
+    made = vector(record)
+    if made is not None:
+        items.put_vector(db, ns, record["id"], made.tobytes())
         change |= Change.VECTOR
     items.log(db, ns, [(record["id"], change)])
 
 
 def _load_node(db: apsw.Connection, record: Record) -> None:
     ns = spaces.ensure(db, record["namespace"])
-    if not all(map(normal_name, (record["name"], *record["aliases"]))):  # a title may be longer than a name
-        raise ValueError("a name without a letter or digit")
     graph.insert_node(db, ns, record["name"], record["label"], made=record["made"], node_id=record["id"])
-    graph.add_node(
-        db, ns, record["name"], record["label"], record["aliases"], record["properties"], made=record["made"]
-    )
+    graph.restore(db, ns, record["id"], record["aliases"], record["properties"])
     for item, made in record["items"]:
         graph.attach(db, record["id"], item, made=made)
     db.execute("UPDATE namespaces SET names = names + 1 WHERE id = ?", (ns,))
 
 
 def _load_edge(db: apsw.Connection, record: Record) -> None:
-    if not 0 < record["weight"] <= 1:
-        raise ValueError("the weight of an edge")
     graph.set_edge(db, record["source"], record["relation"], record["target"], record["weight"])
 
 
@@ -229,37 +173,7 @@ def _load_mention(db: apsw.Connection, record: Record) -> None:
 
 def _load_file(db: apsw.Connection, record: Record) -> None:
     state = FileState(*(record[field] for field in FileState._fields))
-    file_rows.note(db, spaces.ensure(db, record["namespace"]), state._replace(path=rules.name(state.path, "path")))
-
-
-def _vector(db: apsw.Connection, ns: int, text: str) -> bytes:
-    content = base64.b64decode(text, validate=True)
-    vector, space = np.frombuffer(content, np.float32), spaces.space(db, ns)
-    check_dimension(len(vector), 0 if space is None else space.dimension)
-    if not np.isfinite(vector).all():
-        raise ValueError("the vector")
-    return content
-
-
-def _time(text: str) -> datetime:
-    return rules.in_utc(datetime.fromisoformat(text))
-
-
-def _stamp(text: str) -> int:
-    return micros(_time(text))
-
-
-_WRONG = (
-    KeyError,
-    TypeError,
-    ValueError,
-    AttributeError,
-    OverflowError,
-    apsw.ConstraintError,
-    apsw.MismatchError,
-    apsw.TooBigError,
-)
-"""What happens when a record is not what this module wrote."""
+    file_rows.note(db, spaces.ensure(db, record["namespace"]), state)
 
 
 _LOADERS: dict[str, Callable[[apsw.Connection, Record], None]] = {

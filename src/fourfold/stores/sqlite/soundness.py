@@ -9,8 +9,10 @@ from dataclasses import dataclass, field
 import apsw
 import numpy as np
 
+from fourfold.limits import VECTOR_DIMENSIONS
+from fourfold.storage.records import Audit
 from fourfold.stores import loading
-from fourfold.stores.sqlite import items, spaces
+from fourfold.stores.sqlite import items, portable, spaces
 from fourfold.stores.sqlite.analysed import Analysed, analysed
 from fourfold.stores.sqlite.database import Database, rows, value
 from fourfold.stores.sqlite.indexes import Indexes
@@ -51,14 +53,28 @@ def check(database: Database, indexes: Indexes) -> list[str]:
         problems += miscounted(db)
         if value(db, "SELECT 1 FROM settings WHERE name = ?", loading.SETTING):
             problems.append(loading.UNFINISHED)
+        problems = problems or _against_the_rules(db)
         namespaces = [(ns, name, spaces.space(db, ns)) for ns, name in rows(db, "SELECT id, name FROM namespaces")]
     for ns, name, space in namespaces:
+        if space is not None and not 0 < space.dimension <= VECTOR_DIMENSIONS:
+            continue  # named above; there can be no index of such vectors
         published = indexes.published(ns, space)  # before the rows are read: files may be older than they, never newer
         with database.read() as db:
             if spaces.space(db, ns) == space:  # otherwise somebody has just begun to make all vectors anew
                 texts, vectors = indexes.renewed(db, ns, space, published)
                 problems += [f"namespace {name}: {problem}" for problem in _drift(db, ns, texts, vectors)]
     return problems
+
+
+def _against_the_rules(db: apsw.Connection) -> list[str]:
+    """Rows that a write would refuse, and that an import of this store's export would."""
+    audit = Audit()
+    try:
+        for record in portable.records(db):
+            audit.look(record)
+    except (ValueError, KeyError) as error:
+        return [*audit.problems, f"database: a row cannot be read ({error})"]
+    return audit.problems
 
 
 def broken(db: apsw.Connection) -> list[str]:

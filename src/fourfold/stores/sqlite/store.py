@@ -9,7 +9,8 @@ import time
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, asynccontextmanager, suppress
-from datetime import datetime
+from dataclasses import replace
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
@@ -35,6 +36,8 @@ from fourfold.model import (
     RawRecord,
 )
 from fourfold.search.walk import Link
+from fourfold.storage.mending import mended, shortened
+from fourfold.storage.records import accepted
 from fourfold.stores.base import Direction, FileRow, FileUpdate, NewNode, Record, Size, Space, TagUse, Vocabulary
 from fourfold.stores.loading import pieces
 from fourfold.stores.sqlite import (
@@ -642,11 +645,30 @@ class SqliteStore:
         return await self._in(self._indexes.submit, lambda: soundness.check(self._db, self._indexes))
 
     async def repair(self, *, purge: bool = False) -> list[str]:
-        def repairing() -> list[str]:
-            done = mending.repair(self._db, self._indexes, purge=purge)
-            return [*done, *mending.purge(self._db, self.folder)] if purge else done
+        done = await self._in(self._indexes.submit, lambda: mending.repair(self._db, self._indexes, purge=purge))
+        for namespace in await self.namespaces():
+            broken = await self._read_db(partial(self._of, namespace=namespace, empty=[], work=_breaking_limits))
+            if broken:
+                done += await self._write(namespace, self._mend_items, namespace, broken)
+        if purge:
+            done += await self._in(self._indexes.submit, lambda: mending.purge(self._db, self.folder))
+        return done
 
-        return await self._in(self._indexes.submit, repairing)
+    def _mend_items(self, db: apsw.Connection, ns: int, namespace: str, broken: Sequence[int]) -> list[str]:
+        """Brings items within the limits; what is taken out of them becomes raw records."""
+        done: list[str] = []
+        now = datetime.now(UTC)
+        for item in items.get(db, namespace, ns, broken).values():
+            if (found := mended(item)) is None:
+                continue
+            kept = [raw.add(db, ns, text, None, None, {"repaired_item": item.id}, now) for text in found.removed]
+            new = replace(found.item, source_ids=(*found.item.source_ids, *kept))
+            change = items.rewrite(db, ns, item.id, new, now)
+            if change & Change.TEXT:
+                self._link(db, ns, [item.id], items.is_linked(db, item.id))
+            items.log(db, ns, [(item.id, change)])
+            done.append(f"mended: namespace {namespace}: {shortened(item, kept)}")
+        return done
 
     async def backup(self, target: Path) -> None:
         await self._read_db(lambda db: health.backup(db, target))
@@ -661,6 +683,7 @@ class SqliteStore:
         await self._read_db(exporting)
 
     async def load(self, records: Iterable[Record], *, mark: str | None = None) -> None:
+        records = accepted(records)
         if mark is not None:
             return await self._load_in_pieces(records, mark)
 
@@ -686,3 +709,9 @@ class SqliteStore:
         ):
             await asyncio.to_thread(letting_go)
         self._db.close()
+
+
+def _breaking_limits(db: apsw.Connection, ns: int) -> list[int]:
+    """Items that no write would leave as they are."""
+    parts = items.chunks(items.all_ids(db, ns))
+    return [item.id for part in parts for item in items.get(db, "", ns, part).values() if mended(item) is not None]

@@ -1,0 +1,202 @@
+"""Rows that break a rule: `check` names them, `repair` brings them within the limits and loses nothing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from conformance_subjects import NS, add, item, one
+
+from fourfold import items as rules
+from fourfold import limits
+from fourfold.errors import InvalidItem
+from fourfold.stores.base import NewNode, Record, Store
+from fourfold.stores.memory.store import MemoryStore
+
+TAGS = tuple(f"tag {number:02}" for number in range(81))
+METADATA = {"small": 1, "large": "x" * 60_000, "larger": "y" * 62_000, "middle": "z" * 30_000}
+
+
+@pytest.fixture
+def unlimited(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
+    """As if an older version wrote without its limits; undo() brings them back."""
+    monkeypatch.setattr(limits, "TAGS", 1000)
+    monkeypatch.setattr(limits, "METADATA_BYTES", 1_000_000)
+    monkeypatch.setattr(limits, "ITEM_BYTES", 10_000_000)
+    return monkeypatch
+
+
+async def exported(store: Store) -> list[Record]:
+    found: list[Record] = []
+    await store.export(found.append)
+    return found
+
+
+@pytest.mark.spec("B9")
+async def test_check_names_items_beyond_the_limits_and_repair_keeps_what_it_takes_out(
+    store: Any, unlimited: pytest.MonkeyPatch
+) -> None:
+    if isinstance(store, MemoryStore):
+        pytest.skip("lives no longer than the version that wrote it")
+    long = "t" * 700_000
+    tagged, noted, wide = await add(
+        store,
+        item("many tags", tags=TAGS, key="tagged"),
+        item("much metadata", metadata=METADATA),
+        item("x" * 700_000, title=long),
+    )
+    unlimited.undo()
+    problems = await store.check()
+    assert [problem.split(": ")[1] for problem in problems] == [f"item {id}" for id in (tagged, noted, wide)]
+    done = await store.repair()
+    assert sum(line.startswith("mended: ") for line in done) == 3
+    assert await store.check() == []
+    found = await one(store, tagged)
+    (rest,) = (await store.get_raw(NS, found.source_ids)).values()
+    assert len(found.tags) == limits.TAGS
+    assert sorted((*found.tags, *json.loads(rest.content)["tags"])) == list(TAGS)
+    found = await one(store, noted)
+    rest = (await store.get_raw(NS, found.source_ids)).values()
+    together = dict(found.metadata)
+    for record in rest:
+        together |= json.loads(record.content)["metadata"]
+    assert together == METADATA
+    assert found.metadata["small"] == 1
+    found = await one(store, wide)
+    (rest,) = (await store.get_raw(NS, found.source_ids)).values()
+    assert (rest.content, found.text) == (long, "x" * 700_000)
+    again = MemoryStore()
+    records = await exported(store)
+    await again.load(records)
+    assert await exported(again) == records
+
+
+@pytest.mark.spec("B9")
+async def test_an_item_with_nothing_to_be_found_by_gets_a_title(store: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    if isinstance(store, MemoryStore):
+        pytest.skip("lives no longer than the version that wrote it")
+    keyed, plain = await add(store, item("text", key="a key"), item("another"))
+    with monkeypatch.context() as patched:
+        patched.setattr(rules, "patched", lambda old, patch: rules.replace(old, title="", text=""))
+        for id in (keyed, plain):
+            await store.patch(NS, id, rules.ItemPatch(text=""), (await one(store, id)).created_at)
+    assert ["both empty" in problem for problem in await store.check()] == [True, True]
+    await store.repair()
+    assert await store.check() == []
+    assert [(await one(store, id)).title for id in (keyed, plain)] == ["a key", f"Item {plain}"]
+
+
+@pytest.mark.spec("B9")
+async def test_a_sound_store_loads_its_own_export(store: Store) -> None:
+    raw = await store.add_raw(
+        NS, "said", "Ada", "s", {"turn": 1}, (await one(store, (await add(store, "x"))[0])).created_at
+    )
+    first, _ = await add(
+        store,
+        item("text", title="A (b)", tags=("ü", "B", "a"), metadata={"aliases": ["Other"], "n": [None, 1.5]}),
+        item("y", path="p/ä.md", chunk_index=3, source_ids=(raw.id,), vector=[3.0, 4.0]),
+    )
+    await store.add_nodes(NS, [NewNode("Ada", "person", ("Countess", "Ädä"), {"born": 1815}, first)])
+    records = await exported(store)
+    assert await store.check() == []
+    again = MemoryStore()
+    await again.load(records)
+    assert await exported(again) == records
+
+
+CRAFTED: dict[str, tuple[str, Any]] = {
+    "id zero": ("item", {"id": 0}),
+    "id negative": ("item", {"id": -5}),
+    "id beyond": ("item", {"id": 2**63 - 1}),
+    "id true": ("item", {"id": True}),
+    "raw id": ("raw", {"id": 0}),
+    "node id": ("node", {"id": -1}),
+    "dimension": ("namespace", {"dimension": -3}),
+    "dimension alone": ("namespace", {"fingerprint": None}),
+    "dimension large": ("namespace", {"dimension": 10**6}),
+    "namespace empty": ("namespace", {"name": ""}),
+    "namespace long": ("namespace", {"name": "n" * 100_000}),
+    "namespace twice": ("namespace", {"name": "other"}),
+    "another's item": ("node", lambda theirs: {"items": [[theirs["item"], True]]}),
+    "another's raw": ("item", lambda theirs: {"source_ids": [theirs["raw"]]}),
+    "another's node": ("edge", lambda theirs: {"target": theirs["node"]}),
+    "another's mention": ("mention", lambda theirs: {"node": theirs["node"]}),
+    "no namespace": ("item", {"namespace": "nowhere"}),
+    "list for a namespace": ("item", {"namespace": ["a"]}),
+    "too many tags": ("item", {"tags": [f"t{n:03}" for n in range(65)]}),
+    "tags unsorted": ("item", {"tags": ["b", "a"]}),
+    "tag twice": ("item", {"tags": ["A", "a"]}),
+    "metadata large": ("item", {"metadata": {"a": "x" * 70_000}}),
+    "metadata a list": ("item", {"metadata": ["a"]}),
+    "both empty": ("item", {"title": " ", "text": ""}),
+    "text not normal": ("item", {"text": "e\u0301"}),
+    "key with spaces": ("item", {"key": " k "}),
+    "chunk negative": ("item", {"chunk_index": -1}),
+    "linked a number": ("item", {"linked": 1}),
+    "vector not of length one": ("item", {"vector": "AACAPwAAgD8="}),
+    "vector of zeros": ("item", {"vector": "AAAAAAAAAAA="}),
+    "time without zone": ("item", {"created_at": "2020-01-01T00:00:00"}),
+    "year one": ("item", {"updated_at": "0001-01-01T00:00:00+14:00"}),
+    "name blank": ("node", {"name": "!!"}),
+    "alias twice": ("node", {"aliases": ["ada", "b"]}),
+    "aliases of letters": ("node", {"aliases": "ab"}),
+    "weight zero": ("edge", {"weight": 0}),
+    "weight NaN": ("edge", {"weight": float("nan")}),
+    "weight true": ("edge", {"weight": True}),
+    "relation empty": ("edge", {"relation": ""}),
+    "size negative": ("file", {"size": -1}),
+    "path empty": ("file", {"path": ""}),
+    "unknown field": ("item", {"more": 1}),
+    "speaker long": ("raw", {"speaker": "s" * 2000}),
+    "content empty": ("raw", {"content": ""}),
+}
+
+
+async def everything(store: Store) -> list[Record]:
+    """Records of every kind, in two namespaces."""
+    other = "other"
+    first, *_ = await add(store, item("x", title="Ada"), item("Ada wrote", tags=("t",), vector=[3.0, 4.0]))
+    now = (await one(store, first)).created_at
+    await store.add_raw(NS, "said", None, None, {}, now)
+    await store.add_raw(other, "said there", None, None, {}, now)
+    await store.put(other, [item("theirs", title="Theirs")], now)
+    await store.add_nodes(NS, [NewNode("Ada", "entity", ("Countess",), {"born": 1815}, first), NewNode("Bert")])
+    await store.add_nodes(NS, [NewNode("Carl")])
+    await store.add_edges(NS, [rules.checked_edge("Ada", "knows", "Bert", 0.5)])
+    records = await exported(store)
+    records.append({
+        "type": "file", "namespace": NS, "path": "a.md", "size": 1, "mtime_ns": 5, "digest": "", "skipped": "empty",
+    })  # fmt: skip
+    return records
+
+
+@pytest.mark.spec("B9")
+@pytest.mark.parametrize("change", CRAFTED)
+async def test_a_record_that_no_write_could_have_made_is_refused_and_nothing_is_stored(
+    store: Store, change: str
+) -> None:
+    records = await everything(MemoryStore())
+    kind, fields = CRAFTED[change]
+    if callable(fields):
+        fields = fields({record["type"]: record["id"] for record in records if record.get("namespace") == "other"})
+    place = next(n for n, record in enumerate(records) if record["type"] == kind and record.get("namespace", NS) == NS)
+    if change == "namespace twice":
+        place = next(n for n, record in enumerate(records) if record.get("name") == NS)
+    read: list[int] = []
+
+    def crafted() -> Iterator[Record]:
+        for number, record in enumerate(records):
+            read.append(number)
+            yield {**record, **fields} if number == place else record
+
+    with pytest.raises(InvalidItem) as raised:
+        await store.load(crafted())
+    assert raised.value.remedy
+    assert await store.namespaces() == {}
+    assert await exported(store) == []
+    if kind != "namespace":
+        assert read[-1] == place  # so an import names the line
+    await store.load(records)
+    assert await store.check() == []
