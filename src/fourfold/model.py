@@ -267,6 +267,8 @@ class Ranking:
     """Absolute evidence in 0..1 for some ids, e.g. the share of the query's rare words found (B14)."""
     related: Mapping[int, float] = field(default_factory=dict[int, float])
     """In 0..1, for the items that the query names and those that a stored relation joins to one (C2)."""
+    relations: int = 0
+    """How many stored relations lead to items from what the query spells as a name (C3)."""
     unknown: float = 0.0
     """Share of the query's words, by their rarity, that no item of the store has."""
     items: int = 0
@@ -332,6 +334,8 @@ class Plan:
     recency: Recency | None = None
     query_type: Literal["standard", "relational"] = "standard"
     matched_keywords: tuple[str, ...] = ()
+    if_related: Mapping[str, float] | None = None
+    """The weights for a question about something that turns out to have relations; empty: those of the plan."""
     expand: bool = False
     """Graph and tags go on from the best hits before fusion."""
 

@@ -89,7 +89,7 @@ class Searching:
             unknown = await unknown_names(self._store, namespace, filters.condition, negated_only=bool(ranked))
             found = replace(found, notes=(*found.notes, *unknown))
         total = (time.perf_counter() - started) * 1000
-        response = answer.response(request.text, question.plan, filters, found, chosen, total)
+        response = answer.response(request.text, found.plan, filters, found, chosen, total)
         log.info("search", extra={"fourfold": answer.log_fields(response)})
         return response
 

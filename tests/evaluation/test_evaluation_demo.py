@@ -26,6 +26,7 @@ CATEGORIES = {"exact", "paraphrase", "german", "mixed", "tag", "relational", "te
 WAYS = [
     Way("auto"),
     Way("memories", {"preset": "memories"}),
+    Way("insights", {"preset": "insights"}),
     Way("keyword", {"only": ("keyword",)}),
     Way("semantic", {"only": ("semantic",)}),
 ]
@@ -108,6 +109,16 @@ def test_hits_among_ten_of_memories_with_its_recency(answers: dict[str, list[Ans
     found = hits(answers["memories"])
     assert share(found.values()) > 0.85, [question for question, hit in found.items() if not hit]
     assert all(answer.plan.recency is not None for answer in answers["memories"])
+
+
+@pytest.mark.spec("C3")
+def test_routing_fires_on_relational_questions_and_hardly_on_others(answers: dict[str, list[Answer]]) -> None:
+    routed = {each.question.text: each.plan.query_type == "relational" for each in answers["insights"]}
+    relational = {each.question.text for each in answers["insights"] if each.question.category == "relational"}
+    assert share(routed[text] for text in relational) >= 0.8, [text for text in relational if not routed[text]]
+    assert share(fired for text, fired in routed.items() if text not in relational) <= 0.05
+    reported = {each.question.text: each.plan.query_type == "relational" for each in answers["auto"]}
+    assert reported == routed
 
 
 @pytest.mark.spec("B14")

@@ -22,7 +22,8 @@ class GraphRetriever:
         sure = {link.source for link in await self._links(query, spelled_names(query.text))} if links else set[int]()
         strengths = {link.source: 1.0 if link.source in sure else PERHAPS for link in links}
         hits = linked(strengths, links, limit)
-        return Ranking(hits, evidence=named(strengths, links), related=related(strengths, links))
+        relations = sum(link.kind == "edge" and link.source in sure for link in links)
+        return Ranking(hits, evidence=named(strengths, links), related=related(strengths, links), relations=relations)
 
     async def _links(self, query: Query, names: Sequence[str]) -> list[Link]:
         return await self._store.node_links(query.namespace, names, query.filters) if names else []

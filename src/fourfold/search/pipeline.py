@@ -14,6 +14,7 @@ from fourfold.limits import CANDIDATES, RETRIEVER_SECONDS
 from fourfold.model import Degraded, ExpandingRetriever, Hit, Plan, Query, Ranking, Retriever, ScoringRetriever
 from fourfold.search.auto import EXPANSIONS, SHARED, TEXTS, WALK, AutoInputs, fuse_auto
 from fourfold.search.fusion import Fusion, columns, others, rrf, scores_of, weighted
+from fourfold.search.routing import routed
 from fourfold.search.walk import seeds
 
 if TYPE_CHECKING:
@@ -34,6 +35,8 @@ class Found:
     degraded: tuple[Degraded, ...]
     notes: tuple[str, ...]
     timings_ms: Mapping[str, float]
+    plan: Plan
+    """As it was carried out: routing may depend on what the graph knows."""
 
     def raw(self, retriever: str, ids: Ints) -> list[float | None]:
         """A retriever's own score of each of some items, if it has one."""
@@ -77,6 +80,7 @@ class HybridSearch:
             raise progress.fatal or SearchFailed(
                 _said(progress.degraded), "The store is there; mend what the message names, and try again"
             )
+        plan = routed(plan, progress.rankings)
         scores, coverage = await self._true_scores(query, plan, progress)
         started = time.perf_counter()
         fusion = _fused(plan, progress.rankings, scores, coverage)
@@ -89,6 +93,7 @@ class HybridSearch:
             tuple(progress.degraded),
             tuple(note for ranking in progress.rankings.values() for note in ranking.notes),
             progress.timings,
+            plan,
         )
 
     async def scores(self, query: Query, plan: Plan, item: int) -> dict[str, float]:

@@ -11,7 +11,7 @@ from fourfold.errors import InvalidQuery
 from fourfold.model import RETRIEVERS, FusionName, Plan, Recency, RetrieverName
 from fourfold.search.alpha import ALPHA_RANGE, adaptive_alpha, alpha_weights, is_alpha
 from fourfold.search.presets import Preset, find_preset
-from fourfold.search.routing import QueryType, route
+from fourfold.search.routing import QueryType, asks_for_another, route
 from fourfold.search.settings import PlanSettings
 from fourfold.search.weights import check_weights, complete_for_insights, scaled_to_one
 
@@ -60,6 +60,7 @@ def make_plan(request: PlanRequest, settings: PlanSettings, facts: StoreFacts) -
         recency=_recency(preset, settings, fusion),
         query_type=query_type,
         matched_keywords=matched,
+        if_related=_if_related(request, preset, settings, facts, fusion, retrievers) if not matched else None,
         expand=_expands(request, fusion, retrievers),
     )
 
@@ -134,6 +135,21 @@ def _fixed(preset: Preset, facts: StoreFacts, retrievers: Collection[str]) -> di
 def _equal_weights(request: PlanRequest, preset: Preset) -> dict[str, float]:
     names = preset.retrievers if request.only is None else _kept(request.only, preset)
     return {name: 1 / len(names) for name in names}
+
+
+def _if_related(
+    request: PlanRequest,
+    preset: Preset,
+    settings: PlanSettings,
+    facts: StoreFacts,
+    fusion: FusionName,
+    retrievers: Collection[str],
+) -> Mapping[str, float] | None:
+    """The weights that a question has if what it names has relations; None where routing has no part in it."""
+    if preset.routing == "off" or "graph" not in retrievers or not asks_for_another(request.text):
+        return None
+    relational = _weights(request, preset, settings, _default_weights(request, settings, facts, fusion, "relational"))
+    return {} if relational is None else {name: relational[name] for name in retrievers}
 
 
 # ---------------------------------------------------------------- retrievers
