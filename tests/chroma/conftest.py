@@ -7,7 +7,8 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,22 +18,43 @@ sys.path.append(str(Path(__file__).parent.parent / "engine"))
 chromadb = pytest.importorskip("chromadb", reason="needs the extra chroma")
 
 
-@pytest.fixture(scope="session")
-def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Of a server that runs as long as the tests of this worker do."""
+@contextmanager
+def chroma_server(folder: Path) -> Iterator[tuple[str, Callable[[], subprocess.Popen[bytes]]]]:
+    """The address of a server over the folder, and how to start it; what was started is killed at the end."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     program = shutil.which("chroma", path=str(Path(sys.executable).parent)) or "chroma"
-    folder = tmp_path_factory.mktemp("chroma-server")
     command = [program, "run", "--path", str(folder), "--host", "127.0.0.1", "--port", str(port)]
-    server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    try:
+    started: list[subprocess.Popen[bytes]] = []
+
+    def start() -> subprocess.Popen[bytes]:
+        server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        started.append(server)
         _wait_for(port, server)
-        yield f"http://127.0.0.1:{port}"
+        return server
+
+    try:
+        yield f"http://127.0.0.1:{port}", start
     finally:
-        server.kill()
-        server.wait()
+        for server in started:
+            server.kill()
+            server.wait()
+
+
+@pytest.fixture(scope="session")
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Of a server that runs as long as the tests of this worker do."""
+    with chroma_server(tmp_path_factory.mktemp("chroma-server")) as (address, start):
+        start()
+        yield address
+
+
+@pytest.fixture
+def own_server(tmp_path: Path) -> Iterator[tuple[str, Callable[[], subprocess.Popen[bytes]]]]:
+    """The address of a server of one test, and how to start it."""
+    with chroma_server(tmp_path / "own-chroma") as server:
+        yield server
 
 
 def _wait_for(port: int, server: subprocess.Popen[bytes]) -> None:

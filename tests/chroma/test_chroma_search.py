@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import json
+import signal
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -214,8 +215,44 @@ def test_opening_says_what_is_missing(embedded: Any, tmp_path: Path, address: st
     assert not (tmp_path / "chroma.sqlite3").exists()
     with pytest.raises(InvalidQuery):
         open_collection("ftp://example", "there")
-    with pytest.raises(StoreUnavailable):
-        open_collection("http://127.0.0.1:1", "there")
+
+
+async def test_a_server_that_never_answered_is_an_error(tmp_path: Path) -> None:
+    collection = open_collection("http://127.0.0.1:1", "there")
+    async with await ChromaSearch.open(collection, tmp_path / "store", embedder=WordEmbedder()) as wiki:
+        with pytest.raises(StoreUnavailable, match="Chroma cannot be reached"):
+            await wiki.search("clock")
+
+
+@pytest.mark.spec("S2.6")
+@pytest.mark.parametrize("fate", ["killed", "stopped"])
+async def test_while_chroma_is_down_the_mirrored_words_answer(own_server: Any, fate: str, tmp_path: Path) -> None:
+    """In a process that has it open, and in one that starts meanwhile."""
+    import chromadb
+
+    address, start = own_server
+    server = start()
+    host, _, port = address.removeprefix("http://").partition(":")
+    client = chromadb.HttpClient(host, int(port), settings=chromadb.Settings(anonymized_telemetry=False))
+    add(client.create_collection("articles", embedding_function=None), ARTICLES)
+    store = tmp_path / "store"
+    async with await ChromaSearch.open(open_collection(address, "articles"), store, embedder=WordEmbedder()) as wiki:
+        assert not (await wiki.search("who repairs the tower clock?")).degraded
+        server.send_signal(signal.SIGKILL if fate == "killed" else signal.SIGSTOP)
+        if fate == "killed":
+            server.wait()
+        late = await ChromaSearch.open(open_collection(address, "articles"), store, embedder=WordEmbedder())
+        async with late:
+            for each in (wiki, late):
+                response = await each.search("who repairs the tower clock?")
+                assert keys(response)[0] == "clock-1"
+                assert [failure.retriever for failure in response.degraded] == ["semantic"]
+                assert any("cannot follow" in note for note in response.notes)
+        if fate == "stopped":
+            server.send_signal(signal.SIGCONT)
+        else:
+            start()
+        assert not (await wiki.search("who repairs the tower clock?")).degraded
 
 
 @pytest.mark.spec("S2.5")

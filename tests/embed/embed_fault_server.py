@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -149,6 +150,31 @@ class Handler(BaseHTTPRequestHandler):
     def fault_redirect(self) -> None:
         port = self.server.server_address[1]
         self.reply(b"", 307, Location=f"http://localhost:{port}/ok/v1/embeddings?secret=1")
+
+    def fault_gzip(self) -> None:
+        self.reply(gzip.compress(json.dumps({"data": self.good()}).encode()), Content_Encoding="gzip")
+
+    def fault_bad_gzip(self) -> None:
+        self.reply(b"no gzip at all", Content_Encoding="gzip")
+
+    def fault_other_encoding(self) -> None:
+        self.reply(b"{}", Content_Encoding="zstd")
+
+    def fault_huge(self) -> None:
+        self.endless(b" " * (1 << 20))
+
+    def fault_bomb(self) -> None:
+        """Half a megabyte that unpacks to 128 MiB."""
+        self.endless(gzip.compress(bytes(128 << 20), 1), Content_Encoding="gzip")
+
+    def endless(self, part: bytes, **headers: str) -> None:
+        self.close_connection = True
+        self.send_response(200)
+        for name, value in headers.items():
+            self.send_header(name.replace("_", "-"), value)
+        self.end_headers()
+        while not self.server.release.is_set():
+            self.wfile.write(part)
 
     def fault_grows(self) -> None:
         """Four dimensions first, then five."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import traceback
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -235,6 +236,10 @@ def test_after_a_timeout_the_next_request_works(open_embedder: Open, server: Fau
         ("no-data", "sent no embeddings"),
         ("no-json", "no valid JSON"),
         ("deep-json", "no valid JSON"),
+        ("huge", "sent more than 67108864 bytes"),
+        ("bomb", "sent more than 67108864 bytes"),
+        ("bad-gzip", "damaged gzip"),
+        ("other-encoding", "an encoding that was not asked for"),
     ],
 )
 @pytest.mark.spec("B8")
@@ -244,6 +249,28 @@ def test_an_unusable_answer_is_refused_at_once(
     with refused(message, caplog):
         open_embedder(fault).embed([DOCUMENT, "b"])
     assert len(server.seen) == 1
+
+
+def test_a_packed_answer_is_unpacked(open_embedder: Open, server: FaultServer) -> None:
+    np.testing.assert_allclose(open_embedder("gzip").embed(["a", "bbb"]), [unit("a"), unit("bbb")], rtol=1e-6)
+    assert server.seen[0][1]["Accept-Encoding"] == "gzip, identity"
+
+
+def test_an_answer_that_unpacks_to_more_is_never_held_in_memory() -> None:
+    import tracemalloc
+
+    from fourfold.embed.endpoint import _unpacker
+
+    packed = zlib.compressobj(9, zlib.DEFLATED, zlib.MAX_WBITS | 16)
+    bomb = b"".join(packed.compress(bytes(1 << 20)) for _ in range(256)) + packed.flush()
+    unpacked = _unpacker("gzip")
+    assert unpacked is not None
+    tracemalloc.start()
+    try:
+        assert len(unpacked(bomb, 1 << 20)) == 1 << 20
+        assert tracemalloc.get_traced_memory()[1] < 8 << 20
+    finally:
+        tracemalloc.stop()
 
 
 def test_a_shuffled_answer_is_put_in_order(open_embedder: Open) -> None:

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+import asyncio
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, InvalidStateError
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from fourfold import addresses
+from fourfold import addresses, limits
 from fourfold.errors import FourfoldError, InvalidQuery, MissingExtra, NotFound, StoreUnavailable
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+T = TypeVar("T")
 
 _PAGE = 5000
 
@@ -54,16 +61,82 @@ def is_cosine(collection: object) -> bool:
 
 
 def open_collection(place: str | Path, name: str) -> Collection:
-    """`place`: the folder of an embedded Chroma, or the http(s) address of a server. The collection has to exist."""
+    """`place`: the folder of an embedded Chroma, or the http(s) address of a server. The collection has to exist.
+
+    A server that does not answer now is asked again with each call of the collection.
+    """
     try:
         import chromadb
-        from chromadb.config import Settings
     except ImportError as error:
         raise MissingExtra("chromadb is not installed", "pip install 'fourfold[chroma]'") from error
-    quiet = Settings(anonymized_telemetry=False)
+    if "://" not in str(place):
+        return _opened(lambda: _embedded(chromadb, place), name)
+    collection = ServerCollection(str(place), name)
+    with suppress(ConnectionError):
+        collection.connect()
+    return collection
+
+
+class ServerCollection:
+    """A collection on a server that may be down: each call connects if need be, or raises ConnectionError."""
+
+    def __init__(self, address: str, name: str) -> None:
+        self.name = name
+        self._client = _client_of(address)
+        self._real: Collection | None = None
+
+    def connect(self) -> Collection:
+        if self._real is None:
+            try:
+                self._real = _in_thread(lambda: _opened(self._client, self.name)).result(limits.RETRIEVER_SECONDS)
+            except (StoreUnavailable, TimeoutError) as error:
+                raise ConnectionError(str(error) or "Chroma does not answer") from error
+        return self._real
+
+    @property
+    def metadata(self) -> Any:
+        return getattr(self.connect(), "metadata", None)
+
+    @property
+    def configuration_json(self) -> Any:
+        return getattr(self.connect(), "configuration_json", None)
+
+    def count(self) -> int:
+        return self.connect().count()
+
+    def query(self, query_embeddings: Any, **options: Any) -> Mapping[str, Any]:
+        return self.connect().query(query_embeddings, **options)
+
+    def get(self, ids: Any = None, **options: Any) -> Mapping[str, Any]:
+        return self.connect().get(ids, **options)
+
+
+async def ask(seconds: float, call: Callable[..., T], *args: Any, **options: Any) -> T:
+    """Calls a client of Chroma, which has no deadline of its own. A call that is given up (TimeoutError) keeps only a
+    daemon thread."""
+    return await asyncio.wait_for(asyncio.wrap_future(_in_thread(lambda: call(*args, **options))), seconds)
+
+
+def _in_thread(work: Callable[[], T]) -> Future[T]:
+    future: Future[T] = Future()
+
+    def run() -> None:
+        try:
+            result = work()
+        except BaseException as error:  # noqa: BLE001  (carried over to the caller)
+            outcome = partial(future.set_exception, error)
+        else:
+            outcome = partial(future.set_result, result)
+        with suppress(InvalidStateError):  # the caller has given up
+            outcome()
+
+    threading.Thread(target=run, name="fourfold-chroma", daemon=True).start()
+    return future
+
+
+def _opened(client: Callable[[], Any], name: str) -> Collection:
     try:
-        client = _server(chromadb, str(place), quiet) if "://" in str(place) else _embedded(chromadb, place, quiet)
-        return client.get_collection(name, embedding_function=None)
+        return client().get_collection(name, embedding_function=None)
     except FourfoldError:
         raise
     except Exception as error:
@@ -74,21 +147,33 @@ def open_collection(place: str | Path, name: str) -> Collection:
         ) from error
 
 
-def _server(chromadb: Any, address: str, settings: Any) -> Any:
+def _client_of(address: str) -> Callable[[], Any]:
     url = addresses.parse(address)
     ((host, port), *others) = url.hosts
     if url.scheme not in ("http", "https") or not host or others or url.user is not None:
         raise InvalidQuery(f"{url.shown} is not the address of a Chroma server", "Write http://HOST:PORT")
     secure = url.scheme == "https"
-    return chromadb.HttpClient(host, int(port or (443 if secure else 8000)), ssl=secure, settings=settings)
+
+    def connect() -> Any:
+        import chromadb
+
+        return chromadb.HttpClient(host, int(port or (443 if secure else 8000)), ssl=secure, settings=_quiet())
+
+    return connect
 
 
-def _embedded(chromadb: Any, place: str | Path, settings: Any) -> Any:
+def _quiet() -> Any:
+    from chromadb.config import Settings
+
+    return Settings(anonymized_telemetry=False)
+
+
+def _embedded(chromadb: Any, place: str | Path) -> Any:
     from pathlib import Path
 
     if not (Path(place) / "chroma.sqlite3").is_file():  # opening would make one
         raise NotFound(f"there is no Chroma in {place}", "Give the folder with chroma.sqlite3")
-    return chromadb.PersistentClient(str(place), settings=settings)
+    return chromadb.PersistentClient(str(place), settings=_quiet())
 
 
 def _is_missing(error: Exception) -> bool:

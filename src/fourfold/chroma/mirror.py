@@ -15,9 +15,9 @@ from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple, cast
 
 from fourfold import items as rules
-from fourfold.chroma.collection import Collection, all_ids, chunks
+from fourfold.chroma.collection import Collection, all_ids, ask, chunks
 from fourfold.errors import InvalidItem
-from fourfold.limits import ITEM_BYTES, NAME_BYTES, TAGS
+from fourfold.limits import ITEM_BYTES, NAME_BYTES, READ_SECONDS, RETRIEVER_SECONDS, TAGS
 from fourfold.model import NO_FILTERS, Json, NewItem
 from fourfold.stores.base import Store
 
@@ -59,7 +59,7 @@ class Mirror:
         """Follows the collection where it may be another than it was."""
         async with self._one:
             await self._load()
-            count = await asyncio.to_thread(self.collection.count)
+            count = await ask(RETRIEVER_SECONDS, self.collection.count)
             if count != len(self._known) or time.monotonic() - self._seen > SECONDS:
                 await self._follow(verify=False)
 
@@ -90,12 +90,12 @@ class Mirror:
         self._loaded = True
 
     async def _follow(self, *, verify: bool) -> int:
-        ids = await asyncio.to_thread(all_ids, self.collection)
+        ids = await ask(READ_SECONDS, all_ids, self.collection)
         wanted = ids if verify else [id for id in ids if id not in self._known]
         changed = 0
         for start in range(0, len(wanted), _PAGE):
             part = wanted[start : start + _PAGE]
-            found = await asyncio.to_thread(self.collection.get, ids=part, include=["documents", "metadatas"])
+            found = await ask(READ_SECONDS, self.collection.get, ids=part, include=["documents", "metadatas"])
             fresh = [chunk for chunk in chunks(found) if self._is_new(chunk)]
             await self._put(fresh)
             changed += len(fresh)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fourfold.chroma.collection import Collection, chunks, is_cosine
+from fourfold import limits
+from fourfold.chroma.collection import Collection, ask, chunks, is_cosine
 from fourfold.chroma.mirror import Mirror
 from fourfold.model import NO_FILTERS, Filters, Hit, Query, Ranking
 
@@ -26,7 +26,7 @@ class ChromaRetriever:
     def __init__(self, mirror: Mirror) -> None:
         self._mirror = mirror
         self._collection: Collection = mirror.collection
-        self._by_distance = is_cosine(mirror.collection)
+        self._by_distance: bool | None = None
 
     async def search(self, query: Query, limit: int) -> Ranking:
         if query.vector is None:
@@ -34,7 +34,7 @@ class ChromaRetriever:
         allowed = await self._allowed(query.filters)
         if allowed is not None and not allowed:
             return Ranking()
-        found = await asyncio.to_thread(self._ask, query.vector, limit, allowed)
+        found = await ask(limits.READ_SECONDS, self._ask, query.vector, limit, allowed)
         items = await self._mirror.items(chunks(found))
         scores = self._scores(found, query.vector)
         hits = [Hit(items[id], score) for id, score in zip(found["ids"], scores, strict=True) if id in items]
@@ -44,7 +44,7 @@ class ChromaRetriever:
         keys = {key: item for item in ids if (key := self._mirror.key(item)) is not None}
         if query.vector is None or not keys:
             return Ranking()
-        found = await asyncio.to_thread(self._collection.get, ids=list(keys), include=["embeddings"])
+        found = await ask(limits.READ_SECONDS, self._collection.get, ids=list(keys), include=["embeddings"])
         scores = _cosines(found["embeddings"], query.vector) if found["ids"] else []
         return Ranking(tuple(Hit(keys[id], score) for id, score in zip(found["ids"], scores, strict=True)))
 
@@ -57,6 +57,8 @@ class ChromaRetriever:
         return None if len(keys) == len(self._mirror) else keys
 
     def _ask(self, vector: Vector, limit: int, allowed: list[str] | None) -> Mapping[str, Any]:
+        if self._by_distance is None:
+            self._by_distance = is_cosine(self._collection)
         wanted = [*_SEEN, "distances" if self._by_distance else "embeddings"]
         found = self._collection.query([vector.tolist()], ids=allowed, n_results=limit, include=wanted)
         return {name: rows[0] for name, rows in found.items() if name in ("ids", *wanted) and rows is not None}

@@ -13,7 +13,7 @@ from fourfold.chroma.mirror import Mirror
 from fourfold.chroma.retriever import ChromaRetriever
 from fourfold.config import Settings
 from fourfold.embed.base import Embedder
-from fourfold.errors import FourfoldError
+from fourfold.errors import FourfoldError, StoreUnavailable
 from fourfold.memory import Memory
 from fourfold.model import Retriever, SearchResponse
 from fourfold.retrievers.graph import GraphRetriever
@@ -67,8 +67,11 @@ class ChromaSearch:
             await self._mirror.catch_up()
         except FourfoldError:
             raise
-        except Exception as error:  # noqa: BLE001  whatever a client of Chroma raises; it is named in the answer
-            notes.append(f"the keyword index cannot follow the collection: {type(error).__name__}: {error}")
+        except Exception as error:
+            reason = str(error) or type(error).__name__
+            if not len(self._mirror):
+                raise StoreUnavailable(f"Chroma cannot be reached ({reason})", "Is it running?") from error
+            notes.append(f"the keyword index cannot follow the collection: {reason}")
         response = await self.memory.search(text, **options)
         return replace(response, notes=(*response.notes, *notes)) if notes else response
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import threading
 import time
+import zlib
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
@@ -121,7 +122,9 @@ class Endpoint:
             return self._idle.pop()
         except IndexError:
             key = {"Authorization": f"Bearer {self._key}"} if self._key else {}
-            headers = {"Content-Type": "application/json", "User-Agent": "fourfold", **key}
+            headers = {
+                "Content-Type": "application/json", "User-Agent": "fourfold", "Accept-Encoding": "gzip, identity", **key
+            }  # fmt: skip
             return httpx.Client(headers=headers, verify=self._certificates, follow_redirects=False)
 
     @cached_property
@@ -144,11 +147,18 @@ class Endpoint:
             raise Passing(f"cannot be reached ({reason})") from None
 
     def _body(self, response: httpx.Response) -> bytes:
+        """The answer, unpacked here with a limit: a small one may unpack to gigabytes."""
         body = bytearray()
-        for chunk in response.iter_bytes():
-            body += chunk
-            if len(body) > ANSWER_BYTES:
-                raise EmbedderUnavailable(f"{self.host} sent more than {ANSWER_BYTES} bytes", SETTINGS_REMEDY)
+        unpacked = _unpacker(response.headers.get("content-encoding", ""))
+        if unpacked is None:
+            raise EmbedderUnavailable(f"{self.host} sent an encoding that was not asked for", SETTINGS_REMEDY)
+        try:
+            for chunk in response.iter_raw():
+                body += unpacked(chunk, ANSWER_BYTES + 1 - len(body))
+                if len(body) > ANSWER_BYTES:
+                    raise EmbedderUnavailable(f"{self.host} sent more than {ANSWER_BYTES} bytes", SETTINGS_REMEDY)
+        except zlib.error:
+            raise EmbedderUnavailable(f"{self.host} sent damaged gzip", SETTINGS_REMEDY) from None
         return bytes(body)
 
     def _judge(self, answer: Answer, private: Sequence[str]) -> Any:
@@ -169,6 +179,17 @@ class Endpoint:
             return json.loads(body)
         except (ValueError, RecursionError):
             raise EmbedderUnavailable(f"{self.host} sent no valid JSON", SETTINGS_REMEDY) from None
+
+
+def _unpacker(encoding: str) -> Callable[[bytes, int], bytes] | None:
+    """Unpacks a part of an answer to at most so many bytes; None for an encoding that is not known."""
+    match encoding.strip().lower():
+        case "" | "identity":
+            return lambda part, most: part[:most]
+        case "gzip" | "x-gzip":
+            return zlib.decompressobj(wbits=zlib.MAX_WBITS | 16).decompress
+        case _:
+            return None
 
 
 def by(deadline: float, call: Callable[[], Result]) -> Result:
