@@ -2,6 +2,7 @@
 
     FourfoldError
     ├── RequestError            the caller asked for something that cannot be done      exit code 1
+    │   ├── InvalidArgument     an argument of the wrong type; a TypeError, too
     │   ├── InvalidQuery        empty or too long query, bad top_k, unknown preset ...
     │   ├── InvalidWeights      unknown name, negative, not finite, sum not 1
     │   ├── InvalidVector       wrong dimension, NaN, infinity, all zero
@@ -41,6 +42,9 @@ class FourfoldError(Exception):
 
 class RequestError(FourfoldError):
     exit_code = 1
+
+
+class InvalidArgument(RequestError, TypeError): ...
 
 
 class InvalidQuery(RequestError): ...

@@ -10,6 +10,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, cast
 
 from fourfold import limits
+from fourfold.arguments import check_fields
 from fourfold.embed.vectors import check_vector, check_vectors
 from fourfold.errors import InvalidItem, InvalidQuery, NotFound, RequestError
 from fourfold.filters import read_where
@@ -52,6 +53,7 @@ def checked_many(items: Sequence[NewItem]) -> list[NewItem]:
 
 
 def _title_and_text(item: NewItem) -> tuple[str, str]:
+    check_fields(item, NewItem, InvalidItem)
     title, text = _text(item.title, "title"), _text(item.text, "text")
     if not title.strip() and not text.strip():
         raise InvalidItem("title and text are both empty", "Give the item something to be found by")
@@ -80,6 +82,7 @@ def _checked(item: NewItem, title: str, text: str, language: str | None, vector:
 
 
 def checked_patch(patch: ItemPatch) -> ItemPatch:
+    check_fields(patch, ItemPatch, InvalidItem)
     title = None if patch.title is None else _text(patch.title, "title")
     text = None if patch.text is None else _text(patch.text, "text")
     _check_size(title or "", text or "")
@@ -151,6 +154,7 @@ def checked_filters(given: GivenFilters | None) -> Filters:
     filters = given if isinstance(given, Filters) else Filters(where=given)
     if filters == NO_FILTERS:
         return NO_FILTERS
+    check_fields(filters, Filters, InvalidQuery)
     if max(len(filters.tags), len(filters.metadata)) > limits.TAGS:
         raise InvalidQuery(f"more than {limits.TAGS} tags or tests of metadata", "Filter by fewer")
     try:
@@ -171,6 +175,7 @@ def checked_filters(given: GivenFilters | None) -> Filters:
 
 
 def _checked_test(test: MetadataTest) -> MetadataTest:
+    check_fields(test, MetadataTest, InvalidQuery)
     if test.op not in OPERATORS:
         raise InvalidItem(f"there is no test {test.op!r} of metadata", f"The tests are {', '.join(OPERATORS)}")
     _text(test.key, "metadata key")

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Self
 
 from fourfold import addresses, courtesy, limits
 from fourfold import items as rules
+from fourfold.arguments import checks_arguments
 from fourfold.config import Settings, default_store
 from fourfold.embed.base import Embedder
 from fourfold.embed.queue import Progress, Vectorizer
@@ -65,6 +66,7 @@ _CHECKED_AT_ONCE = 32
 """Items, in about a millisecond."""
 
 
+@checks_arguments
 class Memory:
     """A store of texts with search by meaning, words, relations and tags at once.
 
@@ -287,14 +289,11 @@ class Memory:
         namespaces: Sequence[str] | None = None,
     ) -> SearchResponse:
         """What the store knows about a text, best first, with the reasons (B15: several `namespaces` apart)."""
-        _check_text(text)
         filters = rules.checked_filters(filters)
         request = PlanRequest(
             text, preset or self.settings.preset, fusion, weights, alpha, self._top_k(preset, top_k), only, k
         )
         wish = Wish(_per_source(per_source, request.preset), _checked_confidence(min_confidence), explain)
-        if isinstance(namespaces, str):
-            raise InvalidQuery("namespaces is one string", "Give a list of names")
         names = [rules.name(name, "namespace") for name in namespaces or (self.namespace,)]
         if len(set(names)) > 1:
             wish = replace(wish, at_least=JUDGED)
@@ -320,7 +319,6 @@ class Memory:
         filters: GivenFilters | None = None,
     ) -> Why:
         """Why an item is where it is in the answer to a text, or was not found (B2)."""
-        _check_text(text)
         filters = rules.checked_filters(filters)
         (stored,) = await self.get([item])
         request = PlanRequest(text, preset or self.settings.preset, fusion, weights, alpha)
@@ -368,8 +366,6 @@ class Memory:
         """
         from fourfold.ingest.sync import index_folders
 
-        if isinstance(folders, str | Path):
-            raise InvalidQuery("folders is one path", "Give a list of folders")
         with self._upkeep.writing(self.namespace):
             return await index_folders(
                 self.store, self.namespace, folders, links=self.settings.links, verify=verify, progress=progress
@@ -478,7 +474,7 @@ class Memory:
         return await self.store.repair(purge=purge)
 
     async def backup(self, target: str | Path) -> None:
-        await self.store.backup(Path(target))
+        await self.store.backup(_file(target))
 
     @staticmethod
     async def restore(source: str | Path, store: str | Path | None = None) -> None:
@@ -495,7 +491,7 @@ class Memory:
         """Everything into one JSON Lines file; counts by kind (B9)."""
         from fourfold.portable import export_file
 
-        return await export_file(self.store, Path(target))
+        return await export_file(self.store, _file(target))
 
     async def move(self, target: str | Path | Store, progress: Progress | None = None) -> Moved:
         """Copies everything into another store, which is empty or holds a part of this copy; compares both (B9)."""
@@ -513,7 +509,7 @@ class Memory:
         from fourfold.portable import import_file
 
         with self._upkeep.writing(self.namespace):
-            return await import_file(self, Path(source), progress)
+            return await import_file(self, _file(source), progress)
 
     async def _numbers(self, ids: Sequence[int | str]) -> list[int]:
         keys = [_key(given) for given in ids if isinstance(given, str)]
@@ -522,6 +518,12 @@ class Memory:
 
 
 # ---------------------------------------------------------------- what methods need
+
+
+def _file(path: str | Path) -> Path:
+    if not Path(path).name:
+        raise InvalidQuery(f"{str(path)!r} does not name a file", "Give the path of a file")
+    return Path(path)
 
 
 def _now() -> datetime:
@@ -561,11 +563,6 @@ def _no_item(given: int | str) -> NotFound:
 def _number(given: int) -> int:
     """0, which no item has, for what no store could count to."""
     return given if rules.is_whole(given, 1) else 0
-
-
-def _check_text(text: object) -> None:
-    if not isinstance(text, str):
-        raise InvalidQuery(f"the query is a {type(text).__name__}, not a string", "Ask with text")
 
 
 def _check_range(name: str, value: int, most: int) -> None:

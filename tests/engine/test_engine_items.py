@@ -14,7 +14,15 @@ from engine_support import DIMENSION, Opener, WordEmbedder, ids, notes, row_coun
 
 from fourfold import limits
 from fourfold.config import Settings
-from fourfold.errors import InvalidItem, InvalidQuery, InvalidVector, NotFound, RequestError, StoreUnavailable
+from fourfold.errors import (
+    InvalidArgument,
+    InvalidItem,
+    InvalidQuery,
+    InvalidVector,
+    NotFound,
+    RequestError,
+    StoreUnavailable,
+)
 from fourfold.memory import Memory
 from fourfold.model import Filters, ItemPatch, MetadataTest, NewItem
 
@@ -133,18 +141,18 @@ BAD_CALLS: dict[str, tuple[type[RequestError], Call]] = {
     "list 1001": (InvalidQuery, lambda memory: memory.list(limit=1001)),
     "list offset": (InvalidQuery, lambda memory: memory.list(offset=-1)),
     "list huge offset": (InvalidQuery, lambda memory: memory.list(offset=2**80)),
-    "list half": (InvalidQuery, lambda memory: memory.list(limit=1.5)),  # type: ignore[arg-type]
+    "list half": (InvalidArgument, lambda memory: memory.list(limit=1.5)),  # type: ignore[arg-type]
     "filter surrogate": (InvalidQuery, lambda memory: memory.list(Filters(tags=("\ud800",)))),
     "filter NUL": (InvalidQuery, lambda memory: memory.search("x", filters=Filters(kind="\x00"))),
     "filter tags": (InvalidQuery, lambda memory: memory.count(Filters(tags=tuple(map(str, range(100_000)))))),
-    "filter op": (InvalidQuery, lambda memory: memory.count(Filters(metadata=(MetadataTest("a", "gt", 1),)))),  # type: ignore[arg-type]
+    "filter op": (InvalidQuery, lambda memory: memory.count(Filters(metadata=(MetadataTest("a", "like", 1),)))),  # type: ignore[arg-type]
     "filter NaN": (
         InvalidQuery,
         lambda memory: memory.count(Filters(metadata=(MetadataTest("a", "eq", float("nan")),))),
     ),
     "edge weight": (InvalidItem, lambda memory: memory.add_edge("A", "knows", "B", 1.5)),
     "edge NaN": (InvalidItem, lambda memory: memory.add_edge("A", "knows", "B", float("nan"))),
-    "edge word": (InvalidItem, lambda memory: memory.add_edge("A", "knows", "B", "1")),  # type: ignore[arg-type]
+    "edge word": (InvalidArgument, lambda memory: memory.add_edge("A", "knows", "B", "1")),  # type: ignore[arg-type]
     "edge huge": (InvalidItem, lambda memory: memory.add_edge("A", "knows", "B", 10**400)),
     "edges": (InvalidItem, lambda memory: memory.add_edges([("A", "knows", "B", 1.0), ("B", "", "C", 1.0)])),
     "node empty": (InvalidItem, lambda memory: memory.add_node("")),
@@ -154,8 +162,8 @@ BAD_CALLS: dict[str, tuple[type[RequestError], Call]] = {
     "neighbors": (NotFound, lambda memory: memory.neighbors("Nobody")),
     "neighbors surrogate": (InvalidItem, lambda memory: memory.neighbors("\ud800")),
     "neighbors deep": (InvalidQuery, lambda memory: memory.neighbors("Known", depth=6)),
-    "neighbors half": (InvalidQuery, lambda memory: memory.neighbors("Known", depth=1.5)),  # type: ignore[arg-type]
-    "neighbors direction": (InvalidQuery, lambda memory: memory.neighbors("Known", direction="up")),  # type: ignore[arg-type]
+    "neighbors half": (InvalidArgument, lambda memory: memory.neighbors("Known", depth=1.5)),  # type: ignore[arg-type]
+    "neighbors direction": (InvalidArgument, lambda memory: memory.neighbors("Known", direction="up")),  # type: ignore[arg-type]
     "path": (NotFound, lambda memory: memory.path("Known", "Nobody")),
     "path deep": (InvalidQuery, lambda memory: memory.path("Known", "Known", 11)),
     "raw empty": (InvalidItem, lambda memory: memory.add_raw(" ")),

@@ -11,7 +11,7 @@ import pytest
 from engine_support import DIMENSION, Opener, WordEmbedder, ids, notes, row_counts, scored, texts
 
 from fourfold import limits, wire
-from fourfold.errors import InvalidQuery, InvalidVector, InvalidWeights, RequestError
+from fourfold.errors import InvalidArgument, InvalidQuery, InvalidVector, InvalidWeights, RequestError
 from fourfold.memory import Memory
 from fourfold.model import Filters, NewItem, Query
 from fourfold.retrievers.tags import TagRetriever
@@ -99,7 +99,7 @@ WRONG: list[tuple[type[RequestError], dict[str, Any]]] = [
     (InvalidQuery, {"top_k": -5}),
     (InvalidQuery, {"top_k": 200}),
     (InvalidQuery, {"top_k": 101}),
-    (InvalidQuery, {"top_k": 1.5}),
+    (InvalidArgument, {"top_k": 1.5}),
     (InvalidVector, {"vector": [1.0] * (DIMENSION + 1)}),
     (InvalidVector, {"vector": [1.0] * (DIMENSION - 1)}),
     (InvalidVector, {"vector": [float("nan")] * DIMENSION}),
@@ -111,7 +111,7 @@ WRONG: list[tuple[type[RequestError], dict[str, Any]]] = [
     (InvalidVector, {"vector": [1e38] * DIMENSION}),
     (InvalidQuery, {"text": ""}),
     (InvalidQuery, {"text": " \t\n"}),
-    (InvalidQuery, {"text": None}),
+    (InvalidArgument, {"text": None}),
     (InvalidQuery, {"preset": "best"}),
     (InvalidQuery, {"fusion": "sum"}),
     (InvalidQuery, {"alpha": 0.5}),
@@ -120,7 +120,7 @@ WRONG: list[tuple[type[RequestError], dict[str, Any]]] = [
     (InvalidQuery, {"per_source": 0}),
     (InvalidQuery, {"min_confidence": 1.5}),
     (InvalidQuery, {"min_confidence": float("nan")}),
-    (InvalidQuery, {"namespaces": "default"}),
+    (InvalidArgument, {"namespaces": "default"}),
     (InvalidQuery, {"filters": Filters(tags="office")}),  # type: ignore[arg-type]
 ]
 

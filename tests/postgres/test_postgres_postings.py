@@ -178,7 +178,7 @@ async def test_nested_metadata_of_an_older_schema_can_be_filtered(plain_dsn: str
     run(plain_dsn, "UPDATE fourfold_schema SET version = 2")
     store = PostgresStore(plain_dsn)
     for where in ("author.name = Ada", "who = Bob", "n = 1", "author.name >= A"):
-        assert await store.matching(NS, Filters(where=where)) == [item], where
+        assert await store.matching(NS, Filters(where=where)) == [item.id], where
     await store.close()
 
 

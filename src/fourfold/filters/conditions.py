@@ -187,7 +187,7 @@ def _quoted(key: str) -> str:
 
 def make_test(field: Field, op: Operator, value: Json, zone: tzinfo | None = UTC) -> Condition:
     """The condition that a field, an operator and a JSON value mean; `zone` is that of times without an offset."""
-    value = stored_form(value)
+    value = stored_form(value, times=field.column is not None and field.column.holds == "time")
     match op:
         case "ne":
             return Not(make_test(field, "eq", value, zone))
@@ -272,12 +272,14 @@ def json_text(value: Json) -> str:
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
-def stored_form(value: Json, depth: int = limits.FILTER_DEPTH) -> Json:
-    """The value as items would hold it, or an InvalidQuery that says why no item could."""
+def stored_form(value: Json, depth: int = limits.FILTER_DEPTH, *, times: bool = False) -> Json:
+    """The value as items would hold it, or an InvalidQuery that says why no item could; `times`: or a datetime."""
     if depth == 0:
         raise InvalidQuery(f"a value of the filter is nested deeper than {limits.FILTER_DEPTH} levels", "Flatten it")
     match value:
-        case None | bool() | datetime():
+        case None | bool():
+            return value
+        case datetime() if times:
             return value
         case str():
             return _cleaned(value)
@@ -286,7 +288,7 @@ def stored_form(value: Json, depth: int = limits.FILTER_DEPTH) -> Json:
                 raise InvalidQuery(f"the filter compares with {value}", "Give a finite number")
             return value
         case list() | tuple():
-            return [stored_form(part, depth - 1) for part in cast("Sequence[Json]", value)]
+            return [stored_form(part, depth - 1, times=times) for part in cast("Sequence[Json]", value)]
         case Mapping():
             members = cast("Mapping[object, Json]", value)
             if all(isinstance(key, str) for key in members):

@@ -8,6 +8,7 @@ from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from fourfold.arguments import checks_arguments
 from fourfold.errors import DamagedError, FourfoldError, RequestError, SearchFailed, StoreReplaced
 from fourfold.immediate import immediately
 from fourfold.limits import CANDIDATES, RETRIEVER_SECONDS
@@ -57,6 +58,7 @@ class _Progress:
     """What is wrong with the store itself."""
 
 
+@checks_arguments
 class HybridSearch:
     """Retrievers are injected: anything with a name and an async `search` (S2.1)."""
 
