@@ -18,7 +18,7 @@ from fourfold.filters.conditions import OPERATORS, stored_form
 from fourfold.model import NO_FILTERS, Edge, Filters, GivenFilters, Item, ItemPatch, Json, MetadataTest, NewItem
 from fourfold.text.entities import normal_name
 from fourfold.text.fold import clean, fold
-from fourfold.text.language import detect, detect_many
+from fourfold.text.language import CODES, detect, detect_many
 
 if TYPE_CHECKING:
     from fourfold.model import Vector
@@ -72,7 +72,7 @@ def _checked(item: NewItem, title: str, text: str, language: str | None, vector:
         tags=checked_tags(item.tags),
         kind=optional_name(item.kind, "kind"),
         metadata=checked_metadata(item.metadata),
-        language=language or optional_name(item.language, "language") or language_of(title, text),
+        language=language or known_language(item.language) or language_of(title, text),
         created_at=None if item.created_at is None else in_utc(item.created_at),
         source_ids=_sources(item.source_ids),
         path=optional_name(item.path, "path"),
@@ -164,7 +164,7 @@ def checked_filters(given: GivenFilters | None) -> Filters:
             created_from=None if filters.created_from is None else in_utc(filters.created_from),
             created_to=None if filters.created_to is None else in_utc(filters.created_to),
             kind=optional_name(filters.kind, "kind"),
-            language=optional_name(filters.language, "language"),
+            language=known_language(filters.language),
             path=optional_name(filters.path, "path"),
             metadata=tuple(_checked_test(test) for test in filters.metadata),
             where=None if filters.where is None else read_where(filters.where),
@@ -185,6 +185,14 @@ def _checked_test(test: MetadataTest) -> MetadataTest:
 def is_whole(value: object, least: int) -> bool:
     """Whether this is a whole number that a store can hold."""
     return isinstance(value, int) and not isinstance(value, bool) and least <= value <= limits.LARGEST_ID
+
+
+def known_language(code: str | None) -> str | None:
+    """An ISO 639-1 code, or None as it is. An unknown one would only keep items from being found."""
+    if code is None or code in CODES:
+        return code
+    given = optional_name(code, "language") or ""
+    raise InvalidItem(f"{given!r} is not a language code", "Write two small letters of ISO 639-1, such as de or en")
 
 
 def language_of(title: str, text: str) -> str:

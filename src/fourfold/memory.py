@@ -480,7 +480,7 @@ class Memory:
     async def restore(source: str | Path, store: str | Path | None = None) -> None:
         """Puts a backup into a folder that holds no store yet."""
         if isinstance(store, str) and addresses.is_address(store):
-            raise RequestError("a backup goes into a folder", "Restore it there, then: fourfold move DSN")
+            raise RequestError("a backup goes into a folder", "Restore it there, then: fourfold copy DSN")
         from fourfold.stores.sqlite.health import restore
 
         await asyncio.to_thread(
@@ -493,13 +493,21 @@ class Memory:
 
         return await export_file(self.store, _file(target))
 
-    async def move(self, target: str | Path | Store, progress: Progress | None = None) -> Moved:
-        """Copies everything into another store, which is empty or holds a part of this copy; compares both (B9)."""
-        from fourfold.moving import move
+    async def move(
+        self, target: str | Path | Store, progress: Progress | None = None, *, delete_source: bool = False
+    ) -> Moved:
+        """Copies everything into another store, which is empty or holds a part of this copy; compares both (B9).
+
+        `delete_source`: removes this store after that, unless something was written to it meanwhile.
+        """
+        from fourfold.moving import checksum, move
 
         opened = await _open_store(target)
         try:
-            return await move(self.store, opened, progress)
+            moved = await move(self.store, opened, progress)
+            if delete_source:
+                await self.store.remove(lambda records: checksum(records) == moved.checksum)
+            return moved
         finally:
             if opened is not target:
                 await opened.close()

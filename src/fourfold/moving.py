@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
 from fourfold.embed.queue import Progress
 from fourfold.errors import DamagedStore
-from fourfold.portable import Lines, export_file
+from fourfold.portable import HEADER, Lines, export_file, line
 from fourfold.stores.base import Record, Store
 
 _STEP = 1000
@@ -43,6 +43,14 @@ async def move(source: Store, target: Store, progress: Progress | None = None) -
                 "Nobody else may write to the target; empty it, and move again",
             )
     return Moved(counts, checksum)
+
+
+def checksum(records: Iterable[Record]) -> str:
+    """SHA-256 of the export that these records make."""
+    digest = hashlib.sha256(line(HEADER).encode())
+    for record in records:
+        digest.update(line(record).encode())
+    return digest.hexdigest()
 
 
 def _checksum(file: Path) -> str:

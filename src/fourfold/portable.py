@@ -33,11 +33,11 @@ async def export_file(store: Store, target: Path) -> dict[str, int]:
     aside = target.with_name(target.name + ".part")
     try:
         with owner_only.open_file(aside, "w", encoding="utf-8", newline="\n") as file:
-            file.write(_line(HEADER))
+            file.write(line(HEADER))
 
             def write(record: Record) -> None:
                 counts[record["type"]] += 1
-                file.write(_line(record))
+                file.write(line(record))
 
             await store.export(write)
             file.flush()
@@ -51,7 +51,7 @@ async def export_file(store: Store, target: Path) -> dict[str, int]:
     return dict(counts)
 
 
-def _line(record: Mapping[str, Json]) -> str:
+def line(record: Mapping[str, Json]) -> str:
     return json.dumps(record, ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False) + "\n"
 
 

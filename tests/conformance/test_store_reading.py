@@ -180,7 +180,7 @@ async def test_a_long_query_uses_its_rarest_words_and_says_so(store):
     words = [
         first + second for first in "bcdfghjkmn" for second in ("aro", "elu", "iko", "omi", "unat", "asib", "epof")
     ]
-    (all_of_them, *_) = await add(store, item(" ".join(words), language="xx"), *words[:40])
+    (all_of_them, *_) = await add(store, item(" ".join(words), language="zu"), *words[:40])
     found = await store.match(NS, " ".join(words), 9, NO_FILTERS)
     assert found.notes == ("keyword search used the 64 rarest of 70 words",)
     assert ids(found)[0] == all_of_them

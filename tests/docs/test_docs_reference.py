@@ -158,7 +158,8 @@ def test_every_command_with_its_options(name: str, command: Any) -> None:
     shown = quoted(found[1])
     if "filters" in found[1]:
         shown += quoted(text.partition("The **filters** are")[2])
-    options = {parameter.opts[0] for parameter in command.params if parameter.opts[0].startswith("-")}
+    own = [parameter for parameter in command.params if not parameter.hidden]
+    options = {parameter.opts[0] for parameter in own if parameter.opts[0].startswith("-")}
     assert options - {"--help"} <= set(shown)
     assert {said for said in quoted(found[1]) if said.startswith("-")} <= options
 

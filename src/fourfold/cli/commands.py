@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from copy import copy
+from dataclasses import fields, replace
 from importlib import import_module
 from typing import Any, Final, NamedTuple
 
 import typer
 from typer.core import TyperGroup
 from typer.main import get_command
+
+from fourfold.cli.session import Globals
+
+_GLOBALS: Final = {field.name for field in fields(Globals)}
 
 
 class Command(NamedTuple):
@@ -38,12 +45,14 @@ COMMANDS: Final = {
     "repair": Command("fourfold.cli.upkeep:repair", "Make the indexes agree with the rows again."),
     "backup": Command("fourfold.cli.transfer:backup", "Copy the store into one file, while it is in use."),
     "restore": Command("fourfold.cli.transfer:restore", "A new store from a backup."),
-    "move": Command("fourfold.cli.transfer:move", "Copy the store into another: a folder or a PostgreSQL address."),
+    "copy": Command("fourfold.cli.transfer:copy", "Copy the store into another: a folder or a PostgreSQL address."),
+    "move": Command("fourfold.cli.transfer:move", "The same; with --delete-source the source is removed after it."),
     "db": Command("fourfold.cli.db:app", "A local PostgreSQL server with pgvector, from a wheel."),
     "reembed": Command("fourfold.cli.upkeep:reembed", "Make all vectors anew with the configured model."),
     "graph": Command("fourfold.cli.graph:app", "Entities and the relations between them."),
     "eval": Command("fourfold.cli.evaluation:evaluate", "Measure the ranking on questions with known answers."),
     "sweep": Command("fourfold.cli.evaluation:sweep", "Try other alphas and weights on such questions."),
+    "completion": Command("fourfold.cli.completion:completion", "Print the completion script of a shell."),
     "demo": Command("fourfold.cli.demo:demo", "Search the knowledge of a small team, in a temporary store."),
 }
 
@@ -57,11 +66,40 @@ class Lazy(TyperGroup):
         self.commands = names
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        return _build(cmd_name, COMMANDS[cmd_name]) if cmd_name in COMMANDS else None
+        if cmd_name not in COMMANDS:
+            return None
+        built = _build(cmd_name, COMMANDS[cmd_name])
+        shared = [option for option in self.params if option.name in _GLOBALS]
+        _take_globals(built, shared)
+        return built
+
+    def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
+        """Names without building the commands: a shell asks with every press of the key."""
+        if incomplete.startswith("-"):
+            return super().shell_complete(ctx, incomplete)
+        import typer.completion
+
+        form: Any = typer.completion.shell_completion.CompletionItem  # pyright: ignore[reportPrivateImportUsage]
+        return [form(name, help=COMMANDS[name].help) for name in COMMANDS if name.startswith(incomplete)]
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         with formatter.section("Commands"):
             formatter.write_dl([(name, command.help) for name, command in COMMANDS.items()])
+
+
+def _take_globals(command: Any, options: Sequence[Any]) -> None:
+    """Global options are understood after the command, too, where people write them; what comes last wins."""
+    for option in options:
+        own = copy(option)
+        own.hidden, own.expose_value, own.callback = True, False, _set_global
+        command.params.append(own)
+    for inner in getattr(command, "commands", {}).values():
+        _take_globals(inner, options)
+
+
+def _set_global(ctx: Any, option: Any, value: Any) -> None:
+    if value is not None and ctx.obj is not None:
+        ctx.obj = replace(ctx.obj, **{option.name: value})
 
 
 def _build(name: str, command: Command) -> Any:

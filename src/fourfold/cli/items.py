@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -16,7 +17,7 @@ from fourfold.errors import InvalidItem, RequestError
 
 if TYPE_CHECKING:
     from fourfold.memory import Memory
-    from fourfold.model import Filters, Item
+    from fourfold.model import Filters, Item, NewItem
 
 TagOption = Annotated[list[str] | None, typer.Option("--tag", metavar="T", help="A tag; repeat for more.")]
 
@@ -48,12 +49,37 @@ def add(
         source_ids=tuple(source or ()),
     )
 
+    started = datetime.now(UTC)
+
     async def work(memory: Memory) -> Item:
         added = await memory.add(item, wait=wait is not False)
+        if added.created_at < started:
+            _say_what_was_kept(added, item)
         await _finish(memory, wait)
         return added
 
     say(str(run(ctx, work, create=True).id))
+
+
+def _say_what_was_kept(stored: Item, given: NewItem) -> None:
+    """The text or key was there before: what of the new item was not taken over (B10)."""
+    ignored = [
+        option
+        for option, wanted, kept in (
+            ("--title", given.title.strip() or None, stored.title),
+            ("--kind", given.kind, stored.kind),
+            ("--lang", given.language, stored.language),
+            ("--at", given.created_at, stored.created_at),
+            *(("--meta", value, stored.metadata.get(key)) for key, value in given.metadata.items()),
+        )
+        if wanted is not None and wanted != kept
+    ]
+    if given.key is None:
+        kept = "its title, kind, metadata and time are kept, tags and sources are added"
+        left = f"; ignored: {', '.join(dict.fromkeys(ignored))}" if ignored else ""
+        warn(f"item {stored.id} has this text already: {kept}{left}")
+    elif ignored:
+        warn(f"item {stored.id} has this key already and is replaced; ignored: {', '.join(dict.fromkeys(ignored))}")
 
 
 async def _finish(memory: Memory, wait: bool | None) -> None:
@@ -67,6 +93,7 @@ def update(
     ctx: typer.Context,
     item: ItemId,
     text: Annotated[str | None, typer.Option(metavar="T", help="The new text.")] = None,
+    title: Annotated[str | None, typer.Option(metavar="T", help="The new title.")] = None,
     tag: TagOption = None,
     untag: Annotated[list[str] | None, typer.Option(metavar="T", help="A tag to take away.")] = None,
     meta: Annotated[list[str] | None, typer.Option(metavar="K=V", help="Metadata; K=null removes K.")] = None,
@@ -76,12 +103,13 @@ def update(
 
     patch = ItemPatch(
         text=text,
+        title=title,
         add_tags=tuple(tag or ()),
         remove_tags=tuple(untag or ()),
         metadata=read_metadata(meta) if meta else None,
     )
     if patch == ItemPatch():
-        raise InvalidItem("nothing to change", "Give --text, --tag, --untag or --meta")
+        raise InvalidItem("nothing to change", "Give --text, --title, --tag, --untag or --meta")
 
     async def work(memory: Memory) -> Item:
         updated = await memory.update(read_id(item), patch, wait=wait is not False)

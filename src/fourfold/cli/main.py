@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,6 +20,7 @@ app = typer.Typer(
     cls=Lazy,
     no_args_is_help=True,
     add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
@@ -60,6 +62,10 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
     """Exit codes: 0 done, 1 a wrong request, 2 rejected by the parser, 3 the world said no, 4 damaged data."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     speak_utf8()
+    if "_FOURFOLD_COMPLETE" in os.environ:
+        from typer.completion import completion_init  # pyright: ignore[reportPrivateImportUsage]
+
+        completion_init()
     try:
         code: Any = app(arguments, prog_name="fourfold", standalone_mode=False)
     except FourfoldError as error:

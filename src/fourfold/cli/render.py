@@ -76,7 +76,8 @@ def print_results(response: SearchResponse, *, snippets: bool = True, namespaces
     screen = console()
     table = _table(response, response.plan.retrievers, namespaces=namespaces)
     widths = _widths(table, screen.width)
-    if widths[_TITLE] < min(_READABLE, *(row[_TITLE].cell_len for row in table[1:])):
+    longest = max((row[_TITLE].cell_len for row in table[1:]), default=0)
+    if widths[_TITLE] < min(_READABLE, longest):
         table = _table(response, (), namespaces=namespaces)
         widths = _widths(table, screen.width)
     header, *rows = table

@@ -341,4 +341,11 @@ class Store(Protocol):
         """
         ...
 
+    async def remove(self, is_copied: Callable[[Iterable[Record]], bool]) -> None:
+        """Removes the store with everything in it, if its records are copied; otherwise a RequestError.
+
+        A store that cannot remove itself raises a RequestError that says who can.
+        """
+        ...
+
     async def close(self) -> None: ...

@@ -331,6 +331,9 @@ class MemoryStore:
             raise StoreNotEmpty("this store is not empty", "An export goes into an empty store: choose another")
         self._namespaces, self._counters = portable.load(records)
 
+    async def remove(self, is_copied: Callable[[Iterable[Record]], bool]) -> None:
+        raise RequestError("a store in memory has no files to remove", "Close it: nothing of it stays")
+
     async def close(self) -> None:
         """Nothing is held."""
 

@@ -378,6 +378,12 @@ class PostgresStore(Retrieval):
             "a PostgreSQL store is backed up by its server", "Use pg_dump, or fourfold export FILE (docs/postgres.md)"
         )
 
+    async def remove(self, is_copied: Callable[[Iterable[Record]], bool]) -> None:
+        raise RequestError(
+            "a store on a server is not removed from here",
+            f"Everything is copied. Drop the schema there: DROP SCHEMA {self.address.schema} CASCADE",
+        )
+
     async def export(self, write: Callable[[Record], None]) -> None:
         for namespace in await self.namespaces():
             await self._catch_up(namespace)

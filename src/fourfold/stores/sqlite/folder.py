@@ -46,6 +46,11 @@ def prepare(folder: Path) -> None:
         )
 
 
+def old_copies(folder: Path) -> list[Path]:
+    """Copies of the database that a migration or an interrupted restore left."""
+    return [*folder.glob("before-schema-*.db*"), *folder.glob(f"{RESTORING}*")]
+
+
 def file_system(folder: Path) -> str | None:
     """The type of the file system, where the system tells (Linux)."""
     mounts = Path("/proc/self/mounts")

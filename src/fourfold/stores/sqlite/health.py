@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import shutil
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
 
 import apsw
 
-from fourfold.errors import DamagedStore, RequestError
+from fourfold.errors import DamagedStore, RequestError, StoreReplaced
 from fourfold.model import Json
+from fourfold.stores.base import Record
 from fourfold.stores.sqlite import folder as folders
-from fourfold.stores.sqlite import schema, spaces
+from fourfold.stores.sqlite import portable, schema, spaces
 from fourfold.stores.sqlite.copies import copy_to
-from fourfold.stores.sqlite.database import rows, translated, value
+from fourfold.stores.sqlite.database import Database, rows, translated, value
 from fourfold.stores.sqlite.files import sync_folder
 
 
@@ -80,3 +83,18 @@ def restore(source: Path, folder: Path) -> None:
             copy.close()
         aside.replace(target)
         sync_folder(folder)
+
+
+def remove(database: Database, folder: Path, is_copied: Callable[[Iterable[Record]], bool]) -> None:
+    """Deletes the files of a store whose records are copied, while no other process can write to it.
+
+    Processes that have it open get a StoreReplaced with their next call: nothing is confirmed and lost.
+    """
+    with suppress(StoreReplaced), database.write() as db:
+        if not is_copied(portable.records(db)):
+            raise RequestError("the store changed after it was copied", "Nothing was removed. Repeat the command")
+        for file in (*folder.glob(f"{folders.DATABASE}*"), *folders.old_copies(folder)):
+            file.unlink(missing_ok=True)
+    shutil.rmtree(folder / "index", ignore_errors=True)
+    with suppress(OSError):
+        folder.rmdir()

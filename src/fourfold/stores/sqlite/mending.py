@@ -12,7 +12,7 @@ from fourfold.errors import DamagedStore, StoreBusy
 from fourfold.limits import LEASE_SECONDS, VECTOR_DIMENSIONS
 from fourfold.stores.sqlite import files, items
 from fourfold.stores.sqlite.database import Database, rows
-from fourfold.stores.sqlite.folder import RESTORING
+from fourfold.stores.sqlite.folder import old_copies
 from fourfold.stores.sqlite.indexes import Indexes
 from fourfold.stores.sqlite.items import Change
 from fourfold.stores.sqlite.soundness import COUNTERS, LANGUAGES, MISSHAPEN, WAITING, broken, miscounted
@@ -129,7 +129,7 @@ def purge(database: Database, folder: Path) -> list[str]:
     with database.write() as db:
         db.execute("DELETE FROM tags WHERE uses = 0")
     database.vacuum()
-    copies = [*folder.glob("before-schema-*.db*"), *folder.glob(f"{RESTORING}*")]
+    copies = old_copies(folder)
     for path in copies:
         path.unlink()
     files.sync_folder(folder)

@@ -699,6 +699,9 @@ class SqliteStore:
             await self._write_db(partial(portable.load_piece, piece=piece, mark=mark, count=count))
         await self._write_db(portable.finish)
 
+    async def remove(self, is_copied: Callable[[Iterable[Record]], bool]) -> None:
+        await self._in(self._writer.submit, lambda: health.remove(self._db, self.folder, is_copied))
+
     async def close(self) -> None:
         """Waits for what is under way in threads: they have connections, and one may be publishing."""
         for letting_go in (

@@ -1,0 +1,212 @@
+"""Names and safety: nothing is created by reading, nothing is replaced or removed unasked, options are found."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fourfold.errors import StoreReplaced
+from fourfold.memory import Memory
+
+Cli = Callable[..., Any]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["search", "x"],
+        ["retrieve", "x"],
+        ["list"],
+        ["get", "1"],
+        ["why", "1", "x"],
+        ["tags"],
+        ["namespaces"],
+        ["status"],
+        ["check"],
+        ["repair"],
+        ["reembed"],
+        ["embed"],
+        ["export", "-"],
+        ["backup", "copy.db"],
+        ["copy", "elsewhere"],
+        ["move", "elsewhere"],
+        ["update", "1", "--text", "x"],
+        ["forget", "1"],
+        ["graph", "neighbors", "x"],
+        ["graph", "path", "x", "y"],
+        ["graph", "remove", "x"],
+    ],
+    ids=" ".join,
+)
+def test_a_store_that_does_not_exist_is_not_created(
+    arguments: list[str], home: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(home)
+    done = cli(*arguments)
+    assert (done.code, done.out) == (1, "")
+    assert done.err.startswith(f"error: no store in {home / 'store'}\n  Create a store with `fourfold add`")
+    assert list(home.iterdir()) == []
+
+
+def test_export_writes_to_stdout(home: Path, cli: Cli) -> None:
+    cli("add", "words")
+    done = cli("export", "-")
+    assert done.err == "exported 1 namespace, 1 item\n"
+    cli("export", str(home / "file.jsonl"))
+    assert done.out == (home / "file.jsonl").read_text("utf-8")
+
+
+def test_export_replaces_a_file_only_by_force(home: Path, cli: Cli) -> None:
+    cli("add", "words")
+    (home / "file.jsonl").write_text("precious")
+    done = cli("export", str(home / "file.jsonl"))
+    assert done.code == 1
+    assert "replace it with --force" in done.err
+    assert (home / "file.jsonl").read_text() == "precious"
+    assert cli("export", str(home / "file.jsonl"), "--force").code == 0
+    assert '"words"' in (home / "file.jsonl").read_text()
+
+
+@pytest.mark.spec("B9")
+def test_copy_and_move_keep_the_source_unless_told_otherwise(home: Path, cli: Cli) -> None:
+    cli("add", "words")
+    for command in ("copy", "move"):
+        done = cli(command, str(home / command))
+        assert done.out.startswith("copied 1 namespace, 1 item\nchecksum ")
+        assert cli("list", "--json").json["count"] == 1
+        assert cli("--store", str(home / command), "list", "--json").json["count"] == 1
+    assert cli("move", str(home / "target"), "--delete-source").out.endswith("the source is removed\n")
+    assert not (home / "store").exists()
+    assert cli("--store", str(home / "target"), "list", "--json").json["count"] == 1
+
+
+@pytest.mark.spec("B9")
+async def test_a_source_that_changed_after_the_copy_is_not_removed(tmp_path: Path) -> None:
+    async with await Memory.open(tmp_path / "store", embedder="none") as memory:
+        await memory.add("words")
+        with pytest.raises(Exception, match="changed after it was copied"):
+            await memory.store.remove(lambda records: not list(records))
+        assert await memory.count() == 1
+
+
+@pytest.mark.spec("B9")
+async def test_another_process_on_a_removed_source_is_told(tmp_path: Path) -> None:
+    async with (
+        await Memory.open(tmp_path / "store", embedder="none", background=False) as memory,
+        await Memory.open(tmp_path / "store", embedder="none", background=False) as other,
+    ):
+        await memory.add("words")
+        await memory.move(tmp_path / "target", delete_source=True)
+        with pytest.raises(StoreReplaced):
+            await other.add("more words")
+
+
+# ---------------------------------------------------------------- options and help
+
+
+def test_global_options_are_understood_after_the_command(home: Path, cli: Cli) -> None:
+    elsewhere = str(home / "elsewhere")
+    assert cli("add", "words", "--store", elsewhere, "--namespace", "work").code == 0
+    assert "words" in cli("search", "words", f"--store={elsewhere}", "--namespace", "work").out
+    cli("graph", "edge", "A", "uses", "B", "--store", elsewhere)
+    assert "B" in cli("graph", "neighbors", "--store", elsewhere, "A").out
+    assert "B" in cli("graph", "--store", elsewhere, "neighbors", "A").out
+    assert not (home / "store").exists()
+    (home / "own.yaml").write_text("top_k: 3\n")
+    assert f"top_k\t3\tfile {home / 'own.yaml'}:1" in cli("config", "--config", str(home / "own.yaml")).out
+
+
+def test_a_value_that_looks_like_a_global_option_stays_a_value(cli: Cli) -> None:
+    cli("add", "words", "--title", "--store")
+    assert cli("list", "--json").json["items"][0]["title"] == "--store"
+
+
+@pytest.mark.parametrize(
+    "arguments", [["-h"], ["search", "-h"], ["graph", "-h"], ["graph", "edge", "-h"]], ids=" ".join
+)
+def test_h_is_help(arguments: list[str], cli: Cli) -> None:
+    assert cli(*arguments).out == cli(*arguments[:-1], "--help").out != ""
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_the_completion_script_of_a_shell(shell: str, cli: Cli) -> None:
+    done = cli("completion", shell)
+    assert (done.code, done.err) == (0, "")
+    assert f"_FOURFOLD_COMPLETE=complete_{shell}" in done.out
+    program = shutil.which(shell)
+    if program is not None:
+        subprocess.run([program, "-n"], input=done.out, text=True, check=True)
+
+
+def completed(words: str) -> list[str]:
+    environment = {
+        **os.environ,
+        "_FOURFOLD_COMPLETE": "complete_bash",
+        "COMP_WORDS": words,
+        "COMP_CWORD": str(len(words.split(" ")) - 1),
+    }
+    command = [sys.executable, "-m", "fourfold"]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout.split()
+
+
+def test_commands_and_options_are_completed() -> None:
+    assert completed("fourfold re") == ["retrieve", "repair", "restore", "reembed"]
+    assert completed("fourfold search --min") == ["--min-confidence"]
+    assert "neighbors" in completed("fourfold graph ")
+
+
+# ---------------------------------------------------------------- items
+
+
+@pytest.mark.spec("B10")
+def test_add_of_an_existing_text_says_what_was_kept_and_ignored(cli: Cli) -> None:
+    assert cli("add", "words", "--title", "Old", "--tag", "a").err == ""
+    done = cli("add", "words", "--title", "New", "--tag", "b", "--kind", "note", "--meta", "n=1")
+    assert done.out == "1\n"
+    assert done.err == (
+        "item 1 has this text already: its title, kind, metadata and time are kept, tags and sources are added; "
+        "ignored: --title, --kind, --meta\n"
+    )
+    (item,) = cli("get", "1", "--json").json["items"]
+    assert (item["title"], item["tags"], item["kind"]) == ("Old", ["a", "b"], None)
+    assert "ignored" not in cli("add", "words").err
+
+
+@pytest.mark.spec("B10")
+def test_a_replaced_item_says_what_was_ignored(cli: Cli) -> None:
+    assert cli("add", "words", "--key", "k", "--at", "2026-01-01T10:00").err == ""
+    assert cli("add", "other words", "--key", "k").err == ""
+    done = cli("add", "other words", "--key", "k", "--at", "2026-01-02T10:00")
+    assert done.err == "item 1 has this key already and is replaced; ignored: --at\n"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["add", "x", "--lang", "german"],
+        ["add", "x", "--lang", "DE"],
+        ["search", "x", "--lang", "xx"],
+        ["list", "--lang", "g"],
+    ],
+    ids=" ".join,
+)
+def test_unknown_languages_are_refused(arguments: list[str], cli: Cli) -> None:
+    cli("add", "words", "--lang", "de")
+    done = cli(*arguments)
+    assert done.code == 1
+    assert "is not a language code" in done.err
+    assert "ISO 639-1" in done.err
+
+
+def test_update_changes_the_title(cli: Cli) -> None:
+    cli("add", "words", "--title", "Old")
+    assert cli("update", "1", "--title", "New").code == 0
+    (item,) = cli("get", "1", "--json").json["items"]
+    assert (item["title"], item["content"]) == ("New", "words")
