@@ -8,6 +8,7 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from mcp import Client, StdioServerParameters
@@ -16,12 +17,20 @@ from mcp_support import call
 OTHER = {"theme": "dark", "mcpServers": {"other": {"command": "x", "args": ["ü"]}}, "numbers": [1, 2.5, None]}
 
 
-def install(
-    home: Path, *options: str, store: str = "notes", cwd: Path | None = None
-) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "fourfold", "--store", store, "mcp", "install", *options]
-    environment = {**os.environ, "CLAUDE_CONFIG_DIR": str(home), "FOURFOLD_EMBEDDER": "none"}
-    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, cwd=cwd or home)
+def run(home: Path, *arguments: str, cwd: Path | None = None, **environment: str) -> subprocess.CompletedProcess[str]:
+    """`fourfold`, with a Claude Code whose files are in `home` and no variables but these."""
+    own = {name: value for name, value in os.environ.items() if not name.startswith("FOURFOLD_")}
+    given = {**own, "CLAUDE_CONFIG_DIR": str(home), "XDG_CONFIG_HOME": str(home / "none"), **environment}
+    command = [sys.executable, "-m", "fourfold", *arguments]
+    return subprocess.run(command, env=given, capture_output=True, text=True, check=False, cwd=cwd or home)
+
+
+def install(home: Path, *options: str, store: str = "notes") -> subprocess.CompletedProcess[str]:
+    return run(home, "--store", store, "mcp", "install", *options)
+
+
+def entry_of(file: Path) -> dict[str, Any]:
+    return json.loads(file.read_text("utf-8"))["mcpServers"]["fourfold"]
 
 
 def test_it_is_shown_and_nothing_is_written(tmp_path: Path) -> None:
@@ -33,6 +42,8 @@ def test_it_is_shown_and_nothing_is_written(tmp_path: Path) -> None:
     entry = json.loads(rest[rest.index("{") :])["mcpServers"]["fourfold"]
     assert command[:7] == ["claude", "mcp", "add", "--scope", "user", "fourfold", "--"]
     assert command[7:] == [entry["command"], *entry["args"]]
+    with_variable = run(tmp_path, "mcp", "install", FOURFOLD_NAMESPACE="my garden").stdout
+    assert "fourfold --env 'FOURFOLD_NAMESPACE=my garden' -- " in with_variable
     assert str(tmp_path / "notes") in entry["args"]
 
 
@@ -52,13 +63,83 @@ def test_what_is_written_leaves_all_else_alone_and_starts_a_server(tmp_path: Pat
     assert entry["args"][-3:] == ["mcp", "--tools", "graph"]
 
 
-async def test_the_written_entry_starts_a_server_that_answers(tmp_path: Path) -> None:
-    assert install(tmp_path, "--yes", "--scope", "project").returncode == 0
-    entry = json.loads((tmp_path / ".mcp.json").read_text("utf-8"))["mcpServers"]["fourfold"]
-    environment = {**os.environ, **entry["env"], "FOURFOLD_EMBEDDER": "none"}
-    async with Client(StdioServerParameters(command=entry["command"], args=entry["args"], env=environment)) as client:
+@pytest.mark.parametrize("scope", ["user", "project"])
+async def test_the_written_entry_starts_a_server_with_the_store_namespace_and_embedder_of_now(
+    tmp_path: Path, scope: str
+) -> None:
+    variables = {"FOURFOLD_STORE": "notes", "FOURFOLD_NAMESPACE": "garden", "FOURFOLD_EMBEDDER": "none"}
+    assert run(tmp_path, "mcp", "install", "--yes", "--scope", scope, **variables).returncode == 0
+    entry = entry_of(tmp_path / (".claude.json" if scope == "user" else ".mcp.json"))
+    (elsewhere := tmp_path / "elsewhere").mkdir()
+    server = StdioServerParameters(
+        command=entry["command"],
+        args=entry["args"],
+        env={"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}", **entry["env"]},
+        cwd=tmp_path if scope == "project" else elsewhere,
+    )
+    async with Client(server) as client:
         await call(client, "store_memory", content="heron")
+        status = json.loads((await client.read_resource("memory://status")).contents[0].text)  # type: ignore[union-attr]
     assert (tmp_path / "notes" / "fourfold.db").exists()
+    assert list(status["namespaces"]) == ["garden"]
+    assert status["embedder"] is None
+
+
+def test_the_entry_of_a_project_has_no_absolute_path(tmp_path: Path) -> None:
+    options = ("mcp", "install", "--yes", "--scope", "project")
+    (tmp_path / "own.yaml").touch()
+    done = run(tmp_path, "--store", str(tmp_path / "in" / "notes"), "--config", "own.yaml", *options,
+               FOURFOLD_EMBEDDER=f"onnx:{tmp_path / 'model'}")  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    written = (tmp_path / ".mcp.json").read_text("utf-8")
+    assert str(tmp_path) not in written
+    assert str(Path(sys.executable).parent) not in written
+    entry = entry_of(tmp_path / ".mcp.json")
+    assert entry["args"] == ["--store", "in/notes", "--config", "own.yaml", "mcp"]
+    assert entry["env"] == {"FOURFOLD_EMBEDDER": "onnx:model"}
+    outside = run(tmp_path, "--store", str(tmp_path.parent / "other"), *options)
+    assert outside.returncode == 1
+    assert "--scope user" in outside.stderr
+    assert (tmp_path / ".mcp.json").read_text("utf-8") == written
+
+
+@pytest.mark.parametrize("scope", ["user", "project"])
+def test_a_password_or_key_is_neither_written_nor_shown(tmp_path: Path, scope: str) -> None:
+    variables = {
+        "FOURFOLD_STORE": "postgresql://me:canary@db.example/team",
+        "FOURFOLD_EMBEDDER": "openai",
+        "FOURFOLD_OPENAI_API_KEY": "canary",
+        "FOURFOLD_OPENAI_BASE_URL": "https://models.example/v1",
+    }
+    said = ""
+    for options in ((), ("--yes",)):
+        done = run(tmp_path, "mcp", "install", "--scope", scope, *options, **variables)
+        assert done.returncode == 0
+        said += done.stdout + done.stderr
+    for variable in ("FOURFOLD_STORE", "FOURFOLD_OPENAI_API_KEY"):
+        assert f"{variable} holds a secret and is not written" in said
+    file = tmp_path / (".claude.json" if scope == "user" else ".mcp.json")
+    expected = {"FOURFOLD_EMBEDDER": "openai", "FOURFOLD_OPENAI_BASE_URL": "https://models.example/v1"}
+    assert entry_of(file)["env"] == expected
+    assert "canary" not in said + file.read_text("utf-8")
+    flagged = install(tmp_path, "--yes", store=variables["FOURFOLD_STORE"])
+    assert flagged.returncode == 1
+    assert "canary" not in flagged.stdout + flagged.stderr
+    assert install(tmp_path, "--yes", store="postgresql://me@db.example/team").returncode == 0
+
+
+def test_uninstall_removes_the_entry_and_nothing_else(tmp_path: Path) -> None:
+    file = tmp_path / ".claude.json"
+    assert "has no entry" in run(tmp_path, "mcp", "uninstall", "--yes").stdout
+    assert not file.exists()
+    file.write_text(json.dumps(OTHER, ensure_ascii=False), "utf-8")
+    install(tmp_path, "--yes")
+    before = file.read_bytes()
+    shown = run(tmp_path, "mcp", "uninstall")
+    assert "uninstall --yes removes it" in shown.stdout
+    assert file.read_bytes() == before
+    assert "removed from" in run(tmp_path, "mcp", "uninstall", "--yes").stdout
+    assert json.loads(file.read_text("utf-8")) == OTHER
 
 
 @pytest.mark.parametrize("content", ["{", "[]", '{"mcpServers": []}', "\udcff"])

@@ -1,15 +1,15 @@
-"""mcp, mcp install."""
+"""mcp, mcp install, mcp uninstall."""
 
 from __future__ import annotations
 
 import json
 import os
 from pathlib import Path
-from typing import Annotated, Literal, cast, get_args
+from typing import Annotated, Any, Literal, cast, get_args
 
 import typer
 
-from fourfold.cli.output import say
+from fourfold.cli.output import say, warn
 from fourfold.cli.session import Globals, load_config
 
 Tools = Annotated[
@@ -51,13 +51,14 @@ def _configure_logs(given: Globals) -> None:
     logs.configure(known, "json" if form == "json" else "text")
 
 
+Scope = Annotated[Literal["user", "project"], typer.Option(help="For all your projects, or .mcp.json of this folder.")]
+
+
 @app.command()
 def install(
     ctx: typer.Context,
     tools: Tools = "core",
-    scope: Annotated[
-        Literal["user", "project"], typer.Option(help="For all your projects, or .mcp.json of this folder.")
-    ] = "user",
+    scope: Scope = "user",
     yes: Annotated[bool, typer.Option("--yes", help="Write it; without this it is only shown.")] = False,
 ) -> None:
     """Show, or with --yes write, the entry that gives Claude Code this memory."""
@@ -66,27 +67,52 @@ def install(
     from fourfold.mcp import install as entries
     from fourfold.wire import dumps
 
-    options = [*_globals(cast("Globals", ctx.obj)), "mcp", *(["--tools", tools] if tools != "core" else [])]
-    entry, path = entries.entry(options), entries.file_of(scope, os.environ)
+    arguments = ["--tools", tools] if tools != "core" else []
+    config = cast("Globals", ctx.obj).config
+    entry = entries.make_entry(load_config(ctx), config, arguments, scope, Path.cwd())
+    path, form = entries.file_of(scope, os.environ), entry.json()
+    for variable in entry.left_out:
+        warn(f"{variable} holds a secret and is not written: set it where Claude Code starts")
     if yes:
-        before = entries.write(path, entry)
-        say(f"{path} has it already" if before == entry else f"written to {path}")
-        if before not in (None, entry):
-            say(f"instead of {dumps(before)}")
+        before = entries.write(path, form)
+        say(f"{path} has it already" if before == form else f"written to {path}")
+        if before not in (None, form):
+            say(f"instead of {dumps(_shown(before))}")
         return
-    said = shlex.join([*entries.command(), *options])
-    say(f"claude mcp add --scope {scope} {entries.NAME} -- {said}\n")
+    variables = [word for name, value in entry.environment.items() for word in ("--env", f"{name}={value}")]
+    say(f"claude mcp add --scope {scope} {entries.NAME} {shlex.join([*variables, '--', *entry.command])}\n")
     say(f"or in {path} (fourfold mcp install --yes writes it):\n")
-    say(json.dumps({"mcpServers": {entries.NAME: entry}}, indent=2, ensure_ascii=False))
+    say(json.dumps({"mcpServers": {entries.NAME: form}}, indent=2, ensure_ascii=False))
 
 
-def _globals(given: Globals) -> list[str]:
-    """What stood before the command, with paths that hold from anywhere."""
-    options: list[str] = []
-    if given.store is not None:
-        options += ["--store", given.store if "://" in given.store else str(Path(given.store).expanduser().absolute())]
-    if given.namespace is not None:
-        options += ["--namespace", given.namespace]
-    if given.config is not None:
-        options += ["--config", str(given.config.absolute())]
-    return options
+@app.command()
+def uninstall(
+    scope: Scope = "user",
+    yes: Annotated[bool, typer.Option("--yes", help="Remove it; without this it is only shown.")] = False,
+) -> None:
+    """Show, or with --yes remove, the entry that gives Claude Code this memory. The store stays."""
+    from fourfold.mcp import install as entries
+    from fourfold.wire import dumps
+
+    path = entries.file_of(scope, os.environ)
+    before = entries.write(path, None) if yes else entries.find(path)
+    if before is None:
+        say(f"{path} has no entry {entries.NAME}")
+    else:
+        say(f"removed from {path}" if yes else f"{path} has it (fourfold mcp uninstall --yes removes it):")
+        say(dumps(_shown(before)))
+
+
+def _shown(value: Any) -> Any:
+    """A part of a file, in which addresses show no password."""
+    from fourfold import addresses
+
+    match value:
+        case str():
+            return addresses.shown(value) if addresses.is_address(value) else value
+        case list():
+            return [_shown(each) for each in cast("list[Any]", value)]
+        case dict():
+            return {name: _shown(each) for name, each in cast("dict[str, Any]", value).items()}
+        case _:
+            return value

@@ -1,4 +1,9 @@
-"""The entry that makes Claude Code start the server: shown, or written into its file and nowhere else."""
+"""The entry with which Claude Code starts the server: shown, written into its file, or removed from there.
+
+The entry carries what flags and variables set now (store, namespace, embedder), because an agent starts the server in
+another folder and environment. A password or key is never written. The entry of a project is shared, so that it holds
+no path of this machine.
+"""
 
 from __future__ import annotations
 
@@ -9,26 +14,106 @@ import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
+from fourfold import addresses
 from fourfold.errors import DamagedError, InvalidSetting, ReadOnlyStore
 from fourfold.model import Json
 
+if TYPE_CHECKING:
+    from fourfold.config import Loaded
+
 Scope = Literal["user", "project"]
 NAME = "fourfold"
+_CARRIED = ("store", "namespace", "embedder", "openai_base_url", "openai_model", "openai_dimensions")
+_FLAGS = ("store", "namespace")
+_FOLDER_MODEL = "onnx:"
 
 
-def command() -> list[str]:
-    """How to start this very Fourfold from anywhere: agents are not started in its environment."""
+@dataclass(frozen=True, slots=True)
+class Entry:
+    command: list[str]
+    """The program and its arguments."""
+    environment: dict[str, str]
+    left_out: list[str] = field(default_factory=list[str])
+    """Variables that are needed and hold a secret."""
+
+    def json(self) -> dict[str, Json]:
+        first, *rest = self.command
+        return {"type": "stdio", "command": first, "args": [*rest], "env": {**self.environment}}
+
+
+def make_entry(loaded: Loaded, config: Path | None, arguments: Sequence[str], scope: Scope, folder: Path) -> Entry:
+    """`config`: the file that was named; `arguments`: what follows `mcp`; `folder`: the project."""
+    options: list[str] = []
+    entry = Entry(_program(scope), {})
+    for name in _CARRIED:
+        value, origin = loaded.given[name]
+        variable = f"FOURFOLD_{name.upper()}"
+        if origin != "flag" and not origin.startswith("environment"):
+            continue
+        if name in ("store", "openai_base_url") and _has_secret(value):
+            entry.left_out.append(_secret_variable(variable, origin))
+        elif origin == "flag" and name in _FLAGS:
+            options += [f"--{name}", _portable(name, value, scope, folder)]
+        else:
+            entry.environment[variable] = _portable(name, value, scope, folder)
+    if loaded.settings.openai_api_key and loaded.settings.embedder == "openai":
+        entry.left_out.append("FOURFOLD_OPENAI_API_KEY")
+    if config is not None:
+        options += ["--config", _path(config, scope, folder)]
+    entry.command.extend([*options, "mcp", *arguments])
+    return entry
+
+
+def _program(scope: Scope) -> list[str]:
+    """How to start this Fourfold: agents are not started in its environment, and a shared entry names no folder."""
+    if scope == "project":
+        return ["fourfold"]
     beside = Path(sys.executable).with_name("fourfold.exe" if sys.platform == "win32" else "fourfold")
     found = str(beside) if beside.is_file() else shutil.which("fourfold")
-    return [found] if found else [sys.executable, "-P", "-m", "fourfold"]  # -P: not from the agent's working folder
+    return [found] if found else [sys.executable, "-m", "fourfold"]
 
 
-def entry(options: Sequence[str]) -> dict[str, Json]:
-    first, *rest = command()
-    return {"type": "stdio", "command": first, "args": [*rest, *options], "env": {}}
+def _portable(name: str, value: object, scope: Scope, folder: Path) -> str:
+    """The value with paths that hold where the server starts."""
+    text = str(value)
+    if name == "store" and not addresses.is_address(text):
+        return _path(Path(text), scope, folder)
+    if name == "embedder" and text.startswith(_FOLDER_MODEL):
+        return _FOLDER_MODEL + _path(Path(text.removeprefix(_FOLDER_MODEL)), scope, folder)
+    return text
+
+
+def _path(path: Path, scope: Scope, folder: Path) -> str:
+    absolute = folder / path.expanduser()
+    if scope == "user":
+        return str(absolute)
+    inside = Path(os.path.relpath(absolute, folder))
+    if inside.parts[:1] == ("..",) or inside.is_absolute():
+        raise InvalidSetting(
+            f"{path} is outside of this folder, and the entry of a project is shared",
+            "Choose a path inside of it, or --scope user",
+        )
+    return inside.as_posix()
+
+
+def _has_secret(value: object) -> bool:
+    if not isinstance(value, str) or not addresses.is_address(value):
+        return False
+    url = addresses.parse(value)
+    return url.password is not None or "password" in url.parameters
+
+
+def _secret_variable(variable: str, origin: str) -> str:
+    if origin == "flag":
+        raise InvalidSetting(
+            "the address of the store has a password, which is not written into a file",
+            f"Put the address into {variable}, or the password into ~/.pgpass",
+        )
+    return variable
 
 
 def file_of(scope: Scope, environ: Mapping[str, str]) -> Path:
@@ -39,17 +124,29 @@ def file_of(scope: Scope, environ: Mapping[str, str]) -> Path:
     return (Path(folder) if folder else Path.home()) / ".claude.json"
 
 
-def write(path: Path, new: dict[str, Json]) -> dict[str, Json] | None:
-    """Puts the entry into the file, all else in it left as it is, in one step; what stood there before, if anything."""
+def find(path: Path) -> dict[str, Json] | None:
+    """The entry that the file has now."""
+    return _servers(_read(path), path).get(NAME)
+
+
+def write(path: Path, new: dict[str, Json] | None) -> dict[str, Json] | None:
+    """Puts the entry into the file, or removes it (None), in one step, and leaves the rest of the file as it is.
+    Returns the entry that was there before."""
     known = _read(path)
-    servers = known.setdefault("mcpServers", {})
-    if not isinstance(servers, dict):
-        raise InvalidSetting(f'"mcpServers" in {path} is no object', "Mend the file first")
-    before = cast("dict[str, Any]", servers).get(NAME)
+    servers = _servers(known, path)
+    before = servers.pop(NAME, None)
     if before != new:
-        servers[NAME] = new
+        if new is not None:
+            servers[NAME] = new
         _replace(path, json.dumps(known, indent=2, ensure_ascii=False) + "\n")
     return before
+
+
+def _servers(known: dict[str, Any], path: Path) -> dict[str, Any]:
+    servers = known.setdefault("mcpServers", {})
+    if not isinstance(servers, dict):
+        raise InvalidSetting(f'"mcpServers" in {path} is not an object', "Mend the file first")
+    return cast("dict[str, Any]", servers)
 
 
 def _read(path: Path) -> dict[str, Any]:
