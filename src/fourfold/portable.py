@@ -52,6 +52,7 @@ async def export_file(store: Store, target: Path) -> dict[str, int]:
 
 
 def line(record: Mapping[str, Json]) -> str:
+    """A record as a line of an export; equal records give equal lines."""
     return json.dumps(record, ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False) + "\n"
 
 

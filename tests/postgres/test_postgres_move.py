@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from fourfold.errors import RequestError
+from fourfold.errors import RequestError, StoreNotEmpty
 from fourfold.memory import Memory
 from fourfold.model import NewItem
 from fourfold.stores import loading
@@ -100,7 +100,10 @@ async def test_an_interrupted_move_goes_on_where_it_was(plain_dsn: str, tmp_path
             await other.move(target.store)
         for module in ("sqlite", "postgres"):
             monkeypatch.setattr(f"fourfold.stores.{module}.store.pieces", pieces)
-        assert (await source.move(target.store)).counts["item"] == 152
+        moved = await source.move(target.store)
+        assert moved.counts["item"] == 152
         assert await target.check() == []
-        with pytest.raises(RequestError, match="not empty"):
+        assert await source.move(target.store) == moved  # all is there
+        await target.add("something of its own")
+        with pytest.raises(StoreNotEmpty):
             await source.move(target.store)

@@ -44,6 +44,7 @@ _ORDER = tuple(_FIELDS)
 
 _UNIT_TOLERANCE = 1e-3
 _LARGEST_TIME = 2**63 - 1
+_REMEDY = "Run fourfold repair on the store that was exported, then export it again"
 _REPORTED = 100
 """Lines of one check; the rest is counted."""
 
@@ -162,14 +163,14 @@ class RecordReader:
         """InvalidItem if the engine could not have written this record at this place."""
         kind = record.get("type")
         if not isinstance(kind, str) or kind not in _FIELDS:
-            raise InvalidItem(f"a record of the type {kind!r}", "Export the store again")
+            raise InvalidItem(f"a record of the type {kind!r}", _REMEDY)
         try:
             self._check_frame(kind, record)
             getattr(self, f"_read_{kind}")(record)
         except RequestError as error:
             raise InvalidItem(f"{_shown(kind, record)}: {error.message}", error.remedy) from error
         except (TypeError, ValueError, AttributeError, OverflowError, binascii.Error) as error:
-            raise InvalidItem(f"{_shown(kind, record)} cannot be read ({error})", "Export the store again") from error
+            raise InvalidItem(f"{_shown(kind, record)} cannot be read ({error})", _REMEDY) from error
 
     def _check_frame(self, kind: str, record: Record) -> None:
         if differing := sorted(record.keys() ^ _FIELDS[kind]):
@@ -298,7 +299,7 @@ class RecordReader:
 
 
 def _wrong(message: str) -> InvalidItem:
-    return InvalidItem(message, "Export the store again")
+    return InvalidItem(message, _REMEDY)
 
 
 def _same(given: object, normal: object, what: str) -> None:

@@ -1,0 +1,46 @@
+"""A move that is killed leaves no copy of the store behind, and the same call completes it."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+import postgres_servers
+import pytest
+import trust_child
+from trust_move_work import move_and_die
+
+from fourfold.errors import StoreNotEmpty
+from fourfold.memory import Memory
+from fourfold.model import NewItem
+
+ITEMS = 6000
+"""More than one piece of a load."""
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def target(request: pytest.FixtureRequest, fast_folder: Path) -> Path | str:
+    return fast_folder / "copy" if request.param == "sqlite" else postgres_servers.fresh("postgres")
+
+
+@pytest.mark.spec("B9")
+@pytest.mark.parametrize("reports", [1, 6, 8])
+async def test_a_killed_move_leaves_nothing_in_the_temporary_folder_and_is_completed_by_the_next(
+    fast_folder: Path, target: Path | str, reports: int
+) -> None:
+    temporary = fast_folder / "temporary"
+    temporary.mkdir()
+    async with await Memory.open(fast_folder / "store", embedder="none", background=False) as memory:
+        await memory.add_many([NewItem(f"A secret of number {number}") for number in range(ITEMS)])
+        child = trust_child.start(move_and_die, fast_folder / "store", target, temporary, reports)
+        child.join()
+        assert child.exitcode == -signal.SIGKILL
+        assert list(temporary.iterdir()) == []
+        async with await Memory.open(target, embedder="none", background=False) as copy:
+            moved = await memory.move(copy.store)
+            assert moved.counts["item"] == ITEMS
+            assert await copy.check() == []
+            assert await memory.move(copy.store) == moved
+            await memory.add("one more")
+            with pytest.raises(StoreNotEmpty):
+                await memory.move(copy.store)
