@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from fourfold.config import Settings
+    from fourfold.embed.base import BaseEmbedder, Embedder
     from fourfold.errors import FourfoldError
     from fourfold.memory import Memory
     from fourfold.model import (
@@ -37,7 +38,9 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
+    "BaseEmbedder": "embed.base",
     "Edge": "model",
+    "Embedder": "embed.base",
     "Explanation": "model",
     "Filters": "model",
     "FourfoldError": "errors",
@@ -63,7 +66,9 @@ _HOMES = {
 }
 
 __all__ = [
+    "BaseEmbedder",
     "Edge",
+    "Embedder",
     "Explanation",
     "Filters",
     "FourfoldError",

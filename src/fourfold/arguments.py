@@ -3,6 +3,7 @@
 `@checks_arguments` on a class wraps its public methods and its constructor: an argument of the wrong type is an
 InvalidArgument that names the parameter and what it takes. `check_fields` does the same for the fields of a value.
 Whether a value of the right type is valid is for the method to say. Annotations are read at the first call.
+An object with an `Owner` as `owner` can be used by the process that made it only.
 """
 
 from __future__ import annotations
@@ -42,12 +43,12 @@ def checks_arguments(kind: C) -> C:
         elif isinstance(found, classmethod):
             setattr(kind, name, classmethod(_checking(getattr(kind, name).__func__, bound=True)))
         elif isinstance(found, types.FunctionType):
-            setattr(kind, name, _checking(found, bound=True))
+            setattr(kind, name, _checking(found, bound=True, owned=name not in ("__init__", "close")))
     return kind
 
 
-def _checking(function: Callable[..., Any], *, bound: bool) -> Callable[..., Any]:
-    """The function behind a check; `bound`: its first parameter is the object or class."""
+def _checking(function: Callable[..., Any], *, bound: bool, owned: bool = False) -> Callable[..., Any]:
+    """The function behind a check; `bound`: its first parameter is the object or class, which may be `owned`."""
     checks: list[tuple[str, _Kind | None]] = []
     by_name: dict[str, _Kind] = {}
 
@@ -56,6 +57,8 @@ def _checking(function: Callable[..., Any], *, bound: bool) -> Callable[..., Any
             found = _kinds(function)
             by_name.update({name: kind for name, kind in found.items() if kind is not None})
             checks.extend(found.items())
+        if owned and (owner := getattr(args[0], "owner", None)) is not None:
+            owner.check()
         for (name, kind), value in zip(checks[bound:], args[bound:], strict=False):
             if kind is not None and not kind.fits(value):
                 raise _wrong(function, name, kind, value)

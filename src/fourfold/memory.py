@@ -17,7 +17,7 @@ from fourfold import addresses, courtesy, limits
 from fourfold import items as rules
 from fourfold.arguments import checks_arguments
 from fourfold.config import Settings, default_store
-from fourfold.embed.base import Embedder
+from fourfold.embed.base import Embedder, EmbeddingModel, completed
 from fourfold.embed.queue import Progress, Vectorizer
 from fourfold.embed.vectors import check_dimension
 from fourfold.errors import (
@@ -45,6 +45,7 @@ from fourfold.model import (
     Retriever,
     SearchResponse,
 )
+from fourfold.processes import Owner
 from fourfold.search.answer import Wish
 from fourfold.search.diversity import check_per_source
 from fourfold.search.plan import PlanRequest
@@ -80,7 +81,7 @@ class Memory:
     def __init__(
         self,
         store: Store,
-        embedder: Embedder | None,
+        embedder: Embedder | EmbeddingModel | None,
         namespace: str = "default",
         settings: Settings | None = None,
         *,
@@ -88,10 +89,11 @@ class Memory:
         retrievers: Sequence[Retriever] | None = None,
     ) -> None:
         settings = settings or Settings()
+        self.owner = Owner()
         self.store = store
         self.namespace = rules.name(namespace, "namespace")
         self.settings = settings
-        self._vectorizer = Vectorizer(embedder, store) if embedder is not None else None
+        self._vectorizer = Vectorizer(completed(embedder), store) if embedder is not None else None
         self._upkeep = Upkeep(store, self._vectorizer, self.namespace, watch=background)
         self._searching = Searching(store, self._vectorizer, settings, self._upkeep.troubles, retrievers)
 
@@ -103,7 +105,7 @@ class Memory:
         store: str | Path | Store | None = None,
         *,
         namespace: str | None = None,
-        embedder: str | Embedder | None = None,
+        embedder: str | Embedder | EmbeddingModel | None = None,
         settings: Settings | None = None,
         background: bool = True,
         create: bool = True,
@@ -139,7 +141,12 @@ class Memory:
         return view
 
     async def close(self) -> None:
-        """Stops the queue (what waits goes on waiting), publishes what is due, and lets go of everything."""
+        """Stops the queue (what waits goes on waiting), publishes what is due, and releases everything.
+
+        In a forked child it does nothing: what is open belongs to the parent.
+        """
+        if not self.owner.is_here:
+            return
         try:
             await self._upkeep.close()
         finally:
@@ -628,7 +635,7 @@ async def _open_server(address: str, *, create: bool) -> Store:
     return server
 
 
-def _open_embedder(given: str | Embedder, settings: Settings) -> Embedder | None:
+def _open_embedder(given: str | Embedder | EmbeddingModel, settings: Settings) -> Embedder | EmbeddingModel | None:
     if not isinstance(given, str):
         return given
     from fourfold.embed import OpenAISettings, create

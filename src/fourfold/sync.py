@@ -11,7 +11,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
+from fourfold.errors import RequestError
 from fourfold.memory import Memory
+from fourfold.processes import Owner
 
 T = TypeVar("T")
 
@@ -26,6 +28,7 @@ class SyncMemory:
 
     def __init__(self, memory: Memory, loop: asyncio.AbstractEventLoop, thread: threading.Thread) -> None:
         self._memory = memory
+        self._owner = Owner()
         self._loop = loop
         self._thread = thread
 
@@ -53,12 +56,19 @@ class SyncMemory:
     def _blocking(self, method: Callable[..., Coroutine[Any, Any, T]]) -> Callable[..., T]:
         @wraps(method)
         def call(*args: Any, **kwargs: Any) -> T:
+            self._owner.check()
+            if threading.current_thread() is self._thread:
+                raise RequestError(
+                    f"{method.__name__} was called from a callback of this memory, which waits for the callback",
+                    "Call it after the method that took the callback has returned",
+                )
             return _wait(self._loop, method(*args, **kwargs))
 
         return call
 
     def close(self) -> None:
-        if self._loop.is_closed():
+        """Closes the memory. In a forked child it does nothing: what is open belongs to the parent."""
+        if self._loop.is_closed() or not self._owner.is_here:
             return
         try:
             _wait(self._loop, self._memory.close())

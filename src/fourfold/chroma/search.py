@@ -12,7 +12,7 @@ from fourfold.chroma.collection import Collection
 from fourfold.chroma.mirror import Mirror
 from fourfold.chroma.retriever import ChromaRetriever
 from fourfold.config import Settings
-from fourfold.embed.base import Embedder
+from fourfold.embed.base import Embedder, EmbeddingModel
 from fourfold.errors import FourfoldError, StoreUnavailable
 from fourfold.memory import Memory
 from fourfold.model import Retriever, SearchResponse
@@ -43,7 +43,7 @@ class ChromaSearch:
         store: str | Path | Store | None = None,
         *,
         namespace: str | None = None,
-        embedder: str | Embedder | None = None,
+        embedder: str | Embedder | EmbeddingModel | None = None,
         settings: Settings | None = None,
     ) -> Self:
         """`namespace`: of the store, for this collection alone; chroma:NAME if left out."""

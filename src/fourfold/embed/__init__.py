@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fourfold.embed.base import Embedder
+from fourfold.embed.base import EmbeddingModel
 from fourfold.embed.minilm import built_in_model
 from fourfold.embed.onnx import folder_model
 from fourfold.embed.openai import OpenAIEmbedder, OpenAISettings
 from fourfold.embed.vectors import check_vector
 from fourfold.errors import InvalidSetting
 
-__all__ = ["Embedder", "OpenAISettings", "check_vector", "create"]
+__all__ = ["EmbeddingModel", "OpenAISettings", "check_vector", "create"]
 
 
-def create(spec: str, *, openai: OpenAISettings) -> Embedder | None:
+def create(spec: str, *, openai: OpenAISettings) -> EmbeddingModel | None:
     """The embedder that a setting names; None for `none`. Loads nothing yet."""
     provider, _, folder = spec.partition(":")
     if provider == "onnx" and folder:

@@ -1,9 +1,9 @@
-"""What the engine asks of an embedder."""
+"""Embedders: the small protocol for callers, and what the engine asks of them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 if TYPE_CHECKING:
     import numpy as np
@@ -11,11 +11,31 @@ if TYPE_CHECKING:
 
 
 class Embedder(Protocol):
-    """Turns texts into unit vectors of one space.
+    """An embedding model of your own: a name, a dimension, and one vector per text. `Memory.open` takes it.
 
-    `embed` may block (it runs in a worker thread) and may be called from several threads. It returns one row a text,
-    float32, L2-normalised, finite; anything else the provider sends is an EmbedderUnavailable. It loads its model on
-    first use.
+    `embed` may block: it runs in worker threads, one for queries and one for stored items. Its rows need not be
+    normalised. After an exception, or rows of another shape, items wait for their vectors, and searches answer without
+    vectors and say so. Derive from `BaseEmbedder` to load the model later, or to name its vector space.
+    """
+
+    @property
+    def name(self) -> str:
+        """Of the model, with its version: another name is another vector space, and the store asks to re-embed."""
+        ...
+
+    @property
+    def dimension(self) -> int: ...
+
+    def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]] | NDArray[Any]:
+        """One row per text."""
+        ...
+
+
+class EmbeddingModel(Protocol):
+    """What the engine asks of a model: `BaseEmbedder` has all of it.
+
+    `embed` may block (it runs in a worker thread) and may be called from several threads. It loads the model on first
+    use. What it raises or returns wrongly becomes an EmbedderUnavailable.
     """
 
     @property
@@ -42,6 +62,45 @@ class Embedder(Protocol):
         ...
 
     def close(self) -> None: ...
+
+
+class BaseEmbedder:
+    """Completes an embedder: derive from it, set `name` and `dimension`, write `embed`, override what you need."""
+
+    name: str
+    dimension: int
+
+    def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]] | NDArray[Any]:
+        raise NotImplementedError(f"{type(self).__name__} has no `embed`")
+
+    @property
+    def fingerprint(self) -> str:
+        """Names the vector space: equal fingerprints mean comparable vectors."""
+        return f"{self.name}/{self.dimension}"
+
+    def load(self) -> None:
+        """Gets the model ready, before the first `embed`."""
+
+    def truncates(self, text: str) -> bool:
+        """Whether the model reads only the beginning of this text; searches then say so."""
+        return False
+
+    def close(self) -> None:
+        """Releases the model."""
+
+
+class _Completed(BaseEmbedder):
+    def __init__(self, embedder: Embedder) -> None:
+        self.name = embedder.name
+        self.dimension = embedder.dimension
+        self.embed = embedder.embed
+
+
+def completed(embedder: Embedder | EmbeddingModel) -> EmbeddingModel:
+    """The embedder with all that the engine asks for. The engine converts and checks its rows."""
+    return cast(
+        "EmbeddingModel", embedder if hasattr(type(embedder), "load") else _Completed(cast("Embedder", embedder))
+    )
 
 
 def readable(text: str, characters: int) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, TypeVar
 
-from fourfold.embed.base import Embedder
+from fourfold.embed.base import EmbeddingModel
 from fourfold.embed.vectors import SMALLEST, UNIT
 from fourfold.errors import EmbedderUnavailable, FourfoldError, SpaceMismatch, StoreUnavailable
 from fourfold.limits import MODEL_LOAD_SECONDS
@@ -39,7 +39,7 @@ def embedded_text(title: str, text: str) -> str:
 class Vectorizer:
     """One embedder at work for one store. Queries never wait behind the queue: each has a thread of its own."""
 
-    def __init__(self, embedder: Embedder, store: Store) -> None:
+    def __init__(self, embedder: EmbeddingModel, store: Store) -> None:
         self.embedder = embedder
         self._store = store
         self._queries = ThreadPoolExecutor(1, "fourfold-query")

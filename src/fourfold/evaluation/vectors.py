@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from fourfold import owner_only
-from fourfold.embed.base import Embedder
+from fourfold.embed.base import EmbeddingModel
 from fourfold.errors import StoreUnavailable
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def cache_folder() -> Path:
 class CachedEmbedder:
     """An embedder with a file of what it gave before: to be deleted at any time, and shared by many processes."""
 
-    def __init__(self, embedder: Embedder, folder: Path) -> None:
+    def __init__(self, embedder: EmbeddingModel, folder: Path) -> None:
         self.model = embedder
         """Asks the model itself."""
         self._lock = threading.Lock()
