@@ -40,6 +40,8 @@ from fourfold.model import (
     Neighbor,
     NewItem,
     Node,
+    NodeSummary,
+    NodeView,
     Page,
     RawRecord,
     Retriever,
@@ -54,6 +56,7 @@ from fourfold.search.several import JUDGED, merged
 from fourfold.searching import Searching, Why
 from fourfold.stores.base import Direction, NewNode, Store
 from fourfold.text import language
+from fourfold.text.entities import normal_name
 from fourfold.upkeep import NO_VECTORS, Upkeep
 
 if TYPE_CHECKING:
@@ -435,6 +438,16 @@ class Memory:
         return await self.store.neighbors(
             self.namespace, start, label, depth, direction, relation, limit, 0 if limit is None else offset
         )
+
+    async def nodes(self, like: str = "", *, limit: int = 50, offset: int = 0) -> list[NodeSummary]:
+        """Nodes, most connected first; those with a name or alias that contains `like`, without regard to case."""
+        _check_page(limit, offset)
+        return await self.store.nodes(self.namespace, normal_name(like), limit, offset)
+
+    async def node(self, name: str, label: str | None = None, *, limit: int = 50) -> NodeView:
+        """One node with at most `limit` of its items, of the items that mention it, and of its edges."""
+        _check_page(limit, 0)
+        return await self.store.node_view(self.namespace, rules.node_name(name), label, limit)
 
     async def path(self, start: str, goal: str, max_depth: int = limits.PATH_DEPTH) -> list[Edge]:
         """A shortest way between two nodes; empty if there is none."""

@@ -133,6 +133,29 @@ class Edge:
 
 
 @dataclass(frozen=True, slots=True)
+class NodeSummary:
+    """A node in a list, with how much hangs on it."""
+
+    name: str
+    label: str
+    items: int
+    """Items that are about it: its title or a heading is the name, or they were attached."""
+    mentions: int
+    """Items whose text names it."""
+    edges: int
+
+
+@dataclass(frozen=True, slots=True)
+class NodeView:
+    """A node with all that hangs on it: ids of items, oldest first, and edges, heaviest first."""
+
+    node: Node
+    items: tuple[int, ...]
+    mentions: tuple[int, ...]
+    edges: tuple[Edge, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Neighbor:
     """A node reached from another: over which relation, at what distance, with what product of weights."""
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         Json,
         Neighbor,
         Node,
+        NodeView,
         RawRecord,
         Result,
         SearchResponse,
@@ -222,6 +223,15 @@ def node_json(node: Node) -> dict[str, Json]:
 
 def edge_json(edge: Edge) -> dict[str, Json]:
     return {"from": edge.source, "relation": edge.relation, "to": edge.target, "weight": edge.weight}
+
+
+def node_view_json(view: NodeView) -> dict[str, Json]:
+    return {
+        "node": node_json(view.node),
+        "items": list(view.items),
+        "mentions": list(view.mentions),
+        "edges": [edge_json(edge) for edge in view.edges],
+    }
 
 
 def neighbor_json(neighbor: Neighbor) -> dict[str, Json]:

@@ -427,3 +427,24 @@ def test_the_demo_leaves_the_users_store_alone(home: Path, cli: Cli, monkeypatch
     assert cli("demo").code == 0
     assert not (home / "store").exists()
     assert not (home / "home").exists()
+
+
+@pytest.mark.spec("S4.1")
+def test_the_graph_for_people(cli: Cli) -> None:
+    add(cli, "Postgres with two replicas", "--title", "Kestrel")
+    add(cli, "Takes orders, and asks Kestrel", "--title", "Checkout")
+    cli("graph", "node", "Kestrel", "--alias", "the bird")
+    cli("graph", "edge", "Mira", "owns", "Kestrel")
+    cli("graph", "edge", "Checkout", "uses", "Kestrel", "--weight", "0.5")
+    assert cli("graph", "nodes").out == "Kestrel\tentity\t1\t1\t2\nCheckout\tentity\t1\t0\t1\nMira\tentity\t0\t0\t1\n"
+    assert cli("graph", "nodes", "--like", "BIRD", "--json").json["nodes"] == [
+        {"name": "Kestrel", "label": "entity", "items": 1, "mentions": 1, "edges": 2}
+    ]
+    assert cli("graph", "nodes", "--like", "nothing").err == "no nodes found\n"
+    assert cli("graph", "show", "kestrel").out == (
+        "Kestrel (entity)\n  also called the bird\nitems\n  [1] Kestrel\nmentioned in\n  [2] Checkout\n"
+        "edges\n  1 Mira -owns-> Kestrel\n  0.5 Checkout -uses-> Kestrel\n"
+    )
+    shown = cli("graph", "show", "Kestrel", "--json").json
+    assert (shown["items"], shown["mentions"], shown["edges"][0]["weight"]) == ([1], [2], 1.0)
+    assert cli("graph", "show", "Nobody").code == 1

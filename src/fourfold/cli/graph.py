@@ -1,18 +1,22 @@
-"""graph node, edge, neighbors, path, remove."""
+"""graph node, edge, nodes, show, neighbors, path, remove."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
 from fourfold.cli.options import JsonFlag
-from fourfold.cli.output import one_line, say, say_json, say_rows, warn
+from fourfold.cli.output import heading, one_line, say, say_json, say_rows, warn
 from fourfold.cli.session import run
 from fourfold.cli.values import read_id
 from fourfold.errors import NotFound, RequestError
 
 if TYPE_CHECKING:
+    from fourfold.memory import Memory
+    from fourfold.model import Item, Node, NodeView
     from fourfold.stores.base import Direction
 
 app = typer.Typer(
@@ -49,6 +53,65 @@ def edge(
     """Store an edge; storing it again sets the weight."""
     stored = run(ctx, lambda memory: memory.add_edge(source, relation, target, weight=weight), create=True)
     say(one_line(f"{stored.source} -{stored.relation}-> {stored.target} ({stored.weight:g})"))
+
+
+@app.command()
+def nodes(
+    ctx: typer.Context,
+    like: Annotated[str, typer.Option(metavar="TEXT", help="Only names and aliases that contain this.")] = "",
+    limit: Annotated[int, typer.Option(metavar="N", help="How many, most connected first.")] = 50,
+    as_json: JsonFlag = False,
+) -> None:
+    """List nodes with the number of their items, mentions and edges."""
+    found = run(ctx, lambda memory: memory.nodes(like, limit=limit))
+    if as_json:
+        say_json({"status": "success", "count": len(found), "nodes": [asdict(one) for one in found]})
+        return
+    if not found:
+        warn("no nodes found")
+    columns = ("name", "label", "items", "mentions", "edges")
+    say_rows(columns, ((one.name, one.label, one.items, one.mentions, one.edges) for one in found))
+
+
+@app.command()
+def show(
+    ctx: typer.Context,
+    name: Annotated[str, typer.Argument(metavar="NAME")],
+    label: LabelOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Show what a node is, its items, the items that mention it, and its edges by weight."""
+
+    async def work(memory: Memory) -> tuple[NodeView, dict[int, Item]]:
+        view = await memory.node(name, label)
+        ids = [*view.items, *view.mentions]
+        return view, dict(zip(ids, await memory.get(ids), strict=True)) if ids else {}
+
+    view, items = run(ctx, work)
+    if as_json:
+        from fourfold.wire import node_view_json
+
+        say_json({"status": "success", **node_view_json(view)})
+        return
+    _show_node(view.node)
+    for title, ids in (("items", view.items), ("mentioned in", view.mentions)):
+        _show_section(title, [f"[{item}] {heading(items[item])}" for item in ids])
+    _show_section("edges", [f"{edge.weight:g} {edge.source} -{edge.relation}-> {edge.target}" for edge in view.edges])
+
+
+def _show_node(node: Node) -> None:
+    say(one_line(f"{node.name} ({node.label})"))
+    if node.aliases:
+        say(f"  also called {one_line(', '.join(node.aliases))}")
+    for key, value in node.properties.items():
+        say(f"  {one_line(f'{key}: {value}')}")
+
+
+def _show_section(title: str, lines: Sequence[str]) -> None:
+    if lines:
+        say(f"{title}")
+    for line in lines:
+        say(f"  {one_line(line)}")
 
 
 @app.command()

@@ -28,6 +28,8 @@ from fourfold.model import (
     Neighbor,
     NewItem,
     Node,
+    NodeSummary,
+    NodeView,
     Page,
     Query,
     Ranking,
@@ -275,6 +277,14 @@ class Store(Protocol):
     async def remove_node(self, namespace: str, name: str, label: str | None) -> bool: ...
 
     async def remove_edge(self, namespace: str, source: str, relation: str, target: str) -> bool: ...
+
+    async def nodes(self, namespace: str, like: str, limit: int, offset: int) -> list[NodeSummary]:
+        """Nodes with a name or alias that contains `like` (in normal form, "" for all), most connected first."""
+        ...
+
+    async def node_view(self, namespace: str, name: str, label: str | None, limit: int) -> NodeView:
+        """One node with at most `limit` of its items, of its mentions and of its edges. NotFound if there is none."""
+        ...
 
     async def neighbors(
         self,

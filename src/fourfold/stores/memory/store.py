@@ -20,6 +20,8 @@ from fourfold.model import (
     Neighbor,
     NewItem,
     Node,
+    NodeSummary,
+    NodeView,
     Page,
     Query,
     Ranking,
@@ -267,6 +269,13 @@ class MemoryStore:
                 del ns.edges[edge]
         return bool(said)
 
+    async def nodes(self, namespace: str, like: str, limit: int, offset: int) -> list[NodeSummary]:
+        return walk.summaries(self._read(namespace), like)[offset:][:limit]
+
+    async def node_view(self, namespace: str, name: str, label: str | None, limit: int) -> NodeView:
+        ns = self._read(namespace)
+        return walk.view(ns, graph.required(ns, name, label), limit)
+
     async def neighbors(
         self,
         namespace: str,
@@ -358,4 +367,5 @@ def _status(ns: Namespace) -> dict[str, Json]:
         "dimension": None if ns.space is None else ns.space.dimension,
         "nodes": len(ns.nodes),
         "edges": len(ns.edges),
+        "mentions": sum(map(len, graph.mentions(ns).values())),
     }

@@ -7,12 +7,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from fourfold.limits import HUB, WALK_EDGES
-from fourfold.model import Edge, Filters, Neighbor
+from fourfold.model import Edge, Filters, Neighbor, NodeSummary, NodeView
 from fourfold.search.walk import Link, longest
 from fourfold.stores.base import Direction
 from fourfold.stores.memory.filters import passes
 from fourfold.stores.memory.graph import mentions
 from fourfold.stores.memory.state import Namespace
+from fourfold.text.entities import normal_name
 
 MENTIONS = "mentions"
 """The relation of the edges that texts make by themselves (B11)."""
@@ -34,6 +35,29 @@ def _steps(ns: Namespace) -> list[Step]:
         edges |= {(owner, MENTIONS, node, 1.0) for owner in owners for node in named}
     forward = [Step(*edge, True) for edge in edges]
     return sorted([*forward, *(Step(step.target, step.relation, step.source, step.weight, False) for step in forward)])
+
+
+def summaries(ns: Namespace, like: str) -> list[NodeSummary]:
+    named = Counter(node for nodes in mentions(ns).values() for node in nodes)
+    ends = Counter(end for source, _, target in ns.edges for end in {source, target})
+    rows = [row for row in ns.nodes.values() if any(like in name for name in row.names)]
+    held = {row.id: len(ns.items_of(row.id)) for row in rows}
+    rows.sort(key=lambda row: (-(held[row.id] + named[row.id] + ends[row.id]), normal_name(row.name), row.label))
+    return [NodeSummary(row.name, row.label, held[row.id], named[row.id], ends[row.id]) for row in rows]
+
+
+def view(ns: Namespace, node: int, limit: int) -> NodeView:
+    def order(edge: Edge) -> tuple[float, str, str, str]:
+        return -edge.weight, normal_name(edge.source), edge.relation, normal_name(edge.target)
+
+    edges = [
+        Edge(ns.nodes[source].name, relation, ns.nodes[target].name, weight)
+        for (source, relation, target), weight in ns.edges.items()
+        if node in (source, target)
+    ]
+    naming = sorted(item for item, nodes in mentions(ns).items() if node in nodes)
+    items = ns.items_of(node)
+    return NodeView(ns.node(node), tuple(items[:limit]), tuple(naming[:limit]), tuple(sorted(edges, key=order)[:limit]))
 
 
 def neighbors(ns: Namespace, start: int, depth: int, direction: Direction, relation: str | None) -> list[Neighbor]:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from fourfold import items as rules
 from fourfold.errors import Ambiguous, NotFound
-from fourfold.model import Edge, Neighbor, Node, Page
+from fourfold.model import Edge, Neighbor, Node, NodeSummary, NodeView, Page
 from fourfold.stores.base import Direction, NewNode
 from fourfold.stores.postgres import items
 from fourfold.stores.postgres.spaces import Namespace
@@ -162,6 +162,38 @@ class Gone(NamedTuple):
     """Names that no node has any more."""
     fans: list[int]
     """Items that named the nodes; they may mean others now: York, where New York is gone."""
+
+
+async def summaries(db: Db, ns: Namespace, like: str, limit: int, offset: int) -> list[NodeSummary]:
+    sql = (
+        "SELECT name, label, held, named, degree FROM nodes "
+        "JOIN names own ON own.node = nodes.id AND own.alias IS NULL, "
+        "LATERAL (SELECT count(*) AS held FROM node_items WHERE node = nodes.id) AS holding, "
+        "LATERAL (SELECT count(*) AS named FROM mentions WHERE node = nodes.id) AS naming "
+        "WHERE nodes.ns = %s AND (%s = '' OR EXISTS "
+        "(SELECT 1 FROM names WHERE node = nodes.id AND strpos(names.folded, %s) > 0)) "
+        "ORDER BY held + named + degree DESC, own.folded, label LIMIT %s OFFSET %s"
+    )
+    found = await rows(db, sql, ns.id, like, like, limit, offset) if sendable([like]) else []
+    return [NodeSummary(*row) for row in found]
+
+
+async def view(db: Db, node: int, limit: int) -> NodeView:
+    items = await rows(db, "SELECT item FROM node_items WHERE node = %s ORDER BY item LIMIT %s", node, limit)
+    mentions = await rows(db, "SELECT item FROM mentions WHERE node = %s ORDER BY item LIMIT %s", node, limit)
+    sql = (
+        "SELECT a.name, relation, b.name, weight FROM edges "
+        "JOIN nodes a ON a.id = source JOIN nodes b ON b.id = target "
+        "JOIN names c ON c.node = a.id AND c.alias IS NULL JOIN names d ON d.node = b.id AND d.alias IS NULL "
+        "WHERE source = %s OR target = %s ORDER BY weight DESC, c.folded, relation, d.folded LIMIT %s"
+    )
+    edges = await rows(db, sql, node, node, limit)
+    return NodeView(
+        (await read_nodes(db, [node]))[node],
+        tuple(item for (item,) in items),
+        tuple(item for (item,) in mentions),
+        tuple(Edge(*edge) for edge in edges),
+    )
 
 
 async def remove_nodes(db: Db, ns: int, nodes: Collection[int]) -> Gone:

@@ -36,6 +36,7 @@ async def _namespace(db: Db, ns: Namespace) -> dict[str, Json]:
         "dimension": ns.dimension,
         "nodes": await value(db, "SELECT count(*) FROM nodes WHERE ns = %s", ns.id),
         "edges": await value(db, edges, ns.id),
+        "mentions": await value(db, "SELECT count(*) FROM mentions JOIN nodes ON id = node WHERE ns = %s", ns.id),
         "keyword_index": "pg_textsearch" if ns.words == "ready" else "postings" if ns.parts else "gin",
     }
 

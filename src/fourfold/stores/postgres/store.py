@@ -10,7 +10,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from fourfold.errors import RequestError
-from fourfold.model import NO_FILTERS, Edge, Filters, Item, ItemPatch, Json, Neighbor, NewItem, Node, Page, RawRecord
+from fourfold.model import (
+    NO_FILTERS,
+    Edge,
+    Filters,
+    Item,
+    ItemPatch,
+    Json,
+    Neighbor,
+    NewItem,
+    Node,
+    NodeSummary,
+    NodeView,
+    Page,
+    RawRecord,
+)
 from fourfold.storage.mending import mended, shortened
 from fourfold.storage.records import accepted
 from fourfold.stores.base import Direction, FileRow, FileUpdate, NewNode, Record, Size, Space, Vocabulary
@@ -240,6 +254,18 @@ class PostgresStore(Retrieval):
             return await graph.remove_edge(db, ns.id, source, relation, target)
 
         return await self._take(namespace, False, removing)
+
+    async def nodes(self, namespace: str, like: str, limit: int, offset: int) -> list[NodeSummary]:
+        return await self._read(namespace, [], graph.summaries, like, limit, offset)
+
+    async def node_view(self, namespace: str, name: str, label: str | None, limit: int) -> NodeView:
+        async def viewing(db: Db, ns: Namespace) -> NodeView:
+            return await graph.view(db, await graph.required(db, ns.id, name, label), limit)
+
+        found = await self._read(namespace, None, viewing)
+        if found is None:
+            raise graph.no_node(name)
+        return found
 
     async def neighbors(
         self,

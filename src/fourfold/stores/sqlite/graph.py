@@ -10,7 +10,7 @@ import apsw
 
 from fourfold import items as rules
 from fourfold.errors import Ambiguous, NotFound
-from fourfold.model import Edge, Json, Neighbor, Node, Page
+from fourfold.model import Edge, Json, Neighbor, Node, NodeSummary, NodeView, Page
 from fourfold.stores.sqlite.database import dumps, rows, value
 from fourfold.stores.sqlite.items import batches, marks
 from fourfold.text.entities import normal_name
@@ -161,6 +161,32 @@ def read_nodes(db: apsw.Connection, nodes: Sequence[int]) -> dict[int, Node]:
         for node, name, label, properties in db.execute(sql, tuple(part)):
             found[node] = Node(node, name, label, tuple(aliases.get(node, ())), json.loads(properties), items.get(node))
     return found
+
+
+def summaries(db: apsw.Connection, ns: int, like: str, limit: int, offset: int) -> list[NodeSummary]:
+    sql = (
+        "SELECT name, label, holders, mentioned, degree FROM nodes WHERE ns = ? AND (? = '' OR EXISTS "
+        "(SELECT 1 FROM names WHERE node = nodes.id AND instr(names.folded, ?) > 0)) "
+        "ORDER BY holders + mentioned + degree DESC, folded, label LIMIT ? OFFSET ?"
+    )
+    return [NodeSummary(*row) for row in rows(db, sql, ns, like, like, limit, offset)]
+
+
+def view(db: apsw.Connection, node: int, limit: int) -> NodeView:
+    items = rows(db, "SELECT item FROM node_items WHERE node = ? ORDER BY item LIMIT ?", node, limit)
+    mentions = rows(db, "SELECT item FROM mentions WHERE node = ? ORDER BY item LIMIT ?", node, limit)
+    sql = (
+        "SELECT a.name, relation, b.name, weight FROM edges "
+        "JOIN nodes a ON a.id = source JOIN nodes b ON b.id = target "
+        "WHERE source = ? OR target = ? ORDER BY weight DESC, a.folded, relation, b.folded LIMIT ?"
+    )
+    edges = rows(db, sql, node, node, limit)
+    return NodeView(
+        read_nodes(db, [node])[node],
+        tuple(item for (item,) in items),
+        tuple(item for (item,) in mentions),
+        tuple(Edge(*edge) for edge in edges),
+    )
 
 
 class Gone(NamedTuple):

@@ -32,6 +32,7 @@ def status(db: apsw.Connection, folder: Path) -> dict[str, Json]:
             "dimension": dimension,
             "nodes": value(db, "SELECT count(*) FROM nodes WHERE ns = ?", ns),
             "edges": value(db, "SELECT count(*) FROM edges JOIN nodes ON id = source WHERE ns = ?", ns),
+            "mentions": value(db, "SELECT coalesce(sum(mentioned), 0) FROM nodes WHERE ns = ?", ns),
         }
         for ns, name, count, vectors, fingerprint, dimension in found
     }

@@ -30,6 +30,8 @@ from fourfold.model import (
     Neighbor,
     NewItem,
     Node,
+    NodeSummary,
+    NodeView,
     Page,
     Query,
     Ranking,
@@ -558,6 +560,18 @@ class SqliteStore:
             return removed
 
         return await self._take(namespace, False, removing)
+
+    async def nodes(self, namespace: str, like: str, limit: int, offset: int) -> list[NodeSummary]:
+        return await self._read(namespace, [], graph.summaries, like, limit, offset)
+
+    async def node_view(self, namespace: str, name: str, label: str | None, limit: int) -> NodeView:
+        def viewing(db: apsw.Connection, ns: int) -> NodeView:
+            return graph.view(db, graph.required(db, ns, name, label), limit)
+
+        found = await self._read(namespace, None, viewing)
+        if found is None:
+            raise graph.no_node(name)
+        return found
 
     async def neighbors(
         self,
