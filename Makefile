@@ -3,13 +3,14 @@
 PYTHON ?= python3
 VENV := .venv
 TEXTSEARCH := .venv-textsearch
+AUDIT := .venv-audit
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 # Bytecode is kept, whatever the environment says: tests start many interpreters.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test lint bench quality soak spec clean
+.PHONY: demo test lint audit bench quality soak spec clean
 
 demo: $(VENV)/installed
 	$(BIN)/fourfold demo
@@ -24,7 +25,11 @@ lint: $(VENV)/tested
 	$(BIN)/pyright --pythonpath $(BIN)/python
 	$(BIN)/python scripts/spec_table.py --check
 
-soak: $(VENV)/tested $(TEXTSEARCH)/installed
+# Compares the pinned dependencies with the database of known vulnerabilities: needs the network.
+audit: $(AUDIT)/installed
+	$(AUDIT)/bin/pip-audit --requirement constraints.txt --no-deps --disable-pip
+
+soak: $(VENV)/tested $(VENV)/fuzzed $(TEXTSEARCH)/installed
 	$(BIN)/python -m pytest -n auto --dist worksteal -m soak -rP
 
 bench: $(VENV)/benched
@@ -49,6 +54,16 @@ $(VENV)/tested: $(VENV)/installed
 	$(PIP) $$($(BIN)/python scripts/groups.py test lint)
 	touch $@
 
+# atheris has wheels for Linux on x86-64 only; elsewhere its tests are skipped.
+$(VENV)/fuzzed: $(VENV)/installed
+	$(PIP) $$($(BIN)/python scripts/groups.py fuzz) || echo "no atheris here: nothing is fuzzed"
+	touch $@
+
+$(AUDIT)/installed: constraints.txt
+	$(PYTHON) -m venv $(AUDIT)
+	$(AUDIT)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt pip-audit
+	touch $@
+
 # A server with pg_textsearch: its wheel does not go together with the other server's in one environment.
 $(TEXTSEARCH)/installed: constraints.txt
 	$(PYTHON) -m venv $(TEXTSEARCH)
@@ -60,4 +75,4 @@ $(VENV)/benched: $(VENV)/installed benchmarks/requirements.txt
 	touch $@
 
 clean:
-	rm -rf $(VENV) $(TEXTSEARCH) dist build .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(TEXTSEARCH) $(AUDIT) dist build .pytest_cache .ruff_cache .hypothesis

@@ -131,7 +131,7 @@ def test_an_open_store_goes_on_when_its_index_files_are_replaced_or_removed(
 
 
 @pytest.mark.spec("B6", "B9")
-@few(1, 6)
+@few(1, 3)
 def test_index_files_overwritten_in_place_while_open_give_no_wrong_answer(
     home: Path, fast_folder: Path, count: int
 ) -> None:

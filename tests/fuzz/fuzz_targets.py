@@ -1,0 +1,243 @@
+"""What is fuzzed: for each target a function of bytes that must end well or raise an error of Fourfold's own.
+
+Everything that reads bytes which somebody else has written is here: file formats, ignore rules, queries, filters,
+settings, imports and the bodies of HTTP requests.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import json
+import logging
+import shutil
+import tempfile
+from collections.abc import Callable
+from contextlib import suppress
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
+from fourfold.config import Settings, load
+from fourfold.errors import FourfoldError
+from fourfold.filters import read_where, where_json
+from fourfold.ingest import reading
+from fourfold.ingest.chunk import chunks
+from fourfold.ingest.document import Unreadable
+from fourfold.ingest.ignore import rules_of
+from fourfold.mcp.http import PATH, make_app
+from fourfold.memory import Memory
+from fourfold.model import NewItem
+from fourfold.stores.memory import MemoryStore
+from fourfold.stores.sqlite.store import SqliteStore
+
+Target = Callable[[bytes], None]
+
+SUFFIXES = {
+    "markdown": ("md",),
+    "html": ("html",),
+    "python": ("py",),
+    "code": ("c", "cpp", "go", "java", "js", "rs", "ts", "tsx"),
+    "text": ("txt",),
+}
+"""Formats of files; where there are several suffixes, the first byte chooses one."""
+
+
+def text_of(data: bytes) -> str:
+    """Any text that Python can hold, lone surrogates among it."""
+    return data.decode("utf-8", "surrogatepass" if b"\xed" in data else "replace") if _decodes(data) else str(data)
+
+
+def _decodes(data: bytes) -> bool:
+    with suppress(UnicodeDecodeError):
+        data.decode("utf-8", "surrogatepass")
+        return True
+    return False
+
+
+# ---------------------------------------------------------------- files
+
+
+def read_file(suffixes: tuple[str, ...], data: bytes) -> None:
+    if len(suffixes) > 1 and data:
+        suffixes, data = (suffixes[data[0] % len(suffixes)],), data[1:]
+    with suppress(Unreadable):
+        document = reading.read(f"fuzzed.{suffixes[0]}", data)
+        lines = sum(len(section.lines) for section in document.sections)
+        assert lines <= data.count(b"\n") + data.count(b"\r") + len(data) + 1
+        for chunk in chunks(document.sections):
+            assert chunk.text.strip()
+
+
+def read_ignore_rules(data: bytes) -> None:
+    rules = rules_of(text_of(data))
+    for path in ("a", "a/", "a/b.txt", "node_modules/", "deep/er/and/deeper/still.md"):
+        assert rules.ignores(path) in (None, True, False)
+
+
+# ---------------------------------------------------------------- queries, filters, settings
+
+
+@cache
+def _loop() -> asyncio.AbstractEventLoop:
+    return asyncio.new_event_loop()
+
+
+@cache
+def _folder() -> Path:
+    memory = Path("/dev/shm")
+    folder = Path(tempfile.mkdtemp(prefix="fourfold-fuzz-", dir=memory if memory.is_dir() else None))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
+@cache
+def _filled(kind: str) -> Memory:
+    """A store with a few items in two languages."""
+    store: Any = MemoryStore() if kind == "memory" else SqliteStore(_folder() / "searched")
+    memory = _loop().run_until_complete(Memory.open(store, embedder="none", background=False))
+    texts = (
+        NewItem("The router in the cellar has the address 192.168.1.1", title="Router", tags=("office",)),
+        NewItem("Die Donaudampfschifffahrt am Wassertor", tags=("fluss",), language="de"),
+        NewItem("getUserById(user_id) raises KeyError", kind="code", metadata={"line": 3}),
+    )
+    _loop().run_until_complete(memory.add_many(list(texts)))
+    return memory
+
+
+def search(data: bytes) -> None:
+    """Both stores find the same, whatever is asked."""
+    query, found = text_of(data), list[Any]()
+    for kind in ("memory", "sqlite"):
+        try:
+            response = _loop().run_until_complete(_filled(kind).search(query))
+        except FourfoldError as error:
+            found.append(type(error))
+        else:
+            assert {lost.retriever for lost in response.degraded} <= {"semantic"}  # there is no embedder
+            found.append([(result.id, round(result.score, 6)) for result in response.results])
+    assert found[0] == found[1], found
+
+
+def read_filter(data: bytes) -> None:
+    with suppress(FourfoldError):
+        condition = read_where(text_of(data))
+        assert condition is None or read_where(where_json(condition)) == condition
+
+
+def read_settings(data: bytes) -> None:
+    file = _folder() / "config.yaml"
+    file.write_bytes(data)
+    with suppress(FourfoldError):
+        load({}, {}, file)
+
+
+# ---------------------------------------------------------------- imports
+
+
+def import_lines(data: bytes) -> None:
+    """What a store accepts it can also export, and another store accepts that: the same bytes come out."""
+    _loop().run_until_complete(_import(data))
+
+
+async def _import(data: bytes) -> None:
+    file, again = _folder() / "import.jsonl", _folder() / "export.jsonl"
+    file.write_bytes(data)
+    async with await Memory.open(MemoryStore(), embedder="none", background=False) as memory:
+        try:
+            await memory.import_file(file)
+        except FourfoldError:
+            return
+        await memory.export(again)
+    exported = again.read_bytes()
+    shutil.rmtree(_folder() / "imported", ignore_errors=True)
+    async with await Memory.open(_folder() / "imported", embedder="none", background=False) as memory:
+        await memory.import_file(again)
+        assert await memory.check() == []
+        await memory.export(file)
+    assert file.read_bytes() == exported
+
+
+# ---------------------------------------------------------------- HTTP
+
+
+@cache
+def _served() -> Any:
+    """The app of the MCP server, started as a server would."""
+    logging.disable(logging.CRITICAL)
+    app = make_app(Settings(store=str(_folder() / "served"), embedder="none"), "all")
+    started = asyncio.Event()
+    messages = iter([{"type": "lifespan.startup"}])
+
+    async def receive() -> Any:
+        return next(messages, None) or await asyncio.Event().wait()
+
+    async def send(message: Any) -> None:
+        assert message["type"] == "lifespan.startup.complete", message
+        started.set()
+
+    async def starting() -> asyncio.Task[None]:
+        running = asyncio.create_task(app({"type": "lifespan", "asgi": {"version": "3.0"}}, receive, send))
+        await started.wait()
+        return running
+
+    return app, _loop().run_until_complete(starting())
+
+
+def post(data: bytes) -> None:
+    """A request is answered, or refused with an error of ours; it is never the fault of the server."""
+    app, _ = _served()
+    status, body = _loop().run_until_complete(_post(app, data))
+    assert status < 500
+    answer = json.loads(body) if body and status == 200 else {}
+    if answer.get("result", {}).get("isError"):
+        assert json.loads(answer["result"]["content"][0]["text"])["status"] == "error", body
+
+
+async def _post(app: Any, data: bytes) -> tuple[int, bytes]:
+    """Status and body of the answer to a request with this body."""
+    headers = {"content-type": "application/json", "accept": "application/json, text/event-stream", "host": "localhost"}
+    scope = {
+        "type": "http",
+        "asgi": {"version": "3.0"},
+        "http_version": "1.1",
+        "method": "POST",
+        "scheme": "http",
+        "path": PATH,
+        "raw_path": PATH.encode(),
+        "query_string": b"",
+        "root_path": "",
+        "headers": [(name.encode(), value.encode()) for name, value in headers.items()],
+        "client": ("127.0.0.1", 1),
+        "server": ("127.0.0.1", 2),
+    }
+    answered, statuses, parts = asyncio.Event(), list[int](), list[bytes]()
+    bodies = iter([{"type": "http.request", "body": data, "more_body": False}])
+
+    async def receive() -> Any:
+        message = next(bodies, None)
+        if message is None:
+            await answered.wait()
+        return message or {"type": "http.disconnect"}
+
+    async def send(message: Any) -> None:
+        if message["type"] == "http.response.start":
+            statuses.append(message["status"])
+            return
+        parts.append(message.get("body", b""))
+        if not message.get("more_body"):
+            answered.set()
+
+    await app(scope, receive, send)
+    return statuses[0], b"".join(parts)
+
+
+TARGETS: dict[str, Target] = {
+    **{name: partial(read_file, suffixes) for name, suffixes in SUFFIXES.items()},
+    "ignore": read_ignore_rules,
+    "query": search,
+    "filter": read_filter,
+    "config": read_settings,
+    "import": import_lines,
+    "http": post,
+}

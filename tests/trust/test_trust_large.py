@@ -1,0 +1,207 @@
+"""Large files in bounded memory: a damaged store of 500 MB is named, an import of 1 GB ends with every record."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import random
+import resource
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import trust_child
+from engine_support import WordEmbedder, notes
+
+from fourfold.errors import FourfoldError
+from fourfold.memory import Memory
+
+MEGABYTE = 1_000_000
+PAGE = 4096
+MOST_MEMORY_MB = 1500
+ITEMS = 500
+LINE = "the ferry of {} leaves the harbour at {} and carries {} crates of salt; "
+
+
+def record(number: int) -> str:
+    """A megabyte of text that no other record has."""
+    chance = random.Random(number)
+    line = LINE.format(number, chance.random(), chance.random())
+    return (line * (MEGABYTE // len(line) + 1))[:MEGABYTE]
+
+
+def _memory_mb() -> float:
+    unit = 1024 if sys.platform == "linux" else 1
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / MEGABYTE
+
+
+async def _opened(folder: Path) -> Memory:
+    return await Memory.open(folder, embedder=WordEmbedder(), background=False)
+
+
+def make(folder: Path, megabytes: int) -> None:
+    async def making() -> None:
+        async with await _opened(folder) as memory:
+            await memory.add_many(notes(ITEMS), wait=True)
+            for number in range(megabytes):
+                await memory.add_raw(record(number), session_id=str(number))
+            await memory.index()
+
+    asyncio.run(making())
+
+
+# ---------------------------------------------------------------- damaged
+
+
+def _write(file: Path, place: int, content: bytes) -> None:
+    with file.open("r+b") as stream:
+        stream.seek(place)
+        stream.write(content)
+
+
+def header(file: Path) -> None:
+    _write(file, 0, b"\xff" * 100)
+
+
+def schema(file: Path) -> None:
+    _write(file, 100, b"\xff" * (PAGE - 100))
+
+
+def scattered(file: Path) -> None:
+    chance = random.Random(5)
+    for page in chance.sample(range(1, file.stat().st_size // PAGE), 2000):
+        _write(file, page * PAGE, chance.randbytes(PAGE))
+
+
+def end_of_zeros(file: Path) -> None:
+    size = file.stat().st_size
+    _write(file, size - size // 4, bytes(size // 4))
+
+
+def cut_in_half(file: Path) -> None:
+    with file.open("r+b") as stream:
+        stream.truncate(file.stat().st_size // 2)
+
+
+DAMAGES: list[Callable[[Path], None]] = [header, schema, scattered, end_of_zeros, cut_in_half]
+
+
+def use(folder: Path) -> tuple[list[str], float]:
+    """What each call of a process that opens a damaged store comes to, and how much memory it took."""
+
+    async def using() -> list[str]:
+        said: list[str] = []
+        try:
+            memory = await _opened(folder)
+        except FourfoldError as error:
+            return [f"open: {type(error).__name__}"]
+        async with memory:
+            for name, call in (
+                ("check", memory.check),
+                ("search", lambda: memory.search("the heron met the otter", top_k=5)),
+                ("list", lambda: memory.list(limit=ITEMS)),
+                ("export", lambda: memory.export(folder / "out.jsonl")),
+                ("repair", memory.repair),
+            ):
+                try:
+                    answer = await call()
+                    said.append(f"{name}: {'problems' if name == 'check' and answer else 'answered'}")
+                except FourfoldError as error:
+                    said.append(f"{name}: {type(error).__name__}")
+        return said
+
+    return asyncio.run(using()), _memory_mb()
+
+
+@pytest.mark.soak
+@pytest.mark.spec("B9")
+@pytest.mark.parametrize("megabytes", [500])
+def test_a_damaged_store_of_500_mb_is_named_in_bounded_memory(tmp_path: Path, megabytes: int) -> None:
+    trust_child.run(make, tmp_path / "sound", megabytes)
+    assert (tmp_path / "sound" / "fourfold.db").stat().st_size > megabytes * MEGABYTE
+    for damage in DAMAGES:
+        folder = tmp_path / damage.__name__
+        shutil.copytree(tmp_path / "sound", folder)
+        damage(folder / "fourfold.db")
+        said, memory = trust_child.run(use, folder)
+        print(f"{damage.__name__}: {said}, {memory:.0f} MB")
+        assert any("DamagedStore" in line or "problems" in line for line in said), (damage.__name__, said)
+        assert memory < MOST_MEMORY_MB
+        shutil.rmtree(folder)
+
+
+# ---------------------------------------------------------------- imported
+
+
+def import_and_export(source: Path, folder: Path, target: Path) -> tuple[dict[str, int], float]:
+    async def importing() -> dict[str, int]:
+        async with await _opened(folder) as memory:
+            counts = await memory.import_file(source)
+            await memory.export(target)
+            return counts
+
+    return asyncio.run(importing()), _memory_mb()
+
+
+def _digest(file: Path) -> str:
+    with file.open("rb") as content:
+        return hashlib.file_digest(content, "sha256").hexdigest()
+
+
+@pytest.mark.soak
+@pytest.mark.spec("B9")
+@pytest.mark.parametrize("megabytes", [1000])
+def test_an_import_of_a_gigabyte_ends_with_every_record_in_bounded_memory(tmp_path: Path, megabytes: int) -> None:
+    trust_child.run(make, tmp_path / "sound", megabytes)
+    trust_child.run(export, tmp_path / "sound", tmp_path / "first.jsonl")
+    shutil.rmtree(tmp_path / "sound")
+    counts, memory = trust_child.run(
+        import_and_export, tmp_path / "first.jsonl", tmp_path / "copy", tmp_path / "second.jsonl"
+    )
+    size = (tmp_path / "first.jsonl").stat().st_size
+    print(f"{size / MEGABYTE:.0f} MB imported and exported with {memory:.0f} MB of memory")
+    assert size > megabytes * MEGABYTE
+    assert (counts["item"], counts["raw"]) == (ITEMS, megabytes)
+    assert _digest(tmp_path / "second.jsonl") == _digest(tmp_path / "first.jsonl")
+    assert memory < MOST_MEMORY_MB
+
+
+def export(folder: Path, target: Path) -> None:
+    async def exporting() -> None:
+        async with await _opened(folder) as memory:
+            await memory.export(target)
+
+    asyncio.run(exporting())
+
+
+def import_rows(source: Path, folder: Path) -> tuple[int, float]:
+    async def importing() -> int:
+        async with await _opened(folder) as memory:
+            await memory.import_file(source)
+            assert await memory.check() == []
+            return await memory.count()
+
+    return asyncio.run(importing()), _memory_mb()
+
+
+@pytest.mark.soak
+@pytest.mark.spec("B9")
+@pytest.mark.parametrize("megabytes", [100])
+def test_rows_of_100_mb_are_all_imported_in_bounded_memory(tmp_path: Path, megabytes: int) -> None:
+    """Every row is analysed and indexed, which an import of an export leaves to the first search."""
+    file, rows = tmp_path / "rows.jsonl", megabytes * 1000
+    with file.open("w") as stream:
+        for number in range(rows):
+            stream.write(f'{{"key": "{number}", "text": "{record_line(number)}"}}\n')
+    count, memory = trust_child.run(import_rows, file, tmp_path / "store")
+    print(f"{rows} rows imported with {memory:.0f} MB of memory")
+    assert count == rows
+    assert memory < MOST_MEMORY_MB
+
+
+def record_line(number: int) -> str:
+    chance = random.Random(number)
+    words = ("harbour", "ferry", "salt", "crate", "keeper", "lamp", "river", "stone", "gate", "heron", "otter", "lynx")
+    return " ".join(f"{chance.choice(words)}{chance.randrange(300)}" for _ in range(90)) + f" row {number}"
