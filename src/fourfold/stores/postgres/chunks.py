@@ -48,7 +48,7 @@ async def _move(db: Db, ns: int, source: str, target: str) -> list[int]:
 async def note(db: Db, ns: int, states: Sequence[FileState]) -> None:
     await run_many(
         db,
-        f"INSERT INTO files (ns, name, {_COLUMNS}) VALUES (%s, %s, %s, %s, %s, %s, %s) ON CONFLICT (ns, path) "
+        f"INSERT INTO files (ns, name, {_COLUMNS}) VALUES (%s, %s, %s, %s, %s, %s, %s) ON CONFLICT (ns, path) "  # noqa: S608  (constants)
         "DO UPDATE SET size = excluded.size, mtime_ns = excluded.mtime_ns, digest = excluded.digest, "
         "skipped = excluded.skipped",
         [(ns, fold(state.path.rpartition("/")[2]), *state) for state in states],
@@ -62,7 +62,7 @@ async def forget_states(db: Db, ns: int, paths: Sequence[str]) -> None:
 async def states(db: Db, ns: Namespace, prefix: str) -> dict[str, FileRow]:
     if not sendable([prefix]):
         return {}
-    sql = f"SELECT {_COLUMNS} FROM files WHERE ns = %s AND path >= %s AND path < %s ORDER BY path"
+    sql = f"SELECT {_COLUMNS} FROM files WHERE ns = %s AND path >= %s AND path < %s ORDER BY path"  # noqa: S608  (constants)
     return {row[0]: row for row in await rows(db, sql, ns.id, prefix, prefix + _LAST)}
 
 
@@ -78,7 +78,7 @@ async def ids(db: Db, ns: int, paths: Sequence[str], first: int = 0, last: int =
 async def named(db: Db, namespace: str, names: Sequence[str], condition: Condition) -> list[tuple[int, str]]:
     passes, bindings = condition
     sql = (
-        "SELECT items.id, items.path FROM files JOIN items ON items.ns = files.ns AND items.path = files.path "
+        "SELECT items.id, items.path FROM files JOIN items ON items.ns = files.ns AND items.path = files.path "  # noqa: S608  (constants and our own clauses)
         f"WHERE files.ns = {BY_NAME} AND files.name = ANY(%s) AND items.key IS NULL{passes} "
         "ORDER BY items.path, items.chunk_index LIMIT %s"
     )

@@ -21,17 +21,17 @@ where it starts, a node, nothing, how many items that has or how many mention it
 
 
 def _items(table: str, node: str) -> str:
-    return f"ARRAY(SELECT item FROM {table} WHERE node = {node} ORDER BY item LIMIT {HUB + 1})"
+    return f"ARRAY(SELECT item FROM {table} WHERE node = {node} ORDER BY item LIMIT {HUB + 1})"  # noqa: S608  (constants and our own clauses)
 
 
 def _edges(asked: str) -> str:
     """Over the heaviest edges of nodes, in both directions, and of these over the heaviest."""
     each = (
-        f"(SELECT {{1}} AS target, weight FROM edges WHERE {{0}} = asked.node ORDER BY weight DESC, {{1}} LIMIT {HUB})"
+        f"(SELECT {{1}} AS target, weight FROM edges WHERE {{0}} = asked.node ORDER BY weight DESC, {{1}} LIMIT {HUB})"  # noqa: S608  (constants)
     )
     both = f"{each.format('source', 'target')} UNION ALL {each.format('target', 'source')}"
     return (
-        "SELECT e.node, e.target, e.weight, a.degree::bigint, b.degree::bigint, "
+        "SELECT e.node, e.target, e.weight, a.degree::bigint, b.degree::bigint, "  # noqa: S608  (constants, our own clauses and placeholders)
         f"{_items('node_items', 'e.target')} FROM ("
         f"SELECT asked.node, found.target, found.weight FROM {asked} AS asked (node), LATERAL "
         f"(SELECT target, weight FROM ({both}) AS ends ORDER BY weight DESC, target LIMIT {HUB}) AS found "
@@ -45,7 +45,7 @@ def _edges(asked: str) -> str:
 
 
 def naming(namespace: str, names: Sequence[str]) -> Statement:
-    sql = f"SELECT folded, node FROM names WHERE ns = {BY_NAME} AND digest = ANY(%s::bytea[])"
+    sql = f"SELECT folded, node FROM names WHERE ns = {BY_NAME} AND digest = ANY(%s::bytea[])"  # noqa: S608  (constants)
     return sql, namespace, [digest(name) for name in names]
 
 
@@ -59,7 +59,7 @@ def named(found: Iterable[tuple[str, int]]) -> list[int]:
 
 _NODES = "unnest(%s::bigint[])"
 _AROUND_NODES = [
-    f"SELECT asked.node, asked.node, 0::float8, 0::bigint, 0::bigint, {_items(table, 'asked.node')} "
+    f"SELECT asked.node, asked.node, 0::float8, 0::bigint, 0::bigint, {_items(table, 'asked.node')} "  # noqa: S608  (constants and our own clauses)
     f"FROM {_NODES} AS asked (node)"
     for table in ("node_items", "mentions")
 ]
@@ -83,16 +83,16 @@ def node_links(owning: Sequence[_Row], mentioned: Sequence[_Row], edges: Sequenc
 
 _OF_ITEMS = f"JOIN items ON items.id = item WHERE items.ns = {BY_NAME} AND item = ANY(%s::bigint[])"
 _OWNED = (
-    f"SELECT item, node, 0::float8, holders::bigint, 0::bigint, {_items('mentions', 'nodes.id')} "
+    f"SELECT item, node, 0::float8, holders::bigint, 0::bigint, {_items('mentions', 'nodes.id')} "  # noqa: S608  (constants and our own clauses)
     f"FROM node_items JOIN nodes ON nodes.id = node {_OF_ITEMS} ORDER BY item, node"
 )
 _NAMED = (
-    f"SELECT asked.item, asked.node, 0::float8, popularity, 0::bigint, {_items('node_items', 'asked.node')} "
+    f"SELECT asked.item, asked.node, 0::float8, popularity, 0::bigint, {_items('node_items', 'asked.node')} "  # noqa: S608  (constants and our own clauses)
     f"FROM (SELECT item, node FROM mentions {_OF_ITEMS}) AS asked, LATERAL (SELECT count(*) AS popularity FROM "
     f"(SELECT 1 FROM mentions AS o WHERE o.node = asked.node LIMIT {HUB + 1}) AS some_) AS counted "
     f"WHERE popularity <= {HUB} ORDER BY asked.item, asked.node"
 )
-_EDGES_OF_ITEMS = _edges(f"(SELECT DISTINCT node FROM node_items {_OF_ITEMS})")
+_EDGES_OF_ITEMS = _edges(f"(SELECT DISTINCT node FROM node_items {_OF_ITEMS})")  # noqa: S608  (constants)
 
 
 def around_items(namespace: str, items: Sequence[int]) -> list[Statement]:

@@ -215,7 +215,7 @@ async def _known(db: Db, ns: int, new: Sequence[NewItem]) -> list[Row]:
         ("identity = ANY(%s::bytea[])", [identity for identity in identities if identity is not None]),
     ):
         if wanted:
-            found.update(id for (id,) in await rows(db, f"SELECT id FROM items WHERE ns = %s AND {sql}", ns, wanted))
+            found.update(id for (id,) in await rows(db, f"SELECT id FROM items WHERE ns = %s AND {sql}", ns, wanted))  # noqa: S608  (our own clauses)
     return await load(db, ns, sorted(found))
 
 
@@ -246,7 +246,7 @@ def _loading(ns: str, namespace: int | str, ids: Sequence[int]) -> Statement:
     tags = "ARRAY(SELECT {} FROM item_tags WHERE item = id ORDER BY folded)"
     sources = "ARRAY(SELECT raw FROM sources WHERE item = id ORDER BY position)"
     sql = (
-        f"SELECT {_COLUMNS}, {tags.format('folded')}, {tags.format('name')}, {sources} FROM items "
+        f"SELECT {_COLUMNS}, {tags.format('folded')}, {tags.format('name')}, {sources} FROM items "  # noqa: S608  (constants and our own clauses)
         f"WHERE ns = {ns} AND id = ANY(%s::bigint[]) ORDER BY id"
     )
     return sql, namespace, possible(dict.fromkeys(ids))
@@ -392,7 +392,7 @@ def as_item(namespace: str, row: Row) -> Item:
 async def listed(db: Db, ns: Namespace, filters: Filters, limit: int, offset: int) -> list[Item]:
     """Newest first."""
     condition, bindings = await where(db, filters, ns.id)
-    sql = f"SELECT id FROM items WHERE ns = %s{condition} ORDER BY created_at DESC, id DESC LIMIT %s OFFSET %s"
+    sql = f"SELECT id FROM items WHERE ns = %s{condition} ORDER BY created_at DESC, id DESC LIMIT %s OFFSET %s"  # noqa: S608  (our own clauses)
     ids = [id for (id,) in await rows(db, sql, ns.id, *bindings, limit, offset)]
     return list((await get(db, ns, ids)).values())
 
@@ -401,23 +401,23 @@ async def matching(db: Db, ns: Namespace, filters: Filters, most: int | None = N
     """Ids of all items that satisfy the filters, in order; at most so many, if that is said."""
     condition, bindings = await where(db, filters, ns.id)
     if most is not None:
-        sql = f"SELECT id FROM items WHERE ns = %s{condition} LIMIT %s"
+        sql = f"SELECT id FROM items WHERE ns = %s{condition} LIMIT %s"  # noqa: S608  (our own clauses)
         return sorted(id for (id,) in await rows(db, sql, ns.id, *bindings, most))
-    sql = f"SELECT id FROM items WHERE ns = %s{condition} ORDER BY id"
+    sql = f"SELECT id FROM items WHERE ns = %s{condition} ORDER BY id"  # noqa: S608  (our own clauses)
     return [id for (id,) in await rows(db, sql, ns.id, *bindings)]
 
 
 async def vocabulary(db: Db, ns: Namespace, field: Vocabulary) -> dict[str, int]:
     """Kinds, languages or keys of metadata, each with the number of items that have it."""
     name, table = ("pair.key", ", jsonb_object_keys(items.facts) AS pair(key)") if field == "metadata" else (field, "")
-    sql = f"SELECT {name}, count(*) FROM items{table} WHERE ns = %s AND {name} IS NOT NULL GROUP BY 1"
+    sql = f"SELECT {name}, count(*) FROM items{table} WHERE ns = %s AND {name} IS NOT NULL GROUP BY 1"  # noqa: S608  (our own clauses)
     return dict(await rows(db, sql, ns.id))
 
 
 async def passing(db: Db, ns: Namespace, filters: Filters, ids: Sequence[int]) -> set[int]:
     """Those of these items that satisfy the filters."""
     condition, bindings = await where(db, filters, ns.id)
-    sql = f"SELECT id FROM items WHERE ns = %s AND id = ANY(%s::bigint[]){condition}"
+    sql = f"SELECT id FROM items WHERE ns = %s AND id = ANY(%s::bigint[]){condition}"  # noqa: S608  (our own clauses)
     return {id for (id,) in await rows(db, sql, ns.id, ids, *bindings)}
 
 

@@ -189,7 +189,7 @@ def proposal(ns: Namespace, words: Sequence[Word], condition: Condition, most: i
     sql, bindings = condition
     source = "texts JOIN items ON items.id = item" if sql else "texts"
     keys = sorted({ns.id << 32 | term_hash(term) for word in words for term in word.terms})
-    statement = f"SELECT item, hashes FROM {source} WHERE keys && %s::bigint[] AND texts.ns = %s{sql} LIMIT %s"
+    statement = f"SELECT item, hashes FROM {source} WHERE keys && %s::bigint[] AND texts.ns = %s{sql} LIMIT %s"  # noqa: S608  (our own clauses)
     return packed((statement, array(keys), ns.id, *bindings, most), "hashes")
 
 
@@ -235,9 +235,9 @@ def best(ns: Namespace, terms: Iterable[str], condition: Condition, count: int) 
     text, which takes longer than all the rest. The limit is no parameter, since the plan has to know it.
     """
     table, (sql, bindings) = words_table(ns.id, ns.worded), condition
-    passes = f"EXISTS (SELECT 1 FROM items WHERE items.id = best.item{sql})" if sql else "true"
+    passes = f"EXISTS (SELECT 1 FROM items WHERE items.id = best.item{sql})" if sql else "true"  # noqa: S608  (our own clauses)
     statement = (
-        f"SELECT best.item, hashes, score, {passes} AS passes FROM "
+        f"SELECT best.item, hashes, score, {passes} AS passes FROM "  # noqa: S608  (our own clauses)
         f"(SELECT item, bm25_get_current_score() AS score FROM {table} "
         f"ORDER BY words <@> to_bm25query(%s, '{table}_bm25') LIMIT {count}) AS best "
         "JOIN texts ON texts.item = best.item"

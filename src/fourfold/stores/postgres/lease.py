@@ -18,7 +18,7 @@ _IS_LOCKED = f"""
         SELECT 1 FROM pg_locks, (SELECT {_KEY} AS key) AS wanted
         WHERE locktype = 'advisory' AND granted AND objsubid = 1
         AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
-        AND (classid::bigint << 32) | objid::bigint = key)"""
+        AND (classid::bigint << 32) | objid::bigint = key)"""  # noqa: S608  (constants)
 
 
 @dataclass(slots=True)

@@ -74,12 +74,12 @@ _ASKED = (
     "FROM unnest(%s::text[], %s::int[], %s::text[]) AS q (asked, most, bound)"
 )
 _SQL = {
-    "starting": f"{_ASKED}, LATERAL (SELECT term FROM terms WHERE ns = %s AND german > 0 "
+    "starting": f"{_ASKED}, LATERAL (SELECT term FROM terms WHERE ns = %s AND german > 0 "  # noqa: S608  (constants)
     'AND term >= asked COLLATE "C" AND term < bound COLLATE "C" ORDER BY term LIMIT most) AS found',
-    "ending": f"{_ASKED}, LATERAL (SELECT term FROM terms WHERE ns = %s AND german > 0 "
+    "ending": f"{_ASKED}, LATERAL (SELECT term FROM terms WHERE ns = %s AND german > 0 "  # noqa: S608  (constants)
     'AND reverse(term) COLLATE "C" >= reverse(asked) AND reverse(term) COLLATE "C" < bound '
     'ORDER BY reverse(term) COLLATE "C" LIMIT most) AS found',
-    "containing": f"{_ASKED}, LATERAL (SELECT term FROM terms WHERE ns = %s AND german > 0 "
+    "containing": f"{_ASKED}, LATERAL (SELECT term FROM terms WHERE ns = %s AND german > 0 "  # noqa: S608  (constants)
     f'AND length(term) >= {LONG_TERM} AND term LIKE bound ORDER BY term COLLATE "C" LIMIT most) AS found',
 }
 

@@ -113,7 +113,7 @@ class Linker:
         names = [
             name for (name,) in await rows(db, "SELECT folded FROM names WHERE node = ANY(%s::bigint[])", list(nodes))
         ]
-        sql = f"SELECT {_LINKED} FROM items WHERE ns = %s AND id > %s ORDER BY id LIMIT %s"
+        sql = f"SELECT {_LINKED} FROM items WHERE ns = %s AND id > %s ORDER BY id LIMIT %s"  # noqa: S608  (constants)
         batch = [Linked(*row) for row in await rows(db, sql, ns.id, after, _CHUNK)]
         finder = NameFinder(names)
         await self._set_mentions(db, ns, [item for item in batch if finder.find(item.text)])
@@ -187,7 +187,7 @@ async def point(db: Db, ns: int, changed: Sequence[Linked]) -> None:
 
 async def _pointing(db: Db, ns: int, names: Sequence[str]) -> list[Linked]:
     sql = (
-        f"SELECT DISTINCT {_LINKED} FROM pointers JOIN items ON id = item "
+        f"SELECT DISTINCT {_LINKED} FROM pointers JOIN items ON id = item "  # noqa: S608  (constants)
         "WHERE pointers.ns = %s AND digest = ANY(%s::bytea[])"
     )
     return [Linked(*row) for row in await rows(db, sql, ns, [digest(name) for name in names])]
@@ -203,11 +203,11 @@ async def _may_mention(db: Db, ns: Namespace, names: Sequence[str]) -> list[int]
         if not keys:
             return [item for (item,) in await rows(db, "SELECT id FROM items WHERE ns = %s ORDER BY id", ns.id)]
         held = " AND ".join(["keys && %s::bigint[]"] * len(keys))
-        found.update(item for (item,) in await rows(db, f"SELECT item FROM texts WHERE {held}", *keys))
+        found.update(item for (item,) in await rows(db, f"SELECT item FROM texts WHERE {held}", *keys))  # noqa: S608  (our own clauses)
     return sorted(found)
 
 
 async def _chunks(db: Db, ids: Sequence[int]) -> AsyncIterator[list[Linked]]:
-    sql = f"SELECT {_LINKED} FROM items WHERE id = ANY(%s::bigint[]) ORDER BY id"
+    sql = f"SELECT {_LINKED} FROM items WHERE id = ANY(%s::bigint[]) ORDER BY id"  # noqa: S608  (constants)
     for start in range(0, len(ids), _CHUNK):
         yield [Linked(*row) for row in await rows(db, sql, list(ids[start : start + _CHUNK]))]

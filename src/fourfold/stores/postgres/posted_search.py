@@ -82,7 +82,7 @@ async def _confirmed(
 def _of_items(ns: Namespace, ids: Sequence[int], condition: Condition) -> Statement:
     sql, bindings = condition
     source = "texts JOIN items ON items.id = item" if sql else "texts"
-    statement = f"SELECT item, hashes FROM {source} WHERE texts.ns = %s AND item = ANY(%s::bigint[]){sql}"
+    statement = f"SELECT item, hashes FROM {source} WHERE texts.ns = %s AND item = ANY(%s::bigint[]){sql}"  # noqa: S608  (our own clauses)
     return packed((statement, ns.id, array(ids), *bindings), "hashes")
 
 
@@ -91,7 +91,7 @@ def newer(ns: Namespace, since: int, hashes: Iterable[int], condition: Condition
     sql, bindings = condition
     source = "texts JOIN items ON items.id = item" if sql else "texts"
     statement = (
-        f"SELECT item, hashes FROM {source} WHERE texts.ns = %s AND change > %s AND keys && %s::bigint[]{sql} LIMIT %s"
+        f"SELECT item, hashes FROM {source} WHERE texts.ns = %s AND change > %s AND keys && %s::bigint[]{sql} LIMIT %s"  # noqa: S608  (our own clauses)
     )
     keys = array(ns.id << 32 | hashed for hashed in hashes)
     return packed((statement, ns.id, since, keys, *bindings, _ALL), "hashes")

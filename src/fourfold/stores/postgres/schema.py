@@ -274,7 +274,7 @@ async def _known_version(db: Db, schema: str) -> int:
     sql = "SELECT 1 FROM pg_tables WHERE schemaname = %s AND tablename = 'fourfold_schema'"
     if await value(db, sql, schema) is None:
         return 0
-    found = await value(db, f"SELECT max(version) FROM {schema}.fourfold_schema") or 0
+    found = await value(db, f"SELECT max(version) FROM {schema}.fourfold_schema") or 0  # noqa: S608  (our own clauses)
     if found > VERSION:
         raise NewerSchema(
             f"this store has schema {found}, this Fourfold knows up to {VERSION}", "Upgrade it: pip install -U fourfold"

@@ -42,7 +42,7 @@ _STRANGERS = {
     "sources: raw records of another namespace": "DELETE FROM sources USING items, raw AS r "
     "WHERE items.id = item AND r.id = sources.raw AND items.ns <> r.ns",
     "edges: weights out of range": "UPDATE edges SET weight = 1 WHERE NOT (weight > 0 AND weight <= 1)",
-    "namespaces: dimensions out of range": "UPDATE namespaces SET fingerprint = NULL, dimension = NULL "
+    "namespaces: dimensions out of range": "UPDATE namespaces SET fingerprint = NULL, dimension = NULL "  # noqa: S608  (constants)
     f"WHERE dimension NOT BETWEEN 1 AND {VECTOR_DIMENSIONS} OR (fingerprint IS NULL) <> (dimension IS NULL)",
 }
 """What an import of a crafted export could leave in an older version, and what takes it away."""
@@ -71,17 +71,18 @@ async def _against_the_rules(db: Db) -> list[str]:
 async def _miscounted(db: Db) -> AsyncIterator[str]:
     for table, counted in (("namespaces", _COUNTED), ("nodes", _NODES_COUNTED)):
         for column, truth in counted.items():
-            wrong = await value(db, f"SELECT count(*) FROM {table} WHERE {column} <> ({truth})")
+            wrong = await value(db, f"SELECT count(*) FROM {table} WHERE {column} <> ({truth})")  # noqa: S608  (our own clauses)
             if wrong:
                 yield f"{table}: {wrong} rows have a wrong number of {column}"
     known = "SELECT ns, language, items FROM languages WHERE items <> 0"
     if await value(
-        db, f"SELECT 1 FROM (({known} EXCEPT {_LANGUAGES}) UNION ALL ({_LANGUAGES} EXCEPT {known})) LIMIT 1"
+        db,
+        f"SELECT 1 FROM (({known} EXCEPT {_LANGUAGES}) UNION ALL ({_LANGUAGES} EXCEPT {known})) LIMIT 1",  # noqa: S608  (constants and placeholders)
     ):
         yield "languages: their counters are wrong"
-    if await value(db, f"SELECT 1 FROM ({_WAITING} EXCEPT SELECT item, ns FROM waiting) LIMIT 1"):
+    if await value(db, f"SELECT 1 FROM ({_WAITING} EXCEPT SELECT item, ns FROM waiting) LIMIT 1"):  # noqa: S608  (constants)
         yield "waiting: an item without a vector is not in the queue"
-    if await value(db, f"SELECT 1 FROM (SELECT item, ns FROM waiting EXCEPT {_WAITING}) LIMIT 1"):
+    if await value(db, f"SELECT 1 FROM (SELECT item, ns FROM waiting EXCEPT {_WAITING}) LIMIT 1"):  # noqa: S608  (constants)
         yield "waiting: an item in the queue has a vector"
     if await value(db, f"{_MISSHAPEN} LIMIT 1"):
         yield "vectors: one has not the length of its namespace"
@@ -129,7 +130,7 @@ async def _drift(db: Db, ns: Namespace) -> AsyncIterator[str]:
 async def _lacks_words(db: Db, ns: Namespace) -> bool:
     table = texts.words_table(ns.id, ns.worded)
     sql = (
-        f"SELECT 1 FROM texts WHERE ns = %s AND change <= %s "
+        f"SELECT 1 FROM texts WHERE ns = %s AND change <= %s "  # noqa: S608  (our own clauses)
         f"AND NOT EXISTS (SELECT 1 FROM {table} AS w WHERE w.item = texts.item) LIMIT 1"
     )
     if await value(db, "SELECT to_regclass(%s)", table) is None:
@@ -142,11 +143,11 @@ async def mend_counters(db: Db) -> list[str]:
     await run(db, "SELECT 1 FROM namespaces ORDER BY id FOR NO KEY UPDATE")  # what is counted after this stands
     done = [f"mended: {what}" for what, sql in _STRANGERS.items() if await run(db, sql)]
     done += [f"mended: {problem}" async for problem in _miscounted(db)]
-    await run(db, f"DELETE FROM vectors WHERE item IN ({_MISSHAPEN})")
+    await run(db, f"DELETE FROM vectors WHERE item IN ({_MISSHAPEN})")  # noqa: S608  (constants)
     for column in ("items", "vectors"):
-        await run(db, f"UPDATE namespaces SET {column} = ({_COUNTED[column]})")
+        await run(db, f"UPDATE namespaces SET {column} = ({_COUNTED[column]})")  # noqa: S608  (our own clauses)
     for column, truth in _NODES_COUNTED.items():
-        await run(db, f"UPDATE nodes SET {column} = ({truth}) WHERE {column} <> ({truth})")
+        await run(db, f"UPDATE nodes SET {column} = ({truth}) WHERE {column} <> ({truth})")  # noqa: S608  (our own clauses)
     await run(db, "DELETE FROM languages")
     await run(db, f"INSERT INTO languages {_LANGUAGES}")
     await run(db, "DELETE FROM waiting WHERE item IN (SELECT item FROM vectors)")

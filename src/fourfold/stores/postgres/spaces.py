@@ -64,7 +64,7 @@ BY_NAME = "(SELECT id FROM namespaces WHERE name = %s)"
 def finding(namespace: str) -> Statement:
     """Asked together with what is asked of the namespace; `found` reads the answer."""
     row = f"convert_to(json_build_array({_COLUMNS})::text, 'UTF8')"
-    return f"SELECT NULL::text, 0::bigint, 0::bigint, {row} FROM namespaces WHERE name = %s", namespace
+    return f"SELECT NULL::text, 0::bigint, 0::bigint, {row} FROM namespaces WHERE name = %s", namespace  # noqa: S608  (our own clauses)
 
 
 def found(answer: Sequence[Answer]) -> Namespace | None:
@@ -72,17 +72,17 @@ def found(answer: Sequence[Answer]) -> Namespace | None:
 
 
 async def find(db: Db, namespace: str) -> Namespace | None:
-    found = await rows(db, f"SELECT {_COLUMNS} FROM namespaces WHERE name = %s", namespace)
+    found = await rows(db, f"SELECT {_COLUMNS} FROM namespaces WHERE name = %s", namespace)  # noqa: S608  (constants)
     return Namespace(*found[0]) if found else None
 
 
 async def everyone(db: Db) -> list[Namespace]:
-    return [Namespace(*row) for row in await rows(db, f"SELECT {_COLUMNS} FROM namespaces ORDER BY name")]
+    return [Namespace(*row) for row in await rows(db, f"SELECT {_COLUMNS} FROM namespaces ORDER BY name")]  # noqa: S608  (constants)
 
 
 async def lock(db: Db, namespace: str) -> Namespace | None:
     """For writing: one transaction at a time has it, so that names and texts that come at once find each other."""
-    found = await rows(db, f"SELECT {_COLUMNS} FROM namespaces WHERE name = %s FOR NO KEY UPDATE", namespace)
+    found = await rows(db, f"SELECT {_COLUMNS} FROM namespaces WHERE name = %s FOR NO KEY UPDATE", namespace)  # noqa: S608  (constants)
     return Namespace(*found[0]) if found else None
 
 

@@ -41,7 +41,7 @@ async def together(db: Db, statements: Sequence[Statement]) -> list[list[Any]]:
     """
     if len(statements) <= 1:
         return [await rows(db, *statement) for statement in statements]
-    parts = (f"(SELECT {place}, q{place}.* FROM ({sql}) AS q{place})" for place, (sql, *_) in enumerate(statements))
+    parts = (f"(SELECT {place}, q{place}.* FROM ({sql}) AS q{place})" for place, (sql, *_) in enumerate(statements))  # noqa: S608  (our own clauses)
     found: list[list[Any]] = [[] for _ in statements]
     for row in await rows(db, " UNION ALL ".join(parts), *chain(*(bindings for _, *bindings in statements))):
         found[row[0]].append(row[1:])
@@ -68,7 +68,7 @@ async def run_many(db: Db, sql: str, bindings: Sequence[Sequence[Any]]) -> None:
 
 
 async def new_ids(db: Db, sequence: str, count: int) -> list[int]:
-    found = await rows(db, f"SELECT nextval('{sequence}') FROM generate_series(1, %s)", count) if count else []
+    found = await rows(db, f"SELECT nextval('{sequence}') FROM generate_series(1, %s)", count) if count else []  # noqa: S608  (our own clauses)
     return sorted(number for (number,) in found)
 
 

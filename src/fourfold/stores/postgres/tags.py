@@ -20,7 +20,7 @@ async def counts(db: Db, ns: Namespace) -> dict[str, int]:
 def carried(namespace: str, ids: Sequence[int]) -> Statement:
     """The tags of these items with the number of items that carry each, counted no further than it matters."""
     sql = (
-        "SELECT folded, (SELECT count(*) FROM (SELECT 1 FROM item_tags AS others "
+        "SELECT folded, (SELECT count(*) FROM (SELECT 1 FROM item_tags AS others "  # noqa: S608  (constants)
         f"WHERE others.ns = mine.ns AND others.folded = mine.folded LIMIT {HUB + 1}) AS few) "
         f"FROM (SELECT DISTINCT ns, folded FROM item_tags WHERE ns = {BY_NAME} AND item = ANY(%s::bigint[])) AS mine"
     )
@@ -29,7 +29,7 @@ def carried(namespace: str, ids: Sequence[int]) -> Statement:
 
 def using(namespace: str, candidates: Sequence[str]) -> Statement:
     return (
-        f"SELECT item, folded FROM item_tags WHERE ns = {BY_NAME} AND folded = ANY(%s)",
+        f"SELECT item, folded FROM item_tags WHERE ns = {BY_NAME} AND folded = ANY(%s)",  # noqa: S608  (constants)
         namespace,
         sendable(candidates),
     )

@@ -159,7 +159,7 @@ def proposal(ns: Namespace, query: Vector, limit: int, condition: Condition = ("
     """The statement that proposes rather more than asked for. Its expression is the index's, which then serves it."""
     sql, bindings = condition
     source = "vectors JOIN items ON items.id = item" if sql else "vectors"
-    statement = f"SELECT item, v FROM {source} WHERE vectors.ns = {ns.id}{sql} ORDER BY {distance(ns)} LIMIT %s"
+    statement = f"SELECT item, v FROM {source} WHERE vectors.ns = {ns.id}{sql} ORDER BY {distance(ns)} LIMIT %s"  # noqa: S608  (our own clauses)
     return _sent((statement, *bindings, spelled(query), limit + limit // 10))
 
 

@@ -50,7 +50,7 @@ def _move(db: apsw.Connection, ns: int, source: str, target: str) -> list[int]:
 
 def note(db: apsw.Connection, ns: int, state: FileState) -> None:
     name = fold(state.path.rpartition("/")[2])
-    db.execute(f"INSERT OR REPLACE INTO files (ns, name, {_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?)", (ns, name, *state))
+    db.execute(f"INSERT OR REPLACE INTO files (ns, name, {_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?)", (ns, name, *state))  # noqa: S608  (constants)
 
 
 def forget_states(db: apsw.Connection, ns: int, paths: Sequence[str]) -> None:
@@ -58,7 +58,7 @@ def forget_states(db: apsw.Connection, ns: int, paths: Sequence[str]) -> None:
 
 
 def states(db: apsw.Connection, ns: int, prefix: str) -> dict[str, FileRow]:
-    sql = f"SELECT {_COLUMNS} FROM files WHERE ns = ? AND path >= ? AND path < ? ORDER BY path"
+    sql = f"SELECT {_COLUMNS} FROM files WHERE ns = ? AND path >= ? AND path < ? ORDER BY path"  # noqa: S608  (constants)
     return {row[0]: row for row in rows(db, sql, ns, prefix, prefix + _LAST)}
 
 
@@ -73,7 +73,7 @@ def named(db: apsw.Connection, ns: int, names: Sequence[str], filters: Filters) 
     found: list[tuple[int, str]] = []
     for part in batches(names):
         sql = (
-            "SELECT items.id, items.path FROM files CROSS JOIN items "
+            "SELECT items.id, items.path FROM files CROSS JOIN items "  # noqa: S608  (our own clauses and placeholders)
             "ON items.ns = files.ns AND items.path = files.path "
             f"WHERE files.ns = ? AND files.name IN ({marks(len(part))}) AND items.key IS NULL{condition} "
             "ORDER BY items.path, items.chunk_index LIMIT ?"

@@ -103,7 +103,7 @@ def own_nodes(
 def _nodes_of_names(db: apsw.Connection, ns: int, label: str, names: Sequence[str]) -> dict[str, int]:
     found: dict[str, int] = {}
     for part in batches(names):
-        sql = f"SELECT folded, id FROM nodes WHERE ns = ? AND folded IN ({marks(len(part))}) AND label = ?"
+        sql = f"SELECT folded, id FROM nodes WHERE ns = ? AND folded IN ({marks(len(part))}) AND label = ?"  # noqa: S608  (placeholders)
         found.update(rows(db, sql, ns, *part, label))
     return found
 
@@ -152,12 +152,12 @@ def read_nodes(db: apsw.Connection, nodes: Sequence[int]) -> dict[int, Node]:
     for part in batches(nodes):
         inside = marks(len(part))
         aliases: dict[int, list[str]] = {}
-        sql = f"SELECT node, alias FROM names WHERE node IN ({inside}) AND alias IS NOT NULL ORDER BY alias"
+        sql = f"SELECT node, alias FROM names WHERE node IN ({inside}) AND alias IS NOT NULL ORDER BY alias"  # noqa: S608  (placeholders)
         for node, alias in db.execute(sql, tuple(part)):
             aliases.setdefault(node, []).append(alias)
-        sql = f"SELECT node, min(item) FROM node_items WHERE node IN ({inside}) GROUP BY node"
+        sql = f"SELECT node, min(item) FROM node_items WHERE node IN ({inside}) GROUP BY node"  # noqa: S608  (placeholders)
         items = dict(db.execute(sql, tuple(part)))
-        sql = f"SELECT id, name, label, properties FROM nodes WHERE id IN ({inside})"
+        sql = f"SELECT id, name, label, properties FROM nodes WHERE id IN ({inside})"  # noqa: S608  (placeholders)
         for node, name, label, properties in db.execute(sql, tuple(part)):
             found[node] = Node(node, name, label, tuple(aliases.get(node, ())), json.loads(properties), items.get(node))
     return found

@@ -20,7 +20,7 @@ def known_names(db: apsw.Connection, ns: int, names: Sequence[str]) -> dict[str,
     """Those of the names that nodes have, with their nodes."""
     found: dict[str, list[int]] = {}
     for part in batches(names):
-        sql = f"SELECT folded, node FROM names WHERE ns = ? AND folded IN ({marks(len(part))})"
+        sql = f"SELECT folded, node FROM names WHERE ns = ? AND folded IN ({marks(len(part))})"  # noqa: S608  (placeholders)
         for name, node in db.execute(sql, (ns, *part)):
             found.setdefault(name, []).append(node)
     return found
@@ -80,7 +80,7 @@ class _Scope:
 
     def _of_nodes(self, table: str, count: str, nodes: Iterable[int]) -> list[_Row]:
         sql = (
-            f"SELECT nodes.id, item, {count} FROM nodes CROSS JOIN {table} ON node = nodes.id "
+            f"SELECT nodes.id, item, {count} FROM nodes CROSS JOIN {table} ON node = nodes.id "  # noqa: S608  (constants and our own clauses)
             f"WHERE nodes.id IN ({{0}}) AND {count} <= {HUB} ORDER BY 1, 2"
         )
         return _batched(self._db, sql, nodes)
@@ -103,7 +103,7 @@ class _Scope:
 
     def _over_mentions(self, start: str, end: str, condition: str, ns: int, items: Iterable[int]) -> list[_Row]:
         sql = (
-            f"SELECT a.item, b.item, mentioned * holders FROM {start} AS a CROSS JOIN nodes ON nodes.id = a.node "
+            f"SELECT a.item, b.item, mentioned * holders FROM {start} AS a CROSS JOIN nodes ON nodes.id = a.node "  # noqa: S608  (constants and our own clauses)
             f"CROSS JOIN {end} AS b ON b.node = a.node "
             f"WHERE +nodes.ns = ? AND a.item IN ({{0}}) AND mentioned <= {HUB} {condition}"
         )
@@ -129,7 +129,7 @@ class _Scope:
 
 
 _EDGES = tuple(
-    f"SELECT {near}, {far}, weight, degree, holders FROM edges CROSS JOIN nodes ON nodes.id = {far} "
+    f"SELECT {near}, {far}, weight, degree, holders FROM edges CROSS JOIN nodes ON nodes.id = {far} "  # noqa: S608  (our own clauses)
     f"WHERE {near} {{0}} {{1}}"
     for near, far in (("source", "target"), ("target", "source"))
 )

@@ -277,9 +277,9 @@ def get(db: apsw.Connection, namespace: str, ns: int, ids: Sequence[int]) -> dic
     found: dict[int, Item] = {}
     for part in batches(possible(ids)):
         inside = marks(len(part))
-        tags = _grouped(db, f"SELECT item, name FROM item_tags WHERE item IN ({inside}) ORDER BY item, name", part)
-        sources = _grouped(db, f"SELECT item, raw FROM sources WHERE item IN ({inside}) ORDER BY item, position", part)
-        for row in paced(db.execute(f"SELECT {_COLUMNS} FROM items WHERE +ns = ? AND id IN ({inside})", (ns, *part))):
+        tags = _grouped(db, f"SELECT item, name FROM item_tags WHERE item IN ({inside}) ORDER BY item, name", part)  # noqa: S608  (placeholders)
+        sources = _grouped(db, f"SELECT item, raw FROM sources WHERE item IN ({inside}) ORDER BY item, position", part)  # noqa: S608  (placeholders)
+        for row in paced(db.execute(f"SELECT {_COLUMNS} FROM items WHERE +ns = ? AND id IN ({inside})", (ns, *part))):  # noqa: S608  (constants and placeholders)
             found[row[0]] = _item(namespace, row, tuple(tags.get(row[0], ())), tuple(sources.get(row[0], ())))
     return found
 
@@ -303,28 +303,28 @@ def _item(namespace: str, row: tuple[Any, ...], tags: tuple[str, ...], sources: 
 def listed(db: apsw.Connection, ns: int, filters: Filters, limit: int, offset: int) -> list[int]:
     """Ids, newest first."""
     condition, bindings = where(filters, ns)
-    sql = f"SELECT id FROM items WHERE ns = ?{condition} ORDER BY created_at DESC, id DESC LIMIT ? OFFSET ?"
+    sql = f"SELECT id FROM items WHERE ns = ?{condition} ORDER BY created_at DESC, id DESC LIMIT ? OFFSET ?"  # noqa: S608  (our own clauses)
     return [item_id for (item_id,) in db.execute(sql, (ns, *bindings, limit, offset))]
 
 
 def matching(db: apsw.Connection, ns: int, filters: Filters) -> list[int]:
     """Ids of all items that satisfy the filters, in order."""
     condition, bindings = where(filters, ns)
-    sql = f"SELECT id FROM items WHERE ns = ?{condition} ORDER BY id"
+    sql = f"SELECT id FROM items WHERE ns = ?{condition} ORDER BY id"  # noqa: S608  (our own clauses)
     return [item_id for (item_id,) in db.execute(sql, (ns, *bindings))]
 
 
 def vocabulary(db: apsw.Connection, ns: int, field: Vocabulary) -> dict[str, int]:
     """Kinds, languages or keys of metadata, each with the number of items that have it."""
     name, table = ("pair.key", ", json_each(items.metadata) AS pair") if field == "metadata" else (f"items.{field}", "")
-    sql = f"SELECT {name}, count(*) FROM items{table} WHERE items.ns = ? AND {name} IS NOT NULL GROUP BY 1"
+    sql = f"SELECT {name}, count(*) FROM items{table} WHERE items.ns = ? AND {name} IS NOT NULL GROUP BY 1"  # noqa: S608  (our own clauses)
     return dict(rows(db, sql, ns))
 
 
 def texts(db: apsw.Connection, ids: Sequence[int]) -> Iterator[tuple[int, str, str, str]]:
     """(id, title, text, language) of the items that exist."""
     for part in batches(ids):
-        sql = f"SELECT id, title, text, language FROM items WHERE id IN ({marks(len(part))}) ORDER BY id"
+        sql = f"SELECT id, title, text, language FROM items WHERE id IN ({marks(len(part))}) ORDER BY id"  # noqa: S608  (placeholders)
         yield from paced(db.execute(sql, tuple(part)))
 
 
@@ -332,7 +332,7 @@ def linked_texts(db: apsw.Connection, ids: Sequence[int]) -> Iterator[tuple[int,
     """(id, title, text) of the items that exist, as links see them: both empty where links were off."""
     for part in batches(ids):
         sql = (
-            "SELECT id, iif(linked, title, ''), iif(linked, text, '') FROM items "
+            "SELECT id, iif(linked, title, ''), iif(linked, text, '') FROM items "  # noqa: S608  (placeholders)
             f"WHERE id IN ({marks(len(part))}) ORDER BY id"
         )
         yield from paced(db.execute(sql, tuple(part)))
@@ -341,7 +341,7 @@ def linked_texts(db: apsw.Connection, ids: Sequence[int]) -> Iterator[tuple[int,
 def known_by(db: apsw.Connection, ids: Sequence[int]) -> Iterator[tuple[int, list[str]]]:
     """(id, names that the item gives itself) of the items that exist; none where links were off."""
     for part in batches(ids):
-        sql = f"SELECT id, linked, title, text, metadata FROM items WHERE id IN ({marks(len(part))}) ORDER BY id"
+        sql = f"SELECT id, linked, title, text, metadata FROM items WHERE id IN ({marks(len(part))}) ORDER BY id"  # noqa: S608  (placeholders)
         for item, linked, title, text, metadata in db.execute(sql, tuple(part)):
             yield item, own_names(title, text, json.loads(metadata)) if linked else []
 
@@ -403,7 +403,7 @@ def vectors(db: apsw.Connection, ids: Sequence[int], dimension: int) -> tuple[In
     found: list[tuple[int, bytes]] = []
     for part in batches(ids):
         sql = (
-            f"SELECT item, vector FROM vectors WHERE item IN ({marks(len(part))}) AND length(vector) = ? ORDER BY item"
+            f"SELECT item, vector FROM vectors WHERE item IN ({marks(len(part))}) AND length(vector) = ? ORDER BY item"  # noqa: S608  (placeholders)
         )
         found.extend(db.execute(sql, (*part, dimension * 4)))
     matrix = np.frombuffer(b"".join(blob for _, blob in found), np.float32).reshape(-1, dimension)
@@ -417,7 +417,7 @@ def exists(db: apsw.Connection, ns: int, item_id: int) -> bool:
 def by_keys(db: apsw.Connection, ns: int, keys: Sequence[str]) -> dict[str, int]:
     found: dict[str, int] = {}
     for part in batches(keys):
-        sql = f"SELECT key, id FROM items WHERE ns = ? AND key IN ({marks(len(part))})"
+        sql = f"SELECT key, id FROM items WHERE ns = ? AND key IN ({marks(len(part))})"  # noqa: S608  (placeholders)
         found.update(rows(db, sql, ns, *part))
     return found
 

@@ -215,7 +215,7 @@ def _names_beginning(db: apsw.Connection, ns: int, words: set[str], pairs: set[s
     """Names that are one of these words, or begin with one of these pairs."""
     found: set[str] = set()
     for part in items.batches(sorted(words)):
-        sql = f"SELECT folded FROM names WHERE ns = ? AND folded IN ({items.marks(len(part))})"
+        sql = f"SELECT folded FROM names WHERE ns = ? AND folded IN ({items.marks(len(part))})"  # noqa: S608  (placeholders)
         found.update(name for (name,) in db.execute(sql, (ns, *part)))
     sql = "SELECT folded FROM names WHERE ns = ? AND folded >= ? AND folded < ?"
     for pair in pairs:
@@ -227,7 +227,8 @@ def _names_of(db: apsw.Connection, nodes: Sequence[int]) -> frozenset[str]:
     found: set[str] = set()
     for part in items.batches(nodes):
         found.update(
-            name for (name,) in rows(db, f"SELECT folded FROM names WHERE node IN ({items.marks(len(part))})", *part)
+            name
+            for (name,) in rows(db, f"SELECT folded FROM names WHERE node IN ({items.marks(len(part))})", *part)  # noqa: S608  (placeholders)
         )
     return frozenset(found)
 
@@ -264,7 +265,7 @@ def _nodes_named(db: apsw.Connection, ns: int, names: set[str]) -> dict[str, lis
     """The nodes that have each of these names."""
     found: dict[str, list[int]] = {}
     for part in items.batches(sorted(names)):
-        sql = f"SELECT DISTINCT folded, node FROM names WHERE ns = ? AND folded IN ({items.marks(len(part))})"
+        sql = f"SELECT DISTINCT folded, node FROM names WHERE ns = ? AND folded IN ({items.marks(len(part))})"  # noqa: S608  (placeholders)
         for name, node in db.execute(sql, (ns, *part)):
             found.setdefault(name, []).append(node)
     return found
@@ -274,7 +275,7 @@ def _pointing(db: apsw.Connection, ns: int, names: Collection[str]) -> list[int]
     """Items whose links name one of these."""
     found: set[int] = set()
     for part in items.batches(sorted(names)):
-        sql = f"SELECT item FROM pointers WHERE ns = ? AND folded IN ({items.marks(len(part))})"
+        sql = f"SELECT item FROM pointers WHERE ns = ? AND folded IN ({items.marks(len(part))})"  # noqa: S608  (placeholders)
         found.update(item for (item,) in rows(db, sql, ns, *part))
     return sorted(found)
 

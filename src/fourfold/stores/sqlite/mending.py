@@ -31,7 +31,7 @@ def repair(database: Database, indexes: Indexes, *, purge: bool = False) -> list
         db.executemany("DELETE FROM vectors WHERE item = ?", ((item,) for item in misshapen))
         done += [f"mended: {problem}" for problem in miscounted(db)]
         for table, column, truth in COUNTERS:
-            db.execute(f"UPDATE {table} SET {column} = ({truth}) WHERE {column} <> ({truth})")
+            db.execute(f"UPDATE {table} SET {column} = ({truth}) WHERE {column} <> ({truth})")  # noqa: S608  (our own clauses)
         db.execute("DELETE FROM languages")
         db.execute(f"INSERT INTO languages {LANGUAGES}")
         db.execute("DELETE FROM waiting WHERE item IN (SELECT item FROM vectors)")
@@ -67,14 +67,14 @@ def _without_orphans(db: apsw.Connection) -> list[str]:
     lost = {table for table, *_ in rows(db, "PRAGMA foreign_key_check")}
     for table in ("items", "raw", "nodes", "tags"):
         db.execute(
-            f"INSERT INTO namespaces (id, name) SELECT DISTINCT ns, 'recovered-' || ns FROM {table} "
+            f"INSERT INTO namespaces (id, name) SELECT DISTINCT ns, 'recovered-' || ns FROM {table} "  # noqa: S608  (our own clauses)
             "WHERE ns NOT IN (SELECT id FROM namespaces)"
         )
     for _ in range(len(lost) + 1):  # what goes may leave others behind
         for table, _, parent, _ in rows(db, "PRAGMA foreign_key_check"):
             for _, _, target, column, *_ in rows(db, f"PRAGMA foreign_key_list({table})"):
                 if target == parent:
-                    db.execute(f"DELETE FROM {table} WHERE {column} NOT IN (SELECT id FROM {parent})")
+                    db.execute(f"DELETE FROM {table} WHERE {column} NOT IN (SELECT id FROM {parent})")  # noqa: S608  (our own clauses)
     return [f"mended: {table} had rows that pointed nowhere" for table in sorted(lost)]
 
 
@@ -88,7 +88,7 @@ _STRANGERS = {
     "sources: raw records of another namespace": "DELETE FROM sources WHERE (SELECT ns FROM items WHERE id = item) "
     "<> (SELECT ns FROM raw WHERE raw.id = sources.raw)",
     "edges: weights out of range": "UPDATE edges SET weight = 1 WHERE NOT (weight > 0 AND weight <= 1)",
-    "namespaces: dimensions out of range": "UPDATE namespaces SET fingerprint = NULL, dimension = NULL "
+    "namespaces: dimensions out of range": "UPDATE namespaces SET fingerprint = NULL, dimension = NULL "  # noqa: S608  (constants)
     f"WHERE dimension < 1 OR dimension > {VECTOR_DIMENSIONS} OR (fingerprint IS NULL) <> (dimension IS NULL)",
 }
 """What an import of a crafted export could leave in an older version, and what takes it away."""

@@ -33,7 +33,7 @@ def get(db: apsw.Connection, namespace: str, ns: int, ids: Sequence[int]) -> dic
     found: dict[int, RawRecord] = {}
     for part in batches(possible(ids)):
         sql = (
-            "SELECT id, content, speaker, session_id, metadata, created_at FROM raw "
+            "SELECT id, content, speaker, session_id, metadata, created_at FROM raw "  # noqa: S608  (placeholders)
             f"WHERE +ns = ? AND id IN ({marks(len(part))})"
         )
         for record, content, speaker, session, metadata, created in db.execute(sql, (ns, *part)):

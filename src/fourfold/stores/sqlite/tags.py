@@ -22,7 +22,7 @@ def carried(db: apsw.Connection, ns: int, ids: Sequence[int]) -> dict[str, int]:
     found: dict[str, int] = {}
     for part in batches(possible(ids)):
         sql = (
-            "SELECT folded, uses FROM item_tags CROSS JOIN tags ON tags.id = tag "
+            "SELECT folded, uses FROM item_tags CROSS JOIN tags ON tags.id = tag "  # noqa: S608  (placeholders)
             f"WHERE item IN ({marks(len(part))}) AND ns = ?"
         )
         found.update(rows(db, sql, *part, ns))
@@ -55,7 +55,7 @@ class SeenTags:
     def _followed(self, db: apsw.Connection, ns: int, change: int, seen: _Seen | None) -> _Seen:
         if seen is None or value(db, "SELECT folded FROM tags WHERE id = ?", seen.newest) != seen.name:
             seen = _Seen(change, 0, "", frozenset())
-        sql = f"SELECT id, folded FROM tags WHERE id > ? AND +ns = ? ORDER BY id LIMIT {_REMEMBERED + 1}"
+        sql = f"SELECT id, folded FROM tags WHERE id > ? AND +ns = ? ORDER BY id LIMIT {_REMEMBERED + 1}"  # noqa: S608  (constants)
         fresh = rows(db, sql, seen.newest, ns)
         if not fresh:
             return seen._replace(change=change)
@@ -71,7 +71,7 @@ def tagged(db: apsw.Connection, ns: int, candidates: Sequence[str]) -> list[TagU
     found: list[TagUse] = []
     for part in batches(candidates):
         sql = (
-            "SELECT item, folded, uses FROM tags CROSS JOIN item_tags ON tag = tags.id "
+            "SELECT item, folded, uses FROM tags CROSS JOIN item_tags ON tag = tags.id "  # noqa: S608  (placeholders)
             f"WHERE ns = ? AND folded IN ({marks(len(part))})"
         )
         found.extend(map(TagUse._make, rows(db, sql, ns, *part)))
