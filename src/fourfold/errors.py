@@ -7,6 +7,7 @@
     │   ├── InvalidWeights      unknown name, negative, not finite, sum not 1
     │   ├── InvalidVector       wrong dimension, NaN, infinity, all zero
     │   ├── InvalidItem         nothing to store, too large, text that cannot be stored
+    │   ├── InvalidRanking      an injected retriever returned something else than a ranking of items
     │   ├── InvalidSetting      a setting of the wrong type or value, an unknown key
     │   ├── NotFound            no such item, node or raw record
     │   │   └── StoreNotFound   no store in the folder or on the server
@@ -57,6 +58,9 @@ class InvalidVector(RequestError): ...
 
 
 class InvalidItem(RequestError): ...
+
+
+class InvalidRanking(RequestError): ...
 
 
 class InvalidSetting(RequestError): ...

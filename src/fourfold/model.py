@@ -297,6 +297,11 @@ class Ranking:
     items: int = 0
     """How many items were ranked, listed or not; 0: not known."""
 
+    @classmethod
+    def of_keys(cls, hits: Sequence[tuple[str, float]]) -> Ranking:
+        """A ranking by the keys of items, best first; the search replaces them by ids."""
+        return cls(cast("Sequence[Hit]", tuple(hits)))
+
     @cached_property
     def scores(self) -> Mapping[int, float]:
         return self.hits.by_id() if isinstance(self.hits, Hits) else dict(self.hits)

@@ -75,7 +75,7 @@ class Searching:
         self._troubles = troubles
         self._foreign = retrievers is not None
         own = [SemanticRetriever(store), KeywordRetriever(store), GraphRetriever(store), TagRetriever(store)]
-        self._search = HybridSearch(retrievers or own, seconds=settings.retriever_seconds)
+        self._search = HybridSearch(retrievers or own, seconds=settings.retriever_seconds, find_keys=store.find_keys)
 
     async def answer(
         self, namespace: str, request: PlanRequest, wish: Wish, vector: Given, filters: Filters, now: datetime

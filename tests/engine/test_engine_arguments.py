@@ -76,6 +76,8 @@ async def test_no_argument_of_a_method_raises_a_bare_error(memory: Memory, metho
     parameters = [name for name in inspect.signature(getattr(Memory, method)).parameters if name != "self"]
     for name in parameters:
         for wrong in WRONG:
+            if (name, wrong) == ("delete_source", True):  # not wrong: it deletes the store
+                continue
             arguments = {**given(method, tmp_path), name: wrong}
             error = await outcome(lambda arguments=arguments: getattr(memory, method)(**arguments))
             if type(wrong) is object and name not in ANYTHING:

@@ -15,6 +15,7 @@ from fourfold.limits import CANDIDATES, RETRIEVER_SECONDS
 from fourfold.model import Degraded, ExpandingRetriever, Hit, Plan, Query, Ranking, Retriever, ScoringRetriever
 from fourfold.search.auto import EXPANSIONS, SHARED, TEXTS, WALK, AutoInputs, fuse_auto
 from fourfold.search.fusion import Fusion, columns, others, rrf, scores_of, weighted
+from fourfold.search.injected import FindKeys, with_item_ids
 from fourfold.search.routing import routed
 from fourfold.search.walk import seeds
 
@@ -62,11 +63,19 @@ class _Progress:
 class HybridSearch:
     """Retrievers are injected: anything with a name and an async `search` (S2.1)."""
 
-    def __init__(self, retrievers: Sequence[Retriever], *, seconds: float = RETRIEVER_SECONDS) -> None:
+    def __init__(
+        self,
+        retrievers: Sequence[Retriever],
+        *,
+        seconds: float = RETRIEVER_SECONDS,
+        find_keys: FindKeys | None = None,
+    ) -> None:
+        """`find_keys` (of a store) is for retrievers that rank by the keys of items instead of their ids."""
         self._retrievers = {each.name: each for each in retrievers}
         self._scoring = {each.name: each for each in retrievers if isinstance(each, ScoringRetriever)}
         self._expanding = [each for each in retrievers if isinstance(each, ExpandingRetriever)]
         self._seconds = seconds
+        self._find_keys = find_keys
 
     async def run(self, query: Query, plan: Plan, degraded: Sequence[Degraded] = (), *, here: bool = False) -> Found:
         """`degraded` names retrievers that are known to be unable to answer; they are not asked.
@@ -77,7 +86,7 @@ class HybridSearch:
         progress = _Progress(here, degraded=list(degraded))
         lost = {failure.retriever for failure in degraded}
         asked = [self._retrievers[name] for name in plan.retrievers if name in self._retrievers and name not in lost]
-        await self._all(progress, {each.name: each.search(query, CANDIDATES) for each in asked})
+        await self._all(progress, {each.name: self._asked(query, each) for each in asked})
         if not progress.rankings:
             raise progress.fatal or SearchFailed(
                 _said(progress.degraded), "The store is there; mend what the message names, and try again"
@@ -97,6 +106,10 @@ class HybridSearch:
             progress.timings,
             plan,
         )
+
+    async def _asked(self, query: Query, retriever: Retriever) -> Ranking:
+        found = await retriever.search(query, CANDIDATES)
+        return await with_item_ids(found, retriever.name, query.namespace, self._find_keys)
 
     async def scores(self, query: Query, plan: Plan, item: int) -> dict[str, float]:
         """What the planned retrievers that can score say of one item, listed or not."""
