@@ -13,23 +13,24 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
-FILE_MODE = 0o600
+_FILE_MODE = 0o600
 _FOLDER_MODE = 0o700
 _GROUP_AND_OTHERS = 0o077
 
 
 def open_file(path: Path, mode: str, **options: Any) -> IO[Any]:
     """Opens like the built-in `open`; a file that is created is 0600."""
-    return open(path, mode, opener=_opener, **options)
+    return open(path, mode, opener=open_descriptor, **options)
 
 
 def create_file(path: Path) -> None:
     """Creates an empty file with mode 0600; one that exists is left as it is."""
-    os.close(_opener(str(path), os.O_RDWR | os.O_CREAT))
+    os.close(open_descriptor(path, os.O_RDWR | os.O_CREAT))
 
 
-def _opener(path: str, flags: int) -> int:
-    return os.open(path, flags, FILE_MODE)
+def open_descriptor(path: str | Path, flags: int) -> int:
+    """Opens like `os.open`; a file that is created is 0600."""
+    return os.open(path, flags, _FILE_MODE)
 
 
 def make_folder(folder: Path) -> None:
@@ -60,4 +61,4 @@ def tighten(path: Path) -> None:
     with suppress(FileNotFoundError, PermissionError):
         mode = path.lstat().st_mode
         if mode & _GROUP_AND_OTHERS and not stat.S_ISLNK(mode):
-            path.chmod(_FOLDER_MODE if stat.S_ISDIR(mode) else FILE_MODE)
+            path.chmod(_FOLDER_MODE if stat.S_ISDIR(mode) else _FILE_MODE)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import stat
 import zipfile
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 import trust_child
 from engine_support import WordEmbedder, notes
 
+from fourfold import owner_only
 from fourfold.evaluation.vectors import CachedEmbedder
 from fourfold.memory import Memory
 from fourfold.model import NewItem
@@ -81,3 +83,24 @@ def test_every_file_of_stores_backups_exports_and_caches_is_for_its_owner_only(r
     assert {"fourfold.db", "lease", "manifest.json", "meta.json", "terms", "faiss", "vectors.db"} <= names
     assert {"store.jsonl", "backup.db"} <= names
     assert any(name.startswith("before-schema") for name in names)
+
+
+CREATING = re.compile(
+    r"""\bopen\([^)]*["']r?b?[wax+]b?\+?["']|\.(mkdir|touch|write_text|write_bytes)\(|\bO_CREAT\b|makedirs\(|FileHandler"""
+)
+ELSEWHERE = {
+    "owner_only.py": "the one place",
+    "stores/sqlite/lease.py": "opens through it, with flags of its own",
+    "mcp/stdio.py": "opens descriptors that exist",
+}
+
+
+def test_files_are_created_in_one_module_only() -> None:
+    package = Path(owner_only.__file__).parent
+    found = {
+        f"{path.relative_to(package)}: {line.strip()}"
+        for path in package.rglob("*.py")
+        for line in path.read_text("utf-8").splitlines()
+        if CREATING.search(line) and "owner_only." not in line and str(path.relative_to(package)) not in ELSEWHERE
+    }
+    assert found == set()

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from fourfold import owner_only
 from fourfold.errors import InvalidItem, NewerSchema, StoreUnavailable
 from fourfold.evaluation.bench import Answer, Bench, Progress, Way, degraded_notes, percentile
 from fourfold.evaluation.compare import Comparison, compared
@@ -96,7 +97,8 @@ def save(run: Run, file: Path) -> None:
     rows += [_row(answer, run.scores.get(answer.question.id)) for answer in run.answers]
     aside = file.with_name(file.name + ".part")
     try:
-        aside.write_text("".join(dumps(row) + "\n" for row in rows), encoding="utf-8")
+        with owner_only.open_file(aside, "w", encoding="utf-8") as stream:
+            stream.writelines(dumps(row) + "\n" for row in rows)
         aside.replace(file)
     except OSError as error:
         raise StoreUnavailable(f"{file} cannot be written ({error.strerror})", "Choose another file") from error

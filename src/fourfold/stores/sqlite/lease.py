@@ -68,7 +68,7 @@ class Lease:
 def _locked(path: Path) -> int | None:
     """An open handle that has the lock, or None."""
     owner_only.make_folder(path.parent)
-    handle = os.open(path, os.O_RDWR | os.O_CREAT, owner_only.FILE_MODE)
+    handle = owner_only.open_descriptor(path, os.O_RDWR | os.O_CREAT)
     try:
         _lock(handle)
     except OSError:
