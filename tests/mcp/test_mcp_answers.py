@@ -132,12 +132,27 @@ async def test_pages_say_how_much_there_is(tmp_path: Path) -> None:
 
 
 @pytest.mark.spec("C5")
-async def test_tags_in_use_can_be_seen(tmp_path: Path) -> None:
+async def test_tags_and_kinds_in_use_can_be_seen(tmp_path: Path) -> None:
     await fill(tmp_path, [NewItem(f"note {n}", tags=("bird", f"t{n}"), kind=("fact", "rule")[n % 2]) for n in range(3)])
     async with serving(tmp_path, "core") as client:
         counts = await call(client, "list_memories", counts=True)
         assert counts["tags"] == {"bird": 3, "t0": 1, "t1": 1, "t2": 1}
+        assert counts["kinds"] == {"fact": 2, "rule": 1}
         assert counts["total"] == 3
+        typo = await call(client, "hybrid_search", query_text="note", kind="facts")
+        assert any("kinds: fact, rule" in note for note in typo["notes"])
+
+
+@pytest.mark.spec("C7")
+async def test_every_search_takes_the_filter_grammar(tmp_path: Path) -> None:
+    await fill(tmp_path, [NewItem(f"a bird {n}", tags=("bird",), kind="fact", metadata={"floor": n}) for n in range(5)])
+    async with serving(tmp_path) as client:
+        for tool in ("hybrid_search", "full_text_search", "retrieve_memory", "list_memories"):
+            given = {} if tool == "list_memories" else {"query": "bird"}
+            for where in ("floor >= 3 and kind = fact", {"floor": {"gte": 3}}, '{"floor": {"gte": 3}}'):
+                answer = await call(client, tool, **given, where=where)
+                assert {row["id"] for row in answer.get("results", answer.get("items"))} == {4, 5}, (tool, where)
+        assert "character" in (await refused(client, "hybrid_search", query_text="x", where="floor >= "))["error"]
 
 
 # ---------------------------------------------------------------- bounded

@@ -63,7 +63,7 @@ async def test_schemas_have_enumerations_and_ranges(tmp_path: Path) -> None:
 
 async def test_searches_take_the_same_filters(tmp_path: Path) -> None:
     tools = {tool["name"]: tool["inputSchema"]["properties"] for tool in await definitions("all", tmp_path)}
-    filters = ("tags", "any_tag", "created_from", "created_to", "kind", "language", "path", "metadata")
+    filters = ("tags", "kind", "where")
     for name in ("hybrid_search", "semantic_search", "full_text_search", "retrieve_memory", "list_memories"):
         assert {each: tools[name][each] for each in filters} == {each: tools["hybrid_search"][each] for each in filters}
 

@@ -25,6 +25,8 @@ _TITLE_CHARACTERS: Final = 200
 _SHORT_SNIPPET: Final = 80
 _BEGINNING_CHARACTERS: Final = 240
 _DIGITS: Final = 3
+_COPIES: Final = 3
+"""Other files with the same text that are named."""
 _ECHOED: Final = ("key", "namespace", "tags", "kind", "language", "source_ids")
 
 
@@ -92,6 +94,7 @@ def _result_forms(result: Result, *, several: bool) -> list[Form]:
         **_name(item),
         "score": _rounded(result.score),
         "confidence": _rounded(result.confidence),
+        **({"also_in": list(result.also_in[:_COPIES])} if result.also_in else {}),
     }
     if not item.text:
         return [bare]
@@ -107,7 +110,7 @@ def _result_forms(result: Result, *, several: bool) -> list[Form]:
 
 
 def _explained_forms(result: Result) -> list[Form]:
-    full = {**wire.result_json(result), **_file(result.item)}
+    full = wire.result_json(result)
     bare = {"id": result.id, "score": full["score"], "confidence": full["confidence"]}
     return [bare, {name: value for name, value in full.items() if name not in ("content", "metadata")}, full]
 
@@ -189,16 +192,7 @@ def status_form(status: Mapping[str, Json]) -> dict[str, Json]:
 
 def _name(item: Item) -> Form:
     title = item.title if len(item.title) <= _TITLE_CHARACTERS else item.title[:_TITLE_CHARACTERS] + "…"
-    return {**({"title": title} if title else {}), **_file(item)}
-
-
-def _file(item: Item) -> Form:
-    """Where the text stands: path:line, or the page of a PDF."""
-    if item.path is None:
-        return {}
-    line, page = item.metadata.get("line"), item.metadata.get("page")
-    place = f":{line}" if isinstance(line, int) else f"#page={page}" if isinstance(page, int) else ""
-    return {"file": f"{item.path}{place}"}
+    return {**({"title": title} if title else {}), **({"file": item.location} if item.location else {})}
 
 
 def _filled(form: Mapping[str, Json]) -> Form:

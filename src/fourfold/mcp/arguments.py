@@ -8,7 +8,7 @@ from datetime import UTC, datetime, time
 from functools import wraps
 from typing import Annotated, Any, cast, get_args
 
-from pydantic import Field, Strict
+from pydantic import Field, Strict, WithJsonSchema
 
 from fourfold import limits
 from fourfold.errors import InvalidQuery
@@ -70,15 +70,23 @@ Limit = Annotated[Integer, Field(description="Rows.", json_schema_extra=_range(1
 Offset = Annotated[Integer, Field(description="Rows to skip.", json_schema_extra={"minimum": 0})]
 
 Tags = Annotated[list[str] | None, Field(description="Has all of these tags.")]
-AnyTag = Annotated[Flag, Field(description="One of the tags is enough.")]
-From = Annotated[str | None, Field(description="Created at this ISO date or time, or later.")]
-To = Annotated[str | None, Field(description="Created up to this ISO date (that day included) or time.")]
 Kind = Annotated[str | None, Field(description="Has this kind.")]
-Language = Annotated[str | None, Field(description="ISO 639-1, such as de.")]
-PathGlob = Annotated[str | None, Field(description="File path, such as docs/**.")]
-Metadata = Annotated[
-    dict[str, Any] | None, Field(description='Such as {"floor": 4} or {"floor": {"gte": 2, "lt": 5}}.')
+Where = Annotated[
+    str | dict[str, Any] | None,
+    WithJsonSchema(
+        {
+            "type": "string",
+            "description": "Condition on tags, kind, language, path (glob), created_at, updated_at, key, title or a key "
+            "of the metadata: created_at >= 2026-01-31 and (path = docs/** or not tag in (a, b)) and floor exists",
+        }
+    ),
 ]
+AnyTag = Annotated[Flag, accepted("One of the tags is enough.")]
+From = Annotated[str | None, accepted("Created at this ISO date or time, or later.")]
+To = Annotated[str | None, accepted("Created up to this ISO date (that day included) or time.")]
+Language = Annotated[str | None, accepted("ISO 639-1, such as de.")]
+PathGlob = Annotated[str | None, accepted("File path, such as docs/**.")]
+Metadata = Annotated[dict[str, Any] | None, accepted('Such as {"floor": 4} or {"floor": {"gte": 2, "lt": 5}}.')]
 
 
 def check_rows(limit: int, offset: int) -> None:
@@ -91,10 +99,11 @@ def check_rows(limit: int, offset: int) -> None:
 
 def read_filters(
     tags: Tags = None,
+    kind: Kind = None,
+    where: Where = None,
     any_tag: AnyTag = False,
     created_from: From = None,
     created_to: To = None,
-    kind: Kind = None,
     language: Language = None,
     path: PathGlob = None,
     metadata: Metadata = None,
@@ -109,6 +118,7 @@ def read_filters(
         language,
         path,
         _tests(metadata),
+        where,
     )
 
 

@@ -147,7 +147,8 @@ class Tools:
         memory = await self._sessions.memory(namespace)
         total = await memory.count(filters)
         if counts:
-            return answer(counts_answer({"total": total}, {"tags": await memory.tags()}, budget))
+            used = {"tags": await memory.tags(), "kinds": await memory.kinds()}
+            return answer(counts_answer({"total": total}, used, budget))
         forms: list[Sequence[Form]] = []
         for start in range(offset, offset + limit, _READ_AT_ONCE):
             size = min(_READ_AT_ONCE, offset + limit - start)
