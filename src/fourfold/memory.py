@@ -55,6 +55,7 @@ from fourfold.search.presets import find_preset
 from fourfold.search.several import JUDGED, merged
 from fourfold.searching import Searching, Why
 from fourfold.stores.base import Direction, NewNode, Store
+from fourfold.stores.raw import no_raw
 from fourfold.text import language
 from fourfold.text.entities import normal_name
 from fourfold.upkeep import NO_VECTORS, Upkeep
@@ -272,11 +273,38 @@ class Memory:
 
     async def get_raw(self, ids: Sequence[int]) -> list[RawRecord]:
         """Raw records by id; NotFound names the first that is missing."""
-        found = await self.store.get_raw(self.namespace, ids)
-        for record in ids:
+        wanted = _raw_ids(ids)
+        found = await self.store.get_raw(self.namespace, wanted)
+        for record in wanted:
             if record not in found:
-                raise NotFound(f"no raw record {record}", "source_ids of items point to those that there are")
-        return [found[record] for record in ids]
+                raise no_raw(record)
+        return [found[record] for record in wanted]
+
+    async def list_raw(
+        self, *, session_id: str | None = None, speaker: str | None = None, limit: int = 50, offset: int = 0
+    ) -> Page[RawRecord]:
+        """Raw records, newest first; of one session or speaker only, where these are named."""
+        _check_page(limit, offset)
+        session, who = rules.optional_name(session_id, "session_id"), rules.optional_name(speaker, "speaker")
+        return await self.store.list_raw(self.namespace, session, who, limit, offset)
+
+    async def forget_raw(self, ids: Sequence[int], *, force: bool = False) -> int:
+        """Removes raw records, all of them or none. NotFound names one that does not exist.
+
+        A raw record that is a source of an item stays (RequestError), unless with `force`: then the items' `source_ids`
+        lose it.
+        """
+        with self._upkeep.writing(self.namespace):
+            return await self.store.forget_raw(self.namespace, _raw_ids(ids), force=force)
+
+    async def sources(self, item: int | str) -> list[RawRecord]:
+        """The raw records that an item is drawn from, in the order of its `source_ids`."""
+        (found,) = await self.get([item])
+        return await self._sources(found)
+
+    async def _sources(self, item: Item) -> list[RawRecord]:
+        known = await self.store.get_raw(self.namespace, item.source_ids) if item.source_ids else {}
+        return [known[record] for record in item.source_ids if record in known]
 
     # ------------------------------------------------------------ searching
 
@@ -332,7 +360,8 @@ class Memory:
         filters = rules.checked_filters(filters)
         (stored,) = await self.get([item])
         request = PlanRequest(text, preset or self.settings.preset, fusion, weights, alpha)
-        return await self._searching.why(stored, request, vector, filters, _now())
+        why = await self._searching.why(stored, request, vector, filters, _now())
+        return replace(why, sources=tuple(await self._sources(stored)))
 
     # ------------------------------------------------------------ vectors
 
@@ -591,6 +620,15 @@ def _no_item(given: int | str) -> NotFound:
 def _number(given: int) -> int:
     """0, which no item has, for what no store could count to."""
     return given if rules.is_whole(given, 1) else 0
+
+
+def _raw_ids(ids: Sequence[int]) -> list[int]:
+    if isinstance(ids, str | int):
+        raise InvalidQuery(f"ids is {ids!r}, not a list", "Give a list of ids of raw records")
+    for record in ids:
+        if not rules.is_whole(record, 1):
+            raise no_raw(record)
+    return list(ids)
 
 
 def _check_range(name: str, value: int, most: int) -> None:

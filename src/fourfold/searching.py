@@ -29,7 +29,7 @@ from fourfold.search.why import folded, reasons
 from fourfold.stores.base import Store
 
 if TYPE_CHECKING:
-    from fourfold.model import Vector
+    from fourfold.model import RawRecord, Vector
 
     Given = Sequence[float] | Vector | None
 
@@ -44,6 +44,8 @@ class Why:
     rank: int | None
     result: Result | None
     reasons: tuple[str, ...]
+    sources: tuple[RawRecord, ...] = ()
+    """The words that the item is drawn from."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -144,6 +144,7 @@ def why_json(why: Why, query: str) -> dict[str, Json]:
         "item": item_json(why.item),
         "rank": why.rank,
         "reasons": list(why.reasons),
+        "sources": [raw_json(record) for record in why.sources],
         "result": None if why.result is None else result_json(why.result),
     }
 

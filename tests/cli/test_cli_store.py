@@ -448,3 +448,50 @@ def test_the_graph_for_people(cli: Cli) -> None:
     shown = cli("graph", "show", "Kestrel", "--json").json
     assert (shown["items"], shown["mentions"], shown["edges"][0]["weight"]) == ([1], [2], 1.0)
     assert cli("graph", "show", "Nobody").code == 1
+
+
+# ---------------------------------------------------------------- raw records, own vectors
+
+
+@pytest.mark.spec("C6")
+def test_raw_records_are_kept_shown_listed_and_forgotten(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = cli(
+        "raw", "add", "We meet on Monday", "--speaker", "Maria", "--session", "s1", "--meta", "turn=1"
+    ).out.strip()
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(f"{HOSTILE} at ten".encode())))
+    second = cli("raw", "add", "-", "--speaker", "Tom", "--session", "s1").out.strip()
+    item = add(cli, "Meeting on Monday at ten", "--source", first, "--source", second)
+    shown = cli("raw", "get", first, second)
+    assert "We meet on Monday" in shown.out
+    assert f"raw record {first} (Maria, s1)" in shown.out
+    assert "\x1b" not in shown.out
+    assert cli("raw", "get", first, "--json").json["raw"][0]["metadata"] == {"turn": 1}
+    listed = cli("raw", "list", "--session", "s1", "--json").json
+    assert [record["id"] for record in listed["raw"]] == [int(second), int(first)]
+    assert (listed["total"], listed["has_more"]) == (2, False)
+    assert [line.split("\t")[0] for line in cli("raw", "list", "--speaker", "Tom").out.splitlines()] == [second]
+    assert "We meet on Monday" in cli("get", item, "--sources").out
+    assert [each["id"] for each in cli("get", item, "--sources", "--json").json["sources"]] == [int(first), int(second)]
+    assert f"drawn from raw record {first} (Maria, s1)" in cli("why", item, "meeting").out
+    assert [each["id"] for each in cli("why", item, "meeting", "--json").json["sources"]] == [int(first), int(second)]
+    kept = cli("raw", "forget", first)
+    assert kept.code == 1
+    assert f"raw record {first} is a source of item {item}" in kept.err
+    assert cli("raw", "forget", first, "--force").out == "forgot 1 raw record\n"
+    assert cli("get", item, "--json").json["items"][0]["source_ids"] == [int(second)]
+    assert cli("raw", "get", first).code == 1
+
+
+@pytest.mark.spec("S1.6")
+def test_vectors_may_come_from_a_file(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FOURFOLD_EMBEDDER", "none")
+    for name, vector in (("east", "[1.0, 0.0]"), ("north", "[0.0, 1.0]"), ("wrong", "{}"), ("broken", "[")):
+        (tmp_path / name).write_text(vector, "utf-8")
+    east = add(cli, "one", "--vector", str(tmp_path / "east"))
+    north = add(cli, "two", "--vector", str(tmp_path / "north"))
+    for file, expected in (("east", east), ("north", north)):
+        found = search(cli, "anything", "--only", "semantic", "--vector", str(tmp_path / file))
+        assert found["results"][0]["id"] == int(expected)
+    for file in ("wrong", "broken", "missing"):
+        assert cli("add", "three", "--vector", str(tmp_path / file)).code == 1
+    assert cli("list", "--json").json["count"] == 2

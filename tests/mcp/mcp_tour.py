@@ -33,10 +33,12 @@ async def tour(client: Client) -> set[str]:
     raw = (await ask("store_raw_dialogue", content="We meet on Monday", speaker="Maria"))["raw"]["id"]
     insight = await ask("compress_to_l2_insight", content="Meeting on Monday", source_ids=[raw], tags=["work"])
     assert insight["item"]["source_ids"] == [raw]
+    assert (await ask("read_raw_dialogue", speaker="Maria"))["raw"][0]["content"] == "We meet on Monday"
     page = await ask("retrieve_memory", query="work meeting", page=1, page_size=5)
     assert insight["item"]["id"] in [each["id"] for each in page["results"]]
     assert (await ask("explain_result", id=item, query_text="spare key"))["rank"] == 1
     assert (await ask("memory_status"))["store"]["namespaces"]["default"]["items"] == 2
     assert (await ask("delete_memory", ids=[item, insight["item"]["id"]]))["deleted"] == 2
+    assert (await ask("delete_raw_dialogue", ids=[raw]))["deleted"] == 1
     assert (await refused(client, "get_memory", ids=[item]))["error"] == f"no item {item}"
     return called

@@ -150,7 +150,7 @@ async def test_the_list_of_tools_is_the_same_bytes_whatever_is_stored(tmp_path: 
             listed += [before, (await client.list_tools(cache_mode="bypass")).model_dump_json()]
     assert len(set(listed)) == 1
     tools = json.loads(listed[0])["tools"]
-    assert len(tools) == 18
+    assert len(tools) == 20
     for tool in tools:
         assert tool["description"]
         hints = tool["annotations"]

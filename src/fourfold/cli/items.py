@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fourfold.cli.options import FilterFlags, ItemId, JsonFlag, MetaOption, grouped
+from fourfold.cli.options import FilterFlags, ItemId, JsonFlag, MetaOption, VectorOption, grouped
 from fourfold.cli.output import clean, heading, local_time, one_line, say, say_json, say_rows, warn
 from fourfold.cli.session import run
-from fourfold.cli.values import read_id, read_metadata, read_time, read_where
+from fourfold.cli.values import read_id, read_metadata, read_time, read_vector, read_where
 from fourfold.cli.vectors import WaitFlag, finish_vectors
 from fourfold.errors import InvalidItem, RequestError
 
 if TYPE_CHECKING:
     from fourfold.memory import Memory
-    from fourfold.model import Filters, Item, NewItem
+    from fourfold.model import Filters, Item, NewItem, RawRecord
 
 TagOption = Annotated[list[str] | None, typer.Option("--tag", metavar="T", help="A tag; repeat for more.")]
 
@@ -33,12 +33,13 @@ def add(
     source: Annotated[list[int] | None, typer.Option(metavar="RAW_ID", help="A raw record that it is made of.")] = None,
     meta: MetaOption = None,
     at: Annotated[str | None, typer.Option(metavar="TIME", help="When it was created.")] = None,
+    vector: VectorOption = None,
     wait: WaitFlag = None,
 ) -> None:
     from fourfold.model import NewItem
 
     item = NewItem(
-        text=_stdin() if text == "-" else text,
+        text=read_stdin() if text == "-" else text,
         title=title,
         key=key,
         tags=tuple(tag or ()),
@@ -47,6 +48,7 @@ def add(
         language=lang,
         created_at=None if at is None else read_time(at),
         source_ids=tuple(source or ()),
+        vector=None if vector is None else read_vector(vector),
     )
 
     started = datetime.now(UTC)
@@ -147,22 +149,29 @@ def get(
     ctx: typer.Context,
     items: Annotated[list[str], typer.Argument(metavar="ID...", help="Ids, or key:K.")],
     around: Annotated[int, typer.Option(metavar="N", help="With so many chunks of its file on each side.")] = 0,
+    sources: Annotated[bool, typer.Option("--sources", help="With the raw records that it is drawn from.")] = False,
     as_json: JsonFlag = False,
 ) -> None:
     ids = [read_id(item) for item in items]
-    found = run(ctx, lambda memory: _get(memory, ids, around))
+    found, originals = run(ctx, lambda memory: _get(memory, ids, around, sources))
     if as_json:
-        _say_items(found)
+        _say_items(found, originals if sources else None)
     else:
-        say("\n\n".join(_in_full(item) for item in found))
+        say("\n\n".join([*map(_in_full, found), *map(_original, originals)]))
 
 
-async def _get(memory: Memory, ids: list[int | str], around: int) -> list[Item]:
-    """Each item once, also where the neighbours of two are the same."""
-    if around == 0:
-        return await memory.get(ids)
-    groups = [await memory.around(item, around, around) for item in ids]
-    return list({item.id: item for group in groups for item in group}.values())
+async def _get(memory: Memory, ids: list[int | str], around: int, sources: bool) -> tuple[list[Item], list[RawRecord]]:
+    """Each item and each raw record once, also where the neighbours or sources of two are the same."""
+    groups = [await memory.around(item, around, around) for item in ids] if around else [await memory.get(ids)]
+    items = list({item.id: item for group in groups for item in group}.values())
+    originals = [record for item in items for record in await memory.sources(item.id)] if sources else []
+    return items, list({record.id: record for record in originals}.values())
+
+
+def _original(record: RawRecord) -> str:
+    from fourfold.cli.raw import raw_heading
+
+    return f"{raw_heading(record)}\n\n{clean(record.content)}"
 
 
 def forget(
@@ -203,7 +212,7 @@ def _confirm(count: int) -> None:
     typer.confirm(f"Forget {_items(count)}?", abort=True, err=True)
 
 
-def _stdin() -> str:
+def read_stdin() -> str:
     try:
         return sys.stdin.buffer.read().decode("utf-8")
     except UnicodeDecodeError as wrong:
@@ -214,10 +223,11 @@ def _items(count: int) -> str:
     return "1 item" if count == 1 else f"{count} items"
 
 
-def _say_items(items: list[Item]) -> None:
-    from fourfold.wire import item_json
+def _say_items(items: list[Item], sources: list[RawRecord] | None = None) -> None:
+    from fourfold.wire import item_json, raw_json
 
-    say_json({"status": "success", "count": len(items), "items": [item_json(item) for item in items]})
+    shown = {} if sources is None else {"sources": [raw_json(record) for record in sources]}
+    say_json({"status": "success", "count": len(items), "items": [item_json(item) for item in items], **shown})
 
 
 def _row(item: Item) -> tuple[object, ...]:

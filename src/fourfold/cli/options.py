@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, fields, is_dataclass
 from inspect import Parameter, Signature, signature
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
@@ -14,6 +15,10 @@ from fourfold.cli.values import read_metadata_test, read_names, read_time, read_
 if TYPE_CHECKING:
     from fourfold.model import Filters
 
+VectorOption = Annotated[
+    Path | None,
+    typer.Option("--vector", metavar="FILE", help="A JSON list of numbers, instead of a vector made from the text."),
+]
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print one JSON object, and nothing else, on stdout.")]
 MetaOption = Annotated[list[str] | None, typer.Option("--meta", metavar="K=V", help="Metadata; V may be JSON.")]
 ItemId = Annotated[str, typer.Argument(metavar="ID", help="An id, or key:K.")]

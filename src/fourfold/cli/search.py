@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fourfold.cli.options import FilterFlags, ItemId, JsonFlag, PlanFlags, ResultFlags, grouped
+from fourfold.cli.options import FilterFlags, ItemId, JsonFlag, PlanFlags, ResultFlags, VectorOption, grouped
 from fourfold.cli.output import heading, located, on_terminal, one_line, say, say_json, warn, warn_degraded
 from fourfold.cli.session import load_config, run, run_across
-from fourfold.cli.values import read_id
+from fourfold.cli.values import read_id, read_vector
 
 if TYPE_CHECKING:
     from fourfold.memory import Why
@@ -25,10 +25,12 @@ def search(
     what: ResultFlags,
     how: PlanFlags,
     where: FilterFlags,
+    vector: VectorOption = None,
     explain: Annotated[bool, typer.Option("--explain", help="Show how each score came about.")] = False,
     as_json: JsonFlag = False,
 ) -> None:
     asked: dict[str, Any] = {**what.arguments(), **how.arguments(), "filters": where.filters(), "explain": explain}
+    asked["vector"] = None if vector is None else read_vector(vector)
     response = run_across(ctx, lambda memory, namespaces: memory.search(query, namespaces=namespaces, **asked))
     show_response(response, as_json=as_json, namespaces="," in load_config(ctx).settings.namespace)
 
@@ -88,6 +90,10 @@ def _show_why(answer: Why) -> None:
     say(f"[{answer.item.id}] {heading(answer.item)} {place}")
     for reason in answer.reasons:
         say(f"  {one_line(reason)}")
+    for record in answer.sources:
+        from fourfold.cli.raw import raw_heading
+
+        say(f"  drawn from {raw_heading(record)}: {one_line(record.content)[:120]}")
     if answer.result is not None and answer.result.explanation is not None:
         from fourfold.cli.render import print_explanation
 

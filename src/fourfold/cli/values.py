@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal, cast
 
-from fourfold.errors import InvalidItem, InvalidQuery, InvalidWeights
+from fourfold.errors import InvalidItem, InvalidQuery, InvalidVector, InvalidWeights
 
 if TYPE_CHECKING:
     from datetime import datetime
+    from pathlib import Path
 
     from fourfold.filters import Condition
     from fourfold.model import Json, MetadataTest
@@ -96,6 +97,19 @@ def _refuse(constant: str) -> float:
 def _finite(text: str) -> float:
     number = float(text)
     return number if abs(number) != float("inf") else _refuse(text)
+
+
+def read_vector(file: Path) -> list[float]:
+    """A JSON list of numbers; whether it is a valid vector is not decided here."""
+    try:
+        found = json.loads(file.read_text("utf-8"))
+    except (OSError, ValueError, RecursionError) as wrong:
+        raise InvalidVector(
+            f"{file} cannot be read as JSON ({wrong})", "Write a list of numbers: [0.1, 0.2]"
+        ) from wrong
+    if not isinstance(found, list):
+        raise InvalidVector(f"{file} holds no list", "Write a list of numbers: [0.1, 0.2]")
+    return cast("list[float]", found)
 
 
 def read_names(text: str) -> tuple[str, ...]:

@@ -54,6 +54,7 @@ def refusal(error: FourfoldError, tool: str) -> CallToolResult:
 _TOOLS_FOR_COMMANDS: Final = {
     "fourfold list": "list_memories",
     "fourfold graph node NAME": "graph_add_node or link",
+    "fourfold raw list": "read_raw_dialogue without ids",
     "fourfold tags": "list_memories with counts",
     "--preset ": "preset ",
 }
@@ -121,7 +122,9 @@ def why_answer(why: Why, query: str) -> dict[str, Json]:
     result = form["result"]
     if result is not None:
         result = {name: value for name, value in result.items() if name not in form["item"]}
-    return {**form, "query": shortened(query, _ECHO_TOKENS), "item": stored_form(why.item), "result": result}
+    sources: list[Form] = raw_answer(why.sources[:ANSWER_ROWS], 0, _ECHO_TOKENS)["raw"]
+    facts = {"query": shortened(query, _ECHO_TOKENS), "item": stored_form(why.item), "result": result}
+    return {**form, **facts, "sources": sources}
 
 
 # ---------------------------------------------------------------- items
@@ -226,3 +229,9 @@ def raw_forms(record: RawRecord, offset: int, share: int) -> list[Form]:
     part = shortened(rest, max(0, share - tokens(wire.compact(bare)) - len('"next_offset":1000000')))
     cut = {**bare, "content": part, "next_offset": offset + len(part)}
     return [bare, cut, {**full, "content": rest}]
+
+
+def raw_answer(records: Sequence[RawRecord], offset: int, budget: int) -> dict[str, Json]:
+    form = {"status": "success"}
+    share = budget // max(len(records), 1) - 10
+    return {**form, "raw": within(form, "raw", [raw_forms(record, offset, share) for record in records], budget)}

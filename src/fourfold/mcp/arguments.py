@@ -76,8 +76,8 @@ Where = Annotated[
     WithJsonSchema(
         {
             "type": "string",
-            "description": "Condition on tags, kind, language, path (glob), created_at, updated_at, key, title or a key "
-            "of the metadata: created_at >= 2026-01-31 and (path = docs/** or not tag in (a, b)) and floor exists",
+            "description": "Condition on tags, kind, language, path (glob), created_at, updated_at, key, title or "
+            "keys of the metadata: created_at >= 2026-01-31 and (path = docs/** or not tag in (a, b)) and floor exists",
         }
     ),
 ]

@@ -127,6 +127,20 @@ OFFERS: Sequence[Offer] = (
         repeats=True,
     ),
     Offer(
+        "read_raw_dialogue",
+        "all",
+        "Read originals",
+        "Raw records by id in full, or a list of them, newest first, in pages.",
+    ),
+    Offer(
+        "delete_raw_dialogue",
+        "all",
+        "Forget originals",
+        "Delete raw records for good. One that memories are drawn from is refused without `force`.",
+        writes=True,
+        destroys=True,
+    ),
+    Offer(
         "compress_to_l2_insight",
         "all",
         "Store an insight",

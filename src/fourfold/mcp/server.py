@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping
+from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from mcp.server.mcpserver import Context, MCPServer
@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from fourfold import __version__, logs
 from fourfold.errors import FourfoldError, InvalidQuery, NotFound
 from fourfold.limits import LARGEST_ID
-from fourfold.mcp.answers import READ_TOKENS, item_forms, refusal, serialised, status_form, within
+from fourfold.mcp.answers import READ_TOKENS, item_forms, raw_forms, refusal, serialised, status_form, within
 from fourfold.mcp.arguments import small_schema, with_known_names
 from fourfold.mcp.graph_tools import GraphTools
 from fourfold.mcp.offers import Level, offers
@@ -154,21 +154,32 @@ def _prompt() -> str:
 def _add_resources(server: MCPServer[None], sessions: Sessions) -> None:
     @server.resource("memory://status", title="Status of the store", mime_type="application/json")
     async def status() -> str:
-        try:
+        with _said():
             return serialised(status_form(await sessions.status()))
-        except FourfoldError as error:
-            raise ResourceError(str(error)) from error
 
     @server.resource("memory://item/{id}", title="One memory", mime_type="application/json")
     async def item(id: str) -> str:
-        try:
-            memory = await sessions.memory()
-            (found,) = await memory.get([int(id) if _is_number(id) else id])
-            (form,) = within({}, "items", [item_forms(found, 0, READ_TOKENS)], READ_TOKENS)
-            return serialised(form)
-        except NotFound as error:
-            raise ResourceNotFoundError(str(error)) from error
-        except FourfoldError as error:
-            raise ResourceError(str(error)) from error
+        with _said():
+            (found,) = await (await sessions.memory()).get([int(id) if _is_number(id) else id])
+            return serialised(within({}, "items", [item_forms(found, 0, READ_TOKENS)], READ_TOKENS)[0])
 
-    del status, item
+    @server.resource("memory://raw/{id}", title="One raw record", mime_type="application/json")
+    async def raw(id: str) -> str:
+        with _said():
+            if not _is_number(id):
+                raise NotFound(f"{id!r} is no id of a raw record", "It is a number")
+            (found,) = await (await sessions.memory()).get_raw([int(id)])
+            return serialised(within({}, "raw", [raw_forms(found, 0, READ_TOKENS)], READ_TOKENS)[0])
+
+    del status, item, raw
+
+
+@contextmanager
+def _said() -> Generator[None]:
+    """Errors as the protocol has them for resources."""
+    try:
+        yield
+    except NotFound as error:
+        raise ResourceNotFoundError(str(error)) from error
+    except FourfoldError as error:
+        raise ResourceError(str(error)) from error

@@ -18,6 +18,8 @@ from fourfold.mcp.answers import (
     item_forms,
     listed_forms,
     page_answer,
+    raw_answer,
+    raw_forms,
     status_form,
     stored_form,
     within,
@@ -93,6 +95,7 @@ class Tools:
         offset: Annotated[
             Integer, Field(description="Characters of the text to skip: next_offset.", json_schema_extra={"minimum": 0})
         ] = 0,
+        sources: Annotated[Flag, Field(description="With the raw records that they are drawn from.")] = False,
         max_tokens: Annotated[Integer | None, accepted("Budget of the answer. Default: 10000.")] = None,
         namespace: Namespace = None,
     ) -> CallToolResult:
@@ -104,15 +107,22 @@ class Tools:
                 f"At most {ANSWER_ROWS} ids and {_AROUND} neighbours on each side; offset from 0",
             )
         memory = await self._sessions.memory(namespace)
-        share = max(budget // max(len(wanted), 1) - 10, 1)
+        room = budget // 2 if sources else budget
+        share = max(room // max(len(wanted), 1) - 10, 1)
         forms: dict[int, Sequence[Form]] = {}
+        drawn_from: dict[int, None] = {}
         for start in range(0, len(wanted), _READ_AT_ONCE):
             for item in await _read(memory, wanted[start : start + _READ_AT_ONCE], around):
                 forms.setdefault(item.id, item_forms(item, offset, share))
+                drawn_from |= dict.fromkeys(item.source_ids)
             if len(forms) > 2 * ANSWER_ROWS:
                 break
-        form = {"status": "success"}
-        return answer({**form, "items": within(form, "items", list(forms.values()), budget)})
+        form: Form = {"status": "success"}
+        form["items"] = within(form, "items", list(forms.values()), room)
+        if sources:
+            records = await memory.get_raw(list(drawn_from)[:ANSWER_ROWS])
+            form["sources"] = raw_answer(records, 0, budget - room)["raw"]
+        return answer(form)
 
     async def update_memory(
         self,
@@ -173,6 +183,40 @@ class Tools:
     ) -> CallToolResult:
         record = await (await self._sessions.memory(namespace)).add_raw(content, speaker, session_id, metadata)
         return answer({"status": "success", "raw": {"id": record.id}})
+
+    async def read_raw_dialogue(
+        self,
+        ids: Annotated[list[Integer] | None, Field(description="These records, in full. Leave out to list.")] = None,
+        session_id: Annotated[str | None, Field(description="Of this conversation.")] = None,
+        speaker: Annotated[str | None, Field(description="Said by this speaker.")] = None,
+        limit: Limit = 20,
+        offset: Annotated[
+            Integer,
+            Field(description="Rows to skip; with ids, characters of each.", json_schema_extra={"minimum": 0}),
+        ] = 0,
+        max_tokens: Annotated[Integer | None, accepted("Budget of the answer. Default: 10000.")] = None,
+        namespace: Namespace = None,
+    ) -> CallToolResult:
+        check_rows(limit, offset)
+        budget = check_budget(READ_TOKENS if max_tokens is None else max_tokens)
+        memory = await self._sessions.memory(namespace)
+        if ids is not None:
+            if session_id is not None or speaker is not None or len(set(ids)) > ANSWER_ROWS:
+                raise InvalidQuery(f"{len(ids)} ids", f"At most {ANSWER_ROWS}, and no session_id or speaker with them")
+            records = await memory.get_raw(list(dict.fromkeys(ids)))
+            return answer(raw_answer(records, offset, budget))
+        page = await memory.list_raw(session_id=session_id, speaker=speaker, limit=limit, offset=offset)
+        share = budget // max(len(page), 1)
+        return answer(page_answer("raw", [raw_forms(record, 0, share) for record in page], page.total, offset, budget))
+
+    async def delete_raw_dialogue(
+        self,
+        ids: Annotated[list[Integer], Field(description="Ids of raw records. All of them, or none.")],
+        force: Annotated[Flag, Field(description="Also those that memories are drawn from.")] = False,
+        namespace: Namespace = None,
+    ) -> CallToolResult:
+        deleted = await (await self._sessions.memory(namespace)).forget_raw(ids, force=force)
+        return answer({"status": "success", "deleted": deleted})
 
     async def compress_to_l2_insight(
         self,

@@ -157,6 +157,19 @@ class Store(Protocol):
 
     async def get_raw(self, namespace: str, ids: Sequence[int]) -> dict[int, RawRecord]: ...
 
+    async def list_raw(
+        self, namespace: str, session_id: str | None, speaker: str | None, limit: int, offset: int
+    ) -> Page[RawRecord]:
+        """Newest first; of one session or speaker only, where these are named."""
+        ...
+
+    async def forget_raw(self, namespace: str, ids: Sequence[int], *, force: bool = False) -> int:
+        """Removes raw records, all of them or none; how many. NotFound names one that does not exist.
+
+        One that is a source of an item is a RequestError; with `force`, the items' source_ids lose it.
+        """
+        ...
+
     # ------------------------------------------------------------ files
 
     async def files(self, namespace: str, prefix: str) -> Mapping[str, FileRow]:

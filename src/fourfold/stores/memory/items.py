@@ -16,6 +16,7 @@ from fourfold.model import Filters, Item, ItemPatch, NewItem
 from fourfold.stores.base import Space
 from fourfold.stores.memory.filters import passes
 from fourfold.stores.memory.state import Namespace, Stored, identity
+from fourfold.stores.raw import SHOWN_ITEMS, still_a_source
 from fourfold.text.fold import fold
 
 if TYPE_CHECKING:
@@ -160,3 +161,14 @@ def _give_vector(ns: Namespace, id: int, vector: Vector) -> None:
     ns.space = ns.space or Space("given", len(vector))
     check_dimension(len(vector), ns.space.dimension)
     ns.items[id] = replace(ns.items[id], vector=vector)
+
+
+def forget_raw(ns: Namespace, record: int, *, force: bool) -> None:
+    users = [id for id, item in all_items(ns) if record in item.source_ids]
+    if users and not force:
+        raise still_a_source(record, users[: SHOWN_ITEMS + 1])
+    for id in users:
+        item = ns.items[id].item
+        left = tuple(source for source in item.source_ids if source != record)
+        ns.items[id] = replace(ns.items[id], item=replace(item, source_ids=left))
+    del ns.raw[record]

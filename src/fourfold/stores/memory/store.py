@@ -36,6 +36,7 @@ from fourfold.stores.memory import files as file_rows
 from fourfold.stores.memory import items as rows
 from fourfold.stores.memory.filters import passes
 from fourfold.stores.memory.state import Counters, Namespace
+from fourfold.stores.raw import no_raw
 from fourfold.text.fold import fold
 
 if TYPE_CHECKING:
@@ -125,6 +126,28 @@ class MemoryStore:
     async def get_raw(self, namespace: str, ids: Sequence[int]) -> dict[int, RawRecord]:
         raw = self._read(namespace).raw
         return {id: raw[id] for id in ids if id in raw}
+
+    async def list_raw(
+        self, namespace: str, session_id: str | None, speaker: str | None, limit: int, offset: int
+    ) -> Page[RawRecord]:
+        found = [
+            record
+            for record in reversed(self._read(namespace).raw.values())
+            if session_id in (None, record.session_id) and speaker in (None, record.speaker)
+        ]
+        return Page(found[offset : offset + limit], len(found), offset)
+
+    async def forget_raw(self, namespace: str, ids: Sequence[int], *, force: bool = False) -> int:
+        wanted = list(dict.fromkeys(ids))
+        missing = [record for record in wanted if record not in self._read(namespace).raw]
+        if missing:
+            raise no_raw(missing[0])
+        if not wanted:
+            return 0
+        with self._write(namespace) as ns:
+            for record in wanted:
+                rows.forget_raw(ns, record, force=force)
+        return len(wanted)
 
     # ------------------------------------------------------------ files
 

@@ -50,6 +50,7 @@ from fourfold.stores.postgres.links import Linked, Linker
 from fourfold.stores.postgres.retrieval import Retrieval
 from fourfold.stores.postgres.spaces import Namespace
 from fourfold.stores.postgres.sql import Db
+from fourfold.stores.raw import no_raw
 from fourfold.text.links import own_names
 
 if TYPE_CHECKING:
@@ -142,6 +143,20 @@ class PostgresStore(Retrieval):
 
     async def get_raw(self, namespace: str, ids: Sequence[int]) -> dict[int, RawRecord]:
         return await self._read(namespace, {}, raw.get, ids)
+
+    async def list_raw(
+        self, namespace: str, session_id: str | None, speaker: str | None, limit: int, offset: int
+    ) -> Page[RawRecord]:
+        return await self._read(namespace, Page([], 0, offset), raw.page, session_id, speaker, limit, offset)
+
+    async def forget_raw(self, namespace: str, ids: Sequence[int], *, force: bool = False) -> int:
+        async def forgetting(db: Db, ns: Namespace) -> int | None:
+            return await raw.forget(db, ns, ids, force=force)
+
+        found = await self._take(namespace, None, forgetting)
+        if found is None and ids:
+            raise no_raw(ids[0])
+        return found or 0
 
     # ------------------------------------------------------------ files
 

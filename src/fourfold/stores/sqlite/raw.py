@@ -8,8 +8,9 @@ from datetime import datetime
 
 import apsw
 
-from fourfold.model import Json, RawRecord
-from fourfold.stores.sqlite.database import dumps, micros, moment
+from fourfold.model import Json, Page, RawRecord
+from fourfold.stores.raw import SHOWN_ITEMS, no_raw, still_a_source
+from fourfold.stores.sqlite.database import dumps, micros, moment, rows, value
 from fourfold.stores.sqlite.items import batches, marks, possible
 
 
@@ -41,3 +42,37 @@ def get(db: apsw.Connection, namespace: str, ns: int, ids: Sequence[int]) -> dic
                 record, namespace, content, speaker, session, json.loads(metadata), moment(created)
             )
     return found
+
+
+def page(
+    db: apsw.Connection,
+    namespace: str,
+    ns: int,
+    session_id: str | None,
+    speaker: str | None,
+    limit: int,
+    offset: int,
+) -> Page[RawRecord]:
+    """Newest first."""
+    condition = "FROM raw WHERE ns = ?1 AND (?2 IS NULL OR session_id = ?2) AND (?3 IS NULL OR speaker = ?3)"
+    sql = f"SELECT id {condition} ORDER BY id DESC LIMIT ?4 OFFSET ?5"
+    ids = [record for (record,) in rows(db, sql, ns, session_id, speaker, limit, offset)]
+    found = get(db, namespace, ns, ids)
+    total = value(db, f"SELECT count(*) {condition}", ns, session_id, speaker)
+    return Page((found[record] for record in ids), total, offset)
+
+
+def forget(db: apsw.Connection, ns: int, ids: Sequence[int], *, force: bool) -> int:
+    wanted = list(dict.fromkeys(ids))
+    for record in wanted:
+        if not possible([record]) or value(db, "SELECT 1 FROM raw WHERE ns = ? AND id = ?", ns, record) is None:
+            raise no_raw(record)
+        if force:
+            db.execute("DELETE FROM sources WHERE raw = ?", (record,))
+        users = rows(
+            db, f"SELECT DISTINCT item FROM sources WHERE raw = ? ORDER BY item LIMIT {SHOWN_ITEMS + 1}", record
+        )
+        if users:
+            raise still_a_source(record, [item for (item,) in users])
+        db.execute("DELETE FROM raw WHERE id = ?", (record,))
+    return len(wanted)

@@ -42,6 +42,7 @@ from fourfold.storage.mending import mended, shortened
 from fourfold.storage.records import accepted
 from fourfold.stores.base import Direction, FileRow, FileUpdate, NewNode, Record, Size, Space, TagUse, Vocabulary
 from fourfold.stores.loading import pieces
+from fourfold.stores.raw import no_raw
 from fourfold.stores.sqlite import (
     bulk,
     chunks,
@@ -353,6 +354,20 @@ class SqliteStore:
 
     async def get_raw(self, namespace: str, ids: Sequence[int]) -> dict[int, RawRecord]:
         return await self._read(namespace, {}, lambda db, ns: raw.get(db, namespace, ns, ids))
+
+    async def list_raw(
+        self, namespace: str, session_id: str | None, speaker: str | None, limit: int, offset: int
+    ) -> Page[RawRecord]:
+        def listing(db: apsw.Connection, ns: int) -> Page[RawRecord]:
+            return raw.page(db, namespace, ns, session_id, speaker, limit, offset)
+
+        return await self._read(namespace, Page([], 0, offset), listing)
+
+    async def forget_raw(self, namespace: str, ids: Sequence[int], *, force: bool = False) -> int:
+        found = await self._take(namespace, None, lambda db, ns: raw.forget(db, ns, ids, force=force))
+        if found is None and ids:
+            raise no_raw(ids[0])
+        return found or 0
 
     # ------------------------------------------------------------ files
 

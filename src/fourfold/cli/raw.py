@@ -1,0 +1,98 @@
+"""raw add, get, list, forget: the originals that items are drawn from."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from fourfold.cli.items import read_stdin
+from fourfold.cli.options import JsonFlag, MetaOption
+from fourfold.cli.output import clean, local_time, one_line, say, say_json, say_rows
+from fourfold.cli.session import run
+from fourfold.cli.values import read_metadata
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from fourfold.model import RawRecord
+
+app = typer.Typer(
+    help="Raw records: the originals that items are drawn from.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+)
+
+RawIds = Annotated[list[int], typer.Argument(metavar="RAW_ID...")]
+SpeakerOption = Annotated[str | None, typer.Option("--speaker", metavar="NAME", help="Who said it.")]
+SessionOption = Annotated[str | None, typer.Option("--session", metavar="ID", help="The conversation it is from.")]
+
+
+@app.command()
+def add(
+    ctx: typer.Context,
+    text: Annotated[str, typer.Argument(metavar="TEXT|-", help="The words; - reads them from stdin.")],
+    speaker: SpeakerOption = None,
+    session: SessionOption = None,
+    meta: MetaOption = None,
+) -> None:
+    """Keep an original, and print its id for `add --source`."""
+    content, metadata = read_stdin() if text == "-" else text, read_metadata(meta or ())
+    say(str(run(ctx, lambda memory: memory.add_raw(content, speaker, session, metadata), create=True).id))
+
+
+@app.command()
+def get(ctx: typer.Context, ids: RawIds, as_json: JsonFlag = False) -> None:
+    """Show raw records in full."""
+    found = run(ctx, lambda memory: memory.get_raw(ids))
+    if as_json:
+        _say_records(found)
+    else:
+        say("\n\n".join(f"{raw_heading(record)}\n\n{clean(record.content)}" for record in found))
+
+
+@app.command("list")
+def list_records(
+    ctx: typer.Context,
+    speaker: SpeakerOption = None,
+    session: SessionOption = None,
+    limit: Annotated[int, typer.Option(metavar="N", help="How many, newest first.")] = 50,
+    offset: Annotated[int, typer.Option(metavar="N", help="How many to leave out before.")] = 0,
+    as_json: JsonFlag = False,
+) -> None:
+    """List raw records, newest first."""
+    page = run(ctx, lambda memory: memory.list_raw(session_id=session, speaker=speaker, limit=limit, offset=offset))
+    if as_json:
+        _say_records(page, total=page.total, has_more=page.has_more)
+    else:
+        columns = ("id", "created", "session", "speaker", "words")
+        say_rows(columns, (_row(record) for record in page))
+
+
+@app.command()
+def forget(
+    ctx: typer.Context,
+    ids: RawIds,
+    force: Annotated[bool, typer.Option("--force", help="Also those that items are drawn from.")] = False,
+) -> None:
+    """Delete raw records; one that an item is drawn from only with --force."""
+    count = run(ctx, lambda memory: memory.forget_raw(ids, force=force))
+    say(f"forgot {count} raw record{'' if count == 1 else 's'}")
+
+
+def raw_heading(record: RawRecord) -> str:
+    """Which record it is, and who said it where."""
+    said = ", ".join(one_line(part) for part in (record.speaker, record.session_id) if part)
+    return f"raw record {record.id}{f' ({said})' if said else ''}, {local_time(record.created_at)}"
+
+
+def _row(record: RawRecord) -> tuple[object, ...]:
+    words = one_line(record.content)[:80]
+    return record.id, local_time(record.created_at), record.session_id or "", record.speaker or "", words
+
+
+def _say_records(records: Sequence[RawRecord], **facts: object) -> None:
+    from fourfold.wire import raw_json
+
+    say_json({"status": "success", "count": len(records), **facts, "raw": [raw_json(record) for record in records]})

@@ -1,0 +1,73 @@
+"""Raw records over MCP: the words behind an insight can be read, listed and forgotten."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcp import MCPError
+from mcp_support import call, connected, pages, refused
+
+from fourfold.config import Settings
+from fourfold.mcp.server import build
+
+pytestmark = pytest.mark.spec("C6")
+
+
+async def test_an_insight_leads_to_the_words_it_came_from(tmp_path: Path) -> None:
+    server, _ = build(lambda: Settings(store=str(tmp_path), embedder="none"), "all")
+    async with connected(tmp_path, server=server) as client:
+        said = [
+            (await call(client, "store_raw_dialogue", content=words, speaker=who, session_id="s1"))["raw"]["id"]
+            for words, who in (("We meet on Monday", "Maria"), ("At ten, then", "Tom"))
+        ]
+        insight = (await call(client, "compress_to_l2_insight", content="Meeting Monday at ten", source_ids=said))[
+            "item"
+        ]
+        plain = await call(client, "get_memory", ids=[insight["id"]])
+        assert "sources" not in plain
+        assert plain["items"][0]["source_ids"] == said
+        shown = await call(client, "get_memory", ids=[insight["id"]], sources=True)
+        assert [(raw["content"], raw["speaker"], raw["session_id"]) for raw in shown["sources"]] == [
+            ("We meet on Monday", "Maria", "s1"),
+            ("At ten, then", "Tom", "s1"),
+        ]
+        why = await call(client, "explain_result", id=insight["id"], query_text="meeting")
+        assert [raw["content"] for raw in why["sources"]] == ["We meet on Monday", "At ten, then"]
+        read: Any = await client.read_resource(f"memory://raw/{said[0]}")
+        assert json.loads(read.contents[0].text)["content"] == "We meet on Monday"
+        for missing in ("99", "9" * 500, "x", "-1"):
+            with pytest.raises(MCPError, match=r"no raw record|is no id"):
+                await client.read_resource(f"memory://raw/{missing}")
+
+
+async def test_records_are_listed_read_and_forgotten(tmp_path: Path) -> None:
+    server, _ = build(lambda: Settings(store=str(tmp_path), embedder="none"), "all")
+    async with connected(tmp_path, server=server) as client:
+        long = "word " * 30_000
+        for number in range(120):
+            who, content = ("Ada", "Bob")[number % 2], long if number == 0 else f"turn {number}"
+            await call(client, "store_raw_dialogue", content=content, speaker=who, session_id=f"s{number % 3}")
+        listed = await pages(client, "read_raw_dialogue", "raw")
+        assert [record["id"] for record in listed] == list(range(120, 0, -1))
+        of_ada = await call(client, "read_raw_dialogue", speaker="Ada", session_id="s0", limit=5)
+        assert (of_ada["total"], [record["id"] for record in of_ada["raw"]]) == (20, [115, 109, 103, 97, 91])
+        parts, offset = [], 0
+        while offset is not None:
+            (part,) = (await call(client, "read_raw_dialogue", ids=[1, 1], offset=offset))["raw"]
+            parts.append(part["content"])
+            offset = part.get("next_offset")
+        assert len(parts) > 1
+        assert "".join(parts).strip() == long.strip()
+        insight = (await call(client, "compress_to_l2_insight", content="A turn", source_ids=[2]))["item"]["id"]
+        kept = await refused(client, "delete_raw_dialogue", ids=[3, 2])
+        assert kept["error"] == f"raw record 2 is a source of item {insight}"
+        assert (await call(client, "delete_raw_dialogue", ids=[3, 2], force=True))["deleted"] == 2
+        assert "source_ids" not in (await call(client, "get_memory", ids=[insight]))["items"][0]
+        gone = await refused(client, "read_raw_dialogue", ids=[2])
+        assert (gone["error"], gone["details"]) == (
+            "no raw record 2",
+            "read_raw_dialogue without ids shows what there is",
+        )
