@@ -49,7 +49,7 @@ COMMANDS: Final = {
     "move": Command("fourfold.cli.transfer:move", "The same; with --delete-source the source is removed after it."),
     "db": Command("fourfold.cli.db:app", "A local PostgreSQL server with pgvector, from a wheel."),
     "reembed": Command("fourfold.cli.upkeep:reembed", "Make all vectors anew with the configured model."),
-    "raw": Command("fourfold.cli.raw:app", "Keep, show, list and forget the originals that items are drawn from."),
+    "raw": Command("fourfold.cli.raw:app", "Keep and show the originals that items are drawn from."),
     "graph": Command("fourfold.cli.graph:app", "Entities and the relations between them."),
     "eval": Command("fourfold.cli.evaluation:evaluate", "Measure the ranking on questions with known answers."),
     "sweep": Command("fourfold.cli.evaluation:sweep", "Try other alphas and weights on such questions."),
