@@ -623,8 +623,7 @@ def _number(given: int) -> int:
 
 
 def _raw_ids(ids: Sequence[int]) -> list[int]:
-    if isinstance(ids, str | int):
-        raise InvalidQuery(f"ids is {ids!r}, not a list", "Give a list of ids of raw records")
+    """Ids that a store could have given; NotFound names another."""
     for record in ids:
         if not rules.is_whole(record, 1):
             raise no_raw(record)
