@@ -66,8 +66,8 @@ async def forget(db: Db, ns: Namespace, ids: Sequence[int], *, force: bool) -> i
             raise no_raw(record)
         if force:
             await run(db, "DELETE FROM sources WHERE raw = %s", record)
-        sql = f"SELECT DISTINCT item FROM sources WHERE raw = %s ORDER BY item LIMIT {SHOWN_ITEMS + 1}"
-        if users := await rows(db, sql, record):
+        sql = "SELECT DISTINCT item FROM sources WHERE raw = %s ORDER BY item LIMIT %s"
+        if users := await rows(db, sql, record, SHOWN_ITEMS + 1):
             raise still_a_source(record, [item for (item,) in users])
         await run(db, "DELETE FROM raw WHERE id = %s", record)
     return len(wanted)

@@ -69,10 +69,8 @@ def forget(db: apsw.Connection, ns: int, ids: Sequence[int], *, force: bool) -> 
             raise no_raw(record)
         if force:
             db.execute("DELETE FROM sources WHERE raw = ?", (record,))
-        users = rows(
-            db, f"SELECT DISTINCT item FROM sources WHERE raw = ? ORDER BY item LIMIT {SHOWN_ITEMS + 1}", record
-        )
-        if users:
+        sql = "SELECT DISTINCT item FROM sources WHERE raw = ? ORDER BY item LIMIT ?"
+        if users := rows(db, sql, record, SHOWN_ITEMS + 1):
             raise still_a_source(record, [item for (item,) in users])
         db.execute("DELETE FROM raw WHERE id = ?", (record,))
     return len(wanted)
