@@ -16,7 +16,7 @@ from fourfold.errors import InvalidItem, InvalidQuery, NotFound, RequestError
 from fourfold.filters import read_where
 from fourfold.filters.conditions import OPERATORS, stored_form
 from fourfold.model import NO_FILTERS, Edge, Filters, GivenFilters, Item, ItemPatch, Json, MetadataTest, NewItem
-from fourfold.text.entities import normal_name
+from fourfold.text.entities import normal_name, split_label
 from fourfold.text.fold import clean, fold
 from fourfold.text.language import CODES, detect, detect_many
 
@@ -206,7 +206,7 @@ def _together(title: str, text: str) -> str:
 def checked_edge(source: str, relation: str, target: str, weight: float) -> Edge:
     if isinstance(weight, bool) or not isinstance(weight, int | float) or not 0 < weight <= 1:  # pyright: ignore[reportUnnecessaryIsInstance]
         raise InvalidItem(f"the weight of an edge is {weight!r}", "Give a number above 0, at most 1")
-    return Edge(node_name(source), name(relation, "relation"), node_name(target), float(weight))
+    return Edge(node_reference(source), name(relation, "relation"), node_reference(target), float(weight))
 
 
 def node_name(value: str) -> str:
@@ -215,6 +215,15 @@ def node_name(value: str) -> str:
     if not normal_name(checked):
         raise InvalidItem(f"the node name {checked!r} has no letter or digit", "Give a name that can be searched for")
     return checked
+
+
+def node_reference(value: str) -> str:
+    """A name that exists, or `Name#label` where several nodes share it; stores take it apart."""
+    reference = _text(value, "node name").strip()
+    named, label = split_label(reference)
+    node_name(named)
+    optional_name(label, "label")
+    return reference
 
 
 def name(value: str, what: str) -> str:

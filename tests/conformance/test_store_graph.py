@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 from conformance_subjects import NS, add, item, search
 
-from fourfold.errors import Ambiguous, NotFound
+from fourfold.errors import Ambiguous, InvalidItem, NotFound
 from fourfold.limits import HUB
+from fourfold.memory import Memory
 from fourfold.model import NO_FILTERS, Edge, Filters
 from fourfold.stores.base import NewNode
 
@@ -43,6 +44,49 @@ async def test_an_ambiguous_name_is_an_error_that_lists_the_labels(store):
     with pytest.raises(NotFound):
         await store.neighbors(NS, "Sun", None, 1, "both", None)
     assert await store.neighbors(NS, "Mercury", "planet", 1, "both", None) == []
+
+
+@pytest.mark.spec("S4.1")
+async def test_an_ambiguous_name_is_told_apart_by_its_label_everywhere(store):
+    memory = Memory(store, None, NS, background=False)
+    await store.add_nodes(NS, [NewNode("Mercury", "planet"), NewNode("Mercury", "metal"), NewNode("C#", "language")])
+    with pytest.raises(Ambiguous) as raised:
+        await memory.path("Mercury", "C#")
+    assert raised.value.remedy == "Write Mercury#metal or Mercury#planet"
+    await memory.add_edge("Mercury#planet", "orbits", "Sun#star", 0.5)
+    await memory.add_edge("mercury#metal", "melts in", "C#", 0.25)
+    assert await near(store, "Mercury#planet") == [("Sun", "orbits", 1, 0.5)]
+    assert await near(store, "C##language") == [("Mercury", "melts in", 1, 0.25)]
+    assert [node.node.label for node in await memory.neighbors("Mercury", label="planet")] == ["star"]
+    assert await memory.path("Mercury#planet", "C#") == []
+    assert [edge.relation for edge in await memory.path("Mercury#metal", "C#")] == ["melts in"]
+    assert await memory.remove_edge("Mercury#planet", "orbits", "Sun") is True
+    assert await memory.remove_node("Mercury#planet") is True
+    assert await near(store, "Mercury") == [("C#", "melts in", 1, 0.25)]
+    with pytest.raises(NotFound, match="with the label 'god'"):
+        await memory.neighbors("Mercury#god")
+    with pytest.raises(InvalidItem):
+        await memory.add_edge("!#god", "is", "Mercury")
+
+
+@pytest.mark.spec("S4.1")
+async def test_a_hash_that_belongs_to_a_name_is_escaped_where_it_could_be_a_label(store):
+    memory = Memory(store, None, NS, background=False)
+    await memory.add_node("api#search")
+    await memory.add_edge("api\\#search", "needs", "Issue #5")
+    assert await near(store, "api\\#search") == [("Issue #5", "needs", 1, 1.0)]
+    assert await near(store, "issue #5") == [("api#search", "needs", 1, 1.0)]
+    with pytest.raises(NotFound, match="label 'search'") as raised:
+        await memory.neighbors("api#search")
+    assert "\\#" in raised.value.remedy
+    assert [one.node.name for one in await memory.neighbors("api#search", label="entity")] == ["Issue #5"]
+
+
+async def test_an_alias_of_two_nodes_with_one_label_is_told_apart_by_their_names(store):
+    await store.add_nodes(NS, [NewNode("Ada", aliases=("The Countess",)), NewNode("Bea", aliases=("The Countess",))])
+    with pytest.raises(Ambiguous) as raised:
+        await near(store, "the countess")
+    assert "own name" in raised.value.remedy
 
 
 async def test_a_name_comes_before_an_alias(store):

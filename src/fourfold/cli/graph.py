@@ -45,9 +45,9 @@ def node(
 @app.command()
 def edge(
     ctx: typer.Context,
-    source: Annotated[str, typer.Argument(metavar="FROM")],
+    source: Annotated[str, typer.Argument(metavar="FROM", help="A name, or NAME#LABEL.")],
     relation: Annotated[str, typer.Argument(metavar="RELATION")],
-    target: Annotated[str, typer.Argument(metavar="TO")],
+    target: Annotated[str, typer.Argument(metavar="TO", help="A name, or NAME#LABEL.")],
     weight: Annotated[float, typer.Option(metavar="W")] = 1.0,
 ) -> None:
     """Store an edge; storing it again sets the weight."""
@@ -139,8 +139,8 @@ def neighbors(
 @app.command()
 def path(
     ctx: typer.Context,
-    start: Annotated[str, typer.Argument(metavar="A")],
-    end: Annotated[str, typer.Argument(metavar="B")],
+    start: Annotated[str, typer.Argument(metavar="A", help="A name, or NAME#LABEL.")],
+    end: Annotated[str, typer.Argument(metavar="B", help="A name, or NAME#LABEL.")],
     as_json: JsonFlag = False,
 ) -> None:
     """Show how one node leads to another."""

@@ -21,6 +21,7 @@ _CACHED_LENGTH = 64
 
 _NAME_WORD = re.compile(rf"\w[\w{MARKS}{INVISIBLE}]*+(?:(?:\+\+|\#)(?![\w{MARKS}]))?")
 _ASCII_NAME_WORD = re.compile(r"\w++(?:(?:\+\+|#)(?!\w))?", re.ASCII)
+_LABELLED = re.compile(r"(?P<name>.*\S)(?<!\\)#(?P<label>[^#\s][^#]*)", re.DOTALL)
 _QUOTED = re.compile('["“„»«]([^"“”„«»\n]{2,200})["”“«»]|`([^`\n]{2,200})`')
 _STOP_WORDS = stop_words("en") | stop_words("de")
 
@@ -49,6 +50,18 @@ def _spelled(text: str) -> list[str]:
 def normal_name(name: str) -> str:
     """The form under which a name or alias is stored and looked up: folded words, one space between."""
     return " ".join(map(_FOLDED.__getitem__, _spelled(name)))
+
+
+def split_label(reference: str) -> tuple[str, str | None]:
+    """Name and label of a reference to a node, `Ada#person`. `C#` has no label, and `\\#` belongs to the name."""
+    found = _LABELLED.fullmatch(reference)
+    name, label = (found["name"], found["label"].strip()) if found else (reference, None)
+    return name.replace("\\#", "#"), label
+
+
+def with_label(name: str, label: str) -> str:
+    """The reference that `split_label` takes apart."""
+    return name.replace("#", "\\#") + f"#{label}"
 
 
 def title_names(title: str) -> list[str]:

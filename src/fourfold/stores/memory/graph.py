@@ -6,11 +6,12 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from fourfold import items as rules
-from fourfold.errors import Ambiguous, NotFound
+from fourfold.errors import NotFound
 from fourfold.model import Edge
+from fourfold.storage.naming import ambiguous, no_node
 from fourfold.stores.base import NewNode
 from fourfold.stores.memory.state import Namespace, NodeRow
-from fourfold.text.entities import NameFinder, normal_name
+from fourfold.text.entities import NameFinder, normal_name, split_label, with_label
 from fourfold.text.links import links, own_names
 
 LABEL = "entity"
@@ -44,22 +45,22 @@ def ensure_node(ns: Namespace, name: str, label: str, *, made: bool) -> int:
     return ns.counters.node
 
 
-def resolve(ns: Namespace, name: str, label: str | None = None) -> int | None:
-    """The node that a name or alias means; its own name comes before others' aliases."""
+def resolve(ns: Namespace, reference: str, label: str | None = None) -> int | None:
+    """The node that a name, an alias or `Name#label` means; its own name comes before others' aliases."""
+    name, label = split_label(reference) if label is None else (reference, label)
     folded = normal_name(name)
     named = [row for row in ns.nodes.values() if folded in row.names and label in (None, row.label)]
     own = [row for row in named if normal_name(row.name) == folded]
     found = own or named
     if len(found) > 1:
-        labels = ", ".join(sorted(row.label for row in found))
-        raise Ambiguous(f"{name!r} names {len(found)} nodes, with the labels {labels}", "Say which label is meant")
+        raise ambiguous(name, (row.label for row in found))
     return found[0].id if found else None
 
 
-def required(ns: Namespace, name: str, label: str | None = None) -> int:
-    node = resolve(ns, name, label)
+def required(ns: Namespace, reference: str, label: str | None = None) -> int:
+    node = resolve(ns, reference, label)
     if node is None:
-        raise NotFound(f"no node {name!r}", "fourfold graph node NAME makes one")
+        raise no_node(reference if label is None else with_label(reference, label))
     return node
 
 
@@ -70,7 +71,8 @@ def set_edge(ns: Namespace, edge: Edge) -> None:
 
 def _end(ns: Namespace, name: str) -> int:
     node = resolve(ns, name)
-    return ensure_node(ns, name, LABEL, made=True) if node is None else node
+    named, label = split_label(name)
+    return ensure_node(ns, named, label or LABEL, made=True) if node is None else node
 
 
 def remove_node(ns: Namespace, node: int) -> None:

@@ -7,14 +7,15 @@ from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from fourfold import items as rules
-from fourfold.errors import Ambiguous, NotFound
+from fourfold.errors import NotFound
 from fourfold.model import Edge, Neighbor, Node, NodeSummary, NodeView, Page
+from fourfold.storage.naming import ambiguous, no_node
 from fourfold.stores.base import Direction, NewNode
 from fourfold.stores.postgres import items
 from fourfold.stores.postgres.spaces import Namespace
 from fourfold.stores.postgres.sql import Db, digest, new_ids, possible, rows, run, run_many, sendable
 from fourfold.stores.sqlite.database import dumps
-from fourfold.text.entities import normal_name
+from fourfold.text.entities import normal_name, split_label, with_label
 
 Step = tuple[int, str, int, float]
 """Source node, relation, target node, weight."""
@@ -115,8 +116,9 @@ async def detach(db: Db, pairs: Sequence[tuple[int, int]]) -> None:
         await run(db, sql, *map(list, zip(*pairs, strict=True)))
 
 
-async def resolve(db: Db, ns: int, name: str, label: str | None = None) -> int | None:
-    """The node that a name or alias means; its own name comes before others' aliases."""
+async def resolve(db: Db, ns: int, reference: str, label: str | None = None) -> int | None:
+    """The node that a name, an alias or `Name#label` means; its own name comes before others' aliases."""
+    name, label = split_label(reference) if label is None else (reference, label)
     sql = (
         "SELECT nodes.id, nodes.label, names.alias IS NULL FROM names JOIN nodes ON nodes.id = names.node "
         "WHERE names.ns = %s AND names.digest = %s AND (%s::text IS NULL OR nodes.label = %s) ORDER BY 3 DESC, 2"
@@ -125,20 +127,15 @@ async def resolve(db: Db, ns: int, name: str, label: str | None = None) -> int |
     found = await rows(db, sql, ns, digest(normal_name(name)), label, label) if known else []
     best = [row for row in found if row[2] == found[0][2]]
     if len(best) > 1:
-        labels = ", ".join(label for _, label, _ in best)
-        raise Ambiguous(f"{name!r} names {len(best)} nodes, with the labels {labels}", "Say which label is meant")
+        raise ambiguous(name, (label for _, label, _ in best))
     return best[0][0] if best else None
 
 
-async def required(db: Db, ns: int, name: str, label: str | None = None) -> int:
-    node = await resolve(db, ns, name, label)
+async def required(db: Db, ns: int, reference: str, label: str | None = None) -> int:
+    node = await resolve(db, ns, reference, label)
     if node is None:
-        raise no_node(name)
+        raise no_node(reference if label is None else with_label(reference, label))
     return node
-
-
-def no_node(name: str) -> NotFound:
-    return NotFound(f"no node {name!r}", "fourfold graph node NAME makes one")
 
 
 async def read_nodes(db: Db, nodes: Sequence[int]) -> dict[int, Node]:
@@ -240,8 +237,9 @@ async def add_edges(db: Db, ns: int, edges: Sequence[Edge]) -> list[str]:
     for name in dict.fromkeys(end for edge in edges for end in (edge.source, edge.target)):
         node = await resolve(db, ns, name)
         if node is None:
-            made, added = await ensure_nodes(db, ns, [(name, LABEL)], made=True)
-            node = made[name, LABEL]
+            named, label = split_label(name)
+            made, added = await ensure_nodes(db, ns, [(named, label or LABEL)], made=True)
+            node = made[named, label or LABEL]
             fresh += added
         known[name] = node
     await set_edges(db, [(known[edge.source], edge.relation, known[edge.target], edge.weight) for edge in edges])

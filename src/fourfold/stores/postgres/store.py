@@ -26,6 +26,7 @@ from fourfold.model import (
     RawRecord,
 )
 from fourfold.storage.mending import mended, shortened
+from fourfold.storage.naming import no_node
 from fourfold.storage.records import accepted
 from fourfold.stores.base import Direction, FileRow, FileUpdate, NewNode, Record, Size, Space, Vocabulary
 from fourfold.stores.loading import pieces
@@ -279,7 +280,7 @@ class PostgresStore(Retrieval):
 
         found = await self._read(namespace, None, viewing)
         if found is None:
-            raise graph.no_node(name)
+            raise no_node(name)
         return found
 
     async def neighbors(
@@ -309,7 +310,7 @@ class PostgresStore(Retrieval):
     async def _walk(self, namespace: str, name: str, walking: Callable[[Db, Namespace], Awaitable[T]]) -> T:
         found = await self._read(namespace, None, walking)
         if found is None:
-            raise graph.no_node(name)
+            raise no_node(name)
         return found
 
     # ------------------------------------------------------------ the whole

@@ -9,16 +9,18 @@ from typing import Literal, NamedTuple
 import apsw
 
 from fourfold import items as rules
-from fourfold.errors import Ambiguous, NotFound
 from fourfold.model import Edge, Json, Neighbor, Node, NodeSummary, NodeView, Page
+from fourfold.storage.naming import ambiguous, no_node
 from fourfold.stores.sqlite.database import dumps, rows, value
 from fourfold.stores.sqlite.items import batches, marks
-from fourfold.text.entities import normal_name
+from fourfold.text.entities import normal_name, split_label, with_label
 
 Direction = Literal["both", "out", "in"]
 Step = tuple[int, str, int, float]
 """Source node, relation, target node, weight."""
 
+LABEL = "entity"
+"""Of nodes that were given no label."""
 MENTIONS = "mentions"
 """The relation of the edges that texts make by themselves (B11)."""
 
@@ -63,6 +65,12 @@ def ensure_node(db: apsw.Connection, ns: int, name: str, label: str, *, made: bo
     if made:
         db.execute("UPDATE nodes SET made = 1 WHERE id = ?", (node,))
     return node, []
+
+
+def ensure_reference(db: apsw.Connection, ns: int, reference: str) -> tuple[int, list[str]]:
+    """The node that the end of an edge means, made if it is not there."""
+    name, label = split_label(reference)
+    return ensure_node(db, ns, name, label or LABEL, made=True)
 
 
 def insert_node(db: apsw.Connection, ns: int, name: str, label: str, *, made: bool, node_id: int | None = None) -> int:
@@ -122,8 +130,9 @@ def attach(db: apsw.Connection, node: int, item: int, *, made: bool) -> None:
     db.execute("DELETE FROM mentions WHERE item = ? AND node = ?", (item, node))
 
 
-def resolve(db: apsw.Connection, ns: int, name: str, label: str | None = None) -> int | None:
-    """The node that a name or alias means; its own name comes before others' aliases."""
+def resolve(db: apsw.Connection, ns: int, reference: str, label: str | None = None) -> int | None:
+    """The node that a name, an alias or `Name#label` means; its own name comes before others' aliases."""
+    name, label = split_label(reference) if label is None else (reference, label)
     sql = (
         "SELECT nodes.id, nodes.label, names.alias IS NULL FROM names JOIN nodes ON nodes.id = names.node "
         "WHERE names.ns = ? AND names.folded = ? AND (? IS NULL OR nodes.label = ?) ORDER BY 3 DESC, 2"
@@ -131,20 +140,15 @@ def resolve(db: apsw.Connection, ns: int, name: str, label: str | None = None) -
     found = rows(db, sql, ns, normal_name(name), label, label)
     best = [row for row in found if row[2] == found[0][2]]
     if len(best) > 1:
-        labels = ", ".join(label for _, label, _ in best)
-        raise Ambiguous(f"{name!r} names {len(best)} nodes, with the labels {labels}", "Say which label is meant")
+        raise ambiguous(name, (label for _, label, _ in best))
     return best[0][0] if best else None
 
 
-def required(db: apsw.Connection, ns: int, name: str, label: str | None = None) -> int:
-    node = resolve(db, ns, name, label)
+def required(db: apsw.Connection, ns: int, reference: str, label: str | None = None) -> int:
+    node = resolve(db, ns, reference, label)
     if node is None:
-        raise no_node(name)
+        raise no_node(reference if label is None else with_label(reference, label))
     return node
-
-
-def no_node(name: str) -> NotFound:
-    return NotFound(f"no node {name!r}", "fourfold graph node NAME makes one")
 
 
 def read_nodes(db: apsw.Connection, nodes: Sequence[int]) -> dict[int, Node]:

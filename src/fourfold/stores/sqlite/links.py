@@ -10,12 +10,11 @@ from fourfold.courtesy import paced
 from fourfold.stores.sqlite import graph, items
 from fourfold.stores.sqlite.bulk import Fresh
 from fourfold.stores.sqlite.database import Database, rows, value
-from fourfold.stores.sqlite.graph import Gone
+from fourfold.stores.sqlite.graph import LABEL, Gone
 from fourfold.text.analysis import analyse
 from fourfold.text.entities import NameFinder, beginnings, normal_name
 from fourfold.text.links import links, own_names
 
-LABEL = "entity"
 AT_ONCE = 32
 """So many new names are looked for in older items at once; more wait for `catch_up`, which reads all texts once."""
 _SOON_READ = 2000

@@ -39,6 +39,7 @@ from fourfold.model import (
 )
 from fourfold.search.walk import Link
 from fourfold.storage.mending import mended, shortened
+from fourfold.storage.naming import no_node
 from fourfold.storage.records import accepted
 from fourfold.stores.base import Direction, FileRow, FileUpdate, NewNode, Record, Size, Space, TagUse, Vocabulary
 from fourfold.stores.loading import pieces
@@ -64,7 +65,7 @@ from fourfold.stores.sqlite.bulk import Fresh, Put
 from fourfold.stores.sqlite.database import Database, Job, rows
 from fourfold.stores.sqlite.indexes import APART_AT, Behind, Indexes, NotNow
 from fourfold.stores.sqlite.items import Change
-from fourfold.stores.sqlite.links import AT_ONCE, LABEL, Linker
+from fourfold.stores.sqlite.links import AT_ONCE, Linker
 from fourfold.stores.sqlite.moment import Moment
 from fourfold.stores.sqlite.retrieval import Retrieval
 from fourfold.text.links import own_names
@@ -544,7 +545,7 @@ class SqliteStore:
                         node = graph.resolve(db, ns, name)
                         added: list[str] = []
                         if node is None:
-                            node, added = graph.ensure_node(db, ns, name, LABEL, made=True)
+                            node, added = graph.ensure_reference(db, ns, name)
                         known[name] = node
                         fresh += added
                 graph.set_edge(db, known[edge.source], edge.relation, known[edge.target], edge.weight)
@@ -585,7 +586,7 @@ class SqliteStore:
 
         found = await self._read(namespace, None, viewing)
         if found is None:
-            raise graph.no_node(name)
+            raise no_node(name)
         return found
 
     async def neighbors(
@@ -614,7 +615,7 @@ class SqliteStore:
     async def _walk(self, namespace: str, name: str, walking: Callable[[apsw.Connection, int], T]) -> T:
         found = await self._read(namespace, None, walking)
         if found is None:
-            raise graph.no_node(name)
+            raise no_node(name)
         return found
 
     # ------------------------------------------------------------ the whole

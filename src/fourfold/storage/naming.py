@@ -1,0 +1,24 @@
+"""Errors about references to nodes: the same words on every store."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from fourfold.errors import Ambiguous, NotFound
+from fourfold.text.entities import split_label, with_label
+
+
+def ambiguous(name: str, labels: Iterable[str]) -> Ambiguous:
+    """A name that several nodes share; the remedy shows what to write instead."""
+    known = sorted(labels)
+    forms = " or ".join(with_label(name, label) for label in known)
+    remedy = f"Write {forms}" if len(set(known)) == len(known) else "It is an alias: write the node's own name"
+    return Ambiguous(f"{name!r} names {len(known)} nodes, with the labels {', '.join(known)}", remedy)
+
+
+def no_node(reference: str) -> NotFound:
+    name, label = split_label(reference)
+    if label is None:
+        return NotFound(f"no node {name!r}", "fourfold graph node NAME makes one")
+    remedy = "Leave the label out, or write \\# for a # that belongs to the name"
+    return NotFound(f"no node {name!r} with the label {label!r}", remedy)
