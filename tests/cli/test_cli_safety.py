@@ -210,3 +210,10 @@ def test_update_changes_the_title(cli: Cli) -> None:
     assert cli("update", "1", "--title", "New").code == 0
     (item,) = cli("get", "1", "--json").json["items"]
     assert (item["title"], item["content"]) == ("New", "words")
+
+
+@pytest.mark.spec("B10")
+def test_a_new_item_of_an_earlier_time_is_not_taken_for_an_old_one(cli: Cli) -> None:
+    assert cli("add", "words", "--at", "2020-01-01T10:00").err == ""
+    assert "has this text already" in cli("add", "words", "--at", "2020-01-01T10:00").err
+    assert "ignored: --at" in cli("add", "words", "--at", "2021-01-01T10:00").err

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -51,11 +50,10 @@ def add(
         vector=None if vector is None else read_vector(vector),
     )
 
-    started = datetime.now(UTC)
-
     async def work(memory: Memory) -> Item:
+        before = (await memory.store.size(memory.namespace)).items
         added = await memory.add(item, wait=wait is not False)
-        if added.created_at < started:
+        if (await memory.store.size(memory.namespace)).items == before:
             _say_what_was_kept(added, item)
         await _finish(memory, wait)
         return added

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import io
 import re
+import shutil
 import sys
+import textwrap
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -56,7 +58,20 @@ def say(text: str) -> None:
 
 
 def warn(text: str) -> None:
-    typer.echo(clean(text), err=True)
+    """A message on stderr; a terminal gets it in lines that end between words."""
+    typer.echo(_wrapped(clean(text)) if sys.stderr.isatty() else clean(text), err=True)
+
+
+def _wrapped(text: str) -> str:
+    width = shutil.get_terminal_size().columns
+    lines = (line if len(line) <= width else _indented(line, width) for line in text.split("\n"))
+    return "\n".join(lines)
+
+
+def _indented(line: str, width: int) -> str:
+    """Paths and other long words stay whole, so that they can be copied."""
+    indent = line[: len(line) - len(line.lstrip())]
+    return textwrap.fill(line, width, subsequent_indent=indent or "  ", break_long_words=False, break_on_hyphens=False)
 
 
 def say_json(value: Json) -> None:

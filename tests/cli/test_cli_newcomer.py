@@ -1,0 +1,34 @@
+"""What a newcomer sees: real screens of tmux, at 80 and 60 columns, with colours and without."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from newcomer_session import LOOKS, SESSION, Look, has_tmux, joined
+
+TOLERANCE = 0.05
+"""The model's vectors differ a little from one kind of processor to another."""
+DECIMAL = re.compile(r"\b\d+\.\d\d\b")
+
+
+def figures(screens: str) -> list[float]:
+    return [float(number) for number in DECIMAL.findall(screens)]
+
+
+@pytest.mark.spec("S1.11")
+@pytest.mark.parametrize("look", LOOKS, ids=lambda look: look.file.stem)
+def test_the_screens_of_the_first_session(look: Look) -> None:
+    if not has_tmux():
+        pytest.skip("tmux is not installed: apt-get install tmux")
+    expected, found = look.file.read_text("utf-8"), joined(look)
+    assert DECIMAL.sub("0.00", found) == DECIMAL.sub("0.00", expected)
+    assert figures(found) == pytest.approx(figures(expected), abs=TOLERANCE)
+
+
+@pytest.mark.parametrize("look", LOOKS, ids=lambda look: look.file.stem)
+def test_no_line_of_the_fixtures_is_wider_than_the_terminal(look: Look) -> None:
+    plain = re.sub("⟦.*?⟧", "", look.file.read_text("utf-8"))
+    assert max(map(len, plain.splitlines())) <= look.columns
+    assert plain.count("[exit code") == len(SESSION)
+    assert ("⟦bold⟧" in look.file.read_text("utf-8")) == look.colours
