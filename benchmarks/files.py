@@ -2,6 +2,8 @@
 
 python benchmarks/files.py [FOLDER...]      this repository, Python's standard library, the machine's package docs
 python benchmarks/files.py --many 100000    so many small files
+python benchmarks/files.py --first FOLDER   the first run only: seconds of the clock and of the processor
+python benchmarks/files.py --crafted        files that are made to hold up a parser, one by one
 """
 
 from __future__ import annotations
@@ -115,11 +117,51 @@ def say(title: str, report: IndexReport) -> None:
     print(f"{title}   {report.files} files, {report.opened} opened, {report.chunks} chunks stored")
 
 
+async def measure_first(folders: Sequence[Path]) -> None:
+    """Processor time includes the process that reads files."""
+    with tempfile.TemporaryDirectory() as store:
+        memory = await Memory.open(store, embedder="none", background=False)
+        before = os.times()
+        started = time.perf_counter()
+        report = await memory.index_folders(folders)
+        spent = time.perf_counter() - started
+        await memory.close()
+    after = os.times()
+    processor = sum(after[:4]) - sum(before[:4])
+    say(f"first run {spent:8.2f} s, {processor:8.2f} s of the processor", report)
+
+
+async def measure_crafted() -> None:
+    """Each file alone, in a store of its own; peak memory is that of the largest process so far."""
+    sys.path.append(str(REPOSITORY / "tests" / "files"))
+    from crafted import crafted
+
+    for name, data in crafted().items():
+        with tempfile.TemporaryDirectory() as folder:
+            (tree := Path(folder) / "tree").mkdir()
+            (tree / name).write_bytes(data)
+            os.utime(tree / name, (1_700_000_000, 1_700_000_000))
+            memory = await Memory.open(Path(folder) / "store", embedder="none", background=False)
+            before = os.times()
+            spent, report = await timed(memory, [tree])
+            await memory.close()
+            processor = sum(os.times()[:4]) - sum(before[:4])
+            outcome = next(iter(report.skipped), f"{report.chunks} chunks")
+            print(f"{name:24} {spent:6.2f} s {processor:6.2f} s of the processor   {outcome}", flush=True)
+    for who, title in ((resource.RUSAGE_SELF, "index run"), (resource.RUSAGE_CHILDREN, "reader")):
+        print(f"peak memory, {title:10} {resource.getrusage(who).ru_maxrss / 1024:6.0f} MB")
+
+
 def main(arguments: Sequence[str]) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folders", nargs="*", type=Path)
     parser.add_argument("--many", type=int, default=0)
+    parser.add_argument("--first", action="store_true")
+    parser.add_argument("--crafted", action="store_true")
     asked = parser.parse_args(arguments)
+    if asked.crafted or asked.first:
+        asyncio.run(measure_crafted() if asked.crafted else measure_first(asked.folders))
+        return
     with tempfile.TemporaryDirectory() as folder:
         (extra := Path(folder) / "many").mkdir()
         many_files(extra, asked.many or 1)

@@ -53,17 +53,20 @@ LARGEST_ID = 2**53 - 1
 FILE_BYTES = 10 * 1024 * 1024
 """A larger file is left out of an index, and named in the summary."""
 
-PDF_BYTES = 64 * 1024 * 1024
-"""The same for PDF."""
+PACKED_FILE_BYTES = 64 * 1024 * 1024
+"""The same for formats that hold compressed parts, such as PDF."""
 
 FOLDER_DEPTH = 100
 """Folders below folders; what is deeper is left out and named."""
 
-PDF_SECONDS = 60.0
-"""Reading a PDF is given up after this."""
+READ_CPU_SECONDS = 2.0
+"""Processor time for reading one file, whatever its format; a file that needs more is left out and named."""
 
-PDF_MEMORY = 1024 * 1024 * 1024
-"""And where it takes more than this."""
+READ_CPU_SECONDS_PER_MB = 2.0
+"""Added to that for every MB of the file."""
+
+READ_MEMORY_BYTES = 512 * 1024 * 1024
+"""Address space of the process that reads files."""
 
 SOURCES = 1000
 """source_ids of one item (InvalidItem)."""
@@ -151,3 +154,8 @@ class HttpLimits:
     header_seconds: float = HTTP_HEADER_SECONDS
     body_seconds: float = HTTP_BODY_SECONDS
     stall_seconds: float = HTTP_STALL_SECONDS
+
+
+def cpu_seconds_for(file_bytes: int) -> float:
+    """Processor time for reading a file of this size."""
+    return READ_CPU_SECONDS + READ_CPU_SECONDS_PER_MB * file_bytes / (1024 * 1024)

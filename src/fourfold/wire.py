@@ -246,8 +246,11 @@ def neighbor_json(neighbor: Neighbor) -> dict[str, Json]:
 
 def index_json(report: IndexReport) -> dict[str, Json]:
     counts = ("files", "new", "changed", "moved", "removed", "unchanged", "opened", "chunks")
-    skipped = {reason: {"count": few.count, "examples": few.examples} for reason, few in report.skipped.items()}
-    return {"status": "success", **{name: getattr(report, name) for name in counts}, "skipped": skipped}
+    reasons: dict[str, Json] = {
+        name: {reason: {"count": few.count, "examples": few.examples} for reason, few in found.items()}
+        for name, found in (("skipped", report.skipped), ("notes", report.notes))
+    }
+    return {"status": "success", **{name: getattr(report, name) for name in counts}, **reasons}
 
 
 # ---------------------------------------------------------------- what went wrong

@@ -1,11 +1,18 @@
-"""A YAML file as flat entries, each with its line: `a: {b: 1}` is the entry `a.b`."""
+"""YAML of untrusted origin, in time that grows with its length: as a value, or as flat entries with their lines.
+
+Aliases, with which few bytes become many, and deep nesting are refused. Every failure is a WrongYaml with its line.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, NamedTuple
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from typing import Any, Final, NamedTuple, cast
 
 import yaml
+
+_DEEPEST: Final = 32
+_LARGEST: Final = 2**63 - 1
 
 
 class Entry(NamedTuple):
@@ -24,18 +31,66 @@ class WrongYaml(Exception):
 
 
 def read(text: str) -> list[Entry]:
-    loader = yaml.SafeLoader(text)
-    try:
+    """`a: {b: 1}` is the entry `a.b`."""
+    with _loader(text) as loader:
         root = loader.get_single_node()
         return [] if root is None else list(_entries(loader, root, ""))
+
+
+def value(text: str) -> object:
+    """Whole numbers that no store can hold are strings."""
+    with _loader(text) as loader:
+        return loader.get_single_data()
+
+
+class _Loader(yaml.SafeLoader):
+    def __init__(self, text: str) -> None:
+        self._depth = 0
+        super().__init__(text)
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        if self.check_event(yaml.AliasEvent):
+            raise WrongYaml(self._next_line(), "aliases are not supported")
+        self._depth += 1
+        if self._depth > _DEEPEST:
+            raise WrongYaml(self._next_line(), f"more than {_DEEPEST} levels deep")
+        node = super().compose_node(parent, index)
+        self._depth -= 1
+        return node
+
+    def _next_line(self) -> int:
+        event = cast("Any", self.peek_event())
+        return event.start_mark.line + 1
+
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
+        try:
+            found = cast("Any", super().construct_object(node, deep))
+        except (yaml.YAMLError, WrongYaml):
+            raise
+        except Exception as error:  # whatever PyYAML meets: `!!bool x` KeyError, `!!int ""` IndexError ...
+            kind = node.tag.rpartition(":")[2]
+            raise WrongYaml(_line(node), f"this is not a valid {kind}") from error
+        return node.value if type(found) is int and abs(found) > _LARGEST else found
+
+
+@contextmanager
+def _loader(text: str) -> Generator[_Loader]:
+    loader: _Loader | None = None
+    try:
+        loader = _Loader(text)
+        yield loader
     except yaml.MarkedYAMLError as wrong:
         line = wrong.problem_mark.line + 1 if wrong.problem_mark else 1
         raise WrongYaml(line, wrong.problem or "this is not YAML") from wrong
+    except yaml.YAMLError as wrong:
+        position = getattr(wrong, "position", 0)
+        raise WrongYaml(text.count("\n", 0, position) + 1, "a character that YAML does not allow") from wrong
     finally:
-        loader.dispose()
+        if loader is not None:
+            loader.dispose()
 
 
-def _entries(loader: yaml.SafeLoader, node: yaml.Node, prefix: str) -> Iterator[Entry]:
+def _entries(loader: _Loader, node: yaml.Node, prefix: str) -> Iterator[Entry]:
     if not isinstance(node, yaml.MappingNode):
         raise WrongYaml(_line(node), "names with values are expected here")
     seen: set[str] = set()
@@ -47,7 +102,7 @@ def _entries(loader: yaml.SafeLoader, node: yaml.Node, prefix: str) -> Iterator[
         yield from _value(loader, name, value, _line(key))
 
 
-def _value(loader: yaml.SafeLoader, name: str, value: yaml.Node, line: int) -> Iterator[Entry]:
+def _value(loader: _Loader, name: str, value: yaml.Node, line: int) -> Iterator[Entry]:
     if isinstance(value, yaml.MappingNode):
         yield from _entries(loader, value, f"{name}.")
     else:

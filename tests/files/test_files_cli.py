@@ -48,7 +48,7 @@ def test_index_says_what_it_did_and_what_it_left_out(fourfold: Any, tree: Path) 
     again = json.loads(fourfold("index", tree, "--verify", "--json"))
     assert {name: count for name, count in again.items() if isinstance(count, int) and count} == {"removed": 1}
     assert again["skipped"]["holds no text, by its name"]["count"] == 2
-    assert (again["status"], len(again)) == ("success", 10)
+    assert (again["status"], len(again)) == ("success", 11)
 
 
 def test_a_folder_that_is_none_is_a_wrong_request(fourfold: Any, tree: Path) -> None:

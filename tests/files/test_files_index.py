@@ -11,6 +11,7 @@ from files_support import items, names, write
 
 from fourfold import limits
 from fourfold.errors import InvalidQuery, NotFound
+from fourfold.ingest import formats
 from fourfold.ingest import walk as walking
 from fourfold.ingest.sync import index_folders
 from fourfold.memory import Memory
@@ -182,10 +183,15 @@ async def test_an_unreadable_folder_keeps_what_was_known(
     assert await names(memory) == {"a.txt", "b.txt"}
 
 
+def limit_file_size(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+    for module in (walking, formats):
+        monkeypatch.setattr(module, "FILE_BYTES", size)
+
+
 async def test_large_empty_and_binary_files_are_left_out_and_named(
     memory: Memory, tree: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(walking, "FILE_BYTES", 1000)
+    limit_file_size(monkeypatch, 1000)
     write(tree, {"large.txt": "x" * 1001, "fits.txt": "x" * 1000, "none.txt": "", "blank.txt": " \n ", "a.png": "x"})
     report = await memory.index_folders([tree])
     assert await names(memory) == {"fits.txt"}
@@ -197,7 +203,7 @@ async def test_large_empty_and_binary_files_are_left_out_and_named(
 async def test_a_file_that_grows_too_large_goes(memory: Memory, tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(tree, {"a.txt": "bees"})
     await memory.index_folders([tree])
-    monkeypatch.setattr(walking, "FILE_BYTES", 3)
+    limit_file_size(monkeypatch, 3)
     assert (await memory.index_folders([tree])).removed == 1
     assert await names(memory) == set()
 
@@ -260,7 +266,7 @@ async def test_a_file_that_grows_while_it_is_read_is_given_up(
     memory: Memory, tree: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(tree, {"a.txt": "bees"})
-    monkeypatch.setattr(walking, "FILE_BYTES", 4)
+    limit_file_size(monkeypatch, 4)
     found = walking.walk(tree.resolve())
     monkeypatch.setattr(walking, "walk", lambda _: found)
     write(tree, {"a.txt": "bees and wasps"})

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import zlib
+from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -10,13 +12,15 @@ from files_support import items, made_pdf, write
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fourfold import limits
+from fourfold.ingest import formats
 from fourfold.ingest.chunk import CHUNK, chunks
 from fourfold.ingest.decoding import decoded
 from fourfold.ingest.document import Section, Unreadable, numbered
-from fourfold.ingest.kinds import kind_of
+from fourfold.ingest.file_items import checked_files, file_items
+from fourfold.ingest.formats import format_of
+from fourfold.ingest.reader_process import ReaderProcess, Request
 from fourfold.ingest.readers import code, html, markdown, pdf
-from fourfold.ingest.reading import items as read_items
+from fourfold.ingest.reading import cut
 from fourfold.memory import Memory
 
 pytestmark = pytest.mark.spec("S3.1")
@@ -31,7 +35,7 @@ def shape(sections: list[Section]) -> list[tuple[tuple[str, ...], int, int]]:
 
 def test_markdown_is_cut_at_headings() -> None:
     text = "intro\n\n# One\ntext\n```\n# no heading\n```\n## Two ##\nmore\n# Three\n"
-    assert shape(markdown.read(text).sections) == [
+    assert shape(markdown.read(text, "a.md").sections) == [
         ((), 1, 2),
         (("One",), 3, 7),
         (("One", "Two"), 8, 9),
@@ -40,20 +44,21 @@ def test_markdown_is_cut_at_headings() -> None:
 
 
 def test_underlined_headings_are_headings() -> None:
-    assert shape(markdown.read("Title\n=====\n\ntext\n\nPart\n----\nmore").sections) == [
+    assert shape(markdown.read("Title\n=====\n\ntext\n\nPart\n----\nmore", "a.md").sections) == [
         (("Title",), 1, 5),
         (("Title", "Part"), 6, 8),
     ]
-    assert shape(markdown.read("- item\n---\ntext\n\n| a |\n---").sections) == [((), 1, 6)]
+    assert shape(markdown.read("- item\n---\ntext\n\n| a |\n---", "a.md").sections) == [((), 1, 6)]
 
 
 def test_front_matter_gives_title_tags_aliases_and_metadata() -> None:
     front = (
         "---\ntitle: The Plan\ntags: [a, '#b']\naliases: Old Name, Other\nyear: 2024\ndate: 2024-05-01\nn: .nan\n---\n"
     )
-    document = markdown.read(front + "# Other title\nSee #garden and `#no` and [x](#anchor).\n")
+    document = markdown.read(front + "# Other title\nSee #garden and `#no` and [x](#anchor).\n", "a.md")
     assert document.title == "The Plan"
-    assert document.tags == ("a", "b", "garden")
+    assert document.tags == ("a", "b")
+    assert [use.tag for use in document.sections[0].tags] == ["garden"]
     assert document.aliases == ("Old Name", "Other")
     assert dict(document.metadata) == {"year": 2024, "date": "2024-05-01", "n": "nan"}
     assert document.sections[0].lines[0].number == 9
@@ -63,15 +68,84 @@ def test_front_matter_gives_title_tags_aliases_and_metadata() -> None:
     "front", ["---\n[: wrong\n---\n", "---\na: &x [1]\nb: *x\n---\n", "---\njust text\n---\n", "---\n"]
 )
 def test_what_is_no_front_matter_is_text(front: str) -> None:
-    document = markdown.read(front + "text")
+    document = markdown.read(front + "text", "a.md")
     assert document.tags == ()
     assert document.sections[0].lines[0].number == 1
 
 
+@pytest.mark.parametrize(
+    "value",
+    ["!!bool foo", '!!int ""', "!!timestamp foo", "!!float x", "!!binary ä", "!!set [a]", "[" * 8000, "2024-13-45",
+     "9" * 5000, "? [a]\n: b", "&x [*x]", "!!python/object:os.system x", "a\x01b", "{a: b: c}", "'" + "\n" * 50],
+)  # fmt: skip
+def test_wrong_front_matter_is_named_and_the_text_is_indexed(value: str) -> None:
+    document = markdown.read(f"---\ntags: [a]\nx: {value}\n---\n# Title\n\ntext\n", "a.md")
+    assert document.note.startswith("indexed without its front matter (")
+    assert document.tags == ()
+    assert document.sections[-1].headings == ("Title",)
+
+
+@pytest.mark.parametrize("number", ["0x" + "f" * 5000, "1" + ":59" * 3000, "12345678901234567890123"])
+def test_numbers_too_large_to_store_are_kept_as_written(number: str) -> None:
+    assert markdown.read(f"---\nn: {number}\n---\ntext", "a.md").metadata == {"n": number}
+
+
+@pytest.mark.parametrize(
+    ("line", "tags"),
+    [
+        ("call Bob #todo", ["todo"]),
+        ("#todo call Bob", ["todo"]),
+        ("#project #Ready/soon, #2024-plans.", ["project", "Ready/soon", "2024-plans"]),
+        ("- item (see below) #größe!", ["größe"]),
+        ("    - deeper item #milk", ["milk"]),
+        ("> quoted #idea", ["idea"]),
+        ("see http://x.org/#fragment and [x](#anchor) and [y](a.md#part)", []),
+        ("colours #fff, #fff000, #FFAA00CC and #abcd", []),
+        ("fixes #123, #4-5 and gh#7", []),
+        ("`a #no b` and ``c #no `d`` and <b style='color: #no'>x</b>", []),
+        ("an unpaired ` mark #yes", ["yes"]),
+        ("[ref]: #anchor", []),
+        ("    code #no", []),
+        ("\tcode #no", []),
+        ("#include <stdio.h>", []),
+        ("Array#map and #map() and #a.b and #{x} and '#id' and \"#x\"", []),
+        ("C# and F# and ##x", []),
+    ],
+)
+def test_tags_are_words_that_somebody_wrote_as_tags(line: str, tags: list[str]) -> None:
+    document = markdown.read(f"# Title\n\n{line}\n", "a.md")
+    assert [use.tag for section in document.sections for use in section.tags] == tags
+
+
+def test_headings_without_a_blank_are_no_tags() -> None:
+    document = markdown.read("#install\n\ntext #tag\n\n##Usage\n\n#api\n\n#one #two\n", "a.md")
+    assert [use.tag for section in document.sections for use in section.tags] == ["tag", "one", "two"]
+
+
+async def test_a_chunk_has_its_own_tags_and_those_of_the_front_matter(memory: Memory, tree: Path) -> None:
+    text = f"---\ntags: [all]\n---\n# One\n\n{'words ' * 150}#first\n\n# Two\n\n{'words ' * 150}#second\n"
+    write(tree, {"a.md": text})
+    await memory.index_folders([tree])
+    found = await items(memory)
+    assert [sorted(found["a.md", number].tags) for number in range(2)] == [["all", "first"], ["all", "second"]]
+
+
+def test_a_readme_is_named_by_its_folder() -> None:
+    def named(path: str, text: str) -> tuple[str, object]:
+        (item,) = file_items(path, cut(path.rpartition("/")[2], text.encode()), 0)
+        return item.title, item.metadata.get("aliases")
+
+    assert named("/work/heron/README.md", "words") == ("heron", None)
+    assert named("/work/heron/readme.txt", "words") == ("heron", None)
+    assert named("/work/heron/Readme.md", "# README\n\nwords") == ("heron", None)
+    assert named("/work/heron/README.md", "# The Heron\n\nwords") == ("The Heron", ["heron"])
+    assert named("/work/heron/notes.md", "words") == ("notes", None)
+
+
 def test_titles_come_from_a_first_heading_of_first_level() -> None:
-    assert markdown.read("# One *two* [three](x.md) `four`\n").title == "One *two* three four"
-    assert markdown.read("intro\n\n# One\n").title == "One"
-    assert markdown.read("## Part\n\n# One\n").title == ""
+    assert markdown.read("# One *two* [three](x.md) `four`\n", "a.md").title == "One *two* three four"
+    assert markdown.read("intro\n\n# One\n", "a.md").title == "One"
+    assert markdown.read("## Part\n\n# One\n", "a.md").title == ""
 
 
 # ---------------------------------------------------------------- HTML
@@ -83,7 +157,7 @@ def test_html_becomes_markdown_with_the_lines_of_its_source() -> None:
         "<p>See <a href='two.html'>the other</a> page.\n<script>bad()</script>\n<h2>Two</h2>\n<ul><li>x<li>y</ul>\n"
         "<pre>a\n  b</pre>"
     )
-    document = html.read(page)
+    document = html.read(page, "a.html")
     assert document.title == "A & B"
     assert shape(document.sections)[0][0] == ("One",)
     said = [line.text for part in document.sections for line in part.lines if line.text]
@@ -93,7 +167,7 @@ def test_html_becomes_markdown_with_the_lines_of_its_source() -> None:
 
 @given(st.text(alphabet="<>/apre h1&;#x\"'=!-\n[]()", max_size=200))
 def test_anything_is_html(text: str) -> None:
-    html.read(text)
+    html.read(text, "a.html")
 
 
 # ---------------------------------------------------------------- code
@@ -201,11 +275,12 @@ def test_any_bytes_are_text_or_not(data: bytes, kind: str) -> None:
 @given(st.binary(max_size=400), st.sampled_from(["a.md", "a.html", "a.py", "a.txt", "a.ts", "a.rs"]))
 def test_any_file_is_items_or_a_reason(data: bytes, name: str) -> None:
     try:
-        found = read_items(f"/x/{name}", data, 0)
+        (found,) = checked_files([file_items(f"/x/{name}", cut(name, data), 0)])
     except Unreadable:
         return
+    assert not isinstance(found, Unreadable)
     assert [item.chunk_index for item in found] == list(range(len(found)))
-    assert {item.kind for item in found} == {kind_of(name)}
+    assert {item.kind for item in found} == {format_of(name).kind}
 
 
 # ---------------------------------------------------------------- PDF
@@ -219,28 +294,34 @@ async def test_pdf_is_cut_at_pages(memory: Memory, tree: Path) -> None:
         ("Bees make honey", 1, "report"),
         ("Wasps do not", 2, "report › page 2"),
     ]
-    assert report.skipped["PDF that cannot be read"].examples == [(tree / "broken.pdf").as_posix()]
+    assert report.skipped["cannot be parsed (PdfStreamError)"].examples == [(tree / "broken.pdf").as_posix()]
 
 
-def test_a_pdf_bomb_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def reader() -> Iterator[ReaderProcess]:
+    with closing(ReaderProcess()) as process:
+        yield process
+
+
+def test_a_pdf_bomb_is_given_up(reader: ReaderProcess) -> None:
     """200 KB that unpack to 200 MB in one page."""
     packer = zlib.compressobj(9)
     bomb = b"".join(packer.compress(b"BT (x) Tj ET " * 80_000) for _ in range(200)) + packer.flush()
-    monkeypatch.setattr(limits, "PDF_SECONDS", 20.0)
-    with pytest.raises(Unreadable, match=r"too much memory|too long|cannot be read|without text"):
-        pdf.read(made_pdf("x", stream=bomb))
+    (result,) = reader.read([Request("bomb.pdf", made_pdf("x", stream=bomb))])
+    assert isinstance(result, Unreadable)
 
 
-def test_a_pdf_that_takes_too_long_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "PDF_SECONDS", 0.01)
-    with pytest.raises(Unreadable, match="too long"):
-        pdf.read(made_pdf("x"))
+def test_a_pdf_of_many_slow_pages_is_read_in_part() -> None:
+    pages = [f"page {number} " + "words " * 300 for number in range(2000)]
+    document = pdf.read(made_pdf(*pages), "long.pdf")
+    assert document.note == "PDF read in part: its last pages take too long"
+    assert 0 < len(document.sections) < len(pages)
 
 
 async def test_without_the_extra_a_pdf_is_named(memory: Memory, tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(tree, {"a.pdf": made_pdf("Bees")})
     with monkeypatch.context() as without:
-        without.setattr(pdf, "can_read", lambda: False)
+        without.setattr(formats, "_is_installed", lambda _: False)
         report = await memory.index_folders([tree])
-        assert report.skipped[pdf.NO_EXTRA].count == 1
+        assert report.skipped["PDF needs an extra: pip install 'fourfold[files]'"].count == 1
     assert (await memory.index_folders([tree])).new == 1

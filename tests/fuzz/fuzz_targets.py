@@ -24,7 +24,7 @@ from fourfold.filters import read_where, where_json
 from fourfold.ingest import reading
 from fourfold.ingest.chunk import chunks
 from fourfold.ingest.document import Unreadable
-from fourfold.ingest.ignore import rules_of
+from fourfold.ingest.ignore import TooManyRules, rules_of
 from fourfold.mcp.http import PATH, make_app
 from fourfold.memory import Memory
 from fourfold.model import NewItem
@@ -38,7 +38,7 @@ SUFFIXES = {
     "html": ("html",),
     "python": ("py",),
     "code": ("c", "cpp", "go", "java", "js", "rs", "ts", "tsx"),
-    "text": ("txt",),
+    "text": ("txt", "rst", "csv", "jsonl"),
 }
 """Formats of files; where there are several suffixes, the first byte chooses one."""
 
@@ -70,7 +70,10 @@ def read_file(suffixes: tuple[str, ...], data: bytes) -> None:
 
 
 def read_ignore_rules(data: bytes) -> None:
-    rules = rules_of(text_of(data))
+    try:
+        rules = rules_of(text_of(data))
+    except TooManyRules:
+        return
     for path in ("a", "a/", "a/b.txt", "node_modules/", "deep/er/and/deeper/still.md"):
         assert rules.ignores(path) in (None, True, False)
 

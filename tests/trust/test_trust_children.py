@@ -38,14 +38,17 @@ from fourfold.model import NewItem
 from fourfold.stores.sqlite import indexes, links
 import fourfold.ingest.sync
 from fourfold import child_process
+from fourfold.engine import embedding_worker
+from dataclasses import replace
 
-real = child_process.start
+def noted(real):
+    def start(module, *arguments, **options):
+        print(module)
+        return real(module, *arguments, **options)
+    return start
 
-def noted(module, *arguments, **options):
-    print(module)
-    return real(module, *arguments, **options)
-
-child_process.start = noted
+child_process.start = noted(child_process.start)
+child_process.start_detached = noted(child_process.start_detached)
 
 async def work(driver, folder, store):
     memory = await Memory.open(store, embedder="none", background=False)
@@ -58,6 +61,9 @@ async def work(driver, folder, store):
     if driver == "files":
         report = await memory.index_folders([folder])
         assert report.new == 2 and not report.skipped, report
+    elif driver == "worker":
+        assert embedding_worker.start(replace(memory.settings, store=store, embedder="minilm"))
+        assert embedding_worker.started[0].wait(100) == 0
     else:
         await memory.add_many([NewItem(f"bird {n} at the gate", title=f"Heron{n}", vector=[1.0, n]) for n in range(9)])
         await memory.index()
@@ -65,7 +71,11 @@ async def work(driver, folder, store):
 
 asyncio.run(work(*sys.argv[1:4]))
 """
-DRIVERS = {"fourfold.ingest.readers.pdf_child": "files", "fourfold.stores.sqlite.building": "index"}
+DRIVERS = {
+    "fourfold.engine.embedding_worker": "worker",
+    "fourfold.ingest.reader_child": "files",
+    "fourfold.stores.sqlite.building": "index",
+}
 """Modules that run in child processes: what makes the product start each of them."""
 
 

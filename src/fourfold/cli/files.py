@@ -68,10 +68,11 @@ def _say(report: IndexReport, *, as_json: bool) -> None:
         f"{_files(report.files)}: {report.new} new, {report.changed} changed, {report.moved} moved, "
         f"{report.removed} removed, {report.unchanged} unchanged; {report.chunks} chunks stored"
     )
-    for reason, skipped in reasons(report.skipped):
-        examples = ", ".join(one_line(path) for path in skipped.examples[:3])
-        more = ", ..." if skipped.count > 3 else ""
-        say(f"  skipped {skipped.count}: {reason} ({examples}{more})")
+    for title, found in (("note on", report.notes), ("skipped", report.skipped)):
+        for reason, few in reasons(found):
+            examples = ", ".join(one_line(path) for path in few.examples[:3])
+            more = ", ..." if few.count > 3 else ""
+            say(f"  {title} {few.count}: {one_line(reason)} ({examples}{more})")
 
 
 def _files(count: int) -> str:

@@ -6,8 +6,6 @@ import codecs
 import re
 from typing import Final
 
-from fourfold.ingest.kinds import Kind
-
 _MARKS: Final = (
     (codecs.BOM_UTF8, "utf-8-sig"),
     (codecs.BOM_UTF32_LE, "utf-32"),
@@ -28,7 +26,7 @@ _MOST_CONTROL: Final = 0.005
 """Share of control characters in what is still text."""
 
 
-def decoded(data: bytes, kind: Kind) -> str | None:
+def decoded(data: bytes, kind: str) -> str | None:
     """The text, with \\n at the end of lines; None if these bytes are none."""
     text = _decoded(data, kind)
     if text is None or len(_CONTROL.findall(text, 0, _LOOKED_AT)) > _MOST_CONTROL * min(len(text), _LOOKED_AT):
@@ -36,7 +34,7 @@ def decoded(data: bytes, kind: Kind) -> str | None:
     return _CONTROL.sub(" ", text).replace("\r\n", "\n").replace("\r", "\n")
 
 
-def _decoded(data: bytes, kind: Kind) -> str | None:
+def _decoded(data: bytes, kind: str) -> str | None:
     for mark, encoding in _MARKS:
         if data.startswith(mark):
             return _as(data, encoding)

@@ -8,6 +8,7 @@ from functools import lru_cache
 from itertools import groupby
 from typing import Final, NamedTuple
 
+from fourfold.limits import NAME_BYTES
 from fourfold.stores.globs import matcher, regex
 
 RULE_FILES: Final = (".gitignore", ".fourfoldignore")
@@ -24,11 +25,19 @@ class Rule(NamedTuple):
     folders_only: bool
 
 
+class TooManyRules(Exception):
+    """Rules that would hold up the walk: every path is compared with each rule that has a wildcard."""
+
+
 class Rules:
     """The rules of one file, for paths relative to its folder; a folder's path ends with a slash."""
 
     def __init__(self, lines: Iterable[str]) -> None:
+        """Raises TooManyRules."""
         runs = _runs(rule for rule in map(parsed, lines) if rule is not None)
+        self.cost = len(runs) + sum(_cost(rule.glob) for run in runs for rule in run)
+        if self.cost > _MOST_COST:
+            raise TooManyRules
         self._of_files = _checks([rule for rule in run if not rule.folders_only] for run in runs)
         self._of_folders = _checks(runs)
 
@@ -59,12 +68,12 @@ def _kept(text: str) -> Rules:
 
 def parsed(line: str) -> Rule | None:
     """A line of .gitignore as a glob for whole paths; None for a comment, or what no path could match."""
-    text = _TRAILING.sub("", line.rstrip("\r\n"))
+    text = _trimmed(line.rstrip("\r\n"))
     negated = text.startswith("!")
     text = text[1:] if negated else text
     folders_only = text.endswith("/")
     text = text.rstrip("/") if folders_only else text
-    if not text or line.startswith("#"):
+    if not text or line.startswith("#") or len(text) > _RULE_CHARACTERS:
         return None
     rooted = "/" in text
     parts = [_part(part) for part in text.removeprefix("/").split("/")]
@@ -73,8 +82,16 @@ def parsed(line: str) -> Rule | None:
     return Rule(_joined(parts, rooted=rooted), not negated, folders_only)
 
 
-_TRAILING: Final = re.compile(r"(?<!\\)\s+$")
-_PART: Final = re.compile(r"\\(.)|\*+|\[[!^]?[^\]/]+\]|(.)", re.DOTALL)
+def _trimmed(line: str) -> str:
+    """Without blanks at the end, but for one that stands behind a backslash."""
+    text = line.rstrip()
+    backslashes = len(text) - len(text.rstrip("\\"))
+    return line[: len(text) + backslashes % 2]
+
+
+_RULE_CHARACTERS: Final = 2 * NAME_BYTES
+"""A longer rule is left out: no path that is stored is as long."""
+_PART: Final = re.compile(r"\\(.)|\*+|\[[!^]?[^\]/]{1,255}\]|(.)", re.DOTALL)
 
 
 def _part(text: str) -> str:
@@ -106,12 +123,46 @@ def _checks(runs: Iterable[Sequence[Rule]]) -> list[tuple[Matches, bool]]:
     return [(_any([rule.glob for rule in run]), run[0].ignores) for run in runs if run]
 
 
+_MOST_COST: Final = 1000
+_SLOW_COST: Final = 10
+_SOME_WILDCARD: Final = re.compile(r"[*?\[]")
+
+
+def _cost(glob: str) -> int:
+    """Of comparing a path with it: nothing for a plain name, which is looked up."""
+    if _is_plain(glob):
+        return 0
+    return 1 if regex(glob) is not None else _SLOW_COST + len(glob) // 20
+
+
+def _is_plain(glob: str) -> bool:
+    return _SOME_WILDCARD.search(glob.removeprefix("**/")) is None
+
+
 def _any(globs: Sequence[str]) -> Matches:
-    """One look for all globs that are regular expressions, which nearly all are."""
-    quick = [source for glob in globs if (source := regex(glob)) is not None]
-    slow = [matcher(glob) for glob in globs if regex(glob) is None]
-    ways = [re.compile("|".join(quick), re.DOTALL).fullmatch, *slow] if quick else slow
+    """Plain names are looked up; one look serves for all globs that are regular expressions, which nearly all are."""
+    plain = {glob for glob in globs if _is_plain(glob)}
+    wild = [glob for glob in globs if glob not in plain]
+    ways: list[Matches] = [matcher(glob) for glob in wild if regex(glob) is None]
+    if quick := [source for glob in wild if (source := regex(glob)) is not None]:
+        ways.insert(0, re.compile("|".join(quick), re.DOTALL).fullmatch)
+    if plain:
+        ways.insert(0, _lookup(plain))
     return ways[0] if len(ways) == 1 else lambda path: any(way(path) for way in ways)
+
+
+def _lookup(plain: Iterable[str]) -> Matches:
+    """`**/name` and `folder/name`."""
+    whole = {glob for glob in plain if not glob.startswith("**/")}
+    ends = {glob.removeprefix("**/") for glob in plain if glob.startswith("**/")}
+    names = {end for end in ends if "/" not in end}
+    longer = tuple(ends - names)
+    behind = tuple(f"/{end}" for end in longer)
+
+    def matches(path: str) -> bool:
+        return path.rpartition("/")[2] in names or path in whole or path in longer or path.endswith(behind)
+
+    return matches
 
 
 def _runs(rules: Iterable[Rule]) -> list[list[Rule]]:
@@ -126,8 +177,11 @@ class Scope(NamedTuple):
     rules: tuple[tuple[Rules, int], ...] = ()
 
     def within(self, found: Iterable[Rules], depth: int) -> Scope:
-        """`found`: the rules of a folder whose path, slash included, has this length; the last of them wins."""
-        return Scope((*((rules, depth) for rules in found), *self.rules))
+        """`found`: the rules of a folder whose path, slash included, has this length. Raises TooManyRules."""
+        scope = Scope((*((rules, depth) for rules in found), *self.rules))
+        if sum(rules.cost for rules, _ in scope.rules) > _MOST_COST:
+            raise TooManyRules
+        return scope
 
     def ignores(self, path: str, name: str) -> bool:
         """`path`: from the root; `name`: its last part, with a slash if it is a folder."""

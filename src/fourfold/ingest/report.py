@@ -29,12 +29,14 @@ class IndexReport:
     """Items of the files that were stored in this run."""
     skipped: dict[str, Skipped] = field(default_factory=dict[str, Skipped])
     """By reason."""
+    notes: dict[str, Skipped] = field(default_factory=dict[str, Skipped])
+    """What is missing of files that were stored, by reason."""
 
     def skip(self, reason: str, path: str) -> None:
-        entry = self.skipped.setdefault(reason, Skipped())
-        entry.count += 1
-        if len(entry.examples) < _EXAMPLES:
-            entry.examples.append(path)
+        _count(self.skipped, reason, path)
+
+    def note(self, reason: str, path: str) -> None:
+        _count(self.notes, reason, path)
 
     def skip_all(self, found: Iterable[tuple[str, str]]) -> None:
         for reason, path in found:
@@ -44,6 +46,13 @@ class IndexReport:
     def touched(self) -> bool:
         """Whether the store is another than before."""
         return bool(self.new or self.changed or self.moved or self.removed)
+
+
+def _count(found: dict[str, Skipped], reason: str, path: str) -> None:
+    entry = found.setdefault(reason, Skipped())
+    entry.count += 1
+    if len(entry.examples) < _EXAMPLES:
+        entry.examples.append(path)
 
 
 def reasons(skipped: Mapping[str, Skipped]) -> list[tuple[str, Skipped]]:

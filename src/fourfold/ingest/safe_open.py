@@ -16,7 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from fourfold.ingest.ignore import RULE_BYTES, RULE_FILES, Rules, rules_of
+from fourfold.ingest.ignore import RULE_BYTES, RULE_FILES, Rules, TooManyRules, rules_of
 
 _BY_DESCRIPTOR = os.open in os.supports_dir_fd and os.scandir in os.supports_fd
 _FLAGS = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
@@ -139,10 +139,13 @@ def read_up_to(descriptor: int, most: int) -> bytes:
 
 
 def read_rules(folder: Folder, names: Collection[str]) -> list[Rules]:
-    """Of a folder with these names in it, the strongest first."""
+    """Of a folder with these names in it, the strongest first. Raises TooManyRules."""
     found: list[Rules] = []
     for name in reversed(RULE_FILES):
         if name in names:
             with suppress(OSError), folder.open(name) as descriptor:
-                found.append(rules_of(read_up_to(descriptor, RULE_BYTES).decode("utf-8-sig", "replace")))
+                data = read_up_to(descriptor, RULE_BYTES + 1)
+                if len(data) > RULE_BYTES:
+                    raise TooManyRules
+                found.append(rules_of(data.decode("utf-8-sig", "replace")))
     return found

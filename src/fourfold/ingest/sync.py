@@ -6,26 +6,34 @@ import asyncio
 import hashlib
 import os
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import NamedTuple, cast
 
 from fourfold.ingest import reading, walk
 from fourfold.ingest.document import Unreadable
-from fourfold.ingest.kinds import suffix
-from fourfold.ingest.readers import pdf
+from fourfold.ingest.file_items import checked_files, file_items
+from fourfold.ingest.formats import format_of
+from fourfold.ingest.reader_process import ReaderProcess, Request
+from fourfold.ingest.reading import CutFile
 from fourfold.ingest.report import IndexReport
 from fourfold.ingest.safe_open import Beneath, NotRegular, read_up_to
 from fourfold.ingest.walk import Entry, Walk
+from fourfold.model import NewItem
 from fourfold.stores.base import FileRow, FileState, FileUpdate, Store
 
 Progress = Callable[[int, int], None]
 """(files done, files to do)"""
 
 _FILES = 64
+_GROUP_BYTES = 4 * 1024 * 1024
+"""As many files, or bytes, are handed to the reader at a time."""
 _CHUNKS = 256
-"""A transaction is closed when it has so many files or chunks."""
+"""A transaction is closed when it has this many chunks."""
 _FORGET = 500
 _TICK_NS = 20_000_000
 """A file that was written so short a time ago may be written again within the same tick of its clock."""
@@ -44,19 +52,21 @@ async def index_folders(
 ) -> IndexReport:
     """Stores what is new or changed below the folders, and removes what is gone; nothing unless all folders exist."""
     report = IndexReport()
-    for root in list(dict.fromkeys(map(walk.root_of, folders))):
-        # What is known comes first: a file that somebody stores meanwhile is then not missing, but looked into again.
-        known = await store.files(namespace, walk.prefix_of(root))
-        todo, missing = await asyncio.to_thread(_walked, root, known, report, verify=verify)
-        run = _Run(root, report, known, missing)
-        if todo:
-            await _put(store, namespace, run, todo, links, progress)
-        elif progress is not None:
-            progress(0, 0)
-        left = list(run.missing)
-        for start in range(0, len(left), _FORGET):
-            await store.forget_files(namespace, left[start : start + _FORGET])
-        report.removed += len(left)
+    roots = list(dict.fromkeys(map(walk.root_of, folders)))
+    with closing(ReaderProcess()) as reader:
+        for root in roots:
+            # Known files come first: one that another process stores meanwhile is then read again, not missing.
+            known = await store.files(namespace, walk.prefix_of(root))
+            todo, missing = await asyncio.to_thread(_walked, root, known, report, verify=verify)
+            run = _Run(root, report, known, missing)
+            if todo:
+                await _put(store, namespace, run, _Batches(run, todo, reader), links, progress)
+            elif progress is not None:
+                progress(0, 0)
+            left = list(run.missing)
+            for start in range(0, len(left), _FORGET):
+                await store.forget_files(namespace, left[start : start + _FORGET])
+            report.removed += len(left)
     return report
 
 
@@ -125,23 +135,25 @@ class _Run:
 
 
 async def _put(
-    store: Store, namespace: str, run: _Run, todo: Sequence[Entry], links: bool, progress: Progress | None
+    store: Store, namespace: str, run: _Run, batches: _Batches, links: bool, progress: Progress | None
 ) -> None:
     """While one transaction is written, the files of the next are read."""
-    batches = _Batches(run, todo)
+    coming = asyncio.create_task(asyncio.to_thread(batches.next))
     try:
-        coming = asyncio.create_task(asyncio.to_thread(batches.next))
-        while updates := await coming:
+        while updates := await asyncio.shield(coming):
             coming = asyncio.create_task(asyncio.to_thread(batches.next))
             done = batches.done
             await store.put_files(namespace, updates, datetime.now(UTC), links=links)
             _count(run, updates)
             if progress is not None:
-                progress(done, len(todo))
+                progress(done, batches.total)
         if progress is not None:
-            progress(len(todo), len(todo))
+            progress(batches.total, batches.total)
     finally:
-        await asyncio.to_thread(batches.close)
+        if not coming.done():
+            batches.stop()
+            await asyncio.gather(coming, return_exceptions=True)
+        batches.close()
         run.report.skip_all(batches.skipped)
         run.report.opened += batches.opened
 
@@ -168,10 +180,13 @@ def _count(run: _Run, updates: Sequence[FileUpdate]) -> None:
 class _Batches:
     """Reads files, a transaction's worth at a time. One thread at a time uses it."""
 
-    def __init__(self, run: _Run, todo: Sequence[Entry]) -> None:
+    def __init__(self, run: _Run, todo: Sequence[Entry], reader: ReaderProcess) -> None:
         self._run = run
+        self._reader = reader
         self._beneath = Beneath(run.root)
         self._entries: Iterator[Entry] = iter(todo)
+        self._read: deque[FileUpdate] = deque()
+        self.total = len(todo)
         self.done = 0
         """Files that were taken from the list."""
         self.opened = 0
@@ -179,57 +194,91 @@ class _Batches:
 
     def next(self) -> list[FileUpdate]:
         """Empty at the end."""
+        while not self._read and (group := list(self._group())):
+            self._read.extend(self._parsed(group))
         updates: list[FileUpdate] = []
         chunks = 0
-        for entry in self._entries:
-            self.done += 1
-            update = self._update(entry)
-            if update is not None:
-                updates.append(update)
-                chunks += len(update.chunks or ())
-            if len(updates) >= _FILES or chunks >= _CHUNKS:
-                break
+        while self._read and chunks < _CHUNKS:
+            updates.append(self._read.popleft())
+            chunks += len(updates[-1].chunks or ())
         return updates
+
+    def stop(self) -> None:
+        """Makes `next`, which another thread is in, end soon: the file that is being parsed is given up."""
+        self._reader.close()
 
     def close(self) -> None:
         self._beneath.close()
 
-    def _update(self, entry: Entry) -> FileUpdate | None:
+    def _group(self) -> Iterator[_Content]:
+        """The next files that could be looked into."""
+        files = size = 0
+        while files < _FILES and size < _GROUP_BYTES and (entry := next(self._entries, None)) is not None:
+            self.done += 1
+            content = self._content(entry)
+            if content is not None:
+                files += 1
+                size += len(content.data)
+                yield content
+
+    def _content(self, entry: Entry) -> _Content | None:
         """None where it could not be looked into: what is stored of it stays, and the next run tries again."""
-        if suffix(entry.path) == "pdf" and not pdf.can_read():
-            self.skipped.append((pdf.NO_EXTRA, entry.path))
+        format_ = format_of(entry.path)
+        if not format_.is_readable:
+            self.skipped.append((format_.missing, entry.path))
             return None
         try:
             with self._beneath.open(entry.place) as descriptor:
-                return self._looked_into(entry, descriptor)
+                return self._looked_into(entry, descriptor, format_.most_bytes)
         except NotRegular:
             self.skipped.append((walk.SPECIAL, entry.path))
         except OSError:
             self.skipped.append((walk.UNREADABLE, entry.path))
         return None
 
-    def _looked_into(self, entry: Entry, descriptor: int) -> FileUpdate:
+    def _looked_into(self, entry: Entry, descriptor: int, most_bytes: int) -> _Content:
         found = os.fstat(descriptor)
         _let_the_clock_tick(found.st_mtime_ns)
-        most = walk.largest(suffix(entry.path))
-        data = read_up_to(descriptor, most + 1)
+        data = read_up_to(descriptor, most_bytes + 1)
         self.opened += 1
         digest = f"{reading.FORMAT}-{hashlib.blake2b(data, digest_size=16).hexdigest()}"
         state = FileState(entry.path, found.st_size, found.st_mtime_ns, digest)
-        if len(data) > most:
-            return FileUpdate(state._replace(skipped=walk.LARGE))
-        return self._cut(state, data)
-
-    def _cut(self, state: FileState, data: bytes) -> FileUpdate:
+        if len(data) > most_bytes:
+            return _Content(b"", FileUpdate(state._replace(skipped=walk.LARGE)))
         known = self._run.state(state.path)
-        if known is not None and known.digest == state.digest:
-            return FileUpdate(state._replace(skipped=known.skipped), None)
-        try:
-            chunks = reading.items(state.path, data, state.mtime_ns)
-        except Unreadable as reason:
-            return FileUpdate(state._replace(skipped=str(reason)))
-        moved = self._run.moved.pop(state.digest, None) if known is None else None
-        return FileUpdate(state, chunks, moved)
+        if known is not None and known.digest == digest:
+            return _Content(b"", FileUpdate(state._replace(skipped=known.skipped), None))
+        return _Content(data, FileUpdate(state))
+
+    def _parsed(self, group: Sequence[_Content]) -> Iterator[FileUpdate]:
+        states = [content.update.state for content in group if content.data]
+        cuts = list(self._reader.read([Request(content.name, content.data) for content in group if content.data]))
+        made = [
+            [] if isinstance(cut, Unreadable) else file_items(state.path, cut, state.mtime_ns)
+            for state, cut in zip(states, cuts, strict=True)
+        ]
+        parsed = zip(cuts, checked_files(made), strict=True)
+        for content in group:
+            yield self._update(content.update.state, *next(parsed)) if content.data else content.update
+
+    def _update(self, state: FileState, cut: CutFile | Unreadable, items: Sequence[NewItem] | Unreadable) -> FileUpdate:
+        for result in (cut, items):
+            if isinstance(result, Unreadable):
+                return FileUpdate(state._replace(skipped=str(result)))
+        if isinstance(cut, CutFile) and cut.document.note:
+            self._run.report.note(cut.document.note, state.path)
+        moved = self._run.moved.pop(state.digest, None) if self._run.state(state.path) is None else None
+        return FileUpdate(state, cast("Sequence[NewItem]", items), moved)
+
+
+class _Content(NamedTuple):
+    data: bytes
+    """Empty: nothing is to be parsed."""
+    update: FileUpdate
+
+    @property
+    def name(self) -> str:
+        return self.update.state.path.rpartition("/")[2]
 
 
 def _let_the_clock_tick(mtime_ns: int) -> None:

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from fourfold.errors import InvalidQuery, NotFound, StoreUnavailable
-from fourfold.ingest.ignore import Scope, by_default
-from fourfold.ingest.kinds import BINARY
+from fourfold.ingest.formats import BINARY, format_of_suffix
+from fourfold.ingest.ignore import Scope, TooManyRules, by_default
 from fourfold.ingest.safe_open import Folder, read_rules
-from fourfold.limits import FILE_BYTES, FOLDER_DEPTH, NAME_BYTES, PDF_BYTES
+from fourfold.limits import FILE_BYTES, FOLDER_DEPTH, NAME_BYTES
 
 IGNORED = "ignored by rules or by default"
 LINK = "symbolic link"
@@ -25,6 +25,7 @@ LONG = "path too long"
 DEEP = "too many folders deep"
 UNREADABLE = "cannot be read"
 STORE = "a store of Fourfold"
+RULES = "more rules for ignoring than can be applied"
 TWICE = "the same path as another, in this spelling"
 
 
@@ -96,8 +97,13 @@ def _visit(folder: Folder, found: Walk, place: str, path: str, scope: Scope, dep
     if _DATABASE in names:
         found.skipped.append((STORE, path))
         return
-    if rules := read_rules(folder, names):
-        scope = scope.within(rules, len(place))
+    try:
+        if rules := read_rules(folder, names):
+            scope = scope.within(rules, len(place))
+    except TooManyRules:
+        found.unseen.append(path)
+        found.skipped.append((RULES, path))
+        return
     for below in list(_files(entries, found, place, path, scope)):
         inside = f"{path}{stored_name(below)}/"
         if depth == FOLDER_DEPTH:
@@ -166,13 +172,9 @@ def _file(entry: os.DirEntry[str], found: Walk, path: str) -> None:
 def _refusal(size: int, ending: str, path: str) -> str:
     if size == 0:
         return EMPTY
-    if size > largest(ending):
+    if size > format_of_suffix(ending).most_bytes:
         return LARGE
     return LONG if len(path.encode()) > NAME_BYTES else ""
-
-
-def largest(ending: str) -> int:
-    return PDF_BYTES if ending == "pdf" else FILE_BYTES
 
 
 def stored_name(name: str) -> str:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 
-_PIECES = re.compile(r"\*\*/|\*\*|\*|\?|\[!?[^\]/]+\]|.", re.DOTALL)
+_PIECES = re.compile(r"\*\*/|\*\*|\*|\?|\[!?[^\]/]{1,255}\]|.", re.DOTALL)
 _WILD = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
 _ABSOLUTE = re.compile(r"/|[A-Za-z]:/")
 _ROOTED = re.compile(r"/|[A-Za-z]:/|\*\*/")

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from fourfold.ingest.chunk import CHUNK
 from fourfold.ingest.document import Document, Line, Section, numbered
-from fourfold.ingest.kinds import suffix
+from fourfold.ingest.formats import suffix
 from fourfold.ingest.readers import syntax
 from fourfold.ingest.readers.definitions import Part, around
 

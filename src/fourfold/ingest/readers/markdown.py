@@ -5,34 +5,34 @@ from __future__ import annotations
 import datetime
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, cast
+from itertools import islice
+from typing import Any, Final, NamedTuple, cast
 
 from fourfold import limits
-from fourfold.ingest.document import Document, Line, Section, numbered
+from fourfold.ingest.document import Document, Line, Section, TagUse, numbered
+from fourfold.ingest.readers.hashtags import Hashtags
 from fourfold.model import Json
 
 _FENCE: Final = re.compile(r" {0,3}(`{3,}|~{3,})")
-_ATX: Final = re.compile(r" {0,3}(#{1,6})[ \t]+(.*?)(?:[ \t]+#+)?[ \t]*$")
+_ATX: Final = re.compile(r" {0,3}(#{1,6})[ \t]+")
 _UNDERLINE: Final = re.compile(r" {0,3}(=+|-{2,})[ \t]*$")
 _NO_HEADING: Final = re.compile(r"[ \t]*(?:[-*+>|#]|\d+[.)][ \t])|[ \t]*$| {4}")
-_TAG: Final = re.compile(r"(?<![\w&/#\[(])#([^\W\d_][\w/-]{0,60}|\d[\w/-]*[^\W\d][\w/-]*)")
-_CODE: Final = re.compile(r"`[^`\n]{1,300}`|\]\([^)\n]{0,400}\)")
 _FRONT: Final = 64 * 1024
 _LEVELS: Final = {"=": 1, "-": 2}
 
 
-def read(text: str) -> Document:
+def read(text: str, name: str) -> Document:
     lines = numbered(text)
-    front, start = _front_matter(lines)
-    sections = sectioned(lines[start:])
-    title = _text(front.get("title")) or _first_title(sections)
-    inline = (tag for section in sections for tag in section.metadata.get("tags", ()))
+    matter = _front_matter(lines)
+    front = matter.values
+    sections = sectioned(lines[matter.lines :])
     return Document(
-        title=title,
-        sections=[Section(section.headings, section.lines) for section in sections],
-        tags=_few([*_listed(front.get("tags")), *_listed(front.get("tag")), *inline]),
+        title=_text(front.get("title")) or first_title(sections),
+        sections=sections,
+        tags=_few([*_listed(front.get("tags")), *_listed(front.get("tag"))]),
         aliases=_few([*_listed(front.get("aliases"), ","), *_listed(front.get("alias"), ",")]),
         metadata={name: value for name, value in front.items() if name not in _TAKEN},
+        note=matter.note,
     )
 
 
@@ -47,25 +47,28 @@ def sectioned(lines: Sequence[Line]) -> list[Section]:
     sections: list[Section] = []
     way: list[tuple[int, str]] = []
     current: list[Line] = []
-    tags: list[str] = []
+    tags: list[TagUse] = []
 
     def finish() -> None:
         if any(line.text.strip() for line in current):
-            sections.append(Section(tuple(title for _, title in way), list(current), {"tags": list(tags)}))
+            sections.append(Section(tuple(title for _, title in way), list(current), tags=tuple(tags)))
         current.clear()
         tags.clear()
 
+    hashtags = Hashtags(lines)
     fence = ""
     for place, line in enumerate(lines):
-        fence, fenced = _fenced(fence, line.text)
-        heading = None if fenced else _heading(lines, place)
-        if heading is not None:
-            finish()
-            while way and way[-1][0] >= heading[0]:
-                way.pop()
-            way.append(heading)
-        elif not fenced and "#" in line.text:
-            tags += _TAG.findall(_CODE.sub(" ", line.text))
+        text = line.text
+        if text and not text.isspace():
+            fence, fenced = _fenced(fence, text)
+            heading = None if fenced else _heading(lines, place)
+            if heading is not None:
+                finish()
+                while way and way[-1][0] >= heading[0]:
+                    way.pop()
+                way.append(heading)
+            elif not fenced and "#" in text:
+                tags += [TagUse(line.number, tag) for tag in islice(hashtags.of(text), limits.TAGS)]
         current.append(line)
     finish()
     return sections
@@ -73,7 +76,7 @@ def sectioned(lines: Sequence[Line]) -> list[Section]:
 
 def _fenced(fence: str, line: str) -> tuple[str, bool]:
     """The fence that is open behind this line, and whether the line belongs to fenced code."""
-    marks = _FENCE.match(line)
+    marks = _FENCE.match(line) if "```" in line or "~~~" in line else None
     if not fence:
         return (marks[1], True) if marks else ("", False)
     closes = marks is not None and marks[1].startswith(fence) and not line.strip().strip(fence[0])
@@ -83,16 +86,30 @@ def _fenced(fence: str, line: str) -> tuple[str, bool]:
 def _heading(lines: Sequence[Line], place: int) -> tuple[int, str] | None:
     """(level, title) of a heading that begins here: # like this, or underlined."""
     text = lines[place].text
-    if found := _ATX.match(text):
-        title = plain(found[2])
+    if "#" in text and (found := _ATX.match(text)):
+        title = plain(_without_closing_marks(text[found.end() :]))
         return (len(found[1]), title) if title else None
-    if place + 1 < len(lines) and not _NO_HEADING.match(text) and len(text) < 200:
+    if place + 1 < len(lines) and len(text) < 200:
         below = _UNDERLINE.match(lines[place + 1].text)
-        follows = place == 0 or not lines[place - 1].text.strip() or _ATX.match(lines[place - 1].text)
-        return (_LEVELS[below[1][0]], plain(text)) if below and follows else None
+        if below and not _NO_HEADING.match(text) and _may_begin(lines, place):
+            return _LEVELS[below[1][0]], plain(text)
     return None
 
 
+def _may_begin(lines: Sequence[Line], place: int) -> bool:
+    """Whether a heading may stand here: at the top, below a blank line, or below another heading."""
+    return place == 0 or not lines[place - 1].text.strip() or _ATX.match(lines[place - 1].text) is not None
+
+
+def _without_closing_marks(heading: str) -> str:
+    """`# Title ##` is the title alone, `# C#` is not."""
+    text = heading.rstrip()
+    bare = text.rstrip("#")
+    return bare if bare != text and (not bare or bare[-1] in " \t") else text
+
+
+_HEADING_CHARACTERS: Final = 1000
+"""Of a longer heading, only the beginning is looked at."""
 _LINKED: Final = re.compile(
     r"!?\[([^\[\]\n]{0,300})\]\([^()\n]{0,400}\)|\[\[(?:[^\[\]|\n]{0,300}\|)?([^\[\]|\n]{1,300})\]\]"
 )
@@ -100,11 +117,11 @@ _LINKED: Final = re.compile(
 
 def plain(heading: str) -> str:
     """A heading without the marks of links, code and emphasis."""
-    text = _LINKED.sub(lambda found: found[1] or found[2] or "", heading)
+    text = _LINKED.sub(lambda found: found[1] or found[2] or "", heading[:_HEADING_CHARACTERS])
     return " ".join(text.replace("`", "").strip("*_ ").split())[:200]
 
 
-def _first_title(sections: Sequence[Section]) -> str:
+def first_title(sections: Sequence[Section]) -> str:
     """The heading of first level, if it comes first."""
     opening = next((section for section in sections[:2] if section.headings), None)
     heading = None if opening is None else _heading(opening.lines, 0)
@@ -114,36 +131,41 @@ def _first_title(sections: Sequence[Section]) -> str:
 # ---------------------------------------------------------------- front matter
 
 
-def _front_matter(lines: Sequence[Line]) -> tuple[dict[str, Json], int]:
-    """What stands between --- and --- at the top, and how many lines that takes; nothing where it is no YAML."""
+class _Front(NamedTuple):
+    values: Mapping[str, Json] = {}
+    lines: int = 0
+    """How many lines it takes."""
+    note: str = ""
+
+
+def _front_matter(lines: Sequence[Line]) -> _Front:
+    """What stands between --- and --- at the top. Where that is not names with values, it is text like any other."""
+    from fourfold.yaml_lines import WrongYaml
+
     if not lines or lines[0].text.rstrip() != "---":
-        return {}, 0
+        return _Front()
     size = 0
     for place, line in enumerate(lines[1:], start=1):
         size += len(line.text) + 1
         if size > _FRONT:
             break
         if line.text.rstrip() in ("---", "..."):
-            found = _yaml("\n".join(part.text for part in lines[1:place]))
-            return (found, place + 1) if found is not None else ({}, 0)
-    return {}, 0
+            try:
+                return _Front(_yaml("\n".join(part.text for part in lines[1:place])), place + 1)
+            except WrongYaml as wrong:
+                return _Front(note=f"indexed without its front matter ({wrong.problem})")
+    return _Front()
 
 
-def _yaml(text: str) -> dict[str, Json] | None:
-    """Names with plain values; None if it is no such YAML. Anchors, with which few bytes become many, are refused."""
-    import yaml
+def _yaml(text: str) -> dict[str, Json]:
+    """Names with plain values. Raises WrongYaml, also for what is YAML, but not names with values."""
+    from fourfold.yaml_lines import WrongYaml, value
 
-    try:
-        events: list[object] = list(cast("Any", yaml).parse(text, Loader=yaml.SafeLoader))
-        if any(isinstance(event, yaml.AliasEvent) for event in events):
-            return None
-        found: object = yaml.safe_load(text)
-    except (yaml.YAMLError, ValueError, RecursionError, OverflowError):
-        return None
+    found = value(text)
     if found is None:
         return {}
     if not isinstance(found, dict):
-        return None
+        raise WrongYaml(1, "names with values are expected")
     named = cast("dict[object, object]", found)
     return {str(name)[:100]: _json(value) for name, value in named.items()}
 
