@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterator, Sequence
+from io import StringIO
 from typing import Final
 
 from fourfold.ingest.document import Document, Line, Section
 from fourfold.ingest.formats import suffix
+from fourfold.ingest.readers import plain
 
 _DELIMITERS: Final = ",;\t|"
 _FIELD_CHARACTERS: Final = 1 << 20
@@ -17,19 +19,29 @@ def read(text: str, name: str) -> Document:
     csv.field_size_limit(_FIELD_CHARACTERS)
     first = text.partition("\n")[0]
     delimiter = "\t" if suffix(name) == "tsv" else max(_DELIMITERS, key=first.count)
+    try:
+        lines = list(_lines(text, delimiter))
+    except csv.Error:  # a quote that is never closed, for example
+        return plain.read(text, name)
+    return Document("", [Section((), lines)])
+
+
+def _lines(text: str, delimiter: str) -> Iterator[Line]:
     rows = _rows(text, delimiter)
-    header = next(rows, None)
-    if header is None:
-        return Document("", [])
-    names = header[1] if _is_header(header[1]) else ()
-    lines = [] if names else [_line(*header, names)]
-    lines += [_line(number, row, names) for number, row in rows]
-    return Document("", [Section((), lines or [Line(1, "; ".join(names))])])
+    number, row = next(rows, (1, ()))
+    names = row if _is_header(row) else ()
+    second = next(rows, None)
+    if not names or second is None:
+        yield _line(number, row, ())
+    if second is not None:
+        yield _line(*second, names)
+    for number, row in rows:
+        yield _line(number, row, names)
 
 
 def _rows(text: str, delimiter: str) -> Iterator[tuple[int, Sequence[str]]]:
     """Each with the number of the line that it begins at."""
-    reader = csv.reader(text.split("\n"), delimiter=delimiter)
+    reader = csv.reader(StringIO(text), delimiter=delimiter)
     begins = 1
     for row in reader:
         if any(cell.strip() for cell in row):
