@@ -1,0 +1,82 @@
+"""C8: programs of callers are clean under pyright's strict mode, wrong ones are not, and they run."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+CONSUMERS = Path(__file__).parent / "consumers"
+ROOT = Path(__file__).parents[2]
+
+pytestmark = pytest.mark.spec("C8")
+
+WRONG = """
+from fourfold import SyncMemory
+
+with SyncMemory.open("notes") as memory:
+    memory.search("x", top_k="3")
+    memory.search(5)
+    memory.add("x").nothing
+    memory.nothing()
+    found: int = memory.search("x")
+"""
+
+
+def checked(files: list[Path], folder: Path) -> list[dict[str, Any]]:
+    """What pyright says of these files in strict mode, against the package as it is installed."""
+    pyright = Path(sys.executable).with_name("pyright")
+    if not pyright.exists():
+        pytest.skip("pyright is not installed here: pip install 'pyright[nodejs]'")
+    config = folder / "pyrightconfig.json"
+    config.write_text(json.dumps({"typeCheckingMode": "strict", "pythonVersion": "3.11", "include": ["*.py"]}))
+    for file in files:
+        (folder / file.name).write_text(file.read_text("utf-8"), "utf-8")
+    done = subprocess.run(
+        [pyright, "--project", config, "--pythonpath", sys.executable, "--outputjson"],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+        env={**os.environ, "PYRIGHT_PYTHON_IGNORE_WARNINGS": "1"},
+    )
+    try:
+        report = json.loads(done.stdout)
+    except ValueError:
+        pytest.skip(f"pyright cannot run here: {(done.stderr or done.stdout)[-300:]}")
+    assert report["summary"]["filesAnalyzed"] == len(files)
+    return report["generalDiagnostics"]
+
+
+def test_three_programs_are_clean_under_strict(tmp_path: Path) -> None:
+    found = checked(sorted(CONSUMERS.glob("*.py")), tmp_path)
+    assert [f"{Path(each['file']).name}: {each['message']}" for each in found] == []
+
+
+def test_a_wrong_program_is_told_every_mistake(tmp_path: Path) -> None:
+    program = tmp_path / "written" / "wrong.py"
+    program.parent.mkdir()
+    program.write_text(WRONG)
+    (tmp_path / "checked").mkdir()
+    found = checked([program], tmp_path / "checked")
+    lines = {each["range"]["start"]["line"] for each in found if each["severity"] == "error"}
+    assert lines == {4, 5, 6, 7, 8}
+
+
+def test_the_programs_run(tmp_path: Path) -> None:
+    programs = {file.stem: runpy.run_path(str(file)) for file in CONSUMERS.glob("*.py")}
+    (tmp_path / "sync").mkdir()
+    lines = programs["sync_program"]["report"](tmp_path / "sync")
+    assert "deploy" in lines[0]
+    assert lines[-4:] == ["Shop", "breaks", "[('ops', 1), ('urgent', 1)]", "1"]
+    (tmp_path / "async").mkdir()
+    lines = asyncio.run(programs["async_program"]["main"](tmp_path / "async"))
+    assert lines[-1] == "no item has the kind 'nota'; kinds: none"
+    assert programs["own_parts"]["both"](tmp_path) == ["two", "one"] * 2
