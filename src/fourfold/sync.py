@@ -89,6 +89,9 @@ class SyncMemory:
     unknown_names = _blocking(Memory.unknown_names)
     add_raw = _blocking(Memory.add_raw)
     get_raw = _blocking(Memory.get_raw)
+    list_raw = _blocking(Memory.list_raw)
+    forget_raw = _blocking(Memory.forget_raw)
+    sources = _blocking(Memory.sources)
     # searching
     search = _blocking(Memory.search)
     why = _blocking(Memory.why)

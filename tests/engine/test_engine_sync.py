@@ -88,6 +88,7 @@ def test_every_method_of_memory_is_there(tmp_path: Path) -> None:
     with SyncMemory.open(tmp_path / "store", embedder="none") as memory:
         for name, method in inspect.getmembers(Memory, inspect.iscoroutinefunction):
             if not name.startswith("_") and name != "open":
+                assert hasattr(memory, name), f"add `{name} = _blocking(Memory.{name})` to SyncMemory"
                 blocking = getattr(memory, name)
                 assert not inspect.iscoroutinefunction(blocking), name
                 assert blocking.__doc__ == method.__doc__ or name == "close"
