@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -18,8 +19,13 @@ OWNED = "\x1b]0;owned\x07"
 SEQUENCE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
-def on_terminal(*arguments: str, answer: str = "", columns: int = 100, folder: Path | None = None) -> str:
-    """Everything that the program wrote, with stdin, stdout and stderr on one terminal."""
+def on_terminal(
+    *arguments: str, answer: str = "", columns: int = 100, folder: Path | None = None, interrupt_at: str = ""
+) -> str:
+    """Everything that the program wrote, with stdin, stdout and stderr on one terminal.
+
+    `interrupt_at`: it gets a SIGINT, as by Ctrl-C, when it has written this.
+    """
     ours, theirs = pty.openpty()
     environment = {**os.environ, "TERM": "xterm-256color", "COLUMNS": str(columns)}
     environment.pop("NO_COLOR", None)
@@ -27,7 +33,12 @@ def on_terminal(*arguments: str, answer: str = "", columns: int = 100, folder: P
     process = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment, cwd=folder)
     os.close(theirs)
     os.write(ours, answer.encode())
-    written = read_all(ours)
+    seen = b""
+    while interrupt_at and interrupt_at.encode() not in seen:
+        seen += os.read(ours, 65536)
+    if interrupt_at:
+        process.send_signal(signal.SIGINT)
+    written = seen + read_all(ours)
     process.wait()
     os.close(ours)
     return written.decode()
@@ -118,6 +129,37 @@ def test_asterisks_of_the_text_do_not_break_the_highlighting(cli: Callable[..., 
 def test_forget_asks() -> None:
     assert "Forget 1 item? [y/N]" in on_terminal("forget", "--tag", "old", answer="n\n")
     assert "forgot 1 item" in on_terminal("forget", "--tag", "old", answer="y\n")
+
+
+@pytest.mark.spec("C4")
+def test_on_a_terminal_import_waits_for_the_vectors_with_a_bar(
+    home: Path, cli: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FOURFOLD_EMBEDDER", "minilm")
+    monkeypatch.setenv("FOURFOLD_EMBED_SECONDS", "0")
+    file = home / "rows.jsonl"
+    file.write_text("".join(f'{{"text": "row {number}"}}\n' for number in range(100)))
+    written = SEQUENCE.sub("", on_terminal("import", str(file)))
+    assert "vectors ━" in written
+    assert "wait for their vectors" not in written
+    assert cli("status", "--json").json["namespaces"]["default"]["pending_vectors"] == 0
+
+
+@pytest.mark.spec("C4")
+def test_an_interrupted_wait_leaves_the_rest_to_a_worker(
+    home: Path, cli: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fcntl = pytest.importorskip("fcntl", reason="the test waits for the worker's lock")
+    monkeypatch.setenv("FOURFOLD_EMBEDDER", "minilm")
+    file = home / "rows.jsonl"
+    file.write_text("".join(f'{{"text": "row {number} {"of many words " * 10}"}}\n' for number in range(100)))
+    written = on_terminal("import", str(file), interrupt_at="vectors")
+    assert "a background process makes them" in " ".join(SEQUENCE.sub("", written).split())
+    assert "Traceback" not in written
+    assert cli("embed").code == 0
+    with (home / "store" / "index" / "embedding-worker").open() as lease:
+        fcntl.flock(lease, fcntl.LOCK_EX)  # the worker ends when nothing is pending
+    assert cli("status", "--json").json["namespaces"]["default"]["pending_vectors"] == 0
 
 
 def test_import_shows_a_bar(home: Path) -> None:

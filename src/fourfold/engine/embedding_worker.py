@@ -110,9 +110,8 @@ async def _work(settings: Settings) -> None:
     opened = await Memory.open(settings.store, settings=settings, background=False, create=False)
     async with opened as memory:
         if memory.namespace in await memory.store.queues() and await memory.store.space(memory.namespace) is None:
-            await memory.embed_pending(
-                seconds=0
-            )  # fixes the space: a running worker then sees the namespace as its own
+            # The first batch fixes the space: a worker that is running then embeds this namespace, too.
+            await memory.embed_pending(seconds=0)
         await embed_all(memory)
 
 
