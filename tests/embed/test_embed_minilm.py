@@ -12,13 +12,11 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tokenizers import BertWordPieceTokenizer
 
 from fourfold.embed import graph, minilm
 from fourfold.embed.base import Embedder
 from fourfold.embed.graph import Graph
 from fourfold.embed.session import BATCH_TOKENS, TEXTS_AT_ONCE, batches
-from fourfold.embed.wordpiece import wordpiece
 from fourfold.errors import EmbedderUnavailable
 
 MIXED = ["one", "a question about " * 40, "Straße und Größe", "", "x " * 400, "two words", "日本語 text", "one"]
@@ -88,15 +86,6 @@ def test_it_reads_256_tokens_and_says_so(built_in: Embedder) -> None:
     assert built_in.truncates("word " * 200_000)
     assert not built_in.truncates("")
     np.testing.assert_allclose(built_in.embed([too_long]), built_in.embed([fits]), atol=1e-5)
-
-
-@pytest.mark.parametrize(
-    "text", [text for text in MIXED if text] + ["Ångström's naïve café—don't!", "a_b.c(d) 3.14 \t\u2028"]
-)
-def test_words_are_cut_as_bert_does(text: str) -> None:
-    ours = wordpiece(minilm.VOCABULARY.read_bytes())
-    theirs = BertWordPieceTokenizer(str(minilm.VOCABULARY), lowercase=True)
-    assert ours.encode(text).tokens == theirs.encode(text).tokens
 
 
 def test_closed_it_loads_again() -> None:

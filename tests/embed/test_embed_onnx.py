@@ -5,19 +5,20 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from tokenizers import BertWordPieceTokenizer
 
 from fourfold.embed import minilm
 from fourfold.embed.base import Embedder
 from fourfold.embed.files import digest
 from fourfold.embed.graph import best_output, input_type, normalised, pooled
 from fourfold.embed.onnx import LONGEST, folder_model, max_tokens, pooling
-from fourfold.embed.wordpiece import wordpiece
-from fourfold.errors import EmbedderUnavailable
+from fourfold.errors import EmbedderUnavailable, MissingExtra
 
 TEXTS = ["how to log in", "authentication flow", "a much longer text about nothing in particular " * 4]
 
@@ -40,7 +41,7 @@ def exported(folder: Path, model: str = "model.onnx", tokenizer: str = "tokenize
     if tokenizer == "vocab.txt":
         shutil.copy(minilm.VOCABULARY, folder / tokenizer)
     else:
-        own = wordpiece(minilm.VOCABULARY.read_bytes())
+        own = BertWordPieceTokenizer(str(minilm.VOCABULARY))
         own.enable_truncation(8)  # exports carry such settings; they must not win
         own.enable_padding(length=8)
         own.save(str(folder / tokenizer))
@@ -161,6 +162,12 @@ def test_a_foreign_tokenizer_is_a_typed_error(folder: Path) -> None:
     with pytest.raises(EmbedderUnavailable, match="onnxruntime cannot run") as caught:
         folder_model(folder).load()
     assert "tokenizer belongs to the model" in caught.value.remedy
+
+
+def test_a_saved_tokenizer_without_its_library_names_the_extra(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "tokenizers", None)  # as if it were not installed
+    with pytest.raises(MissingExtra, match=r"fourfold\[onnx\]"):
+        folder_model(folder).load()
 
 
 def test_a_vocabulary_of_another_kind_is_refused(folder: Path) -> None:

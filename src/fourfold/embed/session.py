@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from fourfold.embed.base import readable
 from fourfold.embed.graph import Graph, Pooling, threads
@@ -15,7 +15,6 @@ from fourfold.embed.graph import Graph, Pooling, threads
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
-    from tokenizers import Tokenizer
 
     Floats: TypeAlias = NDArray[np.float32]
 
@@ -35,6 +34,18 @@ NO_TOKENS = [0]
 """What a text without a single token reads as: every text has a vector."""
 
 
+class Tokenizer(Protocol):
+    """Turns texts into ids of a model's vocabulary. Safe to use from several threads at once."""
+
+    def encode(self, texts: Sequence[str]) -> list[list[int]]:
+        """The ids of each text, cut to what the model reads."""
+        ...
+
+    def truncates(self, text: str) -> bool:
+        """Whether `encode` cuts the text."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Recipe:
     """Everything that turns texts into vectors."""
@@ -51,8 +62,6 @@ class Session:
 
     def __init__(self, recipe: Recipe) -> None:
         self._tokenizer = recipe.tokenizer
-        self._tokenizer.no_padding()
-        self._tokenizer.enable_truncation(recipe.max_tokens)
         self._characters = recipe.max_tokens * CHARACTERS_A_TOKEN
         self._graph = Graph(recipe.model, recipe.pooling)
         self.dimension = self._embed_slice(["a"]).shape[1]
@@ -67,13 +76,12 @@ class Session:
         return result
 
     def truncates(self, text: str) -> bool:
-        return len(text) > self._characters or bool(self._tokenizer.encode(self._readable(text)).overflowing)
+        return len(text) > self._characters or self._tokenizer.truncates(self._readable(text))
 
     def _embed_slice(self, texts: Sequence[str]) -> Floats:
         import numpy as np
 
-        encodings = self._tokenizer.encode_batch([self._readable(text) for text in texts])
-        rows = [encoding.ids or NO_TOKENS for encoding in encodings]
+        rows = [ids or NO_TOKENS for ids in self._tokenizer.encode([self._readable(text) for text in texts])]
         order = sorted(range(len(rows)), key=lambda index: len(rows[index]))
         vectors = np.concatenate(self._runs(list(batches([rows[index] for index in order]))))
         result = np.empty_like(vectors)
