@@ -1,9 +1,10 @@
 """Fill the tables of docs/quality.md: test collections, and the bars of the seeds, measured with today's engine.
 
-    python benchmarks/quality.py [--data FOLDER] [--questions N] [NAME ...]
+    python benchmarks/quality.py [--data FOLDER] [--questions N] [--presets] [NAME ...]
 
 FOLDER holds collections as NAME.tar.xz or NAME/ (corpus.jsonl, queries.jsonl, qrels.tsv); `demo` is the demo's own.
-Without names: all of them. Figures of collections that are not named stay as they were (benchmarks/quality.json).
+Without names: all of them. Figures of collections that are not named stay as they were (benchmarks/quality.json), and
+with --presets also those of anything but presets.
 What is measured is what `fourfold eval DIR --table` and `fourfold sweep DIR` measure.
 """
 
@@ -31,8 +32,9 @@ from fourfold.evaluation.collection import Collection, read_collection
 from fourfold.evaluation.compare import compared
 from fourfold.evaluation.runs import Run, measure
 from fourfold.evaluation.sweep import STEPS
-from fourfold.evaluation.table import WAYS, best_single, every_way
+from fourfold.evaluation.table import WAYS, best_single
 from fourfold.model import RETRIEVERS
+from fourfold.search.presets import PRESETS
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "quality.md"
@@ -47,7 +49,9 @@ def main() -> None:
     results: dict[str, Any] = json.loads(RESULTS.read_text("utf-8")) if RESULTS.exists() else {}
     for name in options.names or names_in(options.data):
         with collection(options.data, name) as found:
-            results[name] = asyncio.run(figures(cut(found, options.questions), options.cache))
+            measured = asyncio.run(figures(cut(found, options.questions), options.cache, presets=options.presets))
+        before = results.get(name, {"ways": {}})
+        results[name] = {**before, **measured, "ways": {**before["ways"], **measured["ways"]}}
         RESULTS.write_text(json.dumps(results, indent=1, sort_keys=True) + "\n", encoding="utf-8")
         print(f"{name}: auto {results[name]['ways']['auto']['ndcg@10']:.3f}", flush=True)
     if not options.names or DEMO in options.names:
@@ -62,6 +66,7 @@ def read_options() -> argparse.Namespace:
     parser.add_argument("--data", type=Path, default=ROOT.parent / "shared" / "data", help="where the collections are")
     parser.add_argument("--questions", type=int, help="at most so many of each collection, always the same ones")
     parser.add_argument("--cache", type=Path, help="where vectors are kept; default: the user's cache")
+    parser.add_argument("--presets", action="store_true", help="measure presets only")
     parser.add_argument("names", nargs="*", metavar="NAME")
     return parser.parse_args()
 
@@ -99,19 +104,28 @@ def cut(found: Collection, questions: int | None) -> Collection:
 # ---------------------------------------------------------------- measuring
 
 
-async def figures(found: Collection, cache: Path | None) -> dict[str, Any]:
-    """Every way, `auto` beside the best single retriever and beside RRF, and the best fixed weight, chosen by label."""
+async def figures(found: Collection, cache: Path | None, *, presets: bool) -> dict[str, Any]:
+    """Every way, or only presets, which are timed: their questions are embedded by the model, as a user's are."""
     async with open_bench(found, Settings(), cache) as bench:
         await bench.fill()
-        runs = await every_way(bench)
-        fixed = [await measure(bench, fixed_weight(step)) for step in STEPS]
+        ways = [way for way in WAYS if way.name in PRESETS or not presets]
+        runs = [await measure(bench, way, fresh=way.name in PRESETS) for way in ways]
+        fixed = [] if presets else [await measure(bench, fixed_weight(step)) for step in STEPS]
     named = {run.way.name: run for run in runs}
-    single, best = best_single(runs), max(fixed, key=Run.mean)
-    assert single is not None
     return {
         "items": len(found.items),
         "queries": len(named["auto"].scores),
         "ways": {name: {metric: run.mean(metric) for metric in METRICS} for name, run in named.items()},
+        "p95_ms": {name: round(p95(named[name]), 1) for name in PRESETS},
+        **(beside(named, fixed) if fixed else {}),
+    }
+
+
+def beside(named: dict[str, Run], fixed: Sequence[Run]) -> dict[str, Any]:
+    """`auto` beside the best single retriever and beside RRF, and the best fixed weight, chosen by label."""
+    single, best = best_single([*named.values()]), max(fixed, key=Run.mean)
+    assert single is not None
+    return {
         "best_single": single.way.name,
         "beside_best_single": compared(single.column(), named["auto"].column()).form(),
         "beside_rrf": compared(named["rrf .5/.5"].column(), named["auto"].column()).form(),
@@ -119,6 +133,11 @@ async def figures(found: Collection, cache: Path | None) -> dict[str, Any]:
         "best_weight": {"semantic": best.way.arguments["weights"]["semantic"], "ndcg@10": best.mean()},
         "measured": datetime.now(UTC).date().isoformat(),
     }
+
+
+def p95(run: Run) -> float:
+    """The time that 95 % of the searches need at most."""
+    return percentile([answer.milliseconds for answer in run.answers], 0.95)
 
 
 METRICS = ("ndcg@10", "hit@10", "recall@10", "mrr", "all_relevant@10")
@@ -131,25 +150,27 @@ def fixed_weight(semantic: float) -> Way:
 
 
 async def bars(cache: Path | None) -> dict[str, float]:
-    """Times of the demo's questions, with the query's vector made by the model, and its hits."""
+    """The demo's questions, asked by the preset of the source document that sets the bar, with vectors by the model."""
     with collection(Path(), DEMO) as demo:
-        small = await timed(replace(demo, items=demo.items[:100], links=()), cache)
-        whole = await timed(demo, cache)
+        (small,) = await timed(replace(demo, items=demo.items[:100], links=()), cache, "insights-basic")
+        wiki, insights, memories = await timed(demo, cache, "wiki", "insights", "memories")
     return {
-        "p95_100_items": percentile([answer.milliseconds for answer in small.answers], 0.95),
-        "p50": percentile([answer.milliseconds for answer in whole.answers], 0.5),
-        "p95": percentile([answer.milliseconds for answer in whole.answers], 0.95),
-        "graph_p95": percentile([answer.timings_ms["graph"] for answer in whole.answers], 0.95),
-        "hit@10": whole.mean("hit@10"),
+        "p95_100_items": p95(small),
+        "wiki_p50": percentile([answer.milliseconds for answer in wiki.answers], 0.5),
+        "wiki_p95": p95(wiki),
+        "graph_p95": percentile([answer.timings_ms["graph"] for answer in insights.answers], 0.95),
+        "insights_p95": p95(insights),
+        "memories_hit@10": memories.mean("hit@10"),
+        "memories_p95": p95(memories),
     }
 
 
-async def timed(found: Collection, cache: Path | None) -> Run:
-    """`auto`, after a first round that warms everything up."""
+async def timed(found: Collection, cache: Path | None, *presets: str) -> list[Run]:
+    """Each preset, after a first round that warms everything up."""
     async with open_bench(found, Settings(), cache) as bench:
         await bench.fill()
         await bench.run(Way("auto"))
-        return await measure(bench, Way("auto"), fresh=True)
+        return [await measure(bench, Way(name, {"preset": name}), fresh=True) for name in presets]
 
 
 # ---------------------------------------------------------------- the page
@@ -169,10 +190,34 @@ def tables(results: dict[str, Any]) -> dict[str, str]:
     names = sorted(results.keys() - {"bars"}, key=lambda name: (name != DEMO, name))
     collections = {name: results[name] for name in names}
     return {
+        "presets": presets_table(collections),
         "ways": ways_table(collections),
         "auto": auto_table(collections),
         "bars": bars_table(results, collections),
     }
+
+
+def presets_table(collections: dict[str, Any]) -> str:
+    """Hit@10, MRR, nDCG@10 and p95 of each preset, a row for each collection that was measured so."""
+    head = f"| | {' | '.join(PRESETS)} |\n|---|{'--:|' * len(PRESETS)}\n"
+    timed = {name: found for name, found in collections.items() if "p95_ms" in found}
+    rows = [f"| {name} | {' | '.join(figure(found, way) for way in PRESETS)} |\n" for name, found in timed.items()]
+    others = [found for name, found in timed.items() if name != DEMO]
+    means = [{metric: mean(found["ways"][way][metric] for found in others) for metric in SHOWN} for way in PRESETS]
+    return head + "".join(rows) + f"| *mean without demo* | {' | '.join(map(shown, means))} |\n"
+
+
+SHOWN = ("hit@10", "mrr", "ndcg@10")
+
+
+def figure(found: dict[str, Any], way: str) -> str:
+    """0.919 / 0.688 / 0.727 / 27 ms"""
+    return f"{shown(found['ways'][way])} / {found['p95_ms'][way]:.0f} ms"
+
+
+def shown(values: dict[str, float]) -> str:
+    """0.919 / 0.688 / 0.727"""
+    return " / ".join(f"{values[metric]:.3f}" for metric in SHOWN)
 
 
 def ways_table(collections: dict[str, Any]) -> str:
@@ -254,25 +299,25 @@ def bars_table(results: dict[str, Any], collections: dict[str, Any]) -> str:
     if "bars" not in results:
         return ""
     found, demo = results["bars"], collections[DEMO]
+    times = f"{demo['items']} items: p50 {found['wiki_p50']:.0f} ms, p95 {found['wiki_p95']:.0f} ms"
     rows = [
-        ("S1.10", "p95 < 1 s at 100 items", f"p95 {found['p95_100_items']:.0f} ms"),
-        ("S2.7", "< 100 ms", f"{demo['items']} items: p50 {found['p50']:.0f} ms, p95 {found['p95']:.0f} ms"),
-        ("S2.7", "fusion ranks better than either list", better(collections)),
-        ("S4.6", "graph < 200 ms", f"p95 {found['graph_p95']:.1f} ms"),
-        ("S4.6", "whole search < 1 s", f"p95 {found['p95']:.0f} ms"),
-        ("S5.8", "Hit@10 above 85 %", f"{found['hit@10']:.1%}"),
-        ("S5.8", "p95 < 120 ms", f"p95 {found['p95']:.0f} ms"),
+        ("S1.10", "p95 < 1 s at 100 items", "`insights-basic`", f"p95 {found['p95_100_items']:.0f} ms"),
+        ("S2.7", "< 100 ms", "`wiki`", times),
+        ("S2.7", "fusion ranks better than either list", "`auto`", better(collections)),
+        ("S4.6", "graph < 200 ms", "`insights`", f"p95 {found['graph_p95']:.1f} ms"),
+        ("S4.6", "whole search < 1 s", "`insights`", f"p95 {found['insights_p95']:.0f} ms"),
+        ("S5.8", "Hit@10 above 85 %", "`memories`", f"{found['memories_hit@10']:.1%}"),
+        ("S5.8", "p95 < 120 ms", "`memories`", f"p95 {found['memories_p95']:.0f} ms"),
     ]
-    return "| line | bar | measured |\n|---|---|---|\n" + "".join(f"| {' | '.join(row)} |\n" for row in rows)
+    head = "| line | bar | preset | measured |\n|---|---|---|---|\n"
+    return head + "".join(f"| {' | '.join(row)} |\n" for row in rows)
 
 
 def better(collections: dict[str, Any]) -> str:
     """On how many collections `auto` is above both lists."""
     above = [beats(found["ways"], ("semantic", "keyword")) for found in collections.values()]
     every = [beats(found["ways"], RETRIEVERS) for found in collections.values()]
-    return (
-        f"`auto` above semantic and keyword on {sum(above)} of {len(above)} collections, above all four on {sum(every)}"
-    )
+    return f"above semantic and keyword on {sum(above)} of {len(above)} collections, above all four on {sum(every)}"
 
 
 def beats(ways: dict[str, Any], names: Sequence[str]) -> bool:

@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from fourfold.evaluation.sweep import grid
+
 Cli = Callable[..., Any]
 
 GARDEN = str(Path(__file__).parents[1] / "evaluation" / "garden")
@@ -114,12 +116,74 @@ def test_sweep_chooses_on_one_half_and_draws(
     assert form["queries"]["train"] + form["queries"]["held_out"] == 16
     assert list(form["sweeps"]) == ["alpha", "weight of semantic", "weight of graph", "weight of tags"]
     assert [point["value"] for point in form["sweeps"]["alpha"]["points"]] == [0.3, 0.5, 0.6, 0.7, 0.8, 1.0]
+    assert all(point["p95_ms"] > 0 for one in form["sweeps"].values() for point in one["points"])
     for one in form["sweeps"].values():
         train = {point["value"]: point["train"]["ndcg@10"] for point in one["points"]}
         assert train[one["chosen"]] == max(train.values())
         held = {point["value"]: point["held_out"]["ndcg@10"] for point in one["points"]}
         gain = held[one["chosen"]] - form["auto"]["held_out"]["ndcg@10"]
         assert one["held_out_beside_auto"]["difference"] == pytest.approx(gain, abs=2e-4)
+
+
+@pytest.mark.parametrize(
+    ("options", "name", "points"),
+    [
+        (["--preset", "insights-basic"], "weights of insights-basic, rrf", 11),
+        (["--preset", "files", "--fusion", "weighted"], "weights of files, weighted", 11),
+        (["--preset", "memories", "--fusion", "rrf"], "alpha", 6),
+    ],
+)
+def test_sweep_over_the_weights_of_a_preset_by_a_fusion(
+    cli: Cli, home: Path, garden: list[str], monkeypatch: pytest.MonkeyPatch, options: list[str], name: str, points: int
+) -> None:
+    monkeypatch.setenv("FOURFOLD_EMBEDDER", "minilm")
+    done = cli("sweep", *garden, *options, "--plot", str(home / "sweep.svg"), "--json")
+    assert done.code == 0, done.err
+    (found,) = done.json["sweeps"].values()
+    assert ([*done.json["sweeps"]], len(found["points"])) == ([name], points)
+    assert all(point["p95_ms"] > 0 for point in found["points"])
+    preset = options[1]
+    gain = found[f"held_out_beside_{preset}"]["difference"]
+    chosen = next(point for point in found["points"] if point["value"] == found["chosen"])
+    assert gain == pytest.approx(chosen["held_out"]["ndcg@10"] - done.json[preset]["held_out"]["ndcg@10"], abs=2e-4)
+
+
+def test_a_grid_has_every_division_of_one_between_the_retrievers() -> None:
+    three = [*grid(("semantic", "keyword", "graph"))]
+    assert len(three) == 21
+    assert all(sum(weights.values()) == pytest.approx(1) for weights in three)
+    assert {"semantic": 0.6, "keyword": 0.2, "graph": 0.2} in three
+    assert {"semantic": 0.4, "keyword": 0.2, "graph": 0.4} in three
+    assert len([*grid(("semantic", "keyword", "graph", "tags"))]) == 35
+
+
+def test_eval_asks_the_users_own_store_or_an_export(cli: Cli, home: Path) -> None:
+    for text, key in (("A heron stands in the river", "heron"), ("An otter swims", "otter")):
+        assert cli("add", text, "--key", key).code == 0
+    questions = home / "questions.tsv"
+    questions.write_text("heron\tkey:heron\tbirds\notter\t2\nrathole\t2\tops\tknown failure\n", "utf-8")
+    done = cli("eval", "--store-items", str(questions), "--json")
+    assert done.code == 0, done.err
+    assert (done.json["dataset"], done.json["queries"], done.json["hit@10"]) == ("questions", 2, 1.0)
+    assert done.json["known_failures"]["queries"] == 1
+    lines = cli("eval", "--store-items", str(questions)).out.splitlines()
+    assert lines[0].split("\t")[1:3] == ["queries", "ndcg@10"], "headings also in a pipe"
+    assert "known failures: 1, hit@10 0.000; answered by now: none" in lines
+    assert cli("export", str(home / "store.jsonl")).code == 0
+    copy = cli("eval", str(home / "store.jsonl"), "--store-items", str(questions), "--json")
+    assert (copy.json["dataset"], copy.json["ndcg@10"]) == ("store", done.json["ndcg@10"])
+    table = cli("eval", "--store-items", str(questions), "--table", "--json")
+    assert table.json["ways"]["keyword"]["hit@10"] == 1.0
+
+
+def test_what_eval_refuses_beside_the_users_store(cli: Cli, home: Path, garden: list[str]) -> None:
+    questions = home / "questions.tsv"
+    questions.write_text("heron\tkey:heron\n", "utf-8")
+    assert "nothing to ask" in cli("eval").err
+    assert "no meaning beside --store-items" in cli("eval", GARDEN, "--store-items", str(questions)).err
+    assert "no meaning beside --store-items" in cli("eval", "--plain", "--store-items", str(questions)).err
+    assert "no store in" in cli("eval", "--store-items", str(questions)).err
+    assert not (home / "store").exists()
 
 
 def test_what_sweep_refuses(cli: Cli, home: Path, garden: list[str]) -> None:

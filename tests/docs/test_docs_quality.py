@@ -8,6 +8,8 @@ import runpy
 import pytest
 from docs_pages import ROOT
 
+from fourfold.search.presets import PRESETS
+
 RESULTS = json.loads((ROOT / "benchmarks" / "quality.json").read_text("utf-8"))
 
 
@@ -18,3 +20,35 @@ def test_the_tables_are_those_of_the_figures() -> None:
     assert all(tables.values())
     for mark, table in tables.items():
         assert f"<!-- {mark} -->\n{table}<!-- end -->" in page, f"run benchmarks/quality.py ({mark})"
+
+
+BARS = RESULTS["bars"]
+
+
+@pytest.mark.spec("S1.10")
+def test_the_recorded_p95_at_100_items_is_below_a_second() -> None:
+    assert 0 < BARS["p95_100_items"] < 1000
+
+
+@pytest.mark.spec("S4.6")
+def test_the_recorded_times_of_graph_and_search_are_below_their_bars() -> None:
+    assert 0 < BARS["graph_p95"] < 200
+    assert BARS["graph_p95"] < BARS["insights_p95"] < 1000
+
+
+@pytest.mark.spec("S5.8")
+@pytest.mark.spec("C1")
+def test_the_recorded_figures_of_memories_reach_its_goals() -> None:
+    assert BARS["memories_hit@10"] > 0.85
+    assert 0 < BARS["memories_p95"] < 120
+
+
+@pytest.mark.spec("S2.7")
+def test_the_recorded_p95_of_wiki_is_below_100_milliseconds() -> None:
+    assert 0 < BARS["wiki_p50"] <= BARS["wiki_p95"] < 100
+
+
+@pytest.mark.spec("S5.7")
+def test_every_preset_has_figures_on_the_demo() -> None:
+    assert RESULTS["demo"]["p95_ms"].keys() == PRESETS.keys()
+    assert PRESETS.keys() <= RESULTS["demo"]["ways"].keys()

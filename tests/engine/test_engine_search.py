@@ -388,3 +388,16 @@ async def test_tags_say_how_much_of_a_query_they_are(memory: Memory, query: str,
     item = await memory.add(NewItem("Rad weg", tags=("cargo-bike", "Insurance")))
     found = await TagRetriever(memory.store).search(Query("default", query, None), 10)
     assert found.evidence == ({item.id: pytest.approx(expected)} if expected else {})
+
+
+@pytest.mark.spec("S3.7")
+async def test_keyword_scores_are_positive_and_the_best_is_the_highest(memory: Memory) -> None:
+    """Other engines count BM25 downwards; here the higher score is the better one, also in `weighted`."""
+    await memory.add_many([NewItem("heron heron river"), NewItem("a heron among many other birds"), NewItem("otter")])
+    for fusion in ("auto", "rrf", "weighted"):
+        found = await memory.search("heron", only=["keyword"], fusion=fusion)
+        scores = [line.raw for result in found.results for line in result.contributions]
+        assert len(scores) == 2
+        assert all(score is not None and score > 0 for score in scores)
+        assert scores == sorted(scores, reverse=True)
+        assert found.results[0].item.text == "heron heron river"

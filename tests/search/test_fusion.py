@@ -48,6 +48,7 @@ def test_the_presets_score_as_their_seeds_say(preset, scores):
 
 
 @pytest.mark.spec("S3.3")
+@pytest.mark.spec("S3.7")
 def test_the_reciprocal_ranks_of_the_seeds():
     """Seed 1: rank 10 gives 1/70 = 0.014. Seed 3: ranks 1 and 2 give 1/61 + 1/62, not the 0.0312 of its example."""
     tenth = rrf({"semantic": by_rank(*range(10))}, {"semantic": 1.0}).ranked[9]

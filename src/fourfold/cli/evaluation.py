@@ -3,26 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypeVar
 
 import typer
 
 from fourfold.cli.options import JsonFlag, PlanFlags, grouped
 from fourfold.cli.output import say, say_json, say_rows, warn
-from fourfold.cli.session import load_config, wait_for
+from fourfold.cli.session import load_config, run, wait_for
 from fourfold.cli.values import read_names
 from fourfold.errors import InvalidQuery, RequestError
 
 if TYPE_CHECKING:
     from fourfold.evaluation.bench import Bench
     from fourfold.evaluation.compare import Comparison
+    from fourfold.evaluation.live import LiveBench
     from fourfold.evaluation.runs import Run
+    from fourfold.memory import Memory
     from fourfold.model import Json
 
 T = TypeVar("T")
+Ask: TypeAlias = "Callable[[Callable[[Any], Awaitable[T]]], T]"
 
 Folder = Annotated[Path, typer.Argument(metavar="DIR", help="A folder with corpus.jsonl, queries.jsonl, qrels.tsv.")]
+Source = Annotated[
+    Path | None,
+    typer.Argument(metavar="[DIR]", help="A folder like that; with --store-items an export, or nothing: your store."),
+]
+StoreItems = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE.tsv", help="Ask your store: question, ids or key:K, category, 'known failure'."),
+]
 Plain = Annotated[bool, typer.Option("--plain", help="Titles and texts only: no tags, links and edges.")]
 Cache = Annotated[
     Path | None, typer.Option(metavar="FOLDER", help="Where vectors are kept; default: the user's cache.")
@@ -32,8 +44,9 @@ Cache = Annotated[
 @grouped
 def evaluate(
     ctx: typer.Context,
-    folder: Folder,
     how: PlanFlags,
+    folder: Source = None,
+    store_items: StoreItems = None,
     only: Annotated[str | None, typer.Option(metavar="R[,R]", help="Of semantic, keyword, graph, tags.")] = None,
     plain: Plain = False,
     table: Annotated[
@@ -45,23 +58,30 @@ def evaluate(
     as_json: JsonFlag = False,
 ) -> None:
     asked = {**how.arguments(), "only": None if only is None else read_names(only)}
+    ask = _asker(ctx, folder, store_items, plain=plain, cache=cache)
     if table:
         _refuse_beside_table({**asked, "baseline": baseline, "save": save})
-        _show_table(ctx, folder, plain=plain, cache=cache, as_json=as_json)
+        _show_table(ask, as_json=as_json)
     else:
-        _evaluate(ctx, folder, asked, plain=plain, baseline=baseline, save=save, cache=cache, as_json=as_json)
+        _evaluate(ask, asked, baseline=baseline, save=save, as_json=as_json)
+
+
+def _asker(
+    ctx: typer.Context, folder: Path | None, store_items: Path | None, *, plain: bool, cache: Path | None
+) -> Ask[Any]:
+    """Where the questions are asked: in a collection's own store, in the user's, or in an export of it."""
+    if store_items is None:
+        if folder is None:
+            raise InvalidQuery("there is nothing to ask", "Name a folder of a collection, or --store-items FILE.tsv")
+        return partial(_on_bench, ctx, folder, plain=plain, cache=cache)
+    if plain or (folder is not None and folder.is_dir()):
+        what = "--plain" if plain else f"the folder {folder}"
+        raise InvalidQuery(f"{what} has no meaning beside --store-items", "Leave one of them out")
+    return partial(_on_store, ctx, store_items, export=folder)
 
 
 def _evaluate(
-    ctx: typer.Context,
-    folder: Path,
-    asked: Mapping[str, Any],
-    *,
-    plain: bool,
-    baseline: Path | None,
-    save: Path | None,
-    cache: Path | None,
-    as_json: bool,
+    ask: Ask[Run], asked: Mapping[str, Any], *, baseline: Path | None, save: Path | None, as_json: bool
 ) -> None:
     from fourfold.evaluation import runs
     from fourfold.evaluation.bench import Way
@@ -69,13 +89,13 @@ def _evaluate(
     before = None if baseline is None else runs.load_scores(baseline)
     way = Way("eval", {name: value for name, value in asked.items() if value is not None})
 
-    async def work(bench: Bench) -> Run:
+    async def work(bench: Bench | LiveBench) -> Run:
         from fourfold.cli.render import progress_bar
 
         with progress_bar("questions") as progress:
             return await runs.measure(bench, way, fresh=True, progress=progress)
 
-    run = _on_bench(ctx, folder, work, plain=plain, cache=cache)
+    run = ask(work)
     if save is not None:
         runs.save(run, save)
     comparison = None if before is None else runs.against(run, before)
@@ -89,6 +109,8 @@ def _evaluate(
 def sweep(
     ctx: typer.Context,
     folder: Folder,
+    preset: Annotated[str | None, typer.Option(metavar="P", help="The weights of this preset only.")] = None,
+    fusion: Annotated[str | None, typer.Option(metavar="F", help="By this fusion: auto, rrf or weighted.")] = None,
     plain: Plain = False,
     plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw it: .png, .svg or .pdf.")] = None,
     cache: Cache = None,
@@ -104,7 +126,9 @@ def sweep(
         from fourfold.cli.render import progress_bar
 
         with progress_bar("settings") as progress:
-            return await sweeps.sweep(bench, progress)
+            if preset is None and fusion is None:
+                return await sweeps.sweep(bench, progress)
+            return await sweeps.sweep_preset(bench, preset or "auto", fusion, progress)
 
     found = _on_bench(ctx, folder, work, plain=plain, cache=cache)
     if plot is not None:
@@ -115,16 +139,16 @@ def sweep(
         say(sweeps.sweep_markdown(found).rstrip("\n"))
 
 
-def _show_table(ctx: typer.Context, folder: Path, *, plain: bool, cache: Path | None, as_json: bool) -> None:
+def _show_table(ask: Ask[list[Run]], *, as_json: bool) -> None:
     from fourfold.evaluation import table
 
-    async def work(bench: Bench) -> list[Run]:
+    async def work(bench: Bench | LiveBench) -> list[Run]:
         from fourfold.cli.render import progress_bar
 
         with progress_bar("ways") as progress:
             return await table.every_way(bench, progress=progress)
 
-    runs = _on_bench(ctx, folder, work, plain=plain, cache=cache)
+    runs = ask(work)
     if as_json:
         say_json({"status": "success", **table.table_json(runs)})
     else:
@@ -162,6 +186,28 @@ def _on_bench(
     return wait_for(worked())
 
 
+def _on_store(
+    ctx: typer.Context, questions: Path, work: Callable[[LiveBench], Awaitable[T]], *, export: Path | None
+) -> T:
+    """What `work` makes of the user's own store, to which nothing is written, or of an export."""
+    from fourfold.evaluation.live import opened_export, read_live
+    from fourfold.evaluation.metrics import check_extra
+
+    check_extra()
+
+    async def asked(memory: Memory, name: str) -> T:
+        return await work(await read_live(memory, questions, name))
+
+    if export is None:
+        return run(ctx, lambda memory: asked(memory, questions.stem))
+
+    async def worked() -> T:
+        async with opened_export(export, load_config(ctx).settings) as memory:
+            return await asked(memory, export.stem)
+
+    return wait_for(worked())
+
+
 # ---------------------------------------------------------------- shown
 
 
@@ -180,6 +226,10 @@ def _show(summary: Mapping[str, Json], comparison: Mapping[str, Comparison] | No
     say_rows(("", "queries", *METRICS), [*rows, row(summary["dataset"], summary)], header=True)
     times = summary["latency_ms"]
     say(f"latency p50 {times['p50']:.1f} ms, p95 {times['p95']:.1f} ms")
+    if "known_failures" in summary:
+        known = summary["known_failures"]
+        answered = "; ".join(known["answered"]) or "none"
+        say(f"known failures: {known['queries']}, hit@10 {known['hit@10']:.3f}; answered by now: {answered}")
     if "confidence_auc" in summary:
         say(f"confidence tells answerable from unanswerable: AUC {summary['confidence_auc']:.3f}")
     for note in summary["degraded"]:

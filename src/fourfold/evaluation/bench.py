@@ -116,7 +116,8 @@ class Bench:
         arguments: dict[str, Any] = {"top_k": TOP_K, "filters": _earlier(question), **way.arguments}
         spaces = [self._spaces.get(question.scope, "default")]
         response = await self._memory.search(question.text, vector=vector, namespaces=spaces, **arguments)
-        return _answer(question, response, (time.perf_counter() - started) * 1000)
+        keys = [str(result.key) for result in response.results]
+        return answered(question, response, keys, (time.perf_counter() - started) * 1000)
 
     def _vector(self, text: str, fresh: bool) -> Vector | None:
         """One text at a time: what else is in a batch shows in the last digits of an int8 model."""
@@ -148,12 +149,15 @@ def _embedder(settings: Settings, cache: Path | None) -> CachedEmbedder | None:
     return None if model is None else CachedEmbedder(model, cache or cache_folder())
 
 
-def _answer(question: Question, response: SearchResponse, milliseconds: float) -> Answer:
+def answered(
+    question: Question, response: SearchResponse, keys: Sequence[str], milliseconds: float | None = None
+) -> Answer:
+    """What a question got; `milliseconds` where more was timed than the search itself."""
     return Answer(
         question=question,
-        keys=tuple(str(result.key) for result in response.results),
+        keys=tuple(keys),
         confidence=response.confidence,
-        milliseconds=milliseconds,
+        milliseconds=response.timings_ms["total"] if milliseconds is None else milliseconds,
         plan=response.plan,
         weights=response.applied_weights,
         timings_ms=response.timings_ms,

@@ -1,7 +1,8 @@
 """A test collection: a folder of items, questions, and which items answer which question.
 
     corpus.jsonl    {"_id", "title"?, "text", "tags"?, "metadata"?, ...}: the rows that `fourfold import` takes
-    queries.jsonl   {"_id", "text", "metadata"?: {"category"?, "scope"?, "session_no"?, "unanswerable"?}}
+    queries.jsonl   {"_id", "text", "metadata"?: {"category"?, "scope"?, "session_no"?, "unanswerable"?,
+                    "known_failure"?}}
     qrels.tsv       query-id, corpus-id, score, with tabs between, after a header line; a score above 0 is relevant
     edges.jsonl     {"from", "relation", "to", "weight"?}: optional
 
@@ -40,6 +41,8 @@ class Question:
     session_no: float | None = None
     """Only items of earlier sessions may be seen."""
     unanswerable: bool = False
+    known_failure: bool = False
+    """Known to fail: reported apart, and no part of the means."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +170,8 @@ def _question(row: Mapping[str, Any]) -> Question:
     if session is not None and (isinstance(session, bool) or not isinstance(session, int | float)):
         raise InvalidQuery(f"metadata.session_no is {session!r}", "Write a number")
     category, scope = (None if given.get(name) is None else str(given[name]) for name in ("category", "scope"))
-    return Question(_id(row), text, category, scope, session, given.get("unanswerable") is True)
+    marks = [given.get(name) is True for name in ("unanswerable", "known_failure")]
+    return Question(_id(row), text, category, scope, session, *marks)
 
 
 # ---------------------------------------------------------------- qrels.tsv
@@ -182,7 +186,7 @@ def _judgements(file: Path, questions: Any, documents: Any) -> dict[str, dict[st
     for number, line in enumerate(text.splitlines(), 1):
         if not line.strip() or (number == 1 and line.split("\t")[-1] == _HEADER.split("\t")[-1]):
             continue
-        with _located(file, number):
+        with located(file, number):
             question, document, grade = _judgement(line)
             _known(question, questions, "question", "queries.jsonl")
             _known(document, documents, "document", "corpus.jsonl")
@@ -207,7 +211,7 @@ def _known(name: str, names: Any, what: str, file: str) -> None:
 
 
 @contextmanager
-def _located(file: Path, number: int) -> Generator[None]:
+def located(file: Path, number: int) -> Generator[None]:
     try:
         yield
     except InvalidQuery as error:

@@ -24,7 +24,7 @@ def check_plot(file: Path) -> None:
 
 
 def plot(sweeps: Sequence[Sweep], file: Path) -> None:
-    """nDCG@10 of both halves over the value, with `auto` as a line across."""
+    """nDCG@10 of both halves over the value, with the default as a line across."""
     figure = _matplotlib("figure").Figure(figsize=(_INCHES * len(sweeps), _INCHES * 0.8), layout="constrained")
     for axes, one in zip(figure.subplots(1, len(sweeps), squeeze=False)[0], sweeps, strict=True):
         _draw(axes, one)
@@ -39,10 +39,14 @@ def _draw(axes: Any, one: Sweep) -> None:
     for out, name, colour in ((False, "train", "tab:blue"), (True, "held out", "tab:orange")):
         values = [held(point.run, out=out)["ndcg@10"] for point in one.points]
         axes.plot([point.value for point in one.points], values, "o-", color=colour, label=name)
-        axes.axhline(held(one.default, out=out)["ndcg@10"], color=colour, linestyle=":", label=f"auto, {name}")
+        axes.axhline(
+            held(one.default, out=out)["ndcg@10"], color=colour, linestyle=":", label=f"{one.default.way.name}, {name}"
+        )
     axes.set_xlabel(one.name)
     axes.set_ylabel("nDCG@10")
     axes.legend(fontsize="small")
+    if isinstance(one.points[0].value, str):
+        axes.tick_params(axis="x", labelrotation=90, labelsize="x-small")
 
 
 def _matplotlib(part: str) -> Any:

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Final
 
 from fourfold import owner_only
-from fourfold.errors import InvalidItem, NewerSchema, StoreUnavailable
+from fourfold.errors import InvalidItem, InvalidQuery, NewerSchema, StoreUnavailable
 from fourfold.evaluation.bench import Answer, Bench, Progress, Way, degraded_notes, percentile
 from fourfold.evaluation.compare import Comparison, compared
+from fourfold.evaluation.live import LiveBench
 from fourfold.evaluation.metrics import MAIN, METRICS, Scores, means, measured, separation
 from fourfold.model import RETRIEVERS, Json
 from fourfold.portable import Lines
@@ -29,6 +30,8 @@ class Run:
     model: str | None
     answers: Sequence[Answer]
     scores: Mapping[str, Scores]
+    """By question, without those that are known to fail."""
+    known_failures: Mapping[str, Scores]
     """By question."""
 
     def column(self, metric: str = MAIN) -> dict[str, float]:
@@ -38,10 +41,15 @@ class Run:
         return means(self.scores.values())[metric]
 
 
-async def measure(bench: Bench, way: Way, *, fresh: bool = False, progress: Progress | None = None) -> Run:
+async def measure(bench: Bench | LiveBench, way: Way, *, fresh: bool = False, progress: Progress | None = None) -> Run:
     answers = await bench.run(way, fresh=fresh, progress=progress)
     scores = measured(bench.collection.judgements, answers)
-    return Run(bench.collection.name, way, bench.model, answers, scores)
+    failing = {answer.question.id for answer in answers if answer.question.known_failure}
+    sound = {question: row for question, row in scores.items() if question not in failing}
+    known = {question: row for question, row in scores.items() if question in failing}
+    if known and not sound:
+        raise InvalidQuery("every answerable question is marked as a known failure", "Leave those unmarked that count")
+    return Run(bench.collection.name, way, bench.model, answers, sound, known)
 
 
 # ---------------------------------------------------------------- in short
@@ -59,8 +67,17 @@ def summary(run: Run) -> dict[str, Json]:
         "by_category": _by_category(run),
         "plan": {**_plan(run), "mean_weights": _mean_weights(run.answers)},
         **({} if confidence is None else {"confidence_auc": round(confidence, 4)}),
+        **({"known_failures": _known_failures(run)} if run.known_failures else {}),
         "degraded": degraded_notes(run.answers),
     }
+
+
+def _known_failures(run: Run) -> dict[str, Json]:
+    """Their metrics, and those of them that are answered by now."""
+    rows = run.known_failures
+    asked = {answer.question.id: answer.question.text for answer in run.answers}
+    solved = [asked[question] for question, row in rows.items() if row["hit@10"] > 0]
+    return {"queries": len(rows), **_rounded(means(rows.values())), "answered": solved}
 
 
 def _by_category(run: Run) -> dict[str, Json]:
@@ -94,7 +111,8 @@ def _rounded(values: Mapping[str, float]) -> dict[str, float]:
 def save(run: Run, file: Path) -> None:
     """A header, then a line for every question. The file appears when it is complete."""
     rows = [{**HEADER, "dataset": run.dataset, "plan": _plan(run)}]
-    rows += [_row(answer, run.scores.get(answer.question.id)) for answer in run.answers]
+    scored = {**run.scores, **run.known_failures}
+    rows += [_row(answer, scored.get(answer.question.id)) for answer in run.answers]
     aside = file.with_name(file.name + ".part")
     try:
         with owner_only.open_file(aside, "w", encoding="utf-8") as stream:
@@ -111,6 +129,7 @@ def _row(answer: Answer, scores: Scores | None) -> dict[str, Json]:
     return {
         "query": answer.question.id,
         "category": answer.question.category,
+        **({"known_failure": True} if answer.question.known_failure else {}),
         **(scores or {}),
         "confidence": round(answer.confidence, 4),
         "ms": round(answer.milliseconds, 2),
@@ -126,7 +145,7 @@ def load_scores(file: Path) -> dict[str, Scores]:
         for number, row in lines:
             if number == 1:
                 _check_header(row, file)
-            elif MAIN in row:
+            elif MAIN in row and row.get("known_failure") is not True:
                 found[str(row.get("query"))] = _scores(row)
     if not found:
         raise InvalidItem(f"{file} holds no run", "Make one with fourfold eval DIR --save FILE")

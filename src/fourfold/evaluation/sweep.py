@@ -3,28 +3,35 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final, TypeVar
 
 from fourfold.errors import InvalidQuery, InvalidSetting
-from fourfold.evaluation.bench import Bench, Progress, Way
+from fourfold.evaluation.bench import Bench, Progress, Way, percentile
 from fourfold.evaluation.collection import Collection
 from fourfold.evaluation.compare import Comparison, compared
 from fourfold.evaluation.runs import Run, measure
 from fourfold.evaluation.table import difference
 from fourfold.model import Json
+from fourfold.search.presets import find_preset
+
+T = TypeVar("T", float, str)
 
 ALPHAS: Final = (0.3, 0.5, 0.6, 0.7, 0.8, 1.0)
+"""The grid of the document that the preset `memories` comes from (S5.7)."""
 STEPS: Final = tuple(step / 10 for step in range(11))
 PARTS: Final = (0.0, 0.1, 0.2, 0.3, 0.4)
+GRIDS: Final = {1: 1, 2: 10, 3: 5, 4: 4}
+"""By number of retrievers: into how many steps the weights of a grid divide 1 (11, 21 and 35 points)."""
 METRICS: Final = ("ndcg@10", "hit@10", "mrr")
 DEFAULT: Final = Way("auto", {"preset": "auto"})
 
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    value: float
+    value: float | str
+    """A number, or the weights as a text: `semantic=0.6,keyword=0.4`, as `--weights` takes it."""
     run: Run
 
 
@@ -35,7 +42,7 @@ class Sweep:
     name: str
     points: Sequence[Point]
     default: Run
-    """`auto`, which is told nothing."""
+    """What the points are judged by: `auto`, or a preset with its own weights."""
 
     @property
     def chosen(self) -> Point:
@@ -44,7 +51,7 @@ class Sweep:
 
     @property
     def verdict(self) -> Comparison:
-        """The chosen value beside `auto`, on the half that did not choose it."""
+        """The chosen value beside the default, on the half that did not choose it."""
         return compared(_half(self.default, out=True), _half(self.chosen.run, out=True))
 
 
@@ -54,23 +61,58 @@ async def sweep(bench: Bench, progress: Progress | None = None) -> list[Sweep]:
     Vectors beside keywords first; then, with what was chosen, a part for the graph and for tags where there are any.
     """
     _check(bench)
-    trial = _Trial(bench, await measure(bench, DEFAULT), progress)
+    others = [name for name, there in _others(bench.collection).items() if there]
+    total = len(ALPHAS) + len(STEPS) + len(PARTS) * len(others)
+    trial = _Trial(bench, await measure(bench, DEFAULT), total, progress)
     alpha = await trial.of("alpha", ALPHAS, _alpha)
     pair = await trial.of("weight of semantic", STEPS, _weight)
-    others = [await trial.of(f"weight of {name}", PARTS, _part(name, pair.chosen.value)) for name in trial.others]
-    return [alpha, pair, *others]
+    semantic = float(pair.chosen.value)
+    return [alpha, pair, *[await trial.of(f"weight of {name}", PARTS, _part(name, semantic)) for name in others]]
+
+
+async def sweep_preset(bench: Bench, preset: str, fusion: str | None, progress: Progress | None = None) -> list[Sweep]:
+    """The weights of a preset by one fusion, beside its own weights; alpha instead for `memories` by ranks."""
+    _check(bench)
+    asked: dict[str, Any] = {"preset": preset, **({} if fusion is None else {"fusion": fusion})}
+    default = await measure(bench, Way(preset, asked))
+    plan = default.answers[0].plan
+    if preset == "memories" and plan.fusion != "auto":
+        trial = _Trial(bench, default, len(ALPHAS), progress)
+        return [await trial.of("alpha", ALPHAS, lambda alpha: Way("alpha", {**asked, "alpha": alpha}))]
+    weights = {_told(point): point for point in grid(find_preset(preset).retrievers)}
+    trial = _Trial(bench, default, len(weights), progress)
+    name = f"weights of {preset}, {plan.fusion}"
+    return [await trial.of(name, [*weights], lambda told: Way(told, {**asked, "weights": weights[told]}))]
+
+
+def grid(names: Sequence[str]) -> Iterator[dict[str, float]]:
+    """All weights in equal steps that sum to 1, more of the first retrievers first."""
+    steps = GRIDS[len(names)]
+    for shares in _divisions(steps, len(names)):
+        yield {name: share / steps for name, share in zip(names, shares, strict=True)}
+
+
+def _divisions(total: int, parts: int) -> Iterator[tuple[int, ...]]:
+    if parts == 1:
+        yield (total,)
+        return
+    for first in range(total, -1, -1):
+        for rest in _divisions(total - first, parts - 1):
+            yield (first, *rest)
+
+
+def _told(weights: Mapping[str, float]) -> str:
+    return ",".join(f"{name}={weight:g}" for name, weight in weights.items() if weight)
 
 
 class _Trial:
-    """One setting after the other, counted for whoever waits."""
+    """One setting after the other, with the progress of all."""
 
-    def __init__(self, bench: Bench, default: Run, progress: Progress | None) -> None:
-        self._bench, self._default, self._progress = bench, default, progress
-        self.others = [name for name, there in _others(bench.collection).items() if there]
-        self._total = len(ALPHAS) + len(STEPS) + len(PARTS) * len(self.others)
+    def __init__(self, bench: Bench, default: Run, total: int, progress: Progress | None) -> None:
+        self._bench, self._default, self._total, self._progress = bench, default, total, progress
         self._done = 0
 
-    async def of(self, name: str, values: Sequence[float], way: Callable[[float], Way]) -> Sweep:
+    async def of(self, name: str, values: Sequence[T], way: Callable[[T], Way]) -> Sweep:
         points: list[Point] = []
         for value in values:
             points.append(Point(value, await measure(self._bench, way(value))))
@@ -142,24 +184,30 @@ def sweep_json(sweeps: Sequence[Sweep]) -> dict[str, Json]:
     return {
         "dataset": default.dataset,
         "queries": {"train": len(_half(default, out=False)), "held_out": len(_half(default, out=True))},
-        "auto": _halves(default),
+        default.way.name: _measured(default),
         "sweeps": {one.name: _form(one) for one in sweeps},
     }
 
 
 def _form(one: Sweep) -> dict[str, Json]:
     return {
-        "points": [{"value": point.value, **_halves(point.run)} for point in one.points],
+        "points": [{"value": point.value, **_measured(point.run)} for point in one.points],
         "chosen": one.chosen.value,
-        "held_out_beside_auto": one.verdict.form(),
+        f"held_out_beside_{one.default.way.name}": one.verdict.form(),
     }
 
 
-def _halves(run: Run) -> dict[str, Json]:
-    return {
+def _measured(run: Run) -> dict[str, Json]:
+    halves = {
         name: {metric: round(value, 4) for metric, value in held(run, out=out).items()}
         for name, out in (("train", False), ("held_out", True))
     }
+    return {**halves, "p95_ms": round(_p95(run), 2)}
+
+
+def _p95(run: Run) -> float:
+    """Of the searches; vectors of questions come from the cache."""
+    return percentile([answer.milliseconds for answer in run.answers], 0.95)
 
 
 def sweep_markdown(sweeps: Sequence[Sweep]) -> str:
@@ -167,18 +215,23 @@ def sweep_markdown(sweeps: Sequence[Sweep]) -> str:
 
 
 def _table(one: Sweep) -> str:
-    head = f"| {one.name} | nDCG@10 train | held out | Hit@10 train | held out | MRR train | held out |\n"
+    head = f"| {one.name} | nDCG@10 train | held out | Hit@10 train | held out | MRR train | held out | p95 |\n"
+    default = f"`{one.default.way.name}`"
     rows = [_row(_named(point, one), point.run) for point in one.points]
-    lines = [head, "|---|" + "--:|" * 6 + "\n", *rows, _row("`auto`", one.default)]
-    best = f"Best on the training half: {one.chosen.value:g}."
-    return "".join(lines) + f"\n{best} Held out, beside `auto`: nDCG@10 {difference(one.verdict)}.\n"
+    lines = [head, "|---|" + "--:|" * 7 + "\n", *rows, _row(default, one.default)]
+    best = f"Best on the training half: {_shown(one.chosen)}."
+    return "".join(lines) + f"\n{best} Held out, beside {default}: nDCG@10 {difference(one.verdict)}.\n"
 
 
 def _named(point: Point, one: Sweep) -> str:
-    return f"**{point.value:g}**" if point is one.chosen else f"{point.value:g}"
+    return f"**{_shown(point)}**" if point is one.chosen else _shown(point)
+
+
+def _shown(point: Point) -> str:
+    return point.value if isinstance(point.value, str) else f"{point.value:g}"
 
 
 def _row(name: str, run: Run) -> str:
     train, out = held(run, out=False), held(run, out=True)
     cells = " | ".join(f"{train[metric]:.3f} | {out[metric]:.3f}" for metric in METRICS)
-    return f"| {name} | {cells} |\n"
+    return f"| {name} | {cells} | {_p95(run):.1f} ms |\n"

@@ -7,6 +7,7 @@ from typing import Final
 
 from fourfold.evaluation.bench import Bench, Progress, Way
 from fourfold.evaluation.compare import Comparison, compared
+from fourfold.evaluation.live import LiveBench
 from fourfold.evaluation.runs import Run, measure
 from fourfold.model import RETRIEVERS, Json
 from fourfold.search.presets import PRESETS
@@ -23,7 +24,9 @@ WAYS: Final[tuple[Way, ...]] = (
 )
 
 
-async def every_way(bench: Bench, ways: Iterable[Way] = WAYS, progress: Progress | None = None) -> list[Run]:
+async def every_way(
+    bench: Bench | LiveBench, ways: Iterable[Way] = WAYS, progress: Progress | None = None
+) -> list[Run]:
     """Without an embedder, what needs nothing but vectors is left out."""
     chosen = [way for way in ways if bench.model is not None or way.arguments.get("only") != ("semantic",)]
     runs: list[Run] = []

@@ -1,0 +1,97 @@
+"""Questions to a store that is there already, and questions that are known to fail."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from fourfold import Memory, NewItem, Settings
+from fourfold.errors import InvalidQuery
+from fourfold.evaluation.bench import Way
+from fourfold.evaluation.live import opened_export, read_live
+from fourfold.evaluation.runs import load_scores, measure, save, summary
+
+pytestmark = pytest.mark.spec("S5.7")
+
+QUESTIONS = """\
+question\titems\tcategory\tremark
+heron river\tkey:heron\tbirds
+otter\t2, key:heron\tfur
+otter\tkey:mole
+tunnel\tkey:mole\tfur\tKnown failure
+burrow\tkey:mole\t\tknown failure
+xylophone
+"""
+
+
+@pytest.fixture
+async def memory(tmp_path: Path) -> AsyncIterator[Memory]:
+    async with await Memory.open(tmp_path / "store", embedder="none") as memory:
+        await memory.add_many(
+            [
+                NewItem("A heron stands in the river", key="heron"),
+                NewItem("An otter swims", key="otter"),
+                NewItem("A mole digs a burrow", key="mole"),
+            ]
+        )
+        yield memory
+
+
+def written(folder: Path, text: str) -> Path:
+    file = folder / "questions.tsv"
+    file.write_text(text, "utf-8")
+    return file
+
+
+async def test_questions_name_items_by_id_or_key(memory: Memory, tmp_path: Path) -> None:
+    bench = await read_live(memory, written(tmp_path, QUESTIONS), "mine")
+    asked = {question.text: question for question in bench.collection.questions}
+    assert [*asked] == ["heron river", "otter", "tunnel", "burrow", "xylophone"]
+    assert bench.collection.judgements[asked["otter"].id] == {"1": 1, "2": 1, "3": 1}
+    assert (asked["otter"].category, asked["burrow"].category) == ("fur", None)
+    assert [text for text, question in asked.items() if question.unanswerable] == ["xylophone"]
+
+
+async def test_known_failures_are_reported_apart(memory: Memory, tmp_path: Path) -> None:
+    bench = await read_live(memory, written(tmp_path, QUESTIONS), "mine")
+    run = await measure(bench, Way("auto"))
+    found = summary(run)
+    assert (found["queries"], found["by_category"].keys()) == (2, {"birds", "fur"})
+    assert found["hit@10"] == 1.0
+    known = found["known_failures"]
+    assert (known["queries"], known["hit@10"], known["answered"]) == (2, 0.5, ["burrow"])
+    save(run, tmp_path / "run.jsonl")
+    assert load_scores(tmp_path / "run.jsonl").keys() == run.scores.keys()
+
+
+async def test_an_export_is_asked_in_a_store_of_its_own(memory: Memory, tmp_path: Path) -> None:
+    await memory.export(tmp_path / "store.jsonl")
+    questions = written(tmp_path, QUESTIONS)
+    async with opened_export(tmp_path / "store.jsonl", Settings(embedder="none")) as copy:
+        exported = await measure(await read_live(copy, questions, "copy"), Way("auto"))
+    live = await measure(await read_live(memory, questions, "mine"), Way("auto"))
+    assert exported.scores == live.scores
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("heron\t99\n", "questions.tsv:1: no item 99"),
+        ("heron\tkey:crow\n", "questions.tsv:1: no item key:crow"),
+        ("question\titems\nheron\t1\tbirds\toften\n", "questions.tsv:2: the remark is 'often'"),
+        ("a\t1\tb\tknown failure\tc\n", "questions.tsv:1: 5 columns"),
+        ("\t1\n", "questions.tsv:1: the query is empty"),
+        ("heron\n", "names an item"),
+    ],
+)
+async def test_what_is_wrong_is_named_with_its_place(memory: Memory, tmp_path: Path, text: str, said: str) -> None:
+    with pytest.raises(InvalidQuery, match=said):
+        await read_live(memory, written(tmp_path, text), "mine")
+
+
+async def test_something_has_to_count(memory: Memory, tmp_path: Path) -> None:
+    bench = await read_live(memory, written(tmp_path, "tunnel\t3\t\tknown failure\n"), "mine")
+    with pytest.raises(InvalidQuery, match="every answerable question is marked as a known failure"):
+        await measure(bench, Way("auto"))
