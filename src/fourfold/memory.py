@@ -397,17 +397,31 @@ class Memory:
         await self.store.set_space(self.namespace, space)
 
     async def index_folders(
-        self, folders: Sequence[str | Path], *, verify: bool = False, progress: Progress | None = None
+        self,
+        folders: Sequence[str | Path],
+        *,
+        exclude: Sequence[str] = (),
+        tags: Sequence[str] = (),
+        verify: bool = False,
+        progress: Progress | None = None,
     ) -> IndexReport:
-        """Makes the store hold what the files below these folders hold; only what has changed costs anything (S3.1).
+        """Makes the store hold what these files, or those below these folders, hold; only changes cost time (S3.1).
 
+        `exclude`: globs in the syntax of .gitignore for what to leave out. `tags`: added to every item of these files.
         Files whose size and time are as before are not opened; with `verify`, their content is compared.
         """
         from fourfold.ingest.sync import index_folders
 
         with self._upkeep.writing(self.namespace):
             return await index_folders(
-                self.store, self.namespace, folders, links=self.settings.links, verify=verify, progress=progress
+                self.store,
+                self.namespace,
+                folders,
+                exclude=exclude,
+                tags=tags,
+                links=self.settings.links,
+                verify=verify,
+                progress=progress,
             )
 
     async def index(self) -> None:

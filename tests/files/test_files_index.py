@@ -13,6 +13,7 @@ from fourfold import limits
 from fourfold.errors import InvalidQuery, NotFound
 from fourfold.ingest import formats
 from fourfold.ingest import walk as walking
+from fourfold.ingest.ignore import Rules
 from fourfold.ingest.sync import index_folders
 from fourfold.memory import Memory
 from fourfold.model import Filters
@@ -158,9 +159,44 @@ async def test_a_missing_folder_removes_nothing(memory: Memory, tree: Path) -> N
     with pytest.raises(NotFound):
         await memory.index_folders([tree])
     tree.with_name("away").rename(tree)
-    with pytest.raises(InvalidQuery):
-        await memory.index_folders([tree / "a.txt"])
+    with pytest.raises(NotFound):
+        await memory.index_folders([tree / "gone.txt"])
     assert await names(memory) == {"a.txt"}
+
+
+async def test_a_single_file_is_indexed_and_its_neighbours_are_left_alone(memory: Memory, tree: Path) -> None:
+    write(tree, {"a.md": "bees", "a.md.txt": "wasps", "hidden/.b.md": "ants", ".gitignore": "a.md"})
+    report = await memory.index_folders([tree / "a.md", tree / "hidden" / ".b.md"])
+    assert (report.files, report.new) == (2, 2)
+    assert await names(memory) == {"a.md", ".b.md"}
+    await memory.index_folders([tree / "a.md.txt"])
+    write(tree, {"a.md": "bees and more"})
+    assert (await memory.index_folders([tree / "a.md"])).changed == 1
+    assert await names(memory) == {"a.md", "a.md.txt", ".b.md"}
+
+
+async def test_excluded_files_are_left_out_and_go(memory: Memory, tree: Path) -> None:
+    write(tree, {"a.md": "bees", "drafts/b.md": "wasps", "c.log": "ants", ".gitignore": "!c.log"})
+    assert (await memory.index_folders([tree])).new == 3
+    report = await memory.index_folders([tree], exclude=["drafts/", "*.log"])
+    assert report.removed == 2
+    assert report.skipped[walking.EXCLUDED].examples == [f"{tree.as_posix()}/{name}" for name in ("c.log", "drafts")]
+    assert await names(memory) == {"a.md"}
+    for glob in ("", "# x", "!a.md"):
+        with pytest.raises(InvalidQuery, match="excludes nothing"):
+            await memory.index_folders([tree], exclude=[glob])
+
+
+async def test_tags_of_a_run_are_those_of_its_files(memory: Memory, tree: Path) -> None:
+    write(tree, {"a.md": "bees #hum", "b.txt": "wasps"})
+    await memory.index_folders([tree])
+    report = await memory.index_folders([tree], tags=["work", "Bees"])
+    assert report.changed == 2
+    tagged = {name: sorted(item.tags) for (name, _), item in (await items(memory)).items()}
+    assert tagged == {"a.md": ["Bees", "hum", "work"], "b.txt": ["Bees", "work"]}
+    assert (await memory.index_folders([tree], tags=["work", "Bees"])).opened == 0
+    await memory.index_folders([tree])
+    assert (await items(memory))["b.txt", 0].tags == ()
 
 
 async def test_an_unreadable_folder_keeps_what_was_known(
@@ -267,8 +303,8 @@ async def test_a_file_that_grows_while_it_is_read_is_given_up(
 ) -> None:
     write(tree, {"a.txt": "bees"})
     limit_file_size(monkeypatch, 4)
-    found = walking.walk(tree.resolve())
-    monkeypatch.setattr(walking, "walk", lambda _: found)
+    found = walking.walk(walking.Target(tree.resolve()))
+    monkeypatch.setattr(walking, "walk", lambda *_: found)
     write(tree, {"a.txt": "bees and wasps"})
     report = await memory.index_folders([tree])
     assert report.skipped[walking.LARGE].count == 1
@@ -282,9 +318,9 @@ async def test_what_somebody_else_stores_meanwhile_is_not_taken_away(
         async with await Memory.open(tmp_path / "store", embedder="none", background=False) as other:
             await other.index_folders([tree])
 
-    def walk(root: Path) -> walking.Walk:
+    def walk(target: walking.Target, exclude: Rules | None) -> walking.Walk:
         monkeypatch.undo()
-        found = walking.walk(root)
+        found = walking.walk(target, exclude)
         write(tree, {"b.txt": "wasps"})
         asyncio.run(elsewhere())
         return found

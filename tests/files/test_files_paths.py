@@ -173,7 +173,7 @@ def test_a_folder_swapped_for_a_link_after_the_walk_is_not_entered(tree: Path, t
     outside = tmp_path / "outside"
     write(outside, {"a.txt": SECRET})
     write(tree, {"in/a.txt": "mine", "in/deep/a.txt": "mine"})
-    (entry, deep) = walk.walk(tree.resolve()).entries()
+    (entry, deep) = walk.walk(walk.Target(tree.resolve())).entries()
     (tree / "in").rename(tree / "was")
     (tree / "in").symlink_to(outside)
     opener = Beneath(tree.resolve())
@@ -186,7 +186,7 @@ def test_a_folder_swapped_for_a_link_after_the_walk_is_not_entered(tree: Path, t
 def test_a_file_swapped_for_something_else_after_the_walk_is_not_read(tree: Path, tmp_path: Path) -> None:
     write(tmp_path / "outside", {"a.txt": SECRET})
     write(tree, {"a.txt": "mine", "b.txt": "mine", "c.txt": "mine"})
-    walk.walk(tree.resolve())
+    walk.walk(walk.Target(tree.resolve()))
     for name in ("a.txt", "b.txt", "c.txt"):
         (tree / name).unlink()
     (tree / "a.txt").symlink_to(tmp_path / "outside/a.txt")
@@ -205,7 +205,7 @@ def test_a_file_swapped_for_something_else_after_the_walk_is_not_read(tree: Path
 def test_places_come_from_the_walk_alone(tree: Path, place: str) -> None:
     """No place with `..` or a slash in front ever comes out of a walk, so none is ever opened."""
     write(tree, {"in/a.txt": "x"})
-    assert place not in {entry.place for entry in walk.walk(tree.resolve()).entries()}
+    assert place not in {entry.place for entry in walk.walk(walk.Target(tree.resolve())).entries()}
 
 
 def test_without_descriptors_a_link_is_recognised(tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -217,7 +217,7 @@ def test_without_descriptors_a_link_is_recognised(tree: Path, tmp_path: Path, mo
     (tree / "link").symlink_to(tmp_path / "outside")
     (tree / "link.txt").symlink_to(tmp_path / "outside/a.txt")
     root = tree.resolve()
-    assert [entry.place for entry in walk.walk(root).entries()] == ["in/a.txt"]
+    assert [entry.place for entry in walk.walk(walk.Target(root)).entries()] == ["in/a.txt"]
     with Folder.at(root) as folder:
         with pytest.raises(NotRegular):
             folder.folder("link")
@@ -229,7 +229,7 @@ def test_without_descriptors_a_link_is_recognised(tree: Path, tmp_path: Path, mo
 
 def test_deep_and_long_paths_are_named(tree: Path) -> None:
     write(tree, {"d/" * 150 + "a.txt": "x", "/".join(["e" * 200] * 6) + "/a.txt": "x"})
-    reasons = [reason for reason, _ in walk.walk(tree.resolve()).skipped]
+    reasons = [reason for reason, _ in walk.walk(walk.Target(tree.resolve())).skipped]
     assert sorted(reasons) == sorted([walk.DEEP, walk.LONG])
 
 

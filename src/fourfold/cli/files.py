@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -20,7 +21,11 @@ if TYPE_CHECKING:
 
 def index(
     ctx: typer.Context,
-    folders: Annotated[list[Path], typer.Argument(metavar="FOLDER...", help="Folders of notes, documents or code.")],
+    folders: Annotated[list[Path], typer.Argument(metavar="PATH...", help="Folders or files to index.")],
+    exclude: Annotated[
+        list[str] | None, typer.Option("--exclude", metavar="GLOB", help="Leave this out, as .gitignore would; repeat.")
+    ] = None,
+    tag: Annotated[list[str] | None, typer.Option("--tag", metavar="T", help="A tag for all of them; repeat.")] = None,
     watch: Annotated[bool, typer.Option("--watch", help="Stay, and follow changes until interrupted.")] = False,
     verify: Annotated[bool, typer.Option("--verify", help="Compare contents, not only sizes and times.")] = False,
     wait: WaitFlag = None,
@@ -28,12 +33,14 @@ def index(
 ) -> None:
     async def work(memory: Memory) -> IndexReport:
         from fourfold.cli.render import progress_bar
+        from fourfold.ingest.watch import watch as watching
 
+        globs, tags = exclude or (), tag or ()
         with progress_bar("files") as progress:
-            report = await memory.index_folders(folders, verify=verify, progress=progress)
+            report = await memory.index_folders(folders, exclude=globs, tags=tags, verify=verify, progress=progress)
         _say(report, as_json=as_json)
         if watch:
-            await _watch(memory, folders, as_json=as_json)
+            await _watch(watching(memory, folders, exclude=globs, tags=tags), as_json=as_json)
         else:
             await finish_vectors(memory, wait)
         return report
@@ -41,11 +48,9 @@ def index(
     run(ctx, work, create=True, background=watch)
 
 
-async def _watch(memory: Memory, folders: list[Path], *, as_json: bool) -> None:
-    from fourfold.ingest.watch import watch
-
+async def _watch(runs: AsyncGenerator[IndexReport | FourfoldError], *, as_json: bool) -> None:
     failed = ""
-    async for done in watch(memory, folders):
+    async for done in runs:
         if isinstance(done, FourfoldError):
             if str(done) != failed:
                 warn(f"error: {done}; still watching")

@@ -24,9 +24,9 @@ _REPEATED_METADATA_BYTES: Final = 4096
 """Metadata of a file that is larger than this is stored with its first chunk only."""
 
 
-def file_items(path: str, cut: CutFile, mtime_ns: int) -> list[NewItem]:
-    """The chunks of a file, not checked yet."""
-    maker = _Maker(path, cut, _time(mtime_ns))
+def file_items(path: str, cut: CutFile, mtime_ns: int, tags: Sequence[str] = ()) -> list[NewItem]:
+    """The chunks of a file, not checked yet; `tags` are added to all of them."""
+    maker = _Maker(path, cut, _time(mtime_ns), tags)
     return [maker.item(number, chunk) for number, chunk in enumerate(cut.chunks)]
 
 
@@ -47,9 +47,10 @@ def _checked(items: Sequence[NewItem]) -> Sequence[NewItem] | Unreadable:
 
 
 class _Maker:
-    def __init__(self, path: str, cut: CutFile, created: datetime | None) -> None:
+    def __init__(self, path: str, cut: CutFile, created: datetime | None, tags: Sequence[str]) -> None:
         name = path.rpartition("/")[2]
         self._path = path
+        self._tags = (*tags, *cut.document.tags)
         self._document = cut.document
         self._format = format_of(name)
         self._created = created
@@ -63,7 +64,7 @@ class _Maker:
         return NewItem(
             text=chunk.text,
             title=self._title if number == 0 else chunk.title(self._title),
-            tags=tuple(dict.fromkeys((*self._document.tags, *chunk.tags)))[:TAGS],
+            tags=tuple(dict.fromkeys((*self._tags, *chunk.tags)))[:TAGS],
             kind=self._document.kind or self._format.kind,
             metadata=self._metadata(number, chunk),
             language=_LANGUAGE_OF_CODE if self._format.kind == "code" else None,

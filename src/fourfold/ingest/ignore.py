@@ -8,6 +8,7 @@ from functools import lru_cache
 from itertools import groupby
 from typing import Final, NamedTuple
 
+from fourfold.errors import InvalidQuery
 from fourfold.limits import NAME_BYTES
 from fourfold.stores.globs import matcher, regex
 
@@ -51,6 +52,18 @@ class Rules:
             if matches(path):
                 return ignores
         return None
+
+
+def exclusions(globs: Sequence[str]) -> Rules | None:
+    """Rules of the caller, in the syntax of .gitignore; None if there are none."""
+    for glob in globs:
+        rule = parsed(glob)
+        if rule is None or not rule.ignores:
+            raise InvalidQuery(f"{glob[:100]!r} excludes nothing", "Give a glob such as 'drafts/' or '*.log'")
+    try:
+        return Rules(globs) if globs else None
+    except TooManyRules:
+        raise InvalidQuery("too many globs to exclude", "Put them into .fourfoldignore of several folders") from None
 
 
 def rules_of(text: str) -> Rules:
@@ -175,10 +188,12 @@ class Scope(NamedTuple):
     """Rules that apply in a folder, the nearest first, each with the length of the path down to its own folder."""
 
     rules: tuple[tuple[Rules, int], ...] = ()
+    exclude: Rules | None = None
+    """Of the caller, for paths from the root: no other rule brings back what they leave out."""
 
     def within(self, found: Iterable[Rules], depth: int) -> Scope:
         """`found`: the rules of a folder whose path, slash included, has this length. Raises TooManyRules."""
-        scope = Scope((*((rules, depth) for rules in found), *self.rules))
+        scope = Scope((*((rules, depth) for rules in found), *self.rules), self.exclude)
         if sum(rules.cost for rules, _ in scope.rules) > _MOST_COST:
             raise TooManyRules
         return scope

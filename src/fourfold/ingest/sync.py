@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import json
 import os
 import time
 from collections import deque
@@ -18,11 +19,13 @@ from fourfold.ingest import reading, walk
 from fourfold.ingest.document import Unreadable
 from fourfold.ingest.file_items import checked_files, file_items
 from fourfold.ingest.formats import format_of
+from fourfold.ingest.ignore import Rules, exclusions
 from fourfold.ingest.reader_process import ReaderProcess, Request
 from fourfold.ingest.reading import CutFile
 from fourfold.ingest.report import IndexReport
 from fourfold.ingest.safe_open import Beneath, NotRegular, read_up_to
-from fourfold.ingest.walk import Entry, Walk
+from fourfold.ingest.walk import Entry, Target, Walk
+from fourfold.items import checked_tags
 from fourfold.model import NewItem
 from fourfold.stores.base import FileRow, FileState, FileUpdate, Store
 
@@ -46,19 +49,26 @@ async def index_folders(
     namespace: str,
     folders: Sequence[str | Path],
     *,
+    exclude: Sequence[str] = (),
+    tags: Sequence[str] = (),
     links: bool = True,
     verify: bool = False,
     progress: Progress | None = None,
 ) -> IndexReport:
-    """Stores what is new or changed below the folders, and removes what is gone; nothing unless all folders exist."""
+    """Stores what is new or changed in these folders and files, and removes what is gone; nothing unless all exist.
+
+    `exclude`: globs in the syntax of .gitignore. `tags`: for every item; where they are others than those of the last
+    run, all files are read again.
+    """
     report = IndexReport()
-    roots = list(dict.fromkeys(map(walk.root_of, folders)))
+    options = _Options(exclusions(exclude), checked_tags(tags), verify)
     with closing(ReaderProcess()) as reader:
-        for root in roots:
+        for target in dict.fromkeys(map(walk.target_of, folders)):
             # Known files come first: one that another process stores meanwhile is then read again, not missing.
-            known = await store.files(namespace, walk.prefix_of(root))
-            todo, missing = await asyncio.to_thread(_walked, root, known, report, verify=verify)
-            run = _Run(root, report, known, missing)
+            rows = await store.files(namespace, target.prefix)
+            known = {path: row for path, row in rows.items() if target.holds(path)} if target.name else rows
+            todo, missing = await asyncio.to_thread(_walked, target, known, report, options)
+            run = _Run(target.root, report, known, missing, options)
             if todo:
                 await _put(store, namespace, run, _Batches(run, todo, reader), links, progress)
             elif progress is not None:
@@ -70,13 +80,26 @@ async def index_folders(
     return report
 
 
+class _Options(NamedTuple):
+    exclude: Rules | None
+    tags: tuple[str, ...]
+    verify: bool
+
+    @property
+    def version(self) -> str:
+        """What digests begin with: files whose digest has another one are read again."""
+        if not self.tags:
+            return f"{reading.FORMAT}-"
+        return f"{reading.FORMAT}.{hashlib.blake2b(json.dumps(self.tags).encode(), digest_size=4).hexdigest()}-"
+
+
 def _walked(
-    root: Path, known: Mapping[str, FileRow], report: IndexReport, *, verify: bool
+    target: Target, known: Mapping[str, FileRow], report: IndexReport, options: _Options
 ) -> tuple[list[Entry], dict[str, FileState]]:
     """The files to look into, in the order of their paths, and known files that are not there."""
-    found = walk.walk(root)
+    found = walk.walk(target, options.exclude)
     report.skip_all(found.skipped)
-    todo, skipped = _different(found.files, known, verify=verify)
+    todo, skipped = _different(found.files, known, options)
     report.skip_all(skipped)
     report.files += len(found.files)
     report.unchanged += len(found.files) - len(todo) - len(skipped)
@@ -93,13 +116,13 @@ def _missing(found: Walk, known: Mapping[str, FileRow], todo: Sequence[str]) -> 
 
 
 def _different(
-    files: Mapping[str, tuple[int, int]], known: Mapping[str, FileRow], *, verify: bool
+    files: Mapping[str, tuple[int, int]], known: Mapping[str, FileRow], options: _Options
 ) -> tuple[list[str], list[tuple[str, str]]]:
     """Paths that are new or not as they were; and those that are, but hold nothing, with the reason.
 
     This is done for every file of every run, so it does little.
     """
-    current = f"{reading.FORMAT}-"
+    current, verify = options.version, options.verify
     todo: list[str] = []
     skipped: list[tuple[str, str]] = []
     get, nothing = known.get, ("", -1, -1, "", "")
@@ -122,6 +145,7 @@ class _Run:
     known: Mapping[str, FileRow]
     missing: dict[str, FileState]
     """Known files that are not there; one whose content turns up elsewhere was moved."""
+    options: _Options
     moved: dict[str, str] = field(default_factory=dict[str, str])
     """By digest: a path of the missing."""
 
@@ -241,7 +265,7 @@ class _Batches:
         _let_the_clock_tick(found.st_mtime_ns)
         data = read_up_to(descriptor, most_bytes + 1)
         self.opened += 1
-        digest = f"{reading.FORMAT}-{hashlib.blake2b(data, digest_size=16).hexdigest()}"
+        digest = self._run.options.version + hashlib.blake2b(data, digest_size=16).hexdigest()
         state = FileState(entry.path, found.st_size, found.st_mtime_ns, digest)
         if len(data) > most_bytes:
             return _Content(b"", FileUpdate(state._replace(skipped=walk.LARGE)))
@@ -254,7 +278,7 @@ class _Batches:
         states = [content.update.state for content in group if content.data]
         cuts = list(self._reader.read([Request(content.name, content.data) for content in group if content.data]))
         made = [
-            [] if isinstance(cut, Unreadable) else file_items(state.path, cut, state.mtime_ns)
+            [] if isinstance(cut, Unreadable) else file_items(state.path, cut, state.mtime_ns, self._run.options.tags)
             for state, cut in zip(states, cuts, strict=True)
         ]
         parsed = zip(cuts, checked_files(made), strict=True)

@@ -11,11 +11,12 @@ from typing import NamedTuple
 
 from fourfold.errors import InvalidQuery, NotFound, StoreUnavailable
 from fourfold.ingest.formats import BINARY, format_of_suffix
-from fourfold.ingest.ignore import Scope, TooManyRules, by_default
+from fourfold.ingest.ignore import Rules, Scope, TooManyRules, by_default
 from fourfold.ingest.safe_open import Folder, read_rules
 from fourfold.limits import FILE_BYTES, FOLDER_DEPTH, NAME_BYTES
 
 IGNORED = "ignored by rules or by default"
+EXCLUDED = "excluded"
 LINK = "symbolic link"
 SPECIAL = "no regular file"
 BINARY_NAME = "holds no text, by its name"
@@ -65,14 +66,33 @@ class Walk:
         return [self.entry(path) for path in sorted(self.files)]
 
 
-def root_of(folder: str | Path) -> Path:
-    """The folder itself may be reached through links: it was named."""
-    path = Path(folder).expanduser()
-    if not path.exists():
-        raise NotFound(f"there is no folder {path}", "Check the path")
-    if not path.is_dir():
-        raise InvalidQuery(f"{path} is not a folder", "Give the folder that it is in")
-    return path.resolve()
+class Target(NamedTuple):
+    """What is to be indexed: what is below a folder, or one file in it."""
+
+    root: Path
+    name: str = ""
+    """Of the file; empty for all that is below."""
+
+    @property
+    def prefix(self) -> str:
+        """What the stored paths of the files begin with; of a single file, its path."""
+        return prefix_of(self.root) + stored_name(self.name)
+
+    def holds(self, path: str) -> bool:
+        return not self.name or path == self.prefix
+
+
+def target_of(path: str | Path) -> Target:
+    """The folder or file itself may be reached through links: it was named."""
+    named = Path(path).expanduser()
+    if not named.exists():
+        raise NotFound(f"there is no file or folder {named}", "Check the path")
+    real = named.resolve()
+    if real.is_dir():
+        return Target(real)
+    if not real.is_file():
+        raise InvalidQuery(f"{named} is neither a folder nor a regular file", "Give a folder or a file")
+    return Target(real.parent, real.name)
 
 
 def prefix_of(root: Path) -> str:
@@ -80,14 +100,28 @@ def prefix_of(root: Path) -> str:
     return stored_name(root.as_posix()).rstrip("/") + "/"
 
 
-def walk(root: Path) -> Walk:
-    found = Walk(prefix_of(root))
+def walk(target: Target, exclude: Rules | None = None) -> Walk:
+    """A file that is named itself is indexed whatever the rules for ignoring say, but not if it is excluded."""
+    found = Walk(prefix_of(target.root))
     try:
-        with Folder.at(root) as folder:
-            _visit(folder, found, "", found.root, Scope(), 0)
+        with Folder.at(target.root) as folder:
+            if target.name:
+                _named(folder, target.name, found, exclude)
+            else:
+                _visit(folder, found, "", found.root, Scope(exclude=exclude), 0)
     except OSError as error:
-        raise StoreUnavailable(f"{root} cannot be read ({error.strerror})", "Check its permissions") from error
+        raise StoreUnavailable(f"{target.root} cannot be read ({error.strerror})", "Check its permissions") from error
     return found
+
+
+def _named(folder: Folder, name: str, found: Walk, exclude: Rules | None) -> None:
+    path = found.root + stored_name(name)
+    if exclude is not None and exclude.ignores(name):
+        found.skipped.append((EXCLUDED, path))
+        return
+    for entry in folder.entries():
+        if entry.name == name:
+            _odd_file(entry, found, "", path)
 
 
 def _visit(folder: Folder, found: Walk, place: str, path: str, scope: Scope, depth: int) -> None:
@@ -119,10 +153,12 @@ def _visit(folder: Folder, found: Walk, place: str, path: str, scope: Scope, dep
 
 def _files(entries: list[os.DirEntry[str]], found: Walk, place: str, path: str, scope: Scope) -> Iterator[str]:
     """Takes note of the files of a folder; the names of the folders in it that are not ignored."""
-    plain, odd = not scope.rules, path != found.root + place
+    plain, odd, exclude = not scope.rules, path != found.root + place, scope.exclude
     for entry in entries:
         name = entry.name
-        if entry.is_file(follow_symlinks=False):
+        if exclude is not None and exclude.ignores(place + name + "/" * entry.is_dir(follow_symlinks=False)):
+            found.skipped.append((EXCLUDED, path + stored_name(name)))
+        elif entry.is_file(follow_symlinks=False):
             if by_default(name) if plain else scope.ignores(place + name, name):
                 found.skipped.append((IGNORED, path + stored_name(name)))
             elif odd or not name.isascii():

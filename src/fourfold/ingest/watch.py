@@ -20,13 +20,18 @@ _SHARE = 20
 
 
 async def watch(
-    memory: Memory, folders: Sequence[str | Path], pause: float = PAUSE
+    memory: Memory,
+    folders: Sequence[str | Path],
+    pause: float = PAUSE,
+    *,
+    exclude: Sequence[str] = (),
+    tags: Sequence[str] = (),
 ) -> AsyncGenerator[IndexReport | FourfoldError]:
     """What each run did, for ever. A folder that is away for a while is no reason to end: the error is handed over."""
     while True:
         started = time.monotonic()
         try:
-            yield await memory.index_folders(folders)
+            yield await memory.index_folders(folders, exclude=exclude, tags=tags)
         except FourfoldError as error:
             yield error
         await asyncio.sleep(max(pause, _SHARE * (time.monotonic() - started)))
