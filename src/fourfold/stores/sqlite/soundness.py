@@ -15,11 +15,15 @@ from fourfold.stores import loading
 from fourfold.stores.sqlite import items, portable, spaces
 from fourfold.stores.sqlite.analysed import Analysed, analysed
 from fourfold.stores.sqlite.database import Database, rows, value
+from fourfold.stores.sqlite.files import Damaged
 from fourfold.stores.sqlite.indexes import Indexes
+from fourfold.stores.sqlite.scoring import Documents, term_hash
 from fourfold.stores.sqlite.text_index import TextState
 from fourfold.stores.sqlite.vector_index import VectorState
 
 _CHUNK = 2000
+_MANY = 2**31
+"""More items than have any term."""
 
 COUNTERS = (
     ("namespaces", "items", "SELECT count(*) FROM items WHERE ns = namespaces.id"),
@@ -62,7 +66,7 @@ def check(database: Database, indexes: Indexes) -> list[str]:
         with database.read() as db:
             if spaces.space(db, ns) == space:  # otherwise somebody has just begun to make all vectors anew
                 texts, vectors = indexes.renewed(db, ns, space, published)
-                problems += [f"namespace {name}: {problem}" for problem in _drift(db, ns, texts, vectors)]
+                problems += [f"namespace {name}: {problem}" for problem in _differences(db, ns, texts, vectors)]
     return problems
 
 
@@ -103,6 +107,13 @@ def miscounted(db: apsw.Connection) -> Iterator[str]:
         yield "vectors: one has not the length of its namespace"
 
 
+def _differences(db: apsw.Connection, ns: int, texts: TextState, vectors: VectorState | None) -> list[str]:
+    try:
+        return list(_drift(db, ns, texts, vectors))
+    except Damaged as error:
+        return [f"its index was damaged while it was read ({error})"]
+
+
 def _drift(db: apsw.Connection, ns: int, texts: TextState, vectors: VectorState | None) -> Iterator[str]:
     """Where indexes differ from the rows."""
     for name, state in (("keyword", texts), ("vector", vectors)):
@@ -121,11 +132,10 @@ def _drift(db: apsw.Connection, ns: int, texts: TextState, vectors: VectorState 
 
 @dataclass
 class Vocabulary:
-    """What the texts hold: how many items have a term, how many German ones, and the terms of published rows."""
+    """What the texts hold: how many items have a term, and how many German ones."""
 
     holders: Counter[str] = field(default_factory=Counter[str])
     german: Counter[str] = field(default_factory=Counter[str])
-    rows: dict[int, set[str]] = field(default_factory=dict[int, set[str]])
 
 
 _EMBEDDED = "SELECT item FROM vectors JOIN items ON id = item WHERE ns = ? ORDER BY item"
@@ -150,7 +160,6 @@ def _wrong_texts(seen: Vocabulary, state: TextState, item: Analysed) -> bool:
             end = documents.ends[row]
             wrong |= not np.array_equal(documents.terms[end - documents.lengths[row] : end], item.hashes)
             if documents is state.published:
-                seen.rows[row] = terms
                 wrong |= bool(state.base.spoken[row]) != german
     return wrong
 
@@ -160,12 +169,9 @@ def _misproposed(state: TextState, seen: Vocabulary) -> Iterator[str]:
     terms = list(seen.holders)
     if any(seen.holders[term] != count for term, count in zip(terms, state.frequencies(terms), strict=True)):
         yield "its keyword index counts terms otherwise than they are"
-    rarest: dict[str, list[int]] = {}
-    for row, held in seen.rows.items():
-        if held:
-            rarest.setdefault(min(held, key=lambda term: (seen.holders[term], term)), []).append(row)
     lost = sum(
-        len(set(expected).difference(state.base.containing([{term}]).tolist())) for term, expected in rarest.items()
+        len(set(expected).difference(state.base.containing([{term}]).tolist()))
+        for term, expected in _rows_by_rarest(state.published, seen.holders).items()
     )
     if lost:
         yield f"its keyword index does not find {lost} items"
@@ -183,3 +189,30 @@ def _wrong_vectors(db: apsw.Connection, state: VectorState, ids: Sequence[int]) 
         places = np.searchsorted(stored, vectors.ids[rows_])
         wrong += int((vectors.matrix[rows_] != matrix[places]).any(axis=1).sum())
     return wrong
+
+
+def _rows_by_rarest(documents: Documents, holders: Counter[str]) -> dict[str, list[int]]:
+    """The live rows, by the term of each that the fewest items have. From the columns: terms of all rows as text would
+    take many times the memory of the index."""
+    by_hash: dict[int, str | None] = {}
+    for term in holders:
+        hashed = term_hash(term)
+        by_hash[hashed] = None if hashed in by_hash else term  # two terms of one hash cannot be told apart
+    ordered = sorted(by_hash)
+    known, named = np.array(ordered, np.uint32), [by_hash[hashed] for hashed in ordered]
+    counts = np.array([_MANY if term is None else holders[term] for term in named], np.uint64)
+    found: dict[str, list[int]] = {}
+    if not ordered:
+        return found
+    for part in items.chunks(documents.live[documents.lengths[documents.live] > 0].tolist(), _CHUNK):
+        rows_of_part = np.array(part, np.int64)
+        gathered = documents.gather(rows_of_part)
+        places = np.searchsorted(known, gathered.terms).clip(max=len(known) - 1)
+        keys = counts[places] << np.uint64(32) | places.astype(np.uint64)
+        starts = gathered.bounds - documents.lengths[rows_of_part]
+        rarest = np.minimum.reduceat(keys, starts) & np.uint64(0xFFFFFFFF)
+        for row, place in zip(part, rarest.tolist(), strict=True):
+            term = named[int(place)]
+            if term is not None:
+                found.setdefault(term, []).append(row)
+    return found
