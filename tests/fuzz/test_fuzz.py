@@ -10,7 +10,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from fuzz_targets import TARGETS
+from fuzz_targets import SUFFIXES, TARGETS
+
+from fourfold.ingest.formats import FORMATS, TEXT, format_of
 
 SEEDS = Path(__file__).parent / "seeds"
 SECONDS = int(os.environ.get("FUZZ_SECONDS", "600"))
@@ -33,6 +35,11 @@ def test_every_seed_and_every_part_of_it_ends_well(target: str) -> None:
         for end in {0, 1, len(data) // 3, len(data) // 2, len(data) - 1, len(data)}:
             TARGETS[target](data[:end])
             TARGETS[target](data[end:])
+
+
+def test_every_reader_of_a_file_format_has_a_target() -> None:
+    fuzzed = {format_of(f"x.{suffix}").reader for suffixes in SUFFIXES.values() for suffix in suffixes}
+    assert fuzzed == {each.reader for each in (*FORMATS, TEXT)}
 
 
 @pytest.mark.soak
