@@ -9,7 +9,7 @@ words, a product code has no neighbours, the owner of a service looks nothing li
 log odds: all weak is a no, two strong are a yes, one strong alone is about even.
 
 The slopes of cosine and coverage are near a logistic fit on two collections, made a little steeper by hand; that of the
-relation was set on the demo, so that a stored relation alone is even. docs/quality.md has the figures, also for
+relation was set on the demo, so that a stored relation alone is even. docs/quality-tried.md has the figures, also for
 collections that set nothing. It cannot tell an answer from a near miss: with the answer taken out of the store the next
 best still has a median of 0.27 to 0.81.
 """
