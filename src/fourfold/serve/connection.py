@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from collections.abc import Callable
 from typing import Any, cast
 
 import h11
@@ -51,10 +52,12 @@ class LimitedConnection(H11Protocol):
         _loop: asyncio.AbstractEventLoop | None = None,
         *,
         limits: HttpLimits,
+        is_ending: Callable[[], bool],
     ) -> None:
         super().__init__(config, server_state, app_state, _loop)
         self.conn = _Parser(h11.SERVER, limits.header_bytes)
         self._limits = limits
+        self._is_ending = is_ending
         self._header_timer: asyncio.TimerHandle | None = None
         self._stall_timer: asyncio.TimerHandle | None = None
         self._since = self.loop.time()
@@ -71,6 +74,9 @@ class LimitedConnection(H11Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        if self._is_ending():  # accepted while the server was told to end
+            transport.abort()
+            return
         if len(self.connections) > self._limits.connections and not self._make_room():
             self.connections.discard(self)
             transport.write(_BUSY)
@@ -113,9 +119,16 @@ class LimitedConnection(H11Protocol):
     def on_response_complete(self) -> None:
         """Closes a connection with pipelined requests: they would hold their place against other clients."""
         self._await_headers()
-        if self.conn.trailing_data[0]:
+        if self.conn.trailing_data[0] or self._is_ending():
             self.transport.close()
         super().on_response_complete()
+
+    def shutdown(self) -> None:
+        """Waits for answers, but not for the rest of a request."""
+        if self._has_request and self.cycle.more_body:
+            self.transport.abort()
+        else:
+            super().shutdown()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_header_timer()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import ipaddress
+import logging
 import socket
 import sys
 from functools import partial
@@ -66,7 +68,7 @@ def make_server(app: ASGIApp, rules: Rules, limits: HttpLimits | None = None) ->
     bounds = limits or HttpLimits(connections=min(HTTP_CONNECTIONS, _descriptors() // 2))
     config = uvicorn.Config(
         Guard(app, rules, bounds),
-        http=cast("Any", partial(LimitedConnection, limits=bounds)),
+        http=cast("Any", partial(LimitedConnection, limits=bounds, is_ending=lambda: server.should_exit)),
         loop="asyncio",
         ws="none",
         backlog=_ACCEPTED_AT_ONCE,
@@ -77,7 +79,14 @@ def make_server(app: ASGIApp, rules: Rules, limits: HttpLimits | None = None) ->
         proxy_headers=False,
         timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
     )
-    return _Server(config)
+    logging.getLogger("uvicorn.error").addFilter(_is_no_cancellation)
+    server = _Server(config)
+    return server
+
+
+def _is_no_cancellation(record: logging.LogRecord) -> bool:
+    """Drops the tracebacks of requests that a shutdown cancels: hundreds of them fill a pipe that nobody reads."""
+    return not (record.exc_info and isinstance(record.exc_info[1], asyncio.CancelledError))
 
 
 class _Server(uvicorn.Server):
