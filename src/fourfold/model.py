@@ -410,6 +410,8 @@ class Result:
     explanation: Explanation | None = None
     also_in: tuple[str, ...] = ()
     """Locations of the same text in other files; these are no results of their own."""
+    graph_distance: int | None = None
+    """Steps from what the query names: 0 for its own items, 1 over a relation or mention. None: not found that way."""
 
     @property
     def id(self) -> int:

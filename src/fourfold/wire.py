@@ -94,6 +94,7 @@ def result_json(result: Result) -> dict[str, Json]:
         "hybrid_score": _finite(result.score),
         "confidence": _finite(result.confidence),
         **_ranks_json(result.contributions),
+        "graph_distance": result.graph_distance,
     }
     if result.also_in:
         form["also_in"] = list(result.also_in)
@@ -168,6 +169,7 @@ def _ranks_json(contributions: Sequence[Contribution]) -> dict[str, Json]:
         "fts_rank": rank["keyword"],
         "fts_score": raw["keyword"],
         "graph_rank": rank["graph"],
+        "graph_score": raw["graph"],
         "tags_rank": rank["tags"],
     }
 

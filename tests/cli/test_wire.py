@@ -72,7 +72,8 @@ SPECIFIED = json.loads("""
    "source_ids": [4, 5], "tags": [], "kind": null, "language": "en", "metadata": {"a": 1},
    "created_at": "2026-11-15T10:00:00Z", "updated_at": "2026-11-15T10:00:00Z",
    "file_path": null, "chunk_index": null, "location": null, "semantic_rank": 1, "semantic_similarity": 0.72,
-   "fts_rank": 2, "fts_score": 11.3, "graph_rank": null, "tags_rank": null}]}
+   "fts_rank": 2, "fts_score": 11.3, "graph_rank": null, "graph_score": null, "graph_distance": null,
+   "tags_rank": null}]}
 """)
 
 

@@ -213,7 +213,7 @@ EXAMPLE = """status query method preset fusion_strategy k query_type matched_key
  timings_ms results"""
 RESULT = """id key namespace title content snippet score hybrid_score confidence source_ids tags kind language metadata
  created_at updated_at file_path chunk_index location semantic_rank semantic_similarity fts_rank fts_score graph_rank
- tags_rank"""
+ graph_score graph_distance tags_rank"""
 
 
 @pytest.mark.spec("S3.5")
@@ -270,7 +270,13 @@ async def test_what_the_query_names_leads_to_its_own_items_and_its_neighbours(me
         response = await memory.search(query, only=["graph"])
         assert ids(response) == [jurgen.id, clock.id]  # its own item, then the neighbour's
         assert response.results[0].score > response.results[1].score
+        own, near = wire.response_json(response)["results"]
+        assert (own["graph_rank"], own["graph_distance"]) == (1, 0)
+        assert (near["graph_rank"], near["graph_distance"]) == (2, 1)
+        assert own["graph_score"] > near["graph_score"] > 0
     assert ids(await memory.search("nobody we know", only=["graph"])) == []
+    by_words = wire.response_json(await memory.search("movement of brass"))["results"][0]
+    assert (by_words["id"], by_words["graph_distance"], by_words["graph_score"]) == (clock.id, None, None)
 
 
 @pytest.mark.spec("S4.5")

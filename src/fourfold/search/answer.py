@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
 from fourfold import limits
-from fourfold.model import Degraded, Filters, Hits, Item, Json, Plan, Ranking, Result, SearchResponse
+from fourfold.model import Contribution, Degraded, Filters, Hits, Item, Json, Plan, Ranking, Result, SearchResponse
 from fourfold.search.auto import TEXTS
 from fourfold.search.confidence import Evidence, response_confidence, result_confidence
 from fourfold.search.diversity import at_most_per_source, each_text_once, with_copies
@@ -97,7 +97,15 @@ def _results(found: Found, order: Ordered, wish: Wish, text: str, part: Hits) ->
             contributions=lines,
             recency=factor,
             explanation=explain(lines, score, factor) if wish.explain else None,
+            graph_distance=_graph_distance(found, item, lines),
         )
+
+
+def _graph_distance(found: Found, item: int, lines: Sequence[Contribution]) -> int | None:
+    """The graph retriever lists what the query names, its evidence, and what lies one step from that."""
+    if not any(line.source == "graph" and line.rank is not None for line in lines):
+        return None
+    return 0 if item in found.rankings["graph"].evidence else 1
 
 
 def _evidence(found: Found, item: int, cosine: float | None) -> Evidence:
