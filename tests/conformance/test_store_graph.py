@@ -223,3 +223,29 @@ async def test_a_link_knows_how_many_ways_there_are_at_both_of_its_ends(store):
     found = await store.item_links(NS, [notes[0], bob], NO_FILTERS)
     degrees = {(link.source, link.item): link.degree for link in found if link.kind != "edge"}
     assert degrees == dict.fromkeys([*((notes[0], page) for page in (bob, again)), *((bob, note) for note in notes)], 6)
+
+
+@pytest.mark.parametrize("direction", ["both", "out", "in"])
+@pytest.mark.parametrize("relation", [None, "mentions", "knows"])
+async def test_pages_of_neighbours_are_parts_of_the_whole_list(store, direction, relation):
+    """At one step the database chooses the page, further away the walk does."""
+    await store.add_edges(
+        NS,
+        [
+            *(Edge("Hub", "knows", f"Node {n}", (n % 7 + 1) / 10) for n in range(30)),
+            *(Edge(f"Node {n}", "likes", "Hub", (n % 5 + 1) / 10) for n in range(0, 30, 2)),
+            *(Edge("Hub", "admires", f"Node {n}", (n % 7 + 1) / 10) for n in range(0, 30, 3)),
+            Edge("Hub", "knows", "Hub", 0.5),
+            Edge("Node 3", "knows", "Far", 0.5),
+        ],
+    )
+    await add(store, item("The Hub is described here", title="About"), item("Node 4 and Node 5", title="Hub"))
+    for depth in (1, 2):
+        whole = await store.neighbors(NS, "Hub", None, depth, direction, relation)
+        assert (whole.total, whole.has_more) == (len(whole), False)
+        pages = [
+            await store.neighbors(NS, "Hub", None, depth, direction, relation, 7, start) for start in range(0, 42, 7)
+        ]
+        assert [near for page in pages for near in page] == whole
+        assert {page.total for page in pages} == {len(whole)}
+        assert [page.has_more for page in pages] == [page.offset + 7 < len(whole) for page in pages]

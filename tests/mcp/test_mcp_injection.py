@@ -126,9 +126,9 @@ async def store_all(client: Client) -> dict[int, dict[str, Any]]:
 
 async def read_everywhere(client: Client, stored: dict[int, dict[str, Any]]) -> None:
     """Every tool that returns texts returns them exactly."""
-    wide: dict[str, Any] = {"top_k": 100, "max_tokens": 50_000, "explain": True}
+    wide: dict[str, Any] = {"top_k": 100, "max_tokens": 50_000}
     for tool, given in (
-        ("hybrid_search", {"query_text": "payload obey", **wide}),
+        ("hybrid_search", {"query_text": "payload obey", **wide, "top_k": 60, "explain": True}),
         ("full_text_search", {"query_text": "payload evil example", **wide}),
         ("retrieve_memory", {"query": "hostile payload", "page_size": 100, "max_tokens": 50_000}),
     ):

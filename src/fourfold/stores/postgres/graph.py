@@ -11,9 +11,10 @@ from fourfold.errors import NotFound
 from fourfold.model import Edge, Neighbor, Node, NodeSummary, NodeView, Page
 from fourfold.storage.naming import ambiguous, no_node
 from fourfold.stores.base import Direction, NewNode
+from fourfold.stores.near import near_count, near_page, near_steps
 from fourfold.stores.postgres import items
 from fourfold.stores.postgres.spaces import Namespace
-from fourfold.stores.postgres.sql import Db, digest, new_ids, possible, rows, run, run_many, sendable
+from fourfold.stores.postgres.sql import Db, digest, new_ids, possible, rows, run, run_many, sendable, value
 from fourfold.stores.sqlite.database import dumps
 from fourfold.text.entities import normal_name, split_label, with_label
 
@@ -294,6 +295,8 @@ async def neighbors(
     offset: int = 0,
 ) -> Page[Neighbor]:
     """Nodes within `depth` steps, nearest first, then by the best product of weights on a shortest way."""
+    if depth == 1 and limit is not None:
+        return await _near(db, start, direction, relation, limit, offset)
     seen: dict[int, tuple[str, int, float]] = {start: ("", 0, 1.0)}
     border = [start]
     for distance in range(1, depth + 1):
@@ -310,6 +313,17 @@ async def neighbors(
     page = sorted(seen, key=lambda node: (seen[node][1], -seen[node][2], node))[offset:][:limit]
     nodes = await read_nodes(db, page)
     return Page((Neighbor(nodes[node], *seen[node]) for node in page), len(seen), offset)
+
+
+async def _near(
+    db: Db, start: int, direction: Direction, relation: str | None, limit: int, offset: int
+) -> Page[Neighbor]:
+    """A page of the nodes that are one step away."""
+    steps, bindings = near_steps(start, direction, relation, "%s")
+    page = await rows(db, near_page(steps, "%s"), *bindings, limit, offset)
+    nodes = await read_nodes(db, [node for node, _, _ in page])
+    found = (Neighbor(nodes[node], name, 1, weight) for node, name, weight in page)
+    return Page(found, await value(db, near_count(steps), *bindings), offset)
 
 
 async def find_path(db: Db, start: int, goal: int, max_depth: int) -> list[Edge]:

@@ -11,6 +11,7 @@ import apsw
 from fourfold import items as rules
 from fourfold.model import Edge, Json, Neighbor, Node, NodeSummary, NodeView, Page
 from fourfold.storage.naming import ambiguous, no_node
+from fourfold.stores.near import near_count, near_page, near_steps
 from fourfold.stores.sqlite.database import dumps, rows, value
 from fourfold.stores.sqlite.items import batches, marks
 from fourfold.text.entities import normal_name, split_label, with_label
@@ -282,6 +283,8 @@ def neighbors(
     offset: int = 0,
 ) -> Page[Neighbor]:
     """Nodes within `depth` steps, nearest first, then by the best product of weights on a shortest way."""
+    if depth == 1 and limit is not None:
+        return _near(db, start, direction, relation, limit, offset)
     seen: dict[int, tuple[str, int, float]] = {start: ("", 0, 1.0)}
     border = [start]
     for distance in range(1, depth + 1):
@@ -298,6 +301,17 @@ def neighbors(
     page = sorted(seen, key=lambda node: (seen[node][1], -seen[node][2], node))[offset:][:limit]
     nodes = read_nodes(db, page)
     return Page((Neighbor(nodes[node], *seen[node]) for node in page), len(seen), offset)
+
+
+def _near(
+    db: apsw.Connection, start: int, direction: Direction, relation: str | None, limit: int, offset: int
+) -> Page[Neighbor]:
+    """A page of the nodes that are one step away."""
+    steps, bindings = near_steps(start, direction, relation, "?")
+    page = rows(db, near_page(steps, "?"), *bindings, limit, offset)
+    nodes = read_nodes(db, [node for node, _, _ in page])
+    found = (Neighbor(nodes[node], name, 1, weight) for node, name, weight in page)
+    return Page(found, value(db, near_count(steps), *bindings), offset)
 
 
 def find_path(db: apsw.Connection, start: int, goal: int, max_depth: int) -> list[Edge]:
