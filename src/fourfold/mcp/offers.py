@@ -116,7 +116,7 @@ OFFERS: Sequence[Offer] = (
         "retrieve_memory",
         "all",
         "Retrieve memories",
-        "Hybrid search over vectors and tags with recency, in pages. alpha=1 opts out of hybrid search: vectors only.",
+        "Hybrid search with recency between near-ties, in pages. alpha=1 opts out of hybrid search: vectors only.",
     ),
     Offer(
         "store_raw_dialogue",
