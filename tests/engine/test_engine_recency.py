@@ -50,6 +50,8 @@ async def test_an_old_answer_comes_before_new_chatter(way: dict[str, Any], opene
     response = await memory.search(QUESTION, preset="memories", **way)
     assert response.results[0].key == "answer"
     assert response.results[0].recency < 1
+    for result in response.results:
+        assert result.score == sum(line.value for line in result.contributions) * result.recency
 
 
 async def test_of_two_good_answers_the_newer_one_comes_first(opened: Opener) -> None:
