@@ -60,7 +60,7 @@ def test_a_file_that_takes_too_long_is_named_and_the_next_is_read() -> None:
         assert isinstance(broken, Unreadable)
         assert str(broken) == TOO_LONG
         assert isinstance(last, CutFile)
-        assert reader.started == 3
+        assert reader.started == 2
 
 
 def test_a_reader_that_was_killed_is_replaced_and_no_file_is_lost(reader: ReaderProcess) -> None:

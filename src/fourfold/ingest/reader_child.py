@@ -1,7 +1,7 @@
 """The process that reads files: it pays for what a hostile file does to a parser.
 
-A request is a line of JSON (name, bytes, seconds, whether to read plain text, whether it is the last for now) and the
-file's bytes; the answer is a line of JSON.
+A request is a line of JSON (name, bytes, seconds, whether to read plain text) and the file's bytes; the answer is a
+line of JSON.
 The operating system limits memory and processor time, so code in C that never returns is ended, too. The process can
 neither write files nor start processes, and ends with its input. An answer with `last` asks for a new process.
 """
@@ -23,8 +23,6 @@ from fourfold.ingest.reading import CutFile, cut
 from fourfold.limits import READ_MEMORY_BYTES
 
 READY: Final = b"ready\n"
-_BUFFER_BYTES: Final = 64 * 1024
-"""Answers are sent when there are this many bytes of them, or none is left to be made."""
 TOO_MUCH_MEMORY: Final = "takes too much memory to read"
 
 
@@ -37,22 +35,21 @@ def main() -> None:
     answers.write(READY)
     answers.flush()
     while header := requests.readline():
-        name, size, seconds, as_text, is_last = json.loads(header)
+        name, size, seconds, as_text = json.loads(header)
         data = requests.read(size)
         _limit_time(seconds)
         answer = _answer(name, data, as_text=as_text)
         encoded = _encoded(answer)
         _limit_time(0)
         answers.write(encoded)
-        if is_last or answer["last"]:
-            answers.flush()
+        answers.flush()
         if answer["last"]:
             return
 
 
 def _own_output() -> BinaryIO:
     """The pipe to the parent; what a library prints goes nowhere."""
-    pipe = os.fdopen(os.dup(1), "wb", _BUFFER_BYTES)
+    pipe = os.fdopen(os.dup(1), "wb")
     with open(os.devnull, "wb") as nowhere:  # noqa: PTH123
         os.dup2(nowhere.fileno(), 1)
     return pipe

@@ -52,19 +52,20 @@ class ReaderProcess:
         """Processes so far."""
 
     def read(self, requests: Sequence[Request]) -> Iterator[CutFile | Unreadable]:
-        """One result for each request, in their order.
+        """One result for each request, in their order. The process gets all of them at once.
 
-        The process gets all of them at once. If it breaks, what it has not answered is handed over one by one.
+        A file that it has not answered when it ends is the culprit if the time was up. Otherwise the file gets a new
+        process, alone: the old one may have been killed from outside.
         """
         waiting = deque(requests)
-        alone = False
+        again = False
         while waiting:
-            answers, failure = self._exchange([waiting[0]] if alone else list(waiting))
+            answers, failure = self._exchange([waiting[0]] if again else list(waiting))
+            again = failure == CRASHED and not (again and not answers)
             for answer in answers:
                 yield self._result(waiting.popleft(), answer, str(answer.get("skipped", "")))
-            if failure and alone:
+            if failure and not again:
                 yield self._result(waiting.popleft(), None, failure)
-            alone = alone or bool(failure)
 
     def close(self) -> None:
         self._closed = True
@@ -141,8 +142,8 @@ class _Child:
     def exchange(self, requests: Sequence[tuple[Request, float]]) -> tuple[list[dict[str, Any]], str]:
         """Each request with its processor time. The answers so far, and why there are not more."""
         frames: list[bytes] = []
-        for place, (request, seconds) in enumerate(requests, start=1):
-            header = [request.name, len(request.data), seconds, request.as_text, place == len(requests)]
+        for request, seconds in requests:
+            header = [request.name, len(request.data), seconds, request.as_text]
             frames += [json.dumps(header).encode() + b"\n", request.data]
         self._frames.put(frames)
         patience = _PATIENCE * sum(seconds for _, seconds in requests)
