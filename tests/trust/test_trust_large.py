@@ -219,6 +219,7 @@ def test_rows_of_100_mb_are_all_imported_in_bounded_memory(tmp_path: Path, megab
     with file.open("w") as stream:
         for number in range(rows):
             stream.write(f'{{"key": "{number}", "text": "{record_line(number)}"}}\n')
+    assert file.stat().st_size > megabytes * MEGABYTE
     count, memory = trust_child.run(import_rows, file, tmp_path / "store")
     print(f"{rows} rows imported with {memory:.0f} MB of memory")
     assert count == rows
@@ -228,4 +229,4 @@ def test_rows_of_100_mb_are_all_imported_in_bounded_memory(tmp_path: Path, megab
 def record_line(number: int) -> str:
     chance = random.Random(number)
     words = ("harbour", "ferry", "salt", "crate", "keeper", "lamp", "river", "stone", "gate", "heron", "otter", "lynx")
-    return " ".join(f"{chance.choice(words)}{chance.randrange(300)}" for _ in range(90)) + f" row {number}"
+    return " ".join(f"{chance.choice(words)}{chance.randrange(300)}" for _ in range(112)) + f" row {number}"
