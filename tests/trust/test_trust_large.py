@@ -229,4 +229,4 @@ def test_rows_of_100_mb_are_all_imported_in_bounded_memory(tmp_path: Path, megab
 def record_line(number: int) -> str:
     chance = random.Random(number)
     words = ("harbour", "ferry", "salt", "crate", "keeper", "lamp", "river", "stone", "gate", "heron", "otter", "lynx")
-    return " ".join(f"{chance.choice(words)}{chance.randrange(300)}" for _ in range(112)) + f" row {number}"
+    return " ".join(f"{chance.choice(words)}{chance.randrange(300)}" for _ in range(115)) + f" row {number}"
