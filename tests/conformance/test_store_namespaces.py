@@ -6,9 +6,11 @@ import pytest
 from conformance_operations import VECTORS
 from conformance_subjects import NOW, NS, add, edit, item, unit
 
-from fourfold.errors import NotFound
+from fourfold.errors import NotFound, StorageFull
 from fourfold.model import NO_FILTERS, Edge
+from fourfold.storage.id_blocks import BLOCK
 from fourfold.stores.base import NewNode, Space
+from fourfold.stores.memory.store import MemoryStore
 
 pytestmark = pytest.mark.spec("B15")
 
@@ -94,3 +96,72 @@ async def test_every_namespace_has_its_own_space(store):
     await store.reset_space(OTHER, Space("three", 4))
     await edit(store, mine, add_tags=("t",))
     assert (await store.size(NS)).vectors == 1
+
+
+async def given(store, namespace: str) -> tuple[int, int, int]:
+    """The ids of a new item, raw record and node."""
+    (stored,) = await store.put(namespace, [item(f"text {await store.size(namespace)}")], NOW)
+    record = await store.add_raw(namespace, "said", None, None, {}, NOW)
+    (node,) = await store.add_nodes(namespace, [NewNode(f"Node {stored.id}")])
+    return stored.id, record.id, node.id
+
+
+@pytest.mark.spec("B15")
+async def test_ids_say_nothing_about_what_other_namespaces_store(store):
+    assert await given(store, NS) == (1, 1, 1)
+    first = await given(store, OTHER)
+    for _ in range(5):
+        await given(store, NS)
+    second = await given(store, OTHER)
+    assert [b - a for a, b in zip(first, second, strict=True)] == [1, 1, 1]
+    assert len({id for ids in (first, second) for id in ids} & set(range(1, 100))) == 0
+    await store.forget(OTHER, [second[0]])
+    await store.remove_node(OTHER, f"Node {second[0]}", None)
+    third = await given(store, OTHER)
+    assert [b - a for a, b in zip(second, third, strict=True)] == [1, 1, 1]
+    assert await store.check() == []
+
+
+@pytest.mark.spec("B9", "B15")
+async def test_namespaces_go_on_counting_for_themselves_after_a_load(store):
+    source = MemoryStore()
+    await given(source, NS)
+    before = await given(source, "a namespace that is sorted first")
+    records: list = []
+    await source.export(records.append)
+    await store.load(records)
+    assert await given(store, NS) == (2, 2, 2)
+    after = await given(store, "a namespace that is sorted first")
+    assert [b - a for a, b in zip(before, after, strict=True)] == [1, 1, 1]
+    fresh = await given(store, OTHER)
+    assert not {id // BLOCK for id in fresh} & {id // BLOCK for id in (*before, 1)}
+
+
+@pytest.mark.spec("B9", "B15")
+async def test_namespaces_that_shared_one_count_go_apart(store):
+    """As older versions wrote them: one count for all namespaces."""
+    source = MemoryStore()
+    source._counters.blocks |= {NS: 0, OTHER: 0}
+    await source.put(NS, [item("mine")], NOW)
+    source._counters.last[OTHER, "items"] = 1
+    await source.put(OTHER, [item("theirs")], NOW)
+    records: list = []
+    await source.export(records.append)
+    assert [record["id"] for record in records if record["type"] == "item"] in ([1, 2], [2, 1])
+    await store.load(records)
+    new = {(await store.put(namespace, [item("new")], NOW))[0].id for namespace in (NS, OTHER, "third")}
+    assert len({id // BLOCK for id in new}) == 3
+    assert await store.check() == []
+
+
+async def test_a_namespace_without_ids_left_says_so(store):
+    source = MemoryStore()
+    source._counters.blocks[NS] = 0
+    source._counters.last[NS, "items"] = BLOCK - 2
+    await source.put(NS, [item("the last one")], NOW)
+    records: list = []
+    await source.export(records.append)
+    await store.load(records)
+    with pytest.raises(StorageFull, match="ids"):
+        await add(store, "one more")
+    assert await store.check() == []

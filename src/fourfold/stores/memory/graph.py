@@ -40,9 +40,9 @@ def ensure_node(ns: Namespace, name: str, label: str, *, made: bool) -> int:
         if (normal_name(row.name), row.label) == (normal_name(name), label):
             ns.nodes[row.id] = replace(row, made=row.made or made)
             return row.id
-    ns.counters.node += 1
-    ns.nodes[ns.counters.node] = NodeRow(ns.counters.node, name, label, made)
-    return ns.counters.node
+    node = ns.counters.new(ns.name, "nodes")
+    ns.nodes[node] = NodeRow(node, name, label, made)
+    return node
 
 
 def resolve(ns: Namespace, reference: str, label: str | None = None) -> int | None:

@@ -63,10 +63,9 @@ def matching(ns: Namespace, filters: Filters) -> list[int]:
 
 
 def _insert(ns: Namespace, new: NewItem, now: datetime, links: bool) -> int:
-    ns.counters.item += 1
     created = new.created_at or now
     item = Item(
-        id=ns.counters.item,
+        id=ns.counters.new(ns.name, "items"),
         namespace=ns.name,
         key=new.key,
         title=new.title,

@@ -83,6 +83,7 @@ def load(batch: Iterable[Record]) -> tuple[World, Counters]:
     for record in batch:
         name = record["name"] if record["type"] == "namespace" else record["namespace"]
         _LOADERS[record["type"]](world.setdefault(name, Namespace(name, last)), record)
+    last.restore({name: {"items": ns.items, "raw": ns.raw, "nodes": ns.nodes} for name, ns in world.items()})
     return world, last
 
 
@@ -95,7 +96,6 @@ def _load_raw(ns: Namespace, record: Record) -> None:
     fields = _fields(record)
     fields["created_at"] = moment(fields["created_at"])
     ns.raw[record["id"]] = RawRecord(**fields)
-    ns.counters.raw = max(ns.counters.raw, record["id"])
 
 
 def _load_item(ns: Namespace, record: Record) -> None:
@@ -104,7 +104,6 @@ def _load_item(ns: Namespace, record: Record) -> None:
         fields[time] = moment(fields[time])
     fields["tags"], fields["source_ids"] = tuple(fields["tags"]), tuple(fields["source_ids"])
     ns.items[record["id"]] = Stored(Item(**fields), record["linked"], vector(record))
-    ns.counters.item = max(ns.counters.item, record["id"])
 
 
 def _load_node(ns: Namespace, record: Record) -> None:
@@ -112,7 +111,6 @@ def _load_node(ns: Namespace, record: Record) -> None:
     aliases = {normal_name(alias): alias for alias in record["aliases"]}
     ns.nodes[node] = NodeRow(node, record["name"], record["label"], record["made"], aliases, record["properties"])
     ns.own.update({(node, item): made for item, made in record["items"]})
-    ns.counters.node = max(ns.counters.node, node)
 
 
 def _load_edge(ns: Namespace, record: Record) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from itertools import count
 from typing import TYPE_CHECKING
 
 from fourfold.model import Item, Json, NewItem, Node, RawRecord
+from fourfold.storage.id_blocks import KINDS, block_of, bounds, check_room
 from fourfold.stores.base import FileState, Space
 from fourfold.text.entities import normal_name
 
@@ -18,13 +20,37 @@ _QUERY_LANGUAGES = 8
 """A query is analysed in so many languages of its namespace, the commonest."""
 
 
-@dataclass(slots=True)
+@dataclass
 class Counters:
-    """The last ids given, over all namespaces; an id is never given twice."""
+    """The last ids given, by namespace and kind, and the block of each namespace (fourfold.storage.id_blocks)."""
 
-    item: int = 0
-    raw: int = 0
-    node: int = 0
+    last: dict[tuple[str, str], int] = field(default_factory=dict[tuple[str, str], int])
+    blocks: dict[str, int] = field(default_factory=dict[str, int])
+
+    def copy(self) -> Counters:
+        return Counters(dict(self.last), dict(self.blocks))
+
+    def new(self, namespace: str, kind: str) -> int:
+        """The next id of a namespace."""
+        if namespace not in self.blocks:
+            self.blocks[namespace] = next(block for block in count() if block not in self.blocks.values())
+        last = self.last.get((namespace, kind), bounds(self.blocks[namespace])[0])
+        check_room(last, 1)
+        self.last[namespace, kind] = last + 1
+        return last + 1
+
+    def restore(self, used: Mapping[str, Mapping[str, Iterable[int]]]) -> None:
+        """Chooses blocks after a load: by namespace and kind, the ids that it brought."""
+        filled = {block_of(id) for kinds in used.values() for ids in kinds.values() for id in ids}
+        for namespace, kinds in sorted(used.items()):
+            first = block_of(max((id for ids in kinds.values() for id in ids), default=0))
+            free = (block for block in count(first) if block not in self.blocks.values())
+            self.blocks[namespace] = next(block for block in free if block == first or block not in filled)
+        for namespace, block in self.blocks.items():
+            low, high = bounds(block)
+            for kind in KINDS:
+                given = [id for kinds in used.values() for id in kinds[kind] if low < id < high]
+                self.last[namespace, kind] = max(given, default=low)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +106,7 @@ class Namespace:
     def copy(self) -> Namespace:
         return Namespace(
             self.name,
-            replace(self.counters),
+            self.counters.copy(),
             self.space,
             dict(self.items),
             dict(self.raw),

@@ -63,7 +63,7 @@ class MemoryStore:
     def _write(self, namespace: str) -> Generator[Namespace]:
         """A copy that takes the namespace's place if the block ends well: all or nothing."""
         draft = self._read(namespace).copy()
-        draft.counters = replace(self._counters)
+        draft.counters = self._counters.copy()
         yield draft
         self._namespaces[namespace] = draft
         self._counters = draft.counters
@@ -118,8 +118,9 @@ class MemoryStore:
         now: datetime,
     ) -> RawRecord:
         with self._write(namespace) as ns:
-            ns.counters.raw += 1
-            record = RawRecord(ns.counters.raw, namespace, content, speaker, session_id, dict(metadata), now)
+            record = RawRecord(
+                ns.counters.new(namespace, "raw"), namespace, content, speaker, session_id, dict(metadata), now
+            )
             ns.raw[record.id] = record
         return record
 

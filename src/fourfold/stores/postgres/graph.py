@@ -13,8 +13,9 @@ from fourfold.storage.naming import ambiguous, no_node
 from fourfold.stores.base import Direction, NewNode
 from fourfold.stores.near import near_count, near_page, near_steps
 from fourfold.stores.postgres import items
+from fourfold.stores.postgres.ids import new as new_ids
 from fourfold.stores.postgres.spaces import Namespace
-from fourfold.stores.postgres.sql import Db, digest, new_ids, possible, rows, run, run_many, sendable, value
+from fourfold.stores.postgres.sql import Db, digest, possible, rows, run, run_many, sendable, value
 from fourfold.stores.sqlite.database import dumps
 from fourfold.text.entities import normal_name, split_label, with_label
 
@@ -43,9 +44,9 @@ async def ensure_nodes(db: Db, ns: int, wanted: Sequence[Wanted], *, made: bool)
     if made and known:
         await run(db, "UPDATE nodes SET made = true WHERE id = ANY(%s::bigint[]) AND NOT made", list(known.values()))
     lacking = [key for key in first if key not in known]
-    ids = await new_ids(db, "node_ids", len(lacking))
-    await insert_nodes(db, ns, [(id, first[key][0], key[1], made) for id, key in zip(ids, lacking, strict=True)])
-    known |= dict(zip(lacking, ids, strict=True))
+    fresh = await new_ids(db, ns, "nodes", len(lacking))
+    await insert_nodes(db, ns, [(id, first[key][0], key[1], made) for id, key in zip(fresh, lacking, strict=True)])
+    known |= dict(zip(lacking, fresh, strict=True))
     return {pair: known[digest(name), pair[1]] for pair, name in folded.items()}, [first[key][1] for key in lacking]
 
 

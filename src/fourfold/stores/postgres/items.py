@@ -20,8 +20,9 @@ from fourfold.model import Filters, Item, ItemPatch, Json, NewItem
 from fourfold.stores.base import Space, Vocabulary
 from fourfold.stores.postgres import texts, vectors
 from fourfold.stores.postgres.filters import facts, where
+from fourfold.stores.postgres.ids import new as new_ids
 from fourfold.stores.postgres.spaces import BY_NAME, Namespace
-from fourfold.stores.postgres.sql import Db, Statement, digest, new_ids, possible, rows, run, run_many
+from fourfold.stores.postgres.sql import Db, Statement, digest, possible, rows, run, run_many
 from fourfold.stores.postgres.texts import Text
 from fourfold.stores.sqlite.database import dumps, micros, moment
 from fourfold.text.fold import fold
@@ -268,7 +269,7 @@ async def write(db: Db, ns: Namespace, changed: Sequence[Row]) -> None:
     touched = [row for row in changed if row.touched]
     fresh = [row for row in touched if row.before is None]
     if any(not row.id for row in fresh):
-        for row, id in zip(fresh, await new_ids(db, "item_ids", len(fresh)), strict=True):
+        for row, id in zip(fresh, await new_ids(db, ns.id, "items", len(fresh)), strict=True):
             row.id = id
     await _write_rows(db, ns.id, touched, fresh)
     await _write_labels(db, ns.id, touched)

@@ -10,7 +10,7 @@ from fourfold.errors import StoreNotEmpty
 from fourfold.storage.records import item_record, moment, new_item, raw_record, vector
 from fourfold.stores import loading
 from fourfold.stores.base import FileState, Record
-from fourfold.stores.postgres import chunks, graph, items, links, raw, spaces, vectors
+from fourfold.stores.postgres import chunks, graph, ids, items, links, raw, spaces, vectors
 from fourfold.stores.postgres.items import Draft
 from fourfold.stores.postgres.links import Linked
 from fourfold.stores.postgres.spaces import Namespace
@@ -145,10 +145,7 @@ async def load(db: Db, batch: Iterable[Record]) -> None:
         await _LOADERS[kind](db, known[name], part)
     for ns in known.values():
         await spaces.store(db, ns)
-    for table, sequence in (("items", "item_ids"), ("raw", "raw_ids"), ("nodes", "node_ids")):
-        last = await value(db, f"SELECT max(id) FROM {table}")  # noqa: S608  (our own clauses)
-        if last is not None:
-            await run(db, f"SELECT setval('{sequence}', greatest(%s, nextval('{sequence}') - 1, 1))", last)
+    await ids.reset(db)
 
 
 def _batches(records: Iterable[Record]) -> Iterator[tuple[str, str, list[Record]]]:

@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from fourfold.model import Json, Page, RawRecord
+from fourfold.stores.postgres.ids import new as new_ids
 from fourfold.stores.postgres.spaces import Namespace
-from fourfold.stores.postgres.sql import Db, new_ids, possible, rows, run, value
+from fourfold.stores.postgres.sql import Db, possible, rows, run, value
 from fourfold.stores.raw import SHOWN_ITEMS, no_raw, still_a_source
 from fourfold.stores.sqlite.database import dumps, micros, moment
 
@@ -22,7 +23,7 @@ async def add(
     metadata: Mapping[str, Json],
     now: datetime,
 ) -> RawRecord:
-    (record,) = await new_ids(db, "raw_ids", 1)
+    (record,) = await new_ids(db, ns.id, "raw", 1)
     await run(
         db,
         "INSERT INTO raw VALUES (%s, %s, %s, %s, %s, %s, %s)",

@@ -242,7 +242,20 @@ async def _refresh_facts(db: Db) -> None:
         last = found[-1][0]
 
 
-_STEPS: tuple[str | Callable[[Db], Awaitable[None]], ...] = (_TABLES, _PARTS, _refresh_facts)
+_IDS = """
+CREATE TABLE id_blocks (                          -- which namespace takes its ids from which block
+    block bigint PRIMARY KEY,
+    ns integer NOT NULL
+);
+CREATE TABLE ids (                                -- the last id that a namespace gave, by table
+    ns integer NOT NULL,
+    kind text NOT NULL,
+    last bigint NOT NULL,
+    PRIMARY KEY (ns, kind)
+);
+"""
+
+_STEPS: tuple[str | Callable[[Db], Awaitable[None]], ...] = (_TABLES, _PARTS, _refresh_facts, _IDS)
 """_STEPS[n] turns schema n into n + 1."""
 VERSION = len(_STEPS)
 _LOCK = 0x466F7572

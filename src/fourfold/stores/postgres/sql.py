@@ -67,11 +67,6 @@ async def run_many(db: Db, sql: str, bindings: Sequence[Sequence[Any]]) -> None:
             await cursor.executemany(cast("LiteralString", sql), bindings)
 
 
-async def new_ids(db: Db, sequence: str, count: int) -> list[int]:
-    found = await rows(db, f"SELECT nextval('{sequence}') FROM generate_series(1, %s)", count) if count else []  # noqa: S608  (our own clauses)
-    return sorted(number for (number,) in found)
-
-
 def possible(ids: Iterable[int]) -> list[int]:
     """Those that a store could have given."""
     return [number for number in ids if 0 < number <= LARGEST_ID]

@@ -13,8 +13,8 @@ import numpy as np
 from fourfold.courtesy import paced
 from fourfold.errors import NotFound
 from fourfold.model import Item, NewItem
-from fourfold.stores.sqlite import items, spaces
-from fourfold.stores.sqlite.database import dumps, micros, rows, value
+from fourfold.stores.sqlite import ids, items, spaces
+from fourfold.stores.sqlite.database import dumps, micros, rows
 from fourfold.stores.sqlite.items import Change, Written, batches, marks
 from fourfold.text.fold import fold
 
@@ -57,7 +57,7 @@ def put(db: apsw.Connection, ns: int, new: Sequence[NewItem], now: datetime, *, 
     for identity, item in zip(identities, new, strict=True):
         if identity not in known:
             firsts.setdefault(identity, item)
-    fresh = list(map(Fresh, _next_ids(db, len(firsts)), firsts.values()))
+    fresh = list(map(Fresh, ids.new(db, ns, "items", len(firsts)), firsts.values()))
     insert(db, ns, fresh, now, linked=linked)
     firstly = dict(zip(firsts, fresh, strict=True))
     written: list[Written] = []
@@ -116,12 +116,6 @@ def _selected(db: apsw.Connection, condition: str, columns: str, ns: int, among:
         yield from db.execute(f"SELECT {columns} FROM items WHERE {inside}", (*part, ns))  # noqa: S608  (our own clauses and placeholders)
 
 
-def _next_ids(db: apsw.Connection, count: int) -> range:
-    """What AUTOINCREMENT would give: a number is never given twice."""
-    last = value(db, "SELECT seq FROM sqlite_sequence WHERE name = 'items'") or 0
-    return range(last + 1, last + 1 + count)
-
-
 # ---------------------------------------------------------------- what is new
 
 
@@ -167,8 +161,8 @@ def _insert_tags(db: apsw.Connection, ns: int, fresh: Sequence[Fresh]) -> None:
     folded = {tag: fold(tag) for tag in {tag for new in fresh for tag in new.item.tags}}
     if not folded:
         return
-    ids = _tag_ids(db, ns, sorted(set(folded.values())))
-    used = ((ids[folded[tag]], new.id, tag) for new in fresh for tag in new.item.tags)
+    tag_ids = _tag_ids(db, ns, sorted(set(folded.values())))
+    used = ((tag_ids[folded[tag]], new.id, tag) for new in fresh for tag in new.item.tags)
     db.executemany("INSERT OR IGNORE INTO item_tags VALUES (?, ?, ?)", used)
 
 

@@ -12,6 +12,7 @@ from fourfold import items as rules
 from fourfold.model import Edge, Json, Neighbor, Node, NodeSummary, NodeView, Page
 from fourfold.storage.naming import ambiguous, no_node
 from fourfold.stores.near import near_count, near_page, near_steps
+from fourfold.stores.sqlite import ids
 from fourfold.stores.sqlite.database import dumps, rows, value
 from fourfold.stores.sqlite.items import batches, marks
 from fourfold.text.entities import normal_name, split_label, with_label
@@ -77,11 +78,11 @@ def ensure_reference(db: apsw.Connection, ns: int, reference: str) -> tuple[int,
 def insert_node(db: apsw.Connection, ns: int, name: str, label: str, *, made: bool, node_id: int | None = None) -> int:
     """A new row; under a given id where one is restored."""
     folded = normal_name(name)
+    node = ids.new(db, ns, "nodes", 1)[0] if node_id is None else node_id
     db.execute(
         "INSERT INTO nodes (id, ns, name, folded, label, properties, made) VALUES (?, ?, ?, ?, ?, '{}', ?)",
-        (node_id, ns, name, folded, label, made),
+        (node, ns, name, folded, label, made),
     )
-    node = db.last_insert_rowid()
     _add_name(db, ns, node, folded, None)
     return node
 
@@ -97,8 +98,7 @@ def own_nodes(
             spelled.setdefault(folded, name)
     nodes = _nodes_of_names(db, ns, label, list(spelled))
     fresh = [folded for folded in spelled if folded not in nodes]
-    start = (value(db, "SELECT max(id) FROM nodes") or 0) + 1
-    nodes |= zip(fresh, range(start, start + len(fresh)), strict=True)
+    nodes |= zip(fresh, ids.new(db, ns, "nodes", len(fresh)), strict=True)
     db.executemany(
         "INSERT INTO nodes (id, ns, name, folded, label, properties, made) VALUES (?, ?, ?, ?, ?, '{}', 0)",
         ((nodes[folded], ns, spelled[folded], folded, label) for folded in fresh),

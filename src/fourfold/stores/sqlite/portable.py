@@ -11,7 +11,7 @@ from fourfold.storage.records import item_record, moment, new_item, raw_record, 
 from fourfold.stores import loading
 from fourfold.stores.base import FileState, Record
 from fourfold.stores.sqlite import chunks as file_rows
-from fourfold.stores.sqlite import graph, items, links, raw, spaces
+from fourfold.stores.sqlite import graph, ids, items, links, raw, spaces
 from fourfold.stores.sqlite.database import dumps, micros, rows, value
 from fourfold.stores.sqlite.items import Change, chunks
 
@@ -94,6 +94,7 @@ def _files(db: apsw.Connection, ns: int, namespace: str) -> Iterator[Record]:
 
 def load(db: apsw.Connection, batch: Iterable[Record]) -> None:
     """Accepted records of an export, in their order, with their ids."""
+    ids.reset(db)
     for record in batch:
         _LOADERS[record["type"]](db, record)
 

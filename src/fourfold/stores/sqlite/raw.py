@@ -11,6 +11,7 @@ import apsw
 from fourfold.model import Json, Page, RawRecord
 from fourfold.stores.raw import SHOWN_ITEMS, no_raw, still_a_source
 from fourfold.stores.sqlite.database import dumps, micros, moment, rows, value
+from fourfold.stores.sqlite.ids import new as new_ids
 from fourfold.stores.sqlite.items import batches, marks, possible
 
 
@@ -23,11 +24,12 @@ def add(
     metadata: Mapping[str, Json],
     now: datetime,
 ) -> int:
+    (record,) = new_ids(db, ns, "raw", 1)
     db.execute(
-        "INSERT INTO raw (ns, content, speaker, session_id, metadata, created_at) VALUES (?, ?, ?, ?, ?, ?)",
-        (ns, content, speaker, session_id, dumps(dict(metadata)), micros(now)),
+        "INSERT INTO raw VALUES (?, ?, ?, ?, ?, ?, ?)",
+        (record, ns, content, speaker, session_id, dumps(dict(metadata)), micros(now)),
     )
-    return db.last_insert_rowid()
+    return record
 
 
 def get(db: apsw.Connection, namespace: str, ns: int, ids: Sequence[int]) -> dict[int, RawRecord]:

@@ -202,7 +202,20 @@ CREATE TRIGGER chunk_gone AFTER DELETE ON items WHEN OLD.path IS NOT NULL AND OL
 END;
 """
 
-_STEPS = (_TABLES, _PRUNED, _FILES)
+_IDS = """
+CREATE TABLE id_blocks (                    -- which namespace takes its ids from which block
+    block INTEGER PRIMARY KEY,
+    ns INTEGER NOT NULL UNIQUE
+);
+CREATE TABLE ids (                          -- the last id that a namespace gave, by table
+    ns INTEGER NOT NULL,
+    kind TEXT NOT NULL,
+    last INTEGER NOT NULL,
+    PRIMARY KEY (ns, kind)
+) WITHOUT ROWID;
+"""
+
+_STEPS = (_TABLES, _PRUNED, _FILES, _IDS)
 """_STEPS[n] turns schema n into n + 1."""
 VERSION = len(_STEPS)
 
