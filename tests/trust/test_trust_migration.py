@@ -184,3 +184,17 @@ def open_and_check(folder: Path) -> None:
             assert await memory.check() == []
 
     asyncio.run(checking())
+
+
+@pytest.mark.spec("B7", "B9")
+async def test_ids_that_an_older_version_gives_after_the_migration_are_passed(tmp_path: Path) -> None:
+    """A process of the older version may still be writing: it counts over all namespaces."""
+    async with await Memory.open(tmp_path, embedder="none", background=False) as memory:
+        first = await memory.add("one")
+        db = apsw.Connection(str(tmp_path / "fourfold.db"))
+        db.execute(
+            "INSERT INTO items (ns, title, text, language, metadata, created_at, updated_at) "
+            "SELECT ns, title, 'two', language, metadata, created_at, updated_at FROM items"
+        )
+        db.close()
+        assert (await memory.add("three")).id == first.id + 2

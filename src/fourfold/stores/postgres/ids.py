@@ -4,20 +4,25 @@ from __future__ import annotations
 
 from itertools import count as counted_from
 
-from fourfold.storage.id_blocks import KINDS, block_of, bounds, check_room
+from fourfold.storage.id_blocks import BLOCK, KINDS, block_of, bounds, check_room
 from fourfold.stores.postgres.sql import Db, run, value
 
 _SEQUENCES = {"items": "item_ids", "raw": "raw_ids", "nodes": "node_ids"}
 """What older schemas counted with, over all namespaces."""
 
 
+_COUNT = (
+    "UPDATE ids SET last = %s + coalesce((SELECT max(id) FROM {} WHERE id > ids.last "
+    f"AND id < (ids.last / {BLOCK} + 1) * {BLOCK}), ids.last) WHERE ns = %s AND kind = %s RETURNING last - %s"  # noqa: S608  (our own tables)
+)
+"""Also passes ids that a process of an older version, which counts otherwise, has given since it opened the store."""
+
+
 async def new(db: Db, ns: int, kind: str, count: int) -> range:
     """The next ids of a namespace, which the caller has locked; `kind`: the table."""
     if not count:
         return range(0)
-    last = await value(
-        db, "UPDATE ids SET last = last + %s WHERE ns = %s AND kind = %s RETURNING last - %s", count, ns, kind, count
-    )
+    last = await value(db, _COUNT.format(kind), count, ns, kind, count)
     if last is None:
         last = await _last_given(db, await _block(db, ns), kind)
         await run(db, "INSERT INTO ids VALUES (%s, %s, %s)", ns, kind, last + count)

@@ -17,6 +17,7 @@ def new(db: apsw.Connection, ns: int, kind: str, count: int) -> range:
     last = value(db, "SELECT last FROM ids WHERE ns = ? AND kind = ?", ns, kind)
     if last is None:
         last = _last_given(db, _block(db, ns), kind)
+    last = _passed(db, last, kind)
     check_room(last, count)
     db.execute("INSERT OR REPLACE INTO ids VALUES (?, ?, ?)", (ns, kind, last + count))
     return range(last + 1, last + 1 + count)
@@ -48,6 +49,12 @@ def _is_free(db: apsw.Connection, block: int) -> bool:
         value(db, f"SELECT 1 FROM {kind} WHERE id > ? AND id < ? LIMIT 1", *bounds(block))  # noqa: S608  (our own tables)
         for kind in KINDS
     )
+
+
+def _passed(db: apsw.Connection, last: int, kind: str) -> int:
+    """What a process of an older version, which counts otherwise, may have given since it opened the store."""
+    _, high = bounds(block_of(last))
+    return value(db, f"SELECT max(id) FROM {kind} WHERE id > ? AND id < ?", last, high) or last  # noqa: S608  (our own tables)
 
 
 def _last_given(db: apsw.Connection, block: int, kind: str) -> int:
