@@ -12,8 +12,8 @@ _SEQUENCES = {"items": "item_ids", "raw": "raw_ids", "nodes": "node_ids"}
 
 
 _COUNT = (
-    "UPDATE ids SET last = %s + coalesce((SELECT max(id) FROM {} WHERE id > ids.last "
-    f"AND id < (ids.last / {BLOCK} + 1) * {BLOCK}), ids.last) WHERE ns = %s AND kind = %s RETURNING last - %s"  # noqa: S608  (our own tables)
+    "UPDATE ids SET last = %s + coalesce((SELECT max(id) FROM {} WHERE id > ids.last AND id < "
+    "(ids.last / %s + 1) * %s), ids.last) WHERE ns = %s AND kind = %s RETURNING last - %s"
 )
 """Also passes ids that a process of an older version, which counts otherwise, has given since it opened the store."""
 
@@ -22,7 +22,7 @@ async def new(db: Db, ns: int, kind: str, count: int) -> range:
     """The next ids of a namespace, which the caller has locked; `kind`: the table."""
     if not count:
         return range(0)
-    last = await value(db, _COUNT.format(kind), count, ns, kind, count)
+    last = await value(db, _COUNT.format(kind), count, BLOCK, BLOCK, ns, kind, count)
     if last is None:
         last = await _last_given(db, await _block(db, ns), kind)
         await run(db, "INSERT INTO ids VALUES (%s, %s, %s)", ns, kind, last + count)
