@@ -105,6 +105,7 @@ def _code(full: Full) -> dict[str, bytes]:
         "quotes.java": full("a‹"),
         "templates.cpp": full("a<"),
         "quotes.cpp": full("a‹"),
+        "fstrings-joined.py": full("f'{a}' "),
         "fstrings.py": full("f'{"),
         "parentheses.py": full("("),
         "classes.py": "".join(" " * depth + f"class C{depth}:\n" for depth in range(95)).encode(),

@@ -43,7 +43,7 @@ def test_every_crafted_file_is_read_or_refused_within_the_limits(reader: ReaderP
     assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024 <= limits.READ_MEMORY_BYTES
 
 
-@pytest.mark.parametrize("name", ["fstrings.py", "generics.java"])
+@pytest.mark.parametrize("name", ["fstrings-joined.py", "generics.java"])
 def test_code_that_its_parser_cannot_cope_with_is_read_as_text(reader: ReaderProcess, name: str) -> None:
     after = Request("after.md", b"# Title\n\nwords\n")
     broken, sound = reader.read([Request(name, crafted()[name]), after])
