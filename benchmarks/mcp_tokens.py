@@ -56,13 +56,10 @@ def main() -> None:
 
 
 def figures_of(tree: Path) -> dict[str, int]:
-    """Measure the package of a source tree in a process of its own; the compiled kernel is the one of this tree."""
+    """Measure the package of a source tree in a process of its own, with the kernel of that tree."""
     environment = {**os.environ, "PYTHONPATH": str(tree / "src"), "FOURFOLD_EMBEDDER": "minilm"}
-    kernels = [path for path in (ROOT / "src" / "fourfold" / "native").iterdir() if path.suffix in (".so", ".pyd")]
-    for kernel in kernels:
-        target = tree / "src" / "fourfold" / "native" / kernel.name
-        if not target.exists():
-            target.write_bytes(kernel.read_bytes())
+    if tree != ROOT:
+        subprocess.run([sys.executable, "hatch_build.py"], cwd=tree, check=True, capture_output=True)
     command = [sys.executable, str(Path(__file__).resolve()), "--measure"]
     done = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
     return json.loads(done.stdout.splitlines()[-1])

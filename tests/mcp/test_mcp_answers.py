@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mcp import Client
+from mcp import Client, MCPError
 from mcp_support import call, connected, pages, refused
 
 from fourfold import Memory, NewItem, limits
@@ -307,3 +307,7 @@ async def test_hints_name_tools(tmp_path: Path) -> None:
             ("hybrid_search", {"query_text": "x", "alpha": 0.5}, "Use it with preset memories"),
         ):
             assert (await refused(client, tool, **arguments))["details"] == hint
+        with pytest.raises(MCPError, match=r"no item 99\. list_memories shows what is stored"):
+            await client.read_resource("memory://item/99")
+        with pytest.raises(MCPError, match=r"no raw record 99\. read_raw_dialogue without ids shows what there is"):
+            await client.read_resource("memory://raw/99")

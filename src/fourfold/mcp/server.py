@@ -16,7 +16,16 @@ from pydantic import ValidationError
 from fourfold import __version__, logs
 from fourfold.errors import FourfoldError, InvalidQuery, NotFound
 from fourfold.limits import LARGEST_ID
-from fourfold.mcp.answers import READ_TOKENS, item_forms, raw_forms, refusal, serialised, status_form, within
+from fourfold.mcp.answers import (
+    READ_TOKENS,
+    item_forms,
+    raw_forms,
+    refusal,
+    remedy_for_agents,
+    serialised,
+    status_form,
+    within,
+)
 from fourfold.mcp.arguments import small_schema, with_known_names
 from fourfold.mcp.graph_tools import GraphTools
 from fourfold.mcp.offers import Level, offers
@@ -180,6 +189,11 @@ def _said() -> Generator[None]:
     try:
         yield
     except NotFound as error:
-        raise ResourceNotFoundError(str(error)) from error
+        raise ResourceNotFoundError(_for_agents(error)) from error
     except FourfoldError as error:
-        raise ResourceError(str(error)) from error
+        raise ResourceError(_for_agents(error)) from error
+
+
+def _for_agents(error: FourfoldError) -> str:
+    remedy = remedy_for_agents(error.remedy)
+    return f"{error.message}. {remedy}" if remedy else error.message
