@@ -385,6 +385,20 @@ async def test_results_for_k_are_a_prefix_of_those_for_more(
         assert scored(part) == longest[:top_k]
 
 
+@pytest.mark.spec("B4", "B12")
+async def test_the_surplus_of_a_file_hides_its_copies_whatever_top_k(memory: Memory) -> None:
+    """A copy of a chunk that `per_source` cuts is no result, also where it is read in a later step than the chunk."""
+    texts_of_one = ["raven raven raven", "raven raven gate", "raven gate hut"]
+    chunks = [NewItem(text, path="one", chunk_index=number) for number, text in enumerate(texts_of_one)]
+    copy = NewItem("raven gate hut", path="two", chunk_index=0)
+    others = [NewItem(f"raven {'moor ' * n}", path=f"far{n}", chunk_index=0) for n in range(3, 9)]
+    await memory.add_many([*chunks, copy, *others], wait=True)
+    options: dict[str, Any] = {"only": ["keyword"], "per_source": 1}
+    longest = scored(await memory.search("raven", top_k=100, **options))
+    for top_k in range(1, len(longest)):
+        assert scored(await memory.search("raven", top_k=top_k, **options)) == longest[:top_k]
+
+
 @pytest.mark.spec("S5.2")
 @pytest.mark.parametrize(
     ("query", "expected"),

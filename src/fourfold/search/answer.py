@@ -60,6 +60,7 @@ async def results(found: Found, plan: Plan, order: Ordered, fetch: Fetch, wish: 
     Of chunks of files with the same text the best is a result; it lists the others that are among the FOLD_DEPTH best
     hits. What is dropped and listed does not depend on top_k: results for k are a prefix of those for k + n (B4).
     """
+    candidates: list[Result] = []
     chosen: list[Result] = []
     wanted = max(plan.top_k, wish.at_least)
     start, step = 0, wanted
@@ -67,8 +68,8 @@ async def results(found: Found, plan: Plan, order: Ordered, fetch: Fetch, wish: 
         part = order.hits[start : start + step]
         await _read(order, part, fetch)
         fresh = _results(found, order, wish, text, part)
-        chosen += [result for result in fresh if result.confidence >= wish.min_confidence]
-        chosen = list(at_most_per_source(each_text_once(chosen), lambda result: result.item.path, wish.per_source))
+        candidates += [result for result in fresh if result.confidence >= wish.min_confidence]
+        chosen = list(at_most_per_source(each_text_once(candidates), lambda result: result.item.path, wish.per_source))
         start, step = start + step, step * 4
     chosen = chosen[:wanted]
     if any(result.item.path is not None for result in chosen):
