@@ -1,7 +1,7 @@
 from fourfold import SyncMemory
 
 with SyncMemory.open("notes") as memory:
-    memory.add("The spare key is with Mrs Okafor on the second floor", wait=True)
+    memory.add("The Wi-Fi password is on the back of the router", wait=True)
     memory.add("The dentist moved to Harbour Street", wait=True)
-    best = memory.search("I am locked out, who can help?").results[0]
-    print(best.item.text)  # -> The spare key is with Mrs Okafor on the second floor
+    best = memory.search("How do I log in to the wireless network?").results[0]
+    print(best.item.text)  # -> The Wi-Fi password is on the back of the router
