@@ -13,6 +13,7 @@ from files_support import items, write
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fourfold import limits
 from fourfold.ingest.document import Document, Unreadable
 from fourfold.ingest.file_items import file_items
 from fourfold.ingest.formats import FORMATS
@@ -163,7 +164,23 @@ def test_a_broken_archive_has_an_honest_reason(name: str, data: bytes, reason: s
         read(name, data)
 
 
+@pytest.mark.spec("C17")
+def test_a_small_archive_with_more_text_than_a_file_may_have_is_refused() -> None:
+    data = made_docx(paragraph("the heron at the gate " * (limits.FILE_BYTES // 20)))
+    assert len(data) < limits.FILE_BYTES // 100
+    with pytest.raises(Unreadable, match="more text than a file may have"):
+        cut("a.docx", data)
+
+
 # ---------------------------------------------------------------- tables and chats
+
+
+@pytest.mark.spec("C17")
+def test_a_table_whose_names_would_be_repeated_too_often_is_read_as_text() -> None:
+    data = b"n" * 1000 + b",b\n" + b"1,2\n" * (limits.FILE_BYTES // 1000)
+    made = cut("a.csv", data).chunks
+    assert sum(len(chunk.text) for chunk in made) <= len(data)
+    assert made[-1].text.endswith("1,2\n1,2")
 
 
 @pytest.mark.parametrize(

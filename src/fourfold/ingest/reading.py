@@ -10,6 +10,7 @@ from fourfold.ingest.chunk import Chunk, chunks
 from fourfold.ingest.decoding import decoded
 from fourfold.ingest.document import Document, Unreadable
 from fourfold.ingest.formats import Format, format_of
+from fourfold.limits import FILE_BYTES
 
 FORMAT = "2"
 """Version of what this package makes of a file. A new one makes the next run look into every file again."""
@@ -35,7 +36,13 @@ def read(name: str, data: bytes, format_: Format | None = None) -> Document:
 
 def cut(name: str, data: bytes, format_: Format | None = None) -> CutFile:
     document = read(name, data, format_)
-    found = list(chunks(document.sections))
+    found: list[Chunk] = []
+    left = FILE_BYTES
+    for chunk in chunks(document.sections):
+        left -= len(chunk.text)
+        if left < 0:
+            raise Unreadable("unpacks to more text than a file may have")
+        found.append(chunk)
     if not found:
         raise Unreadable("nothing but white space")
     return CutFile(document, found)

@@ -10,6 +10,7 @@ from typing import Final
 from fourfold.ingest.document import Document, Line, Section
 from fourfold.ingest.formats import suffix
 from fourfold.ingest.readers import plain
+from fourfold.limits import FILE_BYTES
 
 _DELIMITERS: Final = ",;\t|"
 _FIELD_CHARACTERS: Final = 1 << 20
@@ -20,10 +21,22 @@ def read(text: str, name: str) -> Document:
     first = text.partition("\n")[0]
     delimiter = "\t" if suffix(name) == "tsv" else max(_DELIMITERS, key=first.count)
     try:
-        lines = list(_lines(text, delimiter))
-    except csv.Error:  # a quote that is never closed, for example
+        lines = list(_within(FILE_BYTES, _lines(text, delimiter)))
+    except (csv.Error, _TooLong):  # a quote that is never closed, for example
         return plain.read(text, name)
     return Document("", [Section((), lines)])
+
+
+class _TooLong(Exception):
+    """Rows with the names of their columns, which are repeated in each, have more text than a file may have."""
+
+
+def _within(most: int, lines: Iterator[Line]) -> Iterator[Line]:
+    for line in lines:
+        most -= len(line.text)
+        if most < 0:
+            raise _TooLong
+        yield line
 
 
 def _lines(text: str, delimiter: str) -> Iterator[Line]:
