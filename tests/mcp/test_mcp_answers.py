@@ -200,6 +200,54 @@ async def test_a_long_text_is_read_piece_by_piece(tmp_path: Path) -> None:
 
 
 @pytest.mark.spec("B12")
+@pytest.mark.parametrize("max_tokens", [100, 1_000, None])
+async def test_reading_ends_though_the_other_fields_do_not_fit(tmp_path: Path, max_tokens: int | None) -> None:
+    """`next_offset` leads on while there is text, and then stops."""
+    text, large = LONG * 20, {"metadata": {"x": "y z " * 15_000}}
+    await fill(tmp_path, [NewItem(text, title="Bird " * 100, **large)])
+    async with serving(tmp_path) as client:
+        await call(client, "store_raw_dialogue", content=text, speaker="Ada" * 300, session_id="s" * 1000, **large)
+        for tool, rows in (("get_memory", "items"), ("read_raw_dialogue", "raw")):
+            parts: list[str] = []
+            offset: int | None = 0
+            while offset is not None:
+                (part,) = (await call(client, tool, ids=[1], offset=offset, max_tokens=max_tokens))[rows]
+                parts.append(part["content"])
+                assert parts[-1], (tool, offset)
+                offset = part.get("next_offset")
+            assert "".join(parts).strip() == text.strip()
+            (after,) = (await call(client, tool, ids=[1], offset=len(text), max_tokens=max_tokens))[rows]
+            assert "next_offset" not in after
+
+
+@pytest.mark.spec("B12")
+async def test_what_does_not_fit_is_counted(tmp_path: Path) -> None:
+    await fill(tmp_path, [NewItem(f"{n} {LONG}", path=f"a/{'folder/' * 100}b", chunk_index=n) for n in range(60)])
+    async with serving(tmp_path) as client:
+        records = [(await call(client, "store_raw_dialogue", content=LONG))["raw"]["id"] for _ in range(9)]
+        stored = await call(client, "store_memory", content="Herons stand", source_ids=records)
+        near = await call(client, "get_memory", ids=[10, 30, 50], around=10, max_tokens=3_000)
+        assert near["notes"] == [f"{60 - len(near['items'])} more items did not fit into max_tokens"]
+        drawn = await call(client, "get_memory", ids=[stored["item"]["id"]], sources=True, max_tokens=300)
+        assert drawn["notes"] == [f"{9 - len(drawn['sources'])} more sources did not fit into max_tokens"]
+        few = await call(client, "read_raw_dialogue", ids=records, max_tokens=100)
+        assert few["notes"] == [f"{9 - len(few['raw'])} more raw records did not fit into max_tokens"]
+        assert "notes" not in await call(client, "get_memory", ids=[10, 30], sources=True)
+
+
+@pytest.mark.spec("B12", "C5")
+async def test_a_long_question_leaves_room_for_its_explanation(tmp_path: Path) -> None:
+    """What was asked is not repeated where that would use up the budget."""
+    await fill(tmp_path, [NewItem(f"heron {number}") for number in range(5)])
+    where = " and ".join(f'colour != "shade {"of grey" * 5} {number}"' for number in range(120))
+    async with serving(tmp_path) as client:
+        for query in ("heron", "heron " * 600):
+            text = await sent(client, "hybrid_search", query_text=query, where=where, explain=True, max_tokens=1_500)
+            assert tokens(text) <= 1_500
+            assert len(json.loads(text)["results"]) == 5
+
+
+@pytest.mark.spec("B12")
 async def test_ids_that_are_given_twice_are_read_once(tmp_path: Path) -> None:
     await fill(tmp_path, [NewItem("a note", key="k"), NewItem("another")])
     async with serving(tmp_path) as client:

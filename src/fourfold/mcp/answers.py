@@ -21,6 +21,7 @@ READ_TOKENS: Final = 10_000
 """Default budgets: of lists, and of full texts."""
 _ECHO_TOKENS: Final = 1_000
 """The budget for what a tool has just stored."""
+_ID_TOKENS: Final = 10
 _TITLE_CHARACTERS: Final = 200
 _SHORT_SNIPPET: Final = 80
 _BEGINNING_CHARACTERS: Final = 240
@@ -79,6 +80,9 @@ def search_answer(
     said = {name: whole[name] for name in ("degraded", "notes") if whole[name]}
     frame: dict[str, Json] = dict(whole) if explain else {"confidence": _rounded(response.confidence), **said}
     frame |= page
+    for asked in ("applied_filters", "query"):
+        if asked in frame and tokens(wire.compact(frame)) > budget // 2:
+            del frame[asked]
     forms = [_explained_forms(result) if explain else _result_forms(result, several=several) for result in results]
     kept = within(frame, "results", forms, budget)
     if missing := len(results) - len(kept):
@@ -149,14 +153,19 @@ def listed_forms(item: Item) -> list[Form]:
 def item_forms(item: Item, offset: int, share: int) -> list[Form]:
     """An item's fields, its text from a character on; as much of the text as its share of the budget allows."""
     facts = _filled({name: value for name, value in wire.item_json(item).items() if name != "content"})
-    bare = {"id": item.id, **_name(item), "next_offset": offset}
-    rest = item.text[offset:]
+    return _text_forms({"id": item.id, **_name(item)}, facts, item.text, offset, share)
+
+
+def _text_forms(bare: Form, facts: Form, text: str, offset: int, share: int) -> list[Form]:
+    """The forms of something with a long text; `next_offset` is there while there is text left."""
+    rest = text[offset:]
     if not rest:
         return [bare, facts]
-    known = facts if tokens(wire.compact(facts)) < share / 2 else {"id": item.id, **_name(item)}
-    part = shortened(rest, max(0, share - tokens(wire.compact(known)) - len('"next_offset":1000000')))
-    cut = {**known, "content": part, "next_offset": offset + len(part)}
-    return [bare, cut, {**facts, "content": rest}]
+    sizes = ((form, tokens(wire.compact(form))) for form in (facts, bare))
+    known, size = next(((form, size) for form, size in sizes if size < share / 2), ({"id": bare["id"]}, _ID_TOKENS))
+    part = shortened(rest, max(0, share - size - len('"next_offset":1000000')))
+    left = {"next_offset": offset + len(part)} if len(part) < len(rest) else {}
+    return [{**bare, "next_offset": offset}, {**known, "content": part, **left}, {**facts, "content": rest}]
 
 
 def within(form: Mapping[str, Json], name: str, entries: Sequence[Sequence[Form]], budget: int) -> list[Form]:
@@ -223,15 +232,19 @@ def neighbor_forms(neighbor: Neighbor) -> list[Form]:
 
 def raw_forms(record: RawRecord, offset: int, share: int) -> list[Form]:
     """A raw record; as much of its words as its share of the budget allows."""
-    full = _filled(wire.raw_json(record))
-    bare = {name: full[name] for name in ("id", "speaker", "session_id", "created_at") if name in full}
-    rest = record.content[offset:]
-    part = shortened(rest, max(0, share - tokens(wire.compact(bare)) - len('"next_offset":1000000')))
-    cut = {**bare, "content": part, "next_offset": offset + len(part)}
-    return [bare, cut, {**full, "content": rest}]
+    facts = _filled({name: value for name, value in wire.raw_json(record).items() if name != "content"})
+    bare = {name: facts[name] for name in ("id", "speaker", "session_id", "created_at") if name in facts}
+    return _text_forms(bare, facts, record.content, offset, share)
 
 
 def raw_answer(records: Sequence[RawRecord], offset: int, budget: int) -> dict[str, Json]:
     form = {"status": "success"}
     share = budget // max(len(records), 1) - 10
-    return {**form, "raw": within(form, "raw", [raw_forms(record, offset, share) for record in records], budget)}
+    kept = within(form, "raw", [raw_forms(record, offset, share) for record in records], budget)
+    return {**form, "raw": kept, **left_out({"raw records": len(records) - len(kept)})}
+
+
+def left_out(missing: Mapping[str, int]) -> dict[str, Json]:
+    """A note for each part of an answer that is not whole."""
+    notes = [f"{count} more {what} did not fit into max_tokens" for what, count in missing.items() if count]
+    return {"notes": notes} if notes else {}

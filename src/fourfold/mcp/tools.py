@@ -16,6 +16,7 @@ from fourfold.mcp.answers import (
     answer,
     counts_answer,
     item_forms,
+    left_out,
     listed_forms,
     page_answer,
     raw_answer,
@@ -111,18 +112,20 @@ class Tools:
         share = max(room // max(len(wanted), 1) - 10, 1)
         forms: dict[int, Sequence[Form]] = {}
         drawn_from: dict[int, None] = {}
-        for start in range(0, len(wanted), _READ_AT_ONCE):
-            for item in await _read(memory, wanted[start : start + _READ_AT_ONCE], around):
+        unread = wanted
+        while unread and len(forms) <= 2 * ANSWER_ROWS:
+            for item in await _read(memory, unread[:_READ_AT_ONCE], around):
                 forms.setdefault(item.id, item_forms(item, offset, share))
                 drawn_from |= dict.fromkeys(item.source_ids)
-            if len(forms) > 2 * ANSWER_ROWS:
-                break
+            unread = unread[_READ_AT_ONCE:]
         form: Form = {"status": "success"}
         form["items"] = within(form, "items", list(forms.values()), room)
+        missing = {"items": len(forms) - len(form["items"]) + len(unread)}
         if sources:
             records = await memory.get_raw(list(drawn_from)[:ANSWER_ROWS])
             form["sources"] = raw_answer(records, 0, budget - room)["raw"]
-        return answer(form)
+            missing["sources"] = len(drawn_from) - len(form["sources"])
+        return answer({**form, **left_out(missing)})
 
     async def update_memory(
         self,
