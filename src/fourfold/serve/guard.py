@@ -64,7 +64,7 @@ class Guard:
     async def _guarded(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = Headers(scope=scope)
         refusal = self._oversized(headers) or self._foreign(headers) or self._unknown(headers, scope["path"])
-        body = refusal or await self._body(headers, receive)
+        body = refusal or (b"" if scope["path"] == HEALTH else await self._body(headers, receive))
         if isinstance(body, Refusal):
             logs.event("refused", status=body.code, error=body.error)
             await body.response()(scope, receive, send)
@@ -96,7 +96,7 @@ class Guard:
         return name in self._rules.names or (self._rules.any_address and _is_address(name))
 
     def _unknown(self, headers: Headers, path: str) -> Refusal | None:
-        """Refuses a wrong token on every route; only the health check works without a token."""
+        """Refuses a wrong token on every route; only the health check, whose body is never read, works without one."""
         token = _token(headers)
         if not self._rules.tokens or (token is None and path == HEALTH):
             return None
