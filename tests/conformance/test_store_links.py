@@ -89,6 +89,20 @@ async def test_headings_are_nodes_too(store):
     assert await mentions(store, note) == [page]
 
 
+async def test_comments_in_code_are_not_nodes(store):
+    script = item("# home directory\nHOME=/srv", title="deluser.conf", kind="code")
+    _, note = await add(store, script, "Remove the home directory")
+    assert await mentions(store, note) == []
+    assert await search(store, "graph", "Which home directory?") == []
+
+
+async def test_headings_follow_a_change_of_the_kind(store):
+    (note,) = await add(store, "The home directory")
+    for kind, found in (("code", False), ("markdown", True), ("code", False)):
+        (page,) = await add(store, item("# home directory\nHOME=/srv", key="page", kind=kind))
+        assert await mentions(store, note) == [page] * found
+
+
 @pytest.mark.parametrize(
     "link", ["[[go]]", "[[go|the language]]", "[read this](notes/go.md)", "[Go](x.md)", "[[notes/Go.md]]"]
 )

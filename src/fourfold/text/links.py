@@ -11,6 +11,7 @@ from fourfold.limits import NAME_BYTES
 from fourfold.model import Json
 from fourfold.text.entities import title_names
 
+_CODE = "code"
 _HEADINGS = 64
 _ALIASES = 64
 
@@ -64,12 +65,18 @@ def headings(text: str) -> list[str]:
     return [title for title in titles if title.strip("#")]
 
 
-def own_names(title: str, text: str, metadata: Mapping[str, Json]) -> list[str]:
+def has_headings(kind: str | None) -> bool:
+    """Whether a line `# like this` of an item is a heading; in code it is a comment."""
+    return kind != _CODE
+
+
+def own_names(title: str, text: str, metadata: Mapping[str, Json], kind: str | None) -> list[str]:
     """What an item is known by: its title, the headings of its text, and the aliases that its metadata list."""
     aliases: object = metadata.get("aliases")
     listed = cast("list[object]", aliases) if isinstance(aliases, list) else []
     named = [alias for alias in listed[:_ALIASES] if isinstance(alias, str) and len(alias.encode()) <= NAME_BYTES]
-    return [name for each in (title, *named, *headings(text)[:_HEADINGS]) for name in title_names(each)]
+    headed = headings(text)[:_HEADINGS] if has_headings(kind) else []
+    return [name for each in (title, *named, *headed) for name in title_names(each)]
 
 
 def _prose(text: str) -> Iterator[str]:

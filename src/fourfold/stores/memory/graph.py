@@ -106,7 +106,7 @@ def link(ns: Namespace, changed: Iterable[int]) -> None:
 def _names(ns: Namespace, item: int) -> list[str]:
     stored = ns.items[item]
     known = stored.item
-    return own_names(known.title, known.text, known.metadata) if stored.linked else []
+    return own_names(known.title, known.text, known.metadata, known.kind) if stored.linked else []
 
 
 def disown(ns: Namespace, item: int, *, keep: Iterable[int] = ()) -> set[int]:

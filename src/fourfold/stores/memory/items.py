@@ -18,6 +18,7 @@ from fourfold.stores.memory.filters import passes
 from fourfold.stores.memory.state import Namespace, Stored, identity
 from fourfold.stores.raw import SHOWN_ITEMS, still_a_source
 from fourfold.text.fold import fold
+from fourfold.text.links import has_headings
 
 if TYPE_CHECKING:
     from fourfold.model import Vector
@@ -97,7 +98,9 @@ def _unite(ns: Namespace, id: int, new: NewItem) -> int:
 
 
 def _replace(ns: Namespace, id: int, new: NewItem, now: datetime, links: bool) -> bool:
-    renamed = ns.items[id].item.metadata.get("aliases") != new.metadata.get("aliases")
+    old = ns.items[id].item
+    renamed = old.metadata.get("aliases") != new.metadata.get("aliases")
+    renamed = renamed or has_headings(old.kind) != has_headings(new.kind)
     changed = _set_text(ns, id, new.title, new.text, new.language or "", now, links)
     item = replace(
         ns.items[id].item,

@@ -26,6 +26,7 @@ from fourfold.stores.postgres.sql import Db, Statement, digest, possible, rows, 
 from fourfold.stores.postgres.texts import Text
 from fourfold.stores.sqlite.database import dumps, micros, moment
 from fourfold.text.fold import fold
+from fourfold.text.links import has_headings
 
 if TYPE_CHECKING:
     from fourfold.model import Vector
@@ -86,6 +87,11 @@ class Row:
         if self.metadata.get("aliases") != metadata.get("aliases"):
             self.linked, self.renamed = links, True
         self.metadata = metadata
+
+    def set_kind(self, kind: str | None, *, links: bool) -> None:
+        if has_headings(self.kind) != has_headings(kind):
+            self.linked, self.renamed = links, True
+        self.kind = kind
 
 
 def _identity(key: str | None, path: str | None, title: str, text: str) -> bytes | None:
@@ -171,7 +177,8 @@ def _unite(row: Row, item: NewItem) -> None:
 def _replace(row: Row, item: NewItem, now: datetime, links: bool) -> None:
     row.set_text(item.title, item.text, item.language or "", now, links=links)
     row.set_metadata(dict(item.metadata), links=links)
-    row.kind, row.path, row.chunk_index = item.kind, item.path, _chunk(item)
+    row.set_kind(item.kind, links=links)
+    row.path, row.chunk_index = item.path, _chunk(item)
     row.tags, row.sources = _folded(item.tags), list(item.source_ids)
 
 

@@ -454,7 +454,9 @@ class PostgresStore(Retrieval):
 
 
 def _linked(row: Row) -> Linked:
-    return Linked(row.id, row.text, own_names(row.title, row.text, row.metadata)) if row.linked else Linked(row.id, "")
+    if not row.linked:
+        return Linked(row.id, "")
+    return Linked(row.id, row.text, own_names(row.title, row.text, row.metadata, row.kind))
 
 
 async def put_made(db: Db, ns: Namespace, space: Space, made: Sequence[tuple[int, str, str, Vector]]) -> int:

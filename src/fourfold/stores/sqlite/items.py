@@ -23,7 +23,7 @@ from fourfold.stores.base import Vocabulary
 from fourfold.stores.sqlite.database import dumps, micros, moment, rows, value
 from fourfold.stores.sqlite.filters import where
 from fourfold.text.fold import fold
-from fourfold.text.links import own_names
+from fourfold.text.links import has_headings, own_names
 
 if TYPE_CHECKING:
     from fourfold.stores.sqlite.rows import Ints
@@ -131,7 +131,8 @@ def _unite(db: apsw.Connection, ns: int, item_id: int, item: NewItem) -> Written
 
 def _replace(db: apsw.Connection, ns: int, item_id: int, item: NewItem, now: datetime) -> Written:
     change = set_text(db, ns, item_id, item.title, item.text, item.language or "", now)
-    if _aliases(value(db, "SELECT metadata FROM items WHERE id = ?", item_id)) != item.metadata.get("aliases"):
+    ((metadata, kind),) = rows(db, "SELECT metadata, kind FROM items WHERE id = ?", item_id)
+    if _aliases(metadata) != item.metadata.get("aliases") or has_headings(kind) != has_headings(item.kind):
         change |= Change.TEXT
     db.execute(
         "UPDATE items SET kind = ?, metadata = ?, path = ?, chunk_index = ? WHERE id = ?",
@@ -341,9 +342,9 @@ def linked_texts(db: apsw.Connection, ids: Sequence[int]) -> Iterator[tuple[int,
 def known_by(db: apsw.Connection, ids: Sequence[int]) -> Iterator[tuple[int, list[str]]]:
     """(id, names that the item gives itself) of the items that exist; none where links were off."""
     for part in batches(ids):
-        sql = f"SELECT id, linked, title, text, metadata FROM items WHERE id IN ({marks(len(part))}) ORDER BY id"  # noqa: S608  (placeholders)
-        for item, linked, title, text, metadata in db.execute(sql, tuple(part)):
-            yield item, own_names(title, text, json.loads(metadata)) if linked else []
+        sql = f"SELECT id, linked, title, text, metadata, kind FROM items WHERE id IN ({marks(len(part))}) ORDER BY id"  # noqa: S608  (placeholders)
+        for item, linked, title, text, metadata, kind in db.execute(sql, tuple(part)):
+            yield item, own_names(title, text, json.loads(metadata), kind) if linked else []
 
 
 def set_linked(db: apsw.Connection, ids: Iterable[int], linked: bool) -> None:

@@ -43,7 +43,7 @@ class Linker:
     def link(self, db: apsw.Connection, changed: Sequence[int], new: Sequence[Fresh], lookup: Lookup) -> None:
         """Nodes for the titles of these items, mentions in their texts, and older items that name the new nodes."""
         fresh, stale = self._own_nodes(db, changed)
-        owners = [(item, own_names(given.title, given.text, given.metadata)) for item, given in paced(new)]
+        owners = [(item, own_names(given.title, given.text, given.metadata, given.kind)) for item, given in paced(new)]
         own, also = graph.own_nodes(db, self._ns, LABEL, owners)
         fresh += also
         self.renamed(db, fresh, graph.prune(db, self._ns, stale))

@@ -269,7 +269,8 @@ class SqliteStore:
 
         if not items:
             return []
-        if links and len(items) <= AT_ONCE and any(own_names(item.title, item.text, item.metadata) for item in items):
+        named = (own_names(item.title, item.text, item.metadata, item.kind) for item in items)
+        if links and len(items) <= AT_ONCE and any(named):
             await self._prepare_links(namespace)  # the names of more are looked for later
         ns, stored = await self._write(namespace, putting)
         self._indexes.keep_up(ns, len(stored))
