@@ -64,7 +64,7 @@ class Guard:
     async def _guarded(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = Headers(scope=scope)
         refusal = self._oversized(headers) or self._foreign(headers) or self._unknown(headers, scope["path"])
-        body = refusal or (b"" if scope["path"] == HEALTH else await self._body(headers, receive))
+        body = refusal or (b"" if _is_open(headers, scope["path"]) else await self._body(headers, receive))
         if isinstance(body, Refusal):
             logs.event("refused", status=body.code, error=body.error)
             await body.response()(scope, receive, send)
@@ -96,9 +96,9 @@ class Guard:
         return name in self._rules.names or (self._rules.any_address and _is_address(name))
 
     def _unknown(self, headers: Headers, path: str) -> Refusal | None:
-        """Refuses a wrong token on every route; only the health check, whose body is never read, works without one."""
+        """Refuses a wrong token on every route; only the health check works without a token."""
         token = _token(headers)
-        if not self._rules.tokens or (token is None and path == HEALTH):
+        if not self._rules.tokens or _is_open(headers, path):
             return None
         if token is not None and known(token, self._rules.tokens):
             return None
@@ -121,6 +121,11 @@ def _token(headers: Headers) -> str | None:
         return None
     scheme, _, token = given[0].partition(" ")
     return token.strip() if len(given) == 1 and scheme.lower() == "bearer" else ""
+
+
+def _is_open(headers: Headers, path: str) -> bool:
+    """Whether anyone may ask this: the health check without a token. Its body is never read."""
+    return path == HEALTH and _token(headers) is None
 
 
 async def _read_body(headers: Headers, receive: Receive) -> bytes | Refusal:
