@@ -14,4 +14,4 @@ with SyncMemory.open("notes", embedder="none") as memory:
         # -> Checkout ['graph', 'walk']
 
     why = memory.why(2, "Which database is Kestrel?")
-    print(why.rank, why.reasons[1])  # -> 2 keyword: none of the query's words stands in the item
+    print(why.rank, why.reasons[1])  # -> 2 keyword: the item contains none of the query's words

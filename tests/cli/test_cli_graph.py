@@ -21,3 +21,11 @@ def test_nodes_that_share_a_name_are_told_apart_by_name_and_label(cli: Any) -> N
     assert cli("graph", "remove", "Mercury#planet", "orbits", "Sun").code == 0
     assert cli("graph", "remove", "Mercury#metal").code == 0
     assert cli("graph", "neighbors", "Mercury").code == 0
+
+
+def test_an_unknown_node_is_reported_with_the_command_that_finds_names(cli: Any) -> None:
+    cli("graph", "node", "Mercury")
+    refused = cli("graph", "show", "Merkury")
+    assert refused.code == 1
+    assert "no node 'Merkury'" in refused.err
+    assert "fourfold graph nodes --like TEXT finds names" in " ".join(refused.err.split())

@@ -351,7 +351,11 @@ async def test_hints_name_tools(tmp_path: Path) -> None:
         for tool, arguments, hint in (
             ("get_memory", {"ids": [99]}, "list_memories shows what is stored"),
             ("get_memory", {"ids": ["key:no"]}, "list_memories shows what is stored"),
-            ("graph_query_neighbors", {"name": "Nobody"}, "graph_add_node or link makes one"),
+            (
+                "graph_query_neighbors",
+                {"name": "Nobody"},
+                "hybrid_search finds names, graph_add_node or link makes one",
+            ),
             ("hybrid_search", {"query_text": "x", "alpha": 0.5}, "Use it with preset memories"),
         ):
             assert (await refused(client, tool, **arguments))["details"] == hint

@@ -54,6 +54,7 @@ def refusal(error: FourfoldError, tool: str) -> CallToolResult:
 
 _TOOLS_FOR_COMMANDS: Final = {
     "fourfold list": "list_memories",
+    "fourfold graph nodes --like TEXT": "hybrid_search",
     "fourfold graph node NAME": "graph_add_node or link",
     "fourfold raw list": "read_raw_dialogue without ids",
     "fourfold tags": "list_memories with counts",

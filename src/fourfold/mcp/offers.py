@@ -41,8 +41,9 @@ OFFERS: Sequence[Offer] = (
         "Search the memory",
         "Search memories and indexed documents by meaning, words, relations and tags at once. Use it before answering "
         "anything that may depend on earlier conversations, decisions, preferences or the user's documents. "
-        "`confidence`, from 0 to 1, says how well the store answers: if it is low, say that nothing is known. A "
-        "`snippet` is part of a text; get_memory has the rest. `degraded` names what could not answer.",
+        "`confidence`, from 0 to 1, says how well the store answers: if it is low and no result answers, say that "
+        "nothing is known. A `snippet` is part of a text; get_memory has the rest. `degraded` names "
+        "what could not answer.",
     ),
     Offer(
         "store_memory",

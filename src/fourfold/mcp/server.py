@@ -40,7 +40,8 @@ INSTRUCTIONS = """\
 Fourfold is a memory that outlives this conversation: search by meaning, words, relations and tags at once.
 
 Search (hybrid_search) before answering whatever may depend on earlier conversations, decisions, preferences or the \
-user's documents. Ask in the user's words and language. If `confidence` is low, say that you do not know it.
+user's documents. Ask in the user's words and language. If `confidence` is low and no result \
+answers, say that you do not know it.
 
 Store (store_memory) what will matter later, when it comes up: facts, decisions with their reasons, preferences, \
 procedures. One thing a memory, complete in itself, with names and dates. Correct (update_memory) what is no longer \

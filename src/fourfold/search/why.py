@@ -14,7 +14,7 @@ from fourfold.search.pipeline import Found
 _SCORE = {"semantic": "cosine", "keyword": "BM25"}
 _NOTHING = {
     "semantic": "the item has no vector yet",
-    "keyword": "none of the query's words stands in the item",
+    "keyword": "the item contains none of the query's words",
     "graph": "nothing that the query names is connected with the item",
     "tags": "the item carries no tag that the query names",
 }

@@ -19,6 +19,8 @@ def ambiguous(name: str, labels: Iterable[str]) -> Ambiguous:
 def no_node(reference: str) -> NotFound:
     name, label = split_label(reference)
     if label is None:
-        return NotFound(f"no node {name!r}", "fourfold graph node NAME makes one")
+        return NotFound(
+            f"no node {name!r}", "fourfold graph nodes --like TEXT finds names, fourfold graph node NAME makes one"
+        )
     remedy = "Leave the label out, or write \\# for a # that belongs to the name"
     return NotFound(f"no node {name!r} with the label {label!r}", remedy)
