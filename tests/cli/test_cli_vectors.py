@@ -99,8 +99,8 @@ def test_embed_makes_what_is_pending(home: Path, cli: Cli, workers: list[Any], m
     monkeypatch.setenv("FOURFOLD_EMBEDDER", "none")
     cli("import", rows(home, 5))
     monkeypatch.setenv("FOURFOLD_EMBEDDER", "minilm")
-    assert cli("embed").out == "made 5 vectors\n"
-    assert cli("embed").out == "made 0 vectors\n"
+    assert cli("embed").out == "made 5 vectors; 5 of 5 items have one\n"
+    assert cli("embed").out == "made 0 vectors; 5 of 5 items have one\n"
     assert vectors(cli) == (5, 0)
     assert workers == []
 
@@ -147,4 +147,4 @@ def test_an_endpoint_that_does_not_answer_fails_no_command_and_its_worker_can_be
         worker.wait(SECONDS)
     assert cli("status", "--json").json["embedding_worker"] is False
     monkeypatch.setenv("FOURFOLD_EMBEDDER", "minilm")
-    assert cli("embed").out == "made 5 vectors\n"
+    assert cli("embed").out == "made 5 vectors; 5 of 5 items have one\n"

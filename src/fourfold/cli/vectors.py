@@ -13,6 +13,7 @@ from fourfold.errors import EmbedderUnavailable, RequestError, SpaceMismatch
 
 if TYPE_CHECKING:
     from fourfold.memory import Memory
+    from fourfold.stores.base import Size
 
 WaitFlag = Annotated[
     bool | None,
@@ -26,13 +27,13 @@ WaitFlag = Annotated[
 
 
 def embed(ctx: typer.Context) -> None:
-    async def work(memory: Memory) -> int:
+    async def work(memory: Memory) -> tuple[int, Size]:
         if memory.settings.embedder == "none":
             raise RequestError("there is no embedder", "Set one: FOURFOLD_EMBEDDER=minilm")
-        return await _embed(memory)
+        return await _embed(memory), await memory.store.size(memory.namespace)
 
-    made = run(ctx, work)
-    say(f"made {made} vector{'s' * (made != 1)}")
+    made, size = run(ctx, work)
+    say(f"made {made} vector{'s' * (made != 1)}; {size.vectors} of {size.items} items have one")
 
 
 async def finish_vectors(memory: Memory, wait: bool | None) -> None:
