@@ -16,6 +16,7 @@ _QUIET_SECONDS = 0.25
 _LONGEST_WAIT = 30.0
 """But writing that never pauses does not keep them from being published for longer than this."""
 _WATCH_SECONDS = 2.0
+_CANCEL_AGAIN_SECONDS = 1.0
 """How often a long-lived process looks for work that others left."""
 _LONGEST_PAUSE = 60.0
 """Between attempts of an embedder that fails."""
@@ -69,8 +70,7 @@ class Upkeep:
         """Publishes what is due; what waits for a vector goes on waiting."""
         for task in (self._watching, self._publishing):
             if task is not None:
-                task.cancel()
-                await asyncio.wait([task])
+                await _cancelled(task)
         await self._maintain()
 
     def _ended(self, task: asyncio.Task[None]) -> None:
@@ -164,3 +164,10 @@ class Upkeep:
             return True
         space = await self._store.space(namespace)
         return space is not None and space.fingerprint == vectorizer.embedder.fingerprint
+
+
+async def _cancelled(task: asyncio.Task[None]) -> None:
+    """Cancels a task until it has ended: `asyncio.wait_for`, which drivers use, may swallow one in Python 3.11."""
+    while not task.done():
+        task.cancel()
+        await asyncio.wait([task], timeout=_CANCEL_AGAIN_SECONDS)

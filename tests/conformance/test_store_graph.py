@@ -47,6 +47,13 @@ async def test_an_ambiguous_name_is_an_error_that_lists_the_labels(store):
 
 
 @pytest.mark.spec("S4.1")
+@pytest.mark.parametrize("name", ["C#", "PR#12", "Issue #7", "a#0\x1b"])
+async def test_a_number_sign_without_a_label_behind_it_belongs_to_the_name(store, name):
+    await store.add_edges(NS, [Edge("Hub", "names", name, 1.0)])
+    assert [node.node.name for node in (await store.neighbors(NS, "Hub", None, 1, "both", None))] == [name]
+
+
+@pytest.mark.spec("S4.1")
 async def test_an_ambiguous_name_is_told_apart_by_its_label_everywhere(store):
     memory = Memory(store, None, NS, background=False)
     await store.add_nodes(NS, [NewNode("Mercury", "planet"), NewNode("Mercury", "metal"), NewNode("C#", "language")])

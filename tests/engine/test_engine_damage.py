@@ -168,3 +168,16 @@ async def test_an_unknown_embedder_is_refused_before_anything_is_made(opened: Op
     with pytest.raises(FourfoldError):
         await opened(namespace=" ")
     assert not (tmp_path / "store").exists()
+
+
+@pytest.mark.spec("B9")
+async def test_a_row_whose_json_is_damaged_is_named_as_damage(opened: Opener, tmp_path: Path) -> None:
+    await make(tmp_path / "store", 5)
+    db = apsw.Connection(str(tmp_path / "store" / "fourfold.db"))
+    db.execute("UPDATE items SET metadata = char(0) WHERE id = 3")
+    db.close()
+    memory = await opened()
+    with pytest.raises(DamagedStore) as raised:
+        await memory.get([3])
+    assert raised.value.remedy
+    assert (await memory.get([2]))[0].id == 2

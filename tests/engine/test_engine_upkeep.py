@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import shutil
 import threading
@@ -17,8 +18,10 @@ from engine_support import Opener, WordEmbedder, eventually, ids, notes, texts
 
 from fourfold.memory import Memory
 from fourfold.model import NewItem
+from fourfold.stores.memory.store import MemoryStore
 from fourfold.stores.sqlite import files, indexes, publish, vector_base
 from fourfold.stores.sqlite.database import Job
+from fourfold.stores.sqlite.lease import Hold
 
 
 @pytest.fixture
@@ -183,6 +186,43 @@ async def test_a_damaged_row_of_a_long_column_is_noticed_when_it_is_read(
 
     await eventually(only_the_new_one)
     assert await again.check() == []
+
+
+async def test_a_generation_goes_without_another_publication_when_its_reader_lets_it_go(
+    opened: Opener, tmp_path: Path, soon: None
+) -> None:
+    memory = await opened(background=False)
+    await memory.add_many(notes(30), wait=True)
+    await memory.index()
+    folder = tmp_path / "store/index/1/text"
+    held = Hold(folder / generations(tmp_path / "store", "text")[-1])
+    await memory.add_many(notes(60)[30:], wait=True)
+    await memory.index()
+    assert len(generations(tmp_path / "store", "text")) == 2
+    held.let_go()
+    await memory.store.maintain("default")
+    assert len(generations(tmp_path / "store", "text")) == 1
+
+
+async def test_a_memory_closes_though_a_driver_swallows_a_cancellation() -> None:
+    entered, swallowed = asyncio.Event(), 0
+
+    class Swallowing(MemoryStore):
+        async def maintain(self, namespace: str, *, wholly: bool = False) -> bool:
+            nonlocal swallowed
+            entered.set()
+            if not swallowed:
+                try:
+                    await asyncio.Event().wait()
+                except asyncio.CancelledError:
+                    swallowed += 1
+            return True
+
+    memory = await Memory.open(Swallowing(), embedder="none")
+    await entered.wait()
+    async with asyncio.timeout(60):
+        await memory.close()
+    assert swallowed == 1
 
 
 async def test_names_are_looked_for_in_pieces_while_others_write(

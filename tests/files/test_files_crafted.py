@@ -40,7 +40,14 @@ def test_every_crafted_file_is_read_or_refused_within_the_limits(reader: ReaderP
     assert len(results) == len(files)
     assert all(isinstance(result, CutFile) or str(result) for result in results)
     assert all(limits.cpu_seconds_for(len(data)) <= 4.0 for data in files.values())
-    assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024 <= limits.READ_MEMORY_BYTES
+
+
+def test_the_memory_of_the_reader_process_is_limited(reader: ReaderProcess) -> None:
+    (result,) = reader.read([Request("a.txt", b"text")])
+    assert isinstance(result, CutFile)
+    assert reader._child is not None
+    soft, hard = resource.prlimit(reader._child._process.pid, resource.RLIMIT_AS)
+    assert (soft, hard) == (limits.READ_MEMORY_BYTES, limits.READ_MEMORY_BYTES)
 
 
 @pytest.mark.parametrize("name", ["fstrings-joined.py", "generics.java"])

@@ -175,6 +175,7 @@ async def test_nested_metadata_of_an_older_schema_can_be_filtered(plain_dsn: str
     await store.close()
     old = """{"author": ["{\\"name\\":\\"Ada\\"}"], "who": ["[\\"Bob\\"]"], "n": 1}"""
     run(plain_dsn, f"UPDATE items SET facts = '{old}'")
+    run(plain_dsn, "DROP TABLE id_blocks, ids")
     run(plain_dsn, "UPDATE fourfold_schema SET version = 2")
     store = PostgresStore(plain_dsn)
     for where in ("author.name = Ada", "who = Bob", "n = 1", "author.name >= A"):

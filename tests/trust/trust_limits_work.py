@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from pathlib import Path
 
 from fourfold.errors import InvalidItem, NotFound
@@ -30,29 +31,35 @@ def crowd(where: Path | str, item: int, who: int, rounds: int) -> int:
     return asyncio.run(crowding())
 
 
+LAST = "last"
+"""The key of the item that is added last."""
+
+
 def add_often(where: Path | str, rounds: int) -> list[str]:
     """Adds the same text again and again; what came back otherwise than it was given."""
 
     async def adding() -> list[str]:
         async with await Memory.open(where, embedder="none", background=False) as memory:
             added = [await memory.add(NewItem("a text that comes and goes", tags=("tag",))) for _ in range(rounds)]
+            await memory.add(NewItem("no more texts come", key=LAST))
         return [repr(item) for item in added if not isinstance(item, Item) or item.tags != ("tag",)]
 
     return asyncio.run(adding())
 
 
-def forget_often(where: Path | str, rounds: int) -> int:
-    """Forgets whatever there is; how many items."""
+def forget_often(where: Path | str) -> int:
+    """Forgets what is added until nothing more comes; how many items."""
 
     async def forgetting() -> int:
-        gone = 0
+        gone, ended = 0, False
         async with await Memory.open(where, embedder="none", background=False) as memory:
-            for _ in range(rounds):
-                for item in await memory.list():
-                    try:
-                        gone += await memory.forget([item.id])
-                    except NotFound:
-                        continue
+            while not ended:
+                found = await memory.list()
+                ended = any(item.key == LAST for item in found)
+                for item in found:
+                    if item.key != LAST:
+                        with suppress(NotFound):
+                            gone += await memory.forget([item.id])
         return gone
 
     return asyncio.run(forgetting())

@@ -11,8 +11,10 @@ from fourfold.text.entities import split_label, with_label
 def ambiguous(name: str, labels: Iterable[str]) -> Ambiguous:
     """A name that several nodes share; the remedy shows what to write instead."""
     known = sorted(labels)
-    forms = " or ".join(with_label(name, label) for label in known)
-    remedy = f"Write {forms}" if len(set(known)) == len(known) else "It is an alias: write the node's own name"
+    forms = [with_label(name, label) for label in known if split_label(with_label(name, label)) == (name, label)]
+    remedy = f"Write {' or '.join(forms)}" if forms else "Give the label, too"
+    if len(set(known)) < len(known):
+        remedy = "It is an alias: write the node's own name"
     return Ambiguous(f"{name!r} names {len(known)} nodes, with the labels {', '.join(known)}", remedy)
 
 

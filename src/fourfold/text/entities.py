@@ -21,7 +21,7 @@ _CACHED_LENGTH = 64
 
 _NAME_WORD = re.compile(rf"\w[\w{MARKS}{INVISIBLE}]*+(?:(?:\+\+|\#)(?![\w{MARKS}]))?")
 _ASCII_NAME_WORD = re.compile(r"\w++(?:(?:\+\+|#)(?!\w))?", re.ASCII)
-_LABELLED = re.compile(r"(?P<name>.*\S)(?<!\\)#(?P<label>[^#\s][^#]*)", re.DOTALL)
+_LABELLED = re.compile(r"(?P<name>.*\S)(?<!\\)#(?P<label>[^\W\d_][^#]*)", re.DOTALL)
 _QUOTED = re.compile('["“„»«]([^"“”„«»\n]{2,200})["”“«»]|`([^`\n]{2,200})`')
 _STOP_WORDS = stop_words("en") | stop_words("de")
 
@@ -53,7 +53,10 @@ def normal_name(name: str) -> str:
 
 
 def split_label(reference: str) -> tuple[str, str | None]:
-    """Name and label of a reference to a node, `Ada#person`. `C#` has no label, and `\\#` belongs to the name."""
+    """Name and label of a reference to a node, `Ada#person`. A label starts with a letter: `C#` and `PR#12` have none.
+
+    `\\#` belongs to the name.
+    """
     found = _LABELLED.fullmatch(reference)
     name, label = (found["name"], found["label"].strip()) if found else (reference, None)
     return name.replace("\\#", "#"), label

@@ -59,6 +59,7 @@ _WORLD = (
     apsw.IOError,
     apsw.ProtocolError,
     apsw.ConnectionClosedError,
+    json.JSONDecodeError,
     OSError,
 )
 """What the world does to us. Anything else apsw raises is a bug of ours and stays what it is."""
@@ -279,7 +280,7 @@ def _translate(error: Exception, path: Path) -> FourfoldError:
             return StorageFull(f"no space left for {path}", "Free some space; what was confirmed is safe")
         case apsw.ReadOnlyError() | apsw.PermissionsError():
             return ReadOnlyStore(f"{path} cannot be written", "Check the permissions of the folder and its files")
-        case apsw.CorruptError() | apsw.NotADBError():
+        case apsw.CorruptError() | apsw.NotADBError() | json.JSONDecodeError():
             return DamagedStore(
                 f"{path} is damaged ({what})",
                 "Restore a backup into a new folder: fourfold --store FOLDER restore FILE",

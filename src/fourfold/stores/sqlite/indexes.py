@@ -319,6 +319,7 @@ class Indexes:
             lacks = self._lacks(db, ns, 1 if wholly else PUBLISH_AT) or self._lacks_faiss(db, ns)
         due = lacks or bool(self._damaged(ns))
         if not due or (not wholly and self._is_contested(ns)):
+            self._collect_released(ns)
             return True
         if not self.publish(ns):
             return False
@@ -402,9 +403,19 @@ class Indexes:
             except (files.Damaged, RuntimeError) as error:  # what FAISS raises, too
                 raise OSError(errno.EIO, f"an index cannot be written ({error})") from error
             finally:
-                for kind in (TextIndex.KIND, VectorIndex.KIND):
-                    publish.collect(self._folder / str(ns) / kind, held=purge)
+                self._collect(ns, held=purge)
         return True
+
+    def _collect(self, ns: int, *, held: bool = False) -> None:
+        for kind in (TextIndex.KIND, VectorIndex.KIND):
+            publish.collect(self._folder / str(ns) / kind, held=held)
+
+    def _collect_released(self, ns: int) -> None:
+        """Removes generations that a reader still had open when the last publication ended."""
+        if any(publish.has_older(self._folder / str(ns) / kind) for kind in (TextIndex.KIND, VectorIndex.KIND)):
+            with translated(self._folder), self.lease(ns).held() as mine:
+                if mine:
+                    self._collect(ns)
 
     def _written(self, ns: int, load: Ending | None, *, anew: bool, faiss: bool) -> Generator[str]:
         """Writes what is to be published, and says each time which index has something new."""

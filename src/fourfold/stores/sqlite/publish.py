@@ -257,6 +257,11 @@ def _publish(folder: Path, target: Path, manifest: Manifest) -> None:
     files.write_manifest(folder, manifest)
 
 
+def has_older(folder: Path) -> bool:
+    """Whether there is more than the current generation."""
+    return len(_generations(folder)) > 1
+
+
 def collect(folder: Path, *, held: bool = False) -> None:
     """Removes older generations and what an interrupted publication left, unless a process reads it; `held`: even so.
 
