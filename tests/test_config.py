@@ -276,3 +276,9 @@ def test_yaml_is_imported_only_for_a_file() -> None:
     code = "import sys, fourfold.config as c; c.load({}, {}, None); print('yaml' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
+
+
+@pytest.mark.parametrize("written", [r'"a\0b"', r'"\ud800"'])
+@pytest.mark.parametrize("name", ["store", "namespace", "openai_base_url"])
+def test_text_that_nothing_can_be_named_by_is_refused(tmp_path: Path, name: str, written: str) -> None:
+    assert "fourfold.yaml:1" in refusal(tmp_path, f"{name}: {written}\n").message

@@ -9,12 +9,14 @@ An object with an `Owner` as `owner` can be used by the process that made it onl
 from __future__ import annotations
 
 import inspect
+import os
 import types
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, fields
 from functools import cache, wraps
 from itertools import islice
+from pathlib import Path
 from typing import Any, Final, Literal, Protocol, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 from fourfold.errors import InvalidArgument
@@ -146,7 +148,8 @@ def _kind(hint: Any) -> _Kind | None:
     """What fits an annotation; None if anything does."""
     origin, parts = get_origin(hint), get_args(hint)
     if origin in (Union, types.UnionType):
-        return _either([_kind(part) for part in parts])
+        either = _either([_kind(part) for part in parts])
+        return either if either is None or Path not in parts else _nameable(either)
     if origin is Literal:
         return _Kind(lambda value: value in parts, f"one of {', '.join(map(repr, parts))}")
     if origin is not None:
@@ -170,6 +173,22 @@ def _either(kinds: Sequence[_Kind | None]) -> _Kind | None:
     if len(known) < len(kinds):
         return None
     return _Kind(lambda value: any(kind.fits(value) for kind in known), " or ".join(kind.name for kind in known))
+
+
+def is_nameable(path: str | Path) -> bool:
+    """Whether the system can name a file so: without NUL, and in its encoding."""
+    try:
+        return b"\0" not in os.fsencode(path)
+    except UnicodeEncodeError:
+        return False
+
+
+def _nameable(kind: _Kind) -> _Kind:
+    """A path, or something else that fits."""
+    return _Kind(
+        lambda value: kind.fits(value) and (not isinstance(value, str | Path) or is_nameable(value)),
+        f"{kind.name}, without NUL and half surrogate pairs,",
+    )
 
 
 def _container(origin: Any, parts: tuple[Any, ...]) -> _Kind:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeGuard, cast
 
 from fourfold import addresses, limits
+from fourfold.arguments import is_nameable
 from fourfold.errors import InvalidSetting, InvalidWeights
 from fourfold.model import Recency
 from fourfold.search.presets import PRESETS
@@ -120,7 +121,7 @@ def _parse_words(text: str) -> list[str]:
 
 
 def _is_text(value: object) -> bool:
-    return isinstance(value, str) and bool(value.strip())
+    return isinstance(value, str) and bool(value.strip()) and is_nameable(value)
 
 
 def _are_words(value: object) -> bool:

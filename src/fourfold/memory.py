@@ -477,7 +477,8 @@ class Memory:
             _check_page(limit, offset)
         if direction not in ("both", "out", "in"):
             raise InvalidQuery(f"direction is {direction!r}", "It is both, out or in")
-        start = _node(name, label)
+        start, label = _node(name, label)
+        relation = rules.optional_name(relation, "relation")
         return await self.store.neighbors(
             self.namespace, start, label, depth, direction, relation, limit, 0 if limit is None else offset
         )
@@ -490,7 +491,7 @@ class Memory:
     async def node(self, name: str, label: str | None = None, *, limit: int = 50) -> NodeView:
         """One node with at most `limit` of its items, of the items that mention it, and of its edges."""
         _check_page(limit, 0)
-        return await self.store.node_view(self.namespace, _node(name, label), label, limit)
+        return await self.store.node_view(self.namespace, *_node(name, label), limit)
 
     async def path(self, start: str, goal: str, max_depth: int = limits.PATH_DEPTH) -> list[Edge]:
         """A shortest way between two nodes; empty if there is none."""
@@ -498,7 +499,7 @@ class Memory:
         return await self.store.path(self.namespace, rules.node_reference(start), rules.node_reference(goal), max_depth)
 
     async def remove_node(self, name: str, label: str | None = None) -> bool:
-        return await self.store.remove_node(self.namespace, _node(name, label), label)
+        return await self.store.remove_node(self.namespace, *_node(name, label))
 
     async def remove_edge(self, source: str, relation: str, target: str) -> bool:
         edge = rules.checked_edge(source, relation, target, 1.0)
@@ -627,9 +628,9 @@ def _key(given: str) -> str:
         raise NotFound(f"no item can have that key: {error.message}", "fourfold list shows what is stored") from error
 
 
-def _node(name: str, label: str | None) -> str:
-    """With a label the name is taken as it is; otherwise it may be `Name#label`."""
-    return rules.node_reference(name) if label is None else rules.node_name(name)
+def _node(name: str, label: str | None) -> tuple[str, str | None]:
+    """Both as they are stored. With a label the name is taken as it is; otherwise it may be `Name#label`."""
+    return (rules.node_reference(name), None) if label is None else (rules.node_name(name), rules.name(label, "label"))
 
 
 def _no_item(given: int | str) -> NotFound:

@@ -20,6 +20,7 @@ METHODS = [name for name in vars(Memory) if not name.startswith("_") and name no
 WRONG: tuple[Any, ...] = (
     object(), 5, -1, 2.5, float("nan"), True, None, "text", "", b"bytes", [], {}, (), [5], [None], ["a", 5], [[]],
     {"a": object()}, {5: 5}, {"semantic": "x"}, lambda *_: 5, Memory, datetime(2026, 1, 1, tzinfo=UTC), Path("nowhere"),
+    "a\0b", "\ud800", Path("a\0b"),
 )  # fmt: skip
 ANYTHING = {"properties", "metadata"}
 """Parameters of JSON: what is wrong with a value is said by its own rules."""
@@ -102,6 +103,13 @@ async def test_no_argument_of_an_opener_raises_a_bare_error(
             arguments = {**needed, name: wrong}
             assert await outcome(lambda arguments=arguments: call(**arguments)) is not None, (name, wrong)
     await store.close()
+
+
+@pytest.mark.parametrize("path", ["a\0b", "\ud800", Path("a\0b"), "long" * 100])
+async def test_no_path_to_open_or_restore_raises_a_bare_error(path: Any, tmp_path: Path) -> None:
+    assert await outcome(lambda: Memory.open(path, embedder="none")) is not None
+    assert await outcome(lambda: Memory.restore(path, tmp_path / "new")) is not None
+    assert await outcome(lambda: Memory.restore(tmp_path, path)) is not None
 
 
 FIELDS = [

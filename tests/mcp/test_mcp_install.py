@@ -14,6 +14,9 @@ import pytest
 from mcp import Client, StdioServerParameters
 from mcp_support import call
 
+import fourfold
+from fourfold.mcp import install as installing
+
 OTHER = {"theme": "dark", "mcpServers": {"other": {"command": "x", "args": ["ü"]}}, "numbers": [1, 2.5, None]}
 
 
@@ -150,3 +153,18 @@ def test_a_file_that_is_not_understood_is_left_as_it_is(tmp_path: Path, content:
     assert refused.returncode in (1, 4)
     assert "Mend the file" in refused.stderr
     assert file.read_bytes() == content.encode("utf-8", "surrogateescape")
+
+
+@pytest.mark.spec("C17")
+def test_without_a_script_the_server_imports_nothing_from_the_folder_it_starts_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setenv("PATH", "")
+        patch.setattr(sys, "executable", str(tmp_path / "python"))
+        command = installing._program("user")  # type: ignore[reportPrivateUsage]
+    (tmp_path / "json.py").write_text("raise SystemExit('imported')")
+    (tmp_path / "fourfold.py").write_text("raise SystemExit('imported')")
+    started = [sys.executable, *command[1:], "--version"]
+    done = subprocess.run(started, cwd=tmp_path, capture_output=True, text=True, timeout=100, check=False)
+    assert done.stdout.strip() == fourfold.__version__, done.stderr

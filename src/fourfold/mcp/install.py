@@ -69,12 +69,15 @@ def make_entry(loaded: Loaded, config: Path | None, arguments: Sequence[str], sc
 
 
 def _program(scope: Scope) -> list[str]:
-    """How to start this Fourfold: agents are not started in its environment, and a shared entry names no folder."""
+    """How to start this Fourfold: agents are not started in its environment, and a shared entry names no folder.
+
+    `-P`: an agent starts it in a repository, whose `json.py` must not be imported.
+    """
     if scope == "project":
         return ["fourfold"]
     beside = Path(sys.executable).with_name("fourfold.exe" if sys.platform == "win32" else "fourfold")
     found = str(beside) if beside.is_file() else shutil.which("fourfold")
-    return [found] if found else [sys.executable, "-m", "fourfold"]
+    return [found] if found else [sys.executable, "-P", "-m", "fourfold"]
 
 
 def _portable(name: str, value: object, scope: Scope, folder: Path) -> str:

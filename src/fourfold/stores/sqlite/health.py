@@ -61,8 +61,9 @@ def backup(db: apsw.Connection, target: Path) -> None:
 
 def restore(source: Path, folder: Path) -> None:
     """Puts a backup into a folder that has no store yet."""
-    if not source.exists():
-        raise RequestError(f"no backup {source}", "Name a file that `fourfold backup` wrote")
+    with translated(source):
+        if not source.exists():
+            raise RequestError(f"no backup {source}", "Name a file that `fourfold backup` wrote")
     folders.prepare(folder)
     target = folder / folders.DATABASE
     if target.exists():
