@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from engine_support import Opener, WordEmbedder, notes
 
-from fourfold.engine.embedding_worker import embed_all
+from fourfold.engine.embedding_worker import embed_all, work
 from fourfold.errors import EmbedderUnavailable, StoreNotFound
 from fourfold.memory import Memory
 from fourfold.model import ItemPatch
@@ -64,6 +64,14 @@ async def test_an_embedder_that_recovers_is_asked_again(opened: Opener) -> None:
     memory = await opened(embedder=Flaky(4), background=False)
     await memory.add_many(notes(5))
     await embed_all(memory, pauses=(0, 0, 0, 0))
+    assert await pending(memory) == {"default": 0}
+
+
+async def test_the_first_batch_of_a_namespace_is_tried_again_too(opened: Opener) -> None:
+    """While the namespace had no vector space yet, a worker whose endpoint was down ended at once."""
+    memory = await opened(embedder=Flaky(3), background=False)
+    await memory.add_many(notes(5))
+    await work(memory, pauses=(0, 0, 0))
     assert await pending(memory) == {"default": 0}
 
 

@@ -67,6 +67,15 @@ def _needed(settings: Settings) -> dict[str, Json]:
     return own | {name: getattr(settings, name) for name in names}
 
 
+async def work(memory: Memory, pauses: Sequence[float] = RETRY_SECONDS) -> None:
+    """What the process does with an open store."""
+    if memory.namespace in await memory.store.queues() and await memory.store.space(memory.namespace) is None:
+        # The first batch fixes the space: a worker that is running then embeds this namespace, too.
+        with suppress(WorldError):  # tried again below
+            await memory.embed_pending(seconds=0)
+    await embed_all(memory, pauses)
+
+
 async def embed_all(memory: Memory, pauses: Sequence[float] = RETRY_SECONDS) -> None:
     """Makes every pending vector of the embedder's space, unless another process is the worker."""
     fingerprint, refused = (await memory.status())["embedder"], 0
@@ -109,10 +118,7 @@ async def _work(settings: Settings) -> None:
 
     opened = await Memory.open(settings.store, settings=settings, background=False, create=False)
     async with opened as memory:
-        if memory.namespace in await memory.store.queues() and await memory.store.space(memory.namespace) is None:
-            # The first batch fixes the space: a worker that is running then embeds this namespace, too.
-            await memory.embed_pending(seconds=0)
-        await embed_all(memory)
+        await work(memory)
 
 
 def main() -> None:
