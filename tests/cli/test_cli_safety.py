@@ -217,3 +217,14 @@ def test_a_new_item_of_an_earlier_time_is_not_taken_for_an_old_one(cli: Cli) -> 
     assert cli("add", "words", "--at", "2020-01-01T10:00").err == ""
     assert "has this text already" in cli("add", "words", "--at", "2020-01-01T10:00").err
     assert "ignored: --at" in cli("add", "words", "--at", "2021-01-01T10:00").err
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is full")
+@pytest.mark.parametrize("arguments", ["list", "list --json", "export -", "status --json"])
+@pytest.mark.parametrize("output", [">&-", "> /dev/full"])
+def test_output_that_cannot_be_written_is_no_traceback(tmp_path: Path, arguments: str, output: str) -> None:
+    program = f"{sys.executable} -m fourfold --store {tmp_path / 'store'}"
+    shell = f"export FOURFOLD_EMBEDDER=none; {program} add words > /dev/null && {program} {arguments} {output}"
+    done = subprocess.run(["/bin/sh", "-c", shell], capture_output=True, text=True, timeout=100, check=False)
+    assert "Traceback" not in done.stderr
+    assert done.returncode in (0, 3)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, NoReturn
 
@@ -87,7 +88,8 @@ def _report(error: FourfoldError, arguments: Sequence[str]) -> int:
     if _wants_json(arguments):
         from fourfold.wire import error_json
 
-        say_json(error_json(error, _command_name(arguments)))
+        with suppress(OSError):  # a full disk, for example, which the exit code tells, too
+            say_json(error_json(error, _command_name(arguments)))
     else:
         warn(f"error: {error.message}" + (f"\n  {error.remedy}" if error.remedy else ""))
     return error.exit_code

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import re
 import shutil
 import sys
@@ -44,6 +45,9 @@ def one_line(text: str) -> str:
 
 def speak_utf8() -> None:
     """On every system and through every pipe; JSON that a codepage has damaged is no JSON."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by the caller: nobody reads it, and no file may get its number
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: PTH123, SIM115
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")
