@@ -28,7 +28,7 @@ def test_an_environment_that_pins_either_generation_of_mcp_can_install_the_libra
         assert BASE["mcp"].specifier.contains(version)
 
 
-@pytest.mark.parametrize("missing", ["mcp", "mcp_types", "tokenizers", "huggingface_hub"])
+@pytest.mark.parametrize("missing", ["mcp", "tokenizers"])
 def test_the_library_works_without(missing: str, tmp_path: Path) -> None:
     """With vectors of the built-in model."""
     added = fourfold(tmp_path, "add", "The heron nests behind gate 7", without=missing)

@@ -164,7 +164,9 @@ def _parsed(line: bytes) -> dict[str, Any]:
 
 
 def new_item(row: Mapping[str, Any]) -> NewItem:
-    """A row of somebody's file as an item that can be stored."""
+    """A row of a file that is not an export, as an item that can be stored."""
+    if row.get("type") == "item" and "namespace" in row:
+        raise InvalidItem("this is a record of an export, whose header is missing", "Import the export as a whole")
     key = next((row[name] for name in ("key", "_id", "id") if row.get(name) is not None), None)
     tags: Any = row.get("tags") or []
     created, vector = row.get("created_at"), row.get("embedding")

@@ -222,6 +222,18 @@ async def test_a_damaged_export_is_refused_as_a_whole_with_the_line(
 
 
 @pytest.mark.spec("B9")
+async def test_a_part_of_an_export_is_not_taken_for_rows(opened: Opener, tmp_path: Path) -> None:
+    memory, fresh = await opened(), await opened("fresh")
+    await memory.within("other").add("text")
+    await memory.export(tmp_path / "whole")
+    items = [line for line in (tmp_path / "whole").read_text().splitlines() if '"type":"item"' in line.replace(" ", "")]
+    (tmp_path / "part").write_text("\n".join(items))
+    with pytest.raises(InvalidItem, match="header is missing"):
+        await fresh.import_file(tmp_path / "part")
+    assert await fresh.namespaces() == [] or sum(count for _, count in await fresh.namespaces()) == 0
+
+
+@pytest.mark.spec("B9")
 async def test_an_export_of_a_newer_format_is_refused(opened: Opener, tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text('{"type":"fourfold-export","format":99}\n{"type":"future"}\n')
     memory = await opened()
