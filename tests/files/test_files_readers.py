@@ -135,11 +135,11 @@ def test_a_readme_is_named_by_its_folder() -> None:
         (item,) = file_items(path, cut(path.rpartition("/")[2], text.encode()), 0)
         return item.title, item.metadata.get("aliases")
 
-    assert named("/work/heron/README.md", "words") == ("heron", None)
-    assert named("/work/heron/readme.txt", "words") == ("heron", None)
-    assert named("/work/heron/Readme.md", "# README\n\nwords") == ("heron", None)
-    assert named("/work/heron/README.md", "# The Heron\n\nwords") == ("The Heron", ["heron"])
-    assert named("/work/heron/notes.md", "words") == ("notes", None)
+    assert named("/srv/heron/README.md", "words") == ("heron", None)
+    assert named("/srv/heron/readme.txt", "words") == ("heron", None)
+    assert named("/srv/heron/Readme.md", "# README\n\nwords") == ("heron", None)
+    assert named("/srv/heron/README.md", "# The Heron\n\nwords") == ("The Heron", ["heron"])
+    assert named("/srv/heron/notes.md", "words") == ("notes", None)
 
 
 def test_titles_come_from_a_first_heading_of_first_level() -> None:
