@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import apsw
@@ -13,7 +14,7 @@ from engine_support import Opener, WordEmbedder, notes, row_counts, texts
 
 from fourfold.errors import DamagedStore, FourfoldError, InvalidSetting, NewerSchema, WorldError
 from fourfold.memory import Memory
-from fourfold.model import NewItem
+from fourfold.model import ItemPatch, NewItem
 from fourfold.stores.sqlite import schema
 
 
@@ -40,6 +41,41 @@ async def test_a_store_of_a_newer_schema_is_refused_and_left_alone(opened: Opene
     db.pragma("user_version", schema.VERSION)
     db.close()
     assert await (await opened()).count() == 6
+
+
+@pytest.mark.spec("B9")
+async def test_a_store_that_a_newer_version_migrates_is_not_written_by_a_process_that_has_it_open(
+    opened: Opener, tmp_path: Path
+) -> None:
+    memory = await opened(background=False)
+    await memory.add("before")
+    db = apsw.Connection(str(tmp_path / "store" / "fourfold.db"))
+    db.pragma("user_version", 99)
+    with pytest.raises(NewerSchema, match="99"):
+        await memory.add("after")
+    assert await memory.count() == 1
+    db.pragma("user_version", schema.VERSION)
+    db.close()
+    await memory.add("after")
+    assert await memory.count() == 2
+
+
+@pytest.mark.parametrize("years", [-40, -1, 1, 40])
+async def test_a_clock_that_jumps_loses_nothing(opened: Opener, monkeypatch: pytest.MonkeyPatch, years: int) -> None:
+    memory = await opened()
+    old = await memory.add(NewItem("the heron at the pond", tags=("bird",)), wait=True)
+    jumped = datetime.now(UTC) + timedelta(days=365 * years)
+    monkeypatch.setattr("fourfold.memory._now", lambda: jumped)
+    new = await memory.add(NewItem("the heron at the gate", tags=("bird",)), wait=True)
+    changed = await memory.update(old.id, ItemPatch(text="the heron at the lake"))
+    assert changed.created_at == old.created_at
+    assert changed.updated_at == jumped
+    for preset in ("auto", "memories"):
+        response = await memory.search("heron", preset=preset)
+        assert {result.item.id for result in response.results} == {old.id, new.id}
+        assert all(result.score > 0 and 0 < result.recency <= 1 for result in response.results)
+    assert await memory.check() == []
+    assert await memory.forget([old.id, new.id]) == 2
 
 
 @pytest.mark.parametrize("place", ["file", "file/below", "file/below/further"])

@@ -176,6 +176,7 @@ class Database:
             db = self._writer
             db.execute("BEGIN IMMEDIATE")
             try:
+                schema.known_version(db)  # another process may have migrated it since this one opened it
                 yield db
                 self._require_same_files()
                 db.execute("COMMIT")

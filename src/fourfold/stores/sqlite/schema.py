@@ -226,11 +226,11 @@ def version(db: apsw.Connection) -> int:
 
 def migrate(db: apsw.Connection, path: Path) -> None:
     """Brings the file to VERSION in one transaction, after a backup; does nothing when it is there already."""
-    if _known_version(db) == VERSION:
+    if known_version(db) == VERSION:
         return
     db.execute("BEGIN IMMEDIATE")
     try:
-        found = _known_version(db)  # another process may have been quicker
+        found = known_version(db)  # another process may have been quicker
         if 0 < found < VERSION:
             _back_up(path, found)
         for step in range(found, VERSION):
@@ -243,7 +243,8 @@ def migrate(db: apsw.Connection, path: Path) -> None:
         raise
 
 
-def _known_version(db: apsw.Connection) -> int:
+def known_version(db: apsw.Connection) -> int:
+    """The schema that the database has; NewerSchema if this version does not know it."""
     found = version(db)
     if found > VERSION:
         raise NewerSchema(
