@@ -225,7 +225,7 @@ async def test_a_server_that_never_answered_is_an_error(tmp_path: Path) -> None:
 
 
 @pytest.mark.spec("S2.6")
-@pytest.mark.parametrize("fate", ["killed", "stopped"])
+@pytest.mark.parametrize("fate", ["killed", pytest.param("stopped", marks=pytest.mark.soak)])
 async def test_while_chroma_is_down_the_mirrored_words_answer(own_server: Any, fate: str, tmp_path: Path) -> None:
     """In a process that has it open, and in one that starts meanwhile."""
     import chromadb

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from files_support import items, write
 
-from fourfold.errors import InvalidQuery, NotFound
+from fourfold.errors import InvalidArgument, NotFound
 from fourfold.ingest import safe_open, sync, walk
 from fourfold.ingest.safe_open import Beneath, Folder, NotRegular
 from fourfold.memory import Memory
@@ -165,7 +165,7 @@ async def test_a_trick_reads_nothing_outside_and_holds_nothing_up(
 
 @pytest.mark.parametrize("name", ["/nowhere/at/all", "tree/../nowhere", "a\0b"])
 async def test_roots_that_are_none_are_refused(memory: Memory, name: str) -> None:
-    with pytest.raises((NotFound, InvalidQuery)):
+    with pytest.raises((NotFound, InvalidArgument)):
         await memory.index_folders([name])
 
 

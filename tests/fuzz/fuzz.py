@@ -5,6 +5,7 @@ An input that ends badly is written to the folder that -artifact_prefix names; o
 
 from __future__ import annotations
 
+import logging
 import sys
 
 import atheris
@@ -14,6 +15,7 @@ with atheris.instrument_imports(include=["fourfold", "fuzz_targets", "yaml"]):
 
 
 def main() -> None:
+    logging.disable(logging.CRITICAL)
     name, *rest = sys.argv[1:]
     atheris.Setup([sys.argv[0], *rest], TARGETS[name])
     atheris.Fuzz()

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import atexit
 import json
-import logging
 import shutil
 import tempfile
 from collections.abc import Callable
@@ -177,7 +176,6 @@ async def _import(data: bytes) -> None:
 @cache
 def _served() -> Any:
     """The app of the MCP server, started as a server would."""
-    logging.disable(logging.CRITICAL)
     app = make_app(Settings(store=str(_folder() / "served"), embedder="none"), "all")
     started = asyncio.Event()
     messages = iter([{"type": "lifespan.startup"}])

@@ -40,6 +40,7 @@ def package_with(kernel_flags: list[str], folder: Path) -> Path:
     return folder
 
 
+@pytest.mark.soak
 @pytest.mark.skipif(runtime() is None, reason="no gcc with its sanitizers")
 def test_the_kernel_has_no_undefined_operation_and_reads_nothing_outside(tmp_path: Path) -> None:
     folder = package_with(SANITIZED, tmp_path)

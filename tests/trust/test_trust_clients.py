@@ -222,7 +222,7 @@ def test_when_the_one_that_makes_vectors_is_killed_another_goes_on(tmp_path: Pat
         gate.touch()
         _wait_until(lambda: _vectors(store) == 160)
         taken_over = other.ask(embedded)
-    assert len(taken_over) == len(set(taken_over)) == 160 - made > 0
+    assert len(taken_over) == len(set(taken_over)) >= 160 - made > 0
 
 
 def _vectors(folder: Path) -> int:

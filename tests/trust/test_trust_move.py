@@ -24,7 +24,7 @@ def target(request: pytest.FixtureRequest, fast_folder: Path) -> Path | str:
 
 
 @pytest.mark.spec("B9")
-@pytest.mark.parametrize("reports", [1, pytest.param(6, marks=pytest.mark.soak), 8])
+@pytest.mark.parametrize("reports", [1, *(pytest.param(n, marks=pytest.mark.soak) for n in (6, 8))])
 async def test_a_killed_move_leaves_nothing_in_the_temporary_folder_and_is_completed_by_the_next(
     fast_folder: Path, target: Path | str, reports: int
 ) -> None:
