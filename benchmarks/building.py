@@ -5,11 +5,10 @@ python benchmarks/building.py --items 100000
 
 from __future__ import annotations
 
-import asyncio
 import json
 import resource
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
@@ -88,24 +87,20 @@ def until_searchable(corpus: Corpus, folder: Path, links: bool) -> dict[str, Any
     """
     if not links:
         leave_out_faiss()
-    return asyncio.run(_until_searchable(corpus, folder, links))
-
-
-async def _until_searchable(corpus: Corpus, folder: Path, links: bool) -> dict[str, Any]:
     from fourfold import Memory, NewItem, Settings
-    from fourfold.stores.sqlite.vector_base import lists
+    from fourfold.index.vector_index import lists
 
     seen = noted_publications()
     rows = zip(corpus.items(), corpus.vectors(), strict=True)
     begin = time.perf_counter()
-    async with await Memory.open(folder, embedder="none", settings=Settings(links=links)) as memory:
+    with Memory.open(folder, embedder="none", settings=Settings(links=links)) as memory:
         for batch in batches(rows, BATCH):
             new = [NewItem(item.text, title=item.title, key=item.key, tags=item.tags, vector=v) for item, v in batch]
-            await memory.add_many(new)
+            memory.add_many(new)
         stored = time.perf_counter() - begin
-        await whole_answer(lambda: memory.search("how to", vector=batch[-1][1], only=("keyword", "semantic")))
+        whole_answer(lambda: memory.search("how to", vector=batch[-1][1], only=("keyword", "semantic")))
         searchable = time.perf_counter() - begin
-        await memory.index()
+        memory.index()
         published = time.perf_counter() - begin
     return {
         "stored": stored,
@@ -116,17 +111,17 @@ async def _until_searchable(corpus: Corpus, folder: Path, links: bool) -> dict[s
     }
 
 
-async def whole_answer(search: Callable[[], Awaitable[Any]]) -> None:
+def whole_answer(search: Callable[[], Any]) -> None:
     """Ask until nothing is missing from the answer."""
     from fourfold.errors import SearchFailed
 
     while True:
         try:
-            if not (await search()).degraded:
+            if not search().degraded:
                 return
         except SearchFailed:
             pass
-        await asyncio.sleep(POLL_SECONDS)
+        time.sleep(POLL_SECONDS)
 
 
 def noted_publications() -> list[tuple[str, float]]:
@@ -135,30 +130,30 @@ def noted_publications() -> list[tuple[str, float]]:
     They are written by a process of their own, one after the other: the approximate index last, over vectors that are
     there already.
     """
-    from fourfold.stores.sqlite.indexes import Indexes
+    from fourfold.storage.sqlite.indexes import Indexes
 
     seen: list[tuple[str, float]] = []
-    renew = Indexes._renew_opened
+    reopen = Indexes.reopen
 
     def noting(self: Indexes, ns: int, kind: str) -> None:
         seen.append((kind, time.perf_counter()))
-        renew(self, ns, kind)
+        reopen(self, ns, kind)
 
-    Indexes._renew_opened = noting
+    Indexes.reopen = noting
     return seen
 
 
 def leave_out_faiss() -> None:
     """From now on, whatever is published in this process is so without an approximate index."""
-    from fourfold.stores.sqlite.indexes import Indexes
+    from fourfold.storage.sqlite.publishing import Publisher
 
-    publish = Indexes.publish
+    publish = Publisher.publish
 
-    def publishing(self: Indexes, ns: int, **options: Any) -> bool:
+    def publishing(self: Publisher, ns: int, **options: Any) -> bool:
         return publish(self, ns, **{**options, "faiss": False})
 
-    Indexes.publish = publishing
-    Indexes._lacks_faiss = lambda *_: False
+    Publisher.publish = publishing
+    Publisher._lacks_faiss = lambda *_, **__: False
 
 
 def training_seconds(seen: list[tuple[str, float]]) -> float:
@@ -172,8 +167,8 @@ def training_seconds(seen: list[tuple[str, float]]) -> float:
 
 def write_tokens(corpus: Corpus, folder: Path) -> Path:
     """The terms of every item, made in advance: what tantivy is given costs nothing here."""
-    from fourfold.items import language_of
     from fourfold.text.analysis import analyse
+    from fourfold.validation import language_of
 
     path = folder / "tokens.jsonl"
     with path.open("w", encoding="utf-8") as lines:

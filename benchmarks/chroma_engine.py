@@ -28,7 +28,7 @@ class ChromaEngine(Engine):
         self._words: Any = None
         self._tokenizer: Any = None
 
-    async def build(self, corpus: Corpus) -> None:
+    def build(self, corpus: Corpus) -> None:
         """Fill the collection, then index the words of everything at once, as bm25s has to."""
         self._connect()
         at_once = max(BATCH, corpus.item_count // 10)  # the whole index is written each time: ten times, not a thousand
@@ -60,20 +60,20 @@ class ChromaEngine(Engine):
         settings = chromadb.Settings(anonymized_telemetry=False)
         self._client = chromadb.PersistentClient(self._folder / "chroma", settings)
 
-    async def tune(self, corpus: Corpus) -> str:
+    def tune(self, corpus: Corpus) -> str:
         """Raise ef_search until the recall is high enough. It can be changed only for the whole collection."""
-        await self.open()
+        self.open()
 
-        async def search(ef: int, vector: Vector) -> list[str]:
+        def search(ef: int, vector: Vector) -> list[str]:
             if self._items.configuration["hnsw"]["ef_search"] != ef:
                 self._items.modify(configuration={"hnsw": {"ef_search": ef}})
-                await self.open()
-            return await self.vector("", vector)
+                self.open()
+            return self.vector("", vector)
 
-        ef, recall = await tuned(corpus, EF_LADDER, search)
+        ef, recall = tuned(corpus, EF_LADDER, search)
         return f"HNSW ip M=16 ef_construction=100 ef_search={ef}, recall {recall:.3f} when tuned; bm25s numba, stemmed"
 
-    async def open(self) -> None:
+    def open(self) -> None:
         """Open the collection and map the index of words."""
         import bm25s
 
@@ -84,19 +84,19 @@ class ChromaEngine(Engine):
         self._tokenizer = new_tokenizer()
         self._tokenizer.load_vocab(self._folder / "words")
 
-    async def hybrid(self, text: str, vector: Vector) -> list[str]:
+    def hybrid(self, text: str, vector: Vector) -> list[str]:
         """Run both searches and fuse them by rank."""
         return self._fetch(fuse_ranks(self._by_words(text), self._by_vector(vector)))
 
-    async def keyword(self, text: str) -> list[str]:
+    def keyword(self, text: str) -> list[str]:
         """Search with words only."""
         return self._fetch(self._by_words(text)[:TOP])
 
-    async def vector(self, text: str, vector: Vector) -> list[str]:
+    def vector(self, text: str, vector: Vector) -> list[str]:
         """Search with the vector only."""
         return self._fetch(self._by_vector(vector)[:TOP])
 
-    async def close(self) -> None:
+    def close(self) -> None:
         """Let go of the collection."""
         self._client = self._items = self._words = None
 

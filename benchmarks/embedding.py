@@ -5,7 +5,6 @@ python benchmarks/embedding.py --texts 2000
 
 from __future__ import annotations
 
-import asyncio
 import os
 import tempfile
 import time
@@ -128,20 +127,16 @@ def cut(rows: list[list[int]], batch_tokens: int) -> Iterator[list[list[int]]]:
 
 def queue_seconds(texts: Sequence[str]) -> float:
     """Seconds until all of a new store's items have their vectors, which are stored."""
-    return asyncio.run(_queue_seconds(texts))
-
-
-async def _queue_seconds(texts: Sequence[str]) -> float:
     from fourfold import Memory, NewItem, Settings
 
     with tempfile.TemporaryDirectory() as folder:
         plain = Settings(links=False)
-        async with await Memory.open(Path(folder), embedder="none", settings=plain, background=False) as memory:
-            await memory.add_many([NewItem(text) for text in texts])
-        async with await Memory.open(Path(folder), embedder="minilm", settings=plain, background=False) as memory:
-            await memory.search("load the model")
+        with Memory.open(Path(folder), embedder="none", settings=plain, background=False) as memory:
+            memory.add_many([NewItem(text) for text in texts])
+        with Memory.open(Path(folder), embedder="minilm", settings=plain, background=False) as memory:
+            memory.search("load the model")
             begin = time.perf_counter()
-            await memory.embed_pending()
+            memory.embed_pending()
             return time.perf_counter() - begin
 
 

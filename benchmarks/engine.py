@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Literal, Protocol, TypeAlias, TypeVar
@@ -13,7 +13,7 @@ from corpus import Corpus, recall_of
 
 Vector: TypeAlias = npt.NDArray[np.float32]
 Mode: TypeAlias = Literal["hybrid", "keyword", "vector"]
-ClientKind: TypeAlias = Literal["tasks", "threads", "processes"]
+ClientKind: TypeAlias = Literal["threads", "processes"]
 Value = TypeVar("Value")
 
 MODES: tuple[Mode, ...] = ("hybrid", "keyword", "vector")
@@ -34,35 +34,35 @@ class Engine(Protocol):
     environment: str = ""
     """A variable that it cannot run without: the address of a server."""
     client_kinds: tuple[ClientKind, ...] = ("processes",)
-    """How several clients share it: tasks of one event loop, threads of one process, or a process each."""
+    """How several clients share it: threads of one process, or a process each."""
 
     def __init__(self, folder: Path) -> None: ...
 
-    async def build(self, corpus: Corpus) -> None:
+    def build(self, corpus: Corpus) -> None:
         """Store and index everything, then close."""
         ...
 
-    async def tune(self, corpus: Corpus) -> str:
+    def tune(self, corpus: Corpus) -> str:
         """Choose the search settings for what was built; return the settings in words."""
         ...
 
-    async def open(self) -> None:
+    def open(self) -> None:
         """Open what was built, ready for searches."""
         ...
 
-    async def hybrid(self, text: str, vector: Vector) -> list[str]:
+    def hybrid(self, text: str, vector: Vector) -> list[str]:
         """Search with words and vector together."""
         ...
 
-    async def keyword(self, text: str) -> list[str]:
+    def keyword(self, text: str) -> list[str]:
         """Search with words only."""
         ...
 
-    async def vector(self, text: str, vector: Vector) -> list[str]:
+    def vector(self, text: str, vector: Vector) -> list[str]:
         """Search with the vector only."""
         ...
 
-    async def close(self) -> None:
+    def close(self) -> None:
         """Let go of everything."""
         ...
 
@@ -75,24 +75,22 @@ class Engine(Protocol):
         return []
 
 
-async def ask(engine: Engine, mode: Mode, text: str, vector: Vector) -> list[str]:
+def ask(engine: Engine, mode: Mode, text: str, vector: Vector) -> list[str]:
     """Search in one of the modes."""
     if mode == "hybrid":
-        return await engine.hybrid(text, vector)
+        return engine.hybrid(text, vector)
     if mode == "keyword":
-        return await engine.keyword(text)
-    return await engine.vector(text, vector)
+        return engine.keyword(text)
+    return engine.vector(text, vector)
 
 
-async def tuned(
-    corpus: Corpus, ladder: Sequence[Value], search: Callable[[Value, Vector], Awaitable[list[str]]]
-) -> tuple[Value, float]:
+def tuned(corpus: Corpus, ladder: Sequence[Value], search: Callable[[Value, Vector], list[str]]) -> tuple[Value, float]:
     """The first setting of a ladder whose vector search finds enough of the true ten nearest, and its recall."""
     count = min(TUNING_QUERIES, corpus.query_count)
     queries, truth = corpus.query_vectors()[:count], corpus.neighbours(TOP)[:count]
     setting, recall = ladder[0], 0.0
     for setting in ladder:
-        recall = recall_of([await search(setting, query) for query in queries], truth)
+        recall = recall_of([search(setting, query) for query in queries], truth)
         if recall >= TUNED_RECALL:
             break
     return setting, recall

@@ -9,7 +9,6 @@ python benchmarks/files.py --crafted        files that are made to hold up a par
 from __future__ import annotations
 
 import argparse
-import asyncio
 import os
 import resource
 import shutil
@@ -56,30 +55,30 @@ def bare_walk(folders: Sequence[Path]) -> tuple[float, int]:
     return time.perf_counter() - started, count
 
 
-async def timed(memory: Memory, folders: Sequence[Path]) -> tuple[float, IndexReport]:
+def timed(memory: Memory, folders: Sequence[Path]) -> tuple[float, IndexReport]:
     started = time.perf_counter()
-    report = await memory.index_folders(folders)
+    report = memory.index_folders(folders)
     return time.perf_counter() - started, report
 
 
-async def measure(folders: Sequence[Path], changed: Path | None) -> None:
+def measure(folders: Sequence[Path], changed: Path | None) -> None:
     with tempfile.TemporaryDirectory() as store:
-        memory = await Memory.open(store, embedder="none", background=False)
-        spent, report = await timed(memory, folders)
+        memory = Memory.open(store, embedder="none", background=False)
+        spent, report = timed(memory, folders)
         say(f"first run       {spent:8.2f} s", report)
         for reason, few in reasons(report.skipped):
             print(f"    {few.count:7} skipped: {reason}")
         print(f"peak memory     {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:8.0f} MB")
-        await memory.index()  # what goes on in the background has its end
-        await beside_walks(memory, folders)
+        memory.index()  # what goes on in the background has its end
+        beside_walks(memory, folders)
         if changed is not None:
             changed.write_text(f"changed at {time.time()}\n")
-            spent, report = await timed(memory, folders)
+            spent, report = timed(memory, folders)
             say(f"one changed     {spent:8.2f} s", report)
-        await memory.close()
+        memory.close()
 
 
-async def beside_walks(memory: Memory, folders: Sequence[Path], rounds: int = 9) -> None:
+def beside_walks(memory: Memory, folders: Sequence[Path], rounds: int = 9) -> None:
     """Runs over unchanged files and bare walks in turns: who else uses the machine disturbs both alike."""
     walks, runs = list[Spent](), list[Spent]()
     for _ in range(rounds):
@@ -87,7 +86,7 @@ async def beside_walks(memory: Memory, folders: Sequence[Path], rounds: int = 9)
         _, count = bare_walk(folders)
         walks.append(since(started))
         started = now()
-        _, report = await timed(memory, folders)
+        _, report = timed(memory, folders)
         runs.append(since(started))
     print(f"bare walk       {middle(walks)}   {count} files")
     say(f"second run      {middle(runs)}", report)
@@ -117,23 +116,23 @@ def say(title: str, report: IndexReport) -> None:
     print(f"{title}   {report.files} files, {report.opened} opened, {report.chunks} chunks stored")
 
 
-async def measure_first(folders: Sequence[Path]) -> None:
+def measure_first(folders: Sequence[Path]) -> None:
     """Processor time includes the process that reads files."""
     with tempfile.TemporaryDirectory() as store:
-        memory = await Memory.open(store, embedder="none", background=False)
+        memory = Memory.open(store, embedder="none", background=False)
         before = os.times()
         started = time.perf_counter()
-        report = await memory.index_folders(folders)
+        report = memory.index_folders(folders)
         spent = time.perf_counter() - started
-        await memory.close()
+        memory.close()
     after = os.times()
     processor = sum(after[:4]) - sum(before[:4])
     say(f"first run {spent:8.2f} s, {processor:8.2f} s of the processor", report)
 
 
-async def measure_crafted() -> None:
+def measure_crafted() -> None:
     """Each file alone, in a store of its own; peak memory is that of the largest process so far."""
-    sys.path.append(str(REPOSITORY / "tests" / "files"))
+    sys.path.append(str(REPOSITORY / "tests" / "ingest"))
     from crafted import crafted
 
     for name, data in crafted().items():
@@ -141,10 +140,10 @@ async def measure_crafted() -> None:
             (tree := Path(folder) / "tree").mkdir()
             (tree / name).write_bytes(data)
             os.utime(tree / name, (1_700_000_000, 1_700_000_000))
-            memory = await Memory.open(Path(folder) / "store", embedder="none", background=False)
+            memory = Memory.open(Path(folder) / "store", embedder="none", background=False)
             before = os.times()
-            spent, report = await timed(memory, [tree])
-            await memory.close()
+            spent, report = timed(memory, [tree])
+            memory.close()
             processor = sum(os.times()[:4]) - sum(before[:4])
             outcome = next(iter(report.skipped), f"{report.chunks} chunks")
             print(f"{name:24} {spent:6.2f} s {processor:6.2f} s of the processor   {outcome}", flush=True)
@@ -160,13 +159,13 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--crafted", action="store_true")
     asked = parser.parse_args(arguments)
     if asked.crafted or asked.first:
-        asyncio.run(measure_crafted() if asked.crafted else measure_first(asked.folders))
+        measure_crafted() if asked.crafted else measure_first(asked.folders)
         return
     with tempfile.TemporaryDirectory() as folder:
         (extra := Path(folder) / "many").mkdir()
         many_files(extra, asked.many or 1)
         folders = [extra] if asked.many else [*(asked.folders or real_folders(Path(folder))), extra]
-        asyncio.run(measure(folders, next(extra.rglob("*.md"))))
+        measure(folders, next(extra.rglob("*.md")))
 
 
 if __name__ == "__main__":

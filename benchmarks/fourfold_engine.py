@@ -14,27 +14,27 @@ class FourfoldEngine(Engine):
 
     label = "Fourfold"
     packages = ("fourfold",)
-    client_kinds = ("tasks", "processes")
+    client_kinds = ("threads", "processes")
 
     def __init__(self, folder: Path) -> None:
         self.store: str | Path = folder
         self._memory: Any = None
 
-    async def build(self, corpus: Corpus) -> None:
+    def build(self, corpus: Corpus) -> None:
         """Add items and edges in batches and build all indexes."""
-        await self.open()
-        await self._add_items(corpus)
+        self.open()
+        self._add_items(corpus)
         edges = ((edge.source, edge.relation, edge.target, edge.weight) for edge in corpus.edges())
         for batch in batches(edges, BATCH):
-            await self._memory.add_edges(batch)
-        await self._memory.index()
-        await self.close()
+            self._memory.add_edges(batch)
+        self._memory.index()
+        self.close()
 
-    async def tune(self, corpus: Corpus) -> str:
+    def tune(self, corpus: Corpus) -> str:
         """Keep the default settings."""
         return "default settings, with graph and tags"
 
-    async def _add_items(self, corpus: Corpus) -> None:
+    def _add_items(self, corpus: Corpus) -> None:
         from fourfold import NewItem
 
         new_items = (
@@ -42,29 +42,29 @@ class FourfoldEngine(Engine):
             for item, vector in zip(corpus.items(), corpus.vectors(), strict=True)
         )
         for batch in batches(new_items, BATCH):
-            await self._memory.add_many(batch)
+            self._memory.add_many(batch)
 
-    async def open(self) -> None:
+    def open(self) -> None:
         """Open the memory folder without an embedding model."""
         from fourfold import Memory
 
-        self._memory = await Memory.open(self.store, embedder="none")
+        self._memory = Memory.open(self.store, embedder="none")
 
-    async def hybrid(self, text: str, vector: Vector) -> list[str]:
+    def hybrid(self, text: str, vector: Vector) -> list[str]:
         """Search with all four signals: vector, words, graph and tags."""
-        return keys(await self._memory.search(text, vector=vector, top_k=TOP))
+        return keys(self._memory.search(text, vector=vector, top_k=TOP))
 
-    async def keyword(self, text: str) -> list[str]:
+    def keyword(self, text: str) -> list[str]:
         """Search with words only."""
-        return keys(await self._memory.search(text, only=("keyword",), top_k=TOP))
+        return keys(self._memory.search(text, only=("keyword",), top_k=TOP))
 
-    async def vector(self, text: str, vector: Vector) -> list[str]:
+    def vector(self, text: str, vector: Vector) -> list[str]:
         """Search with the vector only."""
-        return keys(await self._memory.search(text, vector=vector, only=("semantic",), top_k=TOP))
+        return keys(self._memory.search(text, vector=vector, only=("semantic",), top_k=TOP))
 
-    async def close(self) -> None:
+    def close(self) -> None:
         """Close the memory."""
-        await self._memory.close()
+        self._memory.close()
 
 
 def keys(response: Any) -> list[str]:

@@ -9,12 +9,11 @@ must show that commit. So noise of the machine hits both alike. The store is a c
 from __future__ import annotations
 
 import argparse
-import asyncio
 import json
 import shutil
 import tempfile
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from itertools import islice
@@ -70,7 +69,7 @@ def main() -> None:
     build(OURS, built, corpus, reuse=not options.anew)
     with tempfile.TemporaryDirectory(dir=options.cache) as folder:
         shutil.copytree(built, folder, dirs_exist_ok=True)
-        asyncio.run(published(Path(folder)))
+        published(Path(folder))
         times = measure(Path(folder), corpus, options.rounds)
     if options.json:
         options.json.write_text(json.dumps({kind: asdict(found) for kind, found in times.items()}), encoding="utf-8")
@@ -89,12 +88,12 @@ def read_options() -> argparse.Namespace:
     return parser.parse_args()
 
 
-async def published(folder: Path) -> None:
+def published(folder: Path) -> None:
     """Publish what is left to publish: all of it, if the store was built by another version."""
     from fourfold import Memory
 
-    async with await Memory.open(folder, embedder="none") as memory:
-        await memory.index()
+    with Memory.open(folder, embedder="none") as memory:
+        memory.index()
 
 
 def measure(folder: Path, corpus: Corpus, rounds: int) -> dict[Kind, Times]:
@@ -143,7 +142,7 @@ def ask(reader: Connection, question: Question) -> Seen:
 
 # ---------------------------------------------------------------- the two processes
 
-Answering: TypeAlias = Callable[[Any, Any], Awaitable[Any]]
+Answering: TypeAlias = Callable[[Any, Any], Any]
 
 
 @contextmanager
@@ -163,38 +162,33 @@ def running(work: Answering, folder: Path) -> Iterator[Connection]:
 
 
 def serve(pipe: Connection, work: Answering, folder: Path) -> None:
-    """Be such a process."""
-    asyncio.run(answer_requests(pipe, work, folder))
-
-
-async def answer_requests(pipe: Connection, work: Answering, folder: Path) -> None:
-    """Open the store as a server does, and answer until told to stop; other tasks go on meanwhile."""
+    """Be such a process: open the store as a server does, and answer until told to stop."""
     from fourfold import Memory, Settings
 
     patient = Settings(retriever_seconds=60)  # the first search opens the indexes, on a machine that may be busy
-    async with await Memory.open(folder, embedder="none", settings=patient) as memory:
+    with Memory.open(folder, embedder="none", settings=patient) as memory:
         pipe.send("ready")
-        while request := await asyncio.to_thread(pipe.recv):
-            pipe.send(await work(memory, request))
+        while request := pipe.recv():
+            pipe.send(work(memory, request))
 
 
-async def read(memory: Any, question: Question) -> Seen:
+def read(memory: Any, question: Question) -> Seen:
     """Search, and measure it."""
     begin = time.perf_counter()
-    response = await memory.search(question.text, vector=question.vector, top_k=TOP)
+    response = memory.search(question.text, vector=question.vector, top_k=TOP)
     end = time.perf_counter()
     if response.degraded:
         raise RuntimeError(f"answered without: {response.degraded}")
     return Seen(end - begin, end, question.key in [result.key for result in response.results])
 
 
-async def write(memory: Any, request: tuple[Kind, Question]) -> float:
+def write(memory: Any, request: tuple[Kind, Question]) -> float:
     """Add, replace or forget the question's item, and say when that was committed."""
     kind, question = request
     if kind == "forget":
-        await memory.forget([f"key:{question.key}"])
+        memory.forget([f"key:{question.key}"])
     else:
-        await memory.add(new_item(question))
+        memory.add(new_item(question))
     return time.perf_counter()
 
 

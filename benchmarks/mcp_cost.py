@@ -26,8 +26,9 @@ from typing import Any
 from mcp import Client, StdioServerParameters
 from passages import collect_passages
 
-from fourfold import Memory, NewItem, wire
-from fourfold.mcp.answers import SEARCH_TOKENS, search_answer
+from fourfold import AsyncMemory, NewItem
+from fourfold.serve import schemas
+from fourfold.serve.mcp.answers import SEARCH_TOKENS, search_answer
 
 CACHE = Path(tempfile.gettempdir()) / "fourfold-bench"
 SEED = 4
@@ -147,7 +148,7 @@ class Search:
 async def fill(store: Path, count: int) -> None:
     """Make the store, unless an earlier run has made it."""
     passages, _ = collect_passages(count, SEED)
-    async with await Memory.open(store) as memory:
+    async with await AsyncMemory.open(store) as memory:
         if sum(items for _, items in await memory.namespaces()) == 0:
             items = [
                 NewItem(" ".join(each.text.split()[:WORDS]), title=each.title, key=each.title) for each in passages
@@ -160,7 +161,7 @@ async def fill(store: Path, count: int) -> None:
 async def measure_searches(folder: Path, store: Path, count: int) -> tuple[list[Search], int]:
     """Ask every query in every way, in turns; also says how many bytes an answer has."""
     async with AsyncExitStack() as stack:
-        memory = await stack.enter_async_context(await Memory.open(store))
+        memory = await stack.enter_async_context(await AsyncMemory.open(store))
         queries = await questions(memory, count + WARM_UP)
         ours = await stack.enter_async_context(Client(server_of("-m", "fourfold", "--store", str(store), "mcp")))
         answers = {query: await text_of(ours, "hybrid_search", query) for query in queries}
@@ -184,7 +185,7 @@ def server_of(*arguments: str) -> StdioServerParameters:
     return StdioServerParameters(command=sys.executable, args=list(arguments), env=dict(os.environ))
 
 
-async def questions(memory: Memory, count: int) -> list[str]:
+async def questions(memory: AsyncMemory, count: int) -> list[str]:
     """Some words of as many items."""
     items = await memory.list(limit=count)
     return [" ".join(item.text.split()[3:9]) for item in items]
@@ -197,10 +198,10 @@ async def text_of(client: Client, tool: str, query: str) -> str:
     return result.content[0].text
 
 
-async def answer_of(memory: Memory, query: str) -> str:
+async def answer_of(memory: AsyncMemory, query: str) -> str:
     """What is sent, made in this process."""
     response = await memory.search(query)
-    return wire.compact(search_answer(response, response.results, SEARCH_TOKENS, explain=False, page={}))
+    return schemas.compact(search_answer(response, response.results, SEARCH_TOKENS, explain=False, page={}))
 
 
 async def one_by_one(ways: Sequence[Callable[[str], Awaitable[object]]], query: str, turn: int) -> Search:

@@ -70,7 +70,7 @@ async def measure() -> dict[str, int]:
     from mcp import Client
 
     from fourfold.config import Settings
-    from fourfold.mcp.server import build
+    from fourfold.serve.mcp.server import build
 
     figures: dict[str, int] = {}
     for level in LEVELS:

@@ -7,7 +7,6 @@ What it has to show beside other engines is printed by compare.py, and how cost 
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Callable
 from dataclasses import asdict
@@ -27,7 +26,7 @@ ROUNDS = 100
 def freshness_bars(setting: Setting) -> list[Bar]:
     """A search directly after another process's commit, which it must show, beside one without a write before it."""
     with setting.copied_store() as folder:
-        asyncio.run(freshness.published(folder))
+        freshness.published(folder)
         times = freshness.measure(folder, setting.corpus, min(ROUNDS, setting.corpus.item_count // 4))
     return [
         Bar(f"search after another process's {kind} / a calm one", ratio(found), freshness.BAR, note=medians(found))

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import re
-from collections.abc import Iterator
+import threading
+from collections.abc import Coroutine, Iterator
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from corpus import Corpus, Item
-from engine import BATCH, DEPTH, TOP, Engine, Vector, batches, fuse_ranks, tuned
+from engine import BATCH, DEPTH, TOP, Engine, Value, Vector, batches, fuse_ranks, tuned
 from vectors import DIMENSIONS
 
 TOKEN = re.compile(r"\w+")
@@ -52,17 +55,17 @@ class SqliteEngine(Engine):
         self._folder = folder
         self._database: Any = None
 
-    async def build(self, corpus: Corpus) -> None:
+    def build(self, corpus: Corpus) -> None:
         """Fill the three tables, one transaction a batch."""
-        await self.open()
+        self.open()
         self._database.execute(SQLITE_SCHEMA).fetchall()
         rows = zip(range(corpus.item_count), corpus.items(), corpus.vectors(), strict=True)
         for batch in batches(rows, BATCH):
             self._add(batch)
         self._database.execute(SQLITE_FINISH).fetchall()
-        await self.close()
+        self.close()
 
-    async def tune(self, corpus: Corpus) -> str:
+    def tune(self, corpus: Corpus) -> str:
         """Keep the settings: nothing here is approximate."""
         return f"fts5 porter, OR of the words, order by rank; vec0 float, k={DEPTH} (exact)"
 
@@ -80,7 +83,7 @@ class SqliteEngine(Engine):
                 "INSERT INTO points VALUES (?, ?)", [(number, vector.tobytes()) for number, _, vector in rows]
             )
 
-    async def open(self) -> None:
+    def open(self) -> None:
         """Open the database with sqlite-vec and a generous cache."""
         import apsw
         import sqlite_vec
@@ -90,19 +93,19 @@ class SqliteEngine(Engine):
         self._database.load_extension(sqlite_vec.loadable_path())
         self._database.execute(SQLITE_OPEN).fetchall()
 
-    async def hybrid(self, text: str, vector: Vector) -> list[str]:
+    def hybrid(self, text: str, vector: Vector) -> list[str]:
         """Run both searches and fuse them by rank."""
         return self._fetch(fuse_ranks(self._by_words(text), self._by_vector(vector)))
 
-    async def keyword(self, text: str) -> list[str]:
+    def keyword(self, text: str) -> list[str]:
         """Search with words only."""
         return self._fetch(self._by_words(text)[:TOP])
 
-    async def vector(self, text: str, vector: Vector) -> list[str]:
+    def vector(self, text: str, vector: Vector) -> list[str]:
         """Search with the vector only."""
         return self._fetch(self._by_vector(vector)[:TOP])
 
-    async def close(self) -> None:
+    def close(self) -> None:
         """Close the database."""
         self._database.close()
 
@@ -164,7 +167,7 @@ class LanceEngine(Engine):
 
     label = "LanceDB"
     packages = ("lancedb", "pyarrow")
-    client_kinds = ("tasks",)
+    client_kinds = ("threads",)
 
     def __init__(self, folder: Path) -> None:
         os.environ.setdefault("LANCEDB_LOG", "error")
@@ -173,8 +176,21 @@ class LanceEngine(Engine):
         self._reranker: Any = None
         self._reach = LANCE_LADDER[0]
 
-    async def build(self, corpus: Corpus) -> None:
+    @cached_property
+    def _loop(self) -> asyncio.AbstractEventLoop:
+        """An event loop in a thread, for LanceDB's own interface, which is asynchronous."""
+        loop = asyncio.new_event_loop()
+        threading.Thread(target=loop.run_forever, daemon=True).start()
+        return loop
+
+    def _run(self, work: Coroutine[Any, Any, Value]) -> Value:
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+    def build(self, corpus: Corpus) -> None:
         """Write the table and build both indexes."""
+        self._run(self._build(corpus))
+
+    async def _build(self, corpus: Corpus) -> None:
         import lancedb
         from lancedb.index import FTS, HnswSq
 
@@ -184,23 +200,26 @@ class LanceEngine(Engine):
         await table.create_index("vector", config=HnswSq(distance_type="dot", num_partitions=partitions(corpus)))
         await table.optimize()
 
-    async def tune(self, corpus: Corpus) -> str:
+    def tune(self, corpus: Corpus) -> str:
         """Look more and more thoroughly until the vector recall is high enough; keep that setting."""
-        await self.open()
+        self.open()
 
-        async def search(reach: Reach, vector: Vector) -> list[str]:
+        def search(reach: Reach, vector: Vector) -> list[str]:
             self._reach = reach
-            return await self.vector("", vector)
+            return self.vector("", vector)
 
-        self._reach, recall = await tuned(corpus, LANCE_LADDER, search)
+        self._reach, recall = tuned(corpus, LANCE_LADDER, search)
         self._reach_file().write_text(json.dumps(asdict(self._reach)), encoding="utf-8")
         return f"IVF_HNSW_SQ dot, {partitions(corpus)} partition(s), {self._reach}, recall {recall:.3f} when tuned"
 
     def _reach_file(self) -> Path:
         return self._folder / "reach.json"
 
-    async def open(self) -> None:
+    def open(self) -> None:
         """Open the table with the tuned setting and load its indexes."""
+        self._run(self._open())
+
+    async def _open(self) -> None:
         import lancedb
         from lancedb.rerankers import RRFReranker
 
@@ -211,20 +230,20 @@ class LanceEngine(Engine):
         if self._reach_file().exists():
             self._reach = Reach(**json.loads(self._reach_file().read_text(encoding="utf-8")))
 
-    async def hybrid(self, text: str, vector: Vector) -> list[str]:
+    def hybrid(self, text: str, vector: Vector) -> list[str]:
         """Run LanceDB's own hybrid query."""
         query = self._near(vector).nearest_to_text(text, columns=["text"]).rerank(self._reranker)
-        return await self._fetch(query)
+        return self._run(self._fetch(query))
 
-    async def keyword(self, text: str) -> list[str]:
+    def keyword(self, text: str) -> list[str]:
         """Search with words only."""
-        return await self._fetch(self._table.query().nearest_to_text(text, columns=["text"]))
+        return self._run(self._fetch(self._table.query().nearest_to_text(text, columns=["text"])))
 
-    async def vector(self, text: str, vector: Vector) -> list[str]:
+    def vector(self, text: str, vector: Vector) -> list[str]:
         """Search with the vector only."""
-        return await self._fetch(self._near(vector))
+        return self._run(self._fetch(self._near(vector)))
 
-    async def close(self) -> None:
+    def close(self) -> None:
         """Close the table."""
         self._table.close()
 

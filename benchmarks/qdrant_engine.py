@@ -29,7 +29,7 @@ class QdrantEngine(Engine):
         self._embedder: Any = None
         self._ef = EF_LADDER[0]
 
-    async def build(self, corpus: Corpus) -> None:
+    def build(self, corpus: Corpus) -> None:
         """Store points with both kinds of vector, and let the optimizer index them."""
         from qdrant_edge import EdgeShard, UpdateOperation
 
@@ -41,7 +41,7 @@ class QdrantEngine(Engine):
             self._shard.update(UpdateOperation.upsert_points(points))
         self._shard.optimize()
         self._shard.flush()
-        await self.close()
+        self.close()
 
     def _point(self, number: int, item: Item, vector: Vector) -> Any:
         from qdrant_edge import Point
@@ -50,17 +50,17 @@ class QdrantEngine(Engine):
         payload = {"key": item.key, "title": item.title, "text": item.text, "tags": list(item.tags)}
         return Point(number, {MEANING: vector.tolist(), WORDS: words}, payload)
 
-    async def tune(self, corpus: Corpus) -> str:
+    def tune(self, corpus: Corpus) -> str:
         """Raise ef until the recall is high enough."""
-        await self.open()
+        self.open()
 
-        async def search(ef: int, vector: Vector) -> list[str]:
+        def search(ef: int, vector: Vector) -> list[str]:
             self._ef = ef
-            return await self.vector("", vector)
+            return self.vector("", vector)
 
-        self._ef, recall = await tuned(corpus, EF_LADDER, search)
+        self._ef, recall = tuned(corpus, EF_LADDER, search)
         self._note().write_text(json.dumps(self._ef), encoding="utf-8")
-        await self.close()
+        self.close()
         return (
             f"HNSW dot m=16 ef_construct=100 ef={self._ef}, recall {recall:.3f} when tuned; BM25 sparse with idf; RRF"
         )
@@ -68,7 +68,7 @@ class QdrantEngine(Engine):
     def _note(self) -> Path:
         return self._folder.with_suffix(".ef")
 
-    async def open(self) -> None:
+    def open(self) -> None:
         """Load the shard with the tuned setting."""
         from qdrant_edge import EdgeShard
 
@@ -77,7 +77,7 @@ class QdrantEngine(Engine):
         if self._note().exists():
             self._ef = json.loads(self._note().read_text(encoding="utf-8"))
 
-    async def hybrid(self, text: str, vector: Vector) -> list[str]:
+    def hybrid(self, text: str, vector: Vector) -> list[str]:
         """Run Qdrant's own hybrid query."""
         from qdrant_edge import Fusion, Prefetch, QueryRequest
 
@@ -88,15 +88,15 @@ class QdrantEngine(Engine):
         )
         return [point.payload["key"] for point in self._shard.query(request)]
 
-    async def keyword(self, text: str) -> list[str]:
+    def keyword(self, text: str) -> list[str]:
         """Search with words only."""
         return self._best(self._like(text))
 
-    async def vector(self, text: str, vector: Vector) -> list[str]:
+    def vector(self, text: str, vector: Vector) -> list[str]:
         """Search with the vector only."""
         return self._best(self._near(vector))
 
-    async def close(self) -> None:
+    def close(self) -> None:
         """Close the shard."""
         self._shard.close()
 

@@ -1,4 +1,4 @@
-"""Fill the tables of docs/quality.md: test collections, and the bars of the seeds, measured with today's engine.
+"""Fill the tables of docs/quality-collections.md: test collections and required figures, measured with this engine.
 
     python benchmarks/quality.py [--data FOLDER] [--questions N] [--presets] [NAME ...]
 
@@ -11,7 +11,6 @@ What is measured is what `fourfold eval DIR --table` and `fourfold sweep DIR` me
 from __future__ import annotations
 
 import argparse
-import asyncio
 import hashlib
 import json
 import re
@@ -27,17 +26,17 @@ from statistics import mean, median
 from typing import Any
 
 from fourfold import Settings
-from fourfold.evaluation.bench import Way, open_bench, percentile
+from fourfold.evaluation.bench import Variant, open_bench, percentile
 from fourfold.evaluation.collection import Collection, read_collection
 from fourfold.evaluation.compare import compared
 from fourfold.evaluation.runs import Run, measure
 from fourfold.evaluation.sweep import STEPS
-from fourfold.evaluation.table import WAYS, best_single
-from fourfold.model import RETRIEVERS
-from fourfold.search.presets import PRESETS
+from fourfold.evaluation.table import VARIANTS, best_single
+from fourfold.ranking.presets import PRESETS
+from fourfold.ranking.retrievers import RETRIEVERS
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGE = ROOT / "docs" / "quality.md"
+PAGE = ROOT / "docs" / "quality-collections.md"
 RESULTS = ROOT / "benchmarks" / "quality.json"
 DEMO = "demo"
 MULTI_HOP = "2wikimultihopqa"
@@ -49,13 +48,13 @@ def main() -> None:
     results: dict[str, Any] = json.loads(RESULTS.read_text("utf-8")) if RESULTS.exists() else {}
     for name in options.names or names_in(options.data):
         with collection(options.data, name) as found:
-            measured = asyncio.run(figures(cut(found, options.questions), options.cache, presets=options.presets))
-        before = results.get(name, {"ways": {}})
-        results[name] = {**before, **measured, "ways": {**before["ways"], **measured["ways"]}}
+            measured = figures(cut(found, options.questions), options.cache, presets=options.presets)
+        before = results.get(name, {"variants": {}})
+        results[name] = {**before, **measured, "variants": {**before["variants"], **measured["variants"]}}
         RESULTS.write_text(json.dumps(results, indent=1, sort_keys=True) + "\n", encoding="utf-8")
-        print(f"{name}: auto {results[name]['ways']['auto']['ndcg@10']:.3f}", flush=True)
+        print(f"{name}: auto {results[name]['variants']['auto']['ndcg@10']:.3f}", flush=True)
     if not options.names or DEMO in options.names:
-        results["bars"] = asyncio.run(bars(options.cache))
+        results["bars"] = bars(options.cache)
     RESULTS.write_text(json.dumps(results, indent=1, sort_keys=True) + "\n", encoding="utf-8")
     write_page(results)
 
@@ -104,18 +103,18 @@ def cut(found: Collection, questions: int | None) -> Collection:
 # ---------------------------------------------------------------- measuring
 
 
-async def figures(found: Collection, cache: Path | None, *, presets: bool) -> dict[str, Any]:
-    """Every way, or only presets, which are timed: their questions are embedded by the model, as a user's are."""
-    async with open_bench(found, Settings(), cache) as bench:
-        await bench.fill()
-        ways = [way for way in WAYS if way.name in PRESETS or not presets]
-        runs = [await measure(bench, way, fresh=way.name in PRESETS) for way in ways]
-        fixed = [] if presets else [await measure(bench, fixed_weight(step)) for step in STEPS]
-    named = {run.way.name: run for run in runs}
+def figures(found: Collection, cache: Path | None, *, presets: bool) -> dict[str, Any]:
+    """Every variant, or only presets, which are timed: their questions are embedded by the model, as a user's are."""
+    with open_bench(found, Settings(), cache) as bench:
+        bench.fill()
+        variants = [variant for variant in VARIANTS if variant.name in PRESETS or not presets]
+        runs = [measure(bench, variant, fresh=variant.name in PRESETS) for variant in variants]
+        fixed = [] if presets else [measure(bench, fixed_weight(step)) for step in STEPS]
+    named = {run.variant.name: run for run in runs}
     return {
         "items": len(found.items),
         "queries": len(named["auto"].scores),
-        "ways": {name: {metric: run.mean(metric) for metric in METRICS} for name, run in named.items()},
+        "variants": {name: {metric: run.mean(metric) for metric in METRICS} for name, run in named.items()},
         "p95_ms": {name: round(p95(named[name]), 1) for name in PRESETS},
         **(beside(named, fixed) if fixed else {}),
     }
@@ -126,11 +125,11 @@ def beside(named: dict[str, Run], fixed: Sequence[Run]) -> dict[str, Any]:
     single, best = best_single([*named.values()]), max(fixed, key=Run.mean)
     assert single is not None
     return {
-        "best_single": single.way.name,
+        "best_single": single.variant.name,
         "beside_best_single": compared(single.column(), named["auto"].column()).form(),
         "beside_rrf": compared(named["rrf .5/.5"].column(), named["auto"].column()).form(),
         "beside_no_graph": compared(named["auto without graph"].column(), named["auto"].column()).form(),
-        "best_weight": {"semantic": best.way.arguments["weights"]["semantic"], "ndcg@10": best.mean()},
+        "best_weight": {"semantic": best.variant.arguments["weights"]["semantic"], "ndcg@10": best.mean()},
         "measured": datetime.now(UTC).date().isoformat(),
     }
 
@@ -143,17 +142,17 @@ def p95(run: Run) -> float:
 METRICS = ("ndcg@10", "hit@10", "recall@10", "mrr", "all_relevant@10")
 
 
-def fixed_weight(semantic: float) -> Way:
+def fixed_weight(semantic: float) -> Variant:
     """Vectors and keywords over true scores, with the same weights for every question."""
     weights = {"semantic": semantic, "keyword": round(1 - semantic, 1)}
-    return Way("fixed", {"preset": "auto", "fusion": "auto", "weights": weights})
+    return Variant("fixed", {"preset": "auto", "fusion": "auto", "weights": weights})
 
 
-async def bars(cache: Path | None) -> dict[str, float]:
+def bars(cache: Path | None) -> dict[str, float]:
     """The demo's questions, asked by the preset of the source document that sets the bar, with vectors by the model."""
     with collection(Path(), DEMO) as demo:
-        (small,) = await timed(replace(demo, items=demo.items[:100], links=()), cache, "insights-basic")
-        wiki, insights, memories = await timed(demo, cache, "wiki", "insights", "memories")
+        (small,) = timed(replace(demo, items=demo.items[:100], links=()), cache, "insights-basic")
+        wiki, insights, memories = timed(demo, cache, "wiki", "insights", "memories")
     return {
         "p95_100_items": p95(small),
         "wiki_p50": percentile([answer.milliseconds for answer in wiki.answers], 0.5),
@@ -165,19 +164,19 @@ async def bars(cache: Path | None) -> dict[str, float]:
     }
 
 
-async def timed(found: Collection, cache: Path | None, *presets: str) -> list[Run]:
+def timed(found: Collection, cache: Path | None, *presets: str) -> list[Run]:
     """Each preset, after a first round that warms everything up."""
-    async with open_bench(found, Settings(), cache) as bench:
-        await bench.fill()
-        await bench.run(Way("auto"))
-        return [await measure(bench, Way(name, {"preset": name}), fresh=True) for name in presets]
+    with open_bench(found, Settings(), cache) as bench:
+        bench.fill()
+        bench.run(Variant("auto"))
+        return [measure(bench, Variant(name, {"preset": name}), fresh=True) for name in presets]
 
 
 # ---------------------------------------------------------------- the page
 
 
 def write_page(results: dict[str, Any]) -> None:
-    """Put the tables between the marks of docs/quality.md."""
+    """Put the tables between the marks of docs/quality-collections.md."""
     text = PAGE.read_text("utf-8")
     for mark, table in tables(results).items():
         pattern = rf"(<!-- {mark} -->\n).*?(<!-- end -->)"
@@ -191,7 +190,7 @@ def tables(results: dict[str, Any]) -> dict[str, str]:
     collections = {name: results[name] for name in names}
     return {
         "presets": presets_table(collections),
-        "ways": ways_table(collections),
+        "variants": variants_table(collections),
         "auto": auto_table(collections),
         "bars": bars_table(results, collections),
     }
@@ -201,18 +200,23 @@ def presets_table(collections: dict[str, Any]) -> str:
     """Hit@10, MRR, nDCG@10 and p95 of each preset, a row for each collection that was measured so."""
     head = f"| | {' | '.join(PRESETS)} |\n|---|{'--:|' * len(PRESETS)}\n"
     timed = {name: found for name, found in collections.items() if "p95_ms" in found}
-    rows = [f"| {name} | {' | '.join(figure(found, way) for way in PRESETS)} |\n" for name, found in timed.items()]
+    rows = [
+        f"| {name} | {' | '.join(figure(found, variant) for variant in PRESETS)} |\n" for name, found in timed.items()
+    ]
     others = [found for name, found in timed.items() if name != DEMO]
-    means = [{metric: mean(found["ways"][way][metric] for found in others) for metric in SHOWN} for way in PRESETS]
+    means = [
+        {metric: mean(found["variants"][variant][metric] for found in others) for metric in SHOWN}
+        for variant in PRESETS
+    ]
     return head + "".join(rows) + f"| *mean without demo* | {' | '.join(map(shown, means))} |\n"
 
 
 SHOWN = ("hit@10", "mrr", "ndcg@10")
 
 
-def figure(found: dict[str, Any], way: str) -> str:
+def figure(found: dict[str, Any], variant: str) -> str:
     """0.919 / 0.688 / 0.727 / 27 ms"""
-    return f"{shown(found['ways'][way])} / {found['p95_ms'][way]:.0f} ms"
+    return f"{shown(found['variants'][variant])} / {found['p95_ms'][variant]:.0f} ms"
 
 
 def shown(values: dict[str, float]) -> str:
@@ -220,14 +224,14 @@ def shown(values: dict[str, float]) -> str:
     return " / ".join(f"{values[metric]:.3f}" for metric in SHOWN)
 
 
-def ways_table(collections: dict[str, Any]) -> str:
-    """nDCG@10 of every way, a row for each; the best single retriever of a collection is marked."""
+def variants_table(collections: dict[str, Any]) -> str:
+    """nDCG@10 of every variant, a row for each; the best single retriever of a collection is marked."""
     names = list(collections)
     head = f"| | {' | '.join(names)} |\n|---|{'--:|' * len(names)}\n"
     sizes = " | ".join(f"{found['items']:,} / {found['queries']:,}" for found in collections.values())
     rows = [f"| items / questions | {sizes} |\n"]
-    for way in WAYS:
-        rows.append(f"| {way.name} | {' | '.join(cell(found, way.name) for found in collections.values())} |\n")
+    for variant in VARIANTS:
+        rows.append(f"| {variant.name} | {' | '.join(cell(found, variant.name) for found in collections.values())} |\n")
     best = " | ".join(
         f"{found['best_weight']['ndcg@10']:.3f} ({found['best_weight']['semantic']:g})"
         for found in collections.values()
@@ -235,10 +239,10 @@ def ways_table(collections: dict[str, Any]) -> str:
     return head + "".join(rows) + f"| best fixed weight, by label (of vectors) | {best} |\n"
 
 
-def cell(found: dict[str, Any], way: str) -> str:
+def cell(found: dict[str, Any], variant: str) -> str:
     """One value; the best single retriever in bold."""
-    value = f"{found['ways'][way]['ndcg@10']:.3f}"
-    return f"**{value}**" if way == found["best_single"] else value
+    value = f"{found['variants'][variant]['ndcg@10']:.3f}"
+    return f"**{value}**" if variant == found["best_single"] else value
 
 
 def auto_table(collections: dict[str, Any]) -> str:
@@ -250,7 +254,7 @@ def auto_table(collections: dict[str, Any]) -> str:
         "auto without graph",
         "all relevant in ten, without / with graph",
     )
-    head = f"| `auto` beside | {' | '.join(titles)} |\n|---|{'--:|' * len(titles)}\n"
+    head = f"| `auto` compared with | {' | '.join(titles)} |\n|---|{'--:|' * len(titles)}\n"
     rows = [auto_row(name, found) for name, found in collections.items()]
     others = {name: found for name, found in collections.items() if name != DEMO}
     rows += [over("mean", others, mean), over("median", others, median)]
@@ -263,8 +267,8 @@ def auto_table(collections: dict[str, Any]) -> str:
 def auto_row(name: str, found: dict[str, Any]) -> str:
     """One collection."""
     parts = [interval(found[key]) for key in ("beside_best_single", "beside_rrf")]
-    ways = found["ways"]
-    whole = [f"{ways[way]['all_relevant@10']:.2f}" for way in ("auto without graph", "auto")]
+    variants = found["variants"]
+    whole = [f"{variants[variant]['all_relevant@10']:.2f}" for variant in ("auto without graph", "auto")]
     return (
         f"| {name} | {parts[0]} | {parts[1]} | {to_best_weight(found):+.3f} | {interval(found['beside_no_graph'])} "
         f"| {' / '.join(whole)} |\n"
@@ -273,7 +277,7 @@ def auto_row(name: str, found: dict[str, Any]) -> str:
 
 def to_best_weight(found: dict[str, Any]) -> float:
     """How far `auto` is from the best fixed weight."""
-    return found["ways"]["auto"]["ndcg@10"] - found["best_weight"]["ndcg@10"]
+    return found["variants"]["auto"]["ndcg@10"] - found["best_weight"]["ndcg@10"]
 
 
 def interval(form: dict[str, float]) -> str:
@@ -295,34 +299,34 @@ def over(title: str, collections: dict[str, Any], middle: Any) -> str:
 
 
 def bars_table(results: dict[str, Any], collections: dict[str, Any]) -> str:
-    """What the seeds asked for, and what was measured."""
+    """Required and measured figures."""
     if "bars" not in results:
         return ""
     found, demo = results["bars"], collections[DEMO]
     times = f"{demo['items']} items: p50 {found['wiki_p50']:.0f} ms, p95 {found['wiki_p95']:.0f} ms"
     rows = [
-        ("S1.10", "p95 < 1 s at 100 items", "`insights-basic`", f"p95 {found['p95_100_items']:.0f} ms"),
-        ("S2.7", "< 100 ms", "`wiki`", times),
-        ("S2.7", "fusion ranks better than either list", "`auto`", better(collections)),
-        ("S4.6", "graph < 200 ms", "`insights`", f"p95 {found['graph_p95']:.1f} ms"),
-        ("S4.6", "whole search < 1 s", "`insights`", f"p95 {found['insights_p95']:.0f} ms"),
-        ("S5.8", "Hit@10 above 85 %", "`memories`", f"{found['memories_hit@10']:.1%}"),
-        ("S5.8", "p95 < 120 ms", "`memories`", f"p95 {found['memories_p95']:.0f} ms"),
+        ("p95 < 1 s at 100 items", "`insights-basic`", f"p95 {found['p95_100_items']:.0f} ms"),
+        ("< 100 ms", "`wiki`", times),
+        ("fusion ranks better than either list", "`auto`", better(collections)),
+        ("graph < 200 ms", "`insights`", f"p95 {found['graph_p95']:.1f} ms"),
+        ("whole search < 1 s", "`insights`", f"p95 {found['insights_p95']:.0f} ms"),
+        ("Hit@10 above 85 %", "`memories`", f"{found['memories_hit@10']:.1%}"),
+        ("p95 < 120 ms", "`memories`", f"p95 {found['memories_p95']:.0f} ms"),
     ]
-    head = "| line | bar | preset | measured |\n|---|---|---|---|\n"
+    head = "| required | preset | measured |\n|---|---|---|\n"
     return head + "".join(f"| {' | '.join(row)} |\n" for row in rows)
 
 
 def better(collections: dict[str, Any]) -> str:
     """On how many collections `auto` is above both lists."""
-    above = [beats(found["ways"], ("semantic", "keyword")) for found in collections.values()]
-    every = [beats(found["ways"], RETRIEVERS) for found in collections.values()]
+    above = [beats(found["variants"], ("semantic", "keyword")) for found in collections.values()]
+    every = [beats(found["variants"], RETRIEVERS) for found in collections.values()]
     return f"above semantic and keyword on {sum(above)} of {len(above)} collections, above all four on {sum(every)}"
 
 
-def beats(ways: dict[str, Any], names: Sequence[str]) -> bool:
+def beats(variants: dict[str, Any], names: Sequence[str]) -> bool:
     """Whether `auto` is above all of these."""
-    return ways["auto"]["ndcg@10"] > max(ways[name]["ndcg@10"] for name in names)
+    return variants["auto"]["ndcg@10"] > max(variants[name]["ndcg@10"] for name in names)
 
 
 if __name__ == "__main__":

@@ -5,9 +5,9 @@ python benchmarks/serving.py --items 100000
 
 from __future__ import annotations
 
-import asyncio
 import time
-from collections.abc import Coroutine
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -49,18 +49,14 @@ def opening_bars(setting: Setting) -> list[Bar]:
 
 def opened(folder: Path, corpus: Corpus) -> tuple[float, float, float]:
     """Seconds of the import, of opening, and of opening and a first search."""
-    return asyncio.run(_opened(folder, corpus))
-
-
-async def _opened(folder: Path, corpus: Corpus) -> tuple[float, float, float]:
     text, vector = corpus.queries()[0].text, corpus.query_vectors()[0]
     begin = time.perf_counter()
     from fourfold import Memory, Settings
 
     imported = time.perf_counter()
-    async with await Memory.open(folder, embedder="none", settings=Settings(retriever_seconds=60)) as memory:
+    with Memory.open(folder, embedder="none", settings=Settings(retriever_seconds=60)) as memory:
         ready = time.perf_counter()
-        whole(await memory.search(text, vector=vector, top_k=TOP))
+        whole(memory.search(text, vector=vector, top_k=TOP))
         answered = time.perf_counter()
     return imported - begin, ready - imported, answered - imported
 
@@ -88,33 +84,32 @@ def overhead_bars(setting: Setting) -> list[Bar]:
 
 def retriever_times(folder: Path, corpus: Corpus) -> dict[str, list[float]]:
     """Seconds of every query: the whole search, and each retriever asked alone, in turns."""
-    return asyncio.run(_retriever_times(folder, corpus))
-
-
-async def _retriever_times(folder: Path, corpus: Corpus) -> dict[str, list[float]]:
     from fourfold import Memory
+    from fourfold.engine.retrievers import GraphRetriever, KeywordRetriever, SemanticRetriever, TagRetriever
     from fourfold.limits import CANDIDATES
-    from fourfold.model import NO_FILTERS, Query
-    from fourfold.retrievers.graph import GraphRetriever
-    from fourfold.retrievers.keyword import KeywordRetriever
-    from fourfold.retrievers.semantic import SemanticRetriever
-    from fourfold.retrievers.tags import TagRetriever
+    from fourfold.model import NO_FILTERS
+    from fourfold.retrieval import Query
 
+    retrievers: dict[str, Callable[[Any], Any]] = {
+        "semantic": lambda snapshot: SemanticRetriever(snapshot.vectors),
+        "keyword": lambda snapshot: KeywordRetriever(snapshot.words),
+        "graph": lambda snapshot: GraphRetriever(snapshot.graph),
+        "tags": lambda snapshot: TagRetriever(snapshot.tags),
+    }
     times: dict[str, list[float]] = {}
     texts, vectors = [query.text for query in corpus.queries()], corpus.query_vectors()
-    async with await Memory.open(folder, embedder="none") as memory:
-        kinds = (SemanticRetriever, KeywordRetriever, GraphRetriever, TagRetriever)
-        retrievers = {kind.name: kind(memory.store) for kind in kinds}
+    with Memory.open(folder, embedder="none") as memory:
         for number in [*range(corpus.query_count, len(texts)), *range(corpus.query_count)]:
             if number == 0:
                 times.clear()  # that was the warming up
             query = Query(memory.namespace, texts[number], vectors[number], NO_FILTERS)
             for name, retriever in retrievers.items():
                 begin = time.perf_counter()
-                await retriever.search(query, CANDIDATES)
+                with memory.store.snapshot(memory.namespace) as snapshot:
+                    retriever(snapshot).search(query, CANDIDATES)
                 times.setdefault(name, []).append(time.perf_counter() - begin)
             begin = time.perf_counter()
-            whole(await memory.search(texts[number], vector=vectors[number], top_k=TOP))
+            whole(memory.search(texts[number], vector=vectors[number], top_k=TOP))
             times.setdefault("search", []).append(time.perf_counter() - begin)
     return times
 
@@ -137,28 +132,24 @@ def building_search_bars(setting: Setting) -> list[Bar]:
 
 def searched_meanwhile(folder: Path, corpus: Corpus) -> dict[str, tuple[list[float], int]]:
     """Seconds of searches, and how many lacked something: at rest, while storing, and while publishing."""
-    return asyncio.run(_searched_meanwhile(folder, corpus))
-
-
-async def _searched_meanwhile(folder: Path, corpus: Corpus) -> dict[str, tuple[list[float], int]]:
     from fourfold import Memory, NewItem
 
     count = int(corpus.item_count * ADDED_SHARE)
     rows = islice(zip(corpus.items(), corpus.vectors(), strict=True), count)
-    async with await Memory.open(folder, embedder="none", background=False) as memory:
+    with Memory.open(folder, embedder="none", background=False) as memory:
         searching = Searching(memory, corpus)
-        await searching.some(WARM_UP)
-        rest = await searching.some(corpus.query_count)
+        searching.some(WARM_UP)
+        rest = searching.some(corpus.query_count)
 
-        async def store() -> None:
+        def store() -> None:
             for batch in batches(rows, BATCH):
                 moved = [(replace(item, key=f"again-{item.key}"), vector) for item, vector in batch]
-                await memory.add_many(
+                memory.add_many(
                     [NewItem(item.text, title=item.title, key=item.key, vector=vector) for item, vector in moved]
                 )
 
-        storing = await searching.during(store())
-        publishing = await searching.during(memory.index())
+        storing = searching.during(store)
+        publishing = searching.during(memory.index)
     return {"rest": rest, "storing": storing, "publishing": publishing}
 
 
@@ -171,26 +162,27 @@ class Searching:
         self._vectors = corpus.query_vectors()
         self._next = 0
 
-    async def some(self, count: int) -> tuple[list[float], int]:
+    def some(self, count: int) -> tuple[list[float], int]:
         """Ask so many queries."""
-        answers = [await self._one() for _ in range(count)]
+        answers = [self._one() for _ in range(count)]
         return [seconds for seconds, _ in answers], sum(lacking for _, lacking in answers)
 
-    async def during(self, work: Coroutine[Any, Any, None]) -> tuple[list[float], int]:
+    def during(self, work: Callable[[], None]) -> tuple[list[float], int]:
         """Ask until the work is done."""
-        task = asyncio.create_task(work)
         answers: list[tuple[float, bool]] = []
-        while not task.done():
-            answers.append(await self._one())
-        await task
+        with ThreadPoolExecutor(1) as other:
+            task = other.submit(work)
+            while not task.done():
+                answers.append(self._one())
+        task.result()
         return [seconds for seconds, _ in answers], sum(lacking for _, lacking in answers)
 
-    async def _one(self) -> tuple[float, bool]:
+    def _one(self) -> tuple[float, bool]:
         """Seconds of one search, and whether it lacked something."""
         number = self._next % len(self._texts)
         self._next += 1
         begin = time.perf_counter()
-        response = await self._memory.search(self._texts[number], vector=self._vectors[number], top_k=TOP)
+        response = self._memory.search(self._texts[number], vector=self._vectors[number], top_k=TOP)
         return time.perf_counter() - begin, bool(response.degraded)
 
 

@@ -5,7 +5,6 @@ The child measures every query itself, so the time of the pipe is not in the num
 
 from __future__ import annotations
 
-import asyncio
 import importlib
 import multiprocessing
 import os
@@ -76,7 +75,7 @@ class Task:
     mode: Mode
     numbers: range
     clients: int = 0
-    kind: ClientKind = "tasks"
+    kind: ClientKind = "threads"
     seconds: float = 0.0
 
 
@@ -117,13 +116,13 @@ def timed_build(name: str, folder: Path, corpus: Corpus) -> float:
     """Build an engine here and return the seconds it took."""
     engine = engine_class(name)(folder)
     begin = time.perf_counter()
-    asyncio.run(engine.build(corpus))
+    engine.build(corpus)
     return time.perf_counter() - begin
 
 
 def tuned_settings(name: str, folder: Path, corpus: Corpus) -> str:
     """Let an engine choose its search settings here."""
-    return asyncio.run(engine_class(name)(folder).tune(corpus))
+    return engine_class(name)(folder).tune(corpus)
 
 
 # ---------------------------------------------------------------- seen from the comparison
@@ -181,26 +180,22 @@ def under_load(name: str, folder: Path, corpus: Corpus, task: Task) -> Load:
 def client_task(task: Task, corpus: Corpus, number: int) -> Task:
     """One client's part of the work, in a process of its own."""
     start = number * corpus.query_count // task.clients
-    return Task(task.mode, range(start, start + corpus.query_count), 1, "tasks", task.seconds)
+    return Task(task.mode, range(start, start + corpus.query_count), 1, "threads", task.seconds)
 
 
 # ---------------------------------------------------------------- in the engine's process
 
 
 def serve(pipe: Connection, name: str, folder: Path, corpus: Corpus) -> None:
-    """Be the engine process until told to stop."""
-    asyncio.run(answer_requests(pipe, engine_class(name)(folder), corpus))
-
-
-async def answer_requests(pipe: Connection, engine: Engine, corpus: Corpus) -> None:
-    """Open the engine, answer every request from the pipe, report the memory, close."""
+    """Be the engine process: open the engine, answer every request, report the memory, close."""
+    engine = engine_class(name)(folder)
     asked = Asked(engine, [query.text for query in corpus.queries()], corpus.query_vectors(), corpus.query_count)
-    await engine.open()
+    engine.open()
     pipe.send("ready")
-    while (task := await asyncio.to_thread(pipe.recv)) is not None:
-        pipe.send(await asked.load(task) if task.clients else [await asked.timed(task.mode, n) for n in task.numbers])
+    while (task := pipe.recv()) is not None:
+        pipe.send(asked.load(task) if task.clients else [asked.timed(task.mode, n) for n in task.numbers])
     pipe.send(resident_memory([os.getpid(), *engine.processes()]))
-    await engine.close()
+    engine.close()
 
 
 class Asked:
@@ -212,41 +207,33 @@ class Asked:
         self._vectors = vectors
         self._count = count
 
-    async def timed(self, mode: Mode, number: int) -> Answer:
+    def timed(self, mode: Mode, number: int) -> Answer:
         """Ask one query and measure it."""
         begin, processor = time.perf_counter(), time.process_time()
-        keys = await ask(self._engine, mode, self._texts[number], self._vectors[number])
+        keys = ask(self._engine, mode, self._texts[number], self._vectors[number])
         return Answer(time.perf_counter() - begin, time.process_time() - processor, keys)
 
-    async def load(self, task: Task) -> Load:
+    def load(self, task: Task) -> Load:
         """Let the clients of this process ask until the time is over."""
         starts = [task.numbers.start + n * self._count // task.clients for n in range(task.clients)]
         begin, processor = time.perf_counter(), time.process_time()
         until = begin + task.seconds
-        if task.kind == "threads":
-            with ThreadPoolExecutor(task.clients) as pool:
-                loop = asyncio.get_running_loop()
-                waiting = [loop.run_in_executor(pool, self._in_thread, task.mode, start, until) for start in starts]
-                times = await asyncio.gather(*waiting)
-        else:
-            times = await asyncio.gather(*(self._client(task.mode, start, until) for start in starts))
+        with ThreadPoolExecutor(task.clients) as pool:
+            times = list(pool.map(lambda start: self._client(task.mode, start, until), starts))
         spent = time.process_time() - processor
         together = [seconds for mine in times for seconds in mine]
         return Load(task.clients, task.kind, time.perf_counter() - begin, spent, together)
 
-    async def _client(self, mode: Mode, start: int, until: float) -> list[float]:
+    def _client(self, mode: Mode, start: int, until: float) -> list[float]:
         """One client: the queries from `start` on, over and over."""
         times: list[float] = []
         number = start
         while (begin := time.perf_counter()) < until:
             query = number % self._count
-            await ask(self._engine, mode, self._texts[query], self._vectors[query])
+            ask(self._engine, mode, self._texts[query], self._vectors[query])
             times.append(time.perf_counter() - begin)
             number += 1
         return times
-
-    def _in_thread(self, mode: Mode, start: int, until: float) -> list[float]:
-        return asyncio.run(self._client(mode, start, until))
 
 
 def resident_memory(processes: list[int]) -> Resident:

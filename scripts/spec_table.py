@@ -1,4 +1,4 @@
-"""Makes docs/spec.md: which test proves which line of the specification. `--check` fails if it is out of date."""
+"""Writes docs/spec.md, the table of requirements and their tests. `--check` fails if it is out of date."""
 
 import ast
 import sys
@@ -7,11 +7,12 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 TARGET = ROOT / "docs" / "spec.md"
-HEAD = """# What proves what
+HEAD = """# Requirements and their tests
 
-Every line of the specification, and the tests that carry its number (`@pytest.mark.spec`). Made by `make spec`.
+After reading this page you know which tests verify a requirement. A test names its requirement with
+`@pytest.mark.spec`; `make spec` writes this page.
 
-| line | what | proved by |
+| code | requirement | tests |
 |---|---|---|
 """
 

@@ -2,6 +2,7 @@
 
 import os
 
+import index_servers
 import postgres_servers
 import pytest
 import shared_once
@@ -9,8 +10,14 @@ from hypothesis import HealthCheck, settings
 
 os.environ.setdefault("NUMBA_DISABLE_JIT", "1")  # ranx compiles for minutes what runs in milliseconds
 
-# How fast a machine draws and runs examples is no property of ours; a run has 60 new ones for each test.
-settings.register_profile("fourfold", deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+# The speed of the machine is not under test. `make test` draws the same examples in every run, so that a failure always
+# belongs to a change; `make soak` looks for new ones (--hypothesis-profile explore).
+settings.register_profile(
+    "fourfold", deadline=None, max_examples=60, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.register_profile(
+    "explore", settings.get_profile("fourfold"), max_examples=1_000, derandomize=False, print_blob=True
+)
 settings.load_profile("fourfold")
 
 
@@ -20,6 +27,7 @@ def pytest_configure() -> None:
 
 
 def pytest_unconfigure() -> None:
+    index_servers.end()
     postgres_servers.end()
     shared_once.end()
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from fourfold import Memory, SyncMemory, addresses
+from fourfold import Memory, addresses
 from fourfold.config import load
 from fourfold.errors import FourfoldError, InvalidSetting
 
@@ -55,15 +55,13 @@ def everything_of(error: BaseException) -> str:
 
 
 @pytest.mark.parametrize("address", HOSTILE)
-async def test_the_library_never_shows_a_password(
-    address: str, caplog: pytest.LogCaptureFixture, tmp_path: Path
-) -> None:
+def test_the_library_never_shows_a_password(address: str, caplog: pytest.LogCaptureFixture, tmp_path: Path) -> None:
     """Reliability 25."""
     caplog.set_level(logging.DEBUG)
     with pytest.raises(FourfoldError) as raised:
-        await Memory.open(address, embedder="none")
+        Memory.open(address, embedder="none")
     with pytest.raises(FourfoldError) as restored:
-        await Memory.restore(tmp_path / "none", address)
+        Memory.restore(tmp_path / "none", address)
     shown = json.dumps({name: str(value) for name, value in load({"store": address}, {}, None).shown().items()})
     printed = everything_of(raised.value) + everything_of(restored.value) + shown + caplog.text
     assert SECRET not in printed.lower()
@@ -110,7 +108,7 @@ async def test_mcp_never_shows_a_password(address: str, caplog: pytest.LogCaptur
     from mcp import Client
 
     from fourfold.config import Settings
-    from fourfold.mcp.server import build
+    from fourfold.serve.mcp.server import build
 
     caplog.set_level(logging.DEBUG)
     server, _ = build(lambda: Settings(store=address, embedder="none"))
@@ -142,4 +140,4 @@ def test_a_refused_address_says_how_to_write_it(password: str) -> None:
 
 def test_a_blocking_memory_says_the_same() -> None:
     with pytest.raises(InvalidSetting, match="percent-encoded"):
-        SyncMemory.open(f"postgresql://me:{SECRET}/@h/db", embedder="none")
+        Memory.open(f"postgresql://me:{SECRET}/@h/db", embedder="none")

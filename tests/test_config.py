@@ -73,7 +73,7 @@ def test_every_setting_has_an_environment_variable(name: str) -> None:
     text = {**known, "http_tokens": "a:0123456789abcdef"}.get(name, "3" if "top_k" in name else "0.0")
     if name.startswith(("retrieval_v", "retrieval_b", "hybrid_search", "query_routing.relational_w")):
         text = str(SETTINGS[name].default)
-    if name in ("openai_dimensions", "openai_timeout", "retriever_seconds"):
+    if name in ("http_requests_per_minute", "openai_dimensions", "openai_timeout", "retriever_seconds"):
         text = "2"
     variable = f"FOURFOLD_{name.replace('.', '_').upper()}"
     assert load({}, {variable: text}, None).origins[name] == f"environment {variable}"
@@ -194,7 +194,7 @@ def test_a_wrong_variable_is_named(variable: str, text: str) -> None:
         load({}, {variable: text}, None)
 
 
-# ---------------------------------------------------------------- the seeds' names
+# ---------------------------------------------------------------- inherited names
 
 
 @pytest.mark.spec("S2.3")
@@ -217,7 +217,7 @@ def test_alpha_and_decay_set_the_memories_preset(tmp_path: Path) -> None:
     assert from_file(tmp_path, "recency_floor: 0\n").settings.plan.memories_recency.floor == 0
 
 
-def test_our_own_variable_wins_over_the_seeds() -> None:
+def test_our_own_variable_overrides_an_inherited_one() -> None:
     environ = {"HYBRID_ALPHA": "0.25", "FOURFOLD_HYBRID_ALPHA": "0.75"}
     assert load({}, environ, None).settings.plan.memories_alpha == 0.75
 

@@ -1,5 +1,5 @@
-from fourfold.model import Background, Hit
-from fourfold.search.auto import AutoInputs, fuse_auto
+from fourfold.ranking.auto import AutoInputs, fuse_auto
+from fourfold.retrieval import Background, Hit
 
 fusion = fuse_auto(
     AutoInputs(

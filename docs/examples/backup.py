@@ -1,20 +1,13 @@
-import asyncio
-
 from fourfold import Memory
 
+with Memory.open("notes", embedder="none") as memory:
+    memory.add("The release leaves on Monday")
+    memory.backup("monday.backup")
+    print(memory.export("notes.jsonl"))  # -> {'namespace': 1, 'item': 1}
 
-async def main() -> None:
-    async with await Memory.open("notes", embedder="none") as memory:
-        await memory.add("The release leaves on Monday")
-        await memory.backup("monday.backup")
-        print(await memory.export("notes.jsonl"))  # -> {'namespace': 1, 'item': 1}
+Memory.restore("monday.backup", "restored")  # a folder that holds no store yet
+with Memory.open("restored", embedder="none") as memory:
+    print(memory.list()[0].text)  # -> The release leaves on Monday
 
-    await Memory.restore("monday.backup", "restored")  # a folder that holds no store yet
-    async with await Memory.open("restored", embedder="none") as memory:
-        print((await memory.list())[0].text)  # -> The release leaves on Monday
-
-    async with await Memory.open("imported", embedder="none") as memory:
-        print(await memory.import_file("notes.jsonl"))  # -> {'namespace': 1, 'item': 1}
-
-
-asyncio.run(main())
+with Memory.open("imported", embedder="none") as memory:
+    print(memory.import_file("notes.jsonl"))  # -> {'namespace': 1, 'item': 1}

@@ -1,8 +1,6 @@
-import asyncio
-
 import chromadb
-from fourfold.chroma.search import ChromaSearch
 from fourfold.embed.minilm import built_in_model
+from fourfold.integrations.chroma.search import ChromaSearch
 
 minilm = built_in_model()  # whatever made the vectors of your collection
 texts = ["A clockmaker repairs the tower clock in spring.", "Bees keep the hive warm by shivering."]
@@ -15,13 +13,8 @@ collection.add(
     embeddings=minilm.embed(texts),
 )
 
-
-async def main() -> None:
-    async with await ChromaSearch.open(collection, "store", embedder=minilm) as wiki:
-        response = await wiki.search("who mends the clock?")
-        print([result.item.title for result in response.results])  # -> ['Tower clock', 'Bees']
-        collection.delete(ids=["bees-0"])
-        print((await wiki.search("bees")).counts)  # -> {'semantic': 1, 'keyword': 0}
-
-
-asyncio.run(main())
+with ChromaSearch.open(collection, "store", embedder=minilm) as wiki:
+    response = wiki.search("who mends the clock?")
+    print([result.item.title for result in response.results])  # -> ['Tower clock', 'Bees']
+    collection.delete(ids=["bees-0"])
+    print(wiki.search("bees").counts)  # -> {'semantic': 1, 'keyword': 0}

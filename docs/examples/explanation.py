@@ -1,6 +1,6 @@
-from fourfold import NewItem, SyncMemory
+from fourfold import Memory, NewItem
 
-with SyncMemory.open("notes", embedder="none") as memory:
+with Memory.open("notes", embedder="none") as memory:
     memory.add(NewItem("Postgres with two replicas", title="Kestrel", tags=("database",)))
     memory.add(NewItem("Takes orders and sends invoices", title="Checkout"))
     memory.add_edge("Checkout", "depends on", "Kestrel")

@@ -1,9 +1,9 @@
 from datetime import UTC, datetime
 from typing import Any
 
-from fourfold import Filters, NewItem, SyncMemory
+from fourfold import Filters, Memory, NewItem
 
-with SyncMemory.open("notes", embedder="none") as memory:
+with Memory.open("notes", embedder="none") as memory:
     memory.add(NewItem("Invoice 17 is paid", tags=("money",), kind="note", metadata={"amount": 120}))
     memory.add(NewItem("Invoice 18 is open", tags=("money", "open"), kind="note", metadata={"amount": 900}))
     memory.add(NewItem("Die Rechnung 19 ist offen", tags=("money", "open"), metadata={"amount": 40}))

@@ -1,13 +1,13 @@
 from pathlib import Path
 
-from fourfold import Filters, SyncMemory
+from fourfold import Filters, Memory
 
 notes = Path("notes")
 notes.mkdir()
 (notes / "router.md").write_text("# Router\n\nThe password is in the blue folder.\n\n## Reset\n\nHold the button.\n")
 (notes / "shopping.txt").write_text("Bread, and oil for the clock.\n")
 
-with SyncMemory.open("store", embedder="none") as memory:
+with Memory.open("store", embedder="none") as memory:
     report = memory.index_folders([notes])
     print(report.new, "files,", report.chunks, "chunks")  # -> 2 files, 2 chunks
     first = memory.search("router password", filters=Filters(path="notes/*.md")).results[0]

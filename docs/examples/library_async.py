@@ -1,10 +1,10 @@
 import asyncio
 
-from fourfold import Memory, NewItem
+from fourfold import AsyncMemory, NewItem
 
 
 async def main() -> None:
-    async with await Memory.open("notes") as memory:
+    async with await AsyncMemory.open("notes") as memory:
         await memory.add(NewItem("The Wi-Fi password is on the back of the router", tags=("home",)), wait=True)
         await memory.add(NewItem("The dentist moved to Harbour Street", tags=("health",)), wait=True)
         response = await memory.search("How do I log in to the wireless network?", top_k=1)

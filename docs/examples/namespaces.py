@@ -1,8 +1,8 @@
-from fourfold import SyncMemory
+from fourfold import Memory
 
-with SyncMemory.open("notes", namespace="project", embedder="none") as memory:
+with Memory.open("notes", namespace="project", embedder="none") as memory:
     memory.add("The release leaves on Monday")
-with SyncMemory.open("notes", namespace="personal", embedder="none") as memory:
+with Memory.open("notes", namespace="personal", embedder="none") as memory:
     memory.add("On Monday I have the dentist")
     here = memory.search("monday")
     both = memory.search("monday", namespaces=["project", "personal"])

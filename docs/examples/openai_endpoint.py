@@ -1,6 +1,6 @@
 import os
 
-from fourfold import Settings, SyncMemory
+from fourfold import Memory, Settings
 
 settings = Settings(
     embedder="openai",
@@ -8,6 +8,6 @@ settings = Settings(
     openai_api_key=os.environ.get("EMBEDDINGS_KEY", ""),
     openai_model="nomic-embed-text",
 )
-with SyncMemory.open("notes", settings=settings) as memory:
+with Memory.open("notes", settings=settings) as memory:
     memory.add("The spare key is with Mrs Okafor", wait=True)
     print(memory.status()["namespaces"]["default"]["vectors"])  # -> 1

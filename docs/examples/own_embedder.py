@@ -1,7 +1,7 @@
 import math
 from collections.abc import Sequence
 
-from fourfold import BaseEmbedder, SyncMemory
+from fourfold import BaseEmbedder, Memory
 
 
 class Letters(BaseEmbedder):
@@ -12,7 +12,7 @@ class Letters(BaseEmbedder):
         return [[1 + math.sqrt(text.lower().count(chr(97 + place))) for place in range(26)] for text in texts]
 
 
-with SyncMemory.open("notes", embedder=Letters()) as memory:
+with Memory.open("notes", embedder=Letters()) as memory:
     memory.add("The router is in the cellar", wait=True)
     memory.add("Lunch is at noon", wait=True)
     first = memory.search("routers", only=["semantic"]).results[0]

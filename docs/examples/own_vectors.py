@@ -1,6 +1,6 @@
-from fourfold import NewItem, SyncMemory
+from fourfold import Memory, NewItem
 
-with SyncMemory.open("notes", embedder="none") as memory:
+with Memory.open("notes", embedder="none") as memory:
     memory.add(NewItem("a red apple", vector=[0.9, 0.1, 0.0]))
     memory.add(NewItem("a blue whale", vector=[0.0, 0.2, 0.9]))
     response = memory.search("fruit", vector=[1.0, 0.0, 0.0], only=["semantic"])

@@ -1,8 +1,8 @@
 from datetime import UTC, datetime, timedelta
 
-from fourfold.model import Recency
-from fourfold.search.confidence import Evidence, result_confidence
-from fourfold.search.recency import recency_factor
+from fourfold.engine.present import Evidence, result_confidence
+from fourfold.ranking.recency import recency_factor
+from fourfold.retrieval import Recency
 
 now = datetime(2026, 11, 15, tzinfo=UTC)
 for strength in (1.0, 0.2):

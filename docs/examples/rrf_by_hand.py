@@ -1,5 +1,5 @@
-from fourfold.model import Hit
-from fourfold.search.fusion import rrf, weighted
+from fourfold.ranking.fusion import rrf, weighted
+from fourfold.retrieval import Hit
 
 lists = {
     "semantic": [Hit(1, 0.80), Hit(2, 0.60), Hit(3, 0.40)],  # (id, cosine)

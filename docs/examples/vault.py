@@ -1,6 +1,6 @@
 from pathlib import Path
 
-from fourfold import SyncMemory
+from fourfold import Memory
 
 vault = Path("vault")
 vault.mkdir()
@@ -8,7 +8,7 @@ vault.mkdir()
 (vault / "Tool Shed.md").write_text("# Where the tools are\n\nRakes hang on the left.\n")
 (vault / "diary.md").write_text("Sat in The Plot all day.\n")
 
-with SyncMemory.open("store", embedder="none") as memory:
+with Memory.open("store", embedder="none") as memory:
     memory.index_folders([vault])
     shed = memory.search('"Tool Shed"', only=["graph"])
     print([result.item.title for result in shed.results])  # -> ['Where the tools are', 'Garden']

@@ -8,45 +8,29 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from fourfold.aio import AsyncMemory
+    from fourfold.client.remote import RemoteMemory, connect
     from fourfold.config import Settings
     from fourfold.embed.base import BaseEmbedder, Embedder
+    from fourfold.engine.pipeline import HybridSearch
+    from fourfold.engine.search import Why
     from fourfold.errors import FourfoldError
     from fourfold.memory import Memory
-    from fourfold.model import (
-        Edge,
-        Explanation,
-        Filters,
-        Hit,
-        Item,
-        ItemPatch,
-        MetadataTest,
-        Neighbor,
-        NewItem,
-        Node,
-        Page,
-        Plan,
-        Query,
-        Ranking,
-        RawRecord,
-        Result,
-        Retriever,
-        SearchResponse,
-    )
-    from fourfold.search.pipeline import HybridSearch
-    from fourfold.searching import Why
-    from fourfold.sync import SyncMemory
+    from fourfold.model import Edge, Filters, Item, ItemPatch, MetadataTest, Neighbor, NewItem, Node, Page, RawRecord
+    from fourfold.retrieval import Explanation, Hit, Plan, Query, Ranking, Result, Retriever, SearchResponse
 
 __version__ = "0.1.0"
 
 _HOMES = {
+    "AsyncMemory": "aio",
     "BaseEmbedder": "embed.base",
     "Edge": "model",
     "Embedder": "embed.base",
-    "Explanation": "model",
+    "Explanation": "retrieval",
     "Filters": "model",
     "FourfoldError": "errors",
-    "Hit": "model",
-    "HybridSearch": "search.pipeline",
+    "Hit": "retrieval",
+    "HybridSearch": "engine.pipeline",
     "Item": "model",
     "ItemPatch": "model",
     "Memory": "memory",
@@ -55,19 +39,21 @@ _HOMES = {
     "NewItem": "model",
     "Node": "model",
     "Page": "model",
-    "Plan": "model",
-    "Query": "model",
-    "Ranking": "model",
+    "Plan": "retrieval",
+    "Query": "retrieval",
+    "Ranking": "retrieval",
     "RawRecord": "model",
-    "Result": "model",
-    "Retriever": "model",
-    "SearchResponse": "model",
+    "RemoteMemory": "client.remote",
+    "Result": "retrieval",
+    "Retriever": "retrieval",
+    "SearchResponse": "retrieval",
     "Settings": "config",
-    "SyncMemory": "sync",
-    "Why": "searching",
+    "Why": "engine.search",
+    "connect": "client.remote",
 }
 
 __all__ = [
+    "AsyncMemory",
     "BaseEmbedder",
     "Edge",
     "Embedder",
@@ -88,12 +74,13 @@ __all__ = [
     "Query",
     "Ranking",
     "RawRecord",
+    "RemoteMemory",
     "Result",
     "Retriever",
     "SearchResponse",
     "Settings",
-    "SyncMemory",
     "Why",
+    "connect",
 ]
 
 

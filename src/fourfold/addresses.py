@@ -1,7 +1,7 @@
-"""Addresses of servers: parsed strictly, and shown without user, password or parameters that may hold a secret.
+"""Addresses of servers: parsed strictly, and shown without user, password or parameters that may be secret.
 
-A password that contains an unencoded `@`, `/`, `?`, `%` or space makes any lenient parser take parts of it for a host,
-a path or a parameter. Such an address is refused, and no part of it is repeated.
+With an unencoded `@`, `/`, `?`, `%` or space in a password, a lenient parser would take parts of it for a host, a path
+or a parameter. Such an address is rejected, and no part of it is repeated in the error.
 """
 
 from __future__ import annotations
@@ -37,25 +37,25 @@ class Url:
     user: str | None = field(repr=False)
     password: str | None = field(repr=False)
     hosts: tuple[tuple[str, str], ...]
-    """Host and port of each server; empty strings where nothing is given."""
+    """Host and port of each server; empty strings if not given."""
     path: str
     parameters: Mapping[str, str] = field(repr=False)
 
     @property
     def shown(self) -> str:
-        """Without user, password, and parameters other than those that never hold a secret."""
+        """The address without user, password and parameters that may be secret."""
         hosts = ",".join(_quoted(host) + (f":{port}" if port else "") for host, port in self.hosts)
         known = [f"{name}={quote(self.parameters[name])}" for name in _SHOWN_PARAMETERS if name in self.parameters]
         return f"{self.scheme}://{hosts}{quote(self.path)}" + ("?" + "&".join(known) if known else "")
 
 
 def is_address(text: str) -> bool:
-    """Whether the text means a server, not a folder; also if it is malformed."""
+    """Whether a text means a server and not a folder, even if it is malformed."""
     return "://" in text or _LIBPQ.search(text) is not None
 
 
 def parse(text: str) -> Url:
-    """Raises InvalidSetting, which repeats nothing of the text, if it is not a strict URL."""
+    """Parse a strict URL; raise InvalidSetting, which repeats nothing of the text, if it is not one."""
     found = _URL.fullmatch(text)
     pairs = [part.partition("=") for part in (found["query"] or "").split("&") if part] if found else []
     if found is None or "%00" in text or not all(equals for _, equals, _ in pairs):
@@ -71,7 +71,7 @@ def parse(text: str) -> Url:
 
 
 def shown(text: str) -> str:
-    """The address as it may be printed or logged."""
+    """Return the address in a form that is safe to print and log."""
     try:
         return parse(text).shown
     except InvalidSetting:

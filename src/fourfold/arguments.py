@@ -1,9 +1,9 @@
-"""Arguments of public methods, checked against their annotations.
+"""Type checks of the arguments of public methods.
 
-`@checks_arguments` on a class wraps its public methods and its constructor: an argument of the wrong type is an
-InvalidArgument that names the parameter and what it takes. `check_fields` does the same for the fields of a value.
-Whether a value of the right type is valid is for the method to say. Annotations are read at the first call.
-An object with an `Owner` as `owner` can be used by the process that made it only.
+`@checks_arguments` on a class wraps its public methods and its constructor: an argument that does not match its
+annotation raises an InvalidArgument that names the parameter and the expected type. `check_fields` does the same for
+the fields of a dataclass. Annotations are read at the first call. An object whose `owner` is an `Owner` can be used in
+the process that created it only.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Final, Literal, Protocol, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
-from fourfold.errors import InvalidArgument
+from fourfold.errors import InvalidArgument, StoreUnavailable
 
 C = TypeVar("C", bound=type)
 
-_LOOKED_AT: Final = 1000
-"""Elements of a sequence; the rest is of the same kind, or found when it is used."""
+_CHECKED_ELEMENTS: Final = 1000
+"""Number of elements of a collection that are checked."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """What a parameter takes: a test of a value, and its name in messages."""
+    """An accepted type: a test of a value, and the type's name in messages."""
 
     fits: Callable[[Any], bool]
     name: str
 
 
 def checks_arguments(kind: C) -> C:
-    """Checks the arguments of every public method of a class."""
+    """Check the arguments of every public method of a class."""
     for name, found in list(vars(kind).items()):
         if name.startswith("_") and name != "__init__":
             continue
@@ -50,7 +50,7 @@ def checks_arguments(kind: C) -> C:
 
 
 def _checking(function: Callable[..., Any], *, bound: bool, owned: bool = False) -> Callable[..., Any]:
-    """The function behind a check; `bound`: its first parameter is the object or class, which may be `owned`."""
+    """Wrap a function in a check; `bound`: its first parameter is the object (perhaps `owned`) or class."""
     checks: list[tuple[str, _Kind | None]] = []
     by_name: dict[str, _Kind] = {}
 
@@ -69,15 +69,6 @@ def _checking(function: Callable[..., Any], *, bound: bool, owned: bool = False)
             if kind is not None and not kind.fits(value):
                 raise _wrong(function, name, kind, value)
 
-    if inspect.iscoroutinefunction(function):
-
-        @wraps(function)
-        async def waiting(*args: Any, **kwargs: Any) -> Any:
-            check(args, kwargs)
-            return await function(*args, **kwargs)
-
-        return waiting
-
     @wraps(function)
     def calling(*args: Any, **kwargs: Any) -> Any:
         check(args, kwargs)
@@ -87,7 +78,7 @@ def _checking(function: Callable[..., Any], *, bound: bool, owned: bool = False)
 
 
 def check_fields(value: object, kind: type, error: Callable[[str, str], Exception] = InvalidArgument) -> None:
-    """Refuses what is not of this dataclass, or has a field of the wrong type."""
+    """Raise `error` if a value is not of this dataclass, or has a field of the wrong type."""
     if not isinstance(value, kind):
         raise error(f"{_shown(value)} is a {type(value).__name__}", f"Give a {kind.__name__}")
     for name, wanted in _field_kinds(kind):
@@ -116,17 +107,36 @@ def _wrong(function: Callable[..., Any], name: str, kind: _Kind, value: object) 
     )
 
 
+class Owner:
+    """The process that created an object: a forked child has its memory, but not its threads, locks and connections."""
+
+    def __init__(self) -> None:
+        self._process = os.getpid()
+
+    @property
+    def is_here(self) -> bool:
+        return os.getpid() == self._process
+
+    def check(self) -> None:
+        """Raise StoreUnavailable in a forked child, which would wait for threads that it does not have."""
+        if not self.is_here:
+            raise StoreUnavailable(
+                f"this memory was opened by process {self._process} and is used in its child {os.getpid()}",
+                "Open the store in the child, after the fork",
+            )
+
+
 # ---------------------------------------------------------------- annotations
 
 
 class Array(Protocol):
-    """An array of numbers, whatever library it comes from."""
+    """An array of numbers, from any library."""
 
     def __array__(self) -> Any: ...
 
 
 _UNLOADED: Final[Mapping[str, Any]] = {"Vector": Array}
-"""Names that modules import for type checkers only."""
+"""Types of names that modules import for type checkers only."""
 
 
 def _kinds(function: Callable[..., Any]) -> dict[str, _Kind | None]:
@@ -135,7 +145,7 @@ def _kinds(function: Callable[..., Any]) -> dict[str, _Kind | None]:
 
 
 def _hints(function: Callable[..., Any] | type) -> dict[str, Any]:
-    """The annotations; a name that is imported for type checkers only means anything."""
+    """Return the annotations; a name that is imported for type checkers only counts as Any."""
     local = dict(_UNLOADED)
     while True:
         try:
@@ -145,7 +155,7 @@ def _hints(function: Callable[..., Any] | type) -> dict[str, Any]:
 
 
 def _kind(hint: Any) -> _Kind | None:
-    """What fits an annotation; None if anything does."""
+    """The type for an annotation; None if it accepts anything."""
     origin, parts = get_origin(hint), get_args(hint)
     if origin in (Union, types.UnionType):
         either = _either([_kind(part) for part in parts])
@@ -176,7 +186,7 @@ def _either(kinds: Sequence[_Kind | None]) -> _Kind | None:
 
 
 def is_nameable(path: str | Path) -> bool:
-    """Whether the system can name a file so: without NUL, and in its encoding."""
+    """Whether a path is a valid file name: without NUL, and encodable."""
     try:
         return b"\0" not in os.fsencode(path)
     except UnicodeEncodeError:
@@ -184,7 +194,7 @@ def is_nameable(path: str | Path) -> bool:
 
 
 def _nameable(kind: _Kind) -> _Kind:
-    """A path, or something else that fits."""
+    """Restrict a type that accepts paths to valid ones."""
     return _Kind(
         lambda value: kind.fits(value) and (not isinstance(value, str | Path) or is_nameable(value)),
         f"{kind.name}, without NUL and half surrogate pairs,",
@@ -192,7 +202,7 @@ def _nameable(kind: _Kind) -> _Kind:
 
 
 def _container(origin: Any, parts: tuple[Any, ...]) -> _Kind:
-    """Sequences with their elements, fixed tuples with each of theirs, and callables; other containers as a whole."""
+    """The type for a generic annotation: elements of sequences, mappings and tuples are checked too."""
     if origin is Callable:
         return _Kind(callable, "a function")
     if issubclass(origin, tuple) and parts and parts[-1] is not Ellipsis:
@@ -215,20 +225,21 @@ def _fit_all(kinds: Sequence[_Kind | None], values: Sequence[Any]) -> bool:
 
 
 def _fit_pairs(pair: Sequence[_Kind | None], value: Mapping[Any, Any]) -> bool:
-    return all(_fit_all(pair, entry) for entry in islice(value.items(), _LOOKED_AT))
+    return all(_fit_all(pair, entry) for entry in islice(value.items(), _CHECKED_ELEMENTS))
 
 
 def _is_listed(value: Any, element: _Kind | None, accepts_sets: bool) -> bool:
-    """A string is a sequence of strings, but never meant as one."""
+    """Whether a value is a sequence whose elements fit; a string is not accepted as a sequence of strings."""
     if isinstance(value, str | bytes | bytearray):
         return False
     if not isinstance(value, Sequence) and not (accepts_sets and isinstance(value, AbstractSet | Mapping)):
         return False
-    return element is None or all(element.fits(each) for each in islice(cast("Sequence[Any]", value), _LOOKED_AT))
+    elements = islice(cast("Sequence[Any]", value), _CHECKED_ELEMENTS)
+    return element is None or all(element.fits(each) for each in elements)
 
 
 def _protocol(hint: type) -> _Kind:
-    """An object that has the members of the protocol. Properties are not evaluated: they may load a model."""
+    """The type of objects with the members of a protocol. Properties are not evaluated, as they may load a model."""
     members = [
         name
         for base in hint.__mro__

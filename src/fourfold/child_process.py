@@ -1,9 +1,9 @@
-"""Starts the product's own modules in child processes that import nothing from the caller's surroundings.
+"""Child processes that run modules of this package, isolated from the caller's environment.
 
-A child imports from the standard library, the folder that holds this package, and the site-packages of the interpreter
-and the user, in this order. Neither the working folder nor `PYTHONPATH`, nor any other `PYTHON*` variable, has an
-effect, so a `json.py` in an untrusted repository is never imported. A module that runs in a child has a function
-`main`, which gets the child's arguments and returns its exit code (None means 0).
+A child imports from the standard library, the folder of this package, and the site-packages of the interpreter and the
+user, in this order. The working folder and all `PYTHON*` variables are ignored, so a `json.py` in an untrusted
+repository is never imported. A module that runs in a child has a function `main`, which takes the child's arguments and
+returns its exit code (None means 0).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ sys.exit(import_module(module).main(*arguments))
 
 
 class CannotStart(OSError):
-    """No child process can be started, or only one that is not a Python interpreter."""
+    """No child process can be started, or `sys.executable` is not a Python interpreter."""
 
 
 def start(
@@ -38,12 +38,12 @@ def start(
     stdout: int = subprocess.DEVNULL,
     pass_fds: Collection[int] = (),
 ) -> subprocess.Popen[bytes]:
-    """Runs `main` of a module of this package. Paths among the arguments have to be absolute. Raises CannotStart."""
+    """Run `main` of a module of this package. Paths in the arguments must be absolute. Raises CannotStart."""
     return _start(module, arguments, stdin=stdin, stdout=stdout, pass_fds=pass_fds)
 
 
 def start_detached(module: str, *arguments: str, stdin: int = subprocess.DEVNULL) -> subprocess.Popen[bytes]:
-    """Runs `main` of a module of this package beyond the end of this process and of its terminal session."""
+    """Run `main` of a module of this package in a process that outlives this one and its terminal session."""
     if sys.platform == "win32":
         flags = subprocess.DETACHED_PROCESS | subprocess.CREATE_NEW_PROCESS_GROUP
         return _start(module, arguments, stdin=stdin, creationflags=flags)
@@ -79,7 +79,7 @@ def _start(
 
 
 def _folders() -> str:
-    """Folders that a child imports from beside the standard library and the interpreter's site-packages."""
+    """Folders that a child imports from, besides the standard library and the interpreter's site-packages."""
     users = [site.getusersitepackages()] if site.ENABLE_USER_SITE else []
     return os.pathsep.join([str(_PACKAGE.parent), *users])
 

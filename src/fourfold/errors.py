@@ -1,34 +1,38 @@
-"""Everything Fourfold raises, as one tree.
+"""All errors raised by Fourfold.
 
     FourfoldError
-    ├── RequestError            the caller asked for something that cannot be done      exit code 1
-    │   ├── InvalidArgument     an argument of the wrong type; a TypeError, too
+    ├── RequestError            an invalid request                                      exit code 1
+    │   ├── InvalidArgument     an argument of the wrong type; also a TypeError
     │   ├── InvalidQuery        empty or too long query, bad top_k, unknown preset ...
     │   ├── InvalidWeights      unknown name, negative, not finite, sum not 1
     │   ├── InvalidVector       wrong dimension, NaN, infinity, all zero
-    │   ├── InvalidItem         nothing to store, too large, text that cannot be stored
-    │   ├── InvalidRanking      an injected retriever returned something else than a ranking of items
+    │   ├── InvalidItem         empty, too large, or text that cannot be stored
+    │   ├── InvalidRanking      an injected retriever returned something other than a ranking of items
     │   ├── InvalidSetting      a setting of the wrong type or value, an unknown key
     │   ├── NotFound            no such item, node or raw record
     │   │   └── StoreNotFound   no store in the folder or on the server
+    │   ├── NoAccess            the caller's token does not allow it
+    │   ├── Conflict            the item was changed since the caller read it
+    │   ├── NotOffered          a method of Memory that a server does not have; also an AttributeError
     │   ├── Ambiguous           a node name that several labels share
-    │   ├── StoreNotEmpty       an export goes into an empty store only
+    │   ├── StoreNotEmpty       an import needs an empty store
     │   └── SpaceMismatch       the namespace's vectors come from another model
-    ├── WorldError              something we depend on said no                          exit code 3
+    ├── WorldError              a failure of something Fourfold depends on              exit code 3
     │   ├── StoreUnavailable    cannot be opened, reached or read
     │   │   └── StoreReplaced   its files were deleted, renamed or replaced while it was open
-    │   ├── StoreBusy           another process kept a lock too long
+    │   ├── StoreBusy           another process held a lock too long
     │   ├── TimedOut            a read took longer than its deadline
     │   ├── StorageFull         no space left
     │   ├── ReadOnlyStore       the folder or file cannot be written
+    │   ├── IndexUnavailable    the distributed index does not answer
     │   ├── EmbedderUnavailable the model or its endpoint does not answer
     │   ├── MissingExtra        an optional dependency is not installed
     │   └── SearchFailed        every planned retriever failed
-    └── DamagedError            the data itself                                         exit code 4
+    └── DamagedError            a problem with the data                                 exit code 4
         ├── DamagedStore        the database or an index is corrupt
         └── NewerSchema         written by a newer Fourfold
 
-Every error says what was wrong (`message`) and what to do about it (`remedy`).
+Every error has a `message` that says what is wrong, and a `remedy` that says what to do.
 """
 
 
@@ -72,6 +76,15 @@ class NotFound(RequestError): ...
 class StoreNotFound(NotFound): ...
 
 
+class NoAccess(RequestError): ...
+
+
+class Conflict(RequestError): ...
+
+
+class NotOffered(RequestError, AttributeError): ...
+
+
 class Ambiguous(RequestError): ...
 
 
@@ -101,6 +114,9 @@ class StorageFull(WorldError): ...
 
 
 class ReadOnlyStore(WorldError): ...
+
+
+class IndexUnavailable(WorldError): ...
 
 
 class EmbedderUnavailable(WorldError): ...

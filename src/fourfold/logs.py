@@ -1,7 +1,7 @@
 """Logs of the command line and the servers: lines of text or JSON on stderr.
 
-A record of Fourfold has its fields in `record.fourfold`: names and numbers, never what was asked or stored. Exceptions
-are logged by type and place, without their message, which may quote data.
+A record of Fourfold has its fields in `record.fourfold`: names and numbers, never queries or stored data. An exception
+is logged with its type and traceback, but without its message, which may quote data.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ log = logging.getLogger("fourfold")
 
 
 def configure(level: Level, form: Format) -> None:
-    """Sends the log of this process to stderr. Libraries are logged from `warning` on, Fourfold from `level` on."""
+    """Send the log of this process to stderr, from `level` on for Fourfold and from `warning` on for libraries."""
     root = logging.getLogger()
     for handler in [each for each in root.handlers if isinstance(each, _Stderr)]:
         root.removeHandler(handler)
@@ -31,12 +31,12 @@ def configure(level: Level, form: Format) -> None:
 
 
 def event(message: str, level: int = logging.INFO, **fields: Any) -> None:
-    """Logs one event of Fourfold with its fields."""
+    """Log an event with its fields."""
     log.log(level, message, extra={"fourfold": fields})
 
 
 def announce(message: str, **fields: Any) -> None:
-    """Writes one line in the configured format, whatever the level is."""
+    """Write a line in the configured format, whatever the level."""
     record = log.makeRecord(log.name, logging.INFO, "", 0, message, (), None, extra={"fourfold": fields})
     handlers = [each for each in logging.getLogger().handlers if isinstance(each, _Stderr)]
     for handler in handlers:
@@ -44,7 +44,7 @@ def announce(message: str, **fields: Any) -> None:
 
 
 class _Stderr(logging.StreamHandler[TextIO]):
-    """Writes to the `sys.stderr` of the moment."""
+    """Writes to the current `sys.stderr`."""
 
     def __init__(self) -> None:
         super().__init__(sys.stderr)

@@ -1,6 +1,6 @@
-"""YAML of untrusted origin, in time that grows with its length: as a value, or as flat entries with their lines.
+"""Safe reading of untrusted YAML in linear time, as a value or as flat entries with line numbers.
 
-Aliases, with which few bytes become many, and deep nesting are refused. Every failure is a WrongYaml with its line.
+Aliases, which can expand exponentially, and deep nesting are rejected. Every failure is a WrongYaml with its line.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from typing import Any, Final, NamedTuple, cast
 
 import yaml
 
-_DEEPEST: Final = 32
-_LARGEST: Final = 2**63 - 1
+_MAXIMUM_DEPTH: Final = 32
+_LARGEST_INTEGER: Final = 2**63 - 1
 
 
 class Entry(NamedTuple):
@@ -22,7 +22,7 @@ class Entry(NamedTuple):
 
 
 class WrongYaml(Exception):
-    """Not YAML, or not a tree of named values. Never quotes the file, which may hold a secret."""
+    """Not YAML, or not a tree of named values. The message never quotes the file, which may contain a secret."""
 
     def __init__(self, line: int, problem: str) -> None:
         self.line = line
@@ -31,14 +31,14 @@ class WrongYaml(Exception):
 
 
 def read(text: str) -> list[Entry]:
-    """`a: {b: 1}` is the entry `a.b`."""
+    """Return flat entries: `a: {b: 1}` is the entry `a.b`."""
     with _loader(text) as loader:
         root = loader.get_single_node()
         return [] if root is None else list(_entries(loader, root, ""))
 
 
 def value(text: str) -> object:
-    """Whole numbers that no store can hold are strings."""
+    """Return the value; integers too large for a store become strings."""
     with _loader(text) as loader:
         return loader.get_single_data()
 
@@ -52,8 +52,8 @@ class _Loader(yaml.SafeLoader):
         if self.check_event(yaml.AliasEvent):
             raise WrongYaml(self._next_line(), "aliases are not supported")
         self._depth += 1
-        if self._depth > _DEEPEST:
-            raise WrongYaml(self._next_line(), f"more than {_DEEPEST} levels deep")
+        if self._depth > _MAXIMUM_DEPTH:
+            raise WrongYaml(self._next_line(), f"more than {_MAXIMUM_DEPTH} levels deep")
         node = super().compose_node(parent, index)
         self._depth -= 1
         return node
@@ -67,10 +67,10 @@ class _Loader(yaml.SafeLoader):
             found = cast("Any", super().construct_object(node, deep))
         except (yaml.YAMLError, WrongYaml):
             raise
-        except Exception as error:  # whatever PyYAML meets: `!!bool x` KeyError, `!!int ""` IndexError ...
+        except Exception as error:  # PyYAML raises any type: KeyError for `!!bool x`, IndexError for `!!int ""` ...
             kind = node.tag.rpartition(":")[2]
             raise WrongYaml(_line(node), f"this is not a valid {kind}") from error
-        return node.value if type(found) is int and abs(found) > _LARGEST else found
+        return node.value if type(found) is int and abs(found) > _LARGEST_INTEGER else found
 
 
 @contextmanager
@@ -97,7 +97,7 @@ def _entries(loader: _Loader, node: yaml.Node, prefix: str) -> Iterator[Entry]:
     for key, value in node.value:
         name = prefix + _name(key)
         if name in seen:
-            raise WrongYaml(_line(key), f"{name} is there twice")
+            raise WrongYaml(_line(key), f"{name} occurs twice")
         seen.add(name)
         yield from _value(loader, name, value, _line(key))
 
@@ -111,7 +111,7 @@ def _value(loader: _Loader, name: str, value: yaml.Node, line: int) -> Iterator[
 
 def _name(key: yaml.Node) -> str:
     if not isinstance(key, yaml.ScalarNode) or "." in key.value:
-        raise WrongYaml(_line(key), "a name is one word")
+        raise WrongYaml(_line(key), "a name must be one word without dots")
     return key.value
 
 

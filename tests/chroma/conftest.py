@@ -14,7 +14,6 @@ from typing import Any
 
 import pytest
 
-sys.path.append(str(Path(__file__).parent.parent / "engine"))
 chromadb = pytest.importorskip("chromadb", reason="needs the extra chroma")
 
 

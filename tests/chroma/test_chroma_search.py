@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import json
 import signal
-from collections.abc import AsyncIterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -13,13 +13,14 @@ from uuid import uuid4
 import pytest
 from engine_support import WordEmbedder
 
-from fourfold.chroma import mirror as mirrors
-from fourfold.chroma.collection import is_cosine, open_collection
-from fourfold.chroma.search import ChromaSearch
 from fourfold.cli.main import main
 from fourfold.errors import InvalidQuery, NotFound, SearchFailed, StoreUnavailable
+from fourfold.integrations.chroma import mirror as mirrors
+from fourfold.integrations.chroma.collection import is_cosine, open_collection
+from fourfold.integrations.chroma.search import ChromaSearch
 from fourfold.model import Filters, MetadataTest
-from fourfold.wire import response_json
+from fourfold.serve.schemas import response_json
+from fourfold.storage.sqlite.snapshot import SqliteWords
 
 pytestmark = pytest.mark.spec("S2.2")
 
@@ -61,18 +62,18 @@ def collection(client: Any, request: pytest.FixtureRequest) -> Any:
 
 
 @pytest.fixture
-async def wiki(collection: Any, tmp_path: Path) -> AsyncIterator[ChromaSearch]:
-    opened = await ChromaSearch.open(collection, tmp_path / "store", embedder=WordEmbedder())
+def wiki(collection: Any, tmp_path: Path) -> Iterator[ChromaSearch]:
+    opened = ChromaSearch.open(collection, tmp_path / "store", embedder=WordEmbedder())
     yield opened
-    await opened.close()
+    opened.close()
 
 
 def keys(response: Any) -> list[str | None]:
     return [result.key for result in response.results]
 
 
-async def test_a_collection_is_searched_by_vectors_and_words(wiki: ChromaSearch, collection: Any) -> None:
-    response = await wiki.search("who repairs the tower clock?")
+def test_a_collection_is_searched_by_vectors_and_words(wiki: ChromaSearch, collection: Any) -> None:
+    response = wiki.search("who repairs the tower clock?")
     said = response_json(response)
     assert keys(response)[0] == "clock-1"
     assert said["preset"] == "wiki"
@@ -87,12 +88,12 @@ async def test_a_collection_is_searched_by_vectors_and_words(wiki: ChromaSearch,
     assert {"semantic", "keyword", "fusion", "total"} <= said["timings_ms"].keys()
 
 
-async def test_weights_choose_the_list(wiki: ChromaSearch) -> None:
-    by_words = await wiki.search("thick oil", weights={"keyword": 1.0})
+def test_weights_choose_the_list(wiki: ChromaSearch) -> None:
+    by_words = wiki.search("thick oil", weights={"keyword": 1.0})
     assert set(keys(by_words)) == {"oil-0", "clock-0"}
-    by_vectors = await wiki.search("thick oil", weights={"semantic": 1.0})
+    by_vectors = wiki.search("thick oil", weights={"semantic": 1.0})
     assert len(keys(by_vectors)) == len(ARTICLES)
-    fused = await wiki.search("thick oil", fusion="auto", top_k=2)
+    fused = wiki.search("thick oil", fusion="auto", top_k=2)
     assert set(keys(fused)) == {"oil-0", "clock-0"}
 
 
@@ -106,81 +107,81 @@ async def test_weights_choose_the_list(wiki: ChromaSearch) -> None:
         (Filters(kind="none"), set()),
     ],
 )
-async def test_filters_act_in_both(wiki: ChromaSearch, filters: Filters, passing: set[str]) -> None:
-    response = await wiki.search("oil of the tower clock and bees", filters=filters)
+def test_filters_act_in_both(wiki: ChromaSearch, filters: Filters, passing: set[str]) -> None:
+    response = wiki.search("oil of the tower clock and bees", filters=filters)
     assert set(keys(response)) == passing
 
 
-async def test_what_was_added_changed_and_removed_behind_its_back_is_seen(wiki: ChromaSearch, collection: Any) -> None:
-    await wiki.search("clock")
+def test_what_was_added_changed_and_removed_behind_its_back_is_seen(wiki: ChromaSearch, collection: Any) -> None:
+    wiki.search("clock")
     add(collection, {"moon-0": ("The moon pulls the tide.", {"title": "Moon"})})
-    assert keys(await wiki.search("tide moon", weights={"keyword": 1.0})) == ["moon-0"]
+    assert keys(wiki.search("tide moon", weights={"keyword": 1.0})) == ["moon-0"]
     collection.delete(ids=["clock-1", "bees-0"])
-    assert keys(await wiki.search("shivering bees hive", weights={"keyword": 1.0})) == []
-    assert "clock-1" not in keys(await wiki.search("who repairs the tower clock?"))
+    assert keys(wiki.search("shivering bees hive", weights={"keyword": 1.0})) == []
+    assert "clock-1" not in keys(wiki.search("who repairs the tower clock?"))
     text = "The moon has no tide of its own, only craters."
     collection.update(ids=["moon-0"], documents=[text], embeddings=vectors([text]))
-    touched = await wiki.search("craters")
+    touched = wiki.search("craters")
     assert next(result.item.text for result in touched.results if result.key == "moon-0") == text
     collection.update(ids=["oil-0"], documents=["Olive oil, quite another thing."], embeddings=vectors(["x y z"]))
-    assert await wiki.follow(verify=True) >= 1
-    assert keys(await wiki.search("olive", weights={"keyword": 1.0})) == ["oil-0"]
-    assert await wiki.follow(verify=True) == 0
+    assert wiki.follow(verify=True) >= 1
+    assert keys(wiki.search("olive", weights={"keyword": 1.0})) == ["oil-0"]
+    assert wiki.follow(verify=True) == 0
 
 
-async def test_as_many_added_as_removed_is_seen_too(
+def test_as_many_added_as_removed_is_seen_too(
     wiki: ChromaSearch, collection: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await wiki.search("clock")
+    wiki.search("clock")
     collection.delete(ids=["bees-0"])
     add(collection, {"moon-0": ("The moon pulls the tide.", {"title": "Moon"})})
     monkeypatch.setattr(mirrors, "SECONDS", 0.0)
-    assert keys(await wiki.search("tide moon bees", weights={"keyword": 1.0})) == ["moon-0"]
+    assert keys(wiki.search("tide moon bees", weights={"keyword": 1.0})) == ["moon-0"]
 
 
-async def test_a_later_process_goes_on_with_the_store(wiki: ChromaSearch, collection: Any, tmp_path: Path) -> None:
-    before = keys(await wiki.search("who repairs the tower clock?"))
-    ids = {item.id for item in await wiki.memory.list()}
-    again = await ChromaSearch.open(collection, tmp_path / "store", embedder=WordEmbedder())
-    async with again:
-        assert keys(await again.search("who repairs the tower clock?")) == before
-        assert {item.id for item in await again.memory.list()} == ids
-        assert await again.follow() == 0
+def test_a_later_process_goes_on_with_the_store(wiki: ChromaSearch, collection: Any, tmp_path: Path) -> None:
+    before = keys(wiki.search("who repairs the tower clock?"))
+    ids = {item.id for item in wiki.memory.list()}
+    again = ChromaSearch.open(collection, tmp_path / "store", embedder=WordEmbedder())
+    with again:
+        assert keys(again.search("who repairs the tower clock?")) == before
+        assert {item.id for item in again.memory.list()} == ids
+        assert again.follow() == 0
 
 
 @pytest.mark.spec("S2.6")
-async def test_a_collection_that_fails_leaves_the_search_to_the_words(
+def test_a_collection_that_fails_leaves_the_search_to_the_words(
     wiki: ChromaSearch, collection: Any, client: Any
 ) -> None:
-    await wiki.search("clock")
+    wiki.search("clock")
     client.delete_collection(collection.name)
-    response = await wiki.search("who repairs the tower clock?")
+    response = wiki.search("who repairs the tower clock?")
     assert keys(response)[0] == "clock-1"
     assert [failure.retriever for failure in response.degraded] == ["semantic"]
     assert any("cannot follow" in note for note in response.notes)
     with pytest.raises(SearchFailed):
-        await wiki.search("clock", weights={"semantic": 1.0})
+        wiki.search("clock", weights={"semantic": 1.0})
 
 
 @pytest.mark.spec("S2.6")
-async def test_an_embedder_that_does_not_fit_is_named(collection: Any, tmp_path: Path) -> None:
-    opened = await ChromaSearch.open(collection, tmp_path / "other", embedder="none")
-    async with opened as wiki:
-        short = await wiki.search("clock", vector=[1.0, 2.0])
+def test_an_embedder_that_does_not_fit_is_named(collection: Any, tmp_path: Path) -> None:
+    opened = ChromaSearch.open(collection, tmp_path / "other", embedder="none")
+    with opened as wiki:
+        short = wiki.search("clock", vector=[1.0, 2.0])
         assert [failure.retriever for failure in short.degraded] == ["semantic"]
         assert "dimension" in short.degraded[0].reason
         assert set(keys(short)) == {"clock-0", "clock-1"}
 
 
 @pytest.mark.spec("S2.6")
-async def test_a_keyword_index_that_fails_leaves_the_search_to_the_vectors(
+def test_a_keyword_index_that_fails_leaves_the_search_to_the_vectors(
     wiki: ChromaSearch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def broken(*_: Any) -> None:
+    def broken(*_: Any) -> None:
         raise StoreUnavailable("the index is away", "Wait")
 
-    monkeypatch.setattr(wiki.memory.store, "match", broken)
-    response = await wiki.search("tower clock")
+    monkeypatch.setattr(SqliteWords, "match", broken)
+    response = wiki.search("tower clock")
     assert [failure.retriever for failure in response.degraded] == ["keyword"]
     assert len(response.results) == len(ARTICLES)
 
@@ -188,13 +189,13 @@ async def test_a_keyword_index_that_fails_leaves_the_search_to_the_vectors(
 # ---------------------------------------------------------------- odd content, opening, the command line
 
 
-async def test_chunks_without_text_title_or_sense_are_stored_as_far_as_they_can(embedded: Any, tmp_path: Path) -> None:
+def test_chunks_without_text_title_or_sense_are_stored_as_far_as_they_can(embedded: Any, tmp_path: Path) -> None:
     made = embedded.create_collection("odd", embedding_function=None)
     made.add(ids=["only-vector", "long", "tags"], embeddings=[[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]],
              documents=["", "x" * 2_000_000, "text"],
              metadatas=[{"n": 1}, {"title": "t" * 2000}, {"tags": ",".join(["y" * 2000] * 3)}])  # fmt: skip
-    async with await ChromaSearch.open(made, tmp_path / "store", embedder="none") as wiki:
-        response = await wiki.search("x", vector=[1.0, 0.1])
+    with ChromaSearch.open(made, tmp_path / "store", embedder="none") as wiki:
+        response = wiki.search("x", vector=[1.0, 0.1])
         assert set(keys(response)) == {"only-vector", "long", "tags"}
 
 
@@ -217,16 +218,18 @@ def test_opening_says_what_is_missing(embedded: Any, tmp_path: Path, address: st
         open_collection("ftp://example", "there")
 
 
-async def test_a_server_that_never_answered_is_an_error(tmp_path: Path) -> None:
+def test_a_server_that_never_answered_is_an_error(tmp_path: Path) -> None:
     collection = open_collection("http://127.0.0.1:1", "there")
-    async with await ChromaSearch.open(collection, tmp_path / "store", embedder=WordEmbedder()) as wiki:
-        with pytest.raises(StoreUnavailable, match="Chroma cannot be reached"):
-            await wiki.search("clock")
+    with (
+        ChromaSearch.open(collection, tmp_path / "store", embedder=WordEmbedder()) as wiki,
+        pytest.raises(StoreUnavailable, match="Chroma cannot be reached"),
+    ):
+        wiki.search("clock")
 
 
 @pytest.mark.spec("S2.6")
 @pytest.mark.parametrize("fate", ["killed", pytest.param("stopped", marks=pytest.mark.soak)])
-async def test_while_chroma_is_down_the_mirrored_words_answer(own_server: Any, fate: str, tmp_path: Path) -> None:
+def test_while_chroma_is_down_the_mirrored_words_answer(own_server: Any, fate: str, tmp_path: Path) -> None:
     """In a process that has it open, and in one that starts meanwhile."""
     import chromadb
 
@@ -236,15 +239,15 @@ async def test_while_chroma_is_down_the_mirrored_words_answer(own_server: Any, f
     client = chromadb.HttpClient(host, int(port), settings=chromadb.Settings(anonymized_telemetry=False))
     add(client.create_collection("articles", embedding_function=None), ARTICLES)
     store = tmp_path / "store"
-    async with await ChromaSearch.open(open_collection(address, "articles"), store, embedder=WordEmbedder()) as wiki:
-        assert not (await wiki.search("who repairs the tower clock?")).degraded
+    with ChromaSearch.open(open_collection(address, "articles"), store, embedder=WordEmbedder()) as wiki:
+        assert not wiki.search("who repairs the tower clock?").degraded
         server.send_signal(signal.SIGKILL if fate == "killed" else signal.SIGSTOP)
         if fate == "killed":
             server.wait()
-        late = await ChromaSearch.open(open_collection(address, "articles"), store, embedder=WordEmbedder())
-        async with late:
+        late = ChromaSearch.open(open_collection(address, "articles"), store, embedder=WordEmbedder())
+        with late:
             for each in (wiki, late):
-                response = await each.search("who repairs the tower clock?")
+                response = each.search("who repairs the tower clock?")
                 assert keys(response)[0] == "clock-1"
                 assert [failure.retriever for failure in response.degraded] == ["semantic"]
                 assert any("cannot follow" in note for note in response.notes)
@@ -252,7 +255,7 @@ async def test_while_chroma_is_down_the_mirrored_words_answer(own_server: Any, f
             server.send_signal(signal.SIGCONT)
         else:
             start()
-        assert not (await wiki.search("who repairs the tower clock?")).degraded
+        assert not wiki.search("who repairs the tower clock?").degraded
 
 
 @pytest.mark.spec("S2.5")

@@ -63,7 +63,7 @@ def test_every_command_has_help(command: str, cli: Cli) -> None:
         "list": "--tag --any-tag --from --to --kind --lang --path --meta",
         "forget": "--tag --path --yes",
         "import": "--wait --no-wait",
-        "search": "-k --preset --fusion --weights --alpha --only --per-source --min-confidence "
+        "search": "-k --preset --fusion --weights --alpha --recency --only --per-source --min-confidence "
         "--tag --any-tag --from --to --kind --lang --path --meta --explain --json",
         "graph node": "--label --alias --item",
         "graph edge": "--weight",

@@ -70,7 +70,7 @@ def test_a_baseline_fails_on_a_significant_loss_only(cli: Cli, home: Path, garde
 
 @pytest.mark.parametrize(
     ("text", "said"),
-    [("", "holds no run"), ('{"type": "other"}\n', "is no saved run"), ("{", "run.jsonl:1: not JSON")],
+    [("", "does not contain a run"), ('{"type": "other"}\n', "is not a saved run"), ("{", "run.jsonl:1: not JSON")],
 )
 def test_a_file_that_is_no_run_is_refused_before_the_work(
     cli: Cli, home: Path, garden: list[str], text: str, said: str
@@ -81,12 +81,12 @@ def test_a_file_that_is_no_run_is_refused_before_the_work(
     assert not (home / "cache").exists()
 
 
-def test_a_table_of_every_way(cli: Cli, garden: list[str]) -> None:
+def test_a_table_of_every_variant(cli: Cli, garden: list[str]) -> None:
     done = cli("eval", *garden, "--table", "--json")
     assert done.code == 0
-    ways = done.json["ways"]
+    variants = done.json["variants"]
     presets = {"insights-basic", "insights", "wiki", "files", "memories"}
-    assert ways.keys() == {
+    assert variants.keys() == {
         "keyword",
         "graph",
         "tags",
@@ -96,10 +96,10 @@ def test_a_table_of_every_way(cli: Cli, garden: list[str]) -> None:
         "rrf .5/.5",
         "weighted .5/.5",
     }
-    assert "semantic" not in ways, "there is no embedder here"
+    assert "semantic" not in variants, "there is no embedder here"
     best = done.json["best_single"]
-    assert ways[best]["ndcg@10"] == max(ways[name]["ndcg@10"] for name in ("keyword", "graph", "tags"))
-    assert ways[best]["beside_best_single"]["difference"] == 0.0
+    assert variants[best]["ndcg@10"] == max(variants[name]["ndcg@10"] for name in ("keyword", "graph", "tags"))
+    assert variants[best]["beside_best_single"]["difference"] == 0.0
     refused = cli("eval", *garden, "--table", "--only", "keyword")
     assert (refused.code, "--only" in refused.err) == (1, True)
 
@@ -173,7 +173,7 @@ def test_eval_asks_the_users_own_store_or_an_export(cli: Cli, home: Path) -> Non
     copy = cli("eval", str(home / "store.jsonl"), "--store-items", str(questions), "--json")
     assert (copy.json["dataset"], copy.json["ndcg@10"]) == ("store", done.json["ndcg@10"])
     table = cli("eval", "--store-items", str(questions), "--table", "--json")
-    assert table.json["ways"]["keyword"]["hit@10"] == 1.0
+    assert table.json["variants"]["keyword"]["hit@10"] == 1.0
 
 
 def test_what_eval_refuses_beside_the_users_store(cli: Cli, home: Path, garden: list[str]) -> None:
@@ -188,7 +188,7 @@ def test_what_eval_refuses_beside_the_users_store(cli: Cli, home: Path, garden: 
 
 def test_what_sweep_refuses(cli: Cli, home: Path, garden: list[str]) -> None:
     assert "no embedder" in cli("sweep", *garden).err
-    assert "is no picture" in cli("sweep", *garden, "--plot", str(home / "sweep.txt")).err
+    assert "unsupported image format '.txt'" in cli("sweep", *garden, "--plot", str(home / "sweep.txt")).err
     assert "no folder" in cli("sweep", *garden, "--plot", str(home / "none" / "sweep.png")).err
     assert not (home / "cache").exists()
 
@@ -200,10 +200,10 @@ def test_a_malformed_collection_and_a_wrong_plan_are_wrong_requests(cli: Cli, ho
     assert cli("eval", *garden, "--preset", "nonsense").code == 1
 
 
-def test_without_the_extra_it_says_what_to_install(
-    cli: Cli, garden: list[str], monkeypatch: pytest.MonkeyPatch
+def test_a_plot_without_the_extra_names_the_package_to_install(
+    cli: Cli, home: Path, garden: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(sys.modules, "ranx", None)
-    done = cli("eval", *garden)
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    done = cli("sweep", *garden, "--plot", str(home / "sweep.png"))
     assert done.code == 3
     assert "fourfold[eval]" in done.err

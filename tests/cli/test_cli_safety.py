@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from store_calls import StoreCalls
 
 from fourfold.errors import StoreReplaced
 from fourfold.memory import Memory
@@ -88,24 +89,24 @@ def test_copy_and_move_keep_the_source_unless_told_otherwise(home: Path, cli: Cl
 
 
 @pytest.mark.spec("B9")
-async def test_a_source_that_changed_after_the_copy_is_not_removed(tmp_path: Path) -> None:
-    async with await Memory.open(tmp_path / "store", embedder="none") as memory:
-        await memory.add("words")
+def test_a_source_that_changed_after_the_copy_is_not_removed(tmp_path: Path) -> None:
+    with Memory.open(tmp_path / "store", embedder="none") as memory:
+        memory.add("words")
         with pytest.raises(Exception, match="changed after it was copied"):
-            await memory.store.remove(lambda records: not list(records))
-        assert await memory.count() == 1
+            StoreCalls(memory.store).remove(lambda records: not list(records))
+        assert memory.count() == 1
 
 
 @pytest.mark.spec("B9")
-async def test_another_process_on_a_removed_source_is_told(tmp_path: Path) -> None:
-    async with (
-        await Memory.open(tmp_path / "store", embedder="none", background=False) as memory,
-        await Memory.open(tmp_path / "store", embedder="none", background=False) as other,
+def test_another_process_on_a_removed_source_is_told(tmp_path: Path) -> None:
+    with (
+        Memory.open(tmp_path / "store", embedder="none", background=False) as memory,
+        Memory.open(tmp_path / "store", embedder="none", background=False) as other,
     ):
-        await memory.add("words")
-        await memory.move(tmp_path / "target", delete_source=True)
+        memory.add("words")
+        memory.move(tmp_path / "target", delete_source=True)
         with pytest.raises(StoreReplaced):
-            await other.add("more words")
+            other.add("more words")
 
 
 # ---------------------------------------------------------------- options and help

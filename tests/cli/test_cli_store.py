@@ -362,7 +362,7 @@ def test_a_sound_store_has_no_problems(cli: Cli) -> None:
 
 
 def test_problems_are_4(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def check(_: object) -> list[str]:
+    def check(_: object) -> list[str]:
         return ["item 3 is not in the keyword index"]
 
     add(cli, "words")

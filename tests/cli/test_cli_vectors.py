@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from fourfold.engine import embedding_worker
+from fourfold.cli import embedding_worker
 
 Cli = Callable[..., Any]
 

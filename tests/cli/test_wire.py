@@ -10,23 +10,18 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 
 from fourfold.errors import InvalidQuery
-from fourfold.model import (
-    NO_FILTERS,
-    Contribution,
-    Degraded,
-    Edge,
-    Explanation,
-    Filters,
-    Item,
-    MetadataTest,
-    Neighbor,
-    Node,
-    Plan,
-    RawRecord,
-    Result,
-    SearchResponse,
+from fourfold.model import NO_FILTERS, Edge, Filters, Item, MetadataTest, Neighbor, Node, RawRecord
+from fourfold.retrieval import Contribution, Degraded, Explanation, Plan, Result, SearchResponse
+from fourfold.serve.schemas import (
+    dumps,
+    edge_json,
+    error_json,
+    filters_json,
+    neighbor_json,
+    raw_json,
+    response_json,
+    time_json,
 )
-from fourfold.wire import dumps, edge_json, error_json, filters_json, neighbor_json, raw_json, response_json, time_json
 
 NOON = datetime(2026, 11, 15, 10, tzinfo=UTC)
 

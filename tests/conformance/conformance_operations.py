@@ -9,10 +9,12 @@ from random import Random
 from typing import Any
 
 from conformance_subjects import LATER, NOW, NS, item, unit
+from store_calls import StoreCalls
 
-from fourfold import items as rules
+from fourfold import validation as rules
 from fourfold.model import NO_FILTERS, Edge, Filters, ItemPatch, MetadataTest, NewItem
-from fourfold.stores.base import FileState, FileUpdate, NewNode, Space, Store
+from fourfold.storage.protocols import Space
+from fourfold.storage.values import FileState, FileUpdate, NewNode
 from fourfold.text.entities import query_names
 
 WORDS: tuple[str, ...] = tuple(
@@ -41,7 +43,7 @@ VECTORS = tuple(unit(*(1 + (n * k) % 5 for k in range(1, 5))) for n in range(12)
 """Some are equal, so that there are ties."""
 SPACE, OTHER_SPACE = Space("given", 4), Space("another model", 4)
 
-Operation = Callable[[Store], Any]
+Operation = Callable[[StoreCalls], Any]
 
 
 class Life:
@@ -55,7 +57,7 @@ class Life:
         draws = (
             [self._put] * 8 + [self._patch] * 5 + [self._forget] * 2 + [self._vectors] * 3 + [self._edges] * 3
             + [self._nodes] * 2 + [self._remove_node, self._remove_edge, self._raw, self._raw, self._bad, self._space]
-            + [self._maintain] * 3 + [self._many_names] + [self._files] * 4 + [self._forget_files]
+            + [self._publish] * 3 + [self._many_names] + [self._files] * 4 + [self._forget_files]
         )  # fmt: skip
         return [self._random.choice(draws)() for _ in range(count)]
 
@@ -148,8 +150,8 @@ class Life:
     def _forget_files(self) -> Operation:
         return partial(_call, name="forget_files", args=(self._random.sample(FILES, 2),))
 
-    def _maintain(self) -> Operation:
-        return partial(_call, name="maintain", args=())
+    def _publish(self) -> Operation:
+        return partial(_call, name="publish", args=())
 
     # ------------------------------------------------------------ values
 
@@ -195,27 +197,27 @@ class Life:
 # ---------------------------------------------------------------- what they do
 
 
-async def _put(store: Store, items: list[NewItem], links: bool) -> Any:
-    return await store.put(NS, items, NOW, links=links)
+def _put(store: StoreCalls, items: list[NewItem], links: bool) -> Any:
+    return store.put(NS, items, NOW, links=links)
 
 
-async def _put_files(store: Store, files: list[FileUpdate], links: bool) -> Any:
-    return await store.put_files(NS, files, NOW, links=links)
+def _put_files(store: StoreCalls, files: list[FileUpdate], links: bool) -> Any:
+    return store.put_files(NS, files, NOW, links=links)
 
 
-async def _patch(store: Store, id: int, change: ItemPatch, links: bool) -> Any:
-    return await store.patch(NS, id, change, LATER, links=links)
+def _patch(store: StoreCalls, id: int, change: ItemPatch, links: bool) -> Any:
+    return store.patch(NS, id, change, LATER, links=links)
 
 
-async def _embed(store: Store, limit: int, offset: int) -> Any:
-    waiting = await store.waiting(NS, limit)
-    made = [(*row, VECTORS[(row[0] + offset) % len(VECTORS)]) for row in waiting]
-    return await store.put_vectors(NS, await store.space(NS) or SPACE, made)
+def _embed(store: StoreCalls, limit: int, offset: int) -> Any:
+    pending = store.pending(NS, limit)
+    made = [(*row, VECTORS[(row[0] + offset) % len(VECTORS)]) for row in pending]
+    return store.put_vectors(NS, store.space(NS) or SPACE, made)
 
 
-async def _call(store: Store, name: str, args: tuple[Any, ...]) -> Any:
-    wholly = {"wholly": True} if name == "maintain" else {}
-    return await getattr(store, name)(NS, *args, **wholly)
+def _call(store: StoreCalls, name: str, args: tuple[Any, ...]) -> Any:
+    options = {"everything": True} if name == "publish" else {}
+    return getattr(store, name)(NS, *args, **options)
 
 
 # ---------------------------------------------------------------- what is asked

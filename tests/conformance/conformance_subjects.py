@@ -1,107 +1,150 @@
-"""The stores under test, all behind the one protocol, and each in a state that a store may be in when it is asked."""
+"""The stores under test, behind one protocol, each in one of the states in which a store can be read."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import threading
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import index_servers
 import numpy as np
 import postgres_servers
+from store_calls import StoreCalls
 
-from fourfold import items as rules
-from fourfold.model import NO_FILTERS, Filters, Item, ItemPatch, NewItem, Query, Ranking
-from fourfold.retrievers.graph import GraphRetriever
-from fourfold.retrievers.keyword import KeywordRetriever
-from fourfold.retrievers.semantic import SemanticRetriever
-from fourfold.retrievers.tags import TagRetriever
-from fourfold.stores.base import Store
-from fourfold.stores.memory import MemoryStore
-from fourfold.stores.postgres.store import PostgresStore
-from fourfold.stores.sqlite.store import SqliteStore
+from fourfold import validation as rules
+from fourfold.engine.retrievers import FACTORIES as RETRIEVERS
+from fourfold.model import NO_FILTERS, Filters, Item, ItemPatch, NewItem
+from fourfold.retrieval import Query, Ranking
+from fourfold.storage.protocols import Store
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 LATER = datetime(2026, 3, 2, 12, tzinfo=UTC)
 NS = "notes"
 
-WRITES = ("put", "patch", "forget", "load", "add_", "remove_", "set_", "reset_")
-"""How the names of the methods that write begin."""
-
 
 class Settled:
-    """A store that gets ready between a write and the next read: it publishes its indexes, or is opened anew."""
+    """A store that is settled before a read that follows a write: its indexes are published, or it is reopened.
 
-    def __init__(self, store: Store, settle: Callable[[Store], Awaitable[Store]]) -> None:
+    Not by other threads than the one that made it: a store must not be closed while another thread uses it.
+    """
+
+    def __init__(self, store: Store, settle: Callable[[Store], Store]) -> None:
         self._store = store
         self._settle = settle
         self._written = False
+        self._thread = threading.get_ident()
 
-    def __getattr__(self, name: str) -> Callable[..., Awaitable[Any]]:
-        async def call(*args: Any, **kwargs: Any) -> Any:
-            if self._written and not name.startswith(WRITES):
-                self._store = await self._settle(self._store)
-            self._written = name.startswith(WRITES)
-            return await getattr(self._store, name)(*args, **kwargs)
-
-        return call
+    def __getattr__(self, name: str) -> Any:
+        if self._written and name != "transaction" and threading.get_ident() == self._thread:
+            self._store = self._settle(self._store)
+        self._written = name in ("transaction", "portable")
+        return getattr(self._store, name)
 
 
 class TakingTurns:
-    """Two stores open on one folder or server: what one of them wrote, the other one is asked for (B6)."""
+    """Two stores that are open on one folder or server and are used in turn: one reads what the other one wrote."""
 
     def __init__(self, *stores: Store) -> None:
         self._stores = list(stores)
 
-    def __getattr__(self, name: str) -> Callable[..., Awaitable[Any]]:
+    def __getattr__(self, name: str) -> Any:
         self._stores.reverse()
         return getattr(self._stores[0], name)
 
-    async def close(self) -> None:
+    def close(self) -> None:
         for store in self._stores:
-            await store.close()
+            store.close()
 
 
-async def publish(store: Store) -> Store:
-    for namespace in await store.namespaces():
-        await store.maintain(namespace, wholly=True)
+def publish(store: Store) -> Store:
+    for namespace in store.namespaces():
+        store.maintenance.publish(namespace, everything=True)
     return store
 
 
-def make(kind: str, folder: Path) -> Any:
+def make(kind: str, folder: Path) -> StoreCalls:
+    return StoreCalls(_store(kind, folder))
+
+
+def _store(kind: str, folder: Path) -> Any:
     match kind:
         case "memory":
-            return MemoryStore()
+            return _in_memory()
         case "sqlite":
-            return SqliteStore(folder)
+            return _sqlite(folder)
         case "published":
-            return Settled(SqliteStore(folder), publish)
+            return Settled(_sqlite(folder), publish)
         case "reopened":
 
-            async def reopen(store: Store) -> Store:
-                await store.close()
-                return SqliteStore(folder)
+            def reopen(store: Store) -> Store:
+                store.close()
+                return _sqlite(folder)
 
-            return Settled(SqliteStore(folder), reopen)
+            return Settled(_sqlite(folder), reopen)
         case "two":
-            return TakingTurns(SqliteStore(folder), SqliteStore(folder))
+            return TakingTurns(_sqlite(folder), _sqlite(folder))
         case "postgres-two":
-            return TakingTurns(*(PostgresStore(dsn_of("postgres", folder)) for _ in range(2)))
+            return TakingTurns(_postgres("postgres", folder), _postgres("postgres", folder))
         case "postgres":
-            return PostgresStore(dsn_of(kind, folder))
-        case "textsearch":  # its indexes are made for the smallest of namespaces: see conftest.py
-            return Settled(PostgresStore(dsn_of(kind, folder)), publish)
+            return _postgres(kind, folder)
+        case "textsearch":
+            return Settled(_postgres(kind, folder), publish)
+        case "milvus" | "weaviate":
+            return Settled(_indexed(kind, folder), publish_to_index)
         case _:
             raise ValueError(kind)
 
 
-KINDS = ("memory", "sqlite", "published", "reopened", *postgres_servers.KINDS)
+# Each engine is imported where it is needed: the tests of one run without the packages of the others.
+
+
+def _in_memory() -> Store:
+    from fourfold.storage.memory import MemoryStore
+
+    return MemoryStore()
+
+
+def _sqlite(folder: Path) -> Store:
+    from fourfold.storage.sqlite.store import SqliteStore
+
+    return SqliteStore(folder)
+
+
+def _postgres(kind: str, folder: Path) -> Store:
+    """The server with pg_textsearch indexes the smallest namespaces; the plain one reads words in many stages."""
+    from fourfold.storage.postgres.store import PostgresStore
+    from fourfold.storage.postgres.tuning import Tuning
+
+    indexed, staged = Tuning(textsearch_items=1, vector_index_items=1), Tuning(first_stage_uses=3)
+    return PostgresStore(dsn_of(kind, folder), indexed if kind == "textsearch" else staged)
+
+
+def _indexed(kind: str, folder: Path) -> Store:
+    """PostgreSQL with a distributed index that every search asks."""
+    from fourfold.storage.engines import open_engine
+    from fourfold.storage.postgres.store import PostgresStore
+    from fourfold.storage.postgres.tuning import Tuning
+
+    engine = open_engine(index_servers.address(kind))
+    return PostgresStore(dsn_of("postgres", folder), Tuning(narrow_items=0, vector_index_items=1), engine)
+
+
+def publish_to_index(store: Any) -> Store:
+    """Every namespace gets an index."""
+    for namespace in store.namespaces():
+        store.feeder.create(namespace)
+    return publish(store)
+
+
+KINDS = ("memory", "sqlite", "published", "reopened", *postgres_servers.KINDS, *index_servers.KINDS)
 
 _stores: dict[tuple[str, Path], str] = {}
 
 
 def dsn_of(kind: str, folder: Path) -> str:
-    """A store on a server, the same for the same folder."""
+    """The address of a store on a server; one folder always gets the same."""
     return _stores.setdefault((kind, folder), postgres_servers.fresh(kind))
 
 
@@ -109,33 +152,36 @@ def dsn_of(kind: str, folder: Path) -> str:
 
 
 def item(text: str = "", **fields: Any) -> NewItem:
-    """An item as Memory hands it to a store."""
+    """An item as Memory passes it to a store."""
     return rules.checked(NewItem(text, **fields))
 
 
-async def add(store: Store, *items: NewItem | str, now: datetime = NOW, links: bool = True) -> list[int]:
+def add(store: StoreCalls, *items: NewItem | str, now: datetime = NOW, links: bool = True) -> list[int]:
     checked = [item(new) if isinstance(new, str) else new for new in items]
-    return [stored.id for stored in await store.put(NS, checked, now, links=links)]
+    return [stored.id for stored in store.put(NS, checked, now, links=links)]
 
 
-async def edit(store: Store, id: int, *, links: bool = True, **change: Any) -> None:
-    """A patch as Memory hands it to a store."""
-    await store.patch(NS, id, rules.checked_patch(ItemPatch(**change)), LATER, links=links)
+def edit(store: StoreCalls, id: int, *, links: bool = True, **change: Any) -> None:
+    """A patch as Memory passes it to a store."""
+    store.patch(NS, id, rules.checked_patch(ItemPatch(**change)), LATER, links=links)
 
 
-async def one(store: Store, id: int) -> Item:
-    return (await store.get(NS, [id]))[id]
+def one(store: StoreCalls, id: int) -> Item:
+    return store.get(NS, [id])[id]
 
 
-RETRIEVERS = {kind.name: kind for kind in (SemanticRetriever, KeywordRetriever, GraphRetriever, TagRetriever)}
-
-
-async def search(
-    store: Store, name: str, text: str = "", *, vector: Any = None, filters: Filters = NO_FILTERS, limit: int = 200
+def search(
+    store: StoreCalls,
+    name: str,
+    text: str = "",
+    *,
+    vector: Any = None,
+    filters: Filters = NO_FILTERS,
+    limit: int = 200,
 ) -> list[int]:
     """The ids that a retriever finds."""
-    ranking = await RETRIEVERS[name](store).search(Query(NS, text, vector, filters), limit)
-    return ids(ranking)
+    with store.snapshot(NS) as snapshot:
+        return ids(RETRIEVERS[name](snapshot).search(Query(NS, text, vector, filters), limit))
 
 
 def ids(ranking: Ranking) -> list[int]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import index_servers
 import postgres_servers
 import pytest
 from conformance_subjects import KINDS, make
@@ -18,14 +19,22 @@ _SAMPLED = ("test_store_filters", "test_store_reading", "test_store_vectors", "t
 """What a server with pg_textsearch may do otherwise than a plain one: `make test` has these, `make soak` the rest."""
 _ALIKE = ("found_in_other_forms", "found_whole_and_by_their_parts")
 """Servers get terms as numbers: of what happens to words before, random lives have enough."""
+_INDEXED = ("test_store_reading",)
+"""What an index may do otherwise than PostgreSQL: `make test` has these over Milvus, `make cluster-test` the rest."""
 _LIVES = ("[0-", "[1-")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """On servers some of it takes long."""
     for item in items:
+        if item.path.parent != Path(__file__).parent:
+            continue
+        if any(f"[{kind}" in item.name or f"-{kind}]" in item.name for kind in index_servers.KINDS):
+            if item.path.stem not in _INDEXED or "weaviate" in item.name:
+                item.add_marker(pytest.mark.soak)
+            continue
         on_server = [kind for kind in postgres_servers.KINDS if kind in item.name]
-        if on_server and item.path.parent == Path(__file__).parent and _is_long(item, on_server == ["textsearch"]):
+        if on_server and _is_long(item, on_server == ["textsearch"]):
             item.add_marker(pytest.mark.soak)
 
 
@@ -44,18 +53,8 @@ def folder() -> Iterator[Path]:
         yield Path(name) / "store"
 
 
-@pytest.fixture(autouse=True)
-def indexed(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The server with pg_textsearch indexes everything, however little it is; the plain one reads words bit by bit."""
-    if "textsearch" in request.node.name:
-        monkeypatch.setattr("fourfold.stores.postgres.upkeep.WORDED", 1)
-        monkeypatch.setattr("fourfold.stores.postgres.vectors.INDEXED", 1)
-    elif "postgres" in request.node.name:
-        monkeypatch.setattr("fourfold.stores.postgres.keyword.STAGE", 3)
-
-
 @pytest.fixture(params=KINDS)
-async def store(request: pytest.FixtureRequest, folder: Path) -> AsyncIterator[Any]:
+def store(request: pytest.FixtureRequest, folder: Path) -> Iterator[Any]:
     subject = make(request.param, folder)
     yield subject
-    await subject.close()
+    subject.close()

@@ -11,19 +11,19 @@ from fourfold.errors import NotFound
 from fourfold.model import NO_FILTERS, Filters, ItemPatch
 
 
-async def everywhere(store, text, vector):
-    return {name: await search(store, name, text, vector=vector) for name in RETRIEVERS}
+def everywhere(store, text, vector):
+    return {name: search(store, name, text, vector=vector) for name in RETRIEVERS}
 
 
 @pytest.mark.spec("B6")
 @pytest.mark.spec("B13")
-async def test_an_edit_reaches_every_retriever(store):
+def test_an_edit_reaches_every_retriever(store):
     other = item("Nothing of the kind", vector=unit(0, 0, 1))
-    id, _ = await add(store, item("about", title="Alpha", tags=("alpha",), vector=unit(1, 0, 0)), other)
-    await edit(store, id, title="Omega", text="Ganz anders", add_tags=("omega",), remove_tags=("ALPHA",))
-    await store.put_vectors(NS, await store.space(NS), [(id, "Omega", "Ganz anders", unit(0, 1, 0))])
+    id, _ = add(store, item("about", title="Alpha", tags=("alpha",), vector=unit(1, 0, 0)), other)
+    edit(store, id, title="Omega", text="Ganz anders", add_tags=("omega",), remove_tags=("ALPHA",))
+    store.put_vectors(NS, store.space(NS), [(id, "Omega", "Ganz anders", unit(0, 1, 0))])
     old, new = [
-        await everywhere(store, text, vector) for text, vector in (("alpha", unit(1, 0, 0)), ("omega", unit(0, 1, 0)))
+        everywhere(store, text, vector) for text, vector in (("alpha", unit(1, 0, 0)), ("omega", unit(0, 1, 0)))
     ]
     assert {name: found for name, found in old.items() if name != "semantic"} == {
         "keyword": [],
@@ -31,93 +31,93 @@ async def test_an_edit_reaches_every_retriever(store):
         "tags": [],
     }
     assert {name: found[0] for name, found in new.items()} == dict.fromkeys(RETRIEVERS, id)
-    assert (await store.similarities(NS, unit(1, 0, 0), [id])).hits == ((id, 0.0),)
+    assert store.cosines(NS, unit(1, 0, 0), [id]).hits == ((id, 0.0),)
 
 
 @pytest.mark.spec("B6")
-async def test_between_an_edit_and_its_new_vector_the_item_has_none(store):
-    id, other = await add(store, item("alt", vector=unit(1, 0)), item("anders", vector=unit(0, 1)))
-    await edit(store, id, text="neu")
-    found = await store.nearest(NS, unit(1, 0), 9, NO_FILTERS)
+def test_between_an_edit_and_its_new_vector_the_item_has_none(store):
+    id, other = add(store, item("alt", vector=unit(1, 0)), item("anders", vector=unit(0, 1)))
+    edit(store, id, text="neu")
+    found = store.nearest(NS, unit(1, 0), 9, NO_FILTERS)
     assert ([hit.id for hit in found.hits], found.pending) == ([other], 1)
-    assert (await store.similarities(NS, unit(1, 0), [id, other])).hits == ((other, 0.0),)
+    assert store.cosines(NS, unit(1, 0), [id, other]).hits == ((other, 0.0),)
 
 
 @pytest.mark.spec("B6")
 @pytest.mark.spec("B13")
-async def test_forgetting_leaves_nothing(store):
+def test_forgetting_leaves_nothing(store):
     secret = item("Das Geheimnis von Atlantis", title="Atlantis", key="k", tags=("atlantis",), vector=unit(1, 0))
-    id, other = await add(store, secret, item("Ein Buch erwähnt Atlantis nur", vector=unit(0, 1)))
-    assert await store.forget(NS, [id, 999, id]) == 1
-    assert await everywhere(store, "atlantis", unit(1, 0)) == {
+    id, other = add(store, secret, item("Ein Buch erwähnt Atlantis nur", vector=unit(0, 1)))
+    assert store.forget(NS, [id, 999, id]) == 1
+    assert everywhere(store, "atlantis", unit(1, 0)) == {
         "semantic": [other],
         "keyword": [other],
         "graph": [],
         "tags": [],
     }
-    assert await store.get(NS, [id]) == {}
-    assert (await store.find_keys(NS, ["k"]), await store.tag_counts(NS)) == ({}, {})
-    assert await store.item_links(NS, [id, other], NO_FILTERS) == []
-    assert (await store.match_scores(NS, "atlantis", [id])).hits == ()
-    assert (await store.similarities(NS, unit(1, 0), [id])).hits == ()
-    assert (await store.matching(NS, NO_FILTERS), (await store.size(NS)).items) == ([other], 1)
+    assert store.get(NS, [id]) == {}
+    assert (store.find_keys(NS, ["k"]), store.tag_counts(NS)) == ({}, {})
+    assert store.item_links(NS, [id, other], NO_FILTERS) == []
+    assert store.word_scores(NS, "atlantis", [id]).hits == ()
+    assert store.cosines(NS, unit(1, 0), [id]).hits == ()
+    assert (store.ids(NS, NO_FILTERS), store.size(NS).items) == ([other], 1)
     with pytest.raises(NotFound):
-        await store.neighbors(NS, "Atlantis", None, 1, "both", None)
-    assert await store.check() == []
+        store.neighbors(NS, "Atlantis", None, 1, "both", None)
+    assert store.check() == []
 
 
 @pytest.mark.spec("B6")
-async def test_scores_know_nothing_of_what_is_gone(store):
+def test_scores_know_nothing_of_what_is_gone(store):
     kept = [item("Vertrag über ein Haus", key="a"), item("Ein Haus am See", key="b"), item("Mietvertrag", key="c")]
-    await add(store, *kept)
-    before = [await store.match(NS, text, 9, NO_FILTERS) for text in ("Vertrag", "Haus")]
+    add(store, *kept)
+    before = [store.match(NS, text, 9, NO_FILTERS) for text in ("Vertrag", "Haus")]
     extra = [item(f"Vertrag Nummer {n} mit Klausel und Bürge", key=f"x{n}", language="de") for n in range(9)]
-    gone = await add(store, *extra)
-    await store.match(NS, "Vertrag", 9, NO_FILTERS)
-    await store.forget(NS, gone)
-    assert [await store.match(NS, text, 9, NO_FILTERS) for text in ("Vertrag", "Haus")] == before
+    gone = add(store, *extra)
+    store.match(NS, "Vertrag", 9, NO_FILTERS)
+    store.forget(NS, gone)
+    assert [store.match(NS, text, 9, NO_FILTERS) for text in ("Vertrag", "Haus")] == before
 
 
 @pytest.mark.spec("B13")
-async def test_a_patch_changes_what_it_names_and_nothing_else(store):
-    (id,) = await add(store, item("text", title="Title", tags=("a", "b"), metadata={"x": 1, "y": 2}, kind="note"))
-    before = await one(store, id)
-    await edit(store, id, add_tags=("c",), remove_tags=("A",), metadata={"x": None, "z": [3]})
-    after = await one(store, id)
+def test_a_patch_changes_what_it_names_and_nothing_else(store):
+    (id,) = add(store, item("text", title="Title", tags=("a", "b"), metadata={"x": 1, "y": 2}, kind="note"))
+    before = one(store, id)
+    edit(store, id, add_tags=("c",), remove_tags=("A",), metadata={"x": None, "z": [3]})
+    after = one(store, id)
     assert (after.tags, after.metadata) == (("b", "c"), {"y": 2, "z": [3]})
     assert (after.title, after.text, after.kind, after.language) == ("Title", "text", "note", before.language)
 
 
 @pytest.mark.spec("B13")
-async def test_an_unknown_item_cannot_be_patched(store):
+def test_an_unknown_item_cannot_be_patched(store):
     with pytest.raises(NotFound):
-        await store.patch(NS, 7, ItemPatch(text="x"), LATER)
-    assert await store.namespaces() == {}
+        store.patch(NS, 7, ItemPatch(text="x"), LATER)
+    assert store.namespaces() == {}
 
 
 @pytest.mark.spec("S1.9")
-async def test_an_edit_into_another_language_is_found_as_that_language(store):
-    (id,) = await add(store, "The contracts were signed")
-    await edit(store, id, text="Die Verträge wurden gekündigt und die Schlüssel zurückgegeben")
-    assert (await one(store, id)).language == "de"
-    assert await search(store, "keyword", "Schluessel") == [id]
+def test_an_edit_into_another_language_is_found_as_that_language(store):
+    (id,) = add(store, "The contracts were signed")
+    edit(store, id, text="Die Verträge wurden gekündigt und die Schlüssel zurückgegeben")
+    assert one(store, id).language == "de"
+    assert search(store, "keyword", "Schluessel") == [id]
 
 
 @pytest.mark.spec("B13")
-async def test_the_list_is_newest_first_filtered_and_paged(store):
+def test_the_list_is_newest_first_filtered_and_paged(store):
     times = [NOW - timedelta(days=days) for days in (3, 1, 2, 1)]
     new = [item(f"note {n}", created_at=at, kind=f"kind{n % 2}") for n, at in enumerate(times)]
-    a, b, c, d = await add(store, *new)
-    pages = [[found.id for found in await store.list(NS, NO_FILTERS, 2, offset)] for offset in (0, 2, 4)]
+    a, b, c, d = add(store, *new)
+    pages = [[found.id for found in store.list(NS, NO_FILTERS, 2, offset)] for offset in (0, 2, 4)]
     assert pages == [[d, b], [c, a], []]
-    assert [found.id for found in await store.list(NS, Filters(kind="kind1"), 9, 0)] == [d, b]
+    assert [found.id for found in store.list(NS, Filters(kind="kind1"), 9, 0)] == [d, b]
 
 
-async def test_ids_beyond_any_number_are_just_unknown(store):
-    (id,) = await add(store, "text")
+def test_ids_beyond_any_number_are_just_unknown(store):
+    (id,) = add(store, "text")
     huge = [2**80, -(2**80), 0, -1, id]
-    assert list(await store.get(NS, huge)) == [id]
-    assert await store.get_raw(NS, huge) == {}
-    assert await store.forget(NS, huge[:-1]) == 0
+    assert list(store.get(NS, huge)) == [id]
+    assert store.get_raw(NS, huge) == {}
+    assert store.forget(NS, huge[:-1]) == 0
     with pytest.raises(NotFound):
-        await add(store, item("more", source_ids=(2**80,)))
+        add(store, item("more", source_ids=(2**80,)))

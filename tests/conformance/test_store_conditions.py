@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Iterator
 from datetime import timedelta
@@ -17,7 +16,6 @@ from hypothesis import strategies as st
 from fourfold.filters import Condition, Every, Not, Some, read_where, where_json
 from fourfold.filters.conditions import OPERATORS, field_at, make_test
 from fourfold.model import Filters
-from fourfold.stores.base import Store
 
 pytestmark = pytest.mark.spec("C7")
 
@@ -121,22 +119,20 @@ class Pair:
     """The same items in the exact store and in another."""
 
     def __init__(self, kind: str, folder: Path) -> None:
-        self.runner = asyncio.Runner()
-        self.oracle: Store = make("memory", folder)
-        self.subject: Store = make(kind, folder)
+        self.oracle = make("memory", folder)
+        self.subject = make(kind, folder)
 
     def fill(self, new: list[Any]) -> None:
         for store in (self.oracle, self.subject):
-            self.runner.run(store.put(NS, new, NOW))
-        self.size = self.runner.run(self.oracle.size(NS)).items
+            store.put(NS, new, NOW)
+        self.size = self.oracle.size(NS).items
 
     def matching(self, condition: Condition) -> tuple[list[int], list[int]]:
         filters = Filters(where=condition)
-        return self.runner.run(self.subject.matching(NS, filters)), self.runner.run(self.oracle.matching(NS, filters))
+        return list(self.subject.ids(NS, filters)), list(self.oracle.ids(NS, filters))
 
     def close(self) -> None:
-        self.runner.run(self.subject.close())
-        self.runner.close()
+        self.subject.close()
 
 
 @pytest.fixture(scope="module", params=["sqlite", "postgres"])
@@ -211,17 +207,17 @@ CASES: tuple[tuple[dict[str, Any], str, bool], ...] = (
 )
 
 
-async def test_chosen_conditions_on_metadata(store: Any) -> None:
+def test_chosen_conditions_on_metadata(store: Any) -> None:
     items = [item(f"text {number}", key=f"{number}", metadata=case[0]) for number, case in enumerate(CASES)]
-    ids = await add(store, *items)
+    ids = add(store, *items)
     for number, (_, where, passes) in enumerate(CASES):
-        found = await store.matching(NS, Filters(where=f"({where}) and key = {number}"))
+        found = store.ids(NS, Filters(where=f"({where}) and key = {number}"))
         assert found == [ids[number]] * passes, CASES[number]
 
 
-async def test_conditions_act_inside_every_retriever(store: Any) -> None:
+def test_conditions_act_inside_every_retriever(store: Any) -> None:
     """The few that pass are those that every retriever ranks lowest."""
-    ids = await add(
+    ids = add(
         store,
         *(
             item(
@@ -243,16 +239,16 @@ async def test_conditions_act_inside_every_retriever(store: Any) -> None:
         ({"or": [{"line": {"in": [1, 299]}}, {"key": "n150"}]}, [ids[1], ids[150], ids[299]]),
     ):
         filters = Filters(where=where)
-        assert await store.matching(NS, filters) == expected
+        assert store.ids(NS, filters) == expected
         for name in RETRIEVERS:
-            found = await search(store, name, query, vector=unit(1, 0), filters=filters)
+            found = search(store, name, query, vector=unit(1, 0), filters=filters)
             assert sorted(found) == expected, (where, name)
 
 
-async def test_vocabularies_count_kinds_languages_and_keys(store: Any) -> None:
-    await add(store, item("a", kind="note", metadata={"x": 1, "y": {"z": 2}}, language="de"))
-    await add(store, item("b", kind="note", metadata={"x": 2}, language="en"), item("c", language="en"))
-    assert await store.vocabulary(NS, "kind") == {"note": 2}
-    assert await store.vocabulary(NS, "language") == {"de": 1, "en": 2}
-    assert await store.vocabulary(NS, "metadata") == {"x": 2, "y": 1}
-    assert await store.vocabulary("elsewhere", "kind") == {}
+def test_vocabularies_count_kinds_languages_and_keys(store: Any) -> None:
+    add(store, item("a", kind="note", metadata={"x": 1, "y": {"z": 2}}, language="de"))
+    add(store, item("b", kind="note", metadata={"x": 2}, language="en"), item("c", language="en"))
+    assert store.vocabulary(NS, "kind") == {"note": 2}
+    assert store.vocabulary(NS, "language") == {"de": 1, "en": 2}
+    assert store.vocabulary(NS, "metadata") == {"x": 2, "y": 1}
+    assert store.vocabulary("elsewhere", "kind") == {}

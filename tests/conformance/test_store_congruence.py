@@ -11,11 +11,12 @@ import postgres_servers
 import pytest
 from conformance_operations import FILES, FILTERS, NAMES, QUERIES, TAGS, VECTORS, Life, names_of
 from conformance_subjects import NOW, NS, item, make
+from store_calls import StoreCalls
 
 from fourfold.errors import FourfoldError
-from fourfold.model import NO_FILTERS, Filters, Ranking
-from fourfold.search.walk import Link
-from fourfold.stores.base import Record, Store
+from fourfold.model import NO_FILTERS, Filters
+from fourfold.retrieval import Link, Ranking
+from fourfold.storage.values import Record
 from fourfold.text.fold import fold
 
 LIVES = range(9)
@@ -25,20 +26,20 @@ LIVES = range(9)
 @pytest.mark.spec("B6")
 @pytest.mark.parametrize("kind", ["sqlite", "published", "reopened", "two", *postgres_servers.KINDS, "postgres-two"])
 @pytest.mark.parametrize("life", LIVES)
-async def test_every_store_answers_like_the_oracle(life: int, kind: str, folder: Path) -> None:
+def test_every_store_answers_like_the_oracle(life: int, kind: str, folder: Path) -> None:
     oracle, subject = make("memory", folder), make(kind, folder)
     for number, operation in enumerate(Life(life).operations(40)):
-        expected = await outcome(operation, oracle)
-        assert await outcome(operation, subject) == expected, f"operation {number}: {operation}"
-    await subject.maintain(NS)
-    await compare(oracle, subject)
-    assert await subject.check() == []
-    await subject.close()
+        expected = outcome(operation, oracle)
+        assert outcome(operation, subject) == expected, f"operation {number}: {operation}"
+    subject.publish(NS)
+    compare(oracle, subject)
+    assert subject.check() == []
+    subject.close()
 
 
 @pytest.mark.spec("S1.3")
 @pytest.mark.parametrize("kind", ["sqlite", "published", *postgres_servers.KINDS])
-async def test_more_matches_than_a_list_holds_are_cut_alike(kind: str, folder: Path) -> None:
+def test_more_matches_than_a_list_holds_are_cut_alike(kind: str, folder: Path) -> None:
     """Many ties, and many items that match a word by several of its forms."""
     oracle, subject = make("memory", folder), make(kind, folder)
     random = Random(1)
@@ -46,22 +47,20 @@ async def test_more_matches_than_a_list_holds_are_cut_alike(kind: str, folder: P
         words = [random.choices(LANDSCAPE, k=random.choice((2, 3, 20, 60))) for _ in range(200)]
         items = [item(" ".join(text), key=f"k{start + n}", language="de") for n, text in enumerate(words)]
         for store in (oracle, subject):
-            await store.put(NS, items, NOW)
-        await subject.size(NS)  # a read: some stores publish before it
+            store.put(NS, items, NOW)
+        subject.size(NS)  # a read: some stores publish before it
     for query in ("Vertrag", "Mietvertrag Seehaus", "Haus See Wald Berg", "Berghaus Vertrag"):
-        assert_same(
-            await subject.match(NS, query, 200, NO_FILTERS), await oracle.match(NS, query, 200, NO_FILTERS), 1e-9
-        )
-    await subject.close()
+        assert_same(subject.match(NS, query, 200, NO_FILTERS), oracle.match(NS, query, 200, NO_FILTERS), 1e-9)
+    subject.close()
 
 
 LANDSCAPE = ("Vertrag", "Haus", "Miete", "See", "Wald", "Berg", "Tal", "Fluss", "Meer", "Sonne")
 
 
-async def outcome(operation: Any, store: Store) -> Any:
+def outcome(operation: Any, store: StoreCalls) -> Any:
     """What an operation gives, or the kind of its error. Node ids are a store's own business."""
     try:
-        done = await operation(store)
+        done = operation(store)
     except FourfoldError as error:
         return type(error)
     is_nodes = isinstance(done, list) and done and hasattr(done[0], "aliases")
@@ -71,34 +70,34 @@ async def outcome(operation: Any, store: Store) -> Any:
 # ---------------------------------------------------------------- thirty questions and more
 
 
-async def compare(oracle: Store, subject: Store) -> None:
-    assert await rows(subject) == await rows(oracle)
+def compare(oracle: StoreCalls, subject: StoreCalls) -> None:
+    assert rows(subject) == rows(oracle)
     for number, query in enumerate(QUERIES):
         for filters in (NO_FILTERS, FILTERS[number % len(FILTERS)]):
-            await compare_keyword(oracle, subject, query, filters)
-            await compare_links(oracle, subject, query, filters)
-            await compare_tags(oracle, subject, filters)
+            compare_keyword(oracle, subject, query, filters)
+            compare_links(oracle, subject, query, filters)
+            compare_tags(oracle, subject, filters)
     for number, vector in enumerate(VECTORS[:5]):
         for filters in (NO_FILTERS, FILTERS[number], FILTERS[-1 - number]):
-            await compare_vectors(oracle, subject, vector, filters)
+            compare_vectors(oracle, subject, vector, filters)
     for name in NAMES:
-        await compare_walks(oracle, subject, name)
-    await compare_files(oracle, subject)
+        compare_walks(oracle, subject, name)
+    compare_files(oracle, subject)
 
 
-async def rows(store: Store) -> Any:
+def rows(store: StoreCalls) -> Any:
     """Everything that is stored."""
-    listed = await store.list(NS, NO_FILTERS, 1000, 0)
-    by_filter = [await store.matching(NS, filters) for filters in FILTERS]
-    waiting, space = await store.waiting(NS, 1000), await store.space(NS)
-    raw, namespaces = await store.get_raw(NS, range(10)), await store.namespaces()
-    return listed, by_filter, waiting, space, await store.size(NS), raw, namespaces, await exported(store)
+    listed = store.list(NS, NO_FILTERS, 1000, 0)
+    by_filter = [store.ids(NS, filters) for filters in FILTERS]
+    pending, space = store.pending(NS, 1000), store.space(NS)
+    raw, namespaces = store.get_raw(NS, range(10)), store.namespaces()
+    return listed, by_filter, pending, space, store.size(NS), raw, namespaces, exported(store)
 
 
-async def exported(store: Store) -> Any:
+def exported(store: StoreCalls) -> Any:
     """What an export holds, with names in the place of node ids, which are a store's own business."""
     records: list[Record] = []
-    await store.export(records.append)
+    store.export(records.append)
     names = {record["id"]: (record["name"], record["label"]) for record in records if record["type"] == "node"}
     hidden = [{**record, "id": 0} if record["type"] == "node" else record for record in records]
     named = [{key: names[data] if key in NODE_IDS else data for key, data in record.items()} for record in hidden]
@@ -108,57 +107,60 @@ async def exported(store: Store) -> Any:
 NODE_IDS = ("source", "target", "node")
 
 
-async def compare_keyword(oracle: Store, subject: Store, query: str, filters: Filters) -> None:
-    expected = await oracle.match(NS, query, 200, filters)
-    assert_same(await subject.match(NS, query, 200, filters), expected, 1e-9)
-    ids = [item.id for item in await oracle.list(NS, NO_FILTERS, 1000, 0)]
-    scores, wanted = [await store.match_scores(NS, query, ids) for store in (subject, oracle)]
+def compare_keyword(oracle: StoreCalls, subject: StoreCalls, query: str, filters: Filters) -> None:
+    expected = oracle.match(NS, query, 200, filters)
+    assert_same(subject.match(NS, query, 200, filters), expected, 1e-9)
+    ids = [item.id for item in oracle.list(NS, NO_FILTERS, 1000, 0)]
+    scores, wanted = [store.word_scores(NS, query, ids) for store in (subject, oracle)]
     assert_same(by_id(scores), by_id(wanted), 1e-9)
 
 
-async def compare_vectors(oracle: Store, subject: Store, vector: Any, filters: Filters) -> None:
-    assert_same(await subject.nearest(NS, vector, 200, filters), await oracle.nearest(NS, vector, 200, filters), 1e-6)
-    ids = [item.id for item in await oracle.list(NS, filters, 1000, 0)]
-    cosines, wanted = [await store.similarities(NS, vector, ids) for store in (subject, oracle)]
+def compare_vectors(oracle: StoreCalls, subject: StoreCalls, vector: Any, filters: Filters) -> None:
+    assert_same(subject.nearest(NS, vector, 200, filters), oracle.nearest(NS, vector, 200, filters), 1e-6)
+    ids = [item.id for item in oracle.list(NS, filters, 1000, 0)]
+    cosines, wanted = [store.cosines(NS, vector, ids) for store in (subject, oracle)]
     assert_same(by_id(cosines), by_id(wanted), 1e-6)
 
 
-async def compare_links(oracle: Store, subject: Store, query: str, filters: Filters) -> None:
-    ids = [item.id for item in await oracle.list(NS, NO_FILTERS, 20, 0)]
+def compare_links(oracle: StoreCalls, subject: StoreCalls, query: str, filters: Filters) -> None:
+    ids = [item.id for item in oracle.list(NS, NO_FILTERS, 20, 0)]
     for call in ("node_links", "item_links"):
         start = names_of(query) if call == "node_links" else ids
-        links, wanted = [await getattr(store, call)(NS, start, filters) for store in (subject, oracle)]
+        links, wanted = [getattr(store, call)(NS, start, filters) for store in (subject, oracle)]
         keep_source = call == "item_links"
         assert plain(links, keep_source) == plain(wanted, keep_source)
 
 
-async def compare_tags(oracle: Store, subject: Store, filters: Filters) -> None:
-    assert await subject.tag_counts(NS) == await oracle.tag_counts(NS)
+def compare_tags(oracle: StoreCalls, subject: StoreCalls, filters: Filters) -> None:
+    assert subject.tag_counts(NS) == oracle.tag_counts(NS)
     tags = sorted({fold(tag) for tag in TAGS})
-    assert await subject.tagged(NS, tags, filters) == await oracle.tagged(NS, tags, filters)
+    assert subject.tag_uses(NS, tags, filters) == oracle.tag_uses(NS, tags, filters)
+    for limit in (1, 5):
+        found, wanted = [store.tag_uses(NS, tags, filters, limit) for store in (subject, oracle)]
+        assert found == wanted
 
 
-async def compare_files(oracle: Store, subject: Store) -> None:
+def compare_files(oracle: StoreCalls, subject: StoreCalls) -> None:
     """Their states are part of the export."""
     for filters in FILTERS:
-        named = [await store.named_chunks(NS, ["main.py", "a.md"], filters) for store in (subject, oracle)]
+        named = [store.named_chunks(NS, ["main.py", "a.md"], filters) for store in (subject, oracle)]
         assert named[0] == named[1]
     for path in FILES:
-        chunks = [await store.chunks(NS, path, 0, 2) for store in (subject, oracle)]
+        chunks = [store.chunks(NS, path, 0, 2) for store in (subject, oracle)]
         assert chunks[0] == chunks[1]
 
 
-async def compare_walks(oracle: Store, subject: Store, name: str) -> None:
+def compare_walks(oracle: StoreCalls, subject: StoreCalls, name: str) -> None:
     for direction in ("both", "out", "in"):
-        near = [await outcome(_neighbors(name, direction), store) for store in (subject, oracle)]
+        near = [outcome(_neighbors(name, direction), store) for store in (subject, oracle)]
         assert near[0] == near[1]
-    ways = [await outcome(lambda store: store.path(NS, name, NAMES[0], 5), store) for store in (subject, oracle)]
+    ways = [outcome(lambda store: store.path(NS, name, NAMES[0], 5), store) for store in (subject, oracle)]
     assert ways[0] == ways[1]
 
 
 def _neighbors(name: str, direction: Any) -> Any:
-    async def asked(store: Store) -> Any:
-        near = await store.neighbors(NS, name, None, 3, direction, None)
+    def asked(store: StoreCalls) -> Any:
+        near = store.neighbors(NS, name, None, 3, direction, None)
         return [(n.node.name, n.node.label, n.relation, n.distance, pytest.approx(n.weight)) for n in near]
 
     return asked

@@ -58,29 +58,29 @@ ALONE = {
 }
 
 
-async def test_every_filter_in_every_retriever_finds_all_that_pass(store):
-    ids = await add(store, *map(numbered, range(MANY)))
+def test_every_filter_in_every_retriever_finds_all_that_pass(store):
+    ids = add(store, *map(numbered, range(MANY)))
     for what, filters in ALONE.items():
-        assert await store.matching(NS, filters) == ids[-FEW:], what
+        assert store.ids(NS, filters) == ids[-FEW:], what
         for name in RETRIEVERS:
-            found = await search(store, name, QUERY, vector=unit(1, 0), filters=filters)
+            found = search(store, name, QUERY, vector=unit(1, 0), filters=filters)
             assert found == ids[-FEW:], (what, name)
 
 
-async def test_the_walk_from_items_keeps_to_the_filters(store):
-    center, near, far = await add(
+def test_the_walk_from_items_keeps_to_the_filters(store):
+    center, near, far = add(
         store,
         item("Mitte nennt den Rand", title="Mitte"),
         item("Hier steht nichts", title="Rand", kind="wanted"),
         item("Auch die Mitte wird genannt", kind="common"),
     )
-    everything = await store.item_links(NS, [center], NO_FILTERS)
+    everything = store.item_links(NS, [center], NO_FILTERS)
     assert {link.item for link in everything} == {near, far}
-    assert {link.item for link in await store.item_links(NS, [center], Filters(kind="wanted"))} == {near}
+    assert {link.item for link in store.item_links(NS, [center], Filters(kind="wanted"))} == {near}
 
 
-async def test_a_filter_that_nothing_passes_finds_nothing(store):
-    await add(store, numbered(1))
+def test_a_filter_that_nothing_passes_finds_nothing(store):
+    add(store, numbered(1))
     for filters in (
         Filters(kind="nirgends"),
         Filters(tags=("Mietvertrag", "nirgends")),
@@ -88,7 +88,7 @@ async def test_a_filter_that_nothing_passes_finds_nothing(store):
         Filters(metadata=(MetadataTest("absent", "eq", 1),)),
     ):
         for name in RETRIEVERS:
-            assert await search(store, name, "Mietvertrag", vector=unit(1, 0), filters=filters) == []
+            assert search(store, name, "Mietvertrag", vector=unit(1, 0), filters=filters) == []
 
 
 @pytest.mark.parametrize(
@@ -111,29 +111,29 @@ async def test_a_filter_that_nothing_passes_finds_nothing(store):
         ("x", MetadataTest('m" or 1=1 --', "eq", "x"), False),
     ],
 )
-async def test_metadata_compares_like_with_like(store, value, test, passes):
-    (id,) = await add(store, item("text", metadata={"m": value}))
-    assert await store.matching(NS, Filters(metadata=(test,))) == [id] * passes
+def test_metadata_compares_like_with_like(store, value, test, passes):
+    (id,) = add(store, item("text", metadata={"m": value}))
+    assert store.ids(NS, Filters(metadata=(test,))) == [id] * passes
 
 
-async def test_bounds_in_time_are_inclusive(store):
-    (id,) = await add(store, item("text", created_at=NOW))
+def test_bounds_in_time_are_inclusive(store):
+    (id,) = add(store, item("text", created_at=NOW))
     tick = timedelta(microseconds=1)
-    assert await store.matching(NS, Filters(created_from=NOW, created_to=NOW)) == [id]
-    assert await store.matching(NS, Filters(created_from=NOW + tick)) == []
-    assert await store.matching(NS, Filters(created_to=NOW - tick)) == []
+    assert store.ids(NS, Filters(created_from=NOW, created_to=NOW)) == [id]
+    assert store.ids(NS, Filters(created_from=NOW + tick)) == []
+    assert store.ids(NS, Filters(created_to=NOW - tick)) == []
 
 
-async def test_filters_follow_every_change(store):
-    (id,) = await add(store, item("Mietvertrag", tags=("a",), key="k"))
-    assert await search(store, "keyword", "Mietvertrag", filters=Filters(tags=("b",))) == []
-    await add(store, item("Mietvertrag", tags=("b",), key="k"))
-    assert await search(store, "keyword", "Mietvertrag", filters=Filters(tags=("b",))) == [id]
-    assert await search(store, "keyword", "Mietvertrag", filters=Filters(tags=("a",))) == []
+def test_filters_follow_every_change(store):
+    (id,) = add(store, item("Mietvertrag", tags=("a",), key="k"))
+    assert search(store, "keyword", "Mietvertrag", filters=Filters(tags=("b",))) == []
+    add(store, item("Mietvertrag", tags=("b",), key="k"))
+    assert search(store, "keyword", "Mietvertrag", filters=Filters(tags=("b",))) == [id]
+    assert search(store, "keyword", "Mietvertrag", filters=Filters(tags=("a",))) == []
 
 
-async def test_a_glob_without_a_root_matches_absolute_paths_from_any_folder(store):
-    ids = await add(store, *(item(path, path=path) for path in ("/home/me/docs/a.md", "C:/docs/a.md", "docs/a.md")))
-    assert await store.matching(NS, Filters(path="docs/*.md")) == ids
-    assert await store.matching(NS, Filters(path="/home/*/docs/*")) == ids[:1]
-    assert await store.matching(NS, Filters(path="C:/**")) == ids[1:2]
+def test_a_glob_without_a_root_matches_absolute_paths_from_any_folder(store):
+    ids = add(store, *(item(path, path=path) for path in ("/home/me/docs/a.md", "C:/docs/a.md", "docs/a.md")))
+    assert store.ids(NS, Filters(path="docs/*.md")) == ids
+    assert store.ids(NS, Filters(path="/home/*/docs/*")) == ids[:1]
+    assert store.ids(NS, Filters(path="C:/**")) == ids[1:2]

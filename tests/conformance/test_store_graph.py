@@ -9,21 +9,19 @@ from fourfold.errors import Ambiguous, InvalidItem, NotFound
 from fourfold.limits import HUB
 from fourfold.memory import Memory
 from fourfold.model import NO_FILTERS, Edge, Filters
-from fourfold.stores.base import NewNode
+from fourfold.storage.values import NewNode
 
 pytestmark = pytest.mark.spec("S4.1")
 
 
-async def near(store, name, depth=1, direction="both", relation=None):
-    found = await store.neighbors(NS, name, None, depth, direction, relation)
+def near(store, name, depth=1, direction="both", relation=None):
+    found = store.neighbors(NS, name, None, depth, direction, relation)
     return [(step.node.name, step.relation, step.distance, round(step.weight, 6)) for step in found]
 
 
-async def test_a_node_is_unique_by_folded_name_and_label(store):
-    first, second = await store.add_nodes(NS, [NewNode("Müller AG", aliases=("MAG",)), NewNode("MUELLER  ag", "firm")])
-    (again,) = await store.add_nodes(
-        NS, [NewNode("mueller ag", aliases=("Die Müllers", "mag"), properties={"size": 3})]
-    )
+def test_a_node_is_unique_by_folded_name_and_label(store):
+    first, second = store.add_nodes(NS, [NewNode("Müller AG", aliases=("MAG",)), NewNode("MUELLER  ag", "firm")])
+    (again,) = store.add_nodes(NS, [NewNode("mueller ag", aliases=("Die Müllers", "mag"), properties={"size": 3})])
     assert (first.id == again.id, first.id == second.id) == (True, False)
     assert (again.name, again.label, again.aliases, again.properties) == (
         "Müller AG",
@@ -31,212 +29,212 @@ async def test_a_node_is_unique_by_folded_name_and_label(store):
         ("Die Müllers", "MAG"),
         {"size": 3},
     )
-    (more,) = await store.add_nodes(NS, [NewNode("Müller AG", properties={"city": "Köln"})])
+    (more,) = store.add_nodes(NS, [NewNode("Müller AG", properties={"city": "Köln"})])
     assert more.properties == {"size": 3, "city": "Köln"}
 
 
-async def test_an_ambiguous_name_is_an_error_that_lists_the_labels(store):
-    await store.add_nodes(NS, [NewNode("Mercury", "planet"), NewNode("Mercury", "metal")])
+def test_an_ambiguous_name_is_an_error_that_lists_the_labels(store):
+    store.add_nodes(NS, [NewNode("Mercury", "planet"), NewNode("Mercury", "metal")])
     with pytest.raises(Ambiguous, match="metal, planet"):
-        await store.neighbors(NS, "mercury", None, 1, "both", None)
+        store.neighbors(NS, "mercury", None, 1, "both", None)
     with pytest.raises(Ambiguous):
-        await store.add_edges(NS, [Edge("Mercury", "orbits", "Sun", 1.0)])
+        store.add_edges(NS, [Edge("Mercury", "orbits", "Sun", 1.0)])
     with pytest.raises(NotFound):
-        await store.neighbors(NS, "Sun", None, 1, "both", None)
-    assert await store.neighbors(NS, "Mercury", "planet", 1, "both", None) == []
+        store.neighbors(NS, "Sun", None, 1, "both", None)
+    assert store.neighbors(NS, "Mercury", "planet", 1, "both", None) == []
 
 
 @pytest.mark.spec("S4.1")
 @pytest.mark.parametrize("name", ["C#", "PR#12", "Issue #7", "a#0\x1b"])
-async def test_a_number_sign_without_a_label_behind_it_belongs_to_the_name(store, name):
-    await store.add_edges(NS, [Edge("Hub", "names", name, 1.0)])
-    assert [node.node.name for node in (await store.neighbors(NS, "Hub", None, 1, "both", None))] == [name]
+def test_a_number_sign_without_a_label_behind_it_belongs_to_the_name(store, name):
+    store.add_edges(NS, [Edge("Hub", "names", name, 1.0)])
+    assert [node.node.name for node in store.neighbors(NS, "Hub", None, 1, "both", None)] == [name]
 
 
 @pytest.mark.spec("S4.1")
-async def test_an_ambiguous_name_is_told_apart_by_its_label_everywhere(store):
-    memory = Memory(store, None, NS, background=False)
-    await store.add_nodes(NS, [NewNode("Mercury", "planet"), NewNode("Mercury", "metal"), NewNode("C#", "language")])
+def test_an_ambiguous_name_is_told_apart_by_its_label_everywhere(store):
+    memory = Memory(store.store, None, NS, background=False)
+    store.add_nodes(NS, [NewNode("Mercury", "planet"), NewNode("Mercury", "metal"), NewNode("C#", "language")])
     with pytest.raises(Ambiguous) as raised:
-        await memory.path("Mercury", "C#")
+        memory.path("Mercury", "C#")
     assert raised.value.remedy == "Write Mercury#metal or Mercury#planet"
-    await memory.add_edge("Mercury#planet", "orbits", "Sun#star", 0.5)
-    await memory.add_edge("mercury#metal", "melts in", "C#", 0.25)
-    assert await near(store, "Mercury#planet") == [("Sun", "orbits", 1, 0.5)]
-    assert await near(store, "C##language") == [("Mercury", "melts in", 1, 0.25)]
-    assert [node.node.label for node in await memory.neighbors("Mercury", label="planet")] == ["star"]
-    assert await memory.path("Mercury#planet", "C#") == []
-    assert [edge.relation for edge in await memory.path("Mercury#metal", "C#")] == ["melts in"]
-    assert await memory.remove_edge("Mercury#planet", "orbits", "Sun") is True
-    assert await memory.remove_node("Mercury#planet") is True
-    assert await near(store, "Mercury") == [("C#", "melts in", 1, 0.25)]
+    memory.add_edge("Mercury#planet", "orbits", "Sun#star", 0.5)
+    memory.add_edge("mercury#metal", "melts in", "C#", 0.25)
+    assert near(store, "Mercury#planet") == [("Sun", "orbits", 1, 0.5)]
+    assert near(store, "C##language") == [("Mercury", "melts in", 1, 0.25)]
+    assert [node.node.label for node in memory.neighbors("Mercury", label="planet")] == ["star"]
+    assert memory.path("Mercury#planet", "C#") == []
+    assert [edge.relation for edge in memory.path("Mercury#metal", "C#")] == ["melts in"]
+    assert memory.remove_edge("Mercury#planet", "orbits", "Sun") is True
+    assert memory.remove_node("Mercury#planet") is True
+    assert near(store, "Mercury") == [("C#", "melts in", 1, 0.25)]
     with pytest.raises(NotFound, match="with the label 'god'"):
-        await memory.neighbors("Mercury#god")
+        memory.neighbors("Mercury#god")
     with pytest.raises(InvalidItem):
-        await memory.add_edge("!#god", "is", "Mercury")
+        memory.add_edge("!#god", "is", "Mercury")
 
 
 @pytest.mark.spec("S4.1")
-async def test_a_hash_that_belongs_to_a_name_is_escaped_where_it_could_be_a_label(store):
-    memory = Memory(store, None, NS, background=False)
-    await memory.add_node("api#search")
-    await memory.add_edge("api\\#search", "needs", "Issue #5")
-    assert await near(store, "api\\#search") == [("Issue #5", "needs", 1, 1.0)]
-    assert await near(store, "issue #5") == [("api#search", "needs", 1, 1.0)]
+def test_a_hash_that_belongs_to_a_name_is_escaped_where_it_could_be_a_label(store):
+    memory = Memory(store.store, None, NS, background=False)
+    memory.add_node("api#search")
+    memory.add_edge("api\\#search", "needs", "Issue #5")
+    assert near(store, "api\\#search") == [("Issue #5", "needs", 1, 1.0)]
+    assert near(store, "issue #5") == [("api#search", "needs", 1, 1.0)]
     with pytest.raises(NotFound, match="label 'search'") as raised:
-        await memory.neighbors("api#search")
+        memory.neighbors("api#search")
     assert "\\#" in raised.value.remedy
-    assert [one.node.name for one in await memory.neighbors("api#search", label="entity")] == ["Issue #5"]
+    assert [one.node.name for one in memory.neighbors("api#search", label="entity")] == ["Issue #5"]
 
 
-async def test_an_alias_of_two_nodes_with_one_label_is_told_apart_by_their_names(store):
-    await store.add_nodes(NS, [NewNode("Ada", aliases=("The Countess",)), NewNode("Bea", aliases=("The Countess",))])
+def test_an_alias_of_two_nodes_with_one_label_is_told_apart_by_their_names(store):
+    store.add_nodes(NS, [NewNode("Ada", aliases=("The Countess",)), NewNode("Bea", aliases=("The Countess",))])
     with pytest.raises(Ambiguous) as raised:
-        await near(store, "the countess")
+        near(store, "the countess")
     assert "own name" in raised.value.remedy
 
 
-async def test_a_name_comes_before_an_alias(store):
-    await store.add_nodes(NS, [NewNode("Python"), NewNode("Monty", aliases=("Python",))])
-    await store.add_edges(NS, [Edge("Python", "runs on", "Linux", 1.0), Edge("Monty", "made", "Films", 1.0)])
-    assert await near(store, "python") == [("Linux", "runs on", 1, 1.0)]
+def test_a_name_comes_before_an_alias(store):
+    store.add_nodes(NS, [NewNode("Python"), NewNode("Monty", aliases=("Python",))])
+    store.add_edges(NS, [Edge("Python", "runs on", "Linux", 1.0), Edge("Monty", "made", "Films", 1.0)])
+    assert near(store, "python") == [("Linux", "runs on", 1, 1.0)]
 
 
-async def test_an_alias_leads_to_its_node(store):
-    await store.add_nodes(NS, [NewNode("Kubernetes", aliases=("K8s",))])
-    await store.add_edges(NS, [Edge("k8s", "part of", "Plattform", 0.5)])
-    assert await near(store, "Kubernetes") == [("Plattform", "part of", 1, 0.5)]
+def test_an_alias_leads_to_its_node(store):
+    store.add_nodes(NS, [NewNode("Kubernetes", aliases=("K8s",))])
+    store.add_edges(NS, [Edge("k8s", "part of", "Plattform", 0.5)])
+    assert near(store, "Kubernetes") == [("Plattform", "part of", 1, 0.5)]
 
 
-async def test_storing_an_edge_again_sets_its_weight(store):
-    await store.add_edges(NS, [Edge("A1", "knows", "B1", 0.3), Edge("A1", "likes", "B1", 0.2)])
-    await store.add_edges(NS, [Edge("a1", "knows", "b1", 0.9)])
-    assert await near(store, "A1") == [("B1", "knows", 1, 0.9)]
-    assert await near(store, "A1", relation="likes") == [("B1", "likes", 1, 0.2)]
+def test_storing_an_edge_again_sets_its_weight(store):
+    store.add_edges(NS, [Edge("A1", "knows", "B1", 0.3), Edge("A1", "likes", "B1", 0.2)])
+    store.add_edges(NS, [Edge("a1", "knows", "b1", 0.9)])
+    assert near(store, "A1") == [("B1", "knows", 1, 0.9)]
+    assert near(store, "A1", relation="likes") == [("B1", "likes", 1, 0.2)]
 
 
-async def test_neighbors_by_depth_direction_and_relation(store):
+def test_neighbors_by_depth_direction_and_relation(store):
     edges = [
         ("Ada", "knows", "Bob", 0.5),
         ("Bob", "knows", "Cid", 0.5),
         ("Dora", "likes", "Ada", 1.0),
         ("Ada", "knows", "Eve", 0.8),
     ]
-    await store.add_edges(NS, [Edge(*edge) for edge in edges])
-    assert await near(store, "Ada") == [("Dora", "likes", 1, 1.0), ("Eve", "knows", 1, 0.8), ("Bob", "knows", 1, 0.5)]
-    assert await near(store, "Ada", direction="out") == [("Eve", "knows", 1, 0.8), ("Bob", "knows", 1, 0.5)]
-    assert await near(store, "Ada", direction="in") == [("Dora", "likes", 1, 1.0)]
-    assert await near(store, "Ada", relation="likes") == [("Dora", "likes", 1, 1.0)]
-    assert await near(store, "Cid", depth=2, direction="in") == [("Bob", "knows", 1, 0.5), ("Ada", "knows", 2, 0.25)]
-    assert [name for name, *_ in await near(store, "Cid", depth=5)] == ["Bob", "Ada", "Dora", "Eve"]
+    store.add_edges(NS, [Edge(*edge) for edge in edges])
+    assert near(store, "Ada") == [("Dora", "likes", 1, 1.0), ("Eve", "knows", 1, 0.8), ("Bob", "knows", 1, 0.5)]
+    assert near(store, "Ada", direction="out") == [("Eve", "knows", 1, 0.8), ("Bob", "knows", 1, 0.5)]
+    assert near(store, "Ada", direction="in") == [("Dora", "likes", 1, 1.0)]
+    assert near(store, "Ada", relation="likes") == [("Dora", "likes", 1, 1.0)]
+    assert near(store, "Cid", depth=2, direction="in") == [("Bob", "knows", 1, 0.5), ("Ada", "knows", 2, 0.25)]
+    assert [name for name, *_ in near(store, "Cid", depth=5)] == ["Bob", "Ada", "Dora", "Eve"]
 
 
-async def test_a_neighbor_has_the_best_of_its_shortest_ways(store):
+def test_a_neighbor_has_the_best_of_its_shortest_ways(store):
     edges = [("S", "a", "X", 0.9), ("S", "a", "Y", 0.5), ("X", "b", "T", 0.1), ("Y", "b", "T", 0.8)]
-    await store.add_edges(NS, [Edge(*edge) for edge in edges])
-    assert (await near(store, "S", depth=2))[-1] == ("T", "b", 2, 0.4)
+    store.add_edges(NS, [Edge(*edge) for edge in edges])
+    assert near(store, "S", depth=2)[-1] == ("T", "b", 2, 0.4)
 
 
-async def test_a_path_is_a_shortest_way_in_either_direction(store):
+def test_a_path_is_a_shortest_way_in_either_direction(store):
     edges = [
         Edge("A", "to", "B", 1.0),
         Edge("C", "to", "B", 0.5),
         Edge("C", "to", "D", 1.0),
         Edge("A", "far", "X", 1.0),
     ]
-    await store.add_edges(NS, edges)
-    assert await store.path(NS, "a", "d", 10) == edges[:3]
-    assert await store.path(NS, "A", "D", 2) == []
-    assert await store.path(NS, "A", "A", 5) == []
+    store.add_edges(NS, edges)
+    assert store.path(NS, "a", "d", 10) == edges[:3]
+    assert store.path(NS, "A", "D", 2) == []
+    assert store.path(NS, "A", "A", 5) == []
     with pytest.raises(NotFound):
-        await store.path(NS, "A", "Nobody", 5)
+        store.path(NS, "A", "Nobody", 5)
 
 
-async def test_removing_a_node_removes_its_edges(store):
-    await store.add_edges(NS, [Edge("A", "to", "B", 1.0), Edge("B", "to", "C", 1.0)])
-    assert (await store.remove_node(NS, "b", None), await store.remove_node(NS, "b", None)) == (True, False)
-    assert await near(store, "A") == await near(store, "C") == []
+def test_removing_a_node_removes_its_edges(store):
+    store.add_edges(NS, [Edge("A", "to", "B", 1.0), Edge("B", "to", "C", 1.0)])
+    assert (store.remove_node(NS, "b", None), store.remove_node(NS, "b", None)) == (True, False)
+    assert near(store, "A") == near(store, "C") == []
 
 
-async def test_removing_an_edge(store):
-    await store.add_edges(NS, [Edge("A", "to", "B", 1.0), Edge("A", "and", "B", 0.5)])
-    assert (await store.remove_edge(NS, "a", "to", "b"), await store.remove_edge(NS, "A", "to", "B")) == (True, False)
-    assert await near(store, "A") == [("B", "and", 1, 0.5)]
-    assert not await store.remove_edge(NS, "A", "to", "Nobody")
+def test_removing_an_edge(store):
+    store.add_edges(NS, [Edge("A", "to", "B", 1.0), Edge("A", "and", "B", 0.5)])
+    assert (store.remove_edge(NS, "a", "to", "b"), store.remove_edge(NS, "A", "to", "B")) == (True, False)
+    assert near(store, "A") == [("B", "and", 1, 0.5)]
+    assert not store.remove_edge(NS, "A", "to", "Nobody")
 
 
-async def test_a_node_with_an_unknown_item_is_refused_whole(store):
+def test_a_node_with_an_unknown_item_is_refused_whole(store):
     with pytest.raises(NotFound):
-        await store.add_nodes(NS, [NewNode("Good"), NewNode("Bad", item=7)])
-    assert await store.namespaces() == {}
+        store.add_nodes(NS, [NewNode("Good"), NewNode("Bad", item=7)])
+    assert store.namespaces() == {}
 
 
-async def test_a_node_tells_its_item(store):
-    first, second = await add(store, "one text", "another text")
-    nodes = await store.add_nodes(NS, [NewNode("Thing", item=second), NewNode("Thing", item=first), NewNode("Bare")])
+def test_a_node_tells_its_item(store):
+    first, second = add(store, "one text", "another text")
+    nodes = store.add_nodes(NS, [NewNode("Thing", item=second), NewNode("Thing", item=first), NewNode("Bare")])
     assert [node.item_id for node in nodes] == [first, first, None]
 
 
 @pytest.mark.spec("S4.2")
-async def test_the_query_leads_to_items_of_its_entities_and_of_their_neighbors(store):
-    ada, bob, far = await add(store, "first", "second", "third")
-    await store.add_nodes(
+def test_the_query_leads_to_items_of_its_entities_and_of_their_neighbors(store):
+    ada, bob, far = add(store, "first", "second", "third")
+    store.add_nodes(
         NS,
         [NewNode("Ada Lovelace", aliases=("Countess",), item=ada), NewNode("Bob", item=bob), NewNode("Far", item=far)],
     )
-    await store.add_edges(NS, [Edge("Ada Lovelace", "knows", "Bob", 0.5), Edge("Bob", "knows", "Far", 1.0)])
-    assert await search(store, "graph", "what does ada lovelace know?") == [ada, bob]
-    assert await search(store, "graph", "who knew the COUNTESS") == [ada, bob]
-    links = await store.node_links(NS, ["ada lovelace"], NO_FILTERS)
+    store.add_edges(NS, [Edge("Ada Lovelace", "knows", "Bob", 0.5), Edge("Bob", "knows", "Far", 1.0)])
+    assert search(store, "graph", "what does ada lovelace know?") == [ada, bob]
+    assert search(store, "graph", "who knew the COUNTESS") == [ada, bob]
+    links = store.node_links(NS, ["ada lovelace"], NO_FILTERS)
     assert sorted(link[1:] for link in links) == sorted([(ada, "own", 1.0, 1), (bob, "edge", 0.5, 2)])
 
 
 @pytest.mark.spec("S4.2")
-async def test_the_longest_name_wins(store):
-    york, city = await add(store, "a", "b")
-    await store.add_nodes(NS, [NewNode("York", item=york), NewNode("New York City", item=city)])
-    assert await search(store, "graph", "in new york city") == [city]
-    assert await search(store, "graph", "in york") == [york]
+def test_the_longest_name_wins(store):
+    york, city = add(store, "a", "b")
+    store.add_nodes(NS, [NewNode("York", item=york), NewNode("New York City", item=city)])
+    assert search(store, "graph", "in new york city") == [city]
+    assert search(store, "graph", "in york") == [york]
 
 
 @pytest.mark.spec("S4.2")
-async def test_a_name_of_too_many_items_leads_nowhere(store):
+def test_a_name_of_too_many_items_leads_nowhere(store):
     many = [item(f"text {n}", title="Notiz", kind="few" if n < 3 else None) for n in range(HUB + 1)]
-    stored = await add(store, *many)
-    assert await search(store, "graph", "Notiz") == []
-    assert await search(store, "graph", "Notiz", filters=Filters(kind="few")) == []
-    await store.forget(NS, stored[-1:])
-    assert await search(store, "graph", "Notiz") == stored[:-1]
+    stored = add(store, *many)
+    assert search(store, "graph", "Notiz") == []
+    assert search(store, "graph", "Notiz", filters=Filters(kind="few")) == []
+    store.forget(NS, stored[-1:])
+    assert search(store, "graph", "Notiz") == stored[:-1]
 
 
 @pytest.mark.spec("S4.2")
-async def test_a_walk_goes_on_from_items(store):
-    ada, bob = await add(store, item("first", title="Ada"), item("second", title="Bob", kind="note"))
-    await store.add_edges(NS, [Edge("Ada", "knows", "Bob", 0.5)])
-    assert await store.item_links(NS, [ada], NO_FILTERS) == [(ada, bob, "edge", 0.5, 1)]
-    assert await store.item_links(NS, [bob], NO_FILTERS) == [(bob, ada, "edge", 0.5, 1)]
-    assert await store.item_links(NS, [bob], Filters(kind="note")) == []
+def test_a_walk_goes_on_from_items(store):
+    ada, bob = add(store, item("first", title="Ada"), item("second", title="Bob", kind="note"))
+    store.add_edges(NS, [Edge("Ada", "knows", "Bob", 0.5)])
+    assert store.item_links(NS, [ada], NO_FILTERS) == [(ada, bob, "edge", 0.5, 1)]
+    assert store.item_links(NS, [bob], NO_FILTERS) == [(bob, ada, "edge", 0.5, 1)]
+    assert store.item_links(NS, [bob], Filters(kind="note")) == []
 
 
 @pytest.mark.spec("S4.2")
-async def test_a_link_knows_how_many_ways_there_are_at_both_of_its_ends(store):
+def test_a_link_knows_how_many_ways_there_are_at_both_of_its_ends(store):
     """Edges of both nodes, items of the one it leads to; for a mention, those who make it and those who are meant."""
-    ada, bob, again = await add(store, item("first", title="Ada"), item("a", title="Bob"), item("b", title="Bob"))
-    await store.add_edges(NS, [Edge("Ada", "knows", "Bob", 0.5), Edge("Ada", "knows", "Eve", 1.0)])
-    await store.add_edges(NS, [Edge("Bob", "knows", each, 1.0) for each in ("Eve", "Bob")])
-    edges = {link.item: link.degree for link in await store.item_links(NS, [ada], NO_FILTERS)}
+    ada, bob, again = add(store, item("first", title="Ada"), item("a", title="Bob"), item("b", title="Bob"))
+    store.add_edges(NS, [Edge("Ada", "knows", "Bob", 0.5), Edge("Ada", "knows", "Eve", 1.0)])
+    store.add_edges(NS, [Edge("Bob", "knows", each, 1.0) for each in ("Eve", "Bob")])
+    edges = {link.item: link.degree for link in store.item_links(NS, [ada], NO_FILTERS)}
     assert edges == {bob: 2 * 3 * 2, again: 2 * 3 * 2}
-    notes = await add(store, "Meet Bob.", "Ask Bob.", "Pay Bob.")
-    found = await store.item_links(NS, [notes[0], bob], NO_FILTERS)
+    notes = add(store, "Meet Bob.", "Ask Bob.", "Pay Bob.")
+    found = store.item_links(NS, [notes[0], bob], NO_FILTERS)
     degrees = {(link.source, link.item): link.degree for link in found if link.kind != "edge"}
     assert degrees == dict.fromkeys([*((notes[0], page) for page in (bob, again)), *((bob, note) for note in notes)], 6)
 
 
 @pytest.mark.parametrize("direction", ["both", "out", "in"])
 @pytest.mark.parametrize("relation", [None, "mentions", "knows"])
-async def test_pages_of_neighbours_are_parts_of_the_whole_list(store, direction, relation):
+def test_pages_of_neighbours_are_parts_of_the_whole_list(store, direction, relation):
     """At one step the database chooses the page, further away the walk does."""
-    await store.add_edges(
+    store.add_edges(
         NS,
         [
             *(Edge("Hub", "knows", f"Node {n}", (n % 7 + 1) / 10) for n in range(30)),
@@ -246,13 +244,11 @@ async def test_pages_of_neighbours_are_parts_of_the_whole_list(store, direction,
             Edge("Node 3", "knows", "Far", 0.5),
         ],
     )
-    await add(store, item("The Hub is described here", title="About"), item("Node 4 and Node 5", title="Hub"))
+    add(store, item("The Hub is described here", title="About"), item("Node 4 and Node 5", title="Hub"))
     for depth in (1, 2):
-        whole = await store.neighbors(NS, "Hub", None, depth, direction, relation)
+        whole = store.neighbors(NS, "Hub", None, depth, direction, relation)
         assert (whole.total, whole.has_more) == (len(whole), False)
-        pages = [
-            await store.neighbors(NS, "Hub", None, depth, direction, relation, 7, start) for start in range(0, 42, 7)
-        ]
+        pages = [store.neighbors(NS, "Hub", None, depth, direction, relation, 7, start) for start in range(0, 42, 7)]
         assert [near for page in pages for near in page] == whole
         assert {page.total for page in pages} == {len(whole)}
         assert [page.has_more for page in pages] == [page.offset + 7 < len(whole) for page in pages]

@@ -31,45 +31,45 @@ from fourfold.model import NO_FILTERS
         ("Cafe", "Wir treffen uns im Café am Markt"),
     ],
 )
-async def test_words_are_found_in_other_forms(store, query, text):
-    wanted, *_ = await add(store, text, "Nothing of this is in the other notes", "Und hier steht auch nichts davon")
-    assert await search(store, "keyword", query) == [wanted]
+def test_words_are_found_in_other_forms(store, query, text):
+    wanted, *_ = add(store, text, "Nothing of this is in the other notes", "Und hier steht auch nichts davon")
+    assert search(store, "keyword", query) == [wanted]
 
 
 @pytest.mark.spec("S1.9")
-async def test_the_language_of_an_item_is_detected_or_given(store):
-    german, english, given = await add(
+def test_the_language_of_an_item_is_detected_or_given(store):
+    german, english, given = add(
         store,
         "Die Rechnung ist noch nicht bezahlt",
         "The invoice has not been paid yet",
         item("Die Hard", language="en"),
     )
-    assert [(await one(store, id)).language for id in (german, english, given)] == ["de", "en", "en"]
+    assert [one(store, id).language for id in (german, english, given)] == ["de", "en", "en"]
 
 
 @pytest.mark.spec("S1.9")
-async def test_the_word_itself_ranks_above_its_compounds(store):
-    compound, plain = await add(store, "Der Mietvertrag liegt im Ordner", "Der Vertrag liegt im Ordner")
-    assert await search(store, "keyword", "Vertrag") == [plain, compound]
+def test_the_word_itself_ranks_above_its_compounds(store):
+    compound, plain = add(store, "Der Mietvertrag liegt im Ordner", "Der Vertrag liegt im Ordner")
+    assert search(store, "keyword", "Vertrag") == [plain, compound]
 
 
 @pytest.mark.spec("S1.9")
-async def test_compounds_are_made_of_words_that_still_exist(store):
+def test_compounds_are_made_of_words_that_still_exist(store):
     """A compound counts as one because of its parts; when the last item with a part is gone, it does no more."""
-    compound, part = await add(store, "Wir wohnen im Seehaus", "Der See ist tief und kalt")
-    assert await search(store, "keyword", "Haus") == [compound]
-    await edit(store, part, text="Das Wasser ist tief und kalt")
-    assert await search(store, "keyword", "Haus") == []
-    await edit(store, part, text="Der See ist wieder da")
-    assert await search(store, "keyword", "Haus") == [compound]
-    await store.forget(NS, [part])
-    assert await search(store, "keyword", "Haus") == []
+    compound, part = add(store, "Wir wohnen im Seehaus", "Der See ist tief und kalt")
+    assert search(store, "keyword", "Haus") == [compound]
+    edit(store, part, text="Das Wasser ist tief und kalt")
+    assert search(store, "keyword", "Haus") == []
+    edit(store, part, text="Der See ist wieder da")
+    assert search(store, "keyword", "Haus") == [compound]
+    store.forget(NS, [part])
+    assert search(store, "keyword", "Haus") == []
 
 
 @pytest.mark.spec("S1.9")
-async def test_stop_words_say_nothing_unless_there_is_nothing_else(store):
-    house, _ = await add(store, "Das Haus am See ist verkauft", "Der Hund ist nicht bei uns")
-    assert await search(store, "keyword", "wo ist das Haus") == [house]
+def test_stop_words_say_nothing_unless_there_is_nothing_else(store):
+    house, _ = add(store, "Das Haus am See ist verkauft", "Der Hund ist nicht bei uns")
+    assert search(store, "keyword", "wo ist das Haus") == [house]
 
 
 @pytest.mark.spec("S1.2")
@@ -89,30 +89,30 @@ async def test_stop_words_say_nothing_unless_there_is_nothing_else(store):
         ("東京", "東京都に住んでいます"),
     ],
 )
-async def test_identifiers_are_found_whole_and_by_their_parts(store, query, text):
-    wanted, *_ = await add(store, item(text, language="en"), "nothing here", "nor there")
-    assert await search(store, "keyword", query) == [wanted]
+def test_identifiers_are_found_whole_and_by_their_parts(store, query, text):
+    wanted, *_ = add(store, item(text, language="en"), "nothing here", "nor there")
+    assert search(store, "keyword", query) == [wanted]
 
 
 @pytest.mark.spec("S1.2")
-async def test_best_first_by_relevance(store):
-    often, once, never, long = await add(
+def test_best_first_by_relevance(store):
+    often, once, never, long = add(
         store,
         "lease lease lease",
         "lease and nothing more",
         "nothing more at all",
         "a lease " + "and many other words about completely different matters " * 5,
     )
-    found = await store.match(NS, "lease", 9, NO_FILTERS)
+    found = store.match(NS, "lease", 9, NO_FILTERS)
     assert ids(found) == [often, once, long]
     assert never not in found.evidence
 
 
 @pytest.mark.spec("B14")
-async def test_evidence_is_the_share_of_the_query_that_was_found(store):
-    both, half = await add(store, "router password", "router only")
-    found = await store.match(NS, "router password", 9, NO_FILTERS)
+def test_evidence_is_the_share_of_the_query_that_was_found(store):
+    both, half = add(store, "router password", "router only")
+    found = store.match(NS, "router password", 9, NO_FILTERS)
     assert found.evidence[both] == pytest.approx(1.0)
     assert 0 < found.evidence[half] < 0.5
-    unknown = await store.match(NS, "router zeppelin", 9, NO_FILTERS)
+    unknown = store.match(NS, "router zeppelin", 9, NO_FILTERS)
     assert 0 < unknown.evidence[both] < 0.5

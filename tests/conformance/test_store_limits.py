@@ -2,30 +2,29 @@
 
 from __future__ import annotations
 
-import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import pytest
+from concurrently import outcomes as both
 from conformance_subjects import NS, add, edit, item, one
+from store_calls import StoreCalls
 
 from fourfold import limits
 from fourfold.errors import InvalidItem, NotFound
 from fourfold.memory import Memory
-from fourfold.model import Item, ItemPatch, NewItem
-from fourfold.stores.base import Store
+from fourfold.model import NO_FILTERS, Item, ItemPatch, NewItem
+from fourfold.storage.protocols import Store, Transaction
 
 
-def over(store: Store) -> Memory:
-    return Memory(store, None, NS, background=False)
+def over(store: StoreCalls) -> Memory:
+    return Memory(store.store, None, NS, background=False)
 
 
 def named(prefix: str, count: int) -> tuple[str, ...]:
     return tuple(f"{prefix}{number}" for number in range(count))
-
-
-async def both(*calls: Any) -> list[Any]:
-    """The outcomes of calls that begin together."""
-    return await asyncio.gather(*calls, return_exceptions=True)
 
 
 def refusals(outcomes: list[Any]) -> list[type]:
@@ -42,121 +41,113 @@ PAIRS = {
 
 @pytest.mark.spec("B7")
 @pytest.mark.parametrize("pair", PAIRS)
-async def test_updates_at_the_same_time_keep_the_limits_together(store: Store, pair: str) -> None:
-    (id,) = await add(store, item("a text", title="A title"))
+def test_updates_at_the_same_time_keep_the_limits_together(store: StoreCalls, pair: str) -> None:
+    (id,) = add(store, item("a text", title="A title"))
     memory = over(store)
-    outcomes = await both(*(memory.update(id, patch) for patch in PAIRS[pair]))
+    outcomes = both(*(partial(memory.update, id, patch) for patch in PAIRS[pair]))
     assert refusals(outcomes) == [InvalidItem]
     (kept,) = (outcome for outcome in outcomes if isinstance(outcome, Item))
-    assert await one(store, id) == kept
-    assert await store.check() == []
+    assert one(store, id) == kept
+    assert store.check() == []
 
 
 @pytest.mark.spec("B10")
-async def test_a_text_stored_again_keeps_the_limits_of_one_item(store: Store) -> None:
-    (id,) = await add(store, item("the same text", tags=named("a", 40)))
-    before = await one(store, id)
+def test_a_text_stored_again_keeps_the_limits_of_one_item(store: StoreCalls) -> None:
+    (id,) = add(store, item("the same text", tags=named("a", 40)))
+    before = one(store, id)
     with pytest.raises(InvalidItem, match="tags"):
-        await add(store, item("the same text", tags=named("b", 40)))
-    assert await one(store, id) == before
-    raws = [(await store.add_raw(NS, f"said {n}", None, None, {}, before.created_at)).id for n in range(12)]
-    await add(store, item("the same text", source_ids=tuple(raws)))
-    assert (await one(store, id)).source_ids == tuple(raws)
+        add(store, item("the same text", tags=named("b", 40)))
+    assert one(store, id) == before
+    raws = [store.add_raw(NS, f"said {n}", None, None, {}, before.created_at).id for n in range(12)]
+    add(store, item("the same text", source_ids=tuple(raws)))
+    assert one(store, id).source_ids == tuple(raws)
 
 
-async def test_sources_of_a_text_stored_again_keep_the_limit(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    (id,) = await add(store, item("the same text"))
-    created = (await one(store, id)).created_at
-    raws = [(await store.add_raw(NS, f"said {n}", None, None, {}, created)).id for n in range(6)]
+def test_sources_of_a_text_stored_again_keep_the_limit(store: StoreCalls, monkeypatch: pytest.MonkeyPatch) -> None:
+    (id,) = add(store, item("the same text"))
+    created = one(store, id).created_at
+    raws = [store.add_raw(NS, f"said {n}", None, None, {}, created).id for n in range(6)]
     monkeypatch.setattr(limits, "SOURCES", 4)
-    await add(store, item("the same text", source_ids=tuple(raws[:4])))
+    add(store, item("the same text", source_ids=tuple(raws[:4])))
     with pytest.raises(InvalidItem, match="source_ids"):
-        await add(store, item("the same text", source_ids=tuple(raws[4:])))
-    assert (await one(store, id)).source_ids == tuple(raws[:4])
+        add(store, item("the same text", source_ids=tuple(raws[4:])))
+    assert one(store, id).source_ids == tuple(raws[:4])
 
 
 @pytest.mark.spec("S4.1")
-async def test_properties_and_aliases_of_a_node_keep_the_limits_together(store: Store) -> None:
+def test_properties_and_aliases_of_a_node_keep_the_limits_together(store: StoreCalls) -> None:
     memory = over(store)
-    outcomes = await both(
-        memory.add_node("Ada", properties={"a": "x" * 40_000}), memory.add_node("Ada", properties={"b": "x" * 40_000})
+    outcomes = both(
+        partial(memory.add_node, "Ada", properties={"a": "x" * 40_000}),
+        partial(memory.add_node, "Ada", properties={"b": "x" * 40_000}),
     )
     assert refusals(outcomes) == [InvalidItem]
-    outcomes = await both(
-        memory.add_node("Ada", aliases=named("Countess ", 40)), memory.add_node("Ada", aliases=named("Lady ", 40))
+    outcomes = both(
+        partial(memory.add_node, "Ada", aliases=named("Countess ", 40)),
+        partial(memory.add_node, "Ada", aliases=named("Lady ", 40)),
     )
     assert refusals(outcomes) == [InvalidItem]
-    assert await store.check() == []
+    assert store.check() == []
 
 
-async def test_metadata_is_refused_where_it_is_nested_too_deeply(store: Store) -> None:
+def test_metadata_is_refused_where_it_is_nested_too_deeply(store: StoreCalls) -> None:
     deep: Any = "bottom"
     for _ in range(limits.METADATA_DEPTH - 1):
         deep = [deep]
-    (id,) = await add(store, item("text", metadata={"deep": deep}))
+    (id,) = add(store, item("text", metadata={"deep": deep}))
     with pytest.raises(InvalidItem, match="deep"):
-        await edit(store, id, metadata={"deep": [[deep]]})
+        edit(store, id, metadata={"deep": [[deep]]})
     endless: list[Any] = []
     endless.append(endless)
     with pytest.raises(InvalidItem):
-        await edit(store, id, metadata={"endless": endless})
+        edit(store, id, metadata={"endless": endless})
     wide: list[Any] = []
     for _ in range(60):
         wide = [wide, wide]
     with pytest.raises(InvalidItem):
-        await edit(store, id, metadata={"wide": wide})
+        edit(store, id, metadata={"wide": wide})
 
 
-@pytest.mark.spec("B7")
-async def test_what_is_added_is_returned_though_it_is_forgotten_at_once(store: Store) -> None:
-    """The items come from the transaction that wrote them, not from a later read."""
-    memory = over(store)
-    put = store.put
+class Losing:
+    """A store in which another writer forgets every item right after it was committed."""
 
-    async def put_and_lose(*args: Any, **kwargs: Any) -> Any:
-        stored = await put(*args, **kwargs)
-        await store.forget(NS, [item.id for item in stored])
-        return stored
-
-    memory.store = _With(store, put=put_and_lose)
-    added = await memory.add(NewItem("a text", title="Title", tags=("b", "a"), metadata={"n": 1}))
-    assert (added.title, added.tags, added.metadata) == ("Title", ("a", "b"), {"n": 1})
-    assert await store.get(NS, [added.id]) == {}
-
-
-@pytest.mark.spec("B7")
-async def test_what_is_updated_is_returned_though_it_is_forgotten_at_once(store: Store) -> None:
-    (id,) = await add(store, "a text")
-    memory = over(store)
-    patch = store.patch
-
-    async def patch_and_lose(*args: Any, **kwargs: Any) -> Any:
-        stored = await patch(*args, **kwargs)
-        await store.forget(NS, [id])
-        return stored
-
-    memory.store = _With(store, patch=patch_and_lose)
-    assert (await memory.update(id, ItemPatch(text="new"))).text == "new"
-    with pytest.raises(NotFound, match=f"no item {id}"):
-        await memory.update(id, ItemPatch(text="newer"))
-    with pytest.raises(NotFound, match="no item key:k"):
-        await memory.update("key:k", ItemPatch(text="newer"))
-
-
-class _With:
-    """A store, some of whose methods are others."""
-
-    def __init__(self, store: Store, **methods: Any) -> None:
+    def __init__(self, store: Store) -> None:
         self._store = store
-        self.__dict__.update(methods)
+
+    @contextmanager
+    def transaction(self, namespace: str, **options: bool) -> Iterator[Transaction]:
+        with self._store.transaction(namespace, **options) as transaction:
+            yield transaction
+        calls = StoreCalls(self._store)
+        calls.forget(namespace, calls.ids(namespace, NO_FILTERS))
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)
 
 
+@pytest.mark.spec("B7")
+def test_add_returns_the_item_even_if_it_is_forgotten_right_after_the_commit(store: StoreCalls) -> None:
+    """The items come from the transaction that wrote them, not from a later read."""
+    memory = over(StoreCalls(Losing(store.store)))
+    added = memory.add(NewItem("a text", title="Title", tags=("b", "a"), metadata={"n": 1}))
+    assert (added.title, added.tags, added.metadata) == ("Title", ("a", "b"), {"n": 1})
+    assert store.get(NS, [added.id]) == {}
+
+
+@pytest.mark.spec("B7")
+def test_update_returns_the_item_even_if_it_is_forgotten_right_after_the_commit(store: StoreCalls) -> None:
+    (id,) = add(store, "a text")
+    memory = over(StoreCalls(Losing(store.store)))
+    assert memory.update(id, ItemPatch(text="new")).text == "new"
+    with pytest.raises(NotFound, match=f"no item {id}"):
+        memory.update(id, ItemPatch(text="newer"))
+    with pytest.raises(NotFound, match="no item key:k"):
+        memory.update("key:k", ItemPatch(text="newer"))
+
+
 @pytest.mark.spec("B10")
-async def test_put_returns_the_items_as_they_are_stored(store: Store) -> None:
-    raw = await store.add_raw(NS, "said", None, None, {}, (await one(store, (await add(store, "x"))[0])).created_at)
+def test_put_returns_the_items_as_they_are_stored(store: StoreCalls) -> None:
+    raw = store.add_raw(NS, "said", None, None, {}, one(store, add(store, "x")[0]).created_at)
     new = [
         item("a chunk", path="notes.md", tags=("Ü", "u", "b", "A"), metadata={"b": 1, "a": [None]}),
         item("with a key", key="k", kind="fact", source_ids=(raw.id, raw.id)),
@@ -164,17 +155,17 @@ async def test_put_returns_the_items_as_they_are_stored(store: Store) -> None:
         item("a text", tags=("two",)),
         item("again", key="k"),
     ]
-    stored = await store.put(NS, new, raw.created_at)
-    found = await store.get(NS, [each.id for each in stored])
+    stored = store.put(NS, new, raw.created_at)
+    found = store.get(NS, [each.id for each in stored])
     assert stored == [found[each.id] for each in stored]
     assert len(found) == 3
 
 
 @pytest.mark.spec("B11")
-async def test_an_item_with_a_title_of_a_thousand_words_is_changed_and_forgotten(store: Store) -> None:
+def test_an_item_with_a_title_of_a_thousand_words_is_changed_and_forgotten(store: StoreCalls) -> None:
     words = [f"word{number}" for number in range(1500)]
-    first, second = await add(store, item("x", title=" ".join(words)), item("y", title=" ".join(words[:1400])))
-    await edit(store, first, title="Short")
-    await store.forget(NS, [second])
-    assert (await one(store, first)).title == "Short"
-    assert await store.check() == []
+    first, second = add(store, item("x", title=" ".join(words)), item("y", title=" ".join(words[:1400])))
+    edit(store, first, title="Short")
+    store.forget(NS, [second])
+    assert one(store, first).title == "Short"
+    assert store.check() == []

@@ -7,47 +7,47 @@ from conformance_subjects import NS, add, item
 
 from fourfold.errors import Ambiguous, NotFound
 from fourfold.model import Edge, NodeSummary
-from fourfold.stores.base import NewNode
+from fourfold.storage.values import NewNode
 from fourfold.text.entities import normal_name
 
 
-async def filled(store) -> list[int]:
-    ids = await add(
+def filled(store) -> list[int]:
+    ids = add(
         store,
         item("Postgres with two replicas", title="Kestrel"),
         item("Takes orders, and asks Kestrel", title="Checkout"),
         item("Kestrel was down; Checkout, too"),
     )
-    await store.add_nodes(NS, [NewNode("Müller", "person", ("Boss", "Herr Müller"), {"since": 2020})])
+    store.add_nodes(NS, [NewNode("Müller", "person", ("Boss", "Herr Müller"), {"since": 2020})])
     edges = [
         ("Checkout", "uses", "Kestrel", 0.5),
         ("Müller", "owns", "Kestrel", 1.0),
         ("Kestrel", "is", "Database", 0.5),
     ]
-    await store.add_edges(NS, [Edge(*edge) for edge in edges])
+    store.add_edges(NS, [Edge(*edge) for edge in edges])
     return ids
 
 
 @pytest.mark.spec("S4.1")
-async def test_nodes_are_listed_with_what_hangs_on_them(store):
-    await filled(store)
-    assert await store.nodes(NS, "", 10, 0) == [
+def test_nodes_are_listed_with_what_hangs_on_them(store):
+    filled(store)
+    assert store.nodes(NS, "", 10, 0) == [
         NodeSummary("Kestrel", "entity", 1, 2, 3),
         NodeSummary("Checkout", "entity", 1, 1, 1),
         NodeSummary("Database", "entity", 0, 0, 1),
         NodeSummary("Müller", "person", 0, 0, 1),
     ]
-    assert [node.name for node in await store.nodes(NS, "", 2, 1)] == ["Checkout", "Database"]
-    assert [node.name for node in await store.nodes(NS, normal_name("KEST"), 10, 0)] == ["Kestrel"]
-    assert [node.name for node in await store.nodes(NS, normal_name("mueller"), 10, 0)] == ["Müller"]
-    assert [node.name for node in await store.nodes(NS, normal_name("boss"), 10, 0)] == ["Müller"]
-    assert await store.nodes(NS, "%", 10, 0) == await store.nodes("nowhere", "", 10, 0) == []
+    assert [node.name for node in store.nodes(NS, "", 2, 1)] == ["Checkout", "Database"]
+    assert [node.name for node in store.nodes(NS, normal_name("KEST"), 10, 0)] == ["Kestrel"]
+    assert [node.name for node in store.nodes(NS, normal_name("mueller"), 10, 0)] == ["Müller"]
+    assert [node.name for node in store.nodes(NS, normal_name("boss"), 10, 0)] == ["Müller"]
+    assert store.nodes(NS, "%", 10, 0) == store.nodes("nowhere", "", 10, 0) == []
 
 
 @pytest.mark.spec("S4.1")
-async def test_a_node_is_shown_with_its_items_mentions_and_edges_by_weight(store):
-    kestrel, checkout, outage = await filled(store)
-    found = await store.node_view(NS, "kestrel", None, 10)
+def test_a_node_is_shown_with_its_items_mentions_and_edges_by_weight(store):
+    kestrel, checkout, outage = filled(store)
+    found = store.node_view(NS, "kestrel", None, 10)
     assert (found.node.name, found.node.label, found.node.aliases) == ("Kestrel", "entity", ())
     assert (found.items, found.mentions) == ((kestrel,), (checkout, outage))
     assert found.edges == (
@@ -55,25 +55,25 @@ async def test_a_node_is_shown_with_its_items_mentions_and_edges_by_weight(store
         Edge("Checkout", "uses", "Kestrel", 0.5),
         Edge("Kestrel", "is", "Database", 0.5),
     )
-    few = await store.node_view(NS, "Kestrel", None, 1)
+    few = store.node_view(NS, "Kestrel", None, 1)
     assert (few.items, few.mentions, few.edges) == ((kestrel,), (checkout,), found.edges[:1])
-    person = (await store.node_view(NS, "Boss", None, 10)).node
+    person = store.node_view(NS, "Boss", None, 10).node
     assert (person.name, person.aliases, person.properties) == ("Müller", ("Boss", "Herr Müller"), {"since": 2020})
 
 
-async def test_a_node_that_is_not_there_or_not_clear_is_an_error(store):
-    await filled(store)
-    await store.add_nodes(NS, [NewNode("Kestrel", "bird")])
+def test_a_node_that_is_not_there_or_not_clear_is_an_error(store):
+    filled(store)
+    store.add_nodes(NS, [NewNode("Kestrel", "bird")])
     with pytest.raises(NotFound, match="no node 'Nobody'"):
-        await store.node_view(NS, "Nobody", None, 10)
+        store.node_view(NS, "Nobody", None, 10)
     with pytest.raises(NotFound, match="no node 'Kestrel'"):
-        await store.node_view("nowhere", "Kestrel", None, 10)
+        store.node_view("nowhere", "Kestrel", None, 10)
     with pytest.raises(Ambiguous):
-        await store.node_view(NS, "Kestrel", None, 10)
-    assert (await store.node_view(NS, "Kestrel", "bird", 10)).edges == ()
+        store.node_view(NS, "Kestrel", None, 10)
+    assert store.node_view(NS, "Kestrel", "bird", 10).edges == ()
 
 
-async def test_status_counts_mentions_and_edges_apart(store):
-    await filled(store)
-    facts = (await store.status())["namespaces"][NS]
+def test_status_counts_mentions_and_edges_apart(store):
+    filled(store)
+    facts = store.status()["namespaces"][NS]
     assert (facts["nodes"], facts["edges"], facts["mentions"]) == (4, 3, 3)

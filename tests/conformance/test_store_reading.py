@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
+from concurrently import results
 from conformance_subjects import NOW, NS, RETRIEVERS, add, edit, ids, item, make, search, unit
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -19,136 +20,132 @@ from fourfold.text.entities import query_names
 
 
 @pytest.mark.spec("B6")
-async def test_a_second_store_on_the_folder_reads_every_commit_of_the_first(folder):
+def test_a_second_store_on_the_folder_reads_every_commit_of_the_first(folder):
     one, other = make("sqlite", folder), make("sqlite", folder)
     for number, settled in enumerate((False, True, False)):
         new = item(f"Vertrag {number}", title=f"Titel {number}", tags=("vertrag",), vector=unit(1, number))
-        (id,) = await add(one, new)
+        (id,) = add(one, new)
         if settled:
-            await one.maintain(NS, wholly=True)
+            one.publish(NS, everything=True)
         for name in RETRIEVERS:
             text = f"Titel {number}" if name == "graph" else "Vertrag"
-            assert id in await search(other, name, text, vector=unit(1, 0)), name
-    await edit(other, id, text="Kündigung", remove_tags=("vertrag",))
-    assert [id in await search(one, name, "Vertrag", vector=unit(1, 0)) for name in RETRIEVERS] == [False] * 4
-    await one.forget(NS, [id])
-    assert await search(other, "keyword", "Kündigung") == []
-    assert [await store.check() for store in (one, other)] == [[], []]
-    await one.close()
-    await other.close()
+            assert id in search(other, name, text, vector=unit(1, 0)), name
+    edit(other, id, text="Kündigung", remove_tags=("vertrag",))
+    assert [id in search(one, name, "Vertrag", vector=unit(1, 0)) for name in RETRIEVERS] == [False] * 4
+    one.forget(NS, [id])
+    assert search(other, "keyword", "Kündigung") == []
+    assert [store.check() for store in (one, other)] == [[], []]
+    one.close()
+    other.close()
 
 
 @pytest.mark.spec("B11")
-async def test_a_second_store_knows_the_names_that_the_first_one_made(folder):
+def test_a_second_store_knows_the_names_that_the_first_one_made(folder):
     one, other = make("sqlite", folder), make("sqlite", folder)
-    await add(one, item("x", title="Projekt Adler"))
-    (first,) = await add(other, "Morgen beginnt Projekt Adler")
-    await add(one, item("y", title="Berlin"))
-    (second,) = await add(other, "Wir fahren nach Berlin")
-    found = [await search(one, "graph", name) for name in ("Projekt Adler", "Berlin")]
+    add(one, item("x", title="Projekt Adler"))
+    (first,) = add(other, "Morgen beginnt Projekt Adler")
+    add(one, item("y", title="Berlin"))
+    (second,) = add(other, "Wir fahren nach Berlin")
+    found = [search(one, "graph", name) for name in ("Projekt Adler", "Berlin")]
     assert (first in found[0], second in found[1]) == (True, True)
-    await one.close()
-    await other.close()
+    one.close()
+    other.close()
 
 
 _CHILD = """
-import asyncio, sys
+import sys
 from pathlib import Path
 sys.path[:0] = sys.argv[2:]
 from conformance_subjects import NS, add, item, make, search, unit
 
-async def main():
-    store = make("sqlite", Path(sys.argv[1]))
-    (id,) = await add(store, item("Der Vertrag des Kindes", title="Kind", tags=("vertrag",), vector=unit(1, 1)))
-    print(id, await search(store, "keyword", "Vertrag"), await search(store, "semantic", vector=unit(1, 0)))
-    await store.close()
-
-asyncio.run(main())
+store = make("sqlite", Path(sys.argv[1]))
+(id,) = add(store, item("Der Vertrag des Kindes", title="Kind", tags=("vertrag",), vector=unit(1, 1)))
+print(id, search(store, "keyword", "Vertrag"), search(store, "semantic", vector=unit(1, 0)))
+store.close()
 """
 
 
 @pytest.mark.spec("B6")
-async def test_another_process_reads_and_writes_the_same_store(folder):
+def test_another_process_reads_and_writes_the_same_store(folder):
     store = make("sqlite", folder)
-    (own,) = await add(store, item("Der Vertrag der Eltern", vector=unit(1, 0)))
-    await search(store, "keyword", "Vertrag")
+    (own,) = add(store, item("Der Vertrag der Eltern", vector=unit(1, 0)))
+    search(store, "keyword", "Vertrag")
     here = Path(__file__).parent
     command = [sys.executable, "-c", _CHILD, str(folder), str(here), str(here.parent)]
     said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     assert said.strip() == f"{own + 1} {[own, own + 1]} {[own, own + 1]}"
     for name in RETRIEVERS:
-        assert own + 1 in await search(store, name, "Vertrag" if name != "graph" else "Kind", vector=unit(1, 0)), name
-    await store.close()
+        assert own + 1 in search(store, name, "Vertrag" if name != "graph" else "Kind", vector=unit(1, 0)), name
+    store.close()
 
 
 @pytest.mark.spec("B11")
 @pytest.mark.parametrize("kind", ["sqlite", "postgres"])
-async def test_a_title_and_a_text_that_names_it_find_each_other_however_they_meet(kind, folder):
+def test_a_title_and_a_text_that_names_it_find_each_other_however_they_meet(kind, folder):
     one, other = make(kind, folder), make(kind, folder)
-    await add(one, "first")
+    add(one, "first")
     for number in range(8):
-        stored = await asyncio.gather(
-            add(one, item(f"Seite {number}", title=f"Projekt Nummer{number}")),
-            add(other, f"Heute beginnt Projekt Nummer{number}"),
+        (page,), (note,) = results(
+            partial(add, one, item(f"Seite {number}", title=f"Projekt Nummer{number}")),
+            partial(add, other, f"Heute beginnt Projekt Nummer{number}"),
         )
-        (page,), (note,) = stored
-        assert [link.item for link in await one.item_links(NS, [note], NO_FILTERS)] == [page]
-    assert [await store.check() for store in (one, other)] == [[], []]
-    await one.close()
-    await other.close()
+        assert [link.item for link in one.item_links(NS, [note], NO_FILTERS)] == [page]
+    assert [store.check() for store in (one, other)] == [[], []]
+    one.close()
+    other.close()
 
 
 # ---------------------------------------------------------------- order
 
 
 @pytest.mark.spec("S1.3")
-async def test_ties_are_broken_by_id(store):
+def test_ties_are_broken_by_id(store):
     same = [item("Vertrag", title="Vertrag", key=f"k{n}", tags=("vertrag",), vector=unit(1, 1)) for n in range(20)]
-    stored = await add(store, *same)
-    await add(store, *same[:3])  # a later write does not move an item
+    stored = add(store, *same)
+    add(store, *same[:3])  # a later write does not move an item
     for name in RETRIEVERS:
-        assert await search(store, name, "Vertrag", vector=unit(1, 0)) == stored, name
+        assert search(store, name, "Vertrag", vector=unit(1, 0)) == stored, name
 
 
 @pytest.mark.spec("S1.3")
-async def test_equal_vectors_tie_wherever_they_lie(folder):
+def test_equal_vectors_tie_wherever_they_lie(folder):
     """A product in single precision depends on the matrix around it; scores must not."""
     store = make("sqlite", folder)
     vectors = [unit(*((n * k) % 7 + 0.1 for k in range(1, 33))) for n in range(1, 7)]
-    first = await add(store, *(item(f"a{n}", vector=vectors[n % 6]) for n in range(60)))
-    await store.maintain(NS, wholly=True)
-    second = await add(store, *(item(f"b{n}", vector=vectors[n % 6]) for n in range(7)))
+    first = add(store, *(item(f"a{n}", vector=vectors[n % 6]) for n in range(60)))
+    store.publish(NS, everything=True)
+    second = add(store, *(item(f"b{n}", vector=vectors[n % 6]) for n in range(7)))
     for vector in vectors:
-        scores = dict((await store.nearest(NS, vector, 200, NO_FILTERS)).hits)
+        scores = dict(store.nearest(NS, vector, 200, NO_FILTERS).hits)
         for n, id in enumerate(second):
             assert scores[id] == scores[first[n % 6]]
-    await store.close()
+    store.close()
 
 
 @pytest.mark.spec("B4")
-async def test_fewer_results_are_a_prefix_of_more(store):
+def test_fewer_results_are_a_prefix_of_more(store):
     texts = [f"Vertrag {'Haus ' * (n % 5)} Nummer {n}" for n in range(40)]
-    await add(store, *(item(text, tags=("haus",) * (n % 2), vector=unit(n, 9)) for n, text in enumerate(texts)))
+    add(store, *(item(text, tags=("haus",) * (n % 2), vector=unit(n, 9)) for n, text in enumerate(texts)))
     for name in RETRIEVERS:
-        every = await search(store, name, "Haus Vertrag", vector=unit(1, 0))
+        every = search(store, name, "Haus Vertrag", vector=unit(1, 0))
         for limit in (1, 5, 39):
-            assert await search(store, name, "Haus Vertrag", vector=unit(1, 0), limit=limit) == every[:limit], name
+            assert search(store, name, "Haus Vertrag", vector=unit(1, 0), limit=limit) == every[:limit], name
 
 
 # ---------------------------------------------------------------- scores of given items
 
 
 @pytest.mark.spec("B1")
-async def test_given_items_have_the_scores_that_searching_gives_them(store):
+def test_given_items_have_the_scores_that_searching_gives_them(store):
     texts = ("Vertrag", "Mietvertrag für ein Haus", "Das Haus am See", "A house without a lease")
-    stored = await add(store, *(item(text, vector=unit(n, 1)) for n, text in enumerate(texts)))
+    stored = add(store, *(item(text, vector=unit(n, 1)) for n, text in enumerate(texts)))
     for order in (stored, stored[::-1], stored[1:3], [stored[2], 999]):
-        found = await store.match(NS, "Vertrag Haus", 9, NO_FILTERS)
-        scored = await store.match_scores(NS, "Vertrag Haus", order)
+        found = store.match(NS, "Vertrag Haus", 9, NO_FILTERS)
+        scored = store.word_scores(NS, "Vertrag Haus", order)
         assert dict(scored.hits) == {id: dict(found.hits).get(id, 0.0) for id in order if id in stored}
         assert (scored.background, scored.unknown) == (found.background, found.unknown)
-        near = dict((await store.nearest(NS, unit(1, 2), 9, NO_FILTERS)).hits)
-        cosines = await store.similarities(NS, unit(1, 2), order)
+        near = dict(store.nearest(NS, unit(1, 2), 9, NO_FILTERS).hits)
+        cosines = store.cosines(NS, unit(1, 2), order)
         assert dict(cosines.hits) == {id: near[id] for id in order if id in stored}
 
 
@@ -161,44 +158,44 @@ async def test_given_items_have_the_scores_that_searching_gives_them(store):
     text=st.text(st.characters(exclude_categories=()))
     | st.sampled_from(['"', "a AND (b", "body:x", "NEAR/3", "'; --", "%_*"])
 )
-async def test_any_text_is_a_safe_query(store, text):
-    (id,) = await add(store, item("Any text is a safe query: a AND (b) body:x", title="Any", tags=("any",)))
+def test_any_text_is_a_safe_query(store, text):
+    (id,) = add(store, item("Any text is a safe query: a AND (b) body:x", title="Any", tags=("any",)))
     for name in ("keyword", "graph", "tags"):
-        assert await search(store, name, text) in ([], [id])
-    assert (await store.match_scores(NS, text, [id])).hits[0].id == id
+        assert search(store, name, text) in ([], [id])
+    assert store.word_scores(NS, text, [id]).hits[0].id == id
 
 
 @pytest.mark.spec("B4")
-async def test_a_query_without_words_has_no_keyword_results(store):
-    await add(store, "Ein Text !?")
+def test_a_query_without_words_has_no_keyword_results(store):
+    add(store, "Ein Text !?")
     for text in ("", " ", "!?", "…", "\x00"):
-        assert ids(await store.match(NS, text, 9, NO_FILTERS)) == []
+        assert ids(store.match(NS, text, 9, NO_FILTERS)) == []
 
 
 @pytest.mark.spec("B4")
-async def test_a_long_query_uses_its_rarest_words_and_says_so(store):
+def test_a_long_query_uses_its_rarest_words_and_says_so(store):
     words = [
         first + second for first in "bcdfghjkmn" for second in ("aro", "elu", "iko", "omi", "unat", "asib", "epof")
     ]
-    (all_of_them, *_) = await add(store, item(" ".join(words), language="zu"), *words[:40])
-    found = await store.match(NS, " ".join(words), 9, NO_FILTERS)
+    (all_of_them, *_) = add(store, item(" ".join(words), language="zu"), *words[:40])
+    found = store.match(NS, " ".join(words), 9, NO_FILTERS)
     assert found.notes == ("keyword search used the 64 rarest of 70 words",)
     assert ids(found)[0] == all_of_them
 
 
-async def test_an_unknown_namespace_is_just_empty(store):
-    assert ids(await store.match("nowhere", "text", 9, NO_FILTERS)) == []
-    assert ids(await store.nearest("nowhere", unit(1, 0), 9, NO_FILTERS)) == []
-    assert await store.node_links("nowhere", query_names("Text"), NO_FILTERS) == []
-    assert (await store.list("nowhere", Filters(kind="x"), 9, 0), await store.waiting("nowhere", 9)) == ([], [])
-    assert (await store.forget("nowhere", [1]), await store.remove_node("nowhere", "x", None)) == (0, False)
-    assert not await store.remove_edge("nowhere", "a", "b", "c")
-    assert await store.put("nowhere", [], NOW) == []
-    await store.maintain("nowhere", wholly=True)
-    assert await store.namespaces() == {}
+def test_an_unknown_namespace_is_just_empty(store):
+    assert ids(store.match("nowhere", "text", 9, NO_FILTERS)) == []
+    assert ids(store.nearest("nowhere", unit(1, 0), 9, NO_FILTERS)) == []
+    assert store.node_links("nowhere", query_names("Text"), NO_FILTERS) == []
+    assert (store.list("nowhere", Filters(kind="x"), 9, 0), store.pending("nowhere", 9)) == ([], [])
+    assert (store.forget("nowhere", [1]), store.remove_node("nowhere", "x", None)) == (0, False)
+    assert not store.remove_edge("nowhere", "a", "b", "c")
+    assert store.put("nowhere", [], NOW) == []
+    store.publish("nowhere", everything=True)
+    assert store.namespaces() == {}
 
 
-async def test_the_time_of_storing_is_kept_to_the_microsecond(store):
+def test_the_time_of_storing_is_kept_to_the_microsecond(store):
     moment = NOW.replace(microsecond=123457)
-    (id,) = await add(store, "text", now=moment)
-    assert (await store.get(NS, [id]))[id].created_at == moment
+    (id,) = add(store, "text", now=moment)
+    assert store.get(NS, [id])[id].created_at == moment

@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 from conformance_subjects import NS, add, item, one
+from store_calls import StoreCalls
 
-from fourfold import items as rules
 from fourfold import limits
+from fourfold import validation as rules
 from fourfold.errors import InvalidItem
-from fourfold.stores.base import NewNode, Record, Store
-from fourfold.stores.memory.store import MemoryStore
+from fourfold.storage.memory.store import MemoryStore
+from fourfold.storage.values import NewNode, Record
 
 TAGS = tuple(f"tag {number:02}" for number in range(81))
 METADATA = {"small": 1, "large": "x" * 60_000, "larger": "y" * 62_000, "middle": "z" * 30_000}
@@ -28,82 +29,80 @@ def unlimited(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
     return monkeypatch
 
 
-async def exported(store: Store) -> list[Record]:
+def exported(store: StoreCalls) -> list[Record]:
     found: list[Record] = []
-    await store.export(found.append)
+    store.export(found.append)
     return found
 
 
 @pytest.mark.spec("B9")
-async def test_check_names_items_beyond_the_limits_and_repair_keeps_what_it_takes_out(
+def test_check_names_items_beyond_the_limits_and_repair_keeps_what_it_takes_out(
     store: Any, unlimited: pytest.MonkeyPatch
 ) -> None:
-    if isinstance(store, MemoryStore):
+    if isinstance(store.store, MemoryStore):
         pytest.skip("lives no longer than the version that wrote it")
     long = "t" * 700_000
-    tagged, noted, wide = await add(
+    tagged, noted, wide = add(
         store,
         item("many tags", tags=TAGS, key="tagged"),
         item("much metadata", metadata=METADATA),
         item("x" * 700_000, title=long),
     )
     unlimited.undo()
-    problems = await store.check()
+    problems = store.check()
     assert [problem.split(": ")[1] for problem in problems] == [f"item {id}" for id in (tagged, noted, wide)]
-    done = await store.repair()
+    done = store.repair()
     assert sum(line.startswith("mended: ") for line in done) == 3
-    assert await store.check() == []
-    found = await one(store, tagged)
-    (rest,) = (await store.get_raw(NS, found.source_ids)).values()
+    assert store.check() == []
+    found = one(store, tagged)
+    (rest,) = store.get_raw(NS, found.source_ids).values()
     assert len(found.tags) == limits.TAGS
     assert sorted((*found.tags, *json.loads(rest.content)["tags"])) == list(TAGS)
-    found = await one(store, noted)
-    rest = (await store.get_raw(NS, found.source_ids)).values()
+    found = one(store, noted)
+    rest = store.get_raw(NS, found.source_ids).values()
     together = dict(found.metadata)
     for record in rest:
         together |= json.loads(record.content)["metadata"]
     assert together == METADATA
     assert found.metadata["small"] == 1
-    found = await one(store, wide)
-    (rest,) = (await store.get_raw(NS, found.source_ids)).values()
+    found = one(store, wide)
+    (rest,) = store.get_raw(NS, found.source_ids).values()
     assert (rest.content, found.text) == (long, "x" * 700_000)
-    again = MemoryStore()
-    records = await exported(store)
-    await again.load(records)
-    assert await exported(again) == records
+    again = StoreCalls(MemoryStore())
+    records = exported(store)
+    again.load(records)
+    assert exported(again) == records
 
 
 @pytest.mark.spec("B9")
-async def test_an_item_with_nothing_to_be_found_by_gets_a_title(store: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    if isinstance(store, MemoryStore):
+def test_an_item_with_nothing_to_be_found_by_gets_a_title(store: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    if isinstance(store.store, MemoryStore):
         pytest.skip("lives no longer than the version that wrote it")
-    keyed, plain = await add(store, item("text", key="a key"), item("another"))
+    keyed, plain = add(store, item("text", key="a key"), item("another"))
     with monkeypatch.context() as patched:
         patched.setattr(rules, "patched", lambda old, patch: rules.replace(old, title="", text=""))
         for id in (keyed, plain):
-            await store.patch(NS, id, rules.ItemPatch(text=""), (await one(store, id)).created_at)
-    assert ["both empty" in problem for problem in await store.check()] == [True, True]
-    await store.repair()
-    assert await store.check() == []
-    assert [(await one(store, id)).title for id in (keyed, plain)] == ["a key", f"Item {plain}"]
+            store.patch(NS, id, rules.ItemPatch(text=""), one(store, id).created_at)
+    assert ["both empty" in problem for problem in store.check()] == [True, True]
+    store.repair()
+    assert store.check() == []
+    assert [one(store, id).title for id in (keyed, plain)] == ["a key", f"Item {plain}"]
 
 
 @pytest.mark.spec("B9")
-async def test_a_sound_store_loads_its_own_export(store: Store) -> None:
-    raw = await store.add_raw(
-        NS, "said", "Ada", "s", {"turn": 1}, (await one(store, (await add(store, "x"))[0])).created_at
-    )
-    first, _ = await add(
+def test_a_sound_store_loads_its_own_export(store: StoreCalls) -> None:
+    raw = store.add_raw(NS, "said", "Ada", "s", {"turn": 1}, one(store, add(store, "x")[0]).created_at)
+    first, _ = add(
         store,
         item("text", title="A (b)", tags=("ü", "B", "a"), metadata={"aliases": ["Other"], "n": [None, 1.5]}),
         item("y", path="p/ä.md", chunk_index=3, source_ids=(raw.id,), vector=[3.0, 4.0]),
     )
-    await store.add_nodes(NS, [NewNode("Ada", "person", ("Countess", "Ädä"), {"born": 1815}, first)])
-    records = await exported(store)
-    assert await store.check() == []
-    again = MemoryStore()
-    await again.load(records)
-    assert await exported(again) == records
+    store.add_nodes(NS, [NewNode("Ada", "person", ("Countess", "Ädä"), {"born": 1815}, first)])
+    records = exported(store)
+    assert store.check() == []
+    again = StoreCalls(MemoryStore())
+    again.load(records)
+    assert exported(again) == records
 
 
 CRAFTED: dict[str, tuple[str, Any]] = {
@@ -154,18 +153,18 @@ CRAFTED: dict[str, tuple[str, Any]] = {
 }
 
 
-async def everything(store: Store) -> list[Record]:
+def everything(store: StoreCalls) -> list[Record]:
     """Records of every kind, in two namespaces."""
     other = "other"
-    first, *_ = await add(store, item("x", title="Ada"), item("Ada wrote", tags=("t",), vector=[3.0, 4.0]))
-    now = (await one(store, first)).created_at
-    await store.add_raw(NS, "said", None, None, {}, now)
-    await store.add_raw(other, "said there", None, None, {}, now)
-    await store.put(other, [item("theirs", title="Theirs")], now)
-    await store.add_nodes(NS, [NewNode("Ada", "entity", ("Countess",), {"born": 1815}, first), NewNode("Bert")])
-    await store.add_nodes(NS, [NewNode("Carl")])
-    await store.add_edges(NS, [rules.checked_edge("Ada", "knows", "Bert", 0.5)])
-    records = await exported(store)
+    first, *_ = add(store, item("x", title="Ada"), item("Ada wrote", tags=("t",), vector=[3.0, 4.0]))
+    now = one(store, first).created_at
+    store.add_raw(NS, "said", None, None, {}, now)
+    store.add_raw(other, "said there", None, None, {}, now)
+    store.put(other, [item("theirs", title="Theirs")], now)
+    store.add_nodes(NS, [NewNode("Ada", "entity", ("Countess",), {"born": 1815}, first), NewNode("Bert")])
+    store.add_nodes(NS, [NewNode("Carl")])
+    store.add_edges(NS, [rules.checked_edge("Ada", "knows", "Bert", 0.5)])
+    records = exported(store)
     records.append({
         "type": "file", "namespace": NS, "path": "a.md", "size": 1, "mtime_ns": 5, "digest": "", "skipped": "empty",
     })  # fmt: skip
@@ -174,10 +173,10 @@ async def everything(store: Store) -> list[Record]:
 
 @pytest.mark.spec("B9")
 @pytest.mark.parametrize("change", CRAFTED)
-async def test_a_record_that_no_write_could_have_made_is_refused_and_nothing_is_stored(
-    store: Store, change: str
+def test_a_record_that_no_write_could_have_made_is_refused_and_nothing_is_stored(
+    store: StoreCalls, change: str
 ) -> None:
-    records = await everything(MemoryStore())
+    records = everything(StoreCalls(MemoryStore()))
     kind, fields = CRAFTED[change]
     if callable(fields):
         fields = fields({record["type"]: record["id"] for record in records if record.get("namespace") == "other"})
@@ -192,11 +191,11 @@ async def test_a_record_that_no_write_could_have_made_is_refused_and_nothing_is_
             yield {**record, **fields} if number == place else record
 
     with pytest.raises(InvalidItem) as raised:
-        await store.load(crafted())
+        store.load(crafted())
     assert raised.value.remedy
-    assert await store.namespaces() == {}
-    assert await exported(store) == []
+    assert store.namespaces() == {}
+    assert exported(store) == []
     if kind != "namespace":
         assert read[-1] == place  # so an import names the line
-    await store.load(records)
-    assert await store.check() == []
+    store.load(records)
+    assert store.check() == []

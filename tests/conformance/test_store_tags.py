@@ -7,41 +7,41 @@ from conformance_subjects import NOW, NS, add, edit, item, make, one, search
 
 from fourfold.limits import HUB
 from fourfold.model import NO_FILTERS, Filters
-from fourfold.stores.base import TagUse
+from fourfold.storage.values import TagUse
 
 
 @pytest.mark.spec("S5.2")
-async def test_tags_compare_folded_and_show_as_they_were_written(store):
-    (id,) = await add(store, item("text", tags=("Straße", "STRASSE", "Café")))
-    assert (await one(store, id)).tags == ("Café", "Straße")
-    assert await store.tag_counts(NS) == {"cafe": 1, "strasse": 1}
-    assert await search(store, "tags", "in der strasse") == [id]
+def test_tags_compare_folded_and_show_as_they_were_written(store):
+    (id,) = add(store, item("text", tags=("Straße", "STRASSE", "Café")))
+    assert one(store, id).tags == ("Café", "Straße")
+    assert store.tag_counts(NS) == {"cafe": 1, "strasse": 1}
+    assert search(store, "tags", "in der strasse") == [id]
 
 
 @pytest.mark.spec("S5.2")
-async def test_items_rank_by_number_and_rarity_of_matching_tags(store):
-    both, rare, common, _ = await add(
+def test_items_rank_by_number_and_rarity_of_matching_tags(store):
+    both, rare, common, _ = add(
         store,
         item("a", tags=("rare", "common")),
         item("b", tags=("rare",)),
         item("c", tags=("common",)),
         item("d", tags=("common", "else")),
     )
-    assert await search(store, "tags", "rare common") == [both, rare, common, common + 1]
-    assert await store.tagged(NS, ["rare", "nowhere"], NO_FILTERS) == [TagUse(both, "rare", 2), TagUse(rare, "rare", 2)]
+    assert search(store, "tags", "rare common") == [both, rare, common, common + 1]
+    assert store.tag_uses(NS, ["rare", "nowhere"], NO_FILTERS) == [TagUse(both, "rare", 2), TagUse(rare, "rare", 2)]
 
 
 @pytest.mark.spec("S5.2")
-async def test_neighbouring_words_are_a_tag_with_a_hyphen_and_stop_words_are_none(store):
-    joined, stop = await add(store, item("a", tags=("release-plan",)), item("b", tags=("the",)))
-    assert await search(store, "tags", "the release plan of May") == [joined]
-    assert await search(store, "tags", "the") == []
+def test_neighbouring_words_are_a_tag_with_a_hyphen_and_stop_words_are_none(store):
+    joined, stop = add(store, item("a", tags=("release-plan",)), item("b", tags=("the",)))
+    assert search(store, "tags", "the release plan of May") == [joined]
+    assert search(store, "tags", "the") == []
     assert stop
 
 
 @pytest.mark.spec("S5.2", "B5")
-async def test_items_share_tags_with_others_that_pass_the_filters(store):
-    first, second, third, fourth = await add(
+def test_items_share_tags_with_others_that_pass_the_filters(store):
+    first, second, third, fourth = add(
         store,
         item("a", tags=("Red", "own")),
         item("b", tags=("RED", "blue"), kind="note"),
@@ -49,45 +49,45 @@ async def test_items_share_tags_with_others_that_pass_the_filters(store):
         item("d", tags=("red",), kind="note"),
     )
     red = [TagUse(id, "red", 3) for id in (first, second, fourth)]
-    assert await store.sharing(NS, [first], NO_FILTERS) == red
+    assert store.shared_tags(NS, [first], NO_FILTERS) == red
     blue = [TagUse(second, "blue", 2), TagUse(third, "blue", 2)]
-    assert await store.sharing(NS, [second, 10**6, -1], NO_FILTERS) == sorted([*red, *blue])
-    assert await store.sharing(NS, [first], Filters(kind="note")) == red[1:]
-    assert await store.sharing(NS, [], NO_FILTERS) == []
-    await store.put("elsewhere", [item("e", tags=("red",)), item("f", tags=("red",))], NOW)
-    assert await store.sharing("elsewhere", [first], NO_FILTERS) == [], "another namespace's item has nothing to share"
+    assert store.shared_tags(NS, [second, 10**6, -1], NO_FILTERS) == sorted([*red, *blue])
+    assert store.shared_tags(NS, [first], Filters(kind="note")) == red[1:]
+    assert store.shared_tags(NS, [], NO_FILTERS) == []
+    store.put("elsewhere", [item("e", tags=("red",)), item("f", tags=("red",))], NOW)
+    assert store.shared_tags("elsewhere", [first], NO_FILTERS) == [], "another namespace's item has nothing to share"
 
 
 @pytest.mark.spec("S5.2")
-async def test_a_tag_of_very_many_items_is_shared_by_none(store):
-    await add(store, *[item(f"text {number}", tags=("all", f"pair {number // 2}")) for number in range(HUB + 2)])
-    assert {use.tag for use in await store.sharing(NS, [1, 2, 5], NO_FILTERS)} == {"pair 0", "pair 2"}
+def test_a_tag_of_very_many_items_is_shared_by_none(store):
+    add(store, *[item(f"text {number}", tags=("all", f"pair {number // 2}")) for number in range(HUB + 2)])
+    assert {use.tag for use in store.shared_tags(NS, [1, 2, 5], NO_FILTERS)} == {"pair 0", "pair 2"}
 
 
 @pytest.mark.spec("S5.6")
-async def test_counts_follow_every_change(store):
-    first, second = await add(store, item("a", tags=("x",)), item("b", tags=("x", "y")))
-    assert await store.tag_counts(NS) == {"x": 2, "y": 1}
-    await edit(store, first, remove_tags=("X",), add_tags=("z",))
-    assert await store.tag_counts(NS) == {"x": 1, "y": 1, "z": 1}
-    await store.forget(NS, [second])
-    assert await store.tag_counts(NS) == {"z": 1}
-    assert await store.tagged(NS, ["x", "y", "z"], Filters(tags=("z",))) == [TagUse(first, "z", 1)]
+def test_counts_follow_every_change(store):
+    first, second = add(store, item("a", tags=("x",)), item("b", tags=("x", "y")))
+    assert store.tag_counts(NS) == {"x": 2, "y": 1}
+    edit(store, first, remove_tags=("X",), add_tags=("z",))
+    assert store.tag_counts(NS) == {"x": 1, "y": 1, "z": 1}
+    store.forget(NS, [second])
+    assert store.tag_counts(NS) == {"z": 1}
+    assert store.tag_uses(NS, ["x", "y", "z"], Filters(tags=("z",))) == [TagUse(first, "z", 1)]
 
 
 @pytest.mark.spec("S5.6")
-async def test_the_list_of_tags_is_kept_while_nothing_changes_and_at_most_a_minute(folder, monkeypatch):
+def test_the_list_of_tags_is_kept_while_nothing_changes_and_at_most_a_minute(folder, monkeypatch):
     store, other = make("sqlite", folder), make("sqlite", folder)
-    (id,) = await add(store, item("a", tags=("x",)))
-    kept = await store.tag_counts(NS)
-    assert await store.tag_counts(NS) is kept
-    await edit(other, id, add_tags=("y",))
-    fresh = await store.tag_counts(NS)
+    (id,) = add(store, item("a", tags=("x",)))
+    kept = store.tag_counts(NS)
+    assert store.tag_counts(NS) is kept
+    edit(other, id, add_tags=("y",))
+    fresh = store.tag_counts(NS)
     assert fresh == {"x": 1, "y": 1}
     import time
 
     now = time.monotonic()
-    monkeypatch.setattr("fourfold.stores.sqlite.store.time.monotonic", lambda: now + 61)
-    assert await store.tag_counts(NS) is not fresh
-    await store.close()
-    await other.close()
+    monkeypatch.setattr("fourfold.storage.sqlite.snapshot.time.monotonic", lambda: now + 61)
+    assert store.tag_counts(NS) is not fresh
+    store.close()
+    other.close()

@@ -7,107 +7,108 @@ from conformance_subjects import NS, add, ids, item, unit
 
 from fourfold.errors import InvalidVector, NotFound, SpaceMismatch
 from fourfold.model import NO_FILTERS
-from fourfold.stores.base import Size, Space
+from fourfold.storage.protocols import Space
+from fourfold.storage.values import Size
 
 ONE, OTHER = Space("model one", 2), Space("model two", 3)
 
 
 @pytest.mark.spec("B8")
-async def test_the_first_given_vector_fixes_the_space(store):
-    assert await store.space(NS) is None
-    await add(store, item("text", vector=unit(1, 2, 3)))
-    assert await store.space(NS) == Space("given", 3)
+def test_the_first_given_vector_fixes_the_space(store):
+    assert store.space(NS) is None
+    add(store, item("text", vector=unit(1, 2, 3)))
+    assert store.space(NS) == Space("given", 3)
 
 
 @pytest.mark.spec("B8")
 @pytest.mark.spec("S1.5")
-async def test_a_vector_of_another_dimension_is_refused_and_nothing_is_written(store):
-    await add(store, item("first", vector=unit(1, 2)))
+def test_a_vector_of_another_dimension_is_refused_and_nothing_is_written(store):
+    add(store, item("first", vector=unit(1, 2)))
     with pytest.raises(InvalidVector):
-        await add(store, item("second", title="Second", vector=unit(2, 1)), item("third", vector=unit(1, 2, 3)))
-    assert await store.size(NS) == Size(1, 1)
-    assert ids(await store.match(NS, "second", 9, NO_FILTERS)) == []
+        add(store, item("second", title="Second", vector=unit(2, 1)), item("third", vector=unit(1, 2, 3)))
+    assert store.size(NS) == Size(1, 1)
+    assert ids(store.match(NS, "second", 9, NO_FILTERS)) == []
     with pytest.raises(NotFound):
-        await store.neighbors(NS, "Second", None, 1, "both", None)
+        store.neighbors(NS, "Second", None, 1, "both", None)
     with pytest.raises(InvalidVector):
-        await store.nearest(NS, unit(1, 2, 3), 9, NO_FILTERS)
-    assert await store.check() == []
+        store.nearest(NS, unit(1, 2, 3), 9, NO_FILTERS)
+    assert store.check() == []
 
 
 @pytest.mark.spec("B8")
-async def test_a_refused_first_vector_fixes_nothing(store):
+def test_a_refused_first_vector_fixes_nothing(store):
     with pytest.raises(InvalidVector):
-        await add(store, item("first", vector=unit(1, 2)), item("second", vector=unit(1, 2, 3)))
-    assert (await store.space(NS), await store.namespaces()) == (None, {})
+        add(store, item("first", vector=unit(1, 2)), item("second", vector=unit(1, 2, 3)))
+    assert (store.space(NS), store.namespaces()) == (None, {})
 
 
 @pytest.mark.spec("B8")
-async def test_another_model_is_refused(store):
-    await store.set_space(NS, ONE)
-    await store.set_space(NS, ONE)
-    (id,) = await add(store, "text")
+def test_another_model_is_refused(store):
+    store.set_space(NS, ONE)
+    store.set_space(NS, ONE)
+    (id,) = add(store, "text")
     with pytest.raises(SpaceMismatch):
-        await store.set_space(NS, OTHER)
+        store.set_space(NS, OTHER)
     with pytest.raises(SpaceMismatch):
-        await store.put_vectors(NS, OTHER, [(id, "", "text", unit(1, 2, 3))])
-    assert (await store.space(NS), await store.size(NS)) == (ONE, Size(1, 0))
+        store.put_vectors(NS, OTHER, [(id, "", "text", unit(1, 2, 3))])
+    assert (store.space(NS), store.size(NS)) == (ONE, Size(1, 0))
 
 
 @pytest.mark.spec("B8")
-async def test_a_new_space_lets_every_item_wait_for_a_new_vector(store):
-    one, two = await add(store, item("one", vector=unit(1, 0)), item("two", vector=unit(0, 1)))
-    await store.reset_space(NS, OTHER)
-    assert (await store.space(NS), await store.size(NS)) == (OTHER, Size(2, 0))
-    assert await store.waiting(NS, 9) == [(one, "", "one"), (two, "", "two")]
-    assert (await store.nearest(NS, unit(1, 0, 0), 9, NO_FILTERS)).pending == 2
-    await store.put_vectors(NS, OTHER, [(two, "", "two", unit(1, 0, 0))])
-    await store.reset_space(NS, OTHER)  # taken up again, it goes on where it was
-    found = await store.nearest(NS, unit(1, 0, 0), 9, NO_FILTERS)
+def test_a_new_space_lets_every_item_wait_for_a_new_vector(store):
+    one, two = add(store, item("one", vector=unit(1, 0)), item("two", vector=unit(0, 1)))
+    store.reset_space(NS, OTHER)
+    assert (store.space(NS), store.size(NS)) == (OTHER, Size(2, 0))
+    assert store.pending(NS, 9) == [(one, "", "one"), (two, "", "two")]
+    assert store.nearest(NS, unit(1, 0, 0), 9, NO_FILTERS).pending == 2
+    store.put_vectors(NS, OTHER, [(two, "", "two", unit(1, 0, 0))])
+    store.reset_space(NS, OTHER)  # taken up again, it goes on where it was
+    found = store.nearest(NS, unit(1, 0, 0), 9, NO_FILTERS)
     assert (ids(found), found.pending) == ([two], 1)
 
 
 @pytest.mark.spec("B3")
-async def test_items_wait_for_their_vectors_oldest_first(store):
-    a, b, c = await add(store, item("a"), item("b", title="T"), item("c", vector=unit(1, 0)))
-    assert await store.waiting(NS, 9) == [(a, "", "a"), (b, "T", "b")]
-    assert await store.waiting(NS, 1) == [(a, "", "a")]
-    found = await store.nearest(NS, unit(1, 0), 9, NO_FILTERS)
+def test_items_wait_for_their_vectors_oldest_first(store):
+    a, b, c = add(store, item("a"), item("b", title="T"), item("c", vector=unit(1, 0)))
+    assert store.pending(NS, 9) == [(a, "", "a"), (b, "T", "b")]
+    assert store.pending(NS, 1) == [(a, "", "a")]
+    found = store.nearest(NS, unit(1, 0), 9, NO_FILTERS)
     assert (ids(found), found.pending) == ([c], 2)
 
 
 @pytest.mark.spec("B3")
-async def test_a_refused_text_waits_no_longer_until_it_changes_or_is_tried_again(store):
-    a, b = await add(store, item("a", key="a"), item("b"))
-    assert await store.queues() == [NS]
-    await store.refuse(NS, (a, "", "an older text"), "not this one")
-    await store.refuse(NS, (a, "", "a"), "too strange")
-    assert await store.waiting(NS, 9) == [(b, "", "b")]
-    assert await store.waiting(NS, 9, [a]) == [(a, "", "a")]  # asked for by name
-    assert (await store.size(NS)).pending == 2
-    await store.refuse(NS, (b, "", "b"), "this one too")
-    assert (await store.queues(), await store.waiting(NS, 9)) == ([], [])
-    await add(store, item("another a", key="a"))
-    assert (await store.queues(), await store.waiting(NS, 9)) == ([NS], [(a, "", "another a")])
-    await store.retry_refused(NS)
-    assert await store.waiting(NS, 9) == [(a, "", "another a"), (b, "", "b")]
+def test_a_refused_text_waits_no_longer_until_it_changes_or_is_tried_again(store):
+    a, b = add(store, item("a", key="a"), item("b"))
+    assert store.queues() == [NS]
+    store.reject(NS, (a, "", "an older text"), "not this one")
+    store.reject(NS, (a, "", "a"), "too strange")
+    assert store.pending(NS, 9) == [(b, "", "b")]
+    assert store.pending(NS, 9, [a]) == [(a, "", "a")]  # asked for by name
+    assert store.size(NS).pending == 2
+    store.reject(NS, (b, "", "b"), "this one too")
+    assert (store.queues(), store.pending(NS, 9)) == ([], [])
+    add(store, item("another a", key="a"))
+    assert (store.queues(), store.pending(NS, 9)) == ([NS], [(a, "", "another a")])
+    store.retry_rejected(NS)
+    assert store.pending(NS, 9) == [(a, "", "another a"), (b, "", "b")]
 
 
 @pytest.mark.spec("B8")
-async def test_a_vector_for_a_text_that_is_another_by_now_is_skipped(store):
+def test_a_vector_for_a_text_that_is_another_by_now_is_skipped(store):
     space = Space("model", 2)
-    a, b = await add(store, item("a", key="a"), item("b"))
+    a, b = add(store, item("a", key="a"), item("b"))
     made = [(a, "", "a", unit(1, 0)), (b, "", "b", unit(0, 1)), (999, "", "x", unit(1, 1))]
-    await add(store, item("changed", key="a"))
-    assert await store.put_vectors(NS, space, made) == 1
-    assert await store.waiting(NS, 9) == [(a, "", "changed")]
-    assert await store.size(NS) == Size(2, 1)
+    add(store, item("changed", key="a"))
+    assert store.put_vectors(NS, space, made) == 1
+    assert store.pending(NS, 9) == [(a, "", "changed")]
+    assert store.size(NS) == Size(2, 1)
 
 
 @pytest.mark.spec("S1.1")
-async def test_nearest_first_by_cosine(store):
+def test_nearest_first_by_cosine(store):
     vectors = [unit(1, 0), unit(1, 1), unit(0, 1), unit(-1, 0)]
-    stored = await add(store, *(item(f"n{n}", vector=vector) for n, vector in enumerate(vectors)))
-    found = await store.nearest(NS, unit(1, 0), 9, NO_FILTERS)
+    stored = add(store, *(item(f"n{n}", vector=vector) for n, vector in enumerate(vectors)))
+    found = store.nearest(NS, unit(1, 0), 9, NO_FILTERS)
     assert ids(found) == stored
     assert [hit.score for hit in found.hits] == pytest.approx([1, 0.5**0.5, 0, -1], abs=1e-6)
     assert found.background is not None

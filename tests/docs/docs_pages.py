@@ -1,4 +1,4 @@
-"""The documentation as the tests read it: pages, fenced blocks, rows of tables."""
+"""Parts of the documentation for the tests: pages, fenced blocks, rows of tables."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import NamedTuple
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "docs" / "examples"
 PAGES = [ROOT / "README.md", *sorted(page for page in (ROOT / "docs").glob("*.md") if page.name != "spec.md")]
-REFERENCE = (ROOT / "docs" / "reference.md").read_text("utf-8")
+REFERENCE = "\n".join(page.read_text("utf-8") for page in PAGES if page.name.startswith("reference"))
 
 _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
@@ -26,8 +26,8 @@ def blocks(language: str) -> list[Block]:
 
 
 def section(title: str) -> str:
-    """A part of the reference, from its heading to the next one of that level."""
-    return REFERENCE.partition(f"\n## {title}\n")[2].partition("\n## ")[0]
+    """A section of the reference, from its heading to the next one of its level, or to the end of its page."""
+    return re.split(r"^##? ", REFERENCE.partition(f"\n## {title}\n")[2], maxsplit=1, flags=re.MULTILINE)[0]
 
 
 def rows(text: str) -> list[list[str]]:
@@ -37,12 +37,12 @@ def rows(text: str) -> list[list[str]]:
 
 
 def row(text: str, name: str) -> list[str]:
-    """The row whose first cell names this."""
+    """The row whose first cell contains this name."""
     found = [cells for cells in rows(text) if name in quoted(cells[0])]
     assert len(found) == 1, f"{name}: {len(found)} rows"
     return found[0]
 
 
 def quoted(text: str) -> list[str]:
-    """What stands between backticks."""
+    """The parts of a text between backticks."""
     return re.findall(r"`([^`]+)`", text)

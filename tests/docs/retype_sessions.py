@@ -1,4 +1,4 @@
-"""Puts what the sessions print today into the pages: `python tests/docs/retype_sessions.py`. Read the difference."""
+"""Updates the output of all sessions on the pages: `python tests/docs/retype_sessions.py`. Review the difference."""
 
 import re
 import tempfile

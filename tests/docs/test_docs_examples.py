@@ -1,4 +1,4 @@
-"""Documentation is run: every example, and every block of code on the pages is one of them."""
+"""Every code block of the documentation is an example file, and every example runs and prints its documented output."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SCRIPTS = sorted(EXAMPLES.glob("*.py"))
 
 
 class Embeddings(BaseHTTPRequestHandler):
-    """What an OpenAI-compatible endpoint answers, with small vectors."""
+    """OpenAI-compatible endpoint that returns small vectors."""
 
     def do_POST(self) -> None:
         asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
@@ -54,7 +54,7 @@ def endpoint(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 @pytest.mark.spec("S1.11")
 @pytest.mark.usefixtures("endpoint")
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.stem)
-def test_an_example_prints_what_it_says(
+def test_example_prints_its_documented_output(
     script: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -66,7 +66,7 @@ def test_an_example_prints_what_it_says(
 
 @pytest.mark.spec("S1.11")
 @pytest.mark.parametrize(("language", "suffix"), [("python", ".py"), ("jsonl", ".jsonl"), ("tsv", ".tsv")])
-def test_code_on_the_pages_is_the_examples(language: str, suffix: str) -> None:
+def test_every_code_block_is_an_example_file(language: str, suffix: str) -> None:
     shown = {block.text for block in blocks(language)}
     files = {path.name: path.read_text("utf-8") for path in EXAMPLES.rglob(f"*{suffix}")}
     assert shown <= set(files.values())
@@ -74,7 +74,7 @@ def test_code_on_the_pages_is_the_examples(language: str, suffix: str) -> None:
 
 
 @pytest.mark.parametrize("block", blocks("yaml"), ids=lambda block: block.page)
-def test_settings_on_the_pages_are_valid(block: Any, tmp_path: Path) -> None:
+def test_documented_settings_are_valid(block: Any, tmp_path: Path) -> None:
     file = tmp_path / "fourfold.yaml"
     file.write_text(block.text, "utf-8")
     origins = config.load({}, {}, file).origins.values()
@@ -88,7 +88,7 @@ def commands_on_pages() -> list[str]:
 
 
 @pytest.mark.parametrize("line", commands_on_pages())
-def test_commands_on_the_pages_exist(line: str) -> None:
+def test_documented_commands_exist(line: str) -> None:
     words = shlex.split(line)[1:]
     command: Any = get_command(app)
     known = {name for option in command.params for name in option.opts}
@@ -101,34 +101,44 @@ def test_commands_on_the_pages_exist(line: str) -> None:
     assert {word for word in words if word.startswith("-")} <= known
 
 
-def test_the_readme_is_short_and_compares_tools() -> None:
+def test_readme_is_short_and_compares_tools() -> None:
     readme = (ROOT / "README.md").read_text("utf-8")
     assert len(readme.splitlines()) <= 150
     for tool in ("mem0", "basic-memory", "qmd", "LanceDB", "Chroma"):
         assert re.search(rf"^\| \[{tool}\]\(https://", readme, re.MULTILINE), tool
-    for heading in ("Install", "What it is good at", "Beside other tools", "Limits", "Where to go next"):
+    for heading in ("Install", "What it is good at", "Comparison with other tools", "Limits", "Where to go next"):
         assert f"\n## {heading}\n" in readme
 
 
 @pytest.mark.parametrize(
     "name", ["6.3", "9.3", "12.2", "17.1", "8.0", "12.7", "4.5", "6.9", "0.061", "0.058", "15,273"]
 )
-def test_figures_of_the_readme_are_those_of_the_pages_that_it_links(name: str) -> None:
-    pages = [(ROOT / "docs" / page).read_text("utf-8") for page in ("benchmarks.md", "quality.md", "reliability.md")]
+def test_readme_figures_appear_on_the_linked_pages(name: str) -> None:
+    names = ("benchmarks.md", "quality-collections.md", "reliability.md")
+    pages = [(ROOT / "docs" / page).read_text("utf-8") for page in names]
     assert name in (ROOT / "README.md").read_text("utf-8")
     assert any(re.search(rf"(?<![\d.]){re.escape(name)}(?![\d])", page) for page in pages), name
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_links_lead_somewhere(page: Path) -> None:
+def test_links_have_a_target(page: Path) -> None:
     for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text("utf-8")):
         if target.startswith("https://"):
-            continue  # nothing outside is asked for in tests
+            continue  # tests do not use the network
         path, _, anchor = target.partition("#")
         linked = (page.parent / path).resolve() if path else page
         if linked == ROOT / "docs" / "spec.md":
-            continue  # made by `make spec`
+            continue  # written by `make spec`
         assert linked.exists(), target
         if anchor:
             headings = re.findall(r"^#+ (.*)$", linked.read_text("utf-8"), re.MULTILINE)
             assert anchor in {re.sub(r"[^\w -]", "", heading).lower().replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES[1:], ids=lambda page: page.name)
+def test_page_is_short_and_begins_with_what_the_reader_can_do(page: Path) -> None:
+    title, blank, first, *rest = page.read_text("utf-8").splitlines()
+    assert title.startswith("# ")
+    assert not blank
+    assert first.startswith("After reading this page")
+    assert len(rest) < 300

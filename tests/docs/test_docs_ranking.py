@@ -1,24 +1,27 @@
-"""The numbers in docs/ranking.md are those of the code."""
+"""The numbers in docs/ranking.md and docs/ranking-presets.md are those of the code."""
 
 from __future__ import annotations
 
 import pytest
 from docs_pages import ROOT, quoted, row
 
+from fourfold.engine import present as confidence
 from fourfold.limits import CANDIDATES, HUB
-from fourfold.search import alpha, auto, bm25, confidence, fusion, recency
-from fourfold.search.presets import PRESETS, Preset
-from fourfold.search.routing import RELATIONAL_DE, RELATIONAL_EN, RELATIONAL_WEIGHTS
-from fourfold.search.walk import BEST_HIT, LEAST_START, NEARNESS, PERHAPS
-from fourfold.stores.keyword_query import INNER_PART_ITEMS
+from fourfold.ranking import auto, fusion, recency, weights
+from fourfold.ranking.connections import BEST_HIT, LEAST_START, NEARNESS, PERHAPS
+from fourfold.ranking.presets import PRESETS, RELATIONAL_DE, RELATIONAL_EN, RELATIONAL_WEIGHTS, Preset
+from fourfold.ranking.retrievers import RETRIEVERS
+from fourfold.text import bm25
 from fourfold.text.compounds import COMPOUND_WEIGHT, FORM_WEIGHT, PART_WEIGHT
 from fourfold.text.entities import NAME_WORDS
+from fourfold.text.keyword_query import INNER_PART_ITEMS
 
 pytestmark = pytest.mark.spec("S1.11")
 
-PAGE = (ROOT / "docs" / "ranking.md").read_text("utf-8")
+PAGE = "\n".join((ROOT / "docs" / name).read_text("utf-8") for name in ("ranking.md", "ranking-presets.md"))
 TEXT = " ".join(PAGE.split())
 WORDS = {6: "six"}
+GRAPH = RETRIEVERS["graph"]
 (COSINE_BIAS, PER_COSINE), (COVERAGE_BIAS, PER_COVERAGE) = confidence.COSINE_ALONE, confidence.COVERAGE_ALONE
 
 
@@ -33,24 +36,26 @@ WORDS = {6: "six"}
         f"any run of up to {WORDS[NAME_WORDS]} words",
         f"its own items ({NEARNESS['own']}), over an edge to the neighbour's items ({NEARNESS['edge']} x",
         f"to items that mention it ({NEARNESS['names']}:",
-        f"an item mentions gets {NEARNESS['mentions']} of it, who mentions it gets {NEARNESS['mentioned-by']},",
-        f"what something is called (*find*, *high school*), it has {PERHAPS}.",
-        f"The best of these has strength {BEST_HIT}, and others fall with the square of their score;",
-        f"under {LEAST_START} none starts",
-        f"Over an edge passes the strength x {NEARNESS['edge']}",
+        f"items that an item mentions get {NEARNESS['mentions']} of it, items that mention it "
+        f"get {NEARNESS['mentioned-by']},",
+        f"(*find*, *high school*), the node has strength {PERHAPS}.",
+        f"The best of these has strength {BEST_HIT}, and the strength of the others decreases with the square",
+        f"items under {LEAST_START} are not used",
+        f"An edge passes the strength x {NEARNESS['edge']}",
         f"belongs to more than {HUB} items",
         f"(L + {bm25.BASE_LENGTH}) / (average L + {bm25.BASE_LENGTH})",
-        f"e^({auto.NEARNESS:g} x nearness + unknown - coverage - fall - {auto.WORDS:g})",
+        f"e^({auto.NEARNESS_SLOPE:g} x nearness + unknown - coverage - fall - {auto.WORDS_LOG_ODDS:g})",
         f"they get {auto.TEXT_FALLBACK['semantic']:g} and {auto.TEXT_FALLBACK['keyword']:g};",
-        f"the graph gets {auto.GRAPH:g}, the walk {auto.STEPS:g} and tags the square of the share",
+        f"the graph gets {GRAPH.share:g}, the walk {GRAPH.expansion_share:g} and tags the square of the share",
         f"Cosines: from {auto.BELOW_AVERAGE:g} (the store's average)",
         f"German: {', '.join(RELATIONAL_DE)} -",
         f"English: {', '.join(RELATIONAL_EN)} ",
         f"relational {' / '.join(f'{weight:g}' for weight in RELATIONAL_WEIGHTS.values())} |",
-        f"under {alpha.SMALL_STORE} | {alpha.adaptive_alpha(alpha.SMALL_STORE - 1):g} |",
-        f"{alpha.SMALL_STORE} to {alpha.LARGE_STORE:,} | {alpha.adaptive_alpha(alpha.LARGE_STORE):g} |",
-        f"more | {alpha.adaptive_alpha(alpha.LARGE_STORE + 1):g} |",
-        f"min(1, {alpha.TAG_BOOST:g} x (1 - alpha))",
+        f"under {weights.SMALL_STORE_ITEMS} | {weights.adaptive_alpha(weights.SMALL_STORE_ITEMS - 1):g} |",
+        f"{weights.SMALL_STORE_ITEMS} to {weights.LARGE_STORE_ITEMS:,} | "
+        f"{weights.adaptive_alpha(weights.LARGE_STORE_ITEMS):g} |",
+        f"more | {weights.adaptive_alpha(weights.LARGE_STORE_ITEMS + 1):g} |",
+        f"min(1, {weights.TAG_BOOST:g} x (1 - alpha))",
         f"decay {recency.DECAY:g}, floor 0.3",
         f"strength {recency.STRENGTHS['auto']:g}; in rrf {recency.STRENGTHS['rrf']:g}",
         f"A list of more than {fusion.FEW_TIES} items that is all ties adds nothing",
@@ -62,12 +67,12 @@ WORDS = {6: "six"}
         f"{NEARNESS['edge']} x the edge's weight if a stored relation joins it",
     ],
 )
-def test_a_number_is_that_of_the_code(phrase: str) -> None:
+def test_documented_number_matches_the_code(phrase: str) -> None:
     assert phrase in TEXT
 
 
 @pytest.mark.parametrize("preset", PRESETS.values(), ids=lambda preset: preset.name)
-def test_every_preset_and_why(preset: Preset) -> None:
+def test_every_preset_is_documented_with_its_values(preset: Preset) -> None:
     _, retrievers, weights, fusion, top_k, routing, fading = row(PAGE.partition("| preset |")[2], preset.name)
     assert retrievers in (", ".join(preset.retrievers), "all four")
     if preset.weights is not None:

@@ -1,4 +1,4 @@
-"""docs/reference.md is complete: a new parameter, field, command, setting, limit or error that it lacks fails here."""
+"""The reference is complete: a parameter, field, command, setting, limit or error that it lacks fails a test."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import dataclasses
 import inspect
 import json
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -19,9 +19,10 @@ import fourfold
 from fourfold import Filters, ItemPatch, Memory, MetadataTest, NewItem, Settings, config, errors, limits
 from fourfold.cli.commands import COMMANDS
 from fourfold.cli.main import app
-from fourfold.model import NO_FILTERS, Contribution
-from fourfold.search.presets import PRESETS, Preset
-from fourfold.wire import filters_json, response_json, why_json
+from fourfold.model import NO_FILTERS
+from fourfold.ranking.presets import PRESETS, Preset
+from fourfold.retrieval import Contribution
+from fourfold.serve.schemas import filters_json, response_json, why_json
 
 pytestmark = pytest.mark.spec("S1.11")
 
@@ -33,8 +34,8 @@ VALUES = [kind for name in fourfold.__all__ if dataclasses.is_dataclass(kind := 
 
 
 @pytest.fixture
-async def memory(tmp_path: Path) -> AsyncIterator[Memory]:
-    async with await Memory.open(tmp_path / "store", embedder="none") as opened:
+def memory(tmp_path: Path) -> Iterator[Memory]:
+    with Memory.open(tmp_path / "store", embedder="none") as opened:
         yield opened
 
 
@@ -53,41 +54,41 @@ def signature(method: str) -> str:
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_every_method_with_its_parameters_and_defaults(method: str) -> None:
+def test_every_method_is_documented_with_parameters_and_defaults(method: str) -> None:
     assert signature(method) in section("Memory")
 
 
 @pytest.mark.parametrize("name", list(inspect.signature(Memory.open).parameters))
-def test_every_parameter_of_open(name: str) -> None:
+def test_every_parameter_of_open_is_documented(name: str) -> None:
     assert row(section("Memory"), name)[2]
 
 
 @pytest.mark.parametrize("name", [name for name in inspect.signature(Memory.search).parameters if name != "self"])
-def test_every_parameter_of_search(name: str) -> None:
+def test_every_parameter_of_search_is_documented(name: str) -> None:
     assert row(section("Search").partition("\n[Ranking]")[0], name)[3]
 
 
 @pytest.mark.parametrize("name", fourfold.__all__)
-def test_every_public_name(name: str) -> None:
+def test_every_public_name_is_documented(name: str) -> None:
     assert re.search(rf"`{name}\b", REFERENCE)
 
 
 @pytest.mark.parametrize("kind", VALUES, ids=lambda kind: kind.__name__)
-def test_every_field_of_every_value(kind: type) -> None:
+def test_every_field_of_every_value_is_documented(kind: type) -> None:
     documented = quoted(section("Values") + section("Response") + section("Settings"))
     words = {word for text in documented for word in text.replace(".", " ").split()}
     assert {field.name for field in dataclasses.fields(kind)} <= words
 
 
 @pytest.mark.parametrize("kind", [NewItem, Filters])
-def test_defaults_of_values(kind: Any) -> None:
+def test_documented_defaults_of_values_are_correct(kind: Any) -> None:
     table = section("Values").partition(f"**`{kind.__name__}`**")[2].partition("\n\n**")[0]
     for field in dataclasses.fields(kind):
         default = json.dumps("") if (value := getattr(kind(), field.name)) == "" else str(value)
         assert row(table, field.name)[1] == f"`{default}`"
 
 
-# ---------------------------------------------------------------- what a search answers
+# ---------------------------------------------------------------- responses
 
 
 def names(value: Any) -> set[str]:
@@ -101,10 +102,10 @@ def names(value: Any) -> set[str]:
             return set()
 
 
-async def test_every_field_of_a_response(memory: Memory) -> None:
-    await memory.add(NewItem("hello world", title="Hello", tags=("greeting",), vector=[1.0, 0.0]))
-    response = await memory.search("hello greeting", vector=[1.0, 0.1], explain=True)
-    degraded = await memory.search("hello")
+def test_every_field_of_a_response_is_documented(memory: Memory) -> None:
+    memory.add(NewItem("hello world", title="Hello", tags=("greeting",), vector=[1.0, 0.0]))
+    response = memory.search("hello greeting", vector=[1.0, 0.1], explain=True)
+    degraded = memory.search("hello")
     assert response.results
     assert degraded.degraded
     fields = names(response_json(response)) | names(response_json(degraded))
@@ -112,7 +113,7 @@ async def test_every_field_of_a_response(memory: Memory) -> None:
     assert fields | lines <= set(quoted(section("Response")))
 
 
-def test_every_field_of_applied_filters() -> None:
+def test_every_field_of_applied_filters_is_documented() -> None:
     now = datetime.now(UTC)
     everything = Filters(("a",), True, now, now, "note", "en", "*.md", (MetadataTest("a", "eq", 1),), "b = 1")
     assert len(filters_json(everything)) == len(dataclasses.fields(Filters))
@@ -120,16 +121,16 @@ def test_every_field_of_applied_filters() -> None:
     assert names(form) <= set(quoted(row(section("Response"), "applied_filters")[2]))
 
 
-async def test_every_field_of_why_and_status(memory: Memory) -> None:
-    item = await memory.add("hello world")
-    why = why_json(await memory.why(item.id, "hello"), "hello")
+def test_every_field_of_why_and_status_is_documented(memory: Memory) -> None:
+    item = memory.add("hello world")
+    why = why_json(memory.why(item.id, "hello"), "hello")
     assert set(why) - {"status", "query"} <= set(quoted(row(section("Values"), "Why")[1]))
-    status = await memory.status()
+    status = memory.status()
     assert names(status) - {"default"} <= set(quoted(row(section("Memory"), "status()")[2]))
 
 
 @pytest.mark.parametrize("preset", PRESETS.values(), ids=lambda preset: preset.name)
-def test_every_preset(preset: Preset) -> None:
+def test_every_preset_is_documented(preset: Preset) -> None:
     table = section("Search").partition("\n[Ranking]")[2]
     weights = "per query" if preset.weights is None else ", ".join(map(str, preset.weights.values()))
     shown = [", ".join(preset.retrievers), weights, f"`{preset.fusion}`", str(preset.k), str(preset.top_k)]
@@ -141,7 +142,7 @@ def test_every_preset(preset: Preset) -> None:
 
 
 def commands() -> dict[str, Any]:
-    """Groups that only hold others are left out."""
+    """All commands except groups that cannot be called themselves."""
     found = {name: PROGRAM.get_command(None, name) for name in COMMANDS}
     inner = {
         f"{group} {name}": command
@@ -152,7 +153,7 @@ def commands() -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("name", "command"), commands().items())
-def test_every_command_with_its_options(name: str, command: Any) -> None:
+def test_every_command_is_documented_with_its_options(name: str, command: Any) -> None:
     text = section("Command line")
     (found, *_) = [cells for cells in rows(text) if any(f"{said} ".startswith(f"{name} ") for said in quoted(cells[0]))]
     shown = quoted(found[1])
@@ -164,7 +165,7 @@ def test_every_command_with_its_options(name: str, command: Any) -> None:
     assert {said for said in quoted(found[1]) if said.startswith("-")} <= options
 
 
-def test_every_global_option() -> None:
+def test_every_global_option_is_documented() -> None:
     for option in PROGRAM.params:
         assert option.opts[0] in section("Command line").partition("| command |")[0]
 
@@ -173,7 +174,7 @@ def test_every_global_option() -> None:
 
 
 @pytest.mark.parametrize("name", config.SETTINGS)
-def test_every_setting(name: str, tmp_path: Path) -> None:
+def test_every_setting_is_documented(name: str, tmp_path: Path) -> None:
     (empty := tmp_path / "empty.yaml").touch()
     setting, value = config.SETTINGS[name], config.load({}, {}, empty).shown()[name].value
     _, variables, default, preset, *_ = row(section("Settings"), name)
@@ -184,20 +185,20 @@ def test_every_setting(name: str, tmp_path: Path) -> None:
         assert default.strip("`") == (", ".join(shown) if isinstance(shown, tuple) else str(shown))
 
 
-def test_settings_are_all_of_them() -> None:
+def test_documented_settings_all_exist() -> None:
     assert {field.name for field in dataclasses.fields(Settings)} - {"plan"} <= config.SETTINGS.keys()
     assert {quoted(cells[0])[0] for cells in rows(section("Settings"))[1:]} == config.SETTINGS.keys()
 
 
 @pytest.mark.parametrize("name", LIMITS)
-def test_every_limit_with_its_value(name: str) -> None:
+def test_every_limit_is_documented_with_its_value(name: str) -> None:
     _, value, what, past = row(section("Limits"), name)
     assert value == str(getattr(limits, name))
     assert what
     assert past
 
 
-PAST: dict[str, Callable[[Memory], Awaitable[object]]] = {
+PAST: dict[str, Callable[[Memory], object]] = {
     "QUERY_BYTES": lambda memory: memory.search("x" * (limits.QUERY_BYTES + 1)),
     "TOP_K": lambda memory: memory.search("x", top_k=limits.TOP_K + 1),
     "ITEM_BYTES": lambda memory: memory.add("x" * (limits.ITEM_BYTES + 1)),
@@ -214,14 +215,14 @@ PAST: dict[str, Callable[[Memory], Awaitable[object]]] = {
 
 
 @pytest.mark.parametrize("name", PAST)
-async def test_what_happens_one_past_a_limit(name: str, memory: Memory) -> None:
+def test_exceeding_a_limit_raises_the_documented_error(name: str, memory: Memory) -> None:
     documented = getattr(errors, quoted(row(section("Limits"), name)[3])[0])
     with pytest.raises(documented):
-        await PAST[name](memory)
+        PAST[name](memory)
 
 
 @pytest.mark.parametrize("kind", ERRORS, ids=lambda kind: kind.__name__)
-def test_every_error_with_its_exit_code(kind: type[errors.FourfoldError]) -> None:
+def test_every_error_is_documented_with_its_exit_code(kind: type[errors.FourfoldError]) -> None:
     _, code, when = row(section("Errors"), kind.__name__)
     assert code == str(kind.exit_code)
     assert when
@@ -230,14 +231,14 @@ def test_every_error_with_its_exit_code(kind: type[errors.FourfoldError]) -> Non
 # ---------------------------------------------------------------- files
 
 
-async def test_every_record_of_an_export(memory: Memory, tmp_path: Path) -> None:
-    original = await memory.add_raw("so they said")
-    await memory.add_many([NewItem("a", title="Alpha", source_ids=(original.id,)), NewItem("Alpha again")])
-    await memory.add_edge("Alpha", "knows", "Beta")
+def test_every_record_of_an_export_is_documented(memory: Memory, tmp_path: Path) -> None:
+    original = memory.add_raw("so they said")
+    memory.add_many([NewItem("a", title="Alpha", source_ids=(original.id,)), NewItem("Alpha again")])
+    memory.add_edge("Alpha", "knows", "Beta")
     (tmp_path / "files").mkdir()
     (tmp_path / "files" / "note.md").write_text("a note")
-    await memory.index_folders([tmp_path / "files"])
-    await memory.export(tmp_path / "export.jsonl")
+    memory.index_folders([tmp_path / "files"])
+    memory.export(tmp_path / "export.jsonl")
     header, *records = [json.loads(line) for line in (tmp_path / "export.jsonl").read_text("utf-8").splitlines()]
     assert json.dumps(header, separators=(",", ":")) in section("Export format")
     table = section("Export format")
@@ -246,24 +247,24 @@ async def test_every_record_of_an_export(memory: Memory, tmp_path: Path) -> None
         assert set(quoted(row(table, record.pop("type"))[1])) - {"null"} == record.keys()
 
 
-async def test_every_field_of_a_row(memory: Memory, tmp_path: Path) -> None:
+def test_every_field_of_an_import_row_is_documented(memory: Memory, tmp_path: Path) -> None:
     line = {
         "_id": "k", "title": "t", "text": "x", "tags": ["a"], "type": "note", "metadata": {"n": 1}, "language": "de",
         "created_at": "2026-01-02T03:04:05", "embedding": [1.0, 0.0],
     }  # fmt: skip
     assert line.keys() <= set(quoted(section("Rows for import")))
     (tmp_path / "rows.jsonl").write_text(json.dumps(line), "utf-8")
-    assert await memory.import_file(tmp_path / "rows.jsonl") == {"item": 1}
-    (item,) = await memory.get(["key:k"])
+    assert memory.import_file(tmp_path / "rows.jsonl") == {"item": 1}
+    (item,) = memory.get(["key:k"])
     assert (item.title, item.text, item.tags, item.kind, item.metadata) == ("t", "x", ("a",), "note", {"n": 1})
     assert (item.language, item.created_at) == ("de", datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC))
 
 
-def test_patch_fields() -> None:
+def test_every_field_of_a_patch_is_documented() -> None:
     text = section("Values").partition("**`ItemPatch`**")[2].partition("\n\n")[0]
     assert {field.name for field in dataclasses.fields(ItemPatch)} <= set(quoted(text))
 
 
-def test_no_page_is_forgotten() -> None:
+def test_readme_links_every_page() -> None:
     readme = PAGES[0].read_text("utf-8")
     assert [page.name for page in PAGES[1:] if f"docs/{page.name}" not in readme] == []

@@ -1,4 +1,4 @@
-"""docs/reliability.md has all thirty promises, and names only tests that exist."""
+"""docs/reliability.md has all thirty guarantees, and every test that it names exists."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ def names_of_tests() -> set[str]:
     return {name for source in sources for name in re.findall(r"def (test_\w+)", source)}
 
 
-def test_every_test_that_the_page_names_exists() -> None:
+def test_every_named_test_exists() -> None:
     named = set(re.findall(r"`(test_\w+)`", PAGE))
     assert len(named) > 80
     assert named <= names_of_tests()
 
 
-def test_every_promise_has_a_test_or_says_that_it_is_not_covered() -> None:
+def test_every_guarantee_has_a_test_or_is_marked_as_not_covered() -> None:
     assert sorted(ROWS) == list(range(1, 31))
     for _, shown_by, result in ROWS.values():
         assert "`test_" in shown_by or "not covered" in result
 
 
-def test_no_result_is_missing() -> None:
+def test_page_contains_no_placeholder() -> None:
     capitals = re.sub(r"`[^`]*`|SQLite|SIGBUS|FAISS", "", PAGE)
     assert not re.findall(r"\b[A-Z]{5,}\b", capitals)

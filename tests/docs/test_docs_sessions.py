@@ -1,4 +1,4 @@
-"""The sessions in the documentation, typed again into a real terminal: the same comes out."""
+"""The sessions of the documentation, repeated in a real terminal, give the documented output."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ class Step(NamedTuple):
 
 
 def session(page: str) -> list[Step]:
-    """Every `$ command` of the console blocks of a page with what is shown below it."""
+    """Every `$ command` of the console blocks of a page, with its output."""
     text = "".join(block.text for block in blocks("console") if block.page == page)
     parts = re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]
     return [Step(*part.split("\n", 1)) for part in parts]
 
 
 def typed(commands: list[str], folder: Path) -> list[str]:
-    """What each of the commands writes to a terminal of 100 columns."""
+    """The output of each command in a terminal of 100 columns."""
     ours, theirs = pty.openpty()
     arguments = json.dumps([shlex.split(command)[1:] for command in commands])
     with (folder / "stderr").open("wb") as errors:
@@ -68,7 +68,7 @@ def typed(commands: list[str], folder: Path) -> list[str]:
 
 
 def environment(folder: Path) -> dict[str, str]:
-    """A user without settings, but with patience: these tests share the machine with others."""
+    """A user without settings; long deadlines, because other tests share the machine."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("FOURFOLD_")}
     own = dict.fromkeys(("HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME"), str(folder / "home"))
     ours = {"FOURFOLD_STORE": str(folder / "store"), "FOURFOLD_RETRIEVER_SECONDS": "60"}
@@ -86,13 +86,13 @@ def read_all(terminal: int) -> bytes:
     try:
         while part := os.read(terminal, 65536):
             parts.append(part)
-    except OSError:  # Linux says EIO where the other side is closed
+    except OSError:  # Linux raises EIO when the other side is closed
         pass
     return b"".join(parts)
 
 
 def shape(output: str) -> list[str]:
-    """The output without what may differ: times, decimals, the length of bars, the width of columns."""
+    """The output without the parts that may differ: times, decimals, the length of bars, the width of columns."""
     plain = DECIMAL.sub("0.0", BAR.sub("█ ", MOMENT.sub("TIME", output)))
     return [" ".join(line.split()) for line in plain.strip("\n").splitlines()]
 
@@ -104,7 +104,7 @@ def decimals(output: str) -> list[float]:
 @pytest.mark.spec("S1.11")
 @pytest.mark.spec("B2")
 @pytest.mark.parametrize("page", ["README.md", "get-started.md", "quality.md"])
-def test_a_session_gives_what_the_page_shows(page: str, tmp_path: Path) -> None:
+def test_session_gives_the_documented_output(page: str, tmp_path: Path) -> None:
     lay_out_examples(tmp_path)
     steps = session(page)
     assert len(steps) >= 4
@@ -113,7 +113,7 @@ def test_a_session_gives_what_the_page_shows(page: str, tmp_path: Path) -> None:
         assert decimals(output) == pytest.approx(decimals(step.output), abs=TOLERANCE), step.command
 
 
-def test_the_explanation_that_is_explained_is_the_one_of_the_session() -> None:
+def test_ranking_page_explains_the_session_of_the_readme() -> None:
     ranking, readme = ((ROOT / name).read_text("utf-8") for name in ("docs/ranking.md", "README.md"))
     tree = [line[4:] for line in ranking.splitlines() if line.startswith("    ") and re.search("[└├]|^    2. ", line)]
     assert len(tree) == 6

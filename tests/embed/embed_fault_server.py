@@ -86,6 +86,13 @@ class Handler(BaseHTTPRequestHandler):
         self.server.release.wait()
         self.close_connection = True
 
+    def fault_ok_when_released(self) -> None:
+        """Waits in the first request until `let_go`."""
+        if not self.again():
+            self.server.waiting.release()
+            self.server.let_go.wait()
+        self.fault_ok()
+
     def fault_drip(self) -> None:
         self.send_response(200)
         self.send_header("Content-Length", "100000")
@@ -188,6 +195,8 @@ class Server(ThreadingHTTPServer):
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
         self.release = threading.Event()
+        self.waiting = threading.Semaphore(0)
+        self.let_go = threading.Event()
         self.seen: list[tuple[str, dict[str, str], Any]] = []
 
     def handle_error(self, request: Any, client_address: Any) -> None:
@@ -205,9 +214,19 @@ class FaultServer:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._server.release.set()
+        self._server.let_go.set()
         self._server.shutdown()
         self._thread.join()
         self._server.server_close()
+
+    @property
+    def waiting(self) -> threading.Semaphore:
+        """Released by each request that waits for `let_go`."""
+        return self._server.waiting
+
+    @property
+    def let_go(self) -> threading.Event:
+        return self._server.let_go
 
     @property
     def seen(self) -> list[tuple[str, dict[str, str], Any]]:

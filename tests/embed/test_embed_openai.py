@@ -219,6 +219,22 @@ def test_after_a_timeout_the_next_request_works(open_embedder: Open, server: Fau
     assert open_embedder("ok").embed(["a"]).shape == (1, 4)
 
 
+def test_a_request_is_retried_when_the_timeout_of_another_closes_the_client(
+    open_embedder: Open, server: FaultServer, pauses: list[float]
+) -> None:
+    """Threads share one client. The closing thread is simulated: the server answers when the client is closed."""
+    embedder = open_embedder("ok-when-released", timeout=60)
+    found: list[np.ndarray] = []
+    asking = threading.Thread(target=lambda: found.append(embedder.embed(["a"])))
+    asking.start()
+    assert server.waiting.acquire(timeout=60)
+    embedder._endpoint._client.close()  # type: ignore[union-attr]
+    server.let_go.set()
+    asking.join(60)
+    np.testing.assert_allclose(found, [[unit("a")]], rtol=1e-6)
+    assert pauses == [0.5]
+
+
 # ---------------------------------------------------------------- faults that are final
 
 

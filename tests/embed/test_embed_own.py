@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from fourfold import BaseEmbedder, SyncMemory
+from fourfold import BaseEmbedder, Memory
 from fourfold.errors import InvalidArgument, SpaceMismatch
 
 
@@ -46,19 +46,19 @@ class Loaded(BaseEmbedder):
 
 @pytest.mark.spec("B8")
 def test_three_members_are_enough(tmp_path: Path) -> None:
-    with SyncMemory.open(tmp_path / "store", embedder=Small()) as memory:
+    with Memory.open(tmp_path / "store", embedder=Small()) as memory:
         memory.add("four", wait=True)
         (result,) = memory.search("five", only=["semantic"]).results
         assert result.contributions[0].raw == pytest.approx(1.0)
         assert memory.status()["embedder"] == "small/2"
-    with SyncMemory.open(tmp_path / "store", embedder=Small("another")) as memory, pytest.raises(SpaceMismatch):
+    with Memory.open(tmp_path / "store", embedder=Small("another")) as memory, pytest.raises(SpaceMismatch):
         memory.add("six", wait=True)
         memory.embed_pending()
 
 
 def test_the_base_class_loads_first_says_what_it_cuts_and_is_closed(tmp_path: Path) -> None:
     embedder = Loaded()
-    with SyncMemory.open(tmp_path / "store", embedder=embedder, background=False) as memory:
+    with Memory.open(tmp_path / "store", embedder=embedder, background=False) as memory:
         memory.add("text", wait=True)
         notes = memory.search("a long query " * 30).notes
     assert embedder.calls[0] == "load"
@@ -69,7 +69,7 @@ def test_the_base_class_loads_first_says_what_it_cuts_and_is_closed(tmp_path: Pa
 @pytest.mark.parametrize("rows", ["text", [[1.0]], [[1.0, 2.0, 3.0]], [[float("nan"), 1.0]], None, object()])
 def test_rows_that_are_no_vectors_leave_the_item_waiting_and_searches_say_so(tmp_path: Path, rows: Any) -> None:
     embedder = Small(rows=rows if rows is not None else [])
-    with SyncMemory.open(tmp_path / "store", embedder=embedder, background=False) as memory:
+    with Memory.open(tmp_path / "store", embedder=embedder, background=False) as memory:
         memory.add("four", wait=True)
         response = memory.search("four")
         assert [result.item.text for result in response.results] == ["four"]
@@ -79,13 +79,13 @@ def test_rows_that_are_no_vectors_leave_the_item_waiting_and_searches_say_so(tmp
 @pytest.mark.parametrize("wrong", [5, object(), Small, [Small()]])
 def test_what_is_no_embedder_is_refused(tmp_path: Path, wrong: Any) -> None:
     with pytest.raises(InvalidArgument, match="embedder"):
-        SyncMemory.open(tmp_path / "store", embedder=wrong)
+        Memory.open(tmp_path / "store", embedder=wrong)
 
 
 def test_a_base_embedder_without_embed_says_so(tmp_path: Path) -> None:
     class Nothing(BaseEmbedder):
         name, dimension = "nothing", 2
 
-    with SyncMemory.open(tmp_path / "store", embedder=Nothing(), background=False) as memory:
+    with Memory.open(tmp_path / "store", embedder=Nothing(), background=False) as memory:
         memory.add("four", wait=True)
         assert "Nothing has no `embed`" in str(memory.search("four").degraded)

@@ -8,17 +8,17 @@ from collections import Counter
 import pytest
 from engine_support import Opener, WordEmbedder, ids, notes, scored, texts
 
-from fourfold import wire
 from fourfold.errors import InvalidItem, SpaceMismatch
 from fourfold.memory import Memory
 from fourfold.model import Filters, NewItem
+from fourfold.serve import schemas
 
 # ---------------------------------------------------------------- B12
 
 
 @pytest.fixture
-async def files(memory: Memory) -> Memory:
-    await memory.add_many(
+def files(memory: Memory) -> Memory:
+    memory.add_many(
         [
             *(NewItem(f"heron chapter {n}", path="birds.md", chunk_index=n) for n in range(6)),
             *(NewItem(f"heron and otter {n}", path="river.md", chunk_index=n) for n in range(3)),
@@ -32,46 +32,46 @@ async def files(memory: Memory) -> Memory:
 
 
 @pytest.mark.spec("B12")
-async def test_auto_shows_at_most_two_results_of_one_file(files: Memory) -> None:
-    response = await files.search("heron", top_k=100)
+def test_auto_shows_at_most_two_results_of_one_file(files: Memory) -> None:
+    response = files.search("heron", top_k=100)
     per_file = Counter(result.item.path for result in response.results)
     assert per_file == {"birds.md": 2, "river.md": 2, None: 3}
 
 
 @pytest.mark.spec("B12")
-async def test_unless_asked_otherwise(files: Memory) -> None:
+def test_unless_asked_otherwise(files: Memory) -> None:
     for per_source, most in ((1, 1), (4, 4), (50, 6)):
-        response = await files.search("heron", top_k=100, per_source=per_source)
+        response = files.search("heron", top_k=100, per_source=per_source)
         assert max(Counter(result.item.path for result in response.results if result.item.path).values()) == most
     for preset in ("files", "wiki", "insights"):
-        response = await files.search("heron", top_k=100, preset=preset)
+        response = files.search("heron", top_k=100, preset=preset)
         assert len(response.results) == 12
 
 
 @pytest.mark.spec("B12")
-async def test_the_places_of_what_is_left_out_are_filled(files: Memory) -> None:
-    assert len((await files.search("heron", top_k=7)).results) == 7
-    assert len((await files.search("heron", top_k=3, per_source=1)).results) == 3
+def test_the_places_of_what_is_left_out_are_filled(files: Memory) -> None:
+    assert len(files.search("heron", top_k=7).results) == 7
+    assert len(files.search("heron", top_k=3, per_source=1).results) == 3
 
 
 @pytest.mark.spec("B12")
-async def test_an_answer_has_snippets_and_the_full_text_comes_by_id(memory: Memory) -> None:
+def test_an_answer_has_snippets_and_the_full_text_comes_by_id(memory: Memory) -> None:
     long = " ".join(f"sentence {n} about nothing in particular." for n in range(300)) + " The heron stands here. "
     long += " ".join(f"More of sentence {n}." for n in range(300))
-    item = await memory.add(long.strip(), wait=True)
-    result = (await memory.search("heron")).results[0]
+    item = memory.add(long.strip(), wait=True)
+    result = memory.search("heron").results[0]
     assert "**heron**" in result.snippet
     assert len(result.snippet) < 500
-    assert (await memory.get([item.id]))[0].text == long.strip()
+    assert memory.get([item.id])[0].text == long.strip()
 
 
 # ---------------------------------------------------------------- B14
 
 
 @pytest.mark.spec("B14")
-async def test_confidence_is_low_for_what_the_store_cannot_answer(office: Memory) -> None:
-    known = await office.search("the cellar key hangs behind the kitchen door")
-    unknown = await office.search("quarterly revenue of zeppelin manufacturers")
+def test_confidence_is_low_for_what_the_store_cannot_answer(office: Memory) -> None:
+    known = office.search("the cellar key hangs behind the kitchen door")
+    unknown = office.search("quarterly revenue of zeppelin manufacturers")
     assert known.confidence > 0.9
     assert unknown.confidence < 0.5
     assert known.confidence == max(result.confidence for result in known.results)
@@ -80,55 +80,55 @@ async def test_confidence_is_low_for_what_the_store_cannot_answer(office: Memory
 
 
 @pytest.mark.spec("B14")
-async def test_min_confidence_leaves_out_what_is_less_sure(office: Memory) -> None:
+def test_min_confidence_leaves_out_what_is_less_sure(office: Memory) -> None:
     query = "the cellar key hangs behind the kitchen door"
-    everything = await office.search(query, top_k=100)
-    sure = await office.search(query, top_k=100, min_confidence=0.6)
+    everything = office.search(query, top_k=100)
+    sure = office.search(query, top_k=100, min_confidence=0.6)
     assert ids(sure) == [result.id for result in everything.results if result.confidence >= 0.6]
     assert 0 < len(sure.results) < len(everything.results)
     assert scored(sure) == [pair for pair in scored(everything) if pair[0] in ids(sure)]
-    none = await office.search("quarterly revenue of zeppelin manufacturers", min_confidence=0.9)
+    none = office.search("quarterly revenue of zeppelin manufacturers", min_confidence=0.9)
     assert none.results == ()
-    assert wire.response_json(none)["status"] == "success"
+    assert schemas.response_json(none)["status"] == "success"
 
 
 # ---------------------------------------------------------------- B15
 
 
 @pytest.fixture
-async def project(opened: Opener) -> Memory:
+def project(opened: Opener) -> Memory:
     """Two namespaces in one store; the fixture is the memory of the first."""
-    first = await opened(namespace="project")
-    await first.add_many([NewItem("The heron report is due in May"), *notes(20)], wait=True)
-    second = await opened(namespace="personal")
-    await second.add_many([NewItem("I saw a heron at the lake", tags=("heron",)), NewItem("Buy milk")], wait=True)
+    first = opened(namespace="project")
+    first.add_many([NewItem("The heron report is due in May"), *notes(20)], wait=True)
+    second = opened(namespace="personal")
+    second.add_many([NewItem("I saw a heron at the lake", tags=("heron",)), NewItem("Buy milk")], wait=True)
     return first
 
 
 @pytest.mark.spec("B15")
 @pytest.mark.parametrize("preset", ["auto", "insights", "wiki", "memories"])
-async def test_nothing_of_another_namespace_is_found_unless_it_is_named(project: Memory, preset: str) -> None:
-    alone = await project.search("heron at the lake", preset=preset, top_k=100)
+def test_nothing_of_another_namespace_is_found_unless_it_is_named(project: Memory, preset: str) -> None:
+    alone = project.search("heron at the lake", preset=preset, top_k=100)
     assert {result.item.namespace for result in alone.results} == {"project"}
     assert "I saw a heron at the lake" not in texts(alone)
-    assert await project.count() == 21
-    assert await project.count(Filters(tags=("heron",))) == 0
+    assert project.count() == 21
+    assert project.count(Filters(tags=("heron",))) == 0
 
 
 @pytest.mark.spec("B15")
-async def test_one_namespace_changes_no_score_in_another(project: Memory, opened: Opener) -> None:
-    before = scored(await project.search("the heron met the otter", top_k=100))
-    other = await opened(namespace="third")
-    await other.add_many(notes(50, "heron"), wait=True)
-    await other.index()
-    assert scored(await project.search("the heron met the otter", top_k=100)) == before
+def test_one_namespace_changes_no_score_in_another(project: Memory, opened: Opener) -> None:
+    before = scored(project.search("the heron met the otter", top_k=100))
+    other = opened(namespace="third")
+    other.add_many(notes(50, "heron"), wait=True)
+    other.index()
+    assert scored(project.search("the heron met the otter", top_k=100)) == before
 
 
 @pytest.mark.spec("B15", "B2")
 @pytest.mark.parametrize("preset", ["auto", "insights", "wiki", "memories"])
 @pytest.mark.parametrize("fusion", ["auto", "rrf", "weighted"])
-async def test_named_namespaces_are_searched_apart_and_fused(project: Memory, preset: str, fusion: str) -> None:
-    both = await project.search(
+def test_named_namespaces_are_searched_apart_and_fused(project: Memory, preset: str, fusion: str) -> None:
+    both = project.search(
         "heron at the lake",
         namespaces=["project", "personal"],
         top_k=100,
@@ -144,50 +144,48 @@ async def test_named_namespaces_are_searched_apart_and_fused(project: Memory, pr
         assert total * result.recency == pytest.approx(result.score, abs=1e-9)
         assert result.explanation is not None
         assert result.explanation.value == result.score
-    wire.dumps(wire.response_json(both))
-    apart = [
-        await project.search("heron at the lake", namespaces=[name], top_k=100) for name in ("project", "personal")
-    ]
+    schemas.dumps(schemas.response_json(both))
+    apart = [project.search("heron at the lake", namespaces=[name], top_k=100) for name in ("project", "personal")]
     assert both.counts["semantic"] == sum(response.counts["semantic"] for response in apart)
 
 
 @pytest.mark.spec("B15")
-async def test_the_best_of_the_namespace_that_knows_comes_first(project: Memory) -> None:
-    both = await project.search("I saw a heron at the lake", namespaces=["project", "personal"])
+def test_the_best_of_the_namespace_that_knows_comes_first(project: Memory) -> None:
+    both = project.search("I saw a heron at the lake", namespaces=["project", "personal"])
     assert texts(both)[0] == "I saw a heron at the lake"
-    turned = await project.search("I saw a heron at the lake", namespaces=["personal", "project", "personal"])
+    turned = project.search("I saw a heron at the lake", namespaces=["personal", "project", "personal"])
     assert scored(turned) == scored(both)
 
 
 @pytest.mark.spec("B15", "B4")
-async def test_results_of_several_namespaces_for_k_are_a_prefix_of_those_for_more(project: Memory) -> None:
+def test_results_of_several_namespaces_for_k_are_a_prefix_of_those_for_more(project: Memory) -> None:
     names = ["project", "personal"]
-    longest = scored(await project.search("the heron at gate 3", namespaces=names, top_k=100))
+    longest = scored(project.search("the heron at gate 3", namespaces=names, top_k=100))
     for top_k in (1, 2, 3, 5, 8, 13):
-        assert scored(await project.search("the heron at gate 3", namespaces=names, top_k=top_k)) == longest[:top_k]
+        assert scored(project.search("the heron at gate 3", namespaces=names, top_k=top_k)) == longest[:top_k]
 
 
 @pytest.mark.spec("B15", "B8")
-async def test_a_namespace_of_another_model_is_not_mixed_in(project: Memory, opened: Opener) -> None:
-    other = await opened(namespace="foreign", embedder=WordEmbedder("other"))
-    await other.add("heron", wait=True)
+def test_a_namespace_of_another_model_is_not_mixed_in(project: Memory, opened: Opener) -> None:
+    other = opened(namespace="foreign", embedder=WordEmbedder("other"))
+    other.add("heron", wait=True)
     with pytest.raises(SpaceMismatch):
-        await project.search("heron", namespaces=["project", "foreign"])
+        project.search("heron", namespaces=["project", "foreign"])
 
 
 @pytest.mark.spec("B15", "B4")
-async def test_also_where_the_surest_result_of_a_namespace_is_not_its_first(opened: Opener) -> None:
-    first = await opened(namespace="a")
-    await first.add_many([NewItem("unrelated", tags=("heron",)), NewItem("heron lake sunset")], wait=True)
-    second = await opened(namespace="b")
-    await second.add_many([NewItem("heron"), NewItem("lake"), NewItem("nothing")], wait=True)
+def test_also_where_the_surest_result_of_a_namespace_is_not_its_first(opened: Opener) -> None:
+    first = opened(namespace="a")
+    first.add_many([NewItem("unrelated", tags=("heron",)), NewItem("heron lake sunset")], wait=True)
+    second = opened(namespace="b")
+    second.add_many([NewItem("heron"), NewItem("lake"), NewItem("nothing")], wait=True)
     options = {"weights": {"tags": 0.9, "keyword": 0.1}, "fusion": "rrf", "namespaces": ["a", "b"]}
-    longest = scored(await first.search("heron lake sunset", top_k=10, **options))
+    longest = scored(first.search("heron lake sunset", top_k=10, **options))
     for top_k in (1, 2, 3):
-        assert scored(await first.search("heron lake sunset", top_k=top_k, **options)) == longest[:top_k]
+        assert scored(first.search("heron lake sunset", top_k=top_k, **options)) == longest[:top_k]
 
 
 @pytest.mark.spec("B15")
-async def test_an_empty_name_is_refused(project: Memory) -> None:
+def test_an_empty_name_is_refused(project: Memory) -> None:
     with pytest.raises(InvalidItem, match="namespace"):
-        await project.search("heron", namespaces=["project", " "])
+        project.search("heron", namespaces=["project", " "])

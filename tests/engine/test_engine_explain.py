@@ -7,20 +7,22 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from engine_support import Opener, notes
+from engine_support import Clock, Opener, notes
 
+from fourfold.engine.retrievers import GraphRetriever, TagRetriever
 from fourfold.errors import NotFound
 from fourfold.memory import Memory
-from fourfold.model import Filters, NewItem, SearchResponse
+from fourfold.model import Filters, NewItem
+from fourfold.retrieval import SearchResponse
 
 QUERY = "who repairs the Tower Clock in the office"
 
 
 @pytest.fixture
-async def town(memory: Memory) -> Memory:
+def town(memory: Memory) -> Memory:
     """Every retriever has something to say of QUERY."""
     old = datetime.now(UTC) - timedelta(days=40)
-    await memory.add_many(
+    memory.add_many(
         [
             NewItem("It strikes every hour; the movement is of brass", title="Tower Clock", tags=("clock",)),
             NewItem("Anna Weber repairs watches and the Tower Clock", tags=("office", "people"), created_at=old),
@@ -31,8 +33,8 @@ async def town(memory: Memory) -> Memory:
         ],
         wait=True,
     )
-    await memory.add_edge("Anna Weber", "employs", "Karl")
-    await memory.add_node("Karl", item=(await memory.add("Plays the organ on Sundays", wait=True)).id)
+    memory.add_edge("Anna Weber", "employs", "Karl")
+    memory.add_node("Karl", item=memory.add("Plays the organ on Sundays", wait=True).id)
     return memory
 
 
@@ -50,8 +52,8 @@ def assert_scores_are_sums(response: SearchResponse) -> None:
 @pytest.mark.spec("B2")
 @pytest.mark.parametrize("fusion", ["auto", "rrf", "weighted"])
 @pytest.mark.parametrize("preset", ["auto", "insights-basic", "insights", "wiki", "files", "memories"])
-async def test_a_score_is_the_sum_of_its_contributions_times_recency(town: Memory, preset: str, fusion: str) -> None:
-    response = await town.search(QUERY, preset=preset, fusion=fusion, top_k=100, explain=True)
+def test_a_score_is_the_sum_of_its_contributions_times_recency(town: Memory, preset: str, fusion: str) -> None:
+    response = town.search(QUERY, preset=preset, fusion=fusion, top_k=100, explain=True)
     assert_scores_are_sums(response)
     sources = {line.source for result in response.results for line in result.contributions}
     assert sources >= set(response.plan.retrievers) - {"walk"}
@@ -62,16 +64,16 @@ async def test_a_score_is_the_sum_of_its_contributions_times_recency(town: Memor
     "weights",
     [{"semantic": 0.1, "keyword": 0.2, "graph": 0.3, "tags": 0.4}, {"tags": 1.0}, {"graph": 0.5, "tags": 0.5}],
 )
-async def test_also_with_weights_of_the_caller(town: Memory, weights: dict[str, float]) -> None:
+def test_also_with_weights_of_the_caller(town: Memory, weights: dict[str, float]) -> None:
     for preset in ("auto", "files", "memories"):
-        response = await town.search(QUERY, preset=preset, weights=weights, top_k=100, explain=True)
+        response = town.search(QUERY, preset=preset, weights=weights, top_k=100, explain=True)
         assert_scores_are_sums(response)
         assert {name for name, weight in response.applied_weights.items() if weight} == set(weights)
 
 
 @pytest.mark.spec("B2")
-async def test_a_line_says_rank_raw_score_weight_and_contribution(town: Memory) -> None:
-    response = await town.search(QUERY, fusion="rrf")
+def test_a_line_says_rank_raw_score_weight_and_contribution(town: Memory) -> None:
+    response = town.search(QUERY, fusion="rrf")
     by_source = {line.source: line for line in response.results[0].contributions}
     for line in by_source.values():
         assert line.rank is not None
@@ -82,23 +84,27 @@ async def test_a_line_says_rank_raw_score_weight_and_contribution(town: Memory) 
 
 
 @pytest.mark.spec("B2", "S4.2")
-async def test_the_walk_from_the_best_hits_has_a_line_of_its_own(town: Memory) -> None:
+def test_the_walk_from_the_best_hits_has_a_line_of_its_own(town: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
     """`employs` leads from Anna Weber, whom the query does not name, to Karl."""
-    response = await town.search("watches bakery", top_k=100)
+    monkeypatch.setattr(GraphRetriever, "expand", Clock(monkeypatch).slowed(GraphRetriever.expand, 0.25))
+    response = town.search("watches bakery", top_k=100)
     karl = next(result for result in response.results if result.item.text.startswith("Plays the organ"))
     walk = next(line for line in karl.contributions if line.source == "walk")
     assert walk.value > 0
     assert walk.weight == response.applied_weights["graph"]
     assert not any(line.source == "graph" for line in karl.contributions)
-    assert response.timings_ms["walk"] >= 0
-    fixed = await town.search("watches bakery", top_k=100, fusion="rrf")
+    assert response.timings_ms["walk"] == 250
+    fixed = town.search("watches bakery", top_k=100, fusion="rrf")
     assert not any(line.source == "walk" for result in fixed.results for line in result.contributions)
 
 
 @pytest.mark.spec("B2", "S5.2")
-async def test_what_shares_a_tag_with_the_best_hit_has_a_line_that_says_so(memory: Memory) -> None:
+def test_what_shares_a_tag_with_the_best_hit_has_a_line_that_says_so(
+    memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The query names no tag; the harbour is filed beside the ferry."""
-    await memory.add_many(
+    monkeypatch.setattr(TagRetriever, "expand", Clock(monkeypatch).slowed(TagRetriever.expand, 0.5))
+    memory.add_many(
         [
             NewItem("The ferry leaves at nine", tags=("lagoon",)),
             NewItem("Harbour dues are paid in advance", tags=("Lagoon",)),
@@ -106,15 +112,15 @@ async def test_what_shares_a_tag_with_the_best_hit_has_a_line_that_says_so(memor
         ],
         wait=True,
     )
-    response = await memory.search("when does the ferry leave?")
+    response = memory.search("when does the ferry leave?")
     lines = {
         result.item.text.split()[0]: {line.source: line for line in result.contributions} for result in response.results
     }
     assert lines["Harbour"]["shared"].value > 0
     assert "shared" not in {**lines["The"], **lines["Nobody"]}, "not by what it carries itself"
     assert response.applied_weights["tags"] == lines["Harbour"]["shared"].weight
-    assert response.timings_ms["shared"] >= 0
-    assert not (await memory.search("ferry", weights={"keyword": 0.5, "tags": 0.5})).counts.get("shared")
+    assert response.timings_ms["shared"] == 500
+    assert not memory.search("ferry", weights={"keyword": 0.5, "tags": 0.5}).counts.get("shared")
 
 
 # ---------------------------------------------------------------- why
@@ -122,11 +128,11 @@ async def test_what_shares_a_tag_with_the_best_hit_has_a_line_that_says_so(memor
 
 @pytest.mark.spec("B2")
 @pytest.mark.parametrize("options", [{}, {"fusion": "rrf"}, {"preset": "memories"}, {"preset": "insights"}])
-async def test_why_an_item_is_where_it_is(town: Memory, options: dict[str, Any]) -> None:
-    response = await town.search(QUERY, top_k=100, **options)
+def test_why_an_item_is_where_it_is(town: Memory, options: dict[str, Any]) -> None:
+    response = town.search(QUERY, top_k=100, **options)
     for place in (1, 3):
         expected = response.results[place - 1]
-        why = await town.why(expected.id, QUERY, **options)
+        why = town.why(expected.id, QUERY, **options)
         assert why.rank == place
         assert why.result is not None
         assert why.result.score == pytest.approx(expected.score, rel=1e-6)
@@ -136,12 +142,12 @@ async def test_why_an_item_is_where_it_is(town: Memory, options: dict[str, Any])
 
 
 @pytest.mark.spec("B2")
-async def test_why_an_item_was_not_found(memory: Memory) -> None:
-    await memory.add_many([NewItem("The heron stands in the river", key="heron")], wait=True)
-    await memory.add_many([NewItem(f"Heron {number} in the river", key=f"r{number}") for number in range(250)])
-    await memory.add(NewItem("Completely unrelated", key="other"))
-    await memory.embed_pending()
-    why = await memory.why("key:other", "heron river", fusion="rrf")
+def test_why_an_item_was_not_found(memory: Memory) -> None:
+    memory.add_many([NewItem("The heron stands in the river", key="heron")], wait=True)
+    memory.add_many([NewItem(f"Heron {number} in the river", key=f"r{number}") for number in range(250)])
+    memory.add(NewItem("Completely unrelated", key="other"))
+    memory.embed_pending()
+    why = memory.why("key:other", "heron river", fusion="rrf")
     assert why.rank is None
     assert why.result is None
     semantic, keyword, graph, tags = why.reasons
@@ -152,24 +158,24 @@ async def test_why_an_item_was_not_found(memory: Memory) -> None:
 
 
 @pytest.mark.spec("B2")
-async def test_why_says_when_there_is_no_vector_and_when_the_cosine_is_zero(opened: Opener) -> None:
-    memory = await opened()
-    far = await memory.add_many([NewItem("zebra"), *(NewItem(f"heron {number}") for number in range(210))], wait=True)
-    assert "cosine 0: the best 200" in (await memory.why(far[0].id, "heron")).reasons[0]
-    waiting = await (await opened(embedder="none")).add("otter")
-    assert "no vector yet" in (await memory.why(waiting.id, "heron")).reasons[0]
+def test_why_says_when_there_is_no_vector_and_when_the_cosine_is_zero(opened: Opener) -> None:
+    memory = opened()
+    far = memory.add_many([NewItem("zebra"), *(NewItem(f"heron {number}") for number in range(210))], wait=True)
+    assert "cosine 0: the best 200" in memory.why(far[0].id, "heron").reasons[0]
+    waiting = opened(embedder="none").add("otter")
+    assert "no vector yet" in memory.why(waiting.id, "heron").reasons[0]
 
 
 @pytest.mark.spec("B2", "B5")
-async def test_why_says_that_the_filters_leave_an_item_out(town: Memory) -> None:
-    item = (await town.search(QUERY)).results[0].item
-    why = await town.why(item.id, QUERY, filters=Filters(kind="recipe"))
+def test_why_says_that_the_filters_leave_an_item_out(town: Memory) -> None:
+    item = town.search(QUERY).results[0].item
+    why = town.why(item.id, QUERY, filters=Filters(kind="recipe"))
     assert why.rank is None
     assert why.reasons[0] == "the filters leave it out"
 
 
 @pytest.mark.spec("B2")
-async def test_why_of_an_unknown_item_is_an_error(town: Memory) -> None:
+def test_why_of_an_unknown_item_is_an_error(town: Memory) -> None:
     for unknown in (999, "key:nothing", -1):
         with pytest.raises(NotFound):
-            await town.why(unknown, QUERY)
+            town.why(unknown, QUERY)

@@ -8,18 +8,18 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from engine_support import ids
 
-from fourfold import wire
 from fourfold.memory import Memory
 from fourfold.model import Filters, Item, MetadataTest, NewItem
+from fourfold.serve import schemas
 
 DAY = datetime(2025, 3, 1, tzinfo=UTC)
 COUNT = 600
 
 
 @pytest.fixture
-async def library(memory: Memory) -> Memory:
+def library(memory: Memory) -> Memory:
     """All items match the query equally; every 30th is what the filters look for."""
-    await memory.add_many(
+    memory.add_many(
         [
             NewItem(
                 f"The heron stands in the river, page {number}",
@@ -40,7 +40,7 @@ async def library(memory: Memory) -> Memory:
         ],
         wait=True,
     )
-    await memory.add_node("Heron", item=1)
+    memory.add_node("Heron", item=1)
     return memory
 
 
@@ -79,33 +79,33 @@ FILTERS: dict[str, tuple[Filters, Passes]] = {
 
 @pytest.mark.spec("B5")
 @pytest.mark.parametrize("name", FILTERS)
-async def test_a_filtered_search_finds_all_that_pass_and_nothing_else(library: Memory, name: str) -> None:
+def test_a_filtered_search_finds_all_that_pass_and_nothing_else(library: Memory, name: str) -> None:
     filters, passes = FILTERS[name]
-    everything = [item for offset in (0, 1000) for item in await library.list(limit=1000, offset=offset)]
+    everything = [item for offset in (0, 1000) for item in library.list(limit=1000, offset=offset)]
     expected = {item.id for item in everything if passes(item)}
-    assert await library.count(filters) == len(expected)
+    assert library.count(filters) == len(expected)
     for only in (["semantic"], ["keyword"], ["tags"]):
-        response = await library.search("heron river", only=only, filters=filters, top_k=100)
+        response = library.search("heron river", only=only, filters=filters, top_k=100)
         assert set(ids(response)) <= expected
         assert len(response.results) == min(100, len(expected))
         assert response.counts[only[0]] == min(200, len(expected))
     for fusion in ("auto", "rrf"):
-        response = await library.search("Heron river", filters=filters, top_k=100, per_source=100, fusion=fusion)
+        response = library.search("Heron river", filters=filters, top_k=100, per_source=100, fusion=fusion)
         assert set(ids(response)) <= expected
         assert len(response.results) == min(100, len(expected))
-        wire.dumps(wire.response_json(response))
-    for result in (await library.search("Heron 30", only=["graph"], filters=filters, top_k=100)).results:
+        schemas.dumps(schemas.response_json(response))
+    for result in library.search("Heron 30", only=["graph"], filters=filters, top_k=100).results:
         assert result.id in expected
 
 
 @pytest.mark.spec("B5", "B6")
-async def test_filters_see_what_was_written_a_moment_ago(library: Memory) -> None:
+def test_filters_see_what_was_written_a_moment_ago(library: Memory) -> None:
     filters = Filters(tags=("fresh",))
-    assert ids(await library.search("heron", filters=filters)) == []
-    item = await library.add(NewItem("One more heron", tags=("fresh",)))
-    assert ids(await library.search("heron", filters=filters)) == [item.id]
-    await library.forget([item.id])
-    assert ids(await library.search("heron", filters=filters)) == []
+    assert ids(library.search("heron", filters=filters)) == []
+    item = library.add(NewItem("One more heron", tags=("fresh",)))
+    assert ids(library.search("heron", filters=filters)) == [item.id]
+    library.forget([item.id])
+    assert ids(library.search("heron", filters=filters)) == []
 
 
 PATHS = (
@@ -133,17 +133,17 @@ EXPECTED = {
 
 
 @pytest.mark.spec("B5")
-async def test_globs(memory: Memory) -> None:
-    await memory.add_many([NewItem(path, path=path) for path in PATHS])
+def test_globs(memory: Memory) -> None:
+    memory.add_many([NewItem(path, path=path) for path in PATHS])
     for glob, expected in EXPECTED.items():
-        found = {item.path for item in await memory.list(Filters(path=glob))}
+        found = {item.path for item in memory.list(Filters(path=glob))}
         assert found == set(expected.split()), glob
 
 
 @pytest.mark.spec("B5", "B4")
-async def test_a_glob_of_many_wildcards_does_not_stop_the_world(memory: Memory) -> None:
+def test_a_glob_of_many_wildcards_does_not_stop_the_world(memory: Memory) -> None:
     """A regular expression would try all lengths of all wildcards, holding every other thread up."""
-    await memory.add_many([NewItem("heron", path="a" * 200), NewItem("otter", path="a/" * 100 + "y")])
+    memory.add_many([NewItem("heron", path="a" * 200), NewItem("otter", path="a/" * 100 + "y")])
     for glob in ("*a" * 30 + "b", "**/" * 40 + "x", "**a" * 30 + "b", "a*" * 200 + "/b"):
-        assert await memory.count(Filters(path=glob)) == 0
-    assert await memory.count(Filters(path="*a" * 30)) == 1
+        assert memory.count(Filters(path=glob)) == 0
+    assert memory.count(Filters(path="*a" * 30)) == 1

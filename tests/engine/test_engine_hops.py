@@ -6,8 +6,9 @@ import pytest
 from engine_support import notes
 
 from fourfold.memory import Memory
-from fourfold.model import NewItem, SearchResponse
-from fourfold.search.walk import BEST_HIT, PERHAPS
+from fourfold.model import NewItem
+from fourfold.ranking.connections import BEST_HIT, PERHAPS
+from fourfold.retrieval import SearchResponse
 
 QUESTION = "Where was the composer of the film Amber River born?"
 FILM = NewItem("A drama of 1987 about a ferryman, with music by Ilse Brandt.", title="Amber River (film)", key="film")
@@ -19,8 +20,8 @@ OTHERS = [
 
 
 @pytest.fixture
-async def films(memory: Memory) -> Memory:
-    await memory.add_many([*OTHERS, FILM, COMPOSER, *notes(30)], wait=True)
+def films(memory: Memory) -> Memory:
+    memory.add_many([*OTHERS, FILM, COMPOSER, *notes(30)], wait=True)
     return memory
 
 
@@ -34,15 +35,15 @@ def line(response: SearchResponse, key: str, source: str):
 
 
 @pytest.mark.spec("B1", "S4.2")
-async def test_the_second_step_is_found_beside_the_first(films: Memory) -> None:
+def test_the_second_step_is_found_beside_the_first(films: Memory) -> None:
     """Text alone prefers everyone who was born and composed; the film's page names the one who is meant."""
-    assert set(keys(await films.search(QUESTION))[:2]) == {"film", "composer"}
-    assert "composer" not in keys(await films.search(QUESTION, only=("semantic", "keyword")))
+    assert set(keys(films.search(QUESTION))[:2]) == {"film", "composer"}
+    assert "composer" not in keys(films.search(QUESTION, only=("semantic", "keyword")))
 
 
 @pytest.mark.spec("B2", "S4.2")
-async def test_what_the_query_names_has_full_strength_and_passes_it_on(films: Memory) -> None:
-    response = await films.search(QUESTION)
+def test_what_the_query_names_has_full_strength_and_passes_it_on(films: Memory) -> None:
+    response = films.search(QUESTION)
     named, walked = line(response, "film", "graph"), line(response, "composer", "walk")
     assert (named.raw, named.scaled) == (1.0, pytest.approx(1.0))
     assert (walked.raw, walked.scaled) == (1.0, pytest.approx(1.0))
@@ -50,21 +51,21 @@ async def test_what_the_query_names_has_full_strength_and_passes_it_on(films: Me
 
 
 @pytest.mark.spec("S4.2")
-async def test_a_word_that_something_happens_to_be_called_says_little(films: Memory) -> None:
-    await films.add(NewItem("Selects the k-th smallest of some numbers.", title="Find (Algorithm 65)", key="find"))
-    response = await films.search("find all papers on numbers", top_k=100)
+def test_a_word_that_something_happens_to_be_called_says_little(films: Memory) -> None:
+    films.add(NewItem("Selects the k-th smallest of some numbers.", title="Find (Algorithm 65)", key="find"))
+    response = films.search("find all papers on numbers", top_k=100)
     assert line(response, "find", "graph").scaled == pytest.approx(PERHAPS)
-    assert line(await films.search("papers about `find`", top_k=100), "find", "graph").scaled == pytest.approx(1.0)
+    assert line(films.search("papers about `find`", top_k=100), "find", "graph").scaled == pytest.approx(1.0)
 
 
 @pytest.mark.spec("S4.2")
-async def test_without_a_name_the_best_hit_by_text_passes_little_on(films: Memory) -> None:
-    response = await films.search("a drama about a ferryman", top_k=100)
+def test_without_a_name_the_best_hit_by_text_passes_little_on(films: Memory) -> None:
+    response = films.search("a drama about a ferryman", top_k=100)
     assert keys(response)[0] == "film"
     assert line(response, "composer", "walk").raw == pytest.approx(BEST_HIT**2)
 
 
 @pytest.mark.spec("B4")
-async def test_fewer_results_are_the_beginning_of_more_with_a_walk(films: Memory) -> None:
-    many = keys(await films.search(QUESTION, top_k=30))
-    assert [keys(await films.search(QUESTION, top_k=k)) for k in (1, 2, 5, 30)] == [many[:k] for k in (1, 2, 5, 30)]
+def test_fewer_results_are_the_beginning_of_more_with_a_walk(films: Memory) -> None:
+    many = keys(films.search(QUESTION, top_k=30))
+    assert [keys(films.search(QUESTION, top_k=k)) for k in (1, 2, 5, 30)] == [many[:k] for k in (1, 2, 5, 30)]

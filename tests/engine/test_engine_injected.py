@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 from engine_support import ids
+from store_calls import StoreCalls
 
 from fourfold import Hit, HybridSearch, Memory, NewItem, Plan, Query, Ranking
 from fourfold.errors import InvalidRanking
-from fourfold.stores.base import Store
+from fourfold.storage.protocols import Store
 
 pytestmark = pytest.mark.spec("S2.1")
 
@@ -21,16 +22,16 @@ class Injected:
     def __init__(self, answer: Any) -> None:
         self._answer = answer
 
-    async def search(self, query: Query, limit: int) -> Ranking:
+    def search(self, query: Query, limit: int) -> Ranking:
         return self._answer
 
 
-async def opened(folder: Path, answer: Any) -> Memory:
+def opened(folder: Path, answer: Any) -> Memory:
     def retrievers(store: Store) -> list[Injected]:
         return [Injected(answer)]
 
-    memory = await Memory.open(folder / "store", embedder="none", background=False, retrievers=retrievers)
-    await memory.add_many([NewItem(f"text {key}", key=key) for key in ("a", "b", "c")])
+    memory = Memory.open(folder / "store", embedder="none", background=False, retrievers=retrievers)
+    memory.add_many([NewItem(f"text {key}", key=key) for key in ("a", "b", "c")])
     return memory
 
 
@@ -43,17 +44,17 @@ async def opened(folder: Path, answer: Any) -> Memory:
         (Ranking(), []),
     ],
 )
-async def test_hits_may_name_items_by_key(tmp_path: Path, answer: Ranking, found: list[int]) -> None:
-    async with await opened(tmp_path, answer) as memory:
-        response = await memory.search("anything", only=["keyword"], fusion="rrf")
+def test_hits_may_name_items_by_key(tmp_path: Path, answer: Ranking, found: list[int]) -> None:
+    with opened(tmp_path, answer) as memory:
+        response = memory.search("anything", only=["keyword"], fusion="rrf")
         assert ids(response) == found
         assert response.notes == ()
 
 
-async def test_unknown_keys_are_dropped_and_counted(tmp_path: Path) -> None:
+def test_unknown_keys_are_dropped_and_counted(tmp_path: Path) -> None:
     answer = Ranking.of_keys([("gone", 0.9), ("b", 0.5), ("also gone", 0.1)])
-    async with await opened(tmp_path, answer) as memory:
-        response = await memory.search("anything", only=["keyword"], fusion="weighted", explain=True)
+    with opened(tmp_path, answer) as memory:
+        response = memory.search("anything", only=["keyword"], fusion="weighted", explain=True)
         assert ids(response) == [2]
         assert response.notes == ("keyword: 2 of 3 keys belong to no item",)
         assert response.results[0].contributions[0].rank == 1
@@ -74,18 +75,18 @@ async def test_unknown_keys_are_dropped_and_counted(tmp_path: Path) -> None:
     ],
     ids=str,
 )
-async def test_what_is_no_ranking_is_a_typed_error(tmp_path: Path, answer: Any) -> None:
-    async with await opened(tmp_path, answer) as memory:
+def test_what_is_no_ranking_is_a_typed_error(tmp_path: Path, answer: Any) -> None:
+    with opened(tmp_path, answer) as memory:
         with pytest.raises(InvalidRanking, match="the retriever 'keyword' returned") as refused:
-            await memory.search("anything")
+            memory.search("anything")
         assert refused.value.remedy
 
 
-async def test_a_search_of_its_own_maps_keys_if_it_can_find_them(tmp_path: Path) -> None:
+def test_a_search_of_its_own_maps_keys_if_it_can_find_them(tmp_path: Path) -> None:
     plan = Plan("mine", ("keyword",), "rrf", k=60, top_k=5, weights={"keyword": 1.0})
     answer = Ranking.of_keys([("b", 0.9)])
-    async with await opened(tmp_path, answer) as memory:
-        able = HybridSearch([Injected(answer)], find_keys=memory.store.find_keys)
-        assert list((await able.run(Query("default", "x"), plan)).fusion.ids) == [2]
+    with opened(tmp_path, answer) as memory:
+        able = HybridSearch([Injected(answer)], find_keys=StoreCalls(memory.store).find_keys)
+        assert list(able.run(Query("default", "x"), plan).fusion.ids) == [2]
         with pytest.raises(InvalidRanking, match="find_keys"):
-            await HybridSearch([Injected(answer)]).run(Query("default", "x"), plan)
+            HybridSearch([Injected(answer)]).run(Query("default", "x"), plan)

@@ -10,8 +10,9 @@ from engine_support import Opener, ids
 
 from fourfold.config import Settings
 from fourfold.memory import Memory
-from fourfold.model import NewItem, Recency
-from fourfold.search.settings import PlanSettings
+from fourfold.model import NewItem
+from fourfold.ranking.presets import PlanSettings
+from fourfold.retrieval import Recency
 
 pytestmark = pytest.mark.spec("C1")
 
@@ -33,9 +34,9 @@ def ago(days: float) -> datetime:
     return datetime.now(UTC) - timedelta(days=days)
 
 
-async def told(opened: Opener, notes: list[NewItem], settings: Settings | None = None) -> Memory:
-    memory = await opened(embedder="minilm", settings=settings or Settings())
-    await memory.add_many(notes, wait=True)
+def told(opened: Opener, notes: list[NewItem], settings: Settings | None = None) -> Memory:
+    memory = opened(embedder="minilm", settings=settings or Settings())
+    memory.add_many(notes, wait=True)
     return memory
 
 
@@ -45,30 +46,30 @@ def office(*answers: NewItem) -> list[NewItem]:
 
 
 @pytest.mark.parametrize("way", WAYS)
-async def test_an_old_answer_comes_before_new_chatter(way: dict[str, Any], opened: Opener) -> None:
-    memory = await told(opened, office(NewItem(ANSWER, key="answer", created_at=ago(30))))
-    response = await memory.search(QUESTION, preset="memories", **way)
+def test_an_old_answer_comes_before_new_chatter(way: dict[str, Any], opened: Opener) -> None:
+    memory = told(opened, office(NewItem(ANSWER, key="answer", created_at=ago(30))))
+    response = memory.search(QUESTION, preset="memories", **way)
     assert response.results[0].key == "answer"
     assert response.results[0].recency < 1
     for result in response.results:
         assert result.score == sum(line.value for line in result.contributions) * result.recency
 
 
-async def test_of_two_good_answers_the_newer_one_comes_first(opened: Opener) -> None:
+def test_of_two_good_answers_the_newer_one_comes_first(opened: Opener) -> None:
     old = NewItem("The wifi password of the Berlin office is kranich-4711.", key="old", created_at=ago(90))
     new = NewItem("The Berlin office has another wifi password now: reiher-0815.", key="new", created_at=ago(1))
-    memory = await told(opened, office(old, new))
-    fresh = await memory.search(QUESTION, preset="memories")
+    memory = told(opened, office(old, new))
+    fresh = memory.search(QUESTION, preset="memories")
     assert [result.key for result in fresh.results[:2]] == ["new", "old"]
-    ageless = await memory.search(QUESTION, preset="auto")
+    ageless = memory.search(QUESTION, preset="auto")
     assert [result.key for result in ageless.results[:2]] == ["old", "new"]
 
 
-async def test_the_formula_of_the_source_document_stays_available(opened: Opener) -> None:
+def test_the_formula_of_the_source_document_stays_available(opened: Opener) -> None:
     """Strength 1 and floor 0: age decides the order."""
     plan = PlanSettings(memories_recency=Recency(0.01, 0.0), memories_recency_strength=1.0)
-    memory = await told(opened, office(NewItem(ANSWER, key="answer", created_at=ago(300))), Settings(plan=plan))
-    response = await memory.search(QUESTION, preset="memories", fusion="rrf")
+    memory = told(opened, office(NewItem(ANSWER, key="answer", created_at=ago(300))), Settings(plan=plan))
+    response = memory.search(QUESTION, preset="memories", fusion="rrf")
     assert response.plan.weights == {"semantic": 0.5, "tags": 0.5}
     assert response.results[0].key != "answer"
     factors = {result.key: result.recency for result in response.results}
@@ -76,38 +77,38 @@ async def test_the_formula_of_the_source_document_stays_available(opened: Opener
 
 
 @pytest.mark.parametrize("way", WAYS)
-async def test_a_common_tag_does_not_bury_the_answer(way: dict[str, Any], opened: Opener) -> None:
+def test_a_common_tag_does_not_bury_the_answer(way: dict[str, Any], opened: Opener) -> None:
     others = [NewItem(f"Note {n}: {text}", tags=("python",)) for n, text in enumerate(CHATTER * 3)][:61]
-    memory = await told(opened, [*others, NewItem(PYTHON, key="answer", tags=("python",))])
+    memory = told(opened, [*others, NewItem(PYTHON, key="answer", tags=("python",))])
     for top_k in (1, 10):
-        response = await memory.search("python generator yield", preset="memories", top_k=top_k, **way)
+        response = memory.search("python generator yield", preset="memories", top_k=top_k, **way)
         assert response.results[0].key == "answer"
 
 
-async def test_a_common_word_does_not_bury_the_answer(opened: Opener) -> None:
+def test_a_common_word_does_not_bury_the_answer(opened: Opener) -> None:
     """Equal BM25 scores share a rank, so the other list decides."""
     others = [NewItem(f"python {thing} garden") for thing in THINGS]
     answer = NewItem("python coding tutorial", key="answer")
-    memory = await told(opened, [*others, answer])
-    response = await memory.search("python programming lesson", preset="insights-basic")
+    memory = told(opened, [*others, answer])
+    response = memory.search("python programming lesson", preset="insights-basic")
     assert response.results[0].key == "answer"
     lines = [line for result in response.results for line in result.contributions if line.source == "keyword"]
     assert {line.rank for line in lines} == {1}
 
 
 @pytest.mark.parametrize("way", WAYS)
-async def test_results_for_k_are_a_prefix_of_those_for_more(way: dict[str, Any], opened: Opener) -> None:
-    memory = await told(opened, office(NewItem(ANSWER, created_at=ago(30), tags=("wifi",))))
-    whole = ids(await memory.search(QUESTION, preset="memories", top_k=20, **way))
+def test_results_for_k_are_a_prefix_of_those_for_more(way: dict[str, Any], opened: Opener) -> None:
+    memory = told(opened, office(NewItem(ANSWER, created_at=ago(30), tags=("wifi",))))
+    whole = ids(memory.search(QUESTION, preset="memories", top_k=20, **way))
     for top_k in (1, 3, 10):
-        assert ids(await memory.search(QUESTION, preset="memories", top_k=top_k, **way)) == whole[:top_k]
+        assert ids(memory.search(QUESTION, preset="memories", top_k=top_k, **way)) == whole[:top_k]
 
 
-async def test_why_names_the_shared_rank_and_the_recency(opened: Opener) -> None:
+def test_why_names_the_shared_rank_and_the_recency(opened: Opener) -> None:
     tagged = [NewItem(f"note {text}", tags=("wifi",), created_at=ago(30)) for text in CHATTER[:4]]
-    memory = await told(opened, tagged)
-    last = (await memory.search("wifi", only=["tags"])).results[-1]
-    why = await memory.why(last.id, "wifi", preset="memories")
+    memory = told(opened, tagged)
+    last = memory.search("wifi", only=["tags"]).results[-1]
+    why = memory.why(last.id, "wifi", preset="memories")
     assert "tags: rank 1 of 4, score 0.4191" in why.reasons
     assert why.result is not None
     assert why.result.explanation is not None

@@ -10,11 +10,13 @@ import numpy as np
 import pytest
 from engine_support import DIMENSION, Opener, WordEmbedder, ids, notes, row_counts, scored, texts
 
-from fourfold import limits, wire
+from fourfold import limits
+from fourfold.engine.retrievers import TagRetriever
 from fourfold.errors import InvalidArgument, InvalidQuery, InvalidVector, InvalidWeights, RequestError
 from fourfold.memory import Memory
-from fourfold.model import Filters, NewItem, Query
-from fourfold.retrievers.tags import TagRetriever
+from fourfold.model import Filters, NewItem
+from fourfold.retrieval import Query
+from fourfold.serve import schemas
 
 FUSIONS = ("auto", "rrf", "weighted")
 PRESETS = ("auto", "insights-basic", "insights", "wiki", "files", "memories")
@@ -23,29 +25,29 @@ PRESETS = ("auto", "insights-basic", "insights", "wiki", "files", "memories")
 
 
 @pytest.mark.spec("S1.1")
-async def test_semantic_results_come_nearest_first_and_without_embeddings(office: Memory) -> None:
-    response = await office.search("router settings backups", only=["semantic"], top_k=100)
+def test_semantic_results_come_nearest_first_and_without_embeddings(office: Memory) -> None:
+    response = office.search("router settings backups", only=["semantic"], top_k=100)
     cosines = [result.contributions[0].raw for result in response.results]
     assert cosines == sorted(cosines, reverse=True)
     assert texts(response)[0].startswith("Backups of the router settings")
-    answer = wire.dumps(wire.response_json(response))
+    answer = schemas.dumps(schemas.response_json(response))
     assert "vector" not in answer
     assert "embedding" not in answer
     assert len(answer) < 20_000
 
 
 @pytest.mark.spec("S1.1")
-async def test_cosines_are_those_of_the_vectors(office: Memory) -> None:
+def test_cosines_are_those_of_the_vectors(office: Memory) -> None:
     embedder = WordEmbedder()
-    response = await office.search("the cellar key", only=["semantic"], top_k=100)
+    response = office.search("the cellar key", only=["semantic"], top_k=100)
     for result in response.results:
         expected = float(embedder.vector("the cellar key") @ embedder.vector(result.item.text))
         assert result.contributions[0].raw == pytest.approx(expected, abs=2e-6)
 
 
 @pytest.mark.spec("S1.2")
-async def test_keyword_results_come_best_first(office: Memory) -> None:
-    response = await office.search("cellar key kitchen", only=["keyword"])
+def test_keyword_results_come_best_first(office: Memory) -> None:
+    response = office.search("cellar key kitchen", only=["keyword"])
     scores = [result.contributions[0].raw for result in response.results]
     assert scores == sorted(scores, reverse=True)
     assert texts(response)[0] == "The cellar key hangs behind the kitchen door"
@@ -53,8 +55,8 @@ async def test_keyword_results_come_best_first(office: Memory) -> None:
 
 
 @pytest.mark.spec("S1.4")
-async def test_a_result_has_at_least_id_content_score_and_source_ids(office: Memory) -> None:
-    answer = wire.response_json(await office.search("printer paper"))
+def test_a_result_has_at_least_id_content_score_and_source_ids(office: Memory) -> None:
+    answer = schemas.response_json(office.search("printer paper"))
     first = answer["results"][0]
     assert isinstance(first["id"], int)
     assert first["content"] == "The printer jams when the paper is damp"
@@ -64,24 +66,24 @@ async def test_a_result_has_at_least_id_content_score_and_source_ids(office: Mem
 
 @pytest.mark.spec("S1.4")
 @pytest.mark.parametrize("top_k", [1, 7, 100])
-async def test_top_k_is_how_many_come(memory: Memory, top_k: int) -> None:
-    await memory.add_many(notes(120), wait=True)
-    assert len((await memory.search("the heron met the otter", top_k=top_k)).results) == top_k
+def test_top_k_is_how_many_come(memory: Memory, top_k: int) -> None:
+    memory.add_many(notes(120), wait=True)
+    assert len(memory.search("the heron met the otter", top_k=top_k).results) == top_k
 
 
 @pytest.mark.spec("S1.4")
 @pytest.mark.parametrize("preset", PRESETS)
-async def test_nothing_found_is_an_empty_list(memory: Memory, preset: str) -> None:
-    response = await memory.search("anything at all", preset=preset)
+def test_nothing_found_is_an_empty_list(memory: Memory, preset: str) -> None:
+    response = memory.search("anything at all", preset=preset)
     assert response.results == ()
     assert response.confidence == 0
-    assert wire.response_json(response)["results"] == []
+    assert schemas.response_json(response)["results"] == []
 
 
 @pytest.mark.spec("S1.4")
-async def test_one_empty_list_leaves_the_order_to_the_other(office: Memory) -> None:
-    alone = await office.search("zzz qqq", preset="insights-basic", only=["semantic"])
-    both = await office.search("zzz qqq", preset="insights-basic")
+def test_one_empty_list_leaves_the_order_to_the_other(office: Memory) -> None:
+    alone = office.search("zzz qqq", preset="insights-basic", only=["semantic"])
+    both = office.search("zzz qqq", preset="insights-basic")
     assert both.counts["keyword"] == 0
     assert ids(both) == ids(alone)
 
@@ -127,15 +129,15 @@ WRONG: list[tuple[type[RequestError], dict[str, Any]]] = [
 
 @pytest.mark.spec("S1.5", "S1.8")
 @pytest.mark.parametrize(("error", "request_"), WRONG)
-async def test_a_wrong_request_is_refused_and_changes_nothing(
+def test_a_wrong_request_is_refused_and_changes_nothing(
     office: Memory, tmp_path: Path, error: type[RequestError], request_: dict[str, Any]
 ) -> None:
     before = row_counts(tmp_path / "store")
     with pytest.raises(error) as raised:
-        await office.search(**{"text": "router", **request_})
+        office.search(**{"text": "router", **request_})
     assert raised.value.message
     assert raised.value.remedy
-    form = wire.error_json(raised.value, "hybrid_search")
+    form = schemas.error_json(raised.value, "hybrid_search")
     assert form == {
         "status": "error",
         "error": raised.value.message,
@@ -143,30 +145,30 @@ async def test_a_wrong_request_is_refused_and_changes_nothing(
         "tool": "hybrid_search",
     }
     assert row_counts(tmp_path / "store") == before
-    assert (await office.search("router")).results
+    assert office.search("router").results
 
 
 @pytest.mark.spec("S1.6")
-async def test_a_caller_brings_embeddings_of_its_own(opened: Opener) -> None:
-    memory = await opened(embedder="none")
+def test_a_caller_brings_embeddings_of_its_own(opened: Opener) -> None:
+    memory = opened(embedder="none")
     directions = np.random.default_rng(1).normal(size=(5, 1536))
     for number, direction in enumerate(directions):
-        await memory.add(NewItem(f"page {number}", vector=direction.tolist()))
-    response = await memory.search("anything", vector=directions[3].tolist(), only=["semantic"])
+        memory.add(NewItem(f"page {number}", vector=direction.tolist()))
+    response = memory.search("anything", vector=directions[3].tolist(), only=["semantic"])
     assert texts(response)[0] == "page 3"
     assert response.results[0].contributions[0].raw == pytest.approx(1.0)
     with pytest.raises(InvalidVector, match="1536"):
-        await memory.search("anything", vector=[1.0] * 384)
+        memory.search("anything", vector=[1.0] * 384)
     with pytest.raises(InvalidVector, match="1536"):
-        await memory.add(NewItem("page 6", vector=[1.0] * 384))
-    assert await memory.count() == 5
+        memory.add(NewItem("page 6", vector=[1.0] * 384))
+    assert memory.count() == 5
 
 
 @pytest.mark.spec("S1.6", "B3")
-async def test_without_embedder_and_embedding_the_other_retrievers_answer(opened: Opener) -> None:
-    memory = await opened(embedder="none")
-    await memory.add("The heron stands in the river")
-    response = await memory.search("heron")
+def test_without_embedder_and_embedding_the_other_retrievers_answer(opened: Opener) -> None:
+    memory = opened(embedder="none")
+    memory.add("The heron stands in the river")
+    response = memory.search("heron")
     assert texts(response) == ["The heron stands in the river"]
     assert [failure.retriever for failure in response.degraded] == ["semantic"]
 
@@ -175,31 +177,31 @@ async def test_without_embedder_and_embedding_the_other_retrievers_answer(opened
 
 
 @pytest.mark.spec("S3.2")
-async def test_full_text_search_has_snippets_and_semantic_search_has_similarities(office: Memory) -> None:
-    words = wire.response_json(await office.search("printer", only=["keyword"]))
+def test_full_text_search_has_snippets_and_semantic_search_has_similarities(office: Memory) -> None:
+    words = schemas.response_json(office.search("printer", only=["keyword"]))
     assert words["method"] == "keyword"
     assert "**printer**" in words["results"][0]["snippet"]
     assert words["results"][0]["semantic_similarity"] is None
-    meaning = wire.response_json(await office.search("printer", only=["semantic"]))
+    meaning = schemas.response_json(office.search("printer", only=["semantic"]))
     assert meaning["method"] == "semantic"
     assert 0 < meaning["results"][0]["semantic_similarity"] <= 1
-    assert wire.response_json(await office.search("printer"))["method"] == "hybrid"
+    assert schemas.response_json(office.search("printer"))["method"] == "hybrid"
 
 
 @pytest.mark.spec("S3.3")
-async def test_fusion_is_chosen_per_call(office: Memory) -> None:
-    answers = {fusion: await office.search("router backups friday", fusion=fusion) for fusion in FUSIONS}
-    assert [wire.response_json(answers[fusion])["fusion_strategy"] for fusion in FUSIONS] == list(FUSIONS)
+def test_fusion_is_chosen_per_call(office: Memory) -> None:
+    answers = {fusion: office.search("router backups friday", fusion=fusion) for fusion in FUSIONS}
+    assert [schemas.response_json(answers[fusion])["fusion_strategy"] for fusion in FUSIONS] == list(FUSIONS)
     assert len({answers[fusion].results[0].score for fusion in FUSIONS}) == 3
     assert {texts(answers[fusion])[0] for fusion in FUSIONS} == {"Backups of the router settings are made every Friday"}
 
 
 @pytest.mark.spec("S3.4")
 @pytest.mark.parametrize("fusion", FUSIONS)
-async def test_found_by_both_is_one_result_with_snippet_and_similarity(office: Memory, fusion: str) -> None:
-    response = await office.search("printer paper", fusion=fusion)
+def test_found_by_both_is_one_result_with_snippet_and_similarity(office: Memory, fusion: str) -> None:
+    response = office.search("printer paper", fusion=fusion)
     assert len(set(ids(response))) == len(ids(response))
-    first = wire.response_json(response)["results"][0]
+    first = schemas.response_json(response)["results"][0]
     assert "**printer**" in first["snippet"]
     assert first["semantic_similarity"] > 0
     assert first["fts_score"] > 0
@@ -218,9 +220,9 @@ RESULT = """id key namespace title content snippet score hybrid_score confidence
 
 @pytest.mark.spec("S3.5")
 @pytest.mark.parametrize("explain", [False, True])
-async def test_the_response_has_the_fields_of_the_specification(office: Memory, explain: bool) -> None:
-    response = await office.search("office printer", explain=explain, filters=Filters(tags=("office",)))
-    answer = wire.response_json(response)
+def test_the_response_has_the_fields_of_the_specification(office: Memory, explain: bool) -> None:
+    response = office.search("office printer", explain=explain, filters=Filters(tags=("office",)))
+    answer = schemas.response_json(response)
     assert set(answer) == set(EXAMPLE.split())
     assert set(answer["hints"]) == {"fts_matches", "semantic_matches", "overlap"}
     assert set(answer["applied_weights"]) == {"semantic", "keyword", "graph", "tags"}
@@ -234,19 +236,19 @@ async def test_the_response_has_the_fields_of_the_specification(office: Memory, 
 
 @pytest.mark.spec("S3.5", "B3")
 @pytest.mark.parametrize("preset", PRESETS)
-async def test_every_retriever_that_ran_is_counted_and_timed(office: Memory, preset: str) -> None:
-    response = await office.search("office printer network kitchen", preset=preset)
+def test_every_retriever_that_ran_is_counted_and_timed(office: Memory, preset: str) -> None:
+    response = office.search("office printer network kitchen", preset=preset)
     assert set(response.counts) >= set(response.plan.retrievers)
     assert {"embed", "fusion", "total", *response.plan.retrievers} <= set(response.timings_ms)
     assert response.timings_ms["total"] >= response.timings_ms["fusion"] >= 0
 
 
 @pytest.mark.spec("S2.4")
-async def test_the_log_carries_the_times_and_no_stored_or_asked_text(
+def test_the_log_carries_the_times_and_no_stored_or_asked_text(
     office: Memory, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO", "fourfold")
-    response = await office.search("where is the printer", filters=Filters(tags=("office",)))
+    response = office.search("where is the printer", filters=Filters(tags=("office",)))
     (record,) = [record for record in caplog.records if record.name == "fourfold" and record.message == "search"]
     fields = json.dumps(record.fourfold, allow_nan=False)  # type: ignore[attr-defined]
     assert record.fourfold.items() >= {f"{name}_ms": spent for name, spent in response.timings_ms.items()}.items()  # type: ignore[attr-defined]
@@ -259,34 +261,34 @@ async def test_the_log_carries_the_times_and_no_stored_or_asked_text(
 
 
 @pytest.mark.spec("S4.2")
-async def test_what_the_query_names_leads_to_its_own_items_and_its_neighbours(memory: Memory) -> None:
-    jurgen = await memory.add("Speaks on Thursdays about bridges")
-    clock = await memory.add("A movement of brass from 1910")
-    await memory.add("Rain is expected in the afternoon")
-    await memory.add_node("Jürgen Müller", aliases=["Jogi"], item=jurgen.id)
-    await memory.add_node("Tower Clock", item=clock.id)
-    await memory.add_edge("Jürgen Müller", "repaired", "Tower Clock", 0.5)
+def test_what_the_query_names_leads_to_its_own_items_and_its_neighbours(memory: Memory) -> None:
+    jurgen = memory.add("Speaks on Thursdays about bridges")
+    clock = memory.add("A movement of brass from 1910")
+    memory.add("Rain is expected in the afternoon")
+    memory.add_node("Jürgen Müller", aliases=["Jogi"], item=jurgen.id)
+    memory.add_node("Tower Clock", item=clock.id)
+    memory.add_edge("Jürgen Müller", "repaired", "Tower Clock", 0.5)
     for query in ("juergen mueller", "what did JÜRGEN MÜLLER do", 'who is "Jogi"', "jogi"):
-        response = await memory.search(query, only=["graph"])
+        response = memory.search(query, only=["graph"])
         assert ids(response) == [jurgen.id, clock.id]  # its own item, then the neighbour's
         assert response.results[0].score > response.results[1].score
-        own, near = wire.response_json(response)["results"]
+        own, near = schemas.response_json(response)["results"]
         assert (own["graph_rank"], own["graph_distance"]) == (1, 0)
         assert (near["graph_rank"], near["graph_distance"]) == (2, 1)
         assert own["graph_score"] > near["graph_score"] > 0
-    assert ids(await memory.search("nobody we know", only=["graph"])) == []
-    by_words = wire.response_json(await memory.search("movement of brass"))["results"][0]
+    assert ids(memory.search("nobody we know", only=["graph"])) == []
+    by_words = schemas.response_json(memory.search("movement of brass"))["results"][0]
     assert (by_words["id"], by_words["graph_distance"], by_words["graph_score"]) == (clock.id, None, None)
 
 
 @pytest.mark.spec("S4.5")
-async def test_the_response_says_how_the_query_was_understood(office: Memory) -> None:
-    await office.add_edge("Maria", "waters", "Ficus")
-    relational = wire.response_json(await office.search("Welche Pflanze gehört zu Maria?", preset="insights"))
+def test_the_response_says_how_the_query_was_understood(office: Memory) -> None:
+    office.add_edge("Maria", "waters", "Ficus")
+    relational = schemas.response_json(office.search("Welche Pflanze gehört zu Maria?", preset="insights"))
     assert relational["query_type"] == "relational"
     assert relational["matched_keywords"]
     assert relational["applied_weights"] == {"semantic": 0.4, "keyword": 0.2, "graph": 0.4, "tags": 0.0}
-    standard = wire.response_json(await office.search("where is the printer", preset="insights"))
+    standard = schemas.response_json(office.search("where is the printer", preset="insights"))
     assert standard["query_type"] == "standard"
     assert standard["matched_keywords"] == []
     assert standard["applied_weights"] == {"semantic": 0.6, "keyword": 0.2, "graph": 0.2, "tags": 0.0}
@@ -299,24 +301,24 @@ async def test_the_response_says_how_the_query_was_understood(office: Memory) ->
 
 
 @pytest.mark.spec("B4")
-async def test_a_query_of_32_kilobytes_is_accepted_and_one_byte_more_is_not(office: Memory) -> None:
+def test_a_query_of_32_kilobytes_is_accepted_and_one_byte_more_is_not(office: Memory) -> None:
     longest = ("printer " * 10_000)[: limits.QUERY_BYTES - 1] + "x"
     assert len(longest.encode()) == 32 * 1024
-    assert (await office.search(longest)).results
+    assert office.search(longest).results
     with pytest.raises(InvalidQuery, match="32769 bytes"):
-        await office.search(longest + "x")
+        office.search(longest + "x")
     with pytest.raises(InvalidQuery):
-        await office.search("ä" * (16 * 1024) + "x")
+        office.search("ä" * (16 * 1024) + "x")
 
 
 @pytest.mark.spec("B4")
-async def test_notes_say_what_of_a_long_query_was_used(memory: Memory) -> None:
+def test_notes_say_what_of_a_long_query_was_used(memory: Memory) -> None:
     words = [first + second + "ox" for first in "bcdfghklmnprtz" for second in "aeiou"]
-    await memory.add_many([NewItem(" ".join(words)), NewItem(" ".join(words[:6]))], wait=True)
-    response = await memory.search(" ".join(words) + " " * 1000)
+    memory.add_many([NewItem(" ".join(words)), NewItem(" ".join(words[:6]))], wait=True)
+    response = memory.search(" ".join(words) + " " * 1000)
     assert any("64 rarest of 70" in note for note in response.notes)
     assert any("beginning of the query" in note for note in response.notes)
-    short = await memory.search(" ".join(words[:64]))
+    short = memory.search(" ".join(words[:64]))
     assert short.notes == ()
 
 
@@ -342,9 +344,9 @@ SAFE = [
 
 @pytest.mark.spec("B4")
 @pytest.mark.parametrize("query", SAFE, ids=range(len(SAFE)))
-async def test_any_text_is_a_safe_query(office: Memory, query: str) -> None:
+def test_any_text_is_a_safe_query(office: Memory, query: str) -> None:
     for preset in ("auto", "memories"):
-        response = await office.search(query, preset=preset)
+        response = office.search(query, preset=preset)
         assert response.degraded == ()
         if "printer" in query and preset == "auto":
             assert "The printer jams when the paper is damp" in texts(response)
@@ -352,19 +354,19 @@ async def test_any_text_is_a_safe_query(office: Memory, query: str) -> None:
 
 @pytest.mark.spec("B4")
 @pytest.mark.parametrize("query", ["???", "🦦 🦡", "...", "—"])
-async def test_a_query_without_word_characters_has_no_keyword_results(office: Memory, query: str) -> None:
-    response = await office.search(query)
+def test_a_query_without_word_characters_has_no_keyword_results(office: Memory, query: str) -> None:
+    response = office.search(query)
     assert response.counts["keyword"] == 0
     assert response.degraded == ()
 
 
 @pytest.mark.spec("B4")
 @pytest.mark.parametrize("preset", PRESETS)
-async def test_same_store_and_same_query_is_the_same_answer(opened: Opener, preset: str) -> None:
-    memory = await opened()
-    await memory.add_many(notes(150), wait=True)
-    first, again = [scored(await memory.search("otter and lynx at gate 7", preset=preset)) for _ in range(2)]
-    reopened = scored(await (await opened()).search("otter and lynx at gate 7", preset=preset))
+def test_same_store_and_same_query_is_the_same_answer(opened: Opener, preset: str) -> None:
+    memory = opened()
+    memory.add_many(notes(150), wait=True)
+    first, again = [scored(memory.search("otter and lynx at gate 7", preset=preset)) for _ in range(2)]
+    reopened = scored(opened().search("otter and lynx at gate 7", preset=preset))
     assert [item for item, _ in first] == [item for item, _ in again] == [item for item, _ in reopened]
     assert [score for _, score in first] == pytest.approx([score for _, score in reopened], abs=1e-6)
 
@@ -372,31 +374,29 @@ async def test_same_store_and_same_query_is_the_same_answer(opened: Opener, pres
 @pytest.mark.spec("B4")
 @pytest.mark.parametrize("fusion", FUSIONS)
 @pytest.mark.parametrize("options", [{}, {"per_source": 1}, {"min_confidence": 0.05}])
-async def test_results_for_k_are_a_prefix_of_those_for_more(
-    memory: Memory, fusion: str, options: dict[str, Any]
-) -> None:
+def test_results_for_k_are_a_prefix_of_those_for_more(memory: Memory, fusion: str, options: dict[str, Any]) -> None:
     from dataclasses import replace
 
     items = [replace(item, path=f"file{number % 40}", chunk_index=number) for number, item in enumerate(notes(230))]
-    await memory.add_many(items, wait=True)
-    longest = scored(await memory.search("the raven met the viper at gate 3", fusion=fusion, top_k=100, **options))
+    memory.add_many(items, wait=True)
+    longest = scored(memory.search("the raven met the viper at gate 3", fusion=fusion, top_k=100, **options))
     for top_k in (1, 2, 5, 17, 60):
-        part = await memory.search("the raven met the viper at gate 3", fusion=fusion, top_k=top_k, **options)
+        part = memory.search("the raven met the viper at gate 3", fusion=fusion, top_k=top_k, **options)
         assert scored(part) == longest[:top_k]
 
 
 @pytest.mark.spec("B4", "B12")
-async def test_the_surplus_of_a_file_hides_its_copies_whatever_top_k(memory: Memory) -> None:
+def test_the_surplus_of_a_file_hides_its_copies_whatever_top_k(memory: Memory) -> None:
     """A copy of a chunk that `per_source` cuts is no result, also where it is read in a later step than the chunk."""
     texts_of_one = ["raven raven raven", "raven raven gate", "raven gate hut"]
     chunks = [NewItem(text, path="one", chunk_index=number) for number, text in enumerate(texts_of_one)]
     copy = NewItem("raven gate hut", path="two", chunk_index=0)
     others = [NewItem(f"raven {'moor ' * n}", path=f"far{n}", chunk_index=0) for n in range(3, 9)]
-    await memory.add_many([*chunks, copy, *others], wait=True)
+    memory.add_many([*chunks, copy, *others], wait=True)
     options: dict[str, Any] = {"only": ["keyword"], "per_source": 1}
-    longest = scored(await memory.search("raven", top_k=100, **options))
+    longest = scored(memory.search("raven", top_k=100, **options))
     for top_k in range(1, len(longest)):
-        assert scored(await memory.search("raven", top_k=top_k, **options)) == longest[:top_k]
+        assert scored(memory.search("raven", top_k=top_k, **options)) == longest[:top_k]
 
 
 @pytest.mark.spec("S5.2")
@@ -404,18 +404,19 @@ async def test_the_surplus_of_a_file_hides_its_copies_whatever_top_k(memory: Mem
     ("query", "expected"),
     [("insurance cargo bike", 1.0), ("the cargo bike", 1.0), ("cargo bike and rain", 2 / 3), ("rain on a bike", None)],
 )
-async def test_tags_say_how_much_of_a_query_they_are(memory: Memory, query: str, expected: float | None) -> None:
-    item = await memory.add(NewItem("Rad weg", tags=("cargo-bike", "Insurance")))
-    found = await TagRetriever(memory.store).search(Query("default", query, None), 10)
+def test_tags_say_how_much_of_a_query_they_are(memory: Memory, query: str, expected: float | None) -> None:
+    item = memory.add(NewItem("Rad weg", tags=("cargo-bike", "Insurance")))
+    with memory.store.snapshot("default") as snapshot:
+        found = TagRetriever(snapshot.tags).search(Query("default", query, None), 10)
     assert found.evidence == ({item.id: pytest.approx(expected)} if expected else {})
 
 
 @pytest.mark.spec("S3.7")
-async def test_keyword_scores_are_positive_and_the_best_is_the_highest(memory: Memory) -> None:
+def test_keyword_scores_are_positive_and_the_best_is_the_highest(memory: Memory) -> None:
     """Other engines count BM25 downwards; here the higher score is the better one, also in `weighted`."""
-    await memory.add_many([NewItem("heron heron river"), NewItem("a heron among many other birds"), NewItem("otter")])
+    memory.add_many([NewItem("heron heron river"), NewItem("a heron among many other birds"), NewItem("otter")])
     for fusion in ("auto", "rrf", "weighted"):
-        found = await memory.search("heron", only=["keyword"], fusion=fusion)
+        found = memory.search("heron", only=["keyword"], fusion=fusion)
         scores = [line.raw for result in found.results for line in result.contributions]
         assert len(scores) == 2
         assert all(score is not None and score > 0 for score in scores)

@@ -1,67 +1,105 @@
-"""A few searches at a time; the others in order, and none for long behind slow ones."""
+"""Turns is a FIFO semaphore with a maximum wait: a few searches run at a time."""
 
 from __future__ import annotations
 
-import asyncio
+import os
+import signal
+import threading
+from types import SimpleNamespace
 
 import pytest
+from concurrently import begin
+from engine_support import eventually
 
-from fourfold.turns import Turns
-
-
-async def inside(turns: Turns, name: int, log: list[int], end: asyncio.Event) -> None:
-    async with turns.turn():
-        log.append(name)
-        await end.wait()
+from fourfold import scheduling
+from fourfold.scheduling import Turns
 
 
-async def settled() -> None:
-    for _ in range(20):
-        await asyncio.sleep(0)
+class Entered:
+    """Threads that each hold a turn until they are told to end, in the order in which they got it."""
+
+    def __init__(self, turns: Turns, count: int, seconds: float = 60.0) -> None:
+        self.order: list[int] = []
+        self.ends = [threading.Event() for _ in range(count)]
+        self._turns = turns
+        self._seconds = seconds
+        self.calls = []
+        for number in range(count):
+            self.calls.append(begin(lambda number=number: self._enter(number)))
+            eventually(lambda number=number: len(turns._waiting) + len(self.order) > number)
+
+    def _enter(self, number: int) -> None:
+        with self._turns.turn(self._seconds):
+            self.order.append(number)
+            assert self.ends[number].wait(60)
+
+    def end(self, *numbers: int) -> None:
+        for number in numbers:
+            self.ends[number].set()
+        for number in numbers:
+            self.calls[number].result(60)
 
 
-async def test_a_few_go_at_once_and_the_others_in_order() -> None:
-    turns, log = Turns(2, 60.0), list[int]()
-    ends = [asyncio.Event() for _ in range(5)]
-    tasks = [asyncio.create_task(inside(turns, number, log, end)) for number, end in enumerate(ends)]
-    await settled()
-    assert log == [0, 1]
-    ends[1].set()
-    await settled()
-    assert log == [0, 1, 2]
-    ends[0].set()
-    ends[2].set()
-    await settled()
-    assert log == [0, 1, 2, 3, 4]
-    for end in ends:
-        end.set()
-    await asyncio.gather(*tasks)
+def test_a_few_enter_at_once_and_the_others_in_order() -> None:
+    entered = Entered(Turns(2), 5)
+    assert entered.order == [0, 1]
+    entered.end(1)
+    eventually(lambda: len(entered.order) == 3)
+    entered.end(0)
+    eventually(lambda: len(entered.order) == 4)
+    entered.end(2)
+    eventually(lambda: len(entered.order) == 5)
+    assert entered.order == [0, 1, 2, 3, 4]
+    entered.end(3, 4)
 
 
-async def test_nobody_waits_for_long_behind_slow_ones() -> None:
-    turns, log, end = Turns(1, 0.01), list[int](), asyncio.Event()
-    tasks = [asyncio.create_task(inside(turns, number, log, end)) for number in range(3)]
-    async with asyncio.timeout(10):
-        while len(log) < 3:
-            await asyncio.sleep(0.005)
-    end.set()
-    await asyncio.gather(*tasks)
-    assert log == [0, 1, 2]
+def test_a_caller_proceeds_without_a_turn_after_the_maximum_wait() -> None:
+    turns = Turns(1)
+    entered = Entered(turns, 3, 0.01)
+    eventually(lambda: len(entered.order) == 3)
+    entered.end(0, 1, 2)
+    with turns.turn(60) as granted, turns.turn(0) as second:
+        assert (granted, second) == (True, False)  # those that had waited too long gave no turn back
 
 
-@pytest.mark.parametrize("waiting", [False, True])
-async def test_one_that_is_cancelled_or_fails_takes_no_turn_with_it(waiting: bool) -> None:
-    turns, log, end = Turns(1, 60.0), list[int](), asyncio.Event()
-    first = asyncio.create_task(inside(turns, 0, log, end))
-    second = asyncio.create_task(inside(turns, 1, log, end))
-    await settled()
-    (second if waiting else first).cancel()
-    await settled()
-    end.set()
-    await asyncio.gather(first, second, return_exceptions=True)
-    with pytest.raises(ZeroDivisionError):
-        async with turns.turn():
-            raise ZeroDivisionError
-    async with asyncio.timeout(10), turns.turn():
-        log.append(2)
-    assert log == ([0, 2] if waiting else [0, 1, 2])
+def test_a_turn_is_given_back_by_a_block_that_raises() -> None:
+    turns = Turns(1)
+    with pytest.raises(ZeroDivisionError), turns.turn(60):
+        raise ZeroDivisionError
+    begin(turns.turn(60).__enter__).result(10)
+
+
+def test_ctrl_c_while_waiting_for_a_turn_takes_none() -> None:
+    turns = Turns(1)
+    with turns.turn(60):
+        threading.Timer(0.05, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+        with pytest.raises(KeyboardInterrupt), turns.turn(60):
+            raise AssertionError("there is only one turn")
+    assert not turns._waiting
+    begin(turns.turn(60).__enter__).result(10)
+
+
+def test_ctrl_c_that_arrives_with_the_turn_does_not_lose_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Interrupted:
+        """Granted, and interrupted before the waiting thread can continue."""
+
+        def __init__(self) -> None:
+            self._lock = threading.Lock()
+            self.release = self._lock.release
+
+        def acquire(self, timeout: float = -1) -> bool:
+            assert self._lock.acquire(timeout=timeout)
+            if timeout > 0:
+                raise KeyboardInterrupt
+            return True
+
+    turns = Turns(1)
+    holding = turns.turn(60)
+    holding.__enter__()
+    with monkeypatch.context() as patched:
+        patched.setattr(scheduling, "threading", SimpleNamespace(Lock=Interrupted))
+        waiting = begin(turns.turn(60).__enter__)
+        eventually(lambda: turns._waiting)
+    holding.__exit__(None, None, None)
+    assert isinstance(waiting.exception(60), KeyboardInterrupt)
+    begin(turns.turn(60).__enter__).result(10)

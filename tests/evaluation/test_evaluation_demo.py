@@ -5,7 +5,6 @@ Built-in model, real engine. Vectors of the notes are kept in pytest's cache, by
 
 from __future__ import annotations
 
-import asyncio
 import pickle
 from collections.abc import Iterable
 from importlib.resources import files
@@ -15,7 +14,7 @@ import pytest
 import shared_once
 
 from fourfold import Settings
-from fourfold.evaluation.bench import Answer, Way, open_bench
+from fourfold.evaluation.bench import Answer, Variant, open_bench
 from fourfold.evaluation.collection import Collection, read_collection
 from fourfold.evaluation.compare import compared
 from fourfold.evaluation.metrics import separation
@@ -23,12 +22,12 @@ from fourfold.evaluation.metrics import separation
 pytestmark = pytest.mark.spec("S5.7")
 
 CATEGORIES = {"exact", "paraphrase", "german", "mixed", "tag", "relational", "temporal", "typo", "unanswerable"}
-WAYS = [
-    Way("auto"),
-    Way("memories", {"preset": "memories"}),
-    Way("insights", {"preset": "insights"}),
-    Way("keyword", {"only": ("keyword",)}),
-    Way("semantic", {"only": ("semantic",)}),
+VARIANTS = [
+    Variant("auto"),
+    Variant("memories", {"preset": "memories"}),
+    Variant("insights", {"preset": "insights"}),
+    Variant("keyword", {"only": ("keyword",)}),
+    Variant("semantic", {"only": ("semantic",)}),
 ]
 
 
@@ -38,16 +37,16 @@ def demo() -> Collection:
 
 @pytest.fixture(scope="module")
 def answers(request: pytest.FixtureRequest) -> dict[str, list[Answer]]:
-    """By way, what every question got; asked once, whoever runs these tests."""
+    """By variant, what every question got; asked once, whoever runs these tests."""
     vectors = request.config.cache.mkdir("demo-vectors")
 
-    async def asked() -> dict[str, list[Answer]]:
-        async with open_bench(demo(), Settings(), vectors) as bench:
-            await bench.fill()
-            return {way.name: await bench.run(way) for way in WAYS}
+    def asked() -> dict[str, list[Answer]]:
+        with open_bench(demo(), Settings(), vectors) as bench:
+            bench.fill()
+            return {variant.name: bench.run(variant) for variant in VARIANTS}
 
     def ask(folder: Path) -> None:
-        (folder / "answers").write_bytes(pickle.dumps(asyncio.run(asked())))
+        (folder / "answers").write_bytes(pickle.dumps(asked()))
 
     return pickle.loads((shared_once.made("demo", ask) / "answers").read_bytes())
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from fourfold import Memory, NewItem, Settings
 from fourfold.errors import InvalidQuery
-from fourfold.evaluation.bench import Way
+from fourfold.evaluation.bench import Variant
 from fourfold.evaluation.live import opened_export, read_live
 from fourfold.evaluation.runs import load_scores, measure, save, summary
 
@@ -27,9 +27,9 @@ xylophone
 
 
 @pytest.fixture
-async def memory(tmp_path: Path) -> AsyncIterator[Memory]:
-    async with await Memory.open(tmp_path / "store", embedder="none") as memory:
-        await memory.add_many(
+def memory(tmp_path: Path) -> Iterator[Memory]:
+    with Memory.open(tmp_path / "store", embedder="none") as memory:
+        memory.add_many(
             [
                 NewItem("A heron stands in the river", key="heron"),
                 NewItem("An otter swims", key="otter"),
@@ -45,8 +45,8 @@ def written(folder: Path, text: str) -> Path:
     return file
 
 
-async def test_questions_name_items_by_id_or_key(memory: Memory, tmp_path: Path) -> None:
-    bench = await read_live(memory, written(tmp_path, QUESTIONS), "mine")
+def test_questions_name_items_by_id_or_key(memory: Memory, tmp_path: Path) -> None:
+    bench = read_live(memory, written(tmp_path, QUESTIONS), "mine")
     asked = {question.text: question for question in bench.collection.questions}
     assert [*asked] == ["heron river", "otter", "tunnel", "burrow", "xylophone"]
     assert bench.collection.judgements[asked["otter"].id] == {"1": 1, "2": 1, "3": 1}
@@ -54,9 +54,9 @@ async def test_questions_name_items_by_id_or_key(memory: Memory, tmp_path: Path)
     assert [text for text, question in asked.items() if question.unanswerable] == ["xylophone"]
 
 
-async def test_known_failures_are_reported_apart(memory: Memory, tmp_path: Path) -> None:
-    bench = await read_live(memory, written(tmp_path, QUESTIONS), "mine")
-    run = await measure(bench, Way("auto"))
+def test_known_failures_are_reported_apart(memory: Memory, tmp_path: Path) -> None:
+    bench = read_live(memory, written(tmp_path, QUESTIONS), "mine")
+    run = measure(bench, Variant("auto"))
     found = summary(run)
     assert (found["queries"], found["by_category"].keys()) == (2, {"birds", "fur"})
     assert found["hit@10"] == 1.0
@@ -66,12 +66,12 @@ async def test_known_failures_are_reported_apart(memory: Memory, tmp_path: Path)
     assert load_scores(tmp_path / "run.jsonl").keys() == run.scores.keys()
 
 
-async def test_an_export_is_asked_in_a_store_of_its_own(memory: Memory, tmp_path: Path) -> None:
-    await memory.export(tmp_path / "store.jsonl")
+def test_an_export_is_asked_in_a_store_of_its_own(memory: Memory, tmp_path: Path) -> None:
+    memory.export(tmp_path / "store.jsonl")
     questions = written(tmp_path, QUESTIONS)
-    async with opened_export(tmp_path / "store.jsonl", Settings(embedder="none")) as copy:
-        exported = await measure(await read_live(copy, questions, "copy"), Way("auto"))
-    live = await measure(await read_live(memory, questions, "mine"), Way("auto"))
+    with opened_export(tmp_path / "store.jsonl", Settings(embedder="none")) as copy:
+        exported = measure(read_live(copy, questions, "copy"), Variant("auto"))
+    live = measure(read_live(memory, questions, "mine"), Variant("auto"))
     assert exported.scores == live.scores
 
 
@@ -86,12 +86,12 @@ async def test_an_export_is_asked_in_a_store_of_its_own(memory: Memory, tmp_path
         ("heron\n", "names an item"),
     ],
 )
-async def test_what_is_wrong_is_named_with_its_place(memory: Memory, tmp_path: Path, text: str, said: str) -> None:
+def test_what_is_wrong_is_named_with_its_place(memory: Memory, tmp_path: Path, text: str, said: str) -> None:
     with pytest.raises(InvalidQuery, match=said):
-        await read_live(memory, written(tmp_path, text), "mine")
+        read_live(memory, written(tmp_path, text), "mine")
 
 
-async def test_something_has_to_count(memory: Memory, tmp_path: Path) -> None:
-    bench = await read_live(memory, written(tmp_path, "tunnel\t3\t\tknown failure\n"), "mine")
+def test_something_has_to_count(memory: Memory, tmp_path: Path) -> None:
+    bench = read_live(memory, written(tmp_path, "tunnel\t3\t\tknown failure\n"), "mine")
     with pytest.raises(InvalidQuery, match="every answerable question is marked as a known failure"):
-        await measure(bench, Way("auto"))
+        measure(bench, Variant("auto"))

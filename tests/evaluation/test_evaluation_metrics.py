@@ -1,4 +1,4 @@
-"""The metrics are those of everybody else, of every question, in the engine's own order."""
+"""The metrics equal those of ir-measures and ranx, in the engine's order."""
 
 from __future__ import annotations
 
@@ -10,16 +10,24 @@ from pathlib import Path
 
 import ir_measures
 import pytest
+import ranx
 from ir_measures import RR, R, Success, nDCG
 
 from fourfold import Settings
-from fourfold.evaluation.bench import Answer, Way, open_bench, percentile
+from fourfold.evaluation.bench import Answer, Variant, open_bench, percentile
 from fourfold.evaluation.collection import Question, read_collection
 from fourfold.evaluation.metrics import measured, separation
-from fourfold.model import Plan
+from fourfold.retrieval import Plan
 
 GARDEN = Path(__file__).with_name("garden")
 PLAN = Plan("auto", ("keyword",), "auto", 60, 100, None)
+OF_RANX = {
+    "ndcg@10": "ndcg@10",
+    "recall@10": "recall@10",
+    "recall@100": "recall@100",
+    "hit@10": "hit_rate@10",
+    "mrr": "mrr",
+}
 THEIRS = {"ndcg@10": nDCG @ 10, "recall@10": R @ 10, "recall@100": R @ 100, "hit@10": Success @ 10, "mrr": RR}
 
 pytestmark = pytest.mark.spec("S5.7")
@@ -31,7 +39,7 @@ def answer(question: str, keys: list[str], confidence: float = 0.5, *, unanswera
 
 
 def agree(judgements: Mapping[str, Mapping[str, int]], answers: list[Answer]) -> None:
-    """Ours are those of ir-measures, question by question."""
+    """Compares with ir-measures and ranx, question by question."""
     ours = measured(judgements, answers)
     run = {one.question.id: {key: float(-place) for place, key in enumerate(one.keys)} for one in answers}
     theirs = list(ir_measures.iter_calc(THEIRS.values(), judgements, run))
@@ -39,19 +47,26 @@ def agree(judgements: Mapping[str, Mapping[str, int]], answers: list[Answer]) ->
     names = {measure: name for name, measure in THEIRS.items()}
     for metric in theirs:
         assert ours[metric.query_id][names[metric.measure]] == pytest.approx(metric.value, abs=1e-9), metric
+    theirs_too = ranx.Run(run)
+    ranx.evaluate(
+        ranx.Qrels({name: dict(grades) for name, grades in judgements.items()}), theirs_too, [*OF_RANX.values()]
+    )
+    for question, row in ours.items():
+        expected = {name: float(theirs_too.scores[of][question]) for name, of in OF_RANX.items()}
+        assert {name: row[name] for name in OF_RANX} == pytest.approx(expected, abs=1e-12), question
 
 
-async def test_a_collection_agrees_with_ir_measures(tmp_path: Path) -> None:
+def test_a_collection_agrees_with_ir_measures_and_ranx(tmp_path: Path) -> None:
     garden = read_collection(GARDEN)
-    async with open_bench(garden, Settings(embedder="none"), tmp_path) as bench:
-        await bench.fill()
-        answers = await bench.run(Way("auto"))
+    with open_bench(garden, Settings(embedder="none"), tmp_path) as bench:
+        bench.fill()
+        answers = bench.run(Variant("auto"))
     found = [one for one in answers if one.keys and not one.question.unanswerable]
     assert len(found) > 10
     agree({one.question.id: garden.judgements[one.question.id] for one in found}, found)
 
 
-def test_random_rankings_with_grades_agree_with_ir_measures() -> None:
+def test_random_rankings_with_grades_agree_with_ir_measures_and_ranx() -> None:
     draw = random.Random(3)
     documents = [f"d{number}" for number in range(150)]
     judgements = {
@@ -80,7 +95,7 @@ def test_by_hand() -> None:
 
 
 def test_the_engines_order_counts_where_scores_are_equal() -> None:
-    """A run has ranks only: equal scores of the engine cannot be shuffled by whoever computes the metric."""
+    """A run has ranks only, so equal scores cannot be shuffled by the metric."""
     keys = [f"d{number}" for number in range(100)]
     judgements = {f"q{place}": {keys[place]: 1} for place in range(100)}
     found = measured(judgements, [answer(question, keys) for question in judgements])

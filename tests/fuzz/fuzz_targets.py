@@ -25,11 +25,11 @@ from fourfold.ingest.chunk import chunks
 from fourfold.ingest.document import Unreadable
 from fourfold.ingest.formats import format_of
 from fourfold.ingest.ignore import TooManyRules, rules_of
-from fourfold.mcp.http import PATH, make_app
 from fourfold.memory import Memory
 from fourfold.model import NewItem
-from fourfold.stores.memory import MemoryStore
-from fourfold.stores.sqlite.store import SqliteStore
+from fourfold.serve.mcp.http import PATH, make_app
+from fourfold.storage.memory import MemoryStore
+from fourfold.storage.sqlite.store import SqliteStore
 
 Target = Callable[[bytes], None]
 
@@ -107,13 +107,13 @@ def _folder() -> Path:
 def _filled(kind: str) -> Memory:
     """A store with a few items in two languages."""
     store: Any = MemoryStore() if kind == "memory" else SqliteStore(_folder() / "searched")
-    memory = _loop().run_until_complete(Memory.open(store, embedder="none", background=False))
+    memory = Memory.open(store, embedder="none", background=False)
     texts = (
         NewItem("The router in the cellar has the address 192.168.1.1", title="Router", tags=("office",)),
         NewItem("Die Donaudampfschifffahrt am Wassertor", tags=("fluss",), language="de"),
         NewItem("getUserById(user_id) raises KeyError", kind="code", metadata={"line": 3}),
     )
-    _loop().run_until_complete(memory.add_many(list(texts)))
+    memory.add_many(list(texts))
     return memory
 
 
@@ -122,7 +122,7 @@ def search(data: bytes) -> None:
     query, found = text_of(data), list[Any]()
     for kind in ("memory", "sqlite"):
         try:
-            response = _loop().run_until_complete(_filled(kind).search(query))
+            response = _filled(kind).search(query)
         except FourfoldError as error:
             found.append(type(error))
         else:
@@ -149,24 +149,20 @@ def read_settings(data: bytes) -> None:
 
 def import_lines(data: bytes) -> None:
     """What a store accepts it can also export, and another store accepts that: the same bytes come out."""
-    _loop().run_until_complete(_import(data))
-
-
-async def _import(data: bytes) -> None:
     file, again = _folder() / "import.jsonl", _folder() / "export.jsonl"
     file.write_bytes(data)
-    async with await Memory.open(MemoryStore(), embedder="none", background=False) as memory:
+    with Memory.open(MemoryStore(), embedder="none", background=False) as memory:
         try:
-            await memory.import_file(file)
+            memory.import_file(file)
         except FourfoldError:
             return
-        await memory.export(again)
+        memory.export(again)
     exported = again.read_bytes()
     shutil.rmtree(_folder() / "imported", ignore_errors=True)
-    async with await Memory.open(_folder() / "imported", embedder="none", background=False) as memory:
-        await memory.import_file(again)
-        assert await memory.check() == []
-        await memory.export(file)
+    with Memory.open(_folder() / "imported", embedder="none", background=False) as memory:
+        memory.import_file(again)
+        assert memory.check() == []
+        memory.export(file)
     assert file.read_bytes() == exported
 
 

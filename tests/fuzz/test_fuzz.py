@@ -26,7 +26,7 @@ def seeds(target: str) -> list[Path]:
 
 
 @pytest.mark.parametrize("target", TARGETS)
-def test_every_seed_and_every_part_of_it_ends_well(target: str) -> None:
+def test_every_sample_and_every_part_of_it_ends_well(target: str) -> None:
     """Inputs that once ended badly are among the seeds."""
     found = seeds(target)
     assert found

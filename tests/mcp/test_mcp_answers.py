@@ -12,11 +12,11 @@ import pytest
 from mcp import Client, MCPError
 from mcp_support import call, connected, pages, refused
 
-from fourfold import Memory, NewItem, limits
+from fourfold import AsyncMemory, NewItem, limits
 from fourfold.config import Settings
-from fourfold.mcp.answers import READ_TOKENS, SEARCH_TOKENS
-from fourfold.mcp.server import build
-from fourfold.search.budget import tokens
+from fourfold.serve.budget import tokens
+from fourfold.serve.mcp.answers import READ_TOKENS, SEARCH_TOKENS
+from fourfold.serve.mcp.server import build
 
 LONG = "The heron stood in the river for a while. "
 MEGABYTE = LONG * (limits.ITEM_BYTES // len(LONG) - 1)
@@ -46,7 +46,7 @@ async def sent(client: Client, tool: str, **arguments: Any) -> str:
 
 
 async def fill(store: Path, items: list[NewItem]) -> list[int]:
-    async with await Memory.open(store, embedder="none") as memory:
+    async with await AsyncMemory.open(store, embedder="none") as memory:
         return [item.id for item in await memory.add_many(items)]
 
 
@@ -259,7 +259,7 @@ async def test_ids_that_are_given_twice_are_read_once(tmp_path: Path) -> None:
 
 @pytest.mark.spec("S4.1")
 async def test_neighbours_of_a_hub_come_in_pages(tmp_path: Path) -> None:
-    async with await Memory.open(tmp_path, embedder="none") as memory:
+    async with await AsyncMemory.open(tmp_path, embedder="none") as memory:
         await memory.add_edges([("Hub", "knows", f"Node {number}", 1 / (1 + number)) for number in range(250)])
         await memory.add_node("Node 3", properties={"note": "x" * 60_000})
     async with serving(tmp_path) as client:

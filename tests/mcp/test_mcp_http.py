@@ -13,11 +13,11 @@ from mcp_http import Server, client, code, raw, serving
 from mcp_support import MODES, call, refused
 from mcp_tour import tour
 
-from fourfold import Memory
+from fourfold import AsyncMemory
 from fourfold.config import Settings
 from fourfold.errors import InvalidSetting
-from fourfold.mcp import http
-from fourfold.mcp.offers import OFFERS
+from fourfold.serve.mcp import http
+from fourfold.serve.mcp.offers import OFFERS
 from fourfold.serve.server import listen
 
 A, B, BOTH, ALL = (f"{name}-" + "0123456789abcdef" for name in ("a", "b", "ab", "all"))
@@ -191,7 +191,7 @@ def test_tokens_are_shown_nowhere() -> None:
 
 @pytest.mark.spec("S1.8")
 async def test_health_says_when_the_store_does_not_answer(tmp_path: Path) -> None:
-    async with await Memory.open(tmp_path, embedder="none") as memory:
+    async with await AsyncMemory.open(tmp_path, embedder="none") as memory:
         await memory.add("heron")
     (tmp_path / "fourfold.db").write_bytes(b"x" * 8192)
     with serving(tmp_path) as server:

@@ -15,7 +15,7 @@ from mcp import Client, StdioServerParameters
 from mcp_support import call
 
 import fourfold
-from fourfold.mcp import install as installing
+from fourfold.serve.mcp import install as installing
 
 OTHER = {"theme": "dark", "mcpServers": {"other": {"command": "x", "args": ["ü"]}}, "numbers": [1, 2.5, None]}
 

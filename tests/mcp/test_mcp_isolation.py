@@ -21,11 +21,11 @@ from mcp_http import serving
 from mcp_support import connected
 
 import fourfold.embed
-from fourfold import Memory, NewItem
+from fourfold import AsyncMemory, NewItem
 from fourfold.config import Settings
-from fourfold.mcp.server import build
-from fourfold.model import Recency
-from fourfold.search.settings import PlanSettings
+from fourfold.ranking.presets import PlanSettings
+from fourfold.retrieval import Recency
+from fourfold.serve.mcp.server import build
 
 OURS, THEIRS = "ours", "theirs"
 """The names of the namespaces; whatever belongs to B says so with the second, which no query and no text contains."""
@@ -63,7 +63,7 @@ def new_items(chooser: random.Random, count: int, **metadata: str) -> list[NewIt
 
 async def fill(store: Path) -> Known:
     """A's items; in B the same texts with the same titles, tags and keys, others beside them, and a graph like A's."""
-    async with await Memory.open(store, embedder=WordEmbedder(), namespace=OURS) as ours:
+    async with await AsyncMemory.open(store, embedder=WordEmbedder(), namespace=OURS) as ours:
         theirs = ours.within(THEIRS)
         mine = await ours.add_many(new_items(random.Random(1), TEXTS), wait=True)
         copies = new_items(random.Random(1), TEXTS, of=THEIRS)
@@ -235,7 +235,7 @@ async def test_a_thousand_more_items_over_there_leave_every_answer_as_it_was(tmp
     calls = [a_call(chooser, known) for _ in range(COMPARED)]
     async with in_process(tmp_path) as client:
         before = [json.dumps(await answer(client, *each)) for each in calls]
-        async with await Memory.open(tmp_path, embedder=WordEmbedder(), namespace=THEIRS) as theirs:
+        async with await AsyncMemory.open(tmp_path, embedder=WordEmbedder(), namespace=THEIRS) as theirs:
             await theirs.add_many(new_items(random.Random(6), MORE, of=THEIRS), wait=True)
         after = [json.dumps(await answer(client, *each)) for each in calls]
     assert after == before

@@ -16,9 +16,9 @@ import pytest
 from mcp import Client
 from mcp_support import MODES, call, connected, refused
 
-from fourfold import Memory, NewItem
+from fourfold import AsyncMemory, NewItem
 from fourfold.config import Settings
-from fourfold.mcp.server import build
+from fourfold.serve.mcp.server import build
 
 SNAPSHOTS = Path(__file__).with_name("snapshots")
 
@@ -69,7 +69,7 @@ NOT_FINITE = ("NaN", "Infinity", "-Infinity")
 @pytest.mark.spec("S1.5", "S1.8")
 @pytest.mark.parametrize("mode", MODES)
 async def test_every_refusal_in_both_generations(tmp_path: Path, mode: str) -> None:
-    async with await Memory.open(tmp_path, embedder="none") as memory:
+    async with await AsyncMemory.open(tmp_path, embedder="none") as memory:
         await memory.add(NewItem("with a vector", vector=[1.0, 0.0, 0.0]))
     async with connected(tmp_path, "--tools", "all", mode=mode) as client:
         for name, arguments, said in REFUSED:

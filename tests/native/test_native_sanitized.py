@@ -1,4 +1,4 @@
-"""The kernel's tests over a kernel that checks itself: every address and every undefined operation ends the process."""
+"""Tests of the kernel compiled with the address and undefined-behaviour sanitizers."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from fourfold import native
 
 ROOT = Path(__file__).parent.parent.parent
 PACKAGE = ROOT / "src" / "fourfold"
-TESTS = ("tests/native/test_native_kernel.py", "tests/text/test_text_many.py", "tests/text/test_text_language.py")
+TESTS = ("tests/native/test_native_kernel.py", "tests/text/test_text_batch.py", "tests/text/test_text_language.py")
 SANITIZED = ["-std=c99", "-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fPIC", "-shared"]
 
 
 def runtime() -> str | None:
-    """The library that has to be loaded before Python, where gcc has one."""
+    """Path of the sanitizer library to preload; None if gcc has none."""
     if sys.platform != "linux" or not shutil.which("gcc"):
         return None
     found = subprocess.run(["gcc", "-print-file-name=libasan.so"], capture_output=True, text=True, check=True)
@@ -28,7 +28,7 @@ def runtime() -> str | None:
 
 
 def package_with(kernel_flags: list[str], folder: Path) -> Path:
-    """The package as it is, but for a kernel that was compiled with these flags."""
+    """Copy the package with a kernel compiled with these flags."""
     package = folder / "fourfold"
     package.mkdir(parents=True)
     for path in PACKAGE.iterdir():
@@ -42,7 +42,7 @@ def package_with(kernel_flags: list[str], folder: Path) -> Path:
 
 @pytest.mark.soak
 @pytest.mark.skipif(runtime() is None, reason="no gcc with its sanitizers")
-def test_the_kernel_has_no_undefined_operation_and_reads_nothing_outside(tmp_path: Path) -> None:
+def test_the_kernel_has_no_undefined_behaviour_and_no_access_out_of_bounds(tmp_path: Path) -> None:
     folder = package_with(SANITIZED, tmp_path)
     environment = {
         **os.environ,

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import postgres_servers
 import pytest
+from store_calls import StoreCalls
 
-from fourfold.stores.postgres.store import PostgresStore
+from fourfold.storage.postgres.store import PostgresStore
 
 
 @pytest.fixture(params=postgres_servers.KINDS)
@@ -25,10 +25,23 @@ def plain_dsn() -> str:
 
 
 @pytest.fixture
-async def store(dsn: str) -> AsyncIterator[Any]:
-    opened = PostgresStore(dsn)
+def store(plain_dsn: str) -> Iterator[PostgresStore]:
+    opened = PostgresStore(plain_dsn)
     yield opened
-    await opened.close()
+    opened.close()
+
+
+@pytest.fixture
+def other(plain_dsn: str) -> Iterator[PostgresStore]:
+    """Another client of the same store."""
+    opened = PostgresStore(plain_dsn)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def calls(store: PostgresStore) -> StoreCalls:
+    return StoreCalls(store)
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +55,7 @@ def private_server(request: pytest.FixtureRequest) -> Iterator[postgres_servers.
 
 @pytest.fixture
 def own_server(private_server: postgres_servers.Own) -> Iterator[postgres_servers.Own]:
-    """A server to be stopped, starved and started again."""
+    """A server that the test may stop, starve and start again."""
     private_server.revive()
     yield private_server
     private_server.revive()

@@ -1,8 +1,9 @@
-"""The same questions to every kind of store have the same answers, also where servers answer from their indexes."""
+"""Every kind of store gives the same answers, also where servers answer from their indexes, and reads few rows."""
 
 from __future__ import annotations
 
-import sys
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -11,15 +12,20 @@ import numpy as np
 import postgres_servers
 import pytest
 
-sys.path.append(str(Path(__file__).parent.parent / "conformance"))
+from postgres_support import INDEXED  # isort: skip  (it makes the next imports possible)
 from conformance_operations import NAMES, TAGS, WORDS
 from conformance_subjects import NOW, NS, RETRIEVERS, item
+from store_calls import StoreCalls
 
-from fourfold.model import NO_FILTERS, Edge, Filters, Query
-from fourfold.stores.memory import MemoryStore
-from fourfold.stores.postgres import database
-from fourfold.stores.postgres.store import PostgresStore
-from fourfold.stores.sqlite.store import SqliteStore
+from fourfold.memory import Memory
+from fourfold.model import NO_FILTERS, Edge, Filters
+from fourfold.retrieval import Query
+from fourfold.storage.memory import MemoryStore
+from fourfold.storage.postgres import vectors, words
+from fourfold.storage.postgres.sql import column
+from fourfold.storage.postgres.store import PostgresStore
+from fourfold.storage.postgres.tuning import Tuning
+from fourfold.storage.sqlite.store import SqliteStore
 
 
 def vector(random: Random) -> Any:
@@ -55,28 +61,27 @@ def some_queries(count: int) -> list[Query]:
     ]
 
 
-@pytest.fixture
-def indexed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Indexes for the smallest of namespaces, and no filter so narrow that it is answered without them."""
-    monkeypatch.setattr("fourfold.stores.postgres.upkeep.WORDED", 1)
-    monkeypatch.setattr("fourfold.stores.postgres.vectors.INDEXED", 1)
-    monkeypatch.setattr("fourfold.stores.postgres.postings.POSTED", 1)
-    monkeypatch.setattr("fourfold.stores.postgres.retrieval._NARROW", 0)
-    for setting in ("enable_seqscan", "enable_sort"):  # which are right, and quicker, for so few rows
-        monkeypatch.setitem(database.SETTINGS, setting, "off")
+TUNING = replace(INDEXED, server_settings={"enable_seqscan": "off", "enable_sort": "off"})
+"""The server prefers scans and sorts to indexes for this few rows."""
 
 
-async def all_stores(folder: Path, count: int) -> dict[str, Any]:
+def all_stores(folder: Path, count: int) -> dict[str, StoreCalls]:
     stores: dict[str, Any] = {"memory": MemoryStore(), "sqlite": SqliteStore(folder)}
-    stores |= {kind: PostgresStore(postgres_servers.fresh(kind)) for kind in postgres_servers.KINDS}
+    stores |= {kind: PostgresStore(postgres_servers.fresh(kind), TUNING) for kind in postgres_servers.KINDS}
+    calls = {kind: StoreCalls(store) for kind, store in stores.items()}
     random, new = Random(9), some_items(count)
     edges = [Edge(random.choice(NAMES), "knows", random.choice(NAMES), random.choice((0.5, 1.0))) for _ in range(30)]
-    for store in stores.values():
+    for each in calls.values():
         for start in range(0, count, 500):
-            await store.put(NS, new[start : start + 500], NOW)
-        await store.add_edges(NS, edges)
-        await store.maintain(NS, wholly=True)
-    return stores
+            each.put(NS, new[start : start + 500], NOW)
+        each.add_edges(NS, edges)
+        each.store.maintenance.publish(NS, everything=True)
+    return calls
+
+
+def found_by(calls: StoreCalls, retriever: str, query: Query) -> Any:
+    with calls.snapshot(NS) as at:
+        return RETRIEVERS[retriever](at).search(query, 200).hits
 
 
 @pytest.mark.spec("S1.1")
@@ -84,15 +89,15 @@ async def all_stores(folder: Path, count: int) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("items", "queries"), [(80, 10), pytest.param(400, 300, marks=pytest.mark.soak)], ids=["short", "whole"]
 )
-async def test_every_kind_of_store_gives_the_same_answers(tmp_path: Path, indexed: None, items: int, queries: int):
-    stores = await all_stores(tmp_path / "store", items)
+def test_every_kind_of_store_gives_the_same_answers(tmp_path: Path, items: int, queries: int):
+    stores = all_stores(tmp_path / "store", items)
     differing: dict[str, int] = {}
     overlaps: list[float] = []
     for query in some_queries(queries):
-        for name, kind in RETRIEVERS.items():
-            wanted = (await kind(stores["memory"]).search(query, 200)).hits
+        for name in RETRIEVERS:
+            wanted = found_by(stores["memory"], name, query)
             for other in ("sqlite", *postgres_servers.KINDS):
-                found = (await kind(stores[other]).search(query, 200)).hits
+                found = found_by(stores[other], name, query)
                 if name == "keyword":
                     best = {hit.id for hit in wanted[:10]}
                     overlaps.append(len(best & {hit.id for hit in found[:10]}) / len(best) if best else 1.0)
@@ -102,76 +107,129 @@ async def test_every_kind_of_store_gives_the_same_answers(tmp_path: Path, indexe
                     assert [hit.score for hit in found] == pytest.approx([hit.score for hit in wanted], abs=1e-6)
     assert sum(overlaps) / len(overlaps) >= 0.95
     assert all(count <= queries // 100 for count in differing.values()), differing
-    for store in stores.values():
-        assert await store.check() == []
-        await store.close()
+    for calls in stores.values():
+        assert calls.store.maintenance.check() == []
+        calls.store.close()
+
+
+@pytest.fixture
+def indexed(dsn: str) -> Iterator[StoreCalls]:
+    store = PostgresStore(dsn, TUNING)
+    yield StoreCalls(store)
+    store.close()
 
 
 @pytest.mark.spec("B5")
-@pytest.mark.parametrize("kind", postgres_servers.KINDS)
-async def test_a_filter_that_lets_one_in_a_hundred_through_never_comes_back_short(kind: str, indexed: None):
-    store = PostgresStore(postgres_servers.fresh(kind))
-    await store.put(NS, some_items(1101), NOW, links=False)
-    await store.maintain(NS, wholly=True)
+def test_a_filter_that_one_item_in_a_hundred_passes_still_fills_the_answer(indexed: StoreCalls):
+    indexed.put(NS, some_items(1101), NOW, links=False)
+    indexed.store.maintenance.publish(NS, everything=True)
     rare, recalled = Filters(kind="rare"), 0
-    allowed = await store.matching(NS, rare)
+    allowed = indexed.ids(NS, rare)
     assert len(allowed) == 12
     for query in some_queries(10):
-        exact = await store.similarities(NS, query.vector, allowed)
+        exact = indexed.cosines(NS, query.vector, allowed)
         best = sorted(exact.hits, key=lambda hit: (-hit.score, hit.id))[:10]
-        found = (await store.nearest(NS, query.vector, 10, rare)).hits
+        found = indexed.nearest(NS, query.vector, 10, rare).hits
         assert len(found) == 10
         recalled += len({hit.id for hit in found} & {hit.id for hit in best})
-        words = (await store.match(NS, "Vertrag contract the Haus house", 10, rare)).hits
-        scored = await store.match_scores(NS, "Vertrag contract the Haus house", allowed)
+        words = indexed.match(NS, "Vertrag contract the Haus house", 10, rare).hits
+        scored = indexed.word_scores(NS, "Vertrag contract the Haus house", allowed)
         assert len(words) == min(10, sum(hit.score > 0 for hit in scored.hits))
     assert recalled / 100 >= 0.95
-    await store.close()
 
 
 @pytest.mark.spec("S1.1")
 @pytest.mark.spec("S1.2")
-@pytest.mark.parametrize("kind", postgres_servers.KINDS)
-async def test_the_server_answers_from_its_indexes(kind: str, indexed: None):
-    from fourfold.stores.postgres import keyword, spaces, vectors
-    from fourfold.stores.postgres.sql import rows
-
-    store = PostgresStore(postgres_servers.fresh(kind))
-    await store.put(NS, some_items(500), NOW, links=False)
-    await store.maintain(NS, wholly=True)
-
-    async def plans(db: Any) -> list[str]:
-        await db.execute("ANALYZE texts")
-        ns = await spaces.find(db, NS)
-        query = await store._query(db, ns, "321")
-        nearest = vectors.proposal(ns, vector(Random(1)), 50)
-        wanted = keyword.best(ns, query.terms, ("", ()), 50) if kind == "textsearch" else None
-        words = wanted or keyword.proposal(ns, keyword.parts(query, 1)[0][0], ("", ()), 50)
-        return [
-            "\n".join(line for (line,) in await rows(db, f"EXPLAIN {statement[0]}", *statement[1:]))
-            for statement in (nearest, words)
-        ]
-
-    near, words = await store._db.read(plans)
+def test_the_server_answers_from_its_indexes(indexed: StoreCalls):
+    indexed.put(NS, some_items(500), NOW, links=False)
+    indexed.store.maintenance.publish(NS, everything=True)
+    textsearch = indexed.store.database.has_textsearch
+    indexed.store.database.read(lambda db: db.execute("ANALYZE texts"))
+    with indexed.snapshot(NS) as at:
+        query, _ = at.words._query("321", None)
+        nearest = vectors.proposal(at.ns, vector(Random(1)), 50, TUNING)
+        proposed = words.proposal(at.ns, words.stages(query, 1, 1)[0][0], ("", ()), 50)
+        best = words.best(at.ns, query.terms, ("", ()), 50) if textsearch else proposed
+        near, found = ("\n".join(column(at.db, f"EXPLAIN {sql}", *rest)) for sql, *rest in (nearest, best))
     assert "Index Scan using vectors_" in near
-    assert ("_bm25" if kind == "textsearch" else "Bitmap Index Scan on texts_by_term") in words
-    await store.close()
+    assert ("_bm25" if textsearch else "Bitmap Index Scan on texts_by_term") in found
 
 
-async def test_words_are_read_until_no_other_row_can_be_among_the_best(monkeypatch: pytest.MonkeyPatch):
-    """A rare word in a long text is worth less than common ones in a short one: who stops at rare ones misses those."""
-    monkeypatch.setattr("fourfold.stores.postgres.keyword.STAGE", 1)
+def test_words_are_read_until_no_other_row_can_be_among_the_best(plain_dsn: str):
+    """A rare word in a long text is worth less than common ones in a short one: rare words alone miss those."""
     random = Random(3)
-    words = [f"{first}{second}o" for first in "bdfgklmnprst" for second in "aeiu"]
-    weights = [1 / (rank + 1) for rank in range(len(words))]
-    texts = [random.choices(words, weights, k=random.choice((2, 3, 4, 60))) for _ in range(150)]
+    vocabulary = [f"{first}{second}o" for first in "bdfgklmnprst" for second in "aeiu"]
+    weights = [1 / (rank + 1) for rank in range(len(vocabulary))]
+    texts = [random.choices(vocabulary, weights, k=random.choice((2, 3, 4, 60))) for _ in range(150)]
     new = [item(" ".join(text), key=f"k{number}", language="en") for number, text in enumerate(texts)]
-    oracle, store = MemoryStore(), PostgresStore(postgres_servers.fresh("postgres"))
-    for each in (oracle, store):
-        await each.put(NS, new, NOW, links=False)
+    staged = PostgresStore(plain_dsn, Tuning(first_stage_uses=1))
+    stores = [StoreCalls(MemoryStore()), StoreCalls(staged)]
+    for each in stores:
+        each.put(NS, new, NOW, links=False)
     for _ in range(25):
-        text = " ".join(random.sample(words, 4))
+        text = " ".join(random.sample(vocabulary, 4))
         for limit in (3, 10, 40):
-            found, wanted = [await each.match(NS, text, limit, NO_FILTERS) for each in (store, oracle)]
+            wanted, found = [each.match(NS, text, limit, NO_FILTERS) for each in stores]
             assert [hit.id for hit in found.hits] == [hit.id for hit in wanted.hits]
-    await store.close()
+    staged.close()
+
+
+# ---------------------------------------------------------------- what is read
+
+
+def test_a_tag_of_many_items_costs_a_bounded_number_of_rows(calls: StoreCalls):
+    """The best items by number and rarity of their tags, ties by id; filters act before the limit."""
+    calls.put(NS, [item(f"t{n}", key=f"k{n}", tags=("all", *["few"] * (n % 50 == 0))) for n in range(300)], NOW)
+    read: list[int] = []
+    with calls.snapshot(NS) as at:
+        at.db.execute = _counting(at.db.execute, read)
+        found = at.tags.uses(["all", "few", "none"], NO_FILTERS, 8)
+        assert {use.item for use in found} == {1, 51, 101, 151, 201, 251, 2, 3}
+        assert [use for use in found if use.item == 1] == [(1, "all", 300), (1, "few", 6)]
+        kept = Filters(where="key = k299 or key = k298")
+        assert [tuple(use) for use in at.tags.uses(["all"], kept, 1)] == [(299, "all", 300)]
+    assert max(read) <= 8
+
+
+def test_items_are_counted_by_the_server(calls: StoreCalls):
+    calls.put(NS, [item(f"t{n}", key=f"k{n}", kind="odd" if n % 2 else "even") for n in range(40)], NOW)
+    read: list[int] = []
+    with calls.snapshot(NS) as at:
+        at.db.execute = _counting(at.db.execute, read)
+        assert at.rows.count(Filters(kind="odd")) == 20
+        assert at.rows.count(NO_FILTERS) == 40
+        assert at.rows.ids(Filters(kind="odd"), [1, 2, 3, 4, 99]) == [2, 4]
+    assert max(read) <= 2
+
+
+def _counting(execute: Any, read: list[int]) -> Any:
+    """Notes the rows of every statement."""
+
+    def counted(*args: Any, **kwargs: Any) -> Any:
+        cursor = execute(*args, **kwargs)
+        read.append(cursor.rowcount)
+        return cursor
+
+    return counted
+
+
+def test_a_search_takes_few_round_trips(calls: StoreCalls):
+    new = [item(f"text {n} of a river", key=f"k{n}", title=f"River {n}", tags=("water",)) for n in range(30)]
+    calls.put(NS, new, NOW)
+    memory = Memory(calls.store, None, NS, background=False)
+    memory.search("water of a river 7")
+    sent: list[Any] = []
+    with calls.snapshot(NS) as at:
+        connection = type(at.db)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(connection, "wait", _noting(connection.wait, sent))
+        assert memory.search("water of a river 7").results
+    assert len(sent) <= 14
+
+
+def _noting(wait: Any, sent: list[Any]) -> Any:
+    def noted(*args: Any, **kwargs: Any) -> Any:
+        sent.append(args[1])
+        return wait(*args, **kwargs)
+
+    return noted

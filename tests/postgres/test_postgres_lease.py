@@ -1,62 +1,61 @@
-"""Who works for everyone on a namespace: one process at a time, and the next when that one is gone."""
+"""One process at a time works on a namespace for all, and the next one when that one is gone."""
 
 from __future__ import annotations
 
-import asyncio
+import time
+from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 
 import pytest
+from postgres_support import at_once
 
 from fourfold import Memory, NewItem
-from fourfold.engine import embedding_worker
+from fourfold.cli import embedding_worker
 from fourfold.errors import StoreNotFound
-from fourfold.stores.postgres.store import PostgresStore
+from fourfold.storage.postgres.store import PostgresStore
 
 
-async def test_one_process_has_the_lease_and_its_tasks_share_it(dsn: str):
-    one, other = PostgresStore(dsn), PostgresStore(dsn)
-    async with one.lease("notes") as first, one.lease("notes") as second, other.lease("notes") as third:
+def test_threads_of_one_process_share_a_lease_that_another_process_does_not_get(
+    store: PostgresStore, other: PostgresStore
+):
+    mine, others = store.maintenance.lease, other.maintenance.lease
+    with mine("notes") as first, mine("notes") as second, others("notes") as third:
         assert (first, second, third) == (True, True, False)
-        async with other.lease("elsewhere") as fourth:
+        with others("elsewhere") as fourth:
             assert fourth
-    async with other.lease("notes") as fifth:
+    with others("notes") as fifth:
         assert fifth
-    await one.close()
-    await other.close()
 
 
-async def test_many_tasks_at_once(plain_dsn: str):
-    store, other = PostgresStore(plain_dsn), PostgresStore(plain_dsn)
-    working = 0
-
-    async def work(opened: PostgresStore) -> bool:
-        nonlocal working
-        async with opened.lease("notes") as mine:
-            working += mine
-            await asyncio.sleep(0.01)
-            assert not mine or working == 1 or opened is store
-            working -= mine
-        return mine
-
-    assert all(await asyncio.gather(*(work(store) for _ in range(20))))
-    async with other.lease("notes") as mine:
-        assert mine, "all of them let it go"
-    await store.close()
-    await other.close()
+def test_lease_is_held_until_its_last_thread_releases_it(store: PostgresStore, other: PostgresStore):
+    held = at_once(*[partial(_entered, store)] * 12)
+    assert all(taken for taken, _ in held)
+    for _, stack in held[:-1]:
+        stack.close()
+        assert not _gets_it(other)
+    held[-1][1].close()
+    assert _gets_it(other)
 
 
-async def test_who_dies_loses_it(plain_dsn: str):
-    one, other = PostgresStore(plain_dsn), PostgresStore(plain_dsn)
-    try:
-        async with one.lease("notes") as first:
-            assert first
-            await other._db.read(lambda db: db.execute(_TERMINATE, (f"{one.address.schema}/notes",)))
-            async with asyncio.timeout(10):
-                while not await _gets_it(other):
-                    await asyncio.sleep(0.02)
-    finally:
-        await one.close()
-        await other.close()
+def _entered(store: PostgresStore) -> tuple[bool, ExitStack]:
+    stack = ExitStack()
+    return stack.enter_context(store.maintenance.lease("notes")), stack
+
+
+def _gets_it(store: PostgresStore) -> bool:
+    with store.maintenance.lease("notes") as taken:
+        return taken
+
+
+def test_lease_is_released_when_its_holder_dies(store: PostgresStore, other: PostgresStore):
+    with store.maintenance.lease("notes") as taken:
+        assert taken
+        key = f"{store.address.schema}/notes"
+        other.database.read(lambda db: db.execute(_TERMINATE, (key,)))
+        until = time.monotonic() + 10
+        while not _gets_it(other):
+            assert time.monotonic() < until
 
 
 _TERMINATE = (
@@ -65,38 +64,33 @@ _TERMINATE = (
 )
 
 
-async def _gets_it(store: PostgresStore) -> bool:
-    async with store.lease("notes") as mine:
-        return mine
-
-
 @pytest.mark.spec("C4")
-async def test_the_embedding_worker_has_a_lease_of_its_own_that_status_shows(dsn: str):
+def test_status_reports_the_lease_of_the_embedding_worker(dsn: str):
     one, other = PostgresStore(dsn), PostgresStore(dsn)
-    assert (await other.status())["embedding_worker"] is False
-    async with one.lease(None) as first, other.lease(None) as second, other.lease("notes") as third:
+    assert other.status()["embedding_worker"] is False
+    mine, others = one.maintenance.lease, other.maintenance.lease
+    with mine(None) as first, others(None) as second, others("notes") as third:
         assert (first, second, third) == (True, False, True)
-        assert (await other.status())["embedding_worker"] is True
-    assert (await other.status())["embedding_worker"] is False
-    await one.close()
-    await other.close()
+        assert other.status()["embedding_worker"] is True
+    assert other.status()["embedding_worker"] is False
+    one.close()
+    other.close()
 
 
 @pytest.mark.spec("C4")
-async def test_a_worker_embeds_what_a_command_left(plain_dsn: str):
-    opened = await Memory.open(plain_dsn, background=False)
-    async with opened as memory:
-        await memory.add_many([NewItem(f"ledger entry {number}") for number in range(40)])
+def test_a_worker_embeds_what_a_command_left(plain_dsn: str):
+    with Memory.open(plain_dsn, background=False) as memory:
+        memory.add_many([NewItem(f"ledger entry {number}") for number in range(40)])
         assert embedding_worker.start(replace(memory.settings, store=plain_dsn))
         worker = embedding_worker.started.pop()
-        assert await asyncio.to_thread(worker.wait, 300) == 0
-        assert (await memory.status())["namespaces"]["default"]["pending_vectors"] == 0
+        assert worker.wait(300) == 0
+        assert memory.status()["namespaces"]["default"]["pending_vectors"] == 0
 
 
-async def test_reading_creates_no_schema(plain_dsn: str):
+def test_reading_creates_no_schema(plain_dsn: str):
     with pytest.raises(StoreNotFound, match="no store at"):
-        await Memory.open(plain_dsn, embedder="none", create=False)
-    async with await Memory.open(plain_dsn, embedder="none") as memory:
-        await memory.add("x")
-    async with await Memory.open(plain_dsn, embedder="none", create=False) as memory:
-        assert await memory.count() == 1
+        Memory.open(plain_dsn, embedder="none", create=False)
+    with Memory.open(plain_dsn, embedder="none") as memory:
+        memory.add("x")
+    with Memory.open(plain_dsn, embedder="none", create=False) as memory:
+        assert memory.count() == 1

@@ -12,7 +12,7 @@ from psycopg.conninfo import conninfo_to_dict
 
 from fourfold.errors import InvalidSetting, MissingExtra
 from fourfold.memory import Memory
-from fourfold.stores.postgres.address import parse
+from fourfold.storage.postgres.address import parse
 
 
 def fourfold(*arguments: str) -> str:
@@ -68,6 +68,6 @@ def test_a_schema_has_a_plain_name(schema: str):
         parse(f"postgresql://h/db?schema={schema}")
 
 
-async def test_other_servers_are_no_stores():
+def test_other_servers_are_no_stores():
     with pytest.raises(MissingExtra):
-        await Memory.open("mysql://h/db", embedder="none")
+        Memory.open("mysql://h/db", embedder="none")

@@ -1,15 +1,19 @@
 """Whatever happens to the server: an error of a named type within the deadline, nothing lost or doubled, and the store
-goes on by itself when the server does."""
+works again when the server does."""
 
 from __future__ import annotations
 
-import asyncio
+import os
 import shutil
+import signal
 import subprocess
 import tempfile
-from collections.abc import Iterator
-from contextlib import suppress
+import threading
+import time
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
+from functools import partial
 from itertools import count
 from pathlib import Path
 from random import Random
@@ -18,70 +22,70 @@ from typing import Any
 import psycopg
 import pytest
 from postgres_servers import KINDS, Own
+from postgres_support import INDEXED, at_once, execute, opened
+from store_calls import StoreCalls
 
 from fourfold import limits
 from fourfold.errors import NewerSchema, ReadOnlyStore, StorageFull, StoreBusy, StoreUnavailable, TimedOut, WorldError
 from fourfold.memory import Memory
 from fourfold.model import NO_FILTERS, NewItem
-from fourfold.stores.base import Space
-from fourfold.stores.postgres.store import PostgresStore
+from fourfold.storage.postgres.snapshot import PostgresSnapshot
+from fourfold.storage.postgres.store import PostgresStore
+from fourfold.storage.postgres.tuning import Tuning
+from fourfold.storage.protocols import Space
+from fourfold.storage.values import NewRaw
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 @pytest.fixture(autouse=True)
-def short_deadlines(monkeypatch):
+def short_deadlines(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(limits, "BUSY_SECONDS", 2.0)
 
 
-async def opened(dsn: str) -> Memory:
-    return await Memory.open(dsn, embedder="none", background=False)
+# ---------------------------------------------------------------- a server that stops or crashes
 
 
-async def test_a_restarted_server_is_found_again_by_reads_and_writes(own_server: Own):
-    dsn = own_server.fresh()
-    async with await opened(dsn) as memory:
-        first = await memory.add("before the restart")
+def test_a_restarted_server_is_found_again_by_reads_and_writes(own_server: Own):
+    with opened(own_server.fresh()) as memory:
+        first = memory.add("before the restart")
         own_server.restart()
-        assert [item.id for item in await memory.get([first.id])] == [first.id]
+        assert [item.id for item in memory.get([first.id])] == [first.id]
         own_server.restart()
-        second = await memory.add("after the restart")
-        response = await memory.search("restart")
-        assert {result.id for result in response.results} == {first.id, second.id}
+        second = memory.add("after the restart")
+        assert {result.id for result in memory.search("restart").results} == {first.id, second.id}
 
 
-async def test_a_server_that_is_gone_is_an_error_with_a_remedy_within_the_deadline(own_server: Own):
+def test_a_server_that_is_gone_is_an_error_with_a_remedy_within_the_deadline(own_server: Own):
     dsn = own_server.fresh()
-    async with await opened(dsn) as memory:
-        kept = await memory.add("kept")
+    with opened(dsn) as memory:
+        kept = memory.add("kept")
         own_server.kill()
-        for work in (memory.get([kept.id]), memory.add("refused"), memory.search("kept")):
-            async with asyncio.timeout(20):
-                with pytest.raises(WorldError) as told:
-                    await work
+        for work in (partial(memory.get, [kept.id]), partial(memory.add, "refused"), partial(memory.search, "kept")):
+            started = time.monotonic()
+            with pytest.raises(WorldError) as told:
+                work()
             assert told.value.remedy
+            assert time.monotonic() - started < 20
         with pytest.raises(StoreUnavailable):
-            await opened(dsn)
+            opened(dsn)
         own_server.restart()
-        assert [item.text for item in await memory.list()] == ["kept"]
+        assert [item.text for item in memory.list()] == ["kept"]
 
 
 @pytest.mark.parametrize("private_server", KINDS, indirect=True)
-async def test_keyword_search_finds_after_a_crash_what_it_found_before(
-    own_server: Own, monkeypatch: pytest.MonkeyPatch
-):
-    for least in ("postings.POSTED", "upkeep.WORDED"):
-        monkeypatch.setattr(f"fourfold.stores.postgres.{least}", 1)
-    async with await opened(own_server.fresh()) as memory:
+def test_keyword_search_finds_after_a_crash_what_it_found_before(own_server: Own):
+    with opened(own_server.fresh(), INDEXED) as memory:
+        calls = StoreCalls(memory.store)
         notes = [NewItem(f"note {number} of a river", key=str(number)) for number in range(35)]
-        await memory.add_many(notes[:30])
-        await memory.index()
-        await memory.add_many(notes[30:])
-        before = (await memory.store.match("default", "river 7 32", 50, NO_FILTERS)).hits
+        memory.add_many(notes[:30])
+        memory.index()
+        memory.add_many(notes[30:])
+        before = calls.match("default", "river 7 32", 50, NO_FILTERS).hits
         own_server.restart()
-        assert (await memory.store.match("default", "river 7 32", 50, NO_FILTERS)).hits == before
+        assert calls.match("default", "river 7 32", 50, NO_FILTERS).hits == before
         assert len(before) == 35
-        assert await memory.check() == []
+        assert memory.check() == []
 
 
 @pytest.mark.parametrize(
@@ -90,142 +94,269 @@ async def test_keyword_search_finds_after_a_crash_what_it_found_before(
     ids=["short", *(f"whole-{kind}" for kind in KINDS)],
     indirect=["private_server"],
 )
-async def test_killed_while_it_searches_and_writes_nothing_confirmed_is_lost_or_doubled(
-    own_server: Own, clients: int, seconds: int, monkeypatch: pytest.MonkeyPatch
+def test_killed_while_it_searches_and_writes_nothing_confirmed_is_lost_or_doubled(
+    own_server: Own, clients: int, seconds: int
 ):
-    for least in ("postings.POSTED", "postings.TAIL", "upkeep.WORDED"):  # so that indexes are made meanwhile
-        monkeypatch.setattr(f"fourfold.stores.postgres.{least}", 20)
     dsn = own_server.fresh()
-    memories = [await opened(dsn) for _ in range(clients)]
+    tuning = Tuning(postings_items=20, postings_tail_texts=20, textsearch_items=20)  # indexes are built meanwhile
+    memories = [opened(dsn, tuning) for _ in range(clients)]
     confirmed: list[str] = []
     failed: list[WorldError] = []
-    stop = asyncio.Event()
+    bugs: list[BaseException] = []
+    stop = threading.Event()
+    numbers = count()
 
-    async def client(number: int) -> None:
-        for turn in count():
-            if stop.is_set():
-                return
-            try:
-                if turn % 3 == 2:
-                    await memories[number].search(f"note {turn} server")
-                else:
-                    key = f"{number}-{turn}"
-                    await memories[number].add(NewItem(f"note {key} about the server", title=f"Note {key}", key=key))
-                    confirmed.append(key)
-            except WorldError as error:  # anything else ends the test
-                failed.append(error)
-                await asyncio.sleep(0.05)
+    def client(number: int) -> Iterator[None]:
+        for turn in numbers:
+            if turn % 3 == 2:
+                memories[number].search(f"note {turn} server")
+            else:
+                key = f"{number}-{turn}"
+                memories[number].add(NewItem(f"note {key} about the server", title=f"Note {key}", key=key))
+                confirmed.append(key)
+            yield
 
-    async def keeper() -> None:
+    def keeper() -> Iterator[None]:
+        while True:
+            memories[0].store.maintenance.publish("default")
+            time.sleep(0.2)
+            yield
+
+    def run(steps: Any) -> None:
+        work = steps()
         while not stop.is_set():
             try:
-                await memories[0].store.maintain("default")
+                next(work)
             except WorldError as error:
                 failed.append(error)
-            await asyncio.sleep(0.2)
+                time.sleep(0.05)
+                work = steps()
+            except BaseException as error:
+                bugs.append(error)
+                raise
 
-    tasks = [asyncio.create_task(keeper()), *(asyncio.create_task(client(number)) for number in range(clients))]
+    threads = [threading.Thread(target=run, args=[keeper])]
+    threads += [threading.Thread(target=run, args=[partial(client, number)]) for number in range(clients)]
+    for thread in threads:
+        thread.start()
     for _ in range(2):
-        await asyncio.sleep(seconds / 3)
-        await asyncio.to_thread(own_server.restart)
-    await asyncio.sleep(seconds / 3)
+        time.sleep(seconds / 3)
+        own_server.restart()
+    time.sleep(seconds / 3)
     known = len(confirmed)
-    while len(confirmed) < known + clients:  # they go on by themselves
-        await asyncio.sleep(0.05)
+    while len(confirmed) < known + clients and not bugs:  # they continue without help
+        time.sleep(0.05)
     stop.set()
-    await asyncio.gather(*tasks)
-    keys = [key for (key,) in await all_keys(memories[0])]
-    indexed = await memories[0].store._read("default", None, _indexed)
-    print(f"{len(confirmed)} confirmed, {len(keys)} stored, {len(failed)} failures, all typed; {indexed}")
+    for thread in threads:
+        thread.join()
+    store: Any = memories[0].store
+    keys = store.database.read(lambda db: [key for (key,) in db.execute("SELECT key FROM items")])
+    assert bugs == []
     assert all(error.remedy for error in failed)
     assert len(keys) == len(set(keys))
     assert set(confirmed) <= set(keys)
-    assert await memories[0].check() == []
+    assert memories[0].check() == []
     for memory in memories:
-        await memory.close()
+        memory.close()
 
 
-async def _indexed(db: Any, ns: Any) -> str:
-    return f"parts {ns.parts}, words {ns.words}"
+# ---------------------------------------------------------------- a server that hangs
 
 
-async def all_keys(memory: Memory) -> list[tuple[str]]:
-    found = await memory.store._db.read(lambda db: db.execute("SELECT key FROM items"))
-    return await found.fetchall()
+@pytest.fixture
+def hung(own_server: Own) -> Iterator[Any]:
+    """Stops all processes of the server for as long as a block runs."""
+    stopped: list[int] = []
+
+    def stop() -> None:
+        postmaster = int((own_server.data / "postmaster.pid").read_text().splitlines()[0])
+        children = Path(f"/proc/{postmaster}/task/{postmaster}/children").read_text().split()
+        for pid in (postmaster, *map(int, children)):
+            os.kill(pid, signal.SIGSTOP)
+            stopped.append(pid)
+
+    def resume() -> None:
+        while stopped:
+            os.kill(stopped.pop(), signal.SIGCONT)
+
+    stop.resume = resume
+    yield stop
+    resume()
 
 
-async def opened_when_free(dsn: str) -> Memory:
-    """Those who left have a place for a moment longer."""
+def test_a_read_from_a_hung_server_times_out_and_the_store_recovers(own_server: Own, hung: Any):
+    store = PostgresStore(own_server.fresh())
+    calls = StoreCalls(store)
+    kept = calls.add_raw("notes", "kept", None, None, {}, NOW).id
+    with pytest.raises(TimedOut), store.snapshot("notes", seconds=0.2) as at:
+        hung()
+        at.raw.get([kept])
+    with pytest.raises((TimedOut, StoreUnavailable)), store.snapshot("notes", seconds=0.2):
+        pass
+    hung.resume()
+    assert calls.get_raw("notes", [kept])[kept].content == "kept"
+    store.close()
+
+
+def test_a_write_to_a_hung_server_ends_with_an_error(own_server: Own, hung: Any, monkeypatch: pytest.MonkeyPatch):
+    store = PostgresStore(own_server.fresh())
+    calls = StoreCalls(store)
+    calls.add_raw("notes", "first", None, None, {}, NOW)
+    monkeypatch.setattr(limits, "READ_SECONDS", 0.2)
+    with pytest.raises(StoreUnavailable, match="may or may not be stored"), store.transaction("notes") as tx:
+        hung()
+        tx.raw.add(NewRaw("second", None, None, {}, NOW))
+    hung.resume()
+    assert calls.list_raw("notes", None, None, 9, 0).total == 1
+    store.close()
+
+
+def test_a_retriever_that_hangs_leaves_the_snapshot_readable(store: PostgresStore, calls: StoreCalls):
+    calls.add_raw("notes", "text", None, None, {}, NOW)
+    with store.snapshot("notes") as at:
+        started = time.monotonic()
+        with pytest.raises(TimedOut), within(at, 0.2):
+            _sleep(at)
+        assert time.monotonic() - started < 5
+        assert at.raw.list(None, None, 5, 0).total == 1
+
+
+@contextmanager
+def within(at: PostgresSnapshot, seconds: float) -> Generator[None]:
+    """Moves the deadline like the engine."""
+    before, at.deadline.until = at.deadline.until, time.monotonic() + seconds
+    try:
+        yield
+    finally:
+        at.deadline.until = before
+
+
+def _sleep(at: Any) -> None:
+    from fourfold.storage.postgres.sql import rows
+
+    rows(at.db, "SELECT pg_sleep(30)")
+
+
+def test_a_statement_that_takes_too_long_is_stopped_and_its_connection_stays(store: PostgresStore):
+    with store.snapshot("notes", seconds=0.3) as at, pytest.raises(TimedOut):
+        stopped = at.db
+        _sleep(at)
+    assert not stopped.closed
+    with store.snapshot("notes") as at:
+        assert not at.exists
+
+
+def test_searches_that_time_out_do_not_use_up_the_connections(store: PostgresStore):
+    for _ in range(12):  # more than there are connections
+        with store.snapshot("notes") as at, pytest.raises(TimedOut), within(at, 0.02):
+            _sleep(at)
+    with store.snapshot("notes") as at:
+        assert not at.exists
+
+
+# ---------------------------------------------------------------- others at work
+
+
+def opened_when_free(dsn: str) -> Memory:
+    """A closed connection occupies its place for a moment longer."""
     for _ in range(100):
         with suppress(StoreBusy):
-            return await opened(dsn)
-        await asyncio.sleep(0.05)
-    return await opened(dsn)
+            return opened(dsn)
+        time.sleep(0.05)
+    return opened(dsn)
 
 
-async def test_a_server_without_a_free_connection_says_busy(own_server: Own):
+def test_a_server_without_a_free_connection_is_busy(own_server: Own):
     dsn = own_server.fresh()
     own_server.configure(superuser_reserved_connections="0", reserved_connections="0", max_connections="6")
     own_server.restart()
-    async with await opened(dsn) as memory:
-        await memory.add("one")
-        others = []
+    with opened(dsn) as memory:
+        memory.add("one")
+        others: list[Any] = []
         with pytest.raises(psycopg.OperationalError):
             while True:
                 others.append(psycopg.connect(own_server.server))
         with pytest.raises(StoreBusy, match="connections"):
-            await opened(dsn)
-        assert len(await memory.list()) == 1, "who has a connection goes on"
-        for other in others:
-            other.close()
-        async with await opened_when_free(dsn) as late:
-            assert len(await late.list()) == 1
+            opened(dsn)
+        assert len(memory.list()) == 1, "a client that has a connection keeps it"
+        for each in others:
+            each.close()
+        with opened_when_free(dsn) as late:
+            assert len(late.list()) == 1
     own_server.configure(max_connections="100")
     own_server.restart()
 
 
-async def test_a_statement_that_takes_too_long_is_stopped(plain_dsn: str, monkeypatch):
-    monkeypatch.setattr(limits, "READ_SECONDS", 0.4)
-    store = PostgresStore(plain_dsn)
-    await store.open()
-    with pytest.raises(TimedOut):
-        await store._db.read(lambda db: db.execute("SELECT pg_sleep(30)"))
-    assert await store.namespaces() == {}
-    await store.close()
-
-
-async def test_a_writer_that_is_kept_waiting_is_told(plain_dsn: str, monkeypatch):
+def test_a_writer_that_waits_too_long_for_another_gets_an_error(
+    store: PostgresStore, other: PostgresStore, calls: StoreCalls, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setattr(limits, "BUSY_SECONDS", 0.5)
-    store, other = PostgresStore(plain_dsn), PostgresStore(plain_dsn)
-    await store.set_space("notes", Space("model", 2))
-    async with other._db.write() as db:
-        await db.execute("SELECT 1 FROM namespaces FOR UPDATE")
-        with pytest.raises(StoreBusy):
-            await store.add_raw("notes", "text", None, None, {}, NOW)
-    assert (await store.add_raw("notes", "text", None, None, {}, NOW)).content == "text"
-    await store.close()
-    await other.close()
+    calls.set_space("notes", Space("model", 2))
+    for busy in (store, other):
+        with busy.transaction("notes"), pytest.raises(StoreBusy):
+            calls.add_raw("notes", "text", None, None, {}, NOW)
+    assert calls.add_raw("notes", "text", None, None, {}, NOW).content == "text"
 
 
-async def test_a_full_disk_is_said_and_what_was_confirmed_stays(small_store: tuple[str, Path]):
+def test_a_read_only_server_refuses_writes(plain_dsn: str):
+    with opened(plain_dsn) as memory:
+        memory.add("kept")
+    with opened(f"{plain_dsn}&options=-c%20default_transaction_read_only%3Don") as memory:
+        assert [item.text for item in memory.list()] == ["kept"]
+        with pytest.raises(ReadOnlyStore):
+            memory.add("refused")
+
+
+def test_servers_that_start_at_once_create_one_schema(dsn: str):
+    stores = [PostgresStore(dsn) for _ in range(6)]
+    at_once(*(store.open for store in stores))
+    assert [store.namespaces() for store in stores] == [{}] * 6
+    for store in stores:
+        store.close()
+
+
+def test_stores_that_start_at_once_in_a_new_database_share_its_extension(own_server: Own):
+    with psycopg.connect(own_server.server, autocommit=True) as db:
+        db.execute("CREATE DATABASE shared")
+    server = own_server.server.replace("/postgres?", "/shared?")
+    stores = [PostgresStore(f"{server}&schema=s{number}") for number in range(6)]
+    at_once(*(store.open for store in stores))
+    assert [store.namespaces() for store in stores] == [{}] * 6
+    for store in stores:
+        store.close()
+
+
+def test_a_newer_schema_is_left_alone(plain_dsn: str):
+    store = PostgresStore(plain_dsn)
+    store.open()
+    store.close()
+    execute(plain_dsn, "UPDATE fourfold_schema SET version = 99")
+    with pytest.raises(NewerSchema):
+        PostgresStore(plain_dsn).open()
+
+
+# ---------------------------------------------------------------- a full disk
+
+
+def test_a_full_disk_is_reported_and_what_was_confirmed_stays(small_store: tuple[str, Path]):
     dsn, ballast = small_store
     random = Random(1)
-    async with await opened(dsn) as memory:
-        confirmed: list[str] = []
+    with opened(dsn) as memory:
+        confirmed: list[str | None] = []
         with pytest.raises(StorageFull) as told:
             for number in range(200):
                 text = random.randbytes(200_000).hex()
-                confirmed.append((await memory.add(NewItem(text, key=f"k{number}"))).key)
+                confirmed.append(memory.add(NewItem(text, key=f"k{number}")).key)
         assert "space" in told.value.message
-        assert [item.key for item in await memory.list(limit=1000)][::-1] == confirmed
-        assert await memory.check() == []
+        assert [item.key for item in memory.list(limit=1000)][::-1] == confirmed
+        assert memory.check() == []
         ballast.unlink()
-        await memory.add("and now there is room again")
+        memory.add("and now there is room again")
 
 
 @pytest.fixture
 def small_store(own_server: Own, small_disk: Path) -> Iterator[tuple[str, Path]]:
-    """A store on that disk, and a file there that can be spared. Nothing of it is left to a server that goes on."""
+    """A store on that disk, and a file there that can be spared. Nothing of it remains on the server."""
     dsn = own_server.fresh()
     with psycopg.connect(own_server.server, autocommit=True) as db:
         db.execute(f"CREATE TABLESPACE small LOCATION '{small_disk}'")
@@ -235,8 +366,8 @@ def small_store(own_server: Own, small_disk: Path) -> Iterator[tuple[str, Path]]
 
 
 @pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of its own, which is soon full. Only root can make one."""
+def small_disk() -> Iterator[Path]:
+    """A small file system of its own. Only root can mount one."""
     folder = Path(tempfile.mkdtemp(prefix="fourfold-disk-"))
     mounting = ["mount", "-t", "tmpfs", "-o", "size=24m,mode=0777", "tmpfs", str(folder)]
     try:
@@ -249,52 +380,3 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     (folder / "ballast").write_bytes(bytes(4_000_000))
     yield space
     subprocess.run(["umount", "-l", str(folder)], check=True, capture_output=True)
-
-
-async def test_who_may_only_read_is_told_so(plain_dsn: str):
-    async with await opened(plain_dsn) as memory:
-        await memory.add("kept")
-    read_only = f"{plain_dsn}&options=-c%20default_transaction_read_only%3Don"
-    async with await opened(read_only) as memory:
-        assert [item.text for item in await memory.list()] == ["kept"]
-        with pytest.raises(ReadOnlyStore):
-            await memory.add("refused")
-
-
-async def test_a_cancelled_search_leaves_the_store_usable(plain_dsn: str):
-    store = PostgresStore(plain_dsn)
-    await store.open()
-    for _ in range(12):  # more than there are connections
-        with pytest.raises(TimeoutError):
-            async with asyncio.timeout(0.02):
-                await store._db.read(lambda db: db.execute("SELECT pg_sleep(30)"))
-    assert await store.match("nowhere", "text", 9, NO_FILTERS) is not None
-    await store.close()
-
-
-async def test_servers_that_start_at_once_make_one_schema(dsn: str):
-    stores = [PostgresStore(dsn) for _ in range(6)]
-    await asyncio.gather(*(store.open() for store in stores))
-    assert [await store.namespaces() for store in stores] == [{}] * 6
-    for store in stores:
-        await store.close()
-
-
-async def test_stores_that_start_at_once_in_a_new_database_share_its_extension(own_server: Own):
-    with psycopg.connect(own_server.server, autocommit=True) as db:
-        db.execute("CREATE DATABASE shared")
-    server = own_server.server.replace("/postgres?", "/shared?")
-    stores = [PostgresStore(f"{server}&schema=s{number}") for number in range(6)]
-    await asyncio.gather(*(store.open() for store in stores))
-    assert [await store.namespaces() for store in stores] == [{}] * 6
-    for store in stores:
-        await store.close()
-
-
-async def test_a_newer_schema_is_left_alone(plain_dsn: str):
-    store = PostgresStore(plain_dsn)
-    await store.open()
-    await store._db.read(lambda db: db.execute("UPDATE fourfold_schema SET version = 99"))
-    await store.close()
-    with pytest.raises(NewerSchema):
-        await PostgresStore(plain_dsn).open()

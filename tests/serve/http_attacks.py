@@ -40,7 +40,7 @@ def is_closed(connection: socket.socket, seconds: float = 20) -> bool:
 
 
 @contextmanager
-def _held(port: int, count: int, *opening: bytes) -> Iterator[list[socket.socket]]:
+def held(port: int, count: int, *opening: bytes) -> Iterator[list[socket.socket]]:
     """Keeps `count` connections open that have sent `opening`."""
     with ExitStack() as stack:
         held: list[socket.socket] = []
@@ -79,19 +79,19 @@ def _flooding(port: int, data: bytes, opening: bytes = b"") -> Iterator[None]:
 
 
 def idle(port: int):
-    return _held(port, 1000)
+    return held(port, 1000)
 
 
 def half_open_headers(port: int):
-    return _held(port, 400, HEAD, b"X-Half: ")
+    return held(port, 400, HEAD, b"X-Half: ")
 
 
 def half_sent_bodies(port: int):
-    return _held(port, 400, HEAD, ACCEPT, b"Content-Length: 1000000\r\n\r\n{")
+    return held(port, 400, HEAD, ACCEPT, b"Content-Length: 1000000\r\n\r\n{")
 
 
 def unread_streams(port: int):
-    return _held(port, 400, b"GET /mcp HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n\r\n")
+    return held(port, 400, b"GET /mcp HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n\r\n")
 
 
 def unread_listens(port: int):
@@ -102,11 +102,11 @@ def unread_listens(port: int):
         b'"io.modelcontextprotocol/clientCapabilities":{}}}}'
     )
     version = b"MCP-Protocol-Version: 2026-07-28\r\nMcp-Method: subscriptions/listen\r\n"
-    return _held(port, 400, HEAD, ACCEPT, version, b"Content-Length: %d\r\n\r\n" % len(body), body)
+    return held(port, 400, HEAD, ACCEPT, version, b"Content-Length: %d\r\n\r\n" % len(body), body)
 
 
 def unread_pipelines(port: int):
-    return _held(port, 200, 200 * (HEALTH + b"\r\n"))
+    return held(port, 200, 200 * (HEALTH + b"\r\n"))
 
 
 def endless_headers(port: int):

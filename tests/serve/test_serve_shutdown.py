@@ -10,7 +10,7 @@ import httpx
 from http_attacks import half_open_headers, half_sent_bodies, unread_streams
 from mcp_http import serving
 
-from fourfold import SyncMemory
+from fourfold import Memory
 
 HEADERS = {"accept": "application/json, text/event-stream", "mcp-protocol-version": "2025-06-18"}
 CLIENTS = 8
@@ -51,7 +51,7 @@ def test_a_server_under_load_ends_and_loses_nothing_it_confirmed(tmp_path: Path)
             assert server.process.wait(60) in (0, -signal.SIGTERM)
         for worker in workers:
             worker.join(60)
-    with SyncMemory.open(tmp_path, embedder="none") as memory:
+    with Memory.open(tmp_path, embedder="none") as memory:
         pages = range(0, len(confirmed) + 1000, 1000)
         stored = {item.text for offset in pages for item in memory.list(limit=1000, offset=offset)}
     assert set(confirmed) <= stored

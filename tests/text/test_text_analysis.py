@@ -1,12 +1,11 @@
-"""Text to index terms, and a query to the terms that it may stand under."""
+"""Analysis of texts and queries into index terms."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from fourfold.text import analysis
-from fourfold.text.analysis import analyse, query_words
-from fourfold.text.tokens import runs, tokens
+from fourfold.text.analysis import analyse, query_words, runs, tokens
 
 ANY_TEXT = st.text(st.characters())
 LANGUAGES = st.sampled_from(["de", "en", "fr", "ru", "ja", "tlh"])
@@ -22,7 +21,7 @@ def finds(query, text, language, languages=("de", "en")):
     return all(terms & variants for variants in terms_of_query(query, languages))
 
 
-# ---------------------------------------------------------------- German beside English (S1.9)
+# ---------------------------------------------------------------- German and English
 
 
 @pytest.mark.spec("S1.9")
@@ -35,7 +34,7 @@ def finds(query, text, language, languages=("de", "en")):
         ["Haus", "Häuser", "Haeuser"],
     ],
 )
-def test_german_spellings_and_forms_are_one_term(spellings):
+def test_german_spellings_and_forms_share_one_term(spellings):
     assert len({tuple(analyse(spelling, "de")) for spelling in spellings}) == 1
 
 
@@ -81,7 +80,7 @@ def test_a_query_drops_the_stop_words_of_its_own_language_only():
         ("APIs", ["api"]),
     ],
 )
-def test_an_identifier_is_found_as_a_whole_and_by_its_parts(token, terms):
+def test_an_identifier_is_found_whole_and_by_its_parts(token, terms):
     assert analyse(token, "en") == terms
 
 
@@ -109,23 +108,23 @@ def test_apostrophes_do_not_hide_a_word():
 # ---------------------------------------------------------------- every other script
 
 
-def test_text_without_spaces_is_found_by_any_part_of_two_characters():
+def test_text_without_spaces_is_indexed_as_pairs_of_characters():
     assert analyse("東京大学", "ja") == ["東京", "京大", "大学"]
     assert analyse("Python编程", "zh") == ["python", "编程"]
     assert analyse("안녕하세요", "ko") == ["안녕", "녕하", "하세", "세요"]
     assert analyse("字", "zh") == ["字"]
 
 
-def test_marks_belong_to_their_word():
+def test_combining_marks_stay_in_their_word():
     assert analyse("हिन्दी में", "xx") == ["हिन्दी", "में"]
 
 
-# ---------------------------------------------------------------- any text is safe (B4)
+# ---------------------------------------------------------------- any text is safe
 
 
 @pytest.mark.spec("B4")
 @given(ANY_TEXT, LANGUAGES)
-def test_terms_can_be_split_at_spaces_by_any_engine(text, language):
+def test_terms_contain_no_white_space(text, language):
     for term in analyse(text, language):
         assert 1 <= len(term) <= 64
         assert term.split() == [term]
@@ -133,12 +132,12 @@ def test_terms_can_be_split_at_spaces_by_any_engine(text, language):
 
 @pytest.mark.spec("B4")
 @pytest.mark.parametrize("character", "\u037a\ufdfa\u00bd\ufe70\u3000\u2028")
-def test_characters_that_unicode_spells_out_with_spaces_are_split_too(character):
+def test_compatibility_characters_with_spaces_are_split(character):
     assert all(term.split() == [term] for term in analyse(f"{character} a{character}b", "en"))
 
 
 @given(ANY_TEXT, LANGUAGES)
-def test_analysis_is_a_function_of_text_and_language(text, language):
+def test_analysis_is_deterministic(text, language):
     first = analyse(text, language)
     analysis.token_terms.cache_clear()
     assert analyse(text, language) == first
@@ -146,7 +145,7 @@ def test_analysis_is_a_function_of_text_and_language(text, language):
 
 @pytest.mark.spec("B4")
 @given(ANY_TEXT, st.lists(LANGUAGES, max_size=3))
-def test_any_text_is_a_safe_query(text, languages):
+def test_any_text_can_be_analysed_as_a_query(text, languages):
     found = query_words(text, languages)
     assert len({word.variants for word in found}) == len(found)
     assert all(term.split() == [term] and weight > 0 for word in found for term, weight in word.variants)
@@ -164,7 +163,7 @@ def test_every_word_of_a_text_finds_it(text):
     assert all(variants & terms for variants in terms_of_query(text, ["en"]) if variants - {"a", "an"})
 
 
-def test_a_word_of_any_length_is_cut_to_64_characters():
+def test_long_words_are_truncated_to_64_characters():
     assert analyse("x" * 100_000, "en") == ["x" * 64]
     assert finds("x" * 500, "x" * 500, "en")
 
@@ -176,23 +175,23 @@ def test_a_query_of_stop_words_only_keeps_them():
     assert [word.surface for word in query_words("to be or not to be", ["en"])] == ["to", "be", "or", "not"]
 
 
-def test_words_with_the_same_stems_are_one_and_weigh_the_root_of_their_number():
+def test_words_with_equal_stems_merge_with_square_root_weight():
     (word,) = query_words("contract contracts contracting contracted", ["en"])
     assert word.surface == "contract"
     assert word.variants == (("contract", 2.0),)
 
 
-def test_a_word_that_stands_once_weighs_one_in_every_language():
+def test_a_single_occurrence_has_weight_one_in_every_language():
     (word,) = query_words("Häusern", ["de", "en"])
     assert word.surface == "haeusern"
     assert word.variants == (("haus", 1.0), ("hausern", 1.0))
 
 
-def test_pieces_of_one_token_weigh_less_than_words():
+def test_pieces_of_a_token_have_less_weight_than_words():
     weights = {word.surface: word.variants[0][1] for word in query_words("node.js server", ["en"])}
     assert weights["node.js"] == weights["node"] == weights["js"] < weights["server"] == 1.0
 
 
 @given(st.text(alphabet="ab1_.@+#- \n,C'/(é\u00ad\u2010中", max_size=30))
-def test_runs_hold_the_tokens_of_a_text_and_no_others(text):
+def test_runs_contain_exactly_the_tokens_of_a_text(text):
     assert [token for run in runs(text) for token in tokens(run)] == tokens(text)

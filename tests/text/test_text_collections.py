@@ -1,4 +1,4 @@
-"""Analysis on real German and English text: read from ../shared/data, skipped where that folder is absent."""
+"""Analysis on real German and English text: read from ../shared/data, skipped if that folder is missing."""
 
 import json
 import tarfile
@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from fourfold.search.bm25 import idf, saturation
 from fourfold.text.analysis import analyse_item, query_words
+from fourfold.text.bm25 import idf, saturation
 from fourfold.text.compounds import SortedLexicon, with_relatives
 from fourfold.text.language import detect
 
@@ -24,7 +24,7 @@ pytestmark = [
 
 @cache
 def collection(name):
-    """Documents and queries by id, and which documents each query is about."""
+    """Documents and queries by id, and the relevant documents of each query."""
     with tarfile.open(DATA / f"{name}.tar.xz") as archive:
         lines = {kind: archive.extractfile(f"{name}/{kind}").read().decode().splitlines() for kind in FILES}
     documents = {row["_id"]: (row["title"], row["text"]) for row in map(json.loads, lines["corpus.jsonl"])}
@@ -67,7 +67,7 @@ def ndcg(ranked, relevant):
 
 
 class Ranker:
-    """BM25, word for word as a store computes it."""
+    """BM25 as a store computes it."""
 
     def __init__(self, documents, language):
         self.language = language

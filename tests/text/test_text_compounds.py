@@ -1,11 +1,11 @@
-"""German compounds are found by their parts, at query time (S1.9)."""
+"""German compounds are found by their parts at query time."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from fourfold.text.analysis import analyse, query_words
-from fourfold.text.compounds import LONG_TERM, RELATIVES, SortedLexicon, relatives, with_relatives
+from fourfold.text.compounds import LONG_TERM_LETTERS, RELATIVES, SortedLexicon, relatives, with_relatives
 
 pytestmark = pytest.mark.spec("S1.9")
 
@@ -57,11 +57,11 @@ def test_a_compound_finds_its_parts():
         ("Land", "Strand"),
     ],
 )
-def test_words_that_only_look_like_it_are_not_related(word, other):
+def test_similar_looking_words_are_not_related(word, other):
     assert related(word, other) == []
 
 
-def test_inner_parts_are_looked_for_only_where_that_is_asked_for():
+def test_inner_parts_are_searched_on_request_only():
     words = lexicon("Krankenversicherungskarte")
     assert relatives("versicher", words) != []
     assert relatives("versicher", words, inner=False) == []
@@ -96,12 +96,12 @@ def test_a_verb_finds_its_other_forms(asked, stored):
 
 
 @pytest.mark.parametrize(("asked", "stored"), [("Hund", "hundert"), ("Bericht", "berichtigen"), ("wandern", "winden")])
-def test_other_words_are_not_forms_of_it(asked, stored):
+def test_other_words_are_not_forms_of_the_verb(asked, stored):
     (word,) = query_words(asked, ["de"])
     assert with_relatives(word, lexicon(stored)) == word
 
 
-def test_relatives_weigh_less_than_the_word_and_are_few():
+def test_relatives_have_less_weight_and_a_maximum_number():
     many = lexicon(*(f"{a}{b}vertrag" for a in ("Miet", "Kauf", "Werk", "Dienst") for b in "abcdefghijkl"), "Vertrag")
     found = relatives("vertrag", many)
     assert len(found) == RELATIVES
@@ -109,7 +109,7 @@ def test_relatives_weigh_less_than_the_word_and_are_few():
     assert "vertrag" not in dict(found)
 
 
-def test_a_query_word_stands_for_its_relatives_with_a_share_of_its_weight():
+def test_relatives_get_a_share_of_the_weight_of_the_query_word():
     (word,) = query_words("Vertrag und Verträge", ["en", "de"])[:1]
     found = dict(with_relatives(word, lexicon("Mietvertrag", "Vertrag")).variants)
     own = dict(word.variants)
@@ -123,7 +123,7 @@ def test_a_word_without_a_german_stem_has_no_relatives():
 
 
 @given(st.text("aehnrstu", min_size=1), st.sets(st.text("aehnrstu", min_size=1)))
-def test_relatives_are_terms_of_the_lexicon_and_always_the_same(term, terms):
+def test_relatives_are_deterministic_terms_of_the_lexicon(term, terms):
     found = relatives(term, SortedLexicon(terms))
     assert found == relatives(term, SortedLexicon(sorted(terms, reverse=True)))
     assert {relative for relative, _ in found} <= terms - {term}
@@ -137,12 +137,12 @@ _TERMS = st.text(st.characters(exclude_characters=" "), min_size=1)
     st.text("ab", min_size=1, max_size=2) | _TERMS,
     st.integers(0, 5),
 )
-def test_a_lexicon_finds_terms_from_both_ends(terms, part, limit):
+def test_a_lexicon_finds_terms_by_prefix_suffix_and_part(terms, part, limit):
     book = SortedLexicon(terms)
     starting, ending, containing = (find(part, 1000) for find in (book.starting, book.ending, book.containing))
     assert set(starting) == {term for term in terms if term.startswith(part)}
     assert set(ending) == {term for term in terms if term.endswith(part)}
-    assert containing == sorted(term for term in terms if part in term and len(term) >= LONG_TERM)
+    assert containing == sorted(term for term in terms if part in term and len(term) >= LONG_TERM_LETTERS)
     assert book.starting(part, limit) == starting[:limit]
     assert book.containing(part, limit) == containing[:limit]
     assert book.ending(part, limit) == ending[:limit]

@@ -1,9 +1,9 @@
-"""Importing text analysis is cheap: what is heavy loads with the first text that needs it."""
+"""Importing text analysis is cheap: heavy modules are loaded on first use."""
 
 import subprocess
 import sys
 
-MODULES = ("analysis", "compounds", "entities", "fold", "language", "links", "query", "snippets", "stems", "stopwords")
+MODULES = ("analysis", "compounds", "entities", "fold", "language", "snippets", "stems", "stopwords")
 
 
 LOADED = "import sys; print(sorted({'numpy', 'Stemmer', 'py3langid'} & sys.modules.keys()))"
@@ -18,6 +18,6 @@ def test_importing_loads_neither_numpy_nor_stemmer_nor_model():
     assert loaded_after(*(f"import fourfold.text.{module}" for module in MODULES)) == "[]"
 
 
-def test_no_query_waits_for_the_language_model():
+def test_guessing_a_language_does_not_load_the_model():
     search = "query_words('xylotron quuxification zorgle blimfark wibbletron snorkwaffle grumplezook', ['en', 'de'])"
     assert loaded_after("from fourfold.text.analysis import query_words", search) == "['Stemmer']"

@@ -1,4 +1,4 @@
-"""The language of every item is detected when it is stored (S1.9)."""
+"""Language detection."""
 
 import pytest
 from hypothesis import given
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.spec("S1.9")
         "DAS IST NUR EIN TEST",
     ],
 )
-def test_german_notes_are_german(text):
+def test_german_notes_are_detected(text):
     assert detect(text) == "de"
 
 
@@ -42,7 +42,7 @@ def test_german_notes_are_german(text):
         "42",
     ],
 )
-def test_english_notes_and_code_are_english(text):
+def test_english_notes_and_code_are_detected(text):
     assert detect(text) == "en"
 
 
@@ -60,22 +60,22 @@ def test_english_notes_and_code_are_english(text):
         ("한국어로 쓴 메모", "ko"),
     ],
 )
-def test_other_languages_are_told_apart(text, language):
+def test_other_languages_are_detected(text, language):
     assert detect(text) == language
 
 
-def test_a_text_that_says_nothing_is_in_a_language_that_is_there_already():
+def test_an_ambiguous_text_gets_a_known_language():
     assert detect("Xylotron 7") == "en"
     assert detect("Xylotron 7", ["de", "fr"]) == "de"
     assert detect("Xylotron 7", ["de", "en"]) == "en"
 
 
-def test_known_languages_do_not_overrule_what_the_text_says():
+def test_known_languages_do_not_override_clear_evidence():
     assert detect("Wo ist der Schlüssel für die Garage?", ["en"]) == "de"
 
 
 @given(st.text(st.characters()), st.sampled_from([(), ("de",), ("en", "de"), ("fr", "xx")]))
-def test_any_text_has_one_language_and_always_the_same(text, known):
+def test_detection_is_deterministic_for_any_text(text, known):
     language = detect(text, known)
     assert language == detect(text, known)
     assert len(language) == 2
@@ -91,5 +91,5 @@ NOTES = st.lists(SPELLED, min_size=1, max_size=70).map(" ".join)
 
 
 @given(st.lists(NOTES | NOTES.map(str.upper) | st.text(st.characters(exclude_categories=["Cs"])), max_size=6))
-def test_many_texts_have_the_languages_that_each_has_alone(texts):
+def test_batch_detection_gives_the_same_languages_as_single_detection(texts):
     assert detect_many(texts) == [detect(text) for text in texts]

@@ -1,4 +1,4 @@
-"""Names of nodes: their one form, which a query may mean, which a text mentions (B11)."""
+"""Names of nodes: normal form, names in queries, mentions in texts."""
 
 import pytest
 from hypothesis import assume, given
@@ -27,16 +27,16 @@ def finder(*names):
         ["Project: Apollo (2024)", "project apollo 2024"],
     ],
 )
-def test_spellings_of_a_name_have_one_form(spellings):
+def test_spellings_of_a_name_have_one_normal_form(spellings):
     assert len({normal_name(spelling) for spelling in spellings}) == 1
 
 
-def test_symbols_that_make_a_name_stay():
+def test_symbols_that_are_part_of_a_name_are_kept():
     assert len({normal_name("C"), normal_name("C++"), normal_name("C#")}) == 3
 
 
 @given(st.text(st.characters(codec="latin-1")))
-def test_the_normal_form_of_a_normal_form_is_itself(text):
+def test_normalisation_of_names_is_idempotent(text):
     assert normal_name(normal_name(text)) == normal_name(text)
 
 
@@ -56,7 +56,7 @@ def test_the_normal_form_of_a_normal_form_is_itself(text):
         ("", []),
     ],
 )
-def test_a_title_gives_its_name_and_the_one_without_its_bracket(title, names):
+def test_a_title_is_a_name_with_and_without_its_final_bracket(title, names):
     assert title_names(title) == names
 
 
@@ -75,7 +75,7 @@ def test_a_title_gives_its_name_and_the_one_without_its_bracket(title, names):
         ("is IT part of US", "IT"),
     ],
 )
-def test_a_name_in_a_query_is_among_its_names(query, name):
+def test_a_name_in_a_query_is_found(query, name):
     assert normal_name(name) in query_names(query)
 
 
@@ -97,7 +97,7 @@ def test_a_name_in_a_query_is_among_its_names(query, name):
         (f"{'word ' * 500}about Billy Elliot and more", ["billy elliot", "billy"], ["word"]),
     ],
 )
-def test_what_is_spelled_as_a_name_and_what_is_not(query, spelled, not_spelled):
+def test_spelled_names_are_quoted_or_capitalised(query, spelled, not_spelled):
     found = spelled_names(query)
     assert {*spelled} <= {*found}
     assert not {*not_spelled} & {*found}
@@ -105,29 +105,29 @@ def test_what_is_spelled_as_a_name_and_what_is_not(query, spelled, not_spelled):
 
 @pytest.mark.spec("B4")
 @given(ANY_TEXT)
-def test_any_text_has_names_in_normal_form(text):
+def test_names_of_any_query_are_in_normal_form(text):
     assert all(name == normal_name(name) for name in spelled_names(text) if name.isascii())
     assert len(spelled_names(text)) <= QUERY_NAMES
 
 
-def test_a_stop_word_alone_is_no_name():
+def test_a_single_stop_word_is_not_a_name():
     assert query_names("Where is the") == ["where is the", "where is", "is the"]
 
 
 @pytest.mark.spec("S5.2")
-def test_neighbouring_words_are_one_name_with_or_without_a_hyphen():
+def test_a_hyphen_does_not_change_a_name_of_two_words():
     assert normal_name("machine-learning") in query_names("notes about machine learning")
 
 
 @pytest.mark.spec("B4")
 @given(ANY_TEXT)
-def test_the_names_of_any_query_are_few_and_different(text):
+def test_the_names_of_any_query_are_distinct_and_limited(text):
     names = query_names(text)
     assert len(names) == len(set(names)) <= QUERY_NAMES
     assert all(name == " ".join(name.split()) != "" for name in names)
 
 
-def test_a_long_query_still_has_the_names_at_its_end():
+def test_names_at_the_end_of_a_long_query_are_found():
     names = query_names("word " * 5000 + 'about "alpha beta" and Gamma Delta')
     assert {"alpha beta", "gamma delta"} <= set(names)
 
@@ -161,12 +161,12 @@ def test_mentions_are_found_longest_first_and_without_overlap():
         ("2024", "in 2024", False),
     ],
 )
-def test_what_counts_as_a_mention(name, text, found):
+def test_mentions_are_spelled_as_names(name, text, found):
     assert finder(name).find(text) == ([normal_name(name)] if found else [])
 
 
 @pytest.mark.spec("B11")
-def test_names_come_and_go():
+def test_names_can_be_added_and_discarded():
     names = finder("New York", "New York City")
     names.discard(["new york city", "never there"])
     assert names.find("New York City") == ["new york"]
@@ -176,14 +176,14 @@ def test_names_come_and_go():
 
 
 @given(st.lists(WORDS, min_size=1, max_size=4).map(" ".join), st.lists(WORDS, max_size=5).map(" ".join))
-def test_a_name_of_several_words_is_found_wherever_it_stands(name, rest):
+def test_a_name_of_several_words_is_found_at_any_position(name, rest):
     normal = normal_name(name)
     assume(" " in normal and NameFinder([normal]).find(name) == [normal])
     assert normal in NameFinder([normal]).find(f"{name}; {rest}")
 
 
 @given(st.lists(st.lists(WORDS, min_size=1, max_size=3).map(" ".join)), st.lists(WORDS, max_size=20).map(" ".join))
-def test_discarding_is_as_if_never_added(names, text):
+def test_a_discarded_name_leaves_no_trace(names, text):
     normal = [normal_name(name) for name in names]
     kept, gone = normal[::2], normal[1::2]
     names = NameFinder(normal)

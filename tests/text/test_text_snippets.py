@@ -1,4 +1,4 @@
-"""The part of a text that a result shows."""
+"""Snippets of results."""
 
 import re
 
@@ -17,12 +17,12 @@ def shown(text, query, language="de", width=240):
 
 
 @pytest.mark.spec("S1.9")
-def test_words_are_marked_in_every_form_that_was_found():
+def test_all_matching_forms_of_a_word_are_marked():
     text = "Die Verträge von Frau Müller liegen in der Straße."
     assert shown(text, "vertrag mueller STRASSE") == "Die **Verträge** von Frau **Müller** liegen in der **Straße**."
 
 
-def test_the_window_with_most_of_the_words_is_shown_between_ellipses():
+def test_a_snippet_is_the_window_with_most_words_between_ellipses():
     text = LOREM * 20 + "apple " + LOREM * 20 + "apple and pear " + LOREM * 20
     found = shown(text, "apple pear", "en")
     assert "**apple** and **pear**" in found
@@ -30,22 +30,22 @@ def test_the_window_with_most_of_the_words_is_shown_between_ellipses():
     assert len(found) <= 240 + 2 + 8
 
 
-def test_without_a_match_the_text_is_shown_from_its_beginning():
+def test_without_a_match_a_snippet_is_the_beginning_of_the_text():
     assert shown(LOREM * 20, "pear", "en", 30) == "lorem ipsum dolor sit amet…"
     assert shown("short text", "", "en") == "short text"
     assert shown("", "pear", "en") == ""
 
 
-def test_a_token_is_marked_as_a_whole_and_never_inside():
+def test_a_token_is_marked_as_a_whole():
     assert shown("calls getUserName() twice", "user", "en") == "calls **getUserName**() twice"
     assert shown("Pineapple apple's", "apple", "en") == "Pineapple **apple**'s"
 
 
-def test_text_without_spaces_is_marked_where_it_matches():
+def test_matches_in_text_without_spaces_are_marked():
     assert shown("東京大学は大学です", "大学", "ja") == "東京**大学**は**大学**です"
 
 
-def test_what_is_bold_already_is_not_marked_again():
+def test_bold_text_is_not_marked_twice():
     assert shown("a **pear** here", "pear", "en") == "a **pear** here"
 
 
@@ -55,7 +55,7 @@ def test_a_match_at_the_end_of_a_long_text_is_found(filler):
 
 
 @given(st.text(st.characters(exclude_characters="*…")), st.text(st.characters()), st.integers(1, 60))
-def test_a_snippet_is_a_piece_of_the_text_with_marks(text, query, width):
+def test_a_snippet_is_a_passage_of_the_text_with_marks(text, query, width):
     found = shown(text, query, "en", width)
     assert found.replace("**", "").removeprefix("…").removesuffix("…") in text
 
@@ -79,12 +79,12 @@ def test_cuts_and_marks_respect_words(words, width):
         ("first **left open and a pear", "pear", "first **left open and a pear"),
     ],
 )
-def test_marks_never_break_on_asterisks_of_the_text(text, query, expected):
-    """Bold text loses its own marks; where other double asterisks are left, nothing is marked."""
+def test_asterisks_in_the_text_do_not_break_marks(text, query, expected):
+    """Marks of bold text are removed; if other double asterisks remain, nothing is marked."""
     assert shown(text, query, "en") == expected
 
 
-def test_bold_text_that_the_window_cuts_leaves_no_half_of_its_marks():
+def test_bold_text_cut_by_the_window_leaves_no_stray_marks():
     text = LOREM * 10 + "**pear tree " + "leaf " * 60 + "end** " + LOREM * 10
     found = shown(text, "pear", "en")
     assert found.count("**") == 2

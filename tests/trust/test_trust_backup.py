@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import shutil
 from itertools import count
 from pathlib import Path
@@ -17,19 +16,15 @@ from fourfold.memory import Memory
 
 def failing_backups(folder: Path) -> tuple[int, set[str]]:
     """Lets each write of a backup fail in turn; how many failed, and which files were left of them."""
-    return asyncio.run(_failing_backups(folder))
-
-
-async def _failing_backups(folder: Path) -> tuple[int, set[str]]:
     disk, failed, left = FaultyDisk(), 0, set[str]()
     target = folder / "backups"
-    await prepare(folder / "store")
-    async with await open_store(folder / "store") as memory:
+    prepare(folder / "store")
+    with open_store(folder / "store") as memory:
         for call in count(1):
             shutil.rmtree(target, ignore_errors=True)
             target.mkdir()
             disk.fail(call, IO_ERRORS if call % 2 else FULL, sticky=True)
-            raised = await _error_of(memory, target / "b")
+            raised = _error_of(memory, target / "b")
             disk.heal()
             if raised is None:
                 return failed, left
@@ -39,9 +34,9 @@ async def _failing_backups(folder: Path) -> tuple[int, set[str]]:
     raise AssertionError
 
 
-async def _error_of(memory: Memory, target: Path) -> FourfoldError | None:
+def _error_of(memory: Memory, target: Path) -> FourfoldError | None:
     try:
-        await memory.backup(target)
+        memory.backup(target)
     except FourfoldError as error:
         return error
     return None
@@ -55,15 +50,15 @@ def test_a_backup_that_fails_leaves_no_file(fast_folder: Path) -> None:
 
 
 @pytest.mark.spec("B9")
-async def test_what_a_killed_backup_left_does_not_get_into_the_next_one(tmp_path: Path) -> None:
-    await prepare(tmp_path / "store")
-    async with await open_store(tmp_path / "store") as memory:
-        await memory.backup(tmp_path / "whole")
+def test_what_a_killed_backup_left_does_not_get_into_the_next_one(tmp_path: Path) -> None:
+    prepare(tmp_path / "store")
+    with open_store(tmp_path / "store") as memory:
+        memory.backup(tmp_path / "whole")
         (tmp_path / "b.part").write_bytes((tmp_path / "whole").read_bytes()[:8192])
         for name in ("b.part-journal", "b.part-wal", "b.part-shm"):
             (tmp_path / name).write_bytes(b"left behind" * 1000)
-        await memory.backup(tmp_path / "b")
+        memory.backup(tmp_path / "b")
     assert {path.name for path in tmp_path.glob("b*")} == {"b"}
-    await Memory.restore(tmp_path / "b", tmp_path / "restored")
-    async with await open_store(tmp_path / "restored") as memory:
-        assert await memory.check() == []
+    Memory.restore(tmp_path / "b", tmp_path / "restored")
+    with open_store(tmp_path / "restored") as memory:
+        assert memory.check() == []

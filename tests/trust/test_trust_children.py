@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import ast
-import json
 import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
 import fourfold
 from fourfold import child_process
-from fourfold.stores.sqlite.building import Order
+from fourfold.storage.sqlite.publish_worker import PublishJob
 
-sys.path.append(str(Path(__file__).parent.parent / "files"))
+sys.path.append(str(Path(__file__).parent.parent / "ingest"))
 from files_support import made_pdf
 
 SOURCE = Path(fourfold.__file__).parent
@@ -27,7 +25,7 @@ OTHER_WAYS = frozenset({"fork", "forkpty", "system", "popen", "posix_spawn", "po
 OTHER_MODULES = frozenset({"multiprocessing", "pty", "concurrent.futures.process"})
 HOSTILE = "json pypdf yaml html ast re struct select pickle numpy apsw faiss tantivy site encodings tree_sitter logging"
 WORK = """
-import asyncio, importlib, os, sys
+import importlib, os, sys
 for name in sys.argv[4].split():
     try:
         importlib.import_module(name)
@@ -35,11 +33,14 @@ for name in sys.argv[4].split():
         pass
 from fourfold.memory import Memory
 from fourfold.model import NewItem
-from fourfold.stores.sqlite import indexes, links
+from fourfold.storage.sqlite import links
+from fourfold.storage.sqlite.store import SqliteStore
+from fourfold.storage.sqlite.tuning import Tuning
 import fourfold.ingest.sync
 from fourfold import child_process
-from fourfold.engine import embedding_worker
+from fourfold.cli import embedding_worker
 from dataclasses import replace
+from pathlib import Path
 
 def noted(real):
     def start(module, *arguments, **options):
@@ -50,31 +51,31 @@ def noted(real):
 child_process.start = noted(child_process.start)
 child_process.start_detached = noted(child_process.start_detached)
 
-async def work(driver, folder, store):
-    memory = await Memory.open(store, embedder="none", background=False)
-    await memory.add_many([NewItem("opened and read before the path turns hostile", vector=[1.0, 0.0])])
-    await memory.search("path", only=["keyword"])
-    indexes.APART_AT = 1
+def work(driver, folder, store):
+    tuned = SqliteStore(Path(store), tuning=Tuning(child_at_changes=1)) if driver == "index" else store
+    memory = Memory.open(tuned, embedder="none", background=False)
+    memory.add_many([NewItem("opened and read before the path turns hostile", vector=[1.0, 0.0])])
+    memory.search("path", only=["keyword"])
     links.is_long = lambda *_: True
     sys.path.insert(0, os.environ["PYTHONPATH"])
     sys.path.insert(0, "")
     if driver == "files":
-        report = await memory.index_folders([folder])
+        report = memory.index_folders([folder])
         assert report.new == 2 and not report.skipped, report
     elif driver == "worker":
         assert embedding_worker.start(replace(memory.settings, store=store, embedder="minilm"))
         assert embedding_worker.started[0].wait(100) == 0
     else:
-        await memory.add_many([NewItem(f"bird {n} at the gate", title=f"Heron{n}", vector=[1.0, n]) for n in range(9)])
-        await memory.index()
-    await memory.close()
+        memory.add_many([NewItem(f"bird {n} at the gate", title=f"Heron{n}", vector=[1.0, n]) for n in range(9)])
+        memory.index()
+    memory.close()
 
-asyncio.run(work(*sys.argv[1:4]))
+work(*sys.argv[1:4])
 """
 DRIVERS = {
-    "fourfold.engine.embedding_worker": "worker",
+    "fourfold.cli.embedding_worker": "worker",
     "fourfold.ingest.reader_child": "files",
-    "fourfold.stores.sqlite.building": "index",
+    "fourfold.storage.sqlite.publish_worker": "index",
 }
 """Modules that run in child processes: what makes the product start each of them."""
 
@@ -172,8 +173,8 @@ def test_hostile_modules_are_not_imported_by_a_child(module: str, hostile: Path,
 @pytest.mark.skipif(sys.platform == "win32", reason="sessions are POSIX")
 def test_a_detached_child_has_a_session_of_its_own() -> None:
     """A hangup of the terminal, or Ctrl-C in it, does not reach the child."""
-    order = Order("/nonexistent/fourfold.db", "", 1, "", anew=False, faiss=False)
-    child = child_process.start_detached("fourfold.stores.sqlite.building", "links", json.dumps(asdict(order)))
+    job = PublishJob("/nonexistent/fourfold.db", "", 1, "").to_json()
+    child = child_process.start_detached("fourfold.storage.sqlite.publish_worker", "links", job)
     assert os.getsid(child.pid) == child.pid != os.getsid(0)
     assert child.wait(timeout=60) != 0
 
@@ -181,4 +182,4 @@ def test_a_detached_child_has_a_session_of_its_own() -> None:
 def test_without_an_interpreter_a_typed_error_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", "/usr/bin/env")
     with pytest.raises(child_process.CannotStart, match="not a Python interpreter"):
-        child_process.start("fourfold.stores.sqlite.building")
+        child_process.start("fourfold.storage.sqlite.publish_worker")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import subprocess
@@ -10,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 import trust_child
+from concurrently import results
 from engine_support import row_counts
 from trust_client_work import (
     PATIENT,
@@ -40,7 +41,7 @@ from trust_client_work import (
 from fourfold.memory import Memory
 
 FOURFOLD = Path(sys.executable).with_name("fourfold")
-WRITERS, TASKS = 8, 32
+WRITERS, THREADS = 8, 32
 SEED = 20261115
 
 
@@ -60,37 +61,36 @@ def clients(number: int, folder: Path, embedder: Any = None, publish_at: int | N
 
 @pytest.mark.spec("B7", "B6")
 @pytest.mark.parametrize("writes", [80, pytest.param(500, marks=pytest.mark.soak)])
-async def test_eight_processes_and_many_tasks_write_at_once_and_nothing_is_lost_or_refused(
+def test_eight_processes_and_many_threads_write_at_once_and_nothing_is_lost_or_refused(
     tmp_path: Path, writes: int
 ) -> None:
     with clients(WRITERS, tmp_path) as writers:
         begin = time.perf_counter()
         started = [writer.begin(write, who, writes, SEED) for who, writer in enumerate(writers)]
-        async with await Memory.open(tmp_path, embedder=words(), settings=PATIENT) as memory:
-            tasks = [write_and_search(memory, f"t{task}", 5) for task in range(TASKS)]
-            written = list(await asyncio.gather(*tasks))
+        with Memory.open(tmp_path, embedder=words(), settings=PATIENT) as memory:
+            written = results(*(partial(write_and_search, memory, f"t{number}", 5) for number in range(THREADS)))
             for writer, number in zip(writers, started, strict=True):
-                written.append(await asyncio.to_thread(writer.answer, number))
+                written.append(writer.answer(number))
             took = time.perf_counter() - begin
-            await memory.embed_pending()
-            await _all_is_there(memory, tmp_path, written)
+            memory.embed_pending()
+            _all_is_there(memory, tmp_path, written)
             started = [writer.begin(misses, *_last_of_each(written), ("keyword", "semantic")) for writer in writers]
             for writer, number in zip(writers, started, strict=True):
-                assert await asyncio.to_thread(writer.answer, number) == []
-            assert await memory.check() == []
+                assert writer.answer(number) == []
+            assert memory.check() == []
         for writer in writers:
             writer.stop()
-    print(f"\nseed {SEED}: {WRITERS} x {writes} writes and {TASKS} tasks in {took:.1f} s")
-    for who, each in enumerate(written[TASKS:]):
+    print(f"\nseed {SEED}: {WRITERS} x {writes} writes and {THREADS} threads in {took:.1f} s")
+    for who, each in enumerate(written[THREADS:]):
         print(f"  writer {who}: {_spread(each.seconds)}")
-    print(f"  tasks:    {_spread([seconds for each in written[:TASKS] for seconds in each.seconds])}")
+    print(f"  threads:  {_spread([seconds for each in written[:THREADS] for seconds in each.seconds])}")
 
 
-async def _all_is_there(memory: Memory, folder: Path, written: Sequence[Written]) -> None:
+def _all_is_there(memory: Memory, folder: Path, written: Sequence[Written]) -> None:
     items = {item: text for each in written for item, text in each.items.items()}
     assert len(items) == sum(len(each.items) for each in written)
     numbers = sorted(items)
-    assert {item.id: item.text for item in await memory.get(numbers)} == items
+    assert {item.id: item.text for item in memory.get(numbers)} == items
     rows = row_counts(folder)
     assert (rows["items"], rows["vectors"]) == (len(items), len(items))
     assert rows["edges"] == sum(len(each.edges) for each in written)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import errno
 import json
 import os
@@ -10,6 +9,7 @@ import random
 import resource
 import shutil
 import sys
+import threading
 from collections import Counter
 from collections.abc import Sequence
 from itertools import count
@@ -18,7 +18,9 @@ from typing import Any
 
 import pytest
 import trust_child
-from engine_support import notes
+import trust_vfs
+from concurrently import begin
+from engine_support import eventually, notes
 from trust_vfs import (
     FULL,
     IO_ERRORS,
@@ -33,11 +35,11 @@ from trust_vfs import (
     steps,
 )
 
-from fourfold import upkeep
+from fourfold.engine import maintenance
 from fourfold.errors import FourfoldError, StorageFull, StoreUnavailable, WorldError
 from fourfold.memory import Memory
 from fourfold.model import NewItem
-from fourfold.stores.sqlite import indexes
+from fourfold.storage.sqlite.tuning import Tuning
 
 MODES = ("io", "full", "full until space returns")
 KINDS = (0, 1, 2, 3, 4, 5, 6, 12, 13)
@@ -53,53 +55,53 @@ class Sweep:
         self.counts: Counter[str] = Counter()
         self.lost_exceptions: list[str] = []
 
-    async def prepare(self) -> None:
+    def prepare(self) -> None:
         """The whole work once on a healthy disk; `0`, `1` ... are what each step finds."""
-        loop = asyncio.get_running_loop()
-        loop.set_exception_handler(lambda _, context: self.lost_exceptions.append(str(context)))
+        threading.excepthook = lambda lost: self.lost_exceptions.append(f"{lost.exc_value!r} in {lost.thread}")
         whole = self.folder / "whole"
-        await prepare(whole)
+        prepare(whole)
         checkpoint_often()
-        async with await open_store(whole) as memory:
+        with open_store(whole) as memory:
             for number, step in enumerate(steps(whole)):
                 copy(whole, self.folder / str(number))
-                await step.run(memory)
+                step.run(memory)
 
-    async def every_call(self, number: int, modes: tuple[str, ...], *, sparse: bool) -> None:
+    def every_call(self, number: int, modes: tuple[str, ...], *, sparse: bool) -> None:
         """Step `number` with its first call failing, its second ..., until it has no more calls. Sparse: every second
         call, each in one of the modes."""
         for call in count(1 + (sparse and number % 2), 1 + sparse):
             chosen = (modes[(number + call) % len(modes)],) if sparse else modes
-            if not all([await self.one(number, call, mode) for mode in chosen]):
+            done = [self.one(number, call, mode) for mode in chosen]
+            if not all(done):
                 return
 
-    async def one(self, number: int, call: int, mode: str) -> bool:
+    def one(self, number: int, call: int, mode: str) -> bool:
         """False if the step has fewer calls."""
         run = self.folder / "run"
         copy(self.folder / str(number), run)
         work = steps(run)
-        memory = await open_store(run)
+        memory = open_store(run)
         self._arm(call, mode)
-        outcome = await self._attempt(memory, work[number], mode)
+        outcome = self._attempt(memory, work[number], mode)
         if not self.disk.failed:
             self.disk.heal()
-            await memory.close()
+            memory.close()
             return False
         where = f"{work[number].name}, {mode} at call {call} ({self.disk.failed[0]})"
-        await self._reads_go_on(memory, where)
+        self._reads_go_on(memory, where)
         if mode == MODES[2]:
-            await self._still_full(memory, where)
+            self._still_full(memory, where)
         self.disk.heal()
         after = work[(number + 1) % len(work)]
-        await after.run(memory)
-        await memory.add(NewItem("space has returned", tags=("after",)), wait=True)
-        seen = await look(memory)
+        after.run(memory)
+        memory.add(NewItem("space has returned", tags=("after",)), wait=True)
+        seen = look(memory)
         self._judge(seen, work, number, outcome, where)
         assert after.verdict(seen) == "done", f"{where}: {after.name} afterwards is {after.verdict(seen)}"
         assert seen.embedded("space has returned") == [True], where
-        assert call % 3 or await memory.check() == [], where
-        await memory.close()
-        await self._reopened(run, seen, where)
+        assert call % 3 or memory.check() == [], where
+        memory.close()
+        self._reopened(run, seen, where)
         assert not self.lost_exceptions, f"{where}: {self.lost_exceptions}"
         self.counts.update((mode, self.disk.failed[0], outcome))
         self.counts["runs"] += 1
@@ -108,10 +110,9 @@ class Sweep:
     def _arm(self, call: int, mode: str) -> None:
         self.disk.fail(call, IO_ERRORS if mode == "io" else FULL, sticky=mode == MODES[2])
 
-    async def _attempt(self, memory: Memory, step: Step, mode: str) -> str:
+    def _attempt(self, memory: Memory, step: Step, mode: str) -> str:
         try:
-            async with asyncio.timeout(60):
-                await step.run(memory)
+            begin(lambda: step.run(memory)).result(60)
             return "confirmed"
         except FourfoldError as error:
             raised = error
@@ -120,18 +121,18 @@ class Sweep:
         assert raised.remedy
         return "failed"
 
-    async def _reads_go_on(self, memory: Memory, where: str) -> None:
-        response = await memory.search(old(7), only=["keyword"])
+    def _reads_go_on(self, memory: Memory, where: str) -> None:
+        response = memory.search(old(7), only=["keyword"])
         assert [result.item.text for result in response.results][:1] == [old(7)], where
         assert not response.degraded, where
-        assert [item.text for item in await memory.get(["key:old8"])] == [old(8)], where
+        assert [item.text for item in memory.get(["key:old8"])] == [old(8)], where
 
-    async def _still_full(self, memory: Memory, where: str) -> None:
+    def _still_full(self, memory: Memory, where: str) -> None:
         with pytest.raises(StorageFull) as raised:
-            await memory.add("while it is full")
+            memory.add("while it is full")
         assert raised.value.remedy, where
-        await self._reads_go_on(memory, where)
-        assert "while it is full" not in (await look(memory)).tags, where
+        self._reads_go_on(memory, where)
+        assert "while it is full" not in look(memory).tags, where
 
     def _judge(self, seen: Seen, work: list[Step], number: int, outcome: str, where: str) -> None:
         for step in work[:number]:
@@ -140,11 +141,11 @@ class Sweep:
         assert verdict == "done" or (outcome == "failed" and verdict != "half"), f"{where}: {outcome}, and is {verdict}"
         self.counts[f"{outcome}, {verdict}"] += 1
 
-    async def _reopened(self, run: Path, seen: Seen, where: str) -> None:
+    def _reopened(self, run: Path, seen: Seen, where: str) -> None:
         self.disk.remove()
-        async with await open_store(run) as memory:
-            assert await look(memory) == seen, where
-            assert await memory.check() == [], where
+        with open_store(run) as memory:
+            assert look(memory) == seen, where
+            assert memory.check() == [], where
         self.disk.install()
 
 
@@ -155,14 +156,11 @@ def copy(source: Path, target: Path) -> None:
 
 
 def sweep(folder: Path, numbers: Sequence[int], sparse: bool) -> dict[str, int]:
-    async def sweeping() -> dict[str, int]:
-        found = Sweep(folder)
-        await found.prepare()
-        for number in numbers:
-            await found.every_call(number, MODES, sparse=sparse)
-        return dict(found.counts)
-
-    return asyncio.run(sweeping())
+    found = Sweep(folder)
+    found.prepare()
+    for number in numbers:
+        found.every_call(number, MODES, sparse=sparse)
+    return dict(found.counts)
 
 
 @pytest.mark.spec("B6", "B9", "S2.6")
@@ -194,52 +192,48 @@ def every(few: int) -> pytest.MarkDecorator:
 
 def edges_of_life(folder: Path, every: int) -> dict[str, int]:
     """A new store, and the opening and closing of one, over a disk that fails."""
-
-    async def living() -> dict[str, int]:
-        disk, counts = FaultyDisk(), Counter[str]()
-        await prepare(folder / "template")
-        for name, life in (("making", make_new), ("opening", open_known), ("closing", close_known)):
-            for call in count(1, every):
-                shutil.rmtree(folder / "run", ignore_errors=True)
-                if not await life(disk, folder, call, IO_ERRORS if call // every % 2 else FULL):
-                    break
-                counts[name] += 1
-        return dict(counts)
-
-    return asyncio.run(living())
+    disk, counts = FaultyDisk(), Counter[str]()
+    prepare(folder / "template")
+    for name, life in (("making", make_new), ("opening", open_known), ("closing", close_known)):
+        for call in count(1, every):
+            shutil.rmtree(folder / "run", ignore_errors=True)
+            if not life(disk, folder, call, IO_ERRORS if call // every % 2 else FULL):
+                break
+            counts[name] += 1
+    return dict(counts)
 
 
-async def make_new(disk: FaultyDisk, folder: Path, call: int, codes: dict[str, int]) -> bool:
+def make_new(disk: FaultyDisk, folder: Path, call: int, codes: dict[str, int]) -> bool:
     disk.fail(call, codes, sticky=False)
-    confirmed = await opened_and_written(folder / "run")
+    confirmed = opened_and_written(folder / "run")
     hit = bool(disk.failed)
     disk.heal()
-    async with await open_store(folder / "run") as memory:
-        assert {item.text for item in await memory.list()} >= {"first"} if confirmed else True
-        await memory.add("second", wait=True)
-        assert await memory.check() == []
-        assert "second" in (await memory.search("second")).results[0].item.text
+    with open_store(folder / "run") as memory:
+        assert {item.text for item in memory.list()} >= {"first"} if confirmed else True
+        memory.add("second", wait=True)
+        assert memory.check() == []
+        assert "second" in memory.search("second").results[0].item.text
     return hit
 
 
-async def open_known(disk: FaultyDisk, folder: Path, call: int, codes: dict[str, int]) -> bool:
+def open_known(disk: FaultyDisk, folder: Path, call: int, codes: dict[str, int]) -> bool:
     copy(folder / "template", folder / "run")
     disk.fail(call, codes, sticky=False)
-    confirmed = await opened_and_written(folder / "run")
+    confirmed = opened_and_written(folder / "run")
     hit = bool(disk.failed)
     disk.heal()
-    async with await open_store(folder / "run") as memory:
-        stored = {item.text for item in await memory.list()}
+    with open_store(folder / "run") as memory:
+        stored = {item.text for item in memory.list()}
         assert stored >= ({old(0), "first"} if confirmed else {old(0)})
-        assert await memory.check() == []
+        assert memory.check() == []
     return hit
 
 
-async def opened_and_written(folder: Path) -> bool:
+def opened_and_written(folder: Path) -> bool:
     """Whether the write was confirmed."""
     try:
-        async with await open_store(folder) as memory:
-            await memory.add("first")
+        with open_store(folder) as memory:
+            memory.add("first")
         return True
     except FourfoldError as error:
         raised = error
@@ -248,17 +242,17 @@ async def opened_and_written(folder: Path) -> bool:
     return False
 
 
-async def close_known(disk: FaultyDisk, folder: Path, call: int, codes: dict[str, int]) -> bool:
+def close_known(disk: FaultyDisk, folder: Path, call: int, codes: dict[str, int]) -> bool:
     copy(folder / "template", folder / "run")
-    memory = await open_store(folder / "run")
-    await memory.add_many([NewItem("first"), NewItem("second")], wait=True)
+    memory = open_store(folder / "run")
+    memory.add_many([NewItem("first"), NewItem("second")], wait=True)
     disk.fail(call, codes, sticky=False)
-    await memory.close()
+    memory.close()
     hit = bool(disk.failed)
     disk.heal()
-    async with await open_store(folder / "run") as memory:
-        assert {item.text for item in await memory.list()} >= {old(0), "first", "second"}
-        assert await memory.check() == []
+    with open_store(folder / "run") as memory:
+        assert {item.text for item in memory.list()} >= {old(0), "first", "second"}
+        assert memory.check() == []
     return hit
 
 
@@ -319,8 +313,8 @@ class FullFolder:
 
 def publish_at_once() -> None:
     """After every write, without waiting for a pause."""
-    indexes.PUBLISH_AT = 1
-    upkeep._QUIET_SECONDS = 0.0
+    trust_vfs.TUNING = Tuning(publish_every_changes=1)
+    maintenance._QUIET_SECONDS = 0.0
 
 
 def generations(folder: Path) -> dict[str, int]:
@@ -336,64 +330,59 @@ def left_over(folder: Path, before: dict[str, int]) -> list[str]:
     return [str(path.relative_to(folder)) for path in (*strange, *folder.rglob("*.new"))]
 
 
-async def answers(memory: Memory) -> list[list[tuple[int, float]]]:
-    found = [await memory.search(query, top_k=20) for query in QUERIES]
+def answers(memory: Memory) -> list[list[tuple[int, float]]]:
+    found = [memory.search(query, top_k=20) for query in QUERIES]
     assert not any(response.degraded for response in found)
     return [[(result.id, round(result.score, 6)) for result in response.results] for response in found]
 
 
 def fill_while_publishing(folder: Path, every: int) -> dict[str, int]:
-    async def publishing() -> dict[str, int]:
-        await prepare(folder / "template")
-        publish_at_once()
-        disk, counts = FullFolder(folder / "run" / "index"), Counter[str]()
-        for call in count(1, every):
-            copy(folder / "template", folder / "run")
-            async with await open_store(folder / "run") as memory:
-                await one_full_publication(memory, disk, folder / "run" / "index", call)
-            if not disk.hit:
-                return dict(counts)
-            counts[disk.hit] += 1
-        raise AssertionError
-
-    return asyncio.run(publishing())
+    prepare(folder / "template")
+    publish_at_once()
+    disk, counts = FullFolder(folder / "run" / "index"), Counter[str]()
+    for call in count(1, every):
+        copy(folder / "template", folder / "run")
+        with open_store(folder / "run") as memory:
+            one_full_publication(memory, disk, folder / "run" / "index", call)
+        if not disk.hit:
+            return dict(counts)
+        counts[disk.hit] += 1
+    raise AssertionError
 
 
-async def one_full_publication(memory: Memory, disk: FullFolder, index: Path, call: int) -> None:
+def one_full_publication(memory: Memory, disk: FullFolder, index: Path, call: int) -> None:
     before = generations(index)
     assert set(before) == {"text", "vectors"}
     disk.fill(call)
-    await memory.add_many(notes(3), wait=True)
-    await background()
+    memory.add_many(notes(3), wait=True)
+    background(memory)
     if not disk.hit:
+        disk.heal()
         return
     where = f"{disk.hit}, call {call}"
-    full = await answers(memory)
+    full = answers(memory)
     (trouble,) = memory.troubles().values()
     assert "space" in trouble, f"{where}: {trouble}"
-    assert any(trouble in note for note in (await memory.search("lynx")).notes), where
+    assert any(trouble in note for note in memory.search("lynx").notes), where
     disk.heal()
-    await memory.index()
+    memory.index()
     assert all(number > before[name] for name, number in generations(index).items()), where
-    assert await answers(memory) == full, where
+    assert answers(memory) == full, where
     assert left_over(index, before) == [], where
-    await memory.add("there is space again", wait=True)
-    await background()
+    memory.add("there is space again", wait=True)
+    background(memory)
     assert memory.troubles() == {}, where
-    assert "there is space again" in (await memory.search("space again")).results[0].item.text
-    assert await memory.check() == [], where
+    assert "there is space again" in memory.search("space again").results[0].item.text
+    assert memory.check() == [], where
     if call % 5 == 0:
-        expected = await answers(memory)
-        async with await open_store(index.parent) as again:
-            assert await answers(again) == expected, where
+        expected = answers(memory)
+        with open_store(index.parent) as again:
+            assert answers(again) == expected, where
 
 
-async def background() -> None:
-    """Returns when what goes on behind the last write has ended."""
-    others = asyncio.all_tasks() - {asyncio.current_task()}
-    if others:
-        _, pending = await asyncio.wait(others, timeout=60)
-        assert not pending
+def background(memory: Memory) -> None:
+    """Waits until the publication behind the last write has ended."""
+    eventually(lambda: memory._maintenance._publisher is None)
 
 
 @pytest.mark.spec("S2.6", "B9")
@@ -408,19 +397,15 @@ def test_a_disk_that_is_full_while_indexes_are_published(fast_folder: Path, ever
 
 def limit_file_sizes(folder: Path, every: int) -> dict[str, int]:
     """No file may grow beyond a limit: below our own writes and those of tantivy, at every size that a file has."""
-
-    async def limiting() -> dict[str, int]:
-        counts: Counter[str] = Counter()
-        await prepare(folder / "template")
-        found = await sizes(folder)
-        for limit in [*found[:-2:every], *found[-2:]]:
-            copy(folder / "template", folder / "run")
-            async with await open_store(folder / "run") as memory:
-                await memory.add_many(strange(40), wait=True)
-                counts[await one_limited_publication(memory, folder / "run" / "index", limit)] += 1
-        return dict(counts)
-
-    return asyncio.run(limiting())
+    counts: Counter[str] = Counter()
+    prepare(folder / "template")
+    found = sizes(folder)
+    for limit in [*found[:-2:every], *found[-2:]]:
+        copy(folder / "template", folder / "run")
+        with open_store(folder / "run") as memory:
+            memory.add_many(strange(40), wait=True)
+            counts[one_limited_publication(memory, folder / "run" / "index", limit)] += 1
+    return dict(counts)
 
 
 def strange(count: int) -> list[NewItem]:
@@ -429,35 +414,35 @@ def strange(count: int) -> list[NewItem]:
     return [NewItem(" ".join(chance.randbytes(12).hex() for _ in range(30))) for _ in range(count)]
 
 
-async def sizes(folder: Path) -> list[int]:
+def sizes(folder: Path) -> list[int]:
     """Limits that each keep one more file of a publication from being written whole."""
     copy(folder / "template", folder / "run")
-    async with await open_store(folder / "run") as memory:
-        await memory.add_many(strange(40), wait=True)
-        await memory.index()
+    with open_store(folder / "run") as memory:
+        memory.add_many(strange(40), wait=True)
+        memory.index()
         found = {path.stat().st_size for path in (folder / "run" / "index").rglob("*") if path.is_file()}
     return sorted({limit for size in found for limit in (size // 2, size - 1) if limit >= 0} | {max(found), 1 << 30})
 
 
-async def one_limited_publication(memory: Memory, index: Path, limit: int) -> str:
-    before, known = generations(index), await answers(memory)
+def one_limited_publication(memory: Memory, index: Path, limit: int) -> str:
+    before, known = generations(index), answers(memory)
     _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (limit, hard))
     raised: FourfoldError | None = None
     try:
-        await memory.index()
+        memory.index()
     except WorldError as error:
         raised = error
     finally:
-        found = await answers(memory)
+        found = answers(memory)
         resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
     assert found == known, limit
     assert raised is None or (raised.remedy and generations(index)["vectors"] == before["vectors"]), limit
-    await memory.index()
+    memory.index()
     assert all(number > before[name] for name, number in generations(index).items()), limit
-    assert await answers(memory) == known, limit
+    assert answers(memory) == known, limit
     assert left_over(index, before) == [], limit
-    assert await memory.check() == [], limit
+    assert memory.check() == [], limit
     return "failed" if raised else "published"
 
 

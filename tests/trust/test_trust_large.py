@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import random
 import shutil
@@ -58,19 +57,16 @@ class MemoryWatch:
             self.most_mb = max(self.most_mb, own_kib * 1024 / MEGABYTE)
 
 
-async def _opened(folder: Path) -> Memory:
-    return await Memory.open(folder, embedder=WordEmbedder(), background=False)
+def _opened(folder: Path) -> Memory:
+    return Memory.open(folder, embedder=WordEmbedder(), background=False)
 
 
 def make(folder: Path, megabytes: int) -> None:
-    async def making() -> None:
-        async with await _opened(folder) as memory:
-            await memory.add_many(notes(ITEMS), wait=True)
-            for number in range(megabytes):
-                await memory.add_raw(record(number), session_id=str(number))
-            await memory.index()
-
-    asyncio.run(making())
+    with _opened(folder) as memory:
+        memory.add_many(notes(ITEMS), wait=True)
+        for number in range(megabytes):
+            memory.add_raw(record(number), session_id=str(number))
+        memory.index()
 
 
 # ---------------------------------------------------------------- damaged
@@ -112,13 +108,13 @@ DAMAGES: list[Callable[[Path], None]] = [header, schema, scattered, end_of_zeros
 def use(folder: Path) -> tuple[list[str], float]:
     """What each call of a process that opens a damaged store comes to, and how much memory it took."""
 
-    async def using() -> list[str]:
+    def using() -> list[str]:
         said: list[str] = []
         try:
-            memory = await _opened(folder)
+            memory = _opened(folder)
         except FourfoldError as error:
             return [f"open: {type(error).__name__}"]
-        async with memory:
+        with memory:
             for name, call in (
                 ("check", memory.check),
                 ("search", lambda: memory.search("the heron met the otter", top_k=5)),
@@ -127,14 +123,14 @@ def use(folder: Path) -> tuple[list[str], float]:
                 ("repair", memory.repair),
             ):
                 try:
-                    answer = await call()
+                    answer = call()
                     said.append(f"{name}: {'problems' if name == 'check' and answer else 'answered'}")
                 except FourfoldError as error:
                     said.append(f"{name}: {type(error).__name__}")
         return said
 
     with MemoryWatch() as watch:
-        return asyncio.run(using()), watch.most_mb
+        return using(), watch.most_mb
 
 
 @pytest.mark.soak
@@ -158,14 +154,10 @@ def test_a_damaged_store_of_500_mb_is_named_in_bounded_memory(tmp_path: Path, me
 
 
 def import_and_export(source: Path, folder: Path, target: Path) -> tuple[dict[str, int], float]:
-    async def importing() -> dict[str, int]:
-        async with await _opened(folder) as memory:
-            counts = await memory.import_file(source)
-            await memory.export(target)
-            return counts
-
-    with MemoryWatch() as watch:
-        return asyncio.run(importing()), watch.most_mb
+    with MemoryWatch() as watch, _opened(folder) as memory:
+        counts = memory.import_file(source)
+        memory.export(target)
+    return counts, watch.most_mb
 
 
 def _digest(file: Path) -> str:
@@ -192,22 +184,16 @@ def test_an_import_of_a_gigabyte_ends_with_every_record_in_bounded_memory(tmp_pa
 
 
 def export(folder: Path, target: Path) -> None:
-    async def exporting() -> None:
-        async with await _opened(folder) as memory:
-            await memory.export(target)
-
-    asyncio.run(exporting())
+    with _opened(folder) as memory:
+        memory.export(target)
 
 
 def import_rows(source: Path, folder: Path) -> tuple[int, float]:
-    async def importing() -> int:
-        async with await _opened(folder) as memory:
-            await memory.import_file(source)
-            assert await memory.check() == []
-            return await memory.count()
-
-    with MemoryWatch() as watch:
-        return asyncio.run(importing()), watch.most_mb
+    with MemoryWatch() as watch, _opened(folder) as memory:
+        memory.import_file(source)
+        assert memory.check() == []
+        count = memory.count()
+    return count, watch.most_mb
 
 
 @pytest.mark.soak

@@ -32,18 +32,18 @@ def at_once(*calls: tuple[Callable[..., Any], *tuple[Any, ...]]) -> list[Any]:
 
 @pytest.mark.spec("B7")
 @pytest.mark.parametrize("rounds", [30, pytest.param(500, marks=pytest.mark.soak)])
-async def test_processes_that_change_one_item_keep_its_limits(where: Path | str, rounds: int) -> None:
-    async with await Memory.open(where, embedder="none", background=False) as memory:
-        item = (await memory.add(NewItem("contested", tags=("tag",)))).id
+def test_processes_that_change_one_item_keep_its_limits(where: Path | str, rounds: int) -> None:
+    with Memory.open(where, embedder="none", background=False) as memory:
+        item = memory.add(NewItem("contested", tags=("tag",))).id
         refused = at_once(*((crowd, where, item, who, rounds) for who in range(WRITERS)))
         assert sum(refused) > 0
-        assert await memory.check() == []
-        assert len((await memory.get([item]))[0].tags) <= limits.TAGS
+        assert memory.check() == []
+        assert len(memory.get([item])[0].tags) <= limits.TAGS
 
 
 @pytest.mark.spec("B7")
 @pytest.mark.parametrize("rounds", [60, pytest.param(1500, marks=pytest.mark.soak)])
-async def test_add_returns_the_item_while_another_process_forgets_it(where: Path | str, rounds: int) -> None:
+def test_add_returns_the_item_while_another_process_forgets_it(where: Path | str, rounds: int) -> None:
     wrong, *gone = at_once((add_often, where, rounds), (forget_often, where), (forget_often, where))
     assert wrong == []
     assert sum(gone) > 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import random
 import time
 import zipfile
@@ -17,7 +16,7 @@ from engine_support import WordEmbedder
 
 from fourfold.errors import StorageFull
 from fourfold.memory import Memory
-from fourfold.stores.sqlite import copies, schema
+from fourfold.storage.sqlite import copies, schema
 
 STORES = Path(__file__).parent / "stores"
 OLD = sorted(STORES.glob("schema-*.zip"))
@@ -67,22 +66,22 @@ TABLES = (
 
 
 @pytest.mark.spec("B9")
-async def test_an_older_store_opens_with_all_it_holds_and_a_backup_beside_it(old: Path) -> None:
+def test_an_older_store_opens_with_all_it_holds_and_a_backup_beside_it(old: Path) -> None:
     before = version(old / "fourfold.db")
     rows = {name: table(old / "fourfold.db", name) for name in TABLES}
-    memory = await Memory.open(old, embedder=WordEmbedder(), background=False)
+    memory = Memory.open(old, embedder=WordEmbedder(), background=False)
     try:
         assert version(old / "fourfold.db") == schema.VERSION
         assert {name: table(old / "fourfold.db", name) for name in TABLES} == rows
-        assert await memory.check() == []
+        assert memory.check() == []
         for query, first in FIRST.items():
-            response = await memory.search(query)
+            response = memory.search(query)
             assert response.results[0].id == first
             assert [lack.pending for lack in response.degraded] == [1]
-        assert await memory.embed_pending() == 1
-        assert await memory.check() == []
+        assert memory.embed_pending() == 1
+        assert memory.check() == []
     finally:
-        await memory.close()
+        memory.close()
     backup = schema.backup_path(old / "fourfold.db", before)
     assert version(backup) == before
     assert {name: table(backup, name) for name in TABLES} == rows
@@ -90,18 +89,16 @@ async def test_an_older_store_opens_with_all_it_holds_and_a_backup_beside_it(old
 
 
 @pytest.mark.spec("B9")
-async def test_the_backup_before_a_migration_can_be_restored(old: Path, tmp_path: Path) -> None:
+def test_the_backup_before_a_migration_can_be_restored(old: Path, tmp_path: Path) -> None:
     before = version(old / "fourfold.db")
-    await (await Memory.open(old, embedder=WordEmbedder())).close()
-    await Memory.restore(schema.backup_path(old / "fourfold.db", before), tmp_path / "again")
-    async with await Memory.open(tmp_path / "again", embedder=WordEmbedder()) as memory:
-        assert await memory.check() == []
-        assert (await memory.search("Tower Clock")).results[0].id == 9
+    Memory.open(old, embedder=WordEmbedder()).close()
+    Memory.restore(schema.backup_path(old / "fourfold.db", before), tmp_path / "again")
+    with Memory.open(tmp_path / "again", embedder=WordEmbedder()) as memory:
+        assert memory.check() == []
+        assert memory.search("Tower Clock").results[0].id == 9
 
 
-async def test_without_space_for_the_backup_the_old_store_stays_as_it_is(
-    old: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_space_for_the_backup_the_old_store_stays_as_it_is(old: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(source: apsw.Connection, target: Path) -> None:
         copies.copy_to(source, target)
         target.unlink()
@@ -109,12 +106,12 @@ async def test_without_space_for_the_backup_the_old_store_stays_as_it_is(
 
     before, rows = version(old / "fourfold.db"), table(old / "fourfold.db", "items")
     with monkeypatch.context() as patched:
-        patched.setattr("fourfold.stores.sqlite.schema.copy_to", full)
+        patched.setattr("fourfold.storage.sqlite.schema.copy_to", full)
         with pytest.raises(StorageFull):
-            await Memory.open(old, embedder=WordEmbedder())
+            Memory.open(old, embedder=WordEmbedder())
     assert (version(old / "fourfold.db"), table(old / "fourfold.db", "items")) == (before, rows)
-    async with await Memory.open(old, embedder=WordEmbedder()) as memory:
-        assert await memory.check() == []
+    with Memory.open(old, embedder=WordEmbedder()) as memory:
+        assert memory.check() == []
 
 
 def open_slowly(folder: Path, seed: int, parts: Any) -> None:
@@ -139,11 +136,7 @@ def open_slowly(folder: Path, seed: int, parts: Any) -> None:
 
     schema.copy_to = slow_copy
     apsw.Connection = Slow
-    asyncio.run(_open(folder))
-
-
-async def _open(folder: Path) -> None:
-    await (await Memory.open(folder, embedder=WordEmbedder(), background=False)).close()
+    Memory.open(folder, embedder=WordEmbedder(), background=False).close()
 
 
 def killed_in_part(number: int, folder: Path, chance: random.Random) -> None:
@@ -179,22 +172,19 @@ def test_killed_inside_a_migration_it_is_the_old_store_or_the_new(old: Path, tmp
 
 
 def open_and_check(folder: Path) -> None:
-    async def checking() -> None:
-        async with await Memory.open(folder, embedder=WordEmbedder(), background=False) as memory:
-            assert await memory.check() == []
-
-    asyncio.run(checking())
+    with Memory.open(folder, embedder=WordEmbedder(), background=False) as memory:
+        assert memory.check() == []
 
 
 @pytest.mark.spec("B7", "B9")
-async def test_ids_that_an_older_version_gives_after_the_migration_are_passed(tmp_path: Path) -> None:
+def test_ids_that_an_older_version_gives_after_the_migration_are_passed(tmp_path: Path) -> None:
     """A process of the older version may still be writing: it counts over all namespaces."""
-    async with await Memory.open(tmp_path, embedder="none", background=False) as memory:
-        first = await memory.add("one")
+    with Memory.open(tmp_path, embedder="none", background=False) as memory:
+        first = memory.add("one")
         db = apsw.Connection(str(tmp_path / "fourfold.db"))
         db.execute(
             "INSERT INTO items (ns, title, text, language, metadata, created_at, updated_at) "
             "SELECT ns, title, 'two', language, metadata, created_at, updated_at FROM items"
         )
         db.close()
-        assert (await memory.add("three")).id == first.id + 2
+        assert memory.add("three").id == first.id + 2

@@ -26,7 +26,7 @@ from trust_model import (
     WORDS,
     Call,
     Other,
-    Tuning,
+    Patches,
     agree,
     damage,
     delete_indexes,
@@ -87,7 +87,7 @@ queries = st.lists(st.one_of(words, words, names), min_size=1, max_size=4).map("
 class Life(RuleBasedStateMachine):
     """`here` and `there` are two processes with one folder; `oracle` is what they have to agree with."""
 
-    tuning: ClassVar[Tuning]
+    tuning: ClassVar[Patches]
     done: ClassVar[Counter[str]]
 
     def __init__(self) -> None:

@@ -25,22 +25,22 @@ def target(request: pytest.FixtureRequest, fast_folder: Path) -> Path | str:
 
 @pytest.mark.spec("B9")
 @pytest.mark.parametrize("reports", [1, *(pytest.param(n, marks=pytest.mark.soak) for n in (6, 8))])
-async def test_a_killed_move_leaves_nothing_in_the_temporary_folder_and_is_completed_by_the_next(
+def test_a_killed_move_leaves_nothing_in_the_temporary_folder_and_is_completed_by_the_next(
     fast_folder: Path, target: Path | str, reports: int
 ) -> None:
     temporary = fast_folder / "temporary"
     temporary.mkdir()
-    async with await Memory.open(fast_folder / "store", embedder="none", background=False) as memory:
-        await memory.add_many([NewItem(f"A secret of number {number}") for number in range(ITEMS)])
+    with Memory.open(fast_folder / "store", embedder="none", background=False) as memory:
+        memory.add_many([NewItem(f"A secret of number {number}") for number in range(ITEMS)])
         child = trust_child.start(move_and_die, fast_folder / "store", target, temporary, reports)
         child.join()
         assert child.exitcode == -signal.SIGKILL
         assert list(temporary.iterdir()) == []
-        async with await Memory.open(target, embedder="none", background=False) as copy:
-            moved = await memory.move(copy.store)
+        with Memory.open(target, embedder="none", background=False) as copy:
+            moved = memory.move(copy.store)
             assert moved.counts["item"] == ITEMS
-            assert await copy.check() == []
-            assert await memory.move(copy.store) == moved
-            await memory.add("one more")
+            assert copy.check() == []
+            assert memory.move(copy.store) == moved
+            memory.add("one more")
             with pytest.raises(StoreNotEmpty):
-                await memory.move(copy.store)
+                memory.move(copy.store)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import random
 import shutil
 from collections import Counter
@@ -34,25 +33,21 @@ KEEP = (0.0, 0.5, 1.0, 0.9, 0.1)
 def record(folder: Path, synchronous: str) -> Record:
     """The work on a store in `folder/store`, in a process of its own. `folder/index-N` are the indexes after N events;
     where commits may be lost, only those from before the work."""
-
-    async def recording() -> Record:
-        store = folder / "store"
-        await prepare(store)
-        shutil.copytree(store / "index", folder / "index-0")
-        made = Record({path.name: path.read_bytes() for path in store.glob("fourfold.db*")})
-        disk = Recorder(made)
-        checkpoint_often()
-        apsw.connection_hooks.append(lambda db: hold(db, synchronous))
-        async with await open_store(store) as memory:
-            for step in steps(store):
-                await step.run(memory)
-                if step.name == "publish" and synchronous == "full":
-                    shutil.copytree(store / "index", folder / f"index-{len(made.events)}")
-                made.events.append(Event("mark", step.name))
-        disk.unregister()
-        return made
-
-    return asyncio.run(recording())
+    store = folder / "store"
+    prepare(store)
+    shutil.copytree(store / "index", folder / "index-0")
+    made = Record({path.name: path.read_bytes() for path in store.glob("fourfold.db*")})
+    disk = Recorder(made)
+    checkpoint_often()
+    apsw.connection_hooks.append(lambda db: hold(db, synchronous))
+    with open_store(store) as memory:
+        for step in steps(store):
+            step.run(memory)
+            if step.name == "publish" and synchronous == "full":
+                shutil.copytree(store / "index", folder / f"index-{len(made.events)}")
+            made.events.append(Event("mark", step.name))
+    disk.unregister()
+    return made
 
 
 def hold(db: apsw.Connection, synchronous: str) -> None:
@@ -66,15 +61,11 @@ def hold(db: apsw.Connection, synchronous: str) -> None:
 
 def cut_off(folder: Path, made: Record, cuts: list[tuple[int, float, int]]) -> dict[str, int]:
     """Opens the store as each cut leaves it, by SQLite's own VFS, and counts what is wrong with it."""
-
-    async def cutting() -> dict[str, int]:
-        counts: Counter[str] = Counter()
-        for cut, keep, seed in cuts:
-            restore(folder, made, cut, keep, seed)
-            counts.update(await troubles(folder / "cut", made.events[:cut]))
-        return dict(counts)
-
-    return asyncio.run(cutting())
+    counts: Counter[str] = Counter()
+    for cut, keep, seed in cuts:
+        restore(folder, made, cut, keep, seed)
+        counts.update(troubles(folder / "cut", made.events[:cut]))
+    return dict(counts)
 
 
 def restore(folder: Path, made: Record, cut: int, keep: float, seed: int) -> None:
@@ -86,14 +77,14 @@ def restore(folder: Path, made: Record, cut: int, keep: float, seed: int) -> Non
         (target / name).write_bytes(content)
 
 
-async def troubles(store: Path, before: list[Event]) -> list[str]:
+def troubles(store: Path, before: list[Event]) -> list[str]:
     """What is lost, half there or unsound: words to count."""
     confirmed = sum(event.kind == "mark" for event in before)
     try:
-        async with await open_store(store) as memory:
-            seen = await look(memory)
-            unsound = ["unsound"] if await memory.check() else []
-            await memory.add("after the power came back", wait=True)
+        with open_store(store) as memory:
+            seen = look(memory)
+            unsound = ["unsound"] if memory.check() else []
+            memory.add("after the power came back", wait=True)
     except (FourfoldError, apsw.Error, LookupError, AssertionError) as error:
         return [f"damaged ({type(error).__name__})", f"{confirmed} confirmed"]
     lost = [step for step in steps(store)[:confirmed] if step.verdict(seen) != "done"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import re
 import stat
@@ -17,7 +16,8 @@ from fourfold import owner_only
 from fourfold.evaluation.vectors import CachedEmbedder
 from fourfold.memory import Memory
 from fourfold.model import NewItem
-from fourfold.stores.sqlite import publish, vector_base
+from fourfold.storage.sqlite.store import SqliteStore
+from fourfold.storage.sqlite.tuning import Tuning
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="Windows has no such modes")
 
@@ -38,25 +38,20 @@ def loose(root: Path) -> dict[str, str]:
 def work_without_umask(root: Path) -> tuple[dict[str, str], dict[str, str]]:
     """What is loose while a store is open, and after everything that writes files was done."""
     os.umask(0)
-    publish.EXACT_ROWS = vector_base.EXACT_ROWS = 200
-    return asyncio.run(_work(root))
-
-
-async def _work(root: Path) -> tuple[dict[str, str], dict[str, str]]:
     embedder = CachedEmbedder(WordEmbedder(), root / "caches" / "vectors")
-    async with await Memory.open(root / "store", embedder=embedder) as memory:
-        await memory.add_many(notes(1200), wait=True)
-        await memory.index()
-        await memory.forget([item.id for item in await memory.list(limit=1)])
-        await memory.add_many([*notes(300, "later"), NewItem("one more", title="Tower Clock", tags=("t",))], wait=True)
-        await memory.index()
-        assert (await memory.search("heron")).degraded == ()
+    with Memory.open(SqliteStore(root / "store", tuning=Tuning(exact_rows=200)), embedder=embedder) as memory:
+        memory.add_many(notes(1200), wait=True)
+        memory.index()
+        memory.forget([item.id for item in memory.list(limit=1)])
+        memory.add_many([*notes(300, "later"), NewItem("one more", title="Tower Clock", tags=("t",))], wait=True)
+        memory.index()
+        assert memory.search("heron").degraded == ()
         while_open = {name: mode for name, mode in loose(root).items() if not name.startswith("old/")}
-        await memory.export(root / "out" / "store.jsonl")
-        await memory.backup(root / "out" / "backup.db")
-    await Memory.restore(root / "out" / "backup.db", root / "made" / "anew")
-    async with await Memory.open(root / "old", embedder=WordEmbedder(), background=False) as memory:
-        await memory.repair()
+        memory.export(root / "out" / "store.jsonl")
+        memory.backup(root / "out" / "backup.db")
+    Memory.restore(root / "out" / "backup.db", root / "made" / "anew")
+    with Memory.open(root / "old", embedder=WordEmbedder(), background=False) as memory:
+        memory.repair()
     embedder.close()
     return while_open, loose(root)
 
@@ -88,7 +83,7 @@ def test_every_file_of_stores_backups_exports_and_caches_is_for_its_owner_only(r
 CREATING = re.compile(
     r"""\bopen\([^)]*["']r?b?[wax+]b?\+?["']|\.(mkdir|touch|write_text|write_bytes)\(|\bO_CREAT\b|makedirs\(|FileHandler"""
 )
-HARMLESS = re.compile(r"\bowner_only\.|\bos\.devnull\b")
+HARMLESS = re.compile(r"\bowner_only\.|\bos\.devnull\b|\barchive\.open\(")  # a member of an archive is not a file
 ELSEWHERE = {
     "owner_only.py": "the one place",
     "stores/sqlite/lease.py": "opens through it, with flags of its own",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,9 @@ from engine_support import WordEmbedder, notes
 from fourfold.errors import StoreBusy
 from fourfold.memory import Memory
 from fourfold.model import ItemPatch, NewItem
-from fourfold.stores.sqlite import database, schema
+from fourfold.storage.sqlite import database, schema
+from fourfold.storage.sqlite.store import SqliteStore
+from fourfold.storage.sqlite.tuning import Tuning
 
 CANARY = "zxcanary"
 """A word in which every part of an item that is to be forgotten is written."""
@@ -39,58 +40,52 @@ def found_in(folder: Path) -> list[str]:
     return [str(path.relative_to(folder)) for path in files if CANARY.encode() in path.read_bytes().lower()]
 
 
-async def stored_and_forgotten(memory: Memory) -> None:
-    await memory.add_many(notes(200), wait=True)
-    kept = await memory.add(f"a text that lost its {CANARY}", wait=True)
-    added = await memory.add_many(canaries(), wait=True)
-    await memory.add_edge("Old Town", "has", "Water Gate")
-    await memory.index()
-    await memory.update(kept.id, ItemPatch(text="a text that lost its word"))
-    await memory.forget([item.id for item in added])
-    await memory.index()
+def stored_and_forgotten(memory: Memory) -> None:
+    memory.add_many(notes(200), wait=True)
+    kept = memory.add(f"a text that lost its {CANARY}", wait=True)
+    added = memory.add_many(canaries(), wait=True)
+    memory.add_edge("Old Town", "has", "Water Gate")
+    memory.index()
+    memory.update(kept.id, ItemPatch(text="a text that lost its word"))
+    memory.forget([item.id for item in added])
+    memory.index()
 
 
 @pytest.mark.spec("B9")
-async def test_no_byte_of_what_was_forgotten_is_left(tmp_path: Path) -> None:
-    memory = await Memory.open(tmp_path / "store", embedder=WordEmbedder())
-    await stored_and_forgotten(memory)
+def test_no_byte_of_what_was_forgotten_is_left(tmp_path: Path) -> None:
+    memory = Memory.open(tmp_path / "store", embedder=WordEmbedder())
+    stored_and_forgotten(memory)
     schema.backup_path(tmp_path / "store" / "fourfold.db", 1).write_text(f"an older store with its {CANARY}")
     assert found_in(tmp_path / "store")
-    done = await memory.repair(purge=True)
+    done = memory.repair(purge=True)
     assert any("forgotten" in line for line in done)
     assert any("before-schema-2.db" in line for line in done)
     assert found_in(tmp_path / "store") == []
-    assert await memory.check() == []
-    assert await memory.count() == 201
-    assert (await memory.search("heron")).degraded == ()
-    await memory.close()
+    assert memory.check() == []
+    assert memory.count() == 201
+    assert memory.search("heron").degraded == ()
+    memory.close()
     assert found_in(tmp_path / "store") == []
 
 
 def searching(folder: Path, pipe: Any) -> None:
     """A process that has the store open and searches when it is told to."""
-
-    async def work() -> None:
-        async with await Memory.open(folder, embedder=WordEmbedder()) as memory:
-            await memory.search(CANARY)
-            pipe.send("ready")
-            await asyncio.to_thread(pipe.recv)
-            response = await memory.search("the heron met", top_k=100)
-            assert await memory.check() == []
-            pipe.send(
-                (len(response.results), [result.item.text for result in response.results if CANARY in repr(result)])
-            )
-
-    asyncio.run(work())
+    with Memory.open(folder, embedder=WordEmbedder()) as memory:
+        memory.search(CANARY)
+        pipe.send("ready")
+        pipe.recv()
+        response = memory.search("the heron met", top_k=100)
+        assert memory.check() == []
+        pipe.send((len(response.results), [result.item.text for result in response.results if CANARY in repr(result)]))
 
 
-async def test_also_while_another_process_has_the_store_open(tmp_path: Path) -> None:
-    async with await Memory.open(tmp_path / "store", embedder=WordEmbedder()) as memory:
-        await stored_and_forgotten(memory)
+def test_also_while_another_process_has_the_store_open(tmp_path: Path) -> None:
+    with Memory.open(tmp_path / "store", embedder=WordEmbedder()) as memory:
+        stored_and_forgotten(memory)
         mine, theirs = trust_child.context().Pipe()
         child = trust_child.start(searching, tmp_path / "store", theirs)
         assert mine.recv() == "ready"
-        await memory.repair(purge=True)
+        memory.repair(purge=True)
         assert found_in(tmp_path / "store") == []
         mine.send("go on")
         count, canary = mine.recv()
@@ -100,19 +95,17 @@ async def test_also_while_another_process_has_the_store_open(tmp_path: Path) -> 
     assert found_in(tmp_path / "store") == []
 
 
-async def test_a_reader_that_never_ends_is_named_and_nothing_is_lost(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(database, "BUSY_SECONDS", 0.2)
-    async with await Memory.open(tmp_path / "store", embedder=WordEmbedder()) as memory:
-        await stored_and_forgotten(memory)
+def test_a_reader_that_never_ends_is_named_and_nothing_is_lost(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "store", tuning=Tuning(busy_seconds=0.2))
+    with Memory.open(store, embedder=WordEmbedder()) as memory:
+        stored_and_forgotten(memory)
         reader = database.Database(tmp_path / "store" / "fourfold.db")
         with reader.read() as db:
             db.execute("SELECT count(*) FROM items").fetchall()
             with pytest.raises(StoreBusy) as raised:
-                await memory.repair(purge=True)
+                memory.repair(purge=True)
             assert raised.value.remedy
         reader.close()
-        assert await memory.check() == []
-        await memory.repair(purge=True)
+        assert memory.check() == []
+        memory.repair(purge=True)
         assert found_in(tmp_path / "store") == []

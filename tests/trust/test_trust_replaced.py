@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.skipif(os.name == "nt", reason="Windows does not rename
 
 SECRET = "the phantom crosses the courtyard"
 
-CALLS: dict[str, Callable[[Memory], Awaitable[Any]]] = {
+CALLS: dict[str, Callable[[Memory], Any]] = {
     "add": lambda memory: memory.add(SECRET),
     "add_many": lambda memory: memory.add_many(notes(80, SECRET)),
     "update": lambda memory: memory.update("key:first", ItemPatch(text=SECRET)),
@@ -35,19 +35,19 @@ CALLS: dict[str, Callable[[Memory], Awaitable[Any]]] = {
 }
 
 
-async def fill(memory: Memory) -> int:
-    await memory.add(NewItem("the first note of the heron", key="first"))
-    await memory.add_many(notes(40), wait=True)
-    assert (await memory.search("heron")).results
-    return await memory.count()
+def fill(memory: Memory) -> int:
+    memory.add(NewItem("the first note of the heron", key="first"))
+    memory.add_many(notes(40), wait=True)
+    assert memory.search("heron").results
+    return memory.count()
 
 
-async def every_call(memory: Memory) -> dict[str, str]:
+def every_call(memory: Memory) -> dict[str, str]:
     """What each call raised; what it returned, where it did not."""
     raised: dict[str, str] = {}
     for name, call in CALLS.items():
         try:
-            raised[name] = f"returned {await call(memory)!r}"
+            raised[name] = f"returned {call(memory)!r}"
         except FourfoldError as error:
             raised[name] = type(error).__name__ if error.remedy else f"{type(error).__name__} without a remedy"
     return raised
@@ -77,26 +77,26 @@ def delete_the_write_ahead_log(store: Path, other: Path) -> None:
 HAPPENINGS = [delete, rename, replace_by_another_store, put_back_an_older_copy, delete_the_write_ahead_log]
 
 
-async def texts(folder: Path) -> set[str]:
-    async with await Memory.open(folder, embedder=WordEmbedder(), background=False) as memory:
-        assert await memory.check() == []
-        return {item.text for item in await memory.list(limit=1000)}
+def texts(folder: Path) -> set[str]:
+    with Memory.open(folder, embedder=WordEmbedder(), background=False) as memory:
+        assert memory.check() == []
+        return {item.text for item in memory.list(limit=1000)}
 
 
 @pytest.mark.spec("B9")
 @pytest.mark.parametrize("happening", HAPPENINGS, ids=lambda happening: happening.__name__)
-async def test_a_store_replaced_under_a_process_is_said_and_nothing_is_confirmed(
+def test_a_store_replaced_under_a_process_is_said_and_nothing_is_confirmed(
     tmp_path: Path, happening: Callable[[Path, Path], None]
 ) -> None:
     store, other = tmp_path / "store", tmp_path / "other"
-    async with await Memory.open(other, embedder=WordEmbedder(), background=False) as memory:
-        await memory.add("what the other store holds")
+    with Memory.open(other, embedder=WordEmbedder(), background=False) as memory:
+        memory.add("what the other store holds")
     client = Client(store)
     try:
         held = client.ask(fill)
         assert held == 41
-        async with await Memory.open(store, embedder=WordEmbedder(), background=False) as memory:
-            await memory.backup(tmp_path / "backup.db")
+        with Memory.open(store, embedder=WordEmbedder(), background=False) as memory:
+            memory.backup(tmp_path / "backup.db")
         happening(store, other)
         assert client.ask(every_call) == dict.fromkeys(CALLS, "StoreReplaced")
         client.stop()
@@ -105,15 +105,15 @@ async def test_a_store_replaced_under_a_process_is_said_and_nothing_is_confirmed
     if happening is delete:
         assert not store.exists()
     if happening in (rename, replace_by_another_store):
-        assert len(await texts(tmp_path / "renamed")) == held
+        assert len(texts(tmp_path / "renamed")) == held
     if happening is replace_by_another_store:
-        assert await texts(store) == {"what the other store holds"}
+        assert texts(store) == {"what the other store holds"}
     for folder in tmp_path.iterdir():
         for path in (path for path in folder.rglob("*") if path.is_file()):
             assert SECRET.encode() not in path.read_bytes() or happening is delete_the_write_ahead_log, path
 
 
-async def test_a_store_that_is_put_back_in_its_place_can_be_used_again(tmp_path: Path) -> None:
+def test_a_store_that_is_put_back_in_its_place_can_be_used_again(tmp_path: Path) -> None:
     store, renamed = tmp_path / "store", tmp_path / "renamed"
     client = Client(store)
     try:
@@ -125,4 +125,4 @@ async def test_a_store_that_is_put_back_in_its_place_can_be_used_again(tmp_path:
         client.stop()
     finally:
         client.kill()
-    assert len(await texts(store)) == held
+    assert len(texts(store)) == held

@@ -1,4 +1,4 @@
-"""Thousands of calls leave no more behind than hundreds, and a call that is cancelled leaves nothing."""
+"""Thousands of calls leave no more behind than hundreds; a call that is cancelled or interrupted leaves nothing."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from statistics import median
 
 import pytest
 import trust_child
-from trust_resources_work import Cancelled, Usage, cancelled, closed_amid_calls, many_calls, neighbour
+from trust_resources_work import Cancelled, Usage, cancelled, closed_amid_calls, interrupted, many_calls, neighbour
 
 SEED = 5_000
 MEGABYTE = 1024 * 1024
@@ -54,16 +54,16 @@ def test_nothing_grows_over_50_000_calls(fast_folder: Path) -> None:
     run_calls(fast_folder, 1000, 49_000)
 
 
-def run_cancels(folder: Path, count: int) -> None:
+def run_cancels(work: Callable[..., Cancelled], folder: Path, count: int) -> None:
     mine, theirs = trust_child.context().Pipe()
     other = trust_child.start(neighbour, theirs, folder / "store")
     theirs.close()
-    found: Cancelled = trust_child.run(cancelled, mine, folder / "store", count, SEED)
+    found: Cancelled = trust_child.run(work, mine, folder / "store", count, SEED)
     mine.close()
     other.join()
     cuts = sum(cut for _, cut in found.counts.values())
     print(
-        f"{count} calls (seed {SEED}), {cuts} cancelled while at it {found.counts}; "
+        f"{count} calls (seed {SEED}), {cuts} cut short {found.counts}; "
         f"threads {min(found.threads)}-{max(found.threads)}, "
         f"descriptors {min(found.descriptors)}-{max(found.descriptors)}"
     )
@@ -76,14 +76,18 @@ def run_cancels(folder: Path, count: int) -> None:
 
 
 @pytest.mark.spec("S1.8", "B6", "B7")
-def test_a_call_cancelled_anywhere_leaves_no_transaction_no_half_and_no_locked_neighbour(fast_folder: Path) -> None:
-    run_cancels(fast_folder, 130)
+@pytest.mark.parametrize("work", [cancelled, interrupted])
+def test_a_call_cut_short_anywhere_leaves_no_transaction_no_half_and_no_locked_neighbour(
+    fast_folder: Path, work: Callable[..., Cancelled]
+) -> None:
+    run_cancels(work, fast_folder, 130)
 
 
 @pytest.mark.soak
 @pytest.mark.spec("S1.8", "B6", "B7")
-def test_1300_calls_cancelled_anywhere_leave_nothing(fast_folder: Path) -> None:
-    run_cancels(fast_folder, 1300)
+@pytest.mark.parametrize("work", [cancelled, interrupted])
+def test_1300_calls_cut_short_anywhere_leave_nothing(fast_folder: Path, work: Callable[..., Cancelled]) -> None:
+    run_cancels(work, fast_folder, 1300)
 
 
 @pytest.mark.spec("S1.8", "S2.6")

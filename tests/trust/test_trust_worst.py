@@ -56,20 +56,20 @@ WORST: dict[str, dict[str, Any]] = {
 
 @pytest.mark.soak
 @pytest.mark.spec("B4", "S2.6")
-async def test_the_ten_worst_queries_end_by_their_deadline(fast_folder: Path) -> None:
-    memory = await Memory.open(fast_folder, embedder=WordEmbedder())
-    async with memory:
+def test_the_ten_worst_queries_end_by_their_deadline(fast_folder: Path) -> None:
+    memory = Memory.open(fast_folder, embedder=WordEmbedder())
+    with memory:
         new = items(random.Random(8))
         for start in range(0, ITEMS, 5000):
-            await memory.add_many(new[start : start + 5000])
-        await memory.add_edges([("Name 1", "knows", f"Name {n}", 1.0) for n in range(2, 500)])
-        await memory.embed_pending()
-        await memory.index()
-        await memory.search("common1")
+            memory.add_many(new[start : start + 5000])
+        memory.add_edges([("Name 1", "knows", f"Name {n}", 1.0) for n in range(2, 500)])
+        memory.embed_pending()
+        memory.index()
+        memory.search("common1")
         for name, question in WORST.items():
             started = time.perf_counter()
             try:
-                response = await memory.search(question.pop("text")[: 32 * 1024], **question)
+                response = memory.search(question.pop("text")[: 32 * 1024], **question)
                 end = f"{len(response.results)} results, degraded: {[each.retriever for each in response.degraded]}"
             except SearchFailed as error:
                 end = str(error)

@@ -17,12 +17,12 @@ _IMPORTED = [
     "pytest",
     "tantivy",
     "fourfold.memory",
-    "fourfold.stores.sqlite.store",
+    "fourfold.storage.sqlite.store",
     "engine_support",
     "trust_preload",
 ]
 
-_PLACES = [str(_HERE), str(_HERE.parent / "engine")]
+_PLACES = [str(_HERE), str(_HERE.parent)]
 
 sys.path[:0] = [path for path in _PLACES if path not in sys.path]
 

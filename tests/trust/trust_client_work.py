@@ -2,30 +2,37 @@
 
 from __future__ import annotations
 
-import asyncio
+import os
 import time
-from collections.abc import Awaitable, Callable, Sequence
+import traceback
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from pathlib import Path
 from random import Random
-from threading import Thread
+from threading import Lock
 from typing import Any
 
 import trust_child
 from engine_support import WordEmbedder, ids
 
-from fourfold import upkeep
 from fourfold.config import Settings
+from fourfold.engine import maintenance
 from fourfold.memory import Memory
-from fourfold.model import Item, ItemPatch, NewItem, SearchResponse
-from fourfold.stores.sqlite import indexes
+from fourfold.model import Item, ItemPatch, NewItem
+from fourfold.retrieval import SearchResponse
+from fourfold.storage.sqlite.store import SqliteStore
+from fourfold.storage.sqlite.tuning import Tuning
 
 PATIENT = Settings(retriever_seconds=60)
 """Many processes share the machine: how long a retriever waits for its turn is not what these tests are about."""
 
-Work = Callable[..., Awaitable[Any]]
+_REQUESTS = 8
+"""Requests that a client works on at a time."""
+
+Work = Callable[..., Any]
 
 
 def words() -> WordEmbedder:
@@ -75,33 +82,29 @@ class Client:
 
 
 def _serve(pipe: Connection, folder: Path, embedder: Any, publish_at: int | None) -> None:
-    upkeep._WATCH_SECONDS = 0.2
+    """Runs each request in a thread of its own."""
+    maintenance._WATCH_SECONDS = 0.2
+    tuning = Tuning()
     if publish_at is not None:
-        indexes.PUBLISH_AT = publish_at
-        upkeep._QUIET_SECONDS = 0.01
-    asyncio.run(_answering(pipe, folder, embedder))
-
-
-async def _answering(pipe: Connection, folder: Path, embedder: Any) -> None:
-    """Work that raises ends the whole process: no error goes unseen."""
-    requests: asyncio.Queue[Any] = asyncio.Queue()
-    Thread(target=_listen, args=(pipe, asyncio.get_running_loop(), requests), daemon=True).start()
-    async with await Memory.open(folder, embedder=embedder or words(), settings=PATIENT) as memory:
+        tuning = Tuning(publish_every_changes=publish_at)
+        maintenance._QUIET_SECONDS = 0.01
+    sending = Lock()
+    with Memory.open(SqliteStore(folder, tuning=tuning), embedder=embedder or words(), settings=PATIENT) as memory:
         pipe.send((0, "open"))
-        async with asyncio.TaskGroup() as tasks:
-            while request := await requests.get():
-                tasks.create_task(_answered(pipe, memory, *request))
+        with ThreadPoolExecutor(_REQUESTS) as threads, suppress(EOFError):
+            while request := pipe.recv():
+                threads.submit(_answered, pipe, sending, memory, *request)
 
 
-def _listen(pipe: Connection, loop: asyncio.AbstractEventLoop, requests: asyncio.Queue[Any]) -> None:
-    with suppress(EOFError):
-        while request := pipe.recv():
-            loop.call_soon_threadsafe(requests.put_nowait, request)
-        loop.call_soon_threadsafe(requests.put_nowait, None)
-
-
-async def _answered(pipe: Connection, memory: Memory, number: int, work: Work, args: Sequence[Any]) -> None:
-    pipe.send((number, await work(memory, *args)))
+def _answered(pipe: Connection, sending: Lock, memory: Memory, number: int, work: Work, args: Sequence[Any]) -> None:
+    """An error ends the whole process: none goes unseen."""
+    try:
+        done = work(memory, *args)
+    except BaseException:  # noqa: BLE001 (printed, and visible in the exit code)
+        traceback.print_exc()
+        os._exit(1)
+    with sending:
+        pipe.send((number, done))
 
 
 # ---------------------------------------------------------------- writing and searching
@@ -132,52 +135,52 @@ def first_word(text: str) -> str:
     return text.partition(" ")[0]
 
 
-async def write(memory: Memory, who: Any, count: int, seed: int) -> Written:
+def write(memory: Memory, who: Any, count: int, seed: int) -> Written:
     """So many writes, each a transaction: items, and changes of those that this writer has made."""
     random, written = Random(f"{seed} {who}"), Written()
     for number in range(count):
         begin = time.perf_counter()
-        await _write_one(memory, random, written, who, number)
+        _write_one(memory, random, written, who, number)
         written.seconds.append(time.perf_counter() - begin)
     return written
 
 
-async def _write_one(memory: Memory, random: Random, written: Written, who: Any, number: int) -> None:
+def _write_one(memory: Memory, random: Random, written: Written, who: Any, number: int) -> None:
     chance = random.random() if written.items else 1.0
     if chance < 0.15:
         item = random.choice(list(written.items))
         text = note(who, number, 1)
-        await memory.update(item, ItemPatch(text=text))
+        memory.update(item, ItemPatch(text=text))
         written.gone[item], written.items[item] = written.items[item], text
     elif chance < 0.2:
         item = random.choice(list(written.items))
-        await memory.forget([item])
+        memory.forget([item])
         written.gone[item] = written.items.pop(item)
     elif chance < 0.3:
         edge = (f"Clerk {who}", f"Drawer {number}")
-        await memory.add_edge(edge[0], "filed in", edge[1])
+        memory.add_edge(edge[0], "filed in", edge[1])
         written.edges.add(edge)
     else:
         text = note(who, number)
-        written.items[(await memory.add(text)).id] = text
+        written.items[memory.add(text).id] = text
 
 
-async def write_and_search(memory: Memory, who: Any, count: int) -> Written:
-    """A task among many of one process: each write is there for the very next search."""
+def write_and_search(memory: Memory, who: Any, count: int) -> Written:
+    """One of many threads of a process: the very next search finds each write."""
     written = Written()
     for number in range(count):
         text = note(who, number)
         begin = time.perf_counter()
-        item = await memory.add(text)
+        item = memory.add(text)
         written.seconds.append(time.perf_counter() - begin)
         written.items[item.id] = text
-        assert await find(memory, text, "keyword") == [item.id]
+        assert find(memory, text, "keyword") == [item.id]
     return written
 
 
-async def find(memory: Memory, text: str, only: str) -> list[int]:
+def find(memory: Memory, text: str, only: str) -> list[int]:
     """By its first word, or by the whole text's meaning, the best hit only."""
-    response = await memory.search(first_word(text) if only == "keyword" else text, only=[only], top_k=1)
+    response = memory.search(first_word(text) if only == "keyword" else text, only=[only], top_k=1)
     return ids(_whole(response))
 
 
@@ -187,16 +190,14 @@ def _whole(response: SearchResponse) -> SearchResponse:
     return response
 
 
-async def misses(memory: Memory, items: dict[int, str], gone: dict[int, str], ways: Sequence[str]) -> list[str]:
+def misses(memory: Memory, items: dict[int, str], gone: dict[int, str], ways: Sequence[str]) -> list[str]:
     """What a search does not find, or still finds, though another process says so."""
-    missing = [
-        f"{item}: {only}" for item, text in items.items() for only in ways if await _lacks(memory, item, text, only)
-    ]
-    return missing + [f"{item}: not gone" for item, text in gone.items() if await find(memory, text, "keyword")]
+    missing = [f"{item}: {only}" for item, text in items.items() for only in ways if _lacks(memory, item, text, only)]
+    return missing + [f"{item}: not gone" for item, text in gone.items() if find(memory, text, "keyword")]
 
 
-async def _lacks(memory: Memory, item: int, text: str, only: str) -> bool:
-    return await find(memory, text, only) != [item]
+def _lacks(memory: Memory, item: int, text: str, only: str) -> bool:
+    return find(memory, text, only) != [item]
 
 
 # ---------------------------------------------------------------- two servers
@@ -215,42 +216,40 @@ class Told:
     over: bool
 
 
-async def converse(
-    memory: Memory, other: Connection, who: str, ways: Sequence[str], until: float
-) -> tuple[int, list[str]]:
+def converse(memory: Memory, other: Connection, who: str, ways: Sequence[str], until: float) -> tuple[int, list[str]]:
     """Stores and changes, tells the other server, and looks for what that one told: rounds, and what was missed."""
     rounds, missed, mine = 0, list[str](), dict[str, Item]()
     while True:
         rounds += 1
-        told = await _something_new(memory, mine, who, rounds, until)
-        await asyncio.to_thread(other.send, told)
-        heard: Told = await asyncio.to_thread(other.recv)
-        missed += await misses(memory, heard.items, heard.gone, ways)
+        told = _something_new(memory, mine, who, rounds, until)
+        other.send(told)
+        heard: Told = other.recv()
+        missed += misses(memory, heard.items, heard.gone, ways)
         if told.over or heard.over:
             return rounds, missed
 
 
-async def _something_new(memory: Memory, mine: dict[str, Item], who: str, number: int, until: float) -> Told:
+def _something_new(memory: Memory, mine: dict[str, Item], who: str, number: int, until: float) -> Told:
     """An item, and every few rounds another text for an older one, or its removal."""
-    fresh, gone = [await _keyed(memory, f"{who} {number}", note(who, number))], list[Item]()
+    fresh, gone = [_keyed(memory, f"{who} {number}", note(who, number))], list[Item]()
     if number % 3 == 0:
         key = min(mine, key=lambda each: mine[each].id)  # the other server may still look for the newest
         gone.append(old := mine.pop(key))
         if number % 2:
-            fresh.append(await _keyed(memory, key, note(who, number, 1)))
+            fresh.append(_keyed(memory, key, note(who, number, 1)))
         else:
-            await memory.forget([old.id])
+            memory.forget([old.id])
     mine |= {str(item.key): item for item in fresh}
     texts = ({item.id: item.text for item in items} for items in (fresh, gone))
     return Told(*texts, over=who == "a" and number >= _ROUNDS and time.monotonic() >= until)
 
 
-async def _keyed(memory: Memory, key: str, text: str) -> Item:
-    return await memory.add(NewItem(text, key=key), wait=True)
+def _keyed(memory: Memory, key: str, text: str) -> Item:
+    return memory.add(NewItem(text, key=key), wait=True)
 
 
-async def store_one(memory: Memory, text: str) -> int:
-    return (await memory.add(text, wait=True)).id
+def store_one(memory: Memory, text: str) -> int:
+    return memory.add(text, wait=True).id
 
 
 # ---------------------------------------------------------------- the queue of vectors
@@ -269,21 +268,17 @@ class HeldEmbedder(WordEmbedder):
         return super().embed(texts)
 
 
-async def embedded(memory: Memory) -> list[str]:
+def embedded(memory: Memory) -> list[str]:
     """All texts that this process has made vectors of."""
-    assert memory._vectorizer is not None
-    return list(memory._vectorizer.embedder.texts)
+    assert memory._embedding is not None
+    return list(memory._embedding.embedder.texts)
 
 
-async def store_many(memory: Memory, texts: Sequence[str]) -> list[int]:
-    return [(await memory.add(text)).id for text in texts]
+def store_many(memory: Memory, texts: Sequence[str]) -> list[int]:
+    return [memory.add(text).id for text in texts]
 
 
 def hand_in(folder: Path, texts: Sequence[str]) -> list[int]:
-    """Stores as the command line may: all at once, without making vectors, and gone before anyone could ask it to."""
-
-    async def storing() -> list[int]:
-        async with await Memory.open(folder, embedder=words(), background=False) as memory:
-            return [item.id for item in await memory.add_many([NewItem(text) for text in texts])]
-
-    return asyncio.run(storing())
+    """Stores as the command line may: all in one call, without making vectors, and then ends."""
+    with Memory.open(folder, embedder=words(), background=False) as memory:
+        return [item.id for item in memory.add_many([NewItem(text) for text in texts])]

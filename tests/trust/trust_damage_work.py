@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import random
@@ -16,13 +15,15 @@ from typing import Any
 import apsw
 from engine_support import WordEmbedder
 
+from fourfold.index.segment_files import read_manifest
+from fourfold.index.text_segment import TextSegment
+from fourfold.index.vector_index import VectorSegment
 from fourfold.memory import Memory
 from fourfold.model import NO_FILTERS, Filters, ItemPatch, NewItem
-from fourfold.stores.base import Space
-from fourfold.stores.sqlite import items, publish, text_index, vector_base, vector_index
-from fourfold.stores.sqlite.files import read_manifest
-from fourfold.stores.sqlite.text_base import TextBase
-from fourfold.stores.sqlite.vector_base import VectorBase
+from fourfold.storage.protocols import Space
+from fourfold.storage.sqlite import changes
+from fourfold.storage.sqlite.store import SqliteStore
+from fourfold.storage.sqlite.tuning import Tuning
 
 DIMENSION = 16
 ITEMS = 300
@@ -33,16 +34,19 @@ Answer = list[tuple[int, float]]
 Problems = list[str]
 
 
+_tuning = Tuning()
+
+
 def few_are_many(exact_rows: int = 200) -> None:
-    """FAISS from so many vectors on, and native code under filters too, in this process."""
-    publish.EXACT_ROWS = vector_base.EXACT_ROWS = exact_rows
-    vector_base._MANY = 50
-    text_index._SCAN_ROWS = vector_index._SCAN_ROWS = 20
+    """FAISS from this many vectors on, and native code under filters too, in stores that this process opens."""
+    global _tuning
+    _tuning = Tuning(exact_rows=exact_rows, block_rows=50, scan_rows=20)
 
 
-async def opened(folder: Path, namespace: str = "default") -> Memory:
+def opened(folder: Path, namespace: str = "default") -> Memory:
     embedder = WordEmbedder(dimension=DIMENSION)
-    return await Memory.open(folder, embedder=embedder, namespace=namespace, background=False)
+    store = SqliteStore(folder, tuning=_tuning)
+    return Memory.open(store, embedder=embedder, namespace=namespace, background=False)
 
 
 # ---------------------------------------------------------------- the store and its questions
@@ -69,9 +73,9 @@ class Question:
     tags: tuple[str, ...]
     kind: str | None
 
-    async def ask(self, memory: Memory) -> tuple[Answer, Problems]:
+    def ask(self, memory: Memory) -> tuple[Answer, Problems]:
         filters = Filters(tags=self.tags, kind=self.kind) if self.tags or self.kind else NO_FILTERS
-        response = await memory.search(self.text, only=self.only, filters=filters, top_k=8)
+        response = memory.search(self.text, only=self.only, filters=filters, top_k=8)
         found = sorted((result.id, round(result.score, 8)) for result in response.results)
         return found, [f"degraded: {failure}" for failure in response.degraded]
 
@@ -88,65 +92,56 @@ def candidates(seed: int, count: int) -> list[Question]:
     return found
 
 
-async def answers(memory: Memory, questions: Sequence[Question]) -> tuple[list[Answer], Problems]:
-    asked = [await question.ask(memory) for question in questions]
+def answers(memory: Memory, questions: Sequence[Question]) -> tuple[list[Answer], Problems]:
+    asked = [question.ask(memory) for question in questions]
     return [answer for answer, _ in asked], [problem for _, problems in asked for problem in problems]
 
 
 def make(home: Path, seed: int) -> None:
     """In `home`: the database, and its index in three states."""
     few_are_many()
-    asyncio.run(_make(home, seed))
-
-
-def choose(home: Path, seed: int) -> None:
-    """Beside them, questions with their answers."""
-    few_are_many()
-    asyncio.run(_choose(home, seed))
-
-
-async def _make(home: Path, seed: int) -> None:
     chance = random.Random(seed)
     store = home / "store"
-    memory, other = await opened(store), await opened(store, "other")
-    await memory.add_many([texts(number, chance) for number in range(ITEMS)], wait=True)
-    await other.add_many([texts(number, chance) for number in range(ITEMS // 2)], wait=True)
-    await memory.add_edge("Place 3", "leads to", "Place 23")
-    await memory.index()
-    await other.index()
-    await _change(memory, chance, ITEMS)
+    memory, other = opened(store), opened(store, "other")
+    memory.add_many([texts(number, chance) for number in range(ITEMS)], wait=True)
+    other.add_many([texts(number, chance) for number in range(ITEMS // 2)], wait=True)
+    memory.add_edge("Place 3", "leads to", "Place 23")
+    memory.index()
+    other.index()
+    _change(memory, chance, ITEMS)
     shutil.copytree(store / "index", home / "older")
-    await memory.index()
-    await _change(memory, chance, 2 * ITEMS)
+    memory.index()
+    _change(memory, chance, 2 * ITEMS)
     shutil.copytree(store / "index", home / "behind")
-    await memory.index()
+    memory.index()
     shutil.copytree(store / "index", home / "level")
-    await memory.close()
-    await other.close()
+    memory.close()
+    other.close()
     shutil.rmtree(store / "index")
 
 
-async def _change(memory: Memory, chance: random.Random, first: int) -> None:
+def _change(memory: Memory, chance: random.Random, first: int) -> None:
     """Dead rows and new ones, fewer than would have the index written anew."""
-    stored = await memory.list(limit=1000)
+    stored = memory.list(limit=1000)
     chosen = chance.sample(stored, 14)
-    await memory.forget([item.id for item in chosen[:8]])
+    memory.forget([item.id for item in chosen[:8]])
     for item in chosen[8:]:
-        await memory.update(item.id, ItemPatch(text=f"{item.text} changed by the otter"))
-    await memory.add_many([texts(first + number, chance) for number in range(30)])
-    await memory.embed_pending()
+        memory.update(item.id, ItemPatch(text=f"{item.text} changed by the otter"))
+    memory.add_many([texts(first + number, chance) for number in range(30)])
+    memory.embed_pending()
 
 
-async def _choose(home: Path, seed: int) -> None:
-    """Questions to which FAISS gives the exact answer: where it does not, another answer is no wrong one."""
+def choose(home: Path, seed: int) -> None:
+    """Beside them, questions to which FAISS gives the exact answer: of others, an inexact answer is not wrong."""
+    few_are_many()
     questions = candidates(seed, 48)
     given: list[list[Answer]] = []
     for state in (None, "behind", "level"):
-        async with await opened(prepared(home, home / "choosing", state)) as memory:
+        with opened(prepared(home, home / "choosing", state)) as memory:
             for anew in (False, True) if state is None else (False,):
                 if anew:
-                    await memory.index()
-                found, problems = await answers(memory, questions)
+                    memory.index()
+                found, problems = answers(memory, questions)
                 assert not problems
                 given.append(found)
     shutil.rmtree(home / "choosing")
@@ -396,21 +391,17 @@ def damaged(home: Path, work: Path, case: Case) -> Problems:
     few_are_many()
     prepared(home, work, case.state)
     damage(case, work, home)
-    return asyncio.run(_damaged(home, work, case))
-
-
-async def _damaged(home: Path, work: Path, case: Case) -> Problems:
-    async with await opened(work) as memory:
-        problems = await _wrong(home, memory, "damaged")
+    with opened(work) as memory:
+        problems = _wrong(home, memory, "damaged")
         if case.is_only_closed:
             return problems
-        await memory.index()
-        return problems + await _wrong(home, memory, "published anew")
+        memory.index()
+        return problems + _wrong(home, memory, "published anew")
 
 
-async def _wrong(home: Path, memory: Memory, when: str) -> Problems:
+def _wrong(home: Path, memory: Memory, when: str) -> Problems:
     questions, expected = questions_of(home)
-    found, problems = await answers(memory, questions)
+    found, problems = answers(memory, questions)
     wrong = [f"{q} gave {f}, not {e}" for q, f, e in zip(questions, found, expected, strict=True) if f != e]
     return [f"{when}: {problem}" for problem in (*problems, *wrong)]
 
@@ -422,23 +413,23 @@ def rebuilt(home: Path, work: Path, case: Case) -> Problems:
         f"published anew: {problem}"
         for problem in unsound(work, behind=case.is_only_closed, faiss=case.state != "exact")
     ]
-    return problems + asyncio.run(_again(home, work))
+    return problems + _again(home, work)
 
 
-async def _again(home: Path, work: Path) -> Problems:
-    async with await opened(work) as memory:
-        return await _wrong(home, memory, "opened again") + [f"check: {line}" for line in await memory.check()]
+def _again(home: Path, work: Path) -> Problems:
+    with opened(work) as memory:
+        return _wrong(home, memory, "opened again") + [f"check: {line}" for line in memory.check()]
 
 
 def unsound(work: Path, *, behind: bool, faiss: bool) -> Problems:
     """Why the published index of a store is not what a search could begin with; it may be `behind`."""
     db = apsw.Connection(str(work / "fourfold.db"))
     store = db.execute("SELECT value FROM settings WHERE name = 'store'").get
-    last = items.last_change(db, int(OURS))
+    last = changes.last_change(db, int(OURS))
     db.close()
     owner = f"{store}/{OURS}"
-    text = TextBase.load(index_of(work) / "text", owner)
-    vectors = VectorBase.load(index_of(work) / "vectors", owner, Space(f"words/{DIMENSION}", DIMENSION))
+    text = TextSegment.load(index_of(work) / "text", owner)
+    vectors = VectorSegment.load(index_of(work) / "vectors", owner, Space(f"words/{DIMENSION}", DIMENSION))
     loaded = {"text": text, "vectors": vectors}
     problems = [f"no base for {name}" for name, base in loaded.items() if base.manifest is None]
     late = [name for name, base in loaded.items() if base.manifest is not None and base.seq < last and not behind]
@@ -506,33 +497,31 @@ def _named(index: Path) -> list[str]:
 def damaged_while_open(home: Path, work: Path, case: Case) -> Problems:
     few_are_many()
     prepared(home, work, case.state)
-    return asyncio.run(
-        _damaged_while_open(home, work, case, lambda: OPEN_DAMAGES[case.damage](index_of(work), case.seed))
-    )
+    return _damaged_while_open(home, work, case, lambda: OPEN_DAMAGES[case.damage](index_of(work), case.seed))
 
 
-async def _damaged_while_open(home: Path, work: Path, case: Case, damage: Callable[[], Any]) -> Problems:
+def _damaged_while_open(home: Path, work: Path, case: Case, damage: Callable[[], Any]) -> Problems:
     """Searches, writes and publications go on over files that are not what they were."""
-    async with await opened(work) as memory:
+    with opened(work) as memory:
         if case.state == "exact":
-            await memory.index()
-        problems = await _wrong(home, memory, "before")
+            memory.index()
+        problems = _wrong(home, memory, "before")
         damage()
-        problems += await _wrong(home, memory, "damaged")
-        added = await memory.add("one more kingfisher", wait=True)
-        response = await memory.search("kingfisher", only=["keyword"])
+        problems += _wrong(home, memory, "damaged")
+        added = memory.add("one more kingfisher", wait=True)
+        response = memory.search("kingfisher", only=["keyword"])
         if [result.id for result in response.results] != [added.id]:
             problems.append(f"damaged: a new item is not found ({response.degraded})")
-        await memory.forget([added.id])
-        await memory.index()
-        return problems + await _wrong(home, memory, "published anew")
+        memory.forget([added.id])
+        memory.index()
+        return problems + _wrong(home, memory, "published anew")
 
 
 def overwritten_while_open(home: Path, work: Path, case: Case) -> Problems:
     """Bytes that were verified change under the process that has them mapped: it notices, and answers from the rows."""
     few_are_many(20_000 if case.state == "exact" else 200)
     prepared(home, work, None if case.state == "exact" else case.state)
-    return asyncio.run(_damaged_while_open(home, work, case, lambda: _overwrite_chosen(index_of(work), case)))
+    return _damaged_while_open(home, work, case, lambda: _overwrite_chosen(index_of(work), case))
 
 
 def _overwrite_chosen(index: Path, case: Case) -> None:

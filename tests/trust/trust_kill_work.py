@@ -6,30 +6,35 @@ says in its journal what an operation will set before it begins, and that it is 
 
 from __future__ import annotations
 
-import asyncio
 import json
 import math
 import mmap
 import os
 import random
+import threading
 import time
 import traceback
 from collections import Counter
-from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import apsw
 import numpy as np
+from concurrently import begin, results
 from engine_support import WordEmbedder, scored
+from store_calls import StoreCalls
 
-import fourfold.upkeep
+import fourfold.engine.maintenance
+from fourfold.index import publish
 from fourfold.limits import PAGE_SIZE, TOP_K
 from fourfold.memory import Memory
 from fourfold.model import NO_FILTERS, ItemPatch, NewItem
-from fourfold.stores.sqlite import indexes, publish, store
-from fourfold.stores.sqlite.database import Database
+from fourfold.storage.sqlite.database import Database
+from fourfold.storage.sqlite.store import SqliteStore
+from fourfold.storage.sqlite.tuning import Tuning
 
 Places = dict[str, Any]
 Effect = Places
@@ -87,7 +92,7 @@ def _watch(marks: mmap.mmap, said: Journal) -> None:
             marks[TRANSACTION] = 0
 
     Database.write = watched  # type: ignore[method-assign]
-    for name, value in (("publish_text", 1), ("publish_vectors", 1), ("_publish", 2)):
+    for name, value in (("publish_text", 1), ("publish_vectors", 1), ("_finish", 2)):
         setattr(publish, name, _marked(getattr(publish, name), marks, value, said))
 
 
@@ -105,12 +110,14 @@ def _marked(work: Callable[..., Any], marks: mmap.mmap, value: int, said: Journa
     return marked
 
 
+_tuning = Tuning()
+
+
 def _publish_often(seed: int) -> None:
     """All the time; every second process goes on appending where others write the index anew."""
-    for module in (indexes, store):
-        module.PUBLISH_AT = 5  # type: ignore[attr-defined]
-    fourfold.upkeep._QUIET_SECONDS = 0.002
-    publish._DEAD_SHARE = (0.1, 0.6)[seed % 2]
+    global _tuning
+    _tuning = Tuning(publish_every_changes=5, dead_share=(0.1, 0.6)[seed % 2])
+    fourfold.engine.maintenance._QUIET_SECONDS = 0.002
 
 
 # ---------------------------------------------------------------- writing
@@ -123,32 +130,40 @@ def write_until_killed(folder: Path, journal: Path, marks: Path, seed: int, writ
         shared = shared_bytes(marks)
         _watch(shared, said)
         _publish_often(seed)
-        asyncio.run(_write_all(folder, said, shared, seed, writers))
+        _write_all(folder, said, shared, seed, writers)
     except BaseException:
         said.say("error", value=traceback.format_exc())
         raise
 
 
-async def _write_all(folder: Path, said: Journal, shared: mmap.mmap, seed: int, writers: Sequence[int]) -> None:
-    async with await Memory.open(folder, embedder=WordEmbedder()) as memory:
+def _write_all(folder: Path, said: Journal, shared: mmap.mmap, seed: int, writers: Sequence[int]) -> None:
+    with Memory.open(SqliteStore(folder, tuning=_tuning), embedder=WordEmbedder()) as memory:
         known = places(folder)
         said.say("open")
-        async with asyncio.TaskGroup() as tasks:
-            for who in writers:
-                tasks.create_task(Writer(memory, said, who, seed, known).work(shared))
-            tasks.create_task(_chores(memory, random.Random(f"{seed} chores"), shared))
+        work = [partial(Writer(memory, said, who, seed, known).work, shared) for who in writers]
+        work.append(partial(_chores, memory, random.Random(f"{seed} chores"), shared))
+        results(*(partial(_said, said, each) for each in work))
 
 
-async def _chores(memory: Memory, chance: random.Random, shared: mmap.mmap) -> None:
+def _said(said: Journal, work: Callable[[], None]) -> None:
+    """Says an error when it happens: this process may be killed before its other threads end."""
+    try:
+        work()
+    except BaseException:
+        said.say("error", value=traceback.format_exc())
+        raise
+
+
+def _chores(memory: Memory, chance: random.Random, shared: mmap.mmap) -> None:
     while not shared[STOP]:
         chore = chance.choice((memory.index, memory.embed_pending, None))
         if chore is not None:
-            await chore()
+            chore()
         else:
-            response = await memory.search(f"{ALL} {chance.choice(ANIMALS)} {chance.choice(SITES)} iron")
+            response = memory.search(f"{ALL} {chance.choice(ANIMALS)} {chance.choice(SITES)} iron")
             assert not [each for each in response.degraded if not each.pending], response.degraded
         assert not memory.troubles(), memory.troubles()
-        await asyncio.sleep(chance.uniform(0, 0.02))
+        time.sleep(chance.uniform(0, 0.02))
 
 
 class Writer:
@@ -163,17 +178,17 @@ class Writer:
         self._chance = random.Random(f"{seed} writer {who}")
         self._known = {place: value for place, value in known.items() if owner(place) == who}
 
-    async def work(self, shared: mmap.mmap) -> None:
+    def work(self, shared: mmap.mmap) -> None:
         while not shared[STOP]:
             effect, call = self._next()
             self._said.say("begun", self._who, effect)
-            await call()
+            call()
             self._said.say("done", self._who)
             self._known = after(self._known, effect)
-            await self._read_it_back(effect)
-            await asyncio.sleep(self._chance.choice((0, 0, self._chance.uniform(0, 0.01))))
+            self._read_it_back(effect)
+            time.sleep(self._chance.choice((0, 0, self._chance.uniform(0, 0.01))))
 
-    def _next(self) -> tuple[Effect, Callable[[], Awaitable[Any]]]:
+    def _next(self) -> tuple[Effect, Callable[[], Any]]:
         keys = [place.removeprefix("item ") for place in self._known if place.startswith("item ")]
         if not keys:
             return self._add(MOST_ITEMS // 2)
@@ -191,14 +206,14 @@ class Writer:
         )
         return self._chance.choice(kinds)()
 
-    def _add(self, count: int) -> tuple[Effect, Callable[[], Awaitable[Any]]]:
+    def _add(self, count: int) -> tuple[Effect, Callable[[], Any]]:
         made = {f"{self._born}.{self._count + n}": self._content() for n in range(count)}
         new = [NewItem(text, key=key, title=title, tags=tuple(tags)) for key, (title, text, tags) in made.items()]
         wait = self._chance.random() < 0.3
         effect = {f"item {key}": content for key, content in made.items()}
         return effect, lambda: self._memory.add(new[0], wait=wait) if count == 1 else self._memory.add_many(new)
 
-    def _update(self, key: str) -> tuple[Effect, Callable[[], Awaitable[Any]]]:
+    def _update(self, key: str) -> tuple[Effect, Callable[[], Any]]:
         title, text, tags = self._known[f"item {key}"]
         what = self._chance.choice(("text", "title", "tags", "all"))
         fresh = self._content()
@@ -209,7 +224,7 @@ class Writer:
         patch = ItemPatch(text=text, title=title, add_tags=tuple(added), remove_tags=tuple(gone))
         return {f"item {key}": [title, text, wanted]}, lambda: self._memory.update(f"key:{key}", patch)
 
-    def _forget(self, keys: list[str], count: int) -> tuple[Effect, Callable[[], Awaitable[Any]]]:
+    def _forget(self, keys: list[str], count: int) -> tuple[Effect, Callable[[], Any]]:
         gone = self._chance.sample(keys, min(count, len(keys)))
         effect: Effect = {f"item {key}": None for key in gone}
         for place, value in self._known.items():
@@ -217,20 +232,20 @@ class Writer:
                 effect[place] = [*value[:2], None]
         return effect, lambda: self._memory.forget([f"key:{key}" for key in gone])
 
-    def _connect(self) -> tuple[Effect, Callable[[], Awaitable[Any]]]:
+    def _connect(self) -> tuple[Effect, Callable[[], Any]]:
         ends = [self._chance.sample(SITES, 2) for _ in range(self._chance.randint(1, 3))]
         edges = {(source, f"way {self._who}", target): self._chance.choice((0.25, 0.5, 1.0)) for source, target in ends}
         effect = {"edge " + "|".join(edge): weight for edge, weight in edges.items()}
         return effect, lambda: self._memory.add_edges([(*edge, weight) for edge, weight in edges.items()])
 
-    def _disconnect(self) -> tuple[Effect, Callable[[], Awaitable[Any]]]:
+    def _disconnect(self) -> tuple[Effect, Callable[[], Any]]:
         edges = [place for place in self._known if place.startswith("edge ")]
         if not edges:
             return self._connect()
         gone = self._chance.choice(edges)
         return {gone: None}, lambda: self._memory.remove_edge(*gone.removeprefix("edge ").split("|"))
 
-    def _name(self, key: str) -> tuple[Effect, Callable[[], Awaitable[Any]]]:
+    def _name(self, key: str) -> tuple[Effect, Callable[[], Any]]:
         name = f"{self._chance.choice(PEOPLE)} {FAMILIES[self._who]}"
         aliases, _, item = self._known.get(f"node {name}", ([], 0, key))
         attach = f"key:{key}" if f"node {name}" not in self._known else None
@@ -252,12 +267,12 @@ class Writer:
         tags = sorted(self._chance.sample(TAGS, self._chance.randint(0, 3)))
         return [title if self._chance.random() < 0.3 else "", text, tags]
 
-    async def _read_it_back(self, effect: Effect) -> None:
+    def _read_it_back(self, effect: Effect) -> None:
         """What is confirmed is found at once (B6)."""
         place, value = self._chance.choice(list(effect.items()))
         if value is None or not place.startswith("item ") or self._chance.random() < 0.8:
             return
-        response = await self._memory.search(value[1].split()[0], only=["keyword"])
+        response = self._memory.search(value[1].split()[0], only=["keyword"])
         assert [hit.item.key for hit in response.results] == [place.removeprefix("item ")], (place, response)
 
 
@@ -318,27 +333,23 @@ def places(folder: Path) -> Places:
     return found
 
 
+_LEFT_OPEN: list[Memory] = []
+
+
 def look(folder: Path, close: bool = True, rebuilt: Path | None = None, quiet: bool = True) -> tuple[Places, list[str]]:
     """Opens what a dead process left: the places, and whatever does not agree with them.
 
     Not `close`: as if this process, too, had been killed. `rebuilt`: a folder where the same rows get indexes from
     nothing, to compare answers. Not `quiet`: others are writing.
     """
-    return asyncio.run(_look(folder, close, rebuilt, quiet))
-
-
-_LEFT_OPEN: list[Memory] = []
-
-
-async def _look(folder: Path, close: bool, rebuilt: Path | None, quiet: bool) -> tuple[Places, list[str]]:
-    memory = await Memory.open(folder, embedder=WordEmbedder(), background=False)
-    problems = await memory.check()
+    memory = Memory.open(folder, embedder=WordEmbedder(), background=False)
+    problems = memory.check()
     if quiet:
-        problems += _unsound_rows(folder) + await _disagreeing(memory, folder)
+        problems += _unsound_rows(folder) + _disagreeing(memory, folder)
         if rebuilt is not None:
-            problems += await _answering_otherwise(memory, rebuilt)
+            problems += _answering_otherwise(memory, rebuilt)
     if close:
-        await memory.close()
+        memory.close()
     else:
         _LEFT_OPEN.append(memory)
     return places(folder), problems
@@ -390,40 +401,40 @@ def _unsound_rows(folder: Path) -> list[str]:
     return expected.problems
 
 
-async def _disagreeing(memory: Memory, folder: Path) -> list[str]:
+def _disagreeing(memory: Memory, folder: Path) -> list[str]:
     """Where a retriever and the rows differ."""
     expected, space = _Expected(), memory.namespace
     with _rows(folder) as rows:
         texts = dict(rows("SELECT id, text FROM items"))
         vectors = {item: np.frombuffer(blob, np.float32) for item, blob in rows("SELECT item, vector FROM vectors")}
         tagged = sorted(rows("SELECT item, folded FROM item_tags JOIN tags ON tags.id = tag"))
-    listed = await memory.list(limit=PAGE_SIZE)
+    listed = memory.list(limit=PAGE_SIZE)
     expected.same("list", {item.id: item.text for item in listed}, texts)
-    words = await memory.store.match(space, ALL, len(texts) + 10, NO_FILTERS)
+    words = StoreCalls(memory.store).match(space, ALL, len(texts) + 10, NO_FILTERS)
     expected.same("keyword search", sorted(words.scores), sorted(texts))
     for item in sorted(texts, reverse=True)[:8]:
         word = texts[item].split()[0]
-        expected.same(word, list((await memory.store.match(space, word, 10, NO_FILTERS)).scores), [item])
+        expected.same(word, list(StoreCalls(memory.store).match(space, word, 10, NO_FILTERS).scores), [item])
     query = WordEmbedder().vector(f"{ALL} of the otter and the heron of Amber Harbour")
     if vectors:
-        near = await memory.store.nearest(space, query, len(texts) + 10, NO_FILTERS)
+        near = StoreCalls(memory.store).nearest(space, query, len(texts) + 10, NO_FILTERS)
         expected.near("nearest", near.scores, {item: float(vector @ query) for item, vector in vectors.items()})
     counts = Counter(tag for _, tag in tagged)
-    expected.same("tag counts", dict(await memory.store.tag_counts(space)), dict(counts))
-    uses = await memory.store.tagged(space, list(counts), NO_FILTERS)
+    expected.same("tag counts", dict(StoreCalls(memory.store).tag_counts(space)), dict(counts))
+    uses = StoreCalls(memory.store).tag_uses(space, list(counts), NO_FILTERS)
     expected.same("tagged", sorted((use.item, use.tag) for use in uses), tagged)
     return expected.problems
 
 
-async def _answering_otherwise(memory: Memory, folder: Path) -> list[str]:
+def _answering_otherwise(memory: Memory, folder: Path) -> list[str]:
     """Queries that a store with the same rows and indexes made from nothing answers in another way."""
     folder.mkdir()
-    await memory.backup(folder / "fourfold.db")
+    memory.backup(folder / "fourfold.db")
     expected = _Expected()
-    async with await Memory.open(folder, embedder=WordEmbedder(), background=False) as fresh:
+    with Memory.open(folder, embedder=WordEmbedder(), background=False) as fresh:
         for text in (f"{ALL} heron", "Ada Quill and the otter of Cobalt Tower", "iron silk äther badger"):
             for only in (None, ["keyword"], ["semantic"], ["graph"], ["tags"]):
-                one, other = [await each.search(text, only=only, top_k=TOP_K) for each in (memory, fresh)]
+                one, other = [each.search(text, only=only, top_k=TOP_K) for each in (memory, fresh)]
                 expected.near(f"{text!r} by {only}", dict(scored(one)), dict(scored(other)))
     return expected.problems
 
@@ -447,14 +458,10 @@ MODELS = {"words/32": ("words", 32), "other/32": ("other", 32), "wide/48": ("wid
 
 def fill(folder: Path, count: int) -> None:
     """A store with indexes and vectors of the first model."""
-
-    async def filling() -> None:
-        async with await Memory.open(folder, embedder=SlowEmbedder()) as memory:
-            items = [NewItem(f"{token(str(n))} {ALL}: the {ANIMALS[n % 8]} at gate {n % 13}") for n in range(count)]
-            await memory.add_many(items, wait=True)
-            await memory.index()
-
-    asyncio.run(filling())
+    with Memory.open(folder, embedder=SlowEmbedder()) as memory:
+        items = [NewItem(f"{token(str(n))} {ALL}: the {ANIMALS[n % 8]} at gate {n % 13}") for n in range(count)]
+        memory.add_many(items, wait=True)
+        memory.index()
 
 
 def reembed(folder: Path, journal: Path, marks: Path, model: str) -> None:
@@ -463,26 +470,27 @@ def reembed(folder: Path, journal: Path, marks: Path, model: str) -> None:
     try:
         _watch(shared_bytes(marks), said)
         _publish_often(1)
-        asyncio.run(_reembed(folder, said, model))
+        _reembed(folder, said, model)
     except BaseException:
         said.say("error", value=traceback.format_exc())
         raise
 
 
-async def _reembed(folder: Path, said: Journal, model: str) -> None:
-    async with await Memory.open(folder, embedder=SlowEmbedder(*MODELS[model]), background=False) as memory:
+def _reembed(folder: Path, said: Journal, model: str) -> None:
+    store = SqliteStore(folder, tuning=_tuning)
+    with Memory.open(store, embedder=SlowEmbedder(*MODELS[model]), background=False) as memory:
         said.say("open")
-        publishing = asyncio.create_task(_publishing(memory))
-        made = await memory.reembed(lambda done, total: said.say("made", value=done))
-        publishing.cancel()
-        await asyncio.wait([publishing])
+        end = threading.Event()
+        publishing = begin(lambda: _publishing(memory, end))
+        made = memory.reembed(lambda done, total: said.say("made", value=done))
+        end.set()
+        publishing.result()
     said.say("finished", value=made)
 
 
-async def _publishing(memory: Memory) -> None:
-    while True:
-        await memory.index()
-        await asyncio.sleep(0.03)
+def _publishing(memory: Memory, end: threading.Event) -> None:
+    while not end.wait(0.03):
+        memory.index()
 
 
 def look_at_vectors(folder: Path) -> tuple[str, int, list[str]]:
@@ -498,23 +506,23 @@ def look_at_vectors(folder: Path) -> tuple[str, int, list[str]]:
     expected.same("items with a vector or in the queue", sorted([*vectors, *waiting]), sorted(texts))
     mixed = [item for item, vector in vectors.items() if vector != embedder.vector(texts[item]).tobytes()]
     expected.same(f"vectors that are not of {fingerprint}", mixed, [])
-    problems = asyncio.run(_searching_amid(folder, embedder, texts, vectors))
+    problems = _searching_amid(folder, embedder, texts, vectors)
     return fingerprint, len(vectors), expected.problems + problems
 
 
-async def _searching_amid(
+def _searching_amid(
     folder: Path, embedder: WordEmbedder, texts: dict[int, str], vectors: dict[int, bytes]
 ) -> list[str]:
     expected = _Expected()
-    async with await Memory.open(folder, embedder=embedder, background=False) as memory:
-        for problem in await memory.check():
+    with Memory.open(folder, embedder=embedder, background=False) as memory:
+        for problem in memory.check():
             expected.problems.append(problem)
-        words = await memory.store.match(memory.namespace, ALL, len(texts) + 10, NO_FILTERS)
+        words = StoreCalls(memory.store).match(memory.namespace, ALL, len(texts) + 10, NO_FILTERS)
         expected.same("keyword search", sorted(words.scores), sorted(texts))
         query = embedder.vector("the otter at gate 4")
-        near = await memory.store.nearest(memory.namespace, query, len(texts) + 10, NO_FILTERS)
+        near = StoreCalls(memory.store).nearest(memory.namespace, query, len(texts) + 10, NO_FILTERS)
         cosines = {item: float(np.frombuffer(blob, np.float32) @ query) for item, blob in vectors.items()}
         expected.near("nearest", near.scores, cosines)
-        response = await memory.search("the otter at gate 4", top_k=5)
+        response = memory.search("the otter at gate 4", top_k=5)
         expected.same("answers", len(response.results), 5)
     return expected.problems

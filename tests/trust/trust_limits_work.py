@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from contextlib import suppress
 from pathlib import Path
 
@@ -13,22 +12,18 @@ from fourfold.model import Item, ItemPatch, NewItem
 
 def crowd(where: Path | str, item: int, who: int, rounds: int) -> int:
     """Adds tags of its own, some at a time, and takes some away again; how often that was refused."""
-
-    async def crowding() -> int:
-        refused = 0
-        async with await Memory.open(where, embedder="none", background=False) as memory:
-            for turn in range(rounds):
-                tags = tuple(f"tag-{who}-{turn}-{number}" for number in range(9))
-                try:
-                    await memory.update(item, ItemPatch(add_tags=tags, metadata={tags[0]: "x" * 9000}))
-                except InvalidItem:
-                    refused += 1
-                    mine = tuple(tag for tag in (await memory.get([item]))[0].tags if tag.startswith(f"tag-{who}-"))
-                    gone = {f"tag-{who}-{earlier}-0": None for earlier in range(turn)}
-                    await memory.update(item, ItemPatch(remove_tags=mine[:64], metadata=gone))
-        return refused
-
-    return asyncio.run(crowding())
+    refused = 0
+    with Memory.open(where, embedder="none", background=False) as memory:
+        for turn in range(rounds):
+            tags = tuple(f"tag-{who}-{turn}-{number}" for number in range(9))
+            try:
+                memory.update(item, ItemPatch(add_tags=tags, metadata={tags[0]: "x" * 9000}))
+            except InvalidItem:
+                refused += 1
+                mine = tuple(tag for tag in memory.get([item])[0].tags if tag.startswith(f"tag-{who}-"))
+                gone = {f"tag-{who}-{earlier}-0": None for earlier in range(turn)}
+                memory.update(item, ItemPatch(remove_tags=mine[:64], metadata=gone))
+    return refused
 
 
 LAST = "last"
@@ -37,29 +32,21 @@ LAST = "last"
 
 def add_often(where: Path | str, rounds: int) -> list[str]:
     """Adds the same text again and again; what came back otherwise than it was given."""
-
-    async def adding() -> list[str]:
-        async with await Memory.open(where, embedder="none", background=False) as memory:
-            added = [await memory.add(NewItem("a text that comes and goes", tags=("tag",))) for _ in range(rounds)]
-            await memory.add(NewItem("no more texts come", key=LAST))
-        return [repr(item) for item in added if not isinstance(item, Item) or item.tags != ("tag",)]
-
-    return asyncio.run(adding())
+    with Memory.open(where, embedder="none", background=False) as memory:
+        added = [memory.add(NewItem("a text that comes and goes", tags=("tag",))) for _ in range(rounds)]
+        memory.add(NewItem("no more texts come", key=LAST))
+    return [repr(item) for item in added if not isinstance(item, Item) or item.tags != ("tag",)]
 
 
 def forget_often(where: Path | str) -> int:
     """Forgets what is added until nothing more comes; how many items."""
-
-    async def forgetting() -> int:
-        gone, ended = 0, False
-        async with await Memory.open(where, embedder="none", background=False) as memory:
-            while not ended:
-                found = await memory.list()
-                ended = any(item.key == LAST for item in found)
-                for item in found:
-                    if item.key != LAST:
-                        with suppress(NotFound):
-                            gone += await memory.forget([item.id])
-        return gone
-
-    return asyncio.run(forgetting())
+    gone, ended = 0, False
+    with Memory.open(where, embedder="none", background=False) as memory:
+        while not ended:
+            found = memory.list()
+            ended = any(item.key == LAST for item in found)
+            for item in found:
+                if item.key != LAST:
+                    with suppress(NotFound):
+                        gone += memory.forget([item.id])
+    return gone

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import importlib
 import math
 import os
@@ -14,21 +13,28 @@ from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime, timedelta
 from multiprocessing.connection import Connection
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import trust_child
 from engine_support import WordEmbedder
+from store_calls import StoreCalls
 
 from fourfold import memory as memory_module
 from fourfold.config import Settings
+from fourfold.engine import item_methods
+from fourfold.engine.maintenance import NO_INDEX
 from fourfold.errors import FourfoldError
 from fourfold.memory import Memory
-from fourfold.model import NO_FILTERS, RETRIEVERS, Edge, Filters, Item, MetadataTest, Neighbor, Node, SearchResponse
-from fourfold.search.presets import PRESETS
-from fourfold.stores.base import Record, Store
-from fourfold.stores.memory import MemoryStore
-from fourfold.stores.sqlite.store import SqliteStore
-from fourfold.upkeep import NO_INDEX
+from fourfold.model import NO_FILTERS, Edge, Filters, Item, MetadataTest, Neighbor, Node
+from fourfold.ranking.presets import PRESETS
+from fourfold.ranking.retrievers import RETRIEVERS
+from fourfold.retrieval import SearchResponse
+from fourfold.storage.memory import MemoryStore
+from fourfold.storage.protocols import Store
+from fourfold.storage.sqlite.store import SqliteStore
+from fourfold.storage.sqlite.tuning import Tuning
+from fourfold.storage.values import Record
 
 sys.path.append(str(Path(__file__).parent.parent / "conformance"))
 from conformance_operations import NAMES, TAGS
@@ -77,53 +83,46 @@ __all__ = ["FILTERS", "NAMES", "NAMESPACES", "TAGS", "WAYS", "WORDS", "Call", "O
 
 # ---------------------------------------------------------------- indexes at work in small stores
 
-Tuning = Mapping[str, Any]
-_SQLITE = "fourfold.stores.sqlite"
+Patches = Mapping[str, Any]
+"""Names of constants to the values that they get."""
+
+TUNING = Tuning()
+"""Of the stores that this process opens."""
+_SQLITE = "fourfold.storage.sqlite"
 
 
-def _all_lists(nlist: int) -> int:
-    return nlist
+def _small(publish_every: int, **others: Any) -> Tuning:
+    return Tuning(
+        publish_every_changes=publish_every,
+        log_kept_changes=4,
+        fold_at_most_changes=6,
+        publish_batch_items=3,
+        tantivy_heap_bytes=15_000_000,
+        scan_rows=2,
+        **others,
+    )
 
 
-def _four_lists(rows: int) -> int:
-    return 4
-
-
-_SMALL: Tuning = {
-    "fourfold.upkeep._QUIET_SECONDS": 0.0,
-    f"{_SQLITE}.following.AT_ONCE": 6,
-    f"{_SQLITE}.indexes._LOG_KEPT": 4,
-    f"{_SQLITE}.links._SOON_READ": 2,
-    f"{_SQLITE}.links._CHUNK": 5,
-    f"{_SQLITE}.publish._CHUNK": 3,
-    f"{_SQLITE}.publish._HEAP_BYTES": 15_000_000,
-    f"{_SQLITE}.text_index._SCAN_ROWS": 2,
-    f"{_SQLITE}.vector_index._SCAN_ROWS": 2,
-    f"{_SQLITE}.graph_search.HUB": 3,
-    "fourfold.stores.memory.walk.HUB": 3,
+_SMALL: Patches = {
+    "fourfold.engine.maintenance._QUIET_SECONDS": 0.0,
+    "fourfold.storage.linking._READ_NAMES": 2,
+    "fourfold.storage.linking._PAGE_ITEMS": 5,
+    f"{_SQLITE}.connections.HUB": 3,
+    "fourfold.storage.memory.walk.HUB": 3,
 }
 """For the store and the oracle alike: so small that a handful of items gets into every branch."""
 
-PROFILES: Mapping[str, Tuning] = {
-    "tail": {**_SMALL, f"{_SQLITE}.indexes.PUBLISH_AT": 1000},
-    "published": {**_SMALL, f"{_SQLITE}.indexes.PUBLISH_AT": 12, f"{_SQLITE}.publish._DEAD_SHARE": 0.6},
+PROFILES: Mapping[str, Patches] = {
+    "tail": {**_SMALL, "trust_model.TUNING": _small(1000)},
+    "published": {**_SMALL, "trust_model.TUNING": _small(12, dead_share=0.6)},
     "cut": {
         **_SMALL,
-        "fourfold.search.pipeline.CANDIDATES": 4,
-        f"{_SQLITE}.vector_index._FEW": 0,
-        f"{_SQLITE}.indexes.PUBLISH_AT": 20,
-        f"{_SQLITE}.indexes._WHOLE_AT": 30,
-        f"{_SQLITE}.publish._DEAD_SHARE": 0.9,
+        "fourfold.engine.pipeline.CANDIDATES": 4,
+        "trust_model.TUNING": _small(20, rebuild_at_changes=30, rough_factor=0, dead_share=0.9),
     },
     "faiss": {
         **_SMALL,
-        f"{_SQLITE}.vector_base.EXACT_ROWS": 8,
-        f"{_SQLITE}.publish.EXACT_ROWS": 8,
-        f"{_SQLITE}.vector_base.lists": _four_lists,
-        f"{_SQLITE}.vector_base.probes": _all_lists,
-        f"{_SQLITE}.indexes.PUBLISH_AT": 20,
-        f"{_SQLITE}.publish._DEAD_SHARE": 0.9,
-        f"{_SQLITE}.publish._UNCOVERED_SHARE": 0.5,
+        "trust_model.TUNING": _small(20, exact_rows=8, min_faiss_lists=4, dead_share=0.9, unknown_to_faiss_share=0.5),
     },
 }
 """Everything in the tail; publications after a few writes; lists that are cut; FAISS, which here probes every list."""
@@ -135,14 +134,15 @@ class Clock:
     now = FIRST
 
 
-def tuned(tuning: Tuning, put: Callable[[Any, str, Any], None] = setattr) -> None:
+def tuned(patches: Patches, put: Callable[[Any, str, Any], None] = setattr) -> None:
     """Sets these constants, and the clock."""
-    for name, value in tuning.items():
+    for name, value in patches.items():
         module, _, constant = name.rpartition(".")
         found = importlib.import_module(module)
         assert hasattr(found, constant), f"{name} is gone"
         put(found, constant, value)
-    put(memory_module, "_now", lambda: Clock.now)
+    put(item_methods, "now", lambda: Clock.now)
+    put(memory_module, "datetime", SimpleNamespace(now=lambda _: Clock.now))
 
 
 # ---------------------------------------------------------------- doing the same on all sides
@@ -164,7 +164,6 @@ class Side:
 
     def __init__(self, store: Callable[[], Store]) -> None:
         self._open = store
-        self._runner = asyncio.Runner()
         self.open()
 
     def open(self) -> None:
@@ -174,7 +173,7 @@ class Side:
 
     def close(self) -> None:
         for memory in self.memories.values():
-            self._runner.run(memory.close())
+            memory.close()
 
     def reopen(self) -> None:
         self.close()
@@ -182,21 +181,20 @@ class Side:
 
     def end(self) -> None:
         self.close()
-        self._runner.close()
 
     def do(self, call: Call) -> Any:
         """What it gives, as plain values that can be compared; of an error, its kind."""
         Clock.now = call.now
         method = getattr(self.memories[call.namespace], call.method)
         try:
-            return plain(self._runner.run(method(*call.args, **call.kwargs)))
+            return plain(method(*call.args, **call.kwargs))
         except FourfoldError as error:
             return type(error).__name__
 
     def whole(self) -> Any:
         """All that is stored, with names in the place of node ids, which are a store's own business."""
         records: list[Record] = []
-        self._runner.run(self.memories[NAMESPACES[0]].store.export(records.append))
+        StoreCalls(self.memories[NAMESPACES[0]].store).export(records.append)
         names = {record["id"]: (record["name"], record["label"]) for record in records if record["type"] == "node"}
         hidden = [{**record, "id": 0} if record["type"] == "node" else record for record in records]
         ends = ("source", "target", "node")
@@ -209,15 +207,15 @@ def oracle() -> Side:
 
 
 def engine(folder: Path) -> Side:
-    return Side(lambda: SqliteStore(folder))
+    return Side(lambda: SqliteStore(folder, tuning=TUNING))
 
 
 class Other:
     """The same folder, open in another process for as long as this object lives."""
 
-    def __init__(self, folder: Path, tuning: Tuning) -> None:
+    def __init__(self, folder: Path, patches: Patches) -> None:
         self._pipe, theirs = trust_child.context().Pipe()
-        self._child = trust_child.start(_serve, theirs, folder, tuning)
+        self._child = trust_child.start(_serve, theirs, folder, patches)
         theirs.close()
 
     def do(self, call: Call) -> Any:
@@ -245,8 +243,8 @@ class Other:
         return answer
 
 
-def _serve(pipe: Connection, folder: Path, tuning: Tuning) -> None:
-    tuned(tuning)
+def _serve(pipe: Connection, folder: Path, patches: Patches) -> None:
+    tuned(patches)
     side = engine(folder)
     what = ""
     while what != "end":

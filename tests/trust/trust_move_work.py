@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import signal
 import tempfile
@@ -22,11 +21,8 @@ def move_and_die(source: Path, target: Path | str, temporary: Path, reports: int
         if left == 0:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    async def moving() -> None:
-        async with (
-            await Memory.open(source, embedder="none", background=False) as memory,
-            await Memory.open(target, embedder="none", background=False) as copy,
-        ):
-            await memory.move(copy.store, progress)
-
-    asyncio.run(moving())
+    with (
+        Memory.open(source, embedder="none", background=False) as memory,
+        Memory.open(target, embedder="none", background=False) as copy,
+    ):
+        memory.move(copy.store, progress)

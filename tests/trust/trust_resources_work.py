@@ -1,4 +1,4 @@
-"""What children do in tests of resources and cancelling: thousands of calls, cancelled calls, closing amid calls."""
+"""What children do in tests of resources: thousands of calls, cancelled and interrupted calls, closing amid calls."""
 
 from __future__ import annotations
 
@@ -9,34 +9,41 @@ import itertools
 import json
 import os
 import random
+import signal
 import sys
 import threading
-from collections.abc import Awaitable, Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import apsw
+from concurrently import begin, results
 from engine_support import WordEmbedder
 
-from fourfold import upkeep
+from fourfold.aio import AsyncMemory
+from fourfold.engine import maintenance
 from fourfold.errors import FourfoldError
 from fourfold.memory import Memory
 from fourfold.model import Filters, Item, ItemPatch, NewItem
-from fourfold.search.presets import PRESETS
-from fourfold.stores.sqlite import indexes
+from fourfold.ranking.presets import PRESETS
+from fourfold.storage.sqlite.store import SqliteStore
+from fourfold.storage.sqlite.tuning import Tuning
 
 _M_ARENA_MAX = -8
 ITEMS = 150
 DIMENSION = 32
+_CONNECTIONS = 16
 
 
 def publish_often(changes: int) -> None:
-    """In this process an index is published after so few changes, at once."""
-    indexes.PUBLISH_AT = changes
-    upkeep._QUIET_SECONDS = 0
+    """In this process an index is published after this few changes, at once."""
+    global _tuning
+    _tuning = Tuning(publish_every_changes=changes)
+    maintenance._QUIET_SECONDS = 0
 
 
 class Forgetful(WordEmbedder):
@@ -46,8 +53,11 @@ class Forgetful(WordEmbedder):
         return found
 
 
-async def opened(folder: Path, **options: Any) -> Memory:
-    return await Memory.open(folder, embedder=Forgetful(dimension=DIMENSION), **options)
+_tuning = Tuning()
+
+
+def opened(folder: Path, **options: Any) -> Memory:
+    return Memory.open(SqliteStore(folder, tuning=_tuning), embedder=Forgetful(dimension=DIMENSION), **options)
 
 
 # ---------------------------------------------------------------- what a process holds
@@ -150,19 +160,19 @@ class Steady:
         self.number = 0
         self.calls = 0
         self.stored: list[int] = []
-        often: list[Callable[[], Awaitable[Any]]] = [self._search, self._read] * 3
-        writes: list[Callable[[], Awaitable[Any]]] = [self._add, self._update, self._update, self.shrink]
+        often: list[Callable[[], Any]] = [self._search, self._read] * 3
+        writes: list[Callable[[], Any]] = [self._add, self._update, self._update, self.shrink]
         self.kinds = [*often, *writes, self._list, self._get, self._graph, self._embed]
 
-    async def fill(self) -> None:
+    def fill(self) -> None:
         new = [self._new() for _ in range(ITEMS)]
-        self.stored = [item.id for item in await self.memory.add_many(new, wait=True)]
+        self.stored = [item.id for item in self.memory.add_many(new, wait=True)]
         for number in range(10):
-            await self.memory.add_edge(f"Anna {number}", "knows", f"Karl {number}")
+            self.memory.add_edge(f"Anna {number}", "knows", f"Karl {number}")
 
-    async def call(self) -> None:
+    def call(self) -> None:
         self.calls += 1
-        await (self.several if self.calls % 200 == 0 else self.chance.choice(self.kinds))()
+        (self.several if self.calls % 200 == 0 else self.chance.choice(self.kinds))()
 
     def _text(self) -> str:
         animals = ("heron", "otter", "badger", "lynx", "marten", "raven", "viper", "stoat")
@@ -175,123 +185,112 @@ class Steady:
         text = f"der Reiher am Wassertor {name}" if self.number % 7 == 0 else f"note {name}: {self._text()}"
         return NewItem(text, title=f"Gate {self.number % 5}" if self.number % 9 == 0 else "", tags=("gate",))
 
-    async def _search(self) -> None:
-        await self.memory.search(self._text(), preset=self.chance.choice(list(PRESETS)))
+    def _search(self) -> None:
+        self.memory.search(self._text(), preset=self.chance.choice(list(PRESETS)))
 
-    async def _read(self) -> None:
+    def _read(self) -> None:
         filters = Filters(tags=("gate",)) if self.chance.random() < 0.5 else Filters()
-        await self.reader.search(self._text(), filters=filters)
+        self.reader.search(self._text(), filters=filters)
 
-    async def several(self) -> None:
+    def several(self) -> None:
         """More at once than there are threads."""
         self.calls += 16
-        await asyncio.gather(*(self._search() for _ in range(8)), *(self._read() for _ in range(8)))
+        results(*[self._search] * 8, *[self._read] * 8)
 
-    async def _add(self) -> None:
-        self.stored.append((await self.memory.add(self._new(), wait=self.chance.random() < 0.5)).id)
+    def _add(self) -> None:
+        self.stored.append(self.memory.add(self._new(), wait=self.chance.random() < 0.5).id)
 
-    async def _update(self) -> None:
-        await self.memory.update(self.chance.choice(self.stored), ItemPatch(text=self._new().text))
+    def _update(self) -> None:
+        self.memory.update(self.chance.choice(self.stored), ItemPatch(text=self._new().text))
 
-    async def shrink(self) -> None:
+    def shrink(self) -> None:
         while len(self.stored) > ITEMS:
-            await self.memory.forget([self.stored.pop(self.chance.randrange(len(self.stored)))])
+            self.memory.forget([self.stored.pop(self.chance.randrange(len(self.stored)))])
 
-    async def _list(self) -> None:
-        await self.memory.list(limit=20)
+    def _list(self) -> None:
+        self.memory.list(limit=20)
 
-    async def _get(self) -> None:
-        await self.memory.get([self.chance.choice(self.stored)])
+    def _get(self) -> None:
+        self.memory.get([self.chance.choice(self.stored)])
 
-    async def _graph(self) -> None:
+    def _graph(self) -> None:
         number = self.chance.randrange(10)
-        await self.memory.add_edge(f"Anna {number}", "knows", f"Karl {(number + self.chance.randrange(3)) % 10}")
-        await self.memory.neighbors(f"Anna {number}", depth=2)
+        self.memory.add_edge(f"Anna {number}", "knows", f"Karl {(number + self.chance.randrange(3)) % 10}")
+        self.memory.neighbors(f"Anna {number}", depth=2)
 
-    async def _embed(self) -> None:
-        await self.memory.embed_pending()
+    def _embed(self) -> None:
+        self.memory.embed_pending()
 
 
 def many_calls(folder: Path, warm: int, calls: int, windows: int, seed: int) -> list[Usage]:
+    """What the process held after the warm-up and after each window of calls."""
     one_arena()
     publish_often(60)
-    return asyncio.run(_many_calls(folder, warm, calls, windows, seed))
-
-
-async def _many_calls(folder: Path, warm: int, calls: int, windows: int, seed: int) -> list[Usage]:
-    """What the process held behind the warm-up and after each window of calls."""
     found: list[Usage] = []
-    async with await opened(folder) as memory, await opened(folder) as reader:
+    with opened(folder) as memory, opened(folder) as reader:
         steady = Steady(memory, reader, seed)
-        await steady.fill()
-        everyones = ThreadPoolExecutor(4, "everyones")  # of asyncio.to_thread
-        asyncio.get_running_loop().set_default_executor(everyones)
+        steady.fill()
         for each in (memory, reader):
-            fill_pools(each, everyones)
+            fill_pools(each)
         for end in [warm, *(warm + calls * (window + 1) // windows for window in range(windows))]:
             while steady.calls < end:
-                await steady.call()
-            found.append(await _at_rest(steady, folder))
+                steady.call()
+            found.append(_at_rest(steady, folder))
     return found
 
 
-def fill_pools(memory: Memory, *others: ThreadPoolExecutor) -> None:
-    """All threads that its pools may ever have, each with its connection: they come when they are needed, which would
-    look like growth."""
+def fill_pools(memory: Memory) -> None:
+    """All threads that its pools may ever have, and as many connections as calls may use at a time: they come when they
+    are needed, which would look like growth."""
     store: Any = memory.store
-    vectorizer: Any = memory._vectorizer
-    pools = (store._readers, store._retrieval._helpers, store._writer, store._indexes._openers, store._indexes._builder)
-    for pool in (*pools, vectorizer._queries, vectorizer._batches, *others):
-        everyone = threading.Barrier(pool._max_workers + 1)
-        for _ in range(pool._max_workers):
-            pool.submit(_connected, store, everyone) if pool in pools else pool.submit(everyone.wait)
+    with ExitStack() as reads:
+        for _ in range(_CONNECTIONS):
+            reads.enter_context(store._db.read())
+    for pool in (store._caches.vector_threads, store._indexes._openers):
+        everyone = threading.Barrier(pool.count + 1)
+        for _ in range(pool.count):
+            pool.submit(everyone.wait)
         everyone.wait()
 
 
-def _connected(store: Any, everyone: threading.Barrier) -> None:
-    with store._db.read():
-        pass
-    everyone.wait()
-
-
-async def _at_rest(steady: Steady, folder: Path) -> Usage:
+def _at_rest(steady: Steady, folder: Path) -> Usage:
     """Everything embedded and published, both memories at the newest publication, its threads gone."""
-    await steady.shrink()
-    await steady.memory.embed_pending()
-    await steady.memory.index()
-    await steady.several()
+    steady.shrink()
+    steady.memory.embed_pending()
+    steady.memory.index()
+    steady.several()
     swept()
     samples = []
     for _ in range(10):
-        await asyncio.sleep(0.005)
+        time.sleep(0.005)
         samples.append(usage(folder))
     return min(samples, key=lambda each: (each.threads, each.descriptors))
 
 
 # ---------------------------------------------------------------- cancelled calls
 
-Call = Callable[[Memory, int, Path], Awaitable[Any]]
+Call = Callable[[Memory, int, Path], Any]
 
 
-async def _all(memory: Memory) -> list[Item]:
+def _all(memory: Memory) -> list[Item]:
     found: list[Item] = []
-    while page := await memory.list(limit=1000, offset=len(found)):
+    while page := memory.list(limit=1000, offset=len(found)):
         found += page
     return found
 
 
-async def _some(memory: Memory, number: int) -> int:
+def _some(memory: Memory, number: int) -> int:
     """A note that is stored."""
-    notes = [item.id for item in await _all(memory) if item.text.startswith("note")]
-    return notes[number % len(notes)] if notes else (await memory.add(f"note {number} of the otter")).id
+    notes = [item.id for item in _all(memory) if item.text.startswith("note")]
+    return notes[number % len(notes)] if notes else memory.add(f"note {number} of the otter").id
 
 
-async def _update(memory: Memory, number: int, folder: Path) -> None:
-    await memory.update("key:first", ItemPatch(text=f"changed {number}", add_tags=(f"changed-{number}",)))
+def _update(memory: Memory, number: int, folder: Path) -> None:
+    memory.update("key:first", ItemPatch(text=f"changed {number}", add_tags=(f"changed-{number}",)))
 
 
-async def _forget(memory: Memory, number: int, folder: Path) -> None:
-    await memory.forget([await _some(memory, number)])
+def _forget(memory: Memory, number: int, folder: Path) -> None:
+    memory.forget([_some(memory, number)])
 
 
 def _batch(number: int) -> list[NewItem]:
@@ -315,33 +314,58 @@ CALLS: dict[str, Call] = {
 }
 
 
-async def _cut_short(chance: random.Random, call: Awaitable[Any]) -> bool:
-    """Cancels a call somewhere, or lets it run into a timeout; whether it was still at it."""
+async def _cancelled_call(chance: random.Random, memory: AsyncMemory, call: Call, number: int, folder: Path) -> bool:
+    """Cancels a call of AsyncMemory somewhere, or lets it run into a timeout; whether that was before its end."""
+    running = asyncio.ensure_future(memory._run(lambda: call(memory._memory, number, folder)))
     if chance.random() < 0.3:
         try:
-            async with asyncio.timeout(chance.expovariate(1 / 0.004)):
-                await call
+            await asyncio.wait_for(running, chance.expovariate(1 / 0.004))
         except TimeoutError:
             return True
         return False
-    task = asyncio.ensure_future(call)
     if chance.random() < 0.5:
         for _ in range(chance.randrange(40)):
             await asyncio.sleep(0)
     else:
         await asyncio.sleep(chance.expovariate(1 / 0.006))
-    task.cancel()
+    running.cancel()
     try:
-        await task
+        await running
     except asyncio.CancelledError:
         return True
     return False
 
 
-async def _idle() -> None:
+class Interrupter:
+    """Interrupts the main thread like Ctrl-C, after some seconds, but only inside the call."""
+
+    def __init__(self) -> None:
+        self._is_inside = False
+        signal.signal(signal.SIGALRM, self._interrupt)
+
+    def _interrupt(self, *_: object) -> None:
+        if self._is_inside:  # a signal that another thread received may arrive after the call
+            self._is_inside = False
+            raise KeyboardInterrupt
+
+    def call(self, seconds: float, call: Callable[[], Any]) -> bool:
+        """Whether the call was interrupted before its end."""
+        try:
+            self._is_inside = True
+            signal.setitimer(signal.ITIMER_REAL, max(seconds, 1e-6))
+            call()
+            self._is_inside = False
+        except KeyboardInterrupt:
+            return True
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+        return False
+
+
+def _idle() -> None:
     """Until no connection of this process is in a transaction; for ever, if one stays there."""
     while not all(_is_idle(db) for db in apsw.connections()):
-        await asyncio.sleep(0.001)
+        time.sleep(0.001)
 
 
 def _is_idle(db: apsw.Connection) -> bool:
@@ -364,14 +388,10 @@ class Cancelled:
 
 def neighbour(pipe: Any, folder: Path) -> None:
     """Another process that writes when it is told to, and says what came of it."""
-    asyncio.run(_neighbour(pipe, folder))
-
-
-async def _neighbour(pipe: Any, folder: Path) -> None:
-    async with await opened(folder, background=False) as memory:
+    with opened(folder, background=False) as memory:
         while (number := pipe.recv()) is not None:
             try:
-                await memory.add(NewItem(f"neighbour {number}", tags=("neighbour",)))
+                memory.add(NewItem(f"neighbour {number}", tags=("neighbour",)))
             except FourfoldError as error:
                 pipe.send(str(error))
             else:
@@ -379,35 +399,52 @@ async def _neighbour(pipe: Any, folder: Path) -> None:
 
 
 def cancelled(pipe: Any, folder: Path, count: int, seed: int) -> Cancelled:
-    publish_often(30)
-    return asyncio.run(_cancelled(pipe, folder, count, seed))
-
-
-async def _cancelled(pipe: Any, folder: Path, count: int, seed: int) -> Cancelled:
+    """Calls of AsyncMemory that are cancelled."""
     chance = random.Random(seed)
+    with opened(folder) as memory, asyncio.Runner() as runner:
+        calls = AsyncMemory(memory)
+
+        def cut(call: Call, number: int) -> bool:
+            return runner.run(_cancelled_call(chance, calls, call, number, folder))
+
+        return _cut_calls(pipe, memory, folder, count, cut)
+
+
+def interrupted(pipe: Any, folder: Path, count: int, seed: int) -> Cancelled:
+    """Calls of Memory that are interrupted by Ctrl-C, which arrives as a signal in the thread of the call."""
+    chance = random.Random(seed)
+    interrupter = Interrupter()
+    with opened(folder) as memory:
+
+        def cut(call: Call, number: int) -> bool:
+            return interrupter.call(chance.expovariate(1 / 0.004), partial(call, memory, number, folder))
+
+        return _cut_calls(pipe, memory, folder, count, cut)
+
+
+def _cut_calls(pipe: Any, memory: Memory, folder: Path, count: int, cut: Callable[[Call, int], bool]) -> Cancelled:
+    publish_often(30)
     found = Cancelled({}, [], [], [])
     kinds = list(CALLS)
-    async with await opened(folder) as memory:
-        await memory.add_many([NewItem("the first", key="first"), *_notes(ITEMS)], wait=True)
-        for number in range(count):
-            name = kinds[number % len(kinds)]
-            try:
-                cut = await _cut_short(chance, CALLS[name](memory, number, folder))
-                async with asyncio.timeout(120):
-                    await _unharmed(pipe, memory, number, name, found)
-            except Exception as error:  # noqa: BLE001  (any that is not the cancelling)
-                found.problems.append(f"{number} {name}: {type(error).__name__}: {error}")
-                cut = False
-            calls, cuts = found.counts.get(name, (0, 0))
-            found.counts[name] = (calls + 1, cuts + cut)
-            found.threads.append(threading.active_count())
-            found.descriptors.append(descriptors())
-        pipe.send(None)
-        await memory.embed_pending()
-        response = await memory.search("otter")
-        found.problems.extend(f"at the end: {failure}" for failure in response.degraded)
-        found.problems.extend(f"check: {line}" for line in await memory.check())
-        found.problems.extend(await _half_written(memory, folder, count))
+    memory.add_many([NewItem("the first", key="first"), *_notes(ITEMS)], wait=True)
+    for number in range(count):
+        name = kinds[number % len(kinds)]
+        try:
+            was_cut = cut(CALLS[name], number)
+            begin(partial(_unharmed, pipe, memory, number, name, found)).result(120)
+        except Exception as error:  # noqa: BLE001  (anything but the interruption is a problem)
+            found.problems.append(f"{number} {name}: {type(error).__name__}: {error}")
+            was_cut = False
+        calls, cuts = found.counts.get(name, (0, 0))
+        found.counts[name] = (calls + 1, cuts + was_cut)
+        found.threads.append(threading.active_count())
+        found.descriptors.append(descriptors())
+    pipe.send(None)
+    memory.embed_pending()
+    response = memory.search("otter")
+    found.problems.extend(f"at the end: {failure}" for failure in response.degraded)
+    found.problems.extend(f"check: {line}" for line in memory.check())
+    found.problems.extend(_half_written(memory, folder, count))
     return found
 
 
@@ -415,30 +452,30 @@ def _notes(count: int) -> list[NewItem]:
     return [NewItem(f"note {number}: the heron met the otter at gate {number % 13}") for number in range(count)]
 
 
-async def _unharmed(pipe: Any, memory: Memory, number: int, name: str, found: Cancelled) -> None:
+def _unharmed(pipe: Any, memory: Memory, number: int, name: str, found: Cancelled) -> None:
     """The next call works, nothing stays open, and another process can write."""
-    if not (await memory.search("otter")).results:
+    if not memory.search("otter").results:
         found.problems.append(f"{number} {name}: the next search finds nothing")
-    await memory.add(f"after {number}")
-    await _idle()
+    memory.add(f"after {number}")
+    _idle()
     pipe.send(number)
-    if said := await asyncio.to_thread(pipe.recv):
+    if said := pipe.recv():
         found.problems.append(f"{number} {name}: the neighbour: {said}")
 
 
-async def _half_written(memory: Memory, folder: Path, count: int) -> list[str]:
+def _half_written(memory: Memory, folder: Path, count: int) -> list[str]:
     problems: list[str] = []
     for number in range(count):
-        if (parts := await memory.count(Filters(tags=(f"batch-{number}",)))) not in (0, 5):
+        if (parts := memory.count(Filters(tags=(f"batch-{number}",)))) not in (0, 5):
             problems.append(f"{parts} parts of batch {number}")
-    (first,) = await memory.get(["key:first"])
+    (first,) = memory.get(["key:first"])
     changed = max((int(tag.rpartition("-")[2]) for tag in first.tags), default=None)
     if changed is not None and first.text != f"changed {changed}":
         problems.append(f"the first item says {first.text!r} and has the tag of change {changed}")
-    stored = {item.text for item in await _all(memory)}
+    stored = {item.text for item in _all(memory)}
     problems += [f"after {number} is lost" for number in range(count) if f"after {number}" not in stored]
     problems += [f"neighbour {number} is lost" for number in range(count) if f"neighbour {number}" not in stored]
-    return problems + await asyncio.to_thread(_unfinished, folder.parent)
+    return problems + _unfinished(folder.parent)
 
 
 def _unfinished(folder: Path) -> list[str]:
@@ -462,42 +499,37 @@ def _unfinished(folder: Path) -> list[str]:
 def closed_amid_calls(folder: Path, rounds: int, seed: int) -> tuple[dict[str, int], list[str]]:
     """How the calls ended, by the name of the error (or `done`), and what was wrong."""
     publish_often(30)
-    return asyncio.run(_closed_amid_calls(folder, rounds, seed))
-
-
-async def _closed_amid_calls(folder: Path, rounds: int, seed: int) -> tuple[dict[str, int], list[str]]:
     chance = random.Random(seed)
     ends: dict[str, int] = {}
     problems: list[str] = []
-    async with await opened(folder) as memory:
-        await memory.add_many([NewItem("the first", key="first"), *_notes(ITEMS)], wait=True)
+    with opened(folder) as memory:
+        memory.add_many([NewItem("the first", key="first"), *_notes(ITEMS)], wait=True)
     names = [name for name in CALLS if name not in ("export", "backup")]
     for number in range(rounds):
-        memory = await opened(folder)
+        memory = opened(folder)
         chosen = [chance.choice(names) for _ in range(20)]
-        tasks = [asyncio.ensure_future(CALLS[name](memory, 100 * number + n, folder)) for n, name in enumerate(chosen)]
-        for _ in range(chance.randrange(60)):
-            await asyncio.sleep(0)
+        calls = [begin(partial(CALLS[name], memory, 100 * number + n, folder)) for n, name in enumerate(chosen)]
+        time.sleep(chance.expovariate(1 / 0.02))
+        if number % 2:  # without the publication that closing a memory begins with
+            begin(memory.store.close).result(120)
+        begin(memory.close).result(120)
         try:
-            async with asyncio.timeout(120):
-                if number % 2:  # at once, without the publication that closing a memory begins with
-                    await memory.store.close()
-                await memory.close()
-                answers = await asyncio.gather(*tasks, return_exceptions=True)
+            answers = [call.exception(120) for call in calls]
         except TimeoutError:
             return ends, [*problems, f"round {number}: hangs"]
-        for name, answer in zip(chosen, answers, strict=True):
-            end = type(answer).__name__ if isinstance(answer, BaseException) else "done"
+        for name, error in zip(chosen, answers, strict=True):
+            end = type(error).__name__ if error else "done"
             ends[end] = ends.get(end, 0) + 1
-            if isinstance(answer, BaseException) and not isinstance(answer, FourfoldError):
-                problems.append(f"round {number}: {name} ended with {end}: {answer}")
-        problems += [f"round {number}: {line}" for line in await _left(folder)]
-    async with await opened(folder) as memory:
-        problems += await memory.check()
+            if error and not isinstance(error, FourfoldError):
+                problems.append(f"round {number}: {name} ended with {end}: {error}")
+        calls, answers, error = [], [], None  # their tracebacks keep open what the calls had opened
+        problems += [f"round {number}: {line}" for line in _left(folder)]
+    with opened(folder) as memory:
+        problems += memory.check()
     return ends, problems
 
 
-async def _left(folder: Path) -> list[str]:
+def _left(folder: Path) -> list[str]:
     """Threads and files of a closed memory that are still there after a while."""
     left: list[str] = []
     for _ in range(200):
@@ -506,7 +538,7 @@ async def _left(folder: Path) -> list[str]:
         left += [path for path in _open_files() if path.startswith(str(folder))]
         if not left:
             return []
-        await asyncio.sleep(0.01)
+        time.sleep(0.01)
     return [f"{each} is left" for each in left]
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import ctypes
 import random
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from ctypes import CFUNCTYPE, POINTER, Structure, c_char_p, c_int, c_int64, c_void_p, cast
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,9 +18,12 @@ from typing import Any
 
 import apsw
 from engine_support import WordEmbedder, notes
+from store_calls import StoreCalls
 
 from fourfold.memory import Memory
 from fourfold.model import ItemPatch, NewItem
+from fourfold.storage.sqlite.store import SqliteStore
+from fourfold.storage.sqlite.tuning import Tuning
 
 # ---------------------------------------------------------------- a disk that fails on demand
 
@@ -179,7 +182,7 @@ class Step:
     """One call of the engine, and the facts that it makes true; each group of them in one transaction."""
 
     name: str
-    run: Callable[[Memory], Awaitable[Any]]
+    run: Callable[[Memory], Any]
     facts: Callable[[Seen], list[list[bool]]]
 
     def verdict(self, seen: Seen) -> str:
@@ -251,7 +254,7 @@ def steps(folder: Path) -> list[Step]:
     ]
 
 
-async def checkpoint(folder: Path) -> None:
+def checkpoint(folder: Path) -> None:
     """What anyone with the file may do at any time; its own failure is none of the engine's."""
     try:
         db = apsw.Connection(str(folder / "fourfold.db"))
@@ -264,26 +267,29 @@ async def checkpoint(folder: Path) -> None:
         pass
 
 
-async def prepare(folder: Path) -> None:
+def prepare(folder: Path) -> None:
     """A store that others have used, closed."""
-    async with await open_store(folder) as memory:
+    with open_store(folder) as memory:
         prepared = [NewItem(note.text, key=f"old{number}") for number, note in enumerate(notes(OLD, "old"))]
-        await memory.add_many(prepared, wait=True)
-        await memory.add_edge("Keeper", "knows", "Warden")
-        await memory.index()
+        memory.add_many(prepared, wait=True)
+        memory.add_edge("Keeper", "knows", "Warden")
+        memory.index()
 
 
-async def open_store(folder: Path) -> Memory:
-    return await Memory.open(folder, embedder=WordEmbedder(), background=False)
+TUNING = Tuning()
 
 
-async def look(memory: Memory) -> Seen:
-    items = await memory.list(limit=200)
-    waiting = {item for item, *_ in await memory.store.waiting(memory.namespace, 200)}
+def open_store(folder: Path) -> Memory:
+    return Memory.open(SqliteStore(folder, tuning=TUNING), embedder=WordEmbedder(), background=False)
+
+
+def look(memory: Memory) -> Seen:
+    items = memory.list(limit=200)
+    waiting = {item for item, *_ in StoreCalls(memory.store).pending(memory.namespace, 200)}
     edges = {
         (name, found.relation, found.node.name)
         for name in ("Keeper", "Warden")
-        for found in await memory.neighbors(name, direction="out")
+        for found in memory.neighbors(name, direction="out")
     }
     assert len({item.text for item in items}) == len(items), "an item is there twice"
     tags = {item.text: item.tags for item in items}

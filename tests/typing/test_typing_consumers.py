@@ -19,9 +19,9 @@ ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.spec("C8")
 
 WRONG = """
-from fourfold import SyncMemory
+from fourfold import Memory
 
-with SyncMemory.open("notes") as memory:
+with Memory.open("notes") as memory:
     memory.search("x", top_k="3")
     memory.search(5)
     memory.add("x").nothing

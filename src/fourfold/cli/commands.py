@@ -1,4 +1,4 @@
-"""Which commands there are. Their code is imported when one of them runs, so that `--help` costs nothing else."""
+"""The commands. Their code is imported when one of them runs, so that `--help` is fast."""
 
 from __future__ import annotations
 
@@ -41,13 +41,14 @@ COMMANDS: Final = {
     "status": Command("fourfold.cli.upkeep:status", "Show what the store holds and what its indexes have."),
     "config": Command("fourfold.cli.upkeep:config", "Show every setting and where its value came from."),
     "check": Command("fourfold.cli.upkeep:check", "Compare rows and indexes; exit code 4 if they differ."),
+    "serve": Command("fourfold.cli.serve:serve", "Serve the HTTP API, MCP and a web page on one address."),
     "mcp": Command("fourfold.cli.mcp:app", "Serve the memory to an agent over MCP."),
     "repair": Command("fourfold.cli.upkeep:repair", "Make the indexes agree with the rows again."),
     "backup": Command("fourfold.cli.transfer:backup", "Copy the store into one file, while it is in use."),
     "restore": Command("fourfold.cli.transfer:restore", "A new store from a backup."),
     "copy": Command("fourfold.cli.transfer:copy", "Copy the store into another: a folder or a PostgreSQL address."),
     "move": Command("fourfold.cli.transfer:move", "The same; with --delete-source the source is removed after it."),
-    "db": Command("fourfold.cli.db:app", "A local PostgreSQL server with pgvector, from a wheel."),
+    "db": Command("fourfold.cli.db:app", "A local PostgreSQL server from a wheel, and distributed indexes."),
     "reembed": Command("fourfold.cli.upkeep:reembed", "Make all vectors anew with the configured model."),
     "raw": Command("fourfold.cli.raw:app", "Keep and show the originals that items are drawn from."),
     "graph": Command("fourfold.cli.graph:app", "Entities and the relations between them."),
@@ -109,5 +110,7 @@ def _build(name: str, command: Command) -> Any:
     if isinstance(target, typer.Typer):
         return get_command(target)
     app = typer.Typer(add_completion=False, rich_markup_mode=None)
-    app.command(name, help=command.help)(target)
+    from fourfold.cli.options import expanded
+
+    app.command(name, help=command.help)(expanded(target))
     return get_command(app)

@@ -1,15 +1,23 @@
-"""db start, db stop: a local PostgreSQL server from a wheel."""
+"""db start, db stop: a local PostgreSQL server from a wheel. db index: a distributed index of a PostgreSQL store."""
 
 from __future__ import annotations
 
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from fourfold.cli.output import say
+from fourfold.cli.output import one_line, say
+from fourfold.cli.session import open_memory
+from fourfold.errors import DamagedStore, InvalidSetting, NotFound, RequestError
 
-app = typer.Typer(add_completion=False, rich_markup_mode=None, help="A local PostgreSQL with pgvector, from a wheel.")
+if TYPE_CHECKING:
+    from fourfold.storage.postgres.index_feed import Feeder
+    from fourfold.storage.postgres.store import PostgresStore
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None, help="A local PostgreSQL with pgvector, and indexes.")
 
 Data = Annotated[
     Path | None, typer.Option("--data", metavar="FOLDER", help="Of the server; by default beside the user's store.")
@@ -18,16 +26,82 @@ Data = Annotated[
 
 @app.command(help="Start the server, making it if need be, and print the address of a store on it.")
 def start(data: Data = None) -> None:
-    from fourfold import local_postgres
+    from fourfold.storage.postgres import local_server
 
-    say(local_postgres.start(_folder(data)))
+    say(local_server.start(_folder(data)))
 
 
 @app.command(help="Stop the server. What it holds stays.")
 def stop(data: Data = None) -> None:
-    from fourfold import local_postgres
+    from fourfold.storage.postgres import local_server
 
-    say("stopped" if local_postgres.stop(_folder(data)) else "no server was running")
+    say("stopped" if local_server.stop(_folder(data)) else "no server was running")
+
+
+# ---------------------------------------------------------------- a distributed index
+
+index = typer.Typer(add_completion=False, rich_markup_mode=None, help="A distributed index of words and vectors.")
+app.add_typer(index, name="index")
+
+
+@index.command(help="Create the index of the namespace, and fill it.")
+def create(ctx: typer.Context) -> None:
+    with _indexed(ctx) as (store, feeder, namespace):
+        if not feeder.create(namespace):
+            raise RequestError(f"{namespace} has an index", "fourfold db index rebuild makes a new one")
+        _fill(store, namespace)
+
+
+@index.command(help="Build a new generation beside the old one, and swap them.")
+def rebuild(ctx: typer.Context) -> None:
+    with _indexed(ctx) as (store, feeder, namespace):
+        if not feeder.rebuild(namespace):
+            raise _no_index(namespace)
+        _fill(store, namespace)
+
+
+@index.command(help="Compare the index with the rows; exit code 4 if they differ.")
+def check(
+    ctx: typer.Context,
+    repair: Annotated[bool, typer.Option("--repair", help="Mend what differs.")] = False,
+) -> None:
+    with _indexed(ctx) as (store, _, namespace):
+        done = store.maintenance.mend_index(namespace) if repair else []
+        problems = store.maintenance.check_index()
+    for line in (*done, *problems) or ("no problems found",):
+        say(one_line(line))
+    if problems:
+        raise typer.Exit(DamagedStore.exit_code)
+
+
+@index.command(help="Remove the index of the namespace; PostgreSQL answers by itself again.")
+def drop(ctx: typer.Context) -> None:
+    with _indexed(ctx) as (_, feeder, namespace):
+        if not feeder.drop(namespace):
+            raise _no_index(namespace)
+    say("dropped")
+
+
+@contextmanager
+def _indexed(ctx: typer.Context) -> Generator[tuple[PostgresStore, Feeder, str]]:
+    with open_memory(ctx) as memory:
+        store = cast("PostgresStore", memory.store)
+        feeder = getattr(store, "feeder", None)
+        if feeder is None:
+            raise InvalidSetting("no index is set", "Set `index` to weaviate://HOST:PORT or milvus://HOST:PORT")
+        yield store, feeder, memory.namespace
+
+
+def _fill(store: PostgresStore, namespace: str) -> None:
+    if not store.maintenance.publish(namespace, everything=True):
+        say("another process fills the index; `fourfold status` shows how far it is")
+        return
+    known = cast("dict[str, Any]", store.status()["namespaces"])[namespace]
+    say(f"the index holds {known['items']} items")
+
+
+def _no_index(namespace: str) -> NotFound:
+    return NotFound(f"{namespace} has no index", "fourfold db index create makes one")
 
 
 def _folder(given: Path | None) -> Path:

@@ -10,11 +10,11 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from fourfold.cli.output import say, warn_degraded
-from fourfold.cli.session import wait_for
 
 if TYPE_CHECKING:
     from fourfold.memory import Memory
-    from fourfold.model import Json, NewItem, SearchResponse
+    from fourfold.model import Json, NewItem
+    from fourfold.retrieval import SearchResponse
 
 
 class Question(NamedTuple):
@@ -45,37 +45,38 @@ Now with your own:
 
 def demo() -> None:
     with TemporaryDirectory(prefix="fourfold-demo-") as folder:
-        wait_for(_demo(folder))
+        _demo(folder)
     say(NEXT)
 
 
-async def _demo(folder: str) -> None:
+def _demo(folder: str) -> None:
     from fourfold.config import Settings
     from fourfold.memory import Memory
 
-    async with await Memory.open(folder, settings=Settings()) as memory:
-        await _fill(memory)
-        responses = [await _ask(memory, question) for question in QUESTIONS]
+    with Memory.open(folder, settings=Settings()) as memory:
+        fill(memory)
+        responses = [_ask(memory, question) for question in QUESTIONS]
     _explain(responses[-1])
 
 
-async def _fill(memory: Memory) -> None:
+def fill(memory: Memory) -> None:
+    """Stores the notes and relations of the demo, with their vectors."""
     from fourfold.cli.render import progress_bar
 
     items = [_item(row) for row in _rows("corpus.jsonl")]
     edges = _rows("edges.jsonl")
-    await memory.add_many(items)
-    await memory.add_edges([(edge["from"], edge["relation"], edge["to"], edge["weight"]) for edge in edges])
+    memory.add_many(items)
+    memory.add_edges([(edge["from"], edge["relation"], edge["to"], edge["weight"]) for edge in edges])
     with progress_bar("vectors") as progress:
-        await memory.embed_pending(progress=progress)
+        memory.embed_pending(progress=progress)
     say(f"A cargo bike cooperative: {len(items)} notes in two languages, {len(edges)} relations.\n")
 
 
-async def _ask(memory: Memory, question: Question) -> SearchResponse:
+def _ask(memory: Memory, question: Question) -> SearchResponse:
     from fourfold.cli.render import print_results
 
     only = None if question.only is None else (question.only,)
-    response = await memory.search(question.text, top_k=question.top_k, only=only, explain=True)
+    response = memory.search(question.text, top_k=question.top_k, only=only, explain=True)
     option = "" if question.only is None else f" --only {question.only}"
     say(f'$ fourfold search "{question.text}" -k {question.top_k}{option}\n{question.point}\n')
     print_results(response, snippets=False)

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypeVar
 
 import typer
 
-from fourfold.cli.options import JsonFlag, PlanFlags, grouped
+from fourfold.cli.options import JsonFlag, RankingFlags
 from fourfold.cli.output import say, say_json, say_rows, warn
-from fourfold.cli.session import load_config, run, wait_for
-from fourfold.cli.values import read_names
+from fourfold.cli.session import load_config, open_memory
 from fourfold.errors import InvalidQuery, RequestError
 
 if TYPE_CHECKING:
@@ -20,11 +19,10 @@ if TYPE_CHECKING:
     from fourfold.evaluation.compare import Comparison
     from fourfold.evaluation.live import LiveBench
     from fourfold.evaluation.runs import Run
-    from fourfold.memory import Memory
     from fourfold.model import Json
 
 T = TypeVar("T")
-Ask: TypeAlias = "Callable[[Callable[[Any], Awaitable[T]]], T]"
+Ask: TypeAlias = "Callable[[Callable[[Any], T]], T]"
 
 Folder = Annotated[Path, typer.Argument(metavar="DIR", help="A folder with corpus.jsonl, queries.jsonl, qrels.tsv.")]
 Source = Annotated[
@@ -41,13 +39,11 @@ Cache = Annotated[
 ]
 
 
-@grouped
 def evaluate(
     ctx: typer.Context,
-    how: PlanFlags,
+    how: RankingFlags,
     folder: Source = None,
     store_items: StoreItems = None,
-    only: Annotated[str | None, typer.Option(metavar="R[,R]", help="Of semantic, keyword, graph, tags.")] = None,
     plain: Plain = False,
     table: Annotated[
         bool, typer.Option("--table", help="Every retriever, every preset and auto side by side.")
@@ -57,7 +53,7 @@ def evaluate(
     cache: Cache = None,
     as_json: JsonFlag = False,
 ) -> None:
-    asked = {**how.arguments(), "only": None if only is None else read_names(only)}
+    asked = how.arguments()
     ask = _asker(ctx, folder, store_items, plain=plain, cache=cache)
     if table:
         _refuse_beside_table({**asked, "baseline": baseline, "save": save})
@@ -84,16 +80,16 @@ def _evaluate(
     ask: Ask[Run], asked: Mapping[str, Any], *, baseline: Path | None, save: Path | None, as_json: bool
 ) -> None:
     from fourfold.evaluation import runs
-    from fourfold.evaluation.bench import Way
+    from fourfold.evaluation.bench import Variant
 
     before = None if baseline is None else runs.load_scores(baseline)
-    way = Way("eval", {name: value for name, value in asked.items() if value is not None})
+    variant = Variant("eval", {name: value for name, value in asked.items() if value is not None})
 
-    async def work(bench: Bench | LiveBench) -> Run:
+    def work(bench: Bench | LiveBench) -> Run:
         from fourfold.cli.render import progress_bar
 
         with progress_bar("questions") as progress:
-            return await runs.measure(bench, way, fresh=True, progress=progress)
+            return runs.measure(bench, variant, fresh=True, progress=progress)
 
     run = ask(work)
     if save is not None:
@@ -105,7 +101,6 @@ def _evaluate(
         raise typer.Exit(RequestError.exit_code)
 
 
-@grouped
 def sweep(
     ctx: typer.Context,
     folder: Folder,
@@ -122,13 +117,13 @@ def sweep(
     if plot is not None:
         plots.check_plot(plot)
 
-    async def work(bench: Bench) -> list[sweeps.Sweep]:
+    def work(bench: Bench) -> list[sweeps.Sweep]:
         from fourfold.cli.render import progress_bar
 
         with progress_bar("settings") as progress:
             if preset is None and fusion is None:
-                return await sweeps.sweep(bench, progress)
-            return await sweeps.sweep_preset(bench, preset or "auto", fusion, progress)
+                return sweeps.sweep(bench, progress)
+            return sweeps.sweep_preset(bench, preset or "auto", fusion, progress)
 
     found = _on_bench(ctx, folder, work, plain=plain, cache=cache)
     if plot is not None:
@@ -142,11 +137,11 @@ def sweep(
 def _show_table(ask: Ask[list[Run]], *, as_json: bool) -> None:
     from fourfold.evaluation import table
 
-    async def work(bench: Bench | LiveBench) -> list[Run]:
+    def work(bench: Bench | LiveBench) -> list[Run]:
         from fourfold.cli.render import progress_bar
 
-        with progress_bar("ways") as progress:
-            return await table.every_way(bench, progress=progress)
+        with progress_bar("variants") as progress:
+            return table.every_variant(bench, progress=progress)
 
     runs = ask(work)
     if as_json:
@@ -161,51 +156,31 @@ def _refuse_beside_table(asked: Mapping[str, Any]) -> None:
         raise InvalidQuery(f"--{given[0]} has no meaning beside --table", "Leave one of them out")
 
 
-def _on_bench(
-    ctx: typer.Context, folder: Path, work: Callable[[Bench], Awaitable[T]], *, plain: bool, cache: Path | None
-) -> T:
+def _on_bench(ctx: typer.Context, folder: Path, work: Callable[[Bench], T], *, plain: bool, cache: Path | None) -> T:
     """What `work` makes of the collection, in a store of its own with the user's other settings."""
     from fourfold.evaluation.bench import open_bench
     from fourfold.evaluation.collection import read_collection
-    from fourfold.evaluation.metrics import check_extra
 
-    check_extra()
     settings = load_config(ctx).settings
     collection = read_collection(folder, plain=plain)
     if collection.empty:
         warn(f"note: {collection.empty} documents have no text and are left out")
 
-    async def worked() -> T:
-        from fourfold.cli.render import progress_bar
+    from fourfold.cli.render import progress_bar
 
-        async with open_bench(collection, settings, cache) as bench:
-            with progress_bar("vectors") as progress:
-                await bench.fill(progress)
-            return await work(bench)
-
-    return wait_for(worked())
+    with open_bench(collection, settings, cache) as bench:
+        with progress_bar("vectors") as progress:
+            bench.fill(progress)
+        return work(bench)
 
 
-def _on_store(
-    ctx: typer.Context, questions: Path, work: Callable[[LiveBench], Awaitable[T]], *, export: Path | None
-) -> T:
+def _on_store(ctx: typer.Context, questions: Path, work: Callable[[LiveBench], T], *, export: Path | None) -> T:
     """What `work` makes of the user's own store, to which nothing is written, or of an export."""
     from fourfold.evaluation.live import opened_export, read_live
-    from fourfold.evaluation.metrics import check_extra
 
-    check_extra()
-
-    async def asked(memory: Memory, name: str) -> T:
-        return await work(await read_live(memory, questions, name))
-
-    if export is None:
-        return run(ctx, lambda memory: asked(memory, questions.stem))
-
-    async def worked() -> T:
-        async with opened_export(export, load_config(ctx).settings) as memory:
-            return await asked(memory, export.stem)
-
-    return wait_for(worked())
+    opened = open_memory(ctx) if export is None else opened_export(export, load_config(ctx).settings)
+    with opened as memory:
+        return work(read_live(memory, questions, (export or questions).stem))
 
 
 # ---------------------------------------------------------------- shown

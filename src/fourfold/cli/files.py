@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import Generator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,13 +10,12 @@ import typer
 
 from fourfold.cli.options import JsonFlag
 from fourfold.cli.output import one_line, say, say_json, warn
-from fourfold.cli.session import run
+from fourfold.cli.session import open_memory
 from fourfold.cli.vectors import WaitFlag, finish_vectors
 from fourfold.errors import FourfoldError
 
 if TYPE_CHECKING:
     from fourfold.ingest.report import IndexReport
-    from fourfold.memory import Memory
 
 
 def index(
@@ -31,26 +30,23 @@ def index(
     wait: WaitFlag = None,
     as_json: JsonFlag = False,
 ) -> None:
-    async def work(memory: Memory) -> IndexReport:
-        from fourfold.cli.render import progress_bar
-        from fourfold.ingest.watch import watch as watching
+    from fourfold.cli.render import progress_bar
+    from fourfold.ingest.watch import watch as watching
 
-        globs, tags = exclude or (), tag or ()
+    globs, tags = exclude or (), tag or ()
+    with open_memory(ctx, create=True, background=watch) as memory:
         with progress_bar("files") as progress:
-            report = await memory.index_folders(folders, exclude=globs, tags=tags, verify=verify, progress=progress)
+            report = memory.index_folders(folders, exclude=globs, tags=tags, verify=verify, progress=progress)
         _say(report, as_json=as_json)
         if watch:
-            await _watch(watching(memory, folders, exclude=globs, tags=tags), as_json=as_json)
+            _watch(watching(lambda: memory.index_folders(folders, exclude=globs, tags=tags)), as_json=as_json)
         else:
-            await finish_vectors(memory, wait)
-        return report
-
-    run(ctx, work, create=True, background=watch)
+            finish_vectors(memory, wait)
 
 
-async def _watch(runs: AsyncGenerator[IndexReport | FourfoldError], *, as_json: bool) -> None:
+def _watch(runs: Generator[IndexReport | FourfoldError], *, as_json: bool) -> None:
     failed = ""
-    async for done in runs:
+    for done in runs:
         if isinstance(done, FourfoldError):
             if str(done) != failed:
                 warn(f"error: {done}; still watching")
@@ -65,7 +61,7 @@ def _say(report: IndexReport, *, as_json: bool) -> None:
     from fourfold.ingest.report import reasons
 
     if as_json:
-        from fourfold.wire import index_json
+        from fourfold.serve.schemas import index_json
 
         say_json(index_json(report))
         return

@@ -10,14 +10,13 @@ import typer
 
 from fourfold.cli.options import JsonFlag
 from fourfold.cli.output import heading, one_line, say, say_json, say_rows, warn
-from fourfold.cli.session import run
+from fourfold.cli.session import open_memory
 from fourfold.cli.values import read_id
 from fourfold.errors import NotFound, RequestError
 
 if TYPE_CHECKING:
-    from fourfold.memory import Memory
-    from fourfold.model import Item, Node, NodeView
-    from fourfold.stores.base import Direction
+    from fourfold.model import Node
+    from fourfold.storage.values import Direction
 
 app = typer.Typer(
     help="Entities and the relations between them.", no_args_is_help=True, add_completion=False, rich_markup_mode=None
@@ -36,9 +35,8 @@ def node(
 ) -> None:
     """Store a node."""
     item_id = None if item is None else read_id(item)
-    stored = run(
-        ctx, lambda memory: memory.add_node(name, label=label, aliases=tuple(alias or ()), item=item_id), create=True
-    )
+    with open_memory(ctx, create=True) as memory:
+        stored = memory.add_node(name, label=label, aliases=tuple(alias or ()), item=item_id)
     say(f"{one_line(stored.name)} ({one_line(stored.label)})")
 
 
@@ -51,7 +49,8 @@ def edge(
     weight: Annotated[float, typer.Option(metavar="W")] = 1.0,
 ) -> None:
     """Store an edge; storing it again sets the weight."""
-    stored = run(ctx, lambda memory: memory.add_edge(source, relation, target, weight=weight), create=True)
+    with open_memory(ctx, create=True) as memory:
+        stored = memory.add_edge(source, relation, target, weight=weight)
     say(one_line(f"{stored.source} -{stored.relation}-> {stored.target} ({stored.weight:g})"))
 
 
@@ -63,7 +62,8 @@ def nodes(
     as_json: JsonFlag = False,
 ) -> None:
     """List nodes with the number of their items, mentions and edges."""
-    found = run(ctx, lambda memory: memory.nodes(like, limit=limit))
+    with open_memory(ctx) as memory:
+        found = memory.nodes(like, limit=limit)
     if as_json:
         say_json({"status": "success", "count": len(found), "nodes": [asdict(one) for one in found]})
         return
@@ -81,15 +81,11 @@ def show(
     as_json: JsonFlag = False,
 ) -> None:
     """Show what a node is, its items, the items that mention it, and its edges by weight."""
-
-    async def work(memory: Memory) -> tuple[NodeView, dict[int, Item]]:
-        view = await memory.node(name, label)
-        ids = [*view.items, *view.mentions]
-        return view, dict(zip(ids, await memory.get(ids), strict=True)) if ids else {}
-
-    view, items = run(ctx, work)
+    with open_memory(ctx) as memory:
+        view = memory.node(name, label)
+        items = {item.id: item for item in memory.get([*view.items, *view.mentions])}
     if as_json:
-        from fourfold.wire import node_view_json
+        from fourfold.serve.schemas import node_view_json
 
         say_json({"status": "success", **node_view_json(view)})
         return
@@ -125,10 +121,10 @@ def neighbors(
     as_json: JsonFlag = False,
 ) -> None:
     """Show what a node is connected to."""
-    way = cast("Direction", direction)
-    found = run(ctx, lambda memory: memory.neighbors(name, depth, way, relation, label))
+    with open_memory(ctx) as memory:
+        found = memory.neighbors(name, depth, cast("Direction", direction), relation, label)
     if as_json:
-        from fourfold.wire import neighbor_json
+        from fourfold.serve.schemas import neighbor_json
 
         say_json({"status": "success", "node": name, "neighbors": [neighbor_json(one) for one in found]})
         return
@@ -144,9 +140,10 @@ def path(
     as_json: JsonFlag = False,
 ) -> None:
     """Show how one node leads to another."""
-    edges = run(ctx, lambda memory: memory.path(start, end))
+    with open_memory(ctx) as memory:
+        edges = memory.path(start, end)
     if as_json:
-        from fourfold.wire import edge_json
+        from fourfold.serve.schemas import edge_json
 
         say_json({"status": "success", "from": start, "to": end, "path": [edge_json(edge) for edge in edges]})
         return
@@ -163,13 +160,10 @@ def remove(
     label: LabelOption = None,
 ) -> None:
     """Remove a node with its edges, or one edge."""
-    match names:
-        case [name]:
-            removed = run(ctx, lambda memory: memory.remove_node(name, label=label))
-        case [source, relation, target]:
-            removed = run(ctx, lambda memory: memory.remove_edge(source, relation, target))
-        case _:
-            raise RequestError("remove takes one name, or three", "Write NAME, or FROM RELATION TO")
+    if len(names) not in (1, 3):
+        raise RequestError("remove takes one name, or three", "Write NAME, or FROM RELATION TO")
+    with open_memory(ctx) as memory:
+        removed = memory.remove_node(names[0], label=label) if len(names) == 1 else memory.remove_edge(*names)
     if not removed:
         raise NotFound(f"there is no {' '.join(names)} in the graph", "`graph neighbors NAME` shows what there is")
     say(f"removed {one_line(' '.join(names))}")

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fourfold.cli.options import FilterFlags, ItemId, JsonFlag, MetaOption, VectorOption, grouped
+from fourfold.cli.options import FilterFlags, ItemId, JsonFlag, MetaOption, VectorOption
 from fourfold.cli.output import clean, heading, local_time, one_line, say, say_json, say_rows, warn
-from fourfold.cli.session import run
+from fourfold.cli.session import open_memory
 from fourfold.cli.values import read_id, read_metadata, read_time, read_vector, read_where
 from fourfold.cli.vectors import WaitFlag, finish_vectors
 from fourfold.errors import InvalidItem, RequestError
@@ -50,19 +50,17 @@ def add(
         vector=None if vector is None else read_vector(vector),
     )
 
-    async def work(memory: Memory) -> Item:
-        before = (await memory.store.size(memory.namespace)).items
-        added = await memory.add(item, wait=wait is not False)
-        if (await memory.store.size(memory.namespace)).items == before:
+    with open_memory(ctx, create=True) as memory:
+        before = memory.count()
+        added = memory.add(item, wait=wait is not False)
+        if memory.count() == before:
             _say_what_was_kept(added, item)
-        await _finish(memory, wait)
-        return added
-
-    say(str(run(ctx, work, create=True).id))
+        _finish(memory, wait)
+    say(str(added.id))
 
 
 def _say_what_was_kept(stored: Item, given: NewItem) -> None:
-    """The text or key was there before: what of the new item was not taken over (B10)."""
+    """Warns about options that were ignored because the text or key was stored before."""
     ignored = [
         option
         for option, wanted, kept in (
@@ -82,11 +80,11 @@ def _say_what_was_kept(stored: Item, given: NewItem) -> None:
         warn(f"item {stored.id} has this key already and is replaced; ignored: {', '.join(dict.fromkeys(ignored))}")
 
 
-async def _finish(memory: Memory, wait: bool | None) -> None:
-    """What one item needs after it was stored: its own vector is made, others that are pending are left to a worker."""
+def _finish(memory: Memory, wait: bool | None) -> None:
+    """Warns about failures and leaves pending vectors of other items to a worker; the item has its own vector."""
     for what, why in memory.troubles().items():
         warn(f"stored, but {what}: {why}")
-    await finish_vectors(memory, wait or False)
+    finish_vectors(memory, wait or False)
 
 
 def update(
@@ -111,15 +109,12 @@ def update(
     if patch == ItemPatch():
         raise InvalidItem("nothing to change", "Give --text, --title, --tag, --untag or --meta")
 
-    async def work(memory: Memory) -> Item:
-        updated = await memory.update(read_id(item), patch, wait=wait is not False)
-        await _finish(memory, wait)
-        return updated
-
-    say(str(run(ctx, work).id))
+    with open_memory(ctx) as memory:
+        updated = memory.update(read_id(item), patch, wait=wait is not False)
+        _finish(memory, wait)
+    say(str(updated.id))
 
 
-@grouped
 def list_items(
     ctx: typer.Context,
     where: FilterFlags,
@@ -128,7 +123,9 @@ def list_items(
     as_json: JsonFlag = False,
 ) -> None:
     filters = where.filters()
-    items, unknown = run(ctx, lambda memory: _list(memory, filters, limit, offset))
+    with open_memory(ctx) as memory:
+        items = memory.list(filters, limit=limit, offset=offset)
+        unknown = [] if items else memory.unknown_names(filters)
     for line in unknown:
         warn(line)
     if as_json:
@@ -137,32 +134,27 @@ def list_items(
         say_rows(("id", "created", "item", "tags"), (_row(item) for item in items))
 
 
-async def _list(memory: Memory, filters: Filters, limit: int, offset: int) -> tuple[list[Item], list[str]]:
-    """With names in the filters that no item has, if nothing was found."""
-    items = await memory.list(filters, limit=limit, offset=offset)
-    return items, [] if items else await memory.unknown_names(filters)
-
-
 def get(
     ctx: typer.Context,
     items: Annotated[list[str], typer.Argument(metavar="ID...", help="Ids, or key:K.")],
-    around: Annotated[int, typer.Option(metavar="N", help="With so many chunks of its file on each side.")] = 0,
+    around: Annotated[int, typer.Option(metavar="N", help="Also show this many chunks of its file on each side.")] = 0,
     sources: Annotated[bool, typer.Option("--sources", help="With the raw records that it is drawn from.")] = False,
     as_json: JsonFlag = False,
 ) -> None:
     ids = [read_id(item) for item in items]
-    found, originals = run(ctx, lambda memory: _get(memory, ids, around, sources))
+    with open_memory(ctx) as memory:
+        found, originals = _get(memory, ids, around, sources)
     if as_json:
         _say_items(found, originals if sources else None)
     else:
         say("\n\n".join([*map(_in_full, found), *map(_original, originals)]))
 
 
-async def _get(memory: Memory, ids: list[int | str], around: int, sources: bool) -> tuple[list[Item], list[RawRecord]]:
+def _get(memory: Memory, ids: list[int | str], around: int, sources: bool) -> tuple[list[Item], list[RawRecord]]:
     """Each item and each raw record once, also where the neighbours or sources of two are the same."""
-    groups = [await memory.around(item, around, around) for item in ids] if around else [await memory.get(ids)]
+    groups = [memory.around(item, around, around) for item in ids] if around else [memory.get(ids)]
     items = list({item.id: item for group in groups for item in group}.values())
-    originals = [record for item in items for record in await memory.sources(item.id)] if sources else []
+    originals = [record for item in items for record in memory.sources(item.id)] if sources else []
     return items, list({record.id: record for record in originals}.values())
 
 
@@ -184,24 +176,22 @@ def forget(
 
     if bool(items) == (tag is not None or path is not None or where is not None):
         raise RequestError("forget takes ids, or --tag, --path and --where", "Give one or the other")
-    if items:
-        ids = [read_id(item) for item in items]
-        count = run(ctx, lambda memory: memory.forget(ids))
-    else:
-        filters = Filters(tags=tuple(tag or ()), path=path, where=None if where is None else read_where(where))
-        count = run(ctx, lambda memory: _forget_matching(memory, filters, yes=yes))
+    ids = [read_id(item) for item in items or ()]
+    filters = Filters(tags=tuple(tag or ()), path=path, where=None if where is None else read_where(where))
+    with open_memory(ctx) as memory:
+        count = memory.forget(ids) if items else _forget_matching(memory, filters, yes=yes)
     say(f"forgot {_items(count)}")
 
 
-async def _forget_matching(memory: Memory, filters: Filters, *, yes: bool) -> int:
-    count = await memory.count(filters)
+def _forget_matching(memory: Memory, filters: Filters, *, yes: bool) -> int:
+    count = memory.count(filters)
     if count == 0:
-        for line in await memory.unknown_names(filters):
+        for line in memory.unknown_names(filters):
             warn(line)
         return 0
     if not yes:
         _confirm(count)
-    return await memory.forget_matching(filters)
+    return memory.forget_matching(filters)
 
 
 def _confirm(count: int) -> None:
@@ -222,7 +212,7 @@ def _items(count: int) -> str:
 
 
 def _say_items(items: list[Item], sources: list[RawRecord] | None = None) -> None:
-    from fourfold.wire import item_json, raw_json
+    from fourfold.serve.schemas import item_json, raw_json
 
     shown = {} if sources is None else {"sources": [raw_json(record) for record in sources]}
     say_json({"status": "success", "count": len(items), "items": [item_json(item) for item in items], **shown})

@@ -41,7 +41,9 @@ def _print_version(wanted: bool) -> None:
 @app.callback()
 def before(
     ctx: typer.Context,
-    store: Annotated[str | None, typer.Option(metavar="FOLDER|DSN", help="Default: the user's data folder.")] = None,
+    store: Annotated[
+        str | None, typer.Option(metavar="FOLDER|DSN|URL", help="Default: the user's data folder.")
+    ] = None,
     namespace: Annotated[str | None, typer.Option(metavar="NAME[,NAME]", help="Default: default.")] = None,
     config: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Default: fourfold.yaml in the user's configuration folder.")
@@ -60,7 +62,7 @@ def before(
 
 
 def main(argv: Sequence[str] | None = None) -> NoReturn:
-    """Exit codes: 0 done, 1 a wrong request, 2 rejected by the parser, 3 the world said no, 4 damaged data."""
+    """Exit codes: 0 success, 1 wrong request, 2 rejected by the parser, 3 failing environment, 4 damaged data."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     speak_utf8()
     if "_FOURFOLD_COMPLETE" in os.environ:
@@ -86,7 +88,7 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
 def _report(error: FourfoldError, arguments: Sequence[str]) -> int:
     error.message = _without_secrets(error.message, arguments)
     if _wants_json(arguments):
-        from fourfold.wire import error_json
+        from fourfold.serve.schemas import error_json
 
         with suppress(OSError):  # a full disk, for example, which the exit code tells, too
             say_json(error_json(error, _command_name(arguments)))
@@ -98,7 +100,7 @@ def _report(error: FourfoldError, arguments: Sequence[str]) -> int:
 def _reject(rejected: Any, arguments: Sequence[str]) -> int:
     rejected.message = _without_secrets(str(rejected.message), arguments)
     if _wants_json(arguments):
-        from fourfold.wire import error_json
+        from fourfold.serve.schemas import error_json
 
         say_json(error_json(RequestError(rejected.format_message(), "See --help"), _command_name(arguments)))
     else:

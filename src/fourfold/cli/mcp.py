@@ -43,7 +43,7 @@ def _server(transport: Literal["stdio", "http"]) -> Any:
     from importlib import import_module
 
     try:
-        return import_module(f"fourfold.mcp.{transport}")
+        return import_module(f"fourfold.serve.mcp.{transport}")
     except ImportError as error:
         raise MissingExtra(
             f"the server needs the package mcp in version 2.3 or newer ({error})",
@@ -75,8 +75,8 @@ def install(
     """Show, or with --yes write, the entry that gives Claude Code this memory."""
     import shlex
 
-    from fourfold.mcp import install as entries
-    from fourfold.wire import dumps
+    from fourfold.serve.mcp import install as entries
+    from fourfold.serve.schemas import dumps
 
     arguments = ["--tools", tools] if tools != "core" else []
     config = cast("Globals", ctx.obj).config
@@ -102,8 +102,8 @@ def uninstall(
     yes: Annotated[bool, typer.Option("--yes", help="Remove it; without this it is only shown.")] = False,
 ) -> None:
     """Show, or with --yes remove, the entry that gives Claude Code this memory. The store stays."""
-    from fourfold.mcp import install as entries
-    from fourfold.wire import dumps
+    from fourfold.serve.mcp import install as entries
+    from fourfold.serve.schemas import dumps
 
     path = entries.file_of(scope, os.environ)
     before = entries.write(path, None) if yes else entries.find(path)

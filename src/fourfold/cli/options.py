@@ -1,16 +1,17 @@
-"""Options that several commands share."""
+"""Options that several commands share. Those of searches and filters derive from their descriptions."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, fields, is_dataclass
+from collections.abc import Callable, Mapping
 from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 
 import typer
 
-from fourfold.cli.values import read_metadata_test, read_names, read_time, read_weights, read_where
+from fourfold.cli.values import read_metadata_test, read_names, read_time, read_vector, read_weights, read_where
+from fourfold.filters.fields import FilterOption, filter_options
+from fourfold.ranking.options import OPTIONS, SearchOption
 
 if TYPE_CHECKING:
     from fourfold.model import Filters
@@ -23,98 +24,119 @@ JsonFlag = Annotated[bool, typer.Option("--json", help="Print one JSON object, a
 MetaOption = Annotated[list[str] | None, typer.Option("--meta", metavar="K=V", help="Metadata; V may be JSON.")]
 ItemId = Annotated[str, typer.Argument(metavar="ID", help="An id, or key:K.")]
 
+_TYPES: Final[Mapping[str, Any]] = {
+    "flag": bool,
+    "whole": int | None,
+    "number": float | None,
+    "vector": Path | None,
+    "tags": list[str] | None,
+    "metadata": list[str] | None,
+}
+"""By what an option holds; a text that is read later for all others."""
+_READERS: Final[Mapping[str, Callable[[Any], Any]]] = {
+    "names": read_names,
+    "weights": read_weights,
+    "vector": read_vector,
+    "tags": lambda tags: tuple(tags),
+    "metadata": lambda tests: tuple(read_metadata_test(test) for test in tests),
+    "condition": read_where,
+}
 
-@dataclass(frozen=True)
-class PlanFlags:
-    """How to rank."""
 
-    preset: Annotated[str | None, typer.Option(metavar="P", help="auto, insights, wiki, files, memories, ...")] = None
-    fusion: Annotated[str | None, typer.Option(metavar="F", help="auto, rrf or weighted.")] = None
-    weights: Annotated[str | None, typer.Option(metavar="W", help="Such as semantic=0.7,keyword=0.3; sum 1.")] = None
-    alpha: Annotated[float | None, typer.Option(metavar="A", help="memories: 1 vectors only, 0 tags only.")] = None
+class OptionGroup:
+    """A parameter of a command with this annotation stands for all options of the group."""
 
-    def arguments(self) -> dict[str, Any]:
-        """As `Memory.search` and `Memory.why` take them."""
-        weights = None if self.weights is None else read_weights(self.weights)
-        return {"preset": self.preset, "fusion": self.fusion, "weights": weights, "alpha": self.alpha}
+    def __init__(self, given: Mapping[str, Any]) -> None:
+        self._given = given
+
+    @classmethod
+    def parameters(cls) -> list[Parameter]:
+        raise NotImplementedError
 
 
-@dataclass(frozen=True)
-class ResultFlags:
-    """What to show of the ranking."""
+class SearchFlags(OptionGroup):
+    """The options of `Memory.search`."""
 
-    top_k: Annotated[int | None, typer.Option("-k", metavar="N", help="How many results, 1 to 100.")] = None
-    only: Annotated[str | None, typer.Option(metavar="R[,R]", help="Of semantic, keyword, graph, tags.")] = None
-    per_source: Annotated[int | None, typer.Option(metavar="N", help="At most so many results of one file.")] = None
-    min_confidence: Annotated[float | None, typer.Option(metavar="C", help="Leave out results below, 0 to 1.")] = None
+    names: ClassVar = tuple(option.name for option in OPTIONS.values() if option.flag is not None)
+
+    @classmethod
+    def parameters(cls) -> list[Parameter]:
+        return [_parameter(OPTIONS[name], OPTIONS[name].described) for name in cls.names]
 
     def arguments(self) -> dict[str, Any]:
         """As `Memory.search` takes them."""
-        only = None if self.only is None else read_names(self.only)
-        kept = {"per_source": self.per_source, "min_confidence": self.min_confidence}
-        return {"top_k": self.top_k, "only": only, **kept}
+        return {name: _read(OPTIONS[name].holds, value) for name, value in self._given.items()}
 
 
-@dataclass(frozen=True)
-class FilterFlags:
+class WhyFlags(SearchFlags):
+    """The options of `Memory.why`."""
+
+    names: ClassVar = tuple(name for name in SearchFlags.names if OPTIONS[name].explains)
+
+
+class RankingFlags(SearchFlags):
+    """How to rank."""
+
+    names: ClassVar = ("preset", "fusion", "weights", "alpha", "recency", "only")
+
+
+class RetrieveFlags(SearchFlags):
+    names: ClassVar = ("top_k", "weights")
+
+
+class FilterFlags(OptionGroup):
     """What an item must satisfy."""
 
-    tag: Annotated[list[str] | None, typer.Option(metavar="T", help="Only items with this tag; repeat for more.")] = (
-        None
-    )
-    any_tag: Annotated[bool, typer.Option("--any-tag", help="One of the tags is enough.")] = False
-    from_: Annotated[str | None, typer.Option("--from", metavar="D", help="Created at or after.")] = None
-    to: Annotated[str | None, typer.Option(metavar="D", help="Created until; a date includes that day.")] = None
-    kind: Annotated[str | None, typer.Option(metavar="K", help="Only items of this kind.")] = None
-    lang: Annotated[str | None, typer.Option(metavar="L", help="Only items in this language, such as de.")] = None
-    path: Annotated[str | None, typer.Option(metavar="GLOB", help="Only items of these files.")] = None
-    meta: Annotated[list[str] | None, typer.Option(metavar="K=V", help="Metadata: K=V, or !=, <, <=, >, >=.")] = None
-    where: Annotated[
-        str | None, typer.Option(metavar="EXPR", help="Such as 'line >= 10 and (kind != code or tag in (a, b))'.")
-    ] = None
+    @classmethod
+    def parameters(cls) -> list[Parameter]:
+        return [_parameter(option, option.help) for option in filter_options().values()]
 
     def filters(self) -> Filters:
         from fourfold.model import Filters
 
-        return Filters(
-            tags=tuple(self.tag or ()),
-            any_tag=self.any_tag,
-            created_from=None if self.from_ is None else read_time(self.from_),
-            created_to=None if self.to is None else read_time(self.to, end_of_day=True),
-            kind=self.kind,
-            language=self.lang,
-            path=self.path,
-            metadata=tuple(read_metadata_test(test) for test in self.meta or ()),
-            where=None if self.where is None else read_where(self.where),
-        )
+        options = filter_options()
+        read = {name: _read_filter(options[name], value) for name, value in self._given.items() if value is not None}
+        return Filters.of_options(read)
 
 
-def grouped(command: Callable[..., None]) -> Callable[..., None]:
+def expanded(command: Callable[..., None]) -> Callable[..., None]:
     """The command with each parameter that is a group of options replaced by these options."""
     parameters = signature(command, eval_str=True).parameters.values()
-    groups: dict[str, Any] = {
-        parameter.name: parameter.annotation for parameter in parameters if is_dataclass(parameter.annotation)
+    groups: dict[str, type[OptionGroup]] = {
+        parameter.name: parameter.annotation
+        for parameter in parameters
+        if isinstance(parameter.annotation, type) and issubclass(parameter.annotation, OptionGroup)
     }
+    if not groups:
+        return command
 
     def run(**values: Any) -> None:
         for name, group in groups.items():
-            values[name] = group(**{option.name: values.pop(option.name) for option in fields(group)})
+            values[name] = group({option.name: values.pop(option.name) for option in group.parameters()})
         command(**values)
 
-    options = [option for group in groups.values() for option in _parameters(group)]
-    alone = [parameter for parameter in parameters if parameter.name not in groups]
-    run.__signature__ = Signature([_by_name(parameter) for parameter in (*alone, *options)])  # type: ignore[attr-defined]
+    flat = [
+        option.replace(kind=Parameter.KEYWORD_ONLY)
+        for parameter in parameters
+        for option in (groups[parameter.name].parameters() if parameter.name in groups else [parameter])
+    ]
+    run.__signature__ = Signature(flat)  # type: ignore[attr-defined]
     run.__name__, run.__doc__ = command.__name__, command.__doc__
     return run
 
 
-def _parameters(group: Any) -> list[Parameter]:
-    hints = get_type_hints(group, include_extras=True)
-    return [
-        Parameter(option.name, Parameter.KEYWORD_ONLY, default=option.default, annotation=hints[option.name])
-        for option in fields(group)
-    ]
+def _parameter(option: SearchOption | FilterOption, described: str) -> Parameter:
+    kind = _TYPES.get(str(option.holds), str | None)
+    told = typer.Option(option.flag, metavar=option.metavar or None, help=described)
+    default = False if option.holds == "flag" else None
+    return Parameter(option.name, Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, told])
 
 
-def _by_name(parameter: Parameter) -> Parameter:
-    return parameter.replace(kind=Parameter.KEYWORD_ONLY)
+def _read(holds: str, value: Any) -> Any:
+    return value if value is None or holds not in _READERS else _READERS[holds](value)
+
+
+def _read_filter(option: FilterOption, value: Any) -> Any:
+    if option.holds == "time":
+        return read_time(value, end_of_day=option.op == "lte")
+    return _read(str(option.holds), value)

@@ -17,7 +17,8 @@ import typer
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from fourfold.model import Item, Json, Result, SearchResponse
+    from fourfold.model import Item, Json
+    from fourfold.retrieval import Result, SearchResponse
 
 _SEQUENCES = re.compile(
     r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"  # colours, cursor
@@ -44,7 +45,7 @@ def one_line(text: str) -> str:
 
 
 def speak_utf8() -> None:
-    """On every system and through every pipe; JSON that a codepage has damaged is no JSON."""
+    """On every system and through every pipe; a code page would damage JSON."""
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:  # closed by the caller: nobody reads it, and no file may get its number
             setattr(sys, name, open(os.devnull, "w"))  # noqa: PTH123, SIM115
@@ -80,7 +81,7 @@ def _indented(line: str, width: int) -> str:
 
 def say_json(value: Json) -> None:
     """One JSON object; what could act on a terminal is escaped, which means the same in JSON."""
-    from fourfold.wire import dumps
+    from fourfold.serve.schemas import dumps
 
     typer.echo(_INVISIBLE.sub(_escaped, dumps(value)))
 

@@ -9,7 +9,7 @@ import typer
 from fourfold.cli.items import read_stdin
 from fourfold.cli.options import JsonFlag, MetaOption
 from fourfold.cli.output import clean, local_time, one_line, say, say_json, say_rows
-from fourfold.cli.session import run
+from fourfold.cli.session import open_memory
 from fourfold.cli.values import read_metadata
 
 if TYPE_CHECKING:
@@ -39,13 +39,16 @@ def add(
 ) -> None:
     """Keep an original, and print its id for `add --source`."""
     content, metadata = read_stdin() if text == "-" else text, read_metadata(meta or ())
-    say(str(run(ctx, lambda memory: memory.add_raw(content, speaker, session, metadata), create=True).id))
+    with open_memory(ctx, create=True) as memory:
+        record = memory.add_raw(content, speaker, session, metadata)
+    say(str(record.id))
 
 
 @app.command()
 def get(ctx: typer.Context, ids: RawIds, as_json: JsonFlag = False) -> None:
     """Show raw records in full."""
-    found = run(ctx, lambda memory: memory.get_raw(ids))
+    with open_memory(ctx) as memory:
+        found = memory.get_raw(ids)
     if as_json:
         _say_records(found)
     else:
@@ -62,7 +65,8 @@ def list_records(
     as_json: JsonFlag = False,
 ) -> None:
     """List raw records, newest first."""
-    page = run(ctx, lambda memory: memory.list_raw(session_id=session, speaker=speaker, limit=limit, offset=offset))
+    with open_memory(ctx) as memory:
+        page = memory.list_raw(session_id=session, speaker=speaker, limit=limit, offset=offset)
     if as_json:
         _say_records(page, total=page.total, has_more=page.has_more)
     else:
@@ -77,12 +81,13 @@ def forget(
     force: Annotated[bool, typer.Option("--force", help="Also those that items are drawn from.")] = False,
 ) -> None:
     """Delete raw records; one that an item is drawn from only with --force."""
-    count = run(ctx, lambda memory: memory.forget_raw(ids, force=force))
+    with open_memory(ctx) as memory:
+        count = memory.forget_raw(ids, force=force)
     say(f"forgot {count} raw record{'' if count == 1 else 's'}")
 
 
 def raw_heading(record: RawRecord) -> str:
-    """Which record it is, and who said it where."""
+    """The id, the speaker, the session and the time of a record."""
     said = ", ".join(one_line(part) for part in (record.speaker, record.session_id) if part)
     return f"raw record {record.id}{f' ({said})' if said else ''}, {local_time(record.created_at)}"
 
@@ -93,6 +98,6 @@ def _row(record: RawRecord) -> tuple[object, ...]:
 
 
 def _say_records(records: Sequence[RawRecord], **facts: object) -> None:
-    from fourfold.wire import raw_json
+    from fourfold.serve.schemas import raw_json
 
     say_json({"status": "success", "count": len(records), **facts, "raw": [raw_json(record) for record in records]})

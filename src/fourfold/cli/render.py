@@ -28,8 +28,9 @@ from rich.text import Text
 from rich.tree import Tree
 
 from fourfold.cli.output import clean, heading, located, one_line
-from fourfold.model import Explanation, Result, SearchResponse
-from fourfold.search.explain import Bar, render_bars
+from fourfold.ranking.explain import Bar, render_bars
+from fourfold.ranking.retrievers import RETRIEVERS
+from fourfold.retrieval import Explanation, Result, SearchResponse
 
 _BAR_WIDTH = 10
 _GAP = "  "
@@ -38,14 +39,6 @@ _TITLE = 2
 _READABLE = 24
 """A column of titles narrower than this says too little."""
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
-_COLOURS = {
-    "semantic": "cyan",
-    "keyword": "yellow",
-    "graph": "magenta",
-    "walk": "magenta",
-    "tags": "green",
-    "shared": "green",
-}
 _SPACES = re.compile(r"\s+")
 
 
@@ -96,11 +89,16 @@ def _table(response: SearchResponse, names: Sequence[str], *, namespaces: bool) 
 
 def _row(position: int, result: Result, names: Sequence[str], namespaces: bool) -> list[Text]:
     ranks = {part.source: part.rank for part in result.contributions}
-    found = (Text(str(ranks.get(name) or "·"), style=_COLOURS.get(name, "")) for name in names)
+    found = (Text(str(ranks.get(name) or "·"), style=_colour(name)) for name in names)
     title = Text(heading(result.item), style="bold")
     space = [Text(one_line(result.item.namespace))] if namespaces else []
     numbers = (Text(f"{result.score:.4f}"), Text(f"{result.confidence:.2f}"))
     return [Text(str(position)), Text(str(result.id), style="dim"), title, *space, *numbers, *found]
+
+
+def _colour(source: str) -> str:
+    """The colour of a retriever and of its expansion; none for other parts of a score."""
+    return next((spec.colour for spec in RETRIEVERS.values() if source in (spec.name, spec.expansion)), "")
 
 
 def _below(result: Result) -> Iterator[Text]:
@@ -161,7 +159,7 @@ def _without_factors(explanation: Explanation) -> Explanation:
 
 
 def _label(bar: Bar) -> Text:
-    colour = _COLOURS.get(bar.description.partition(":")[0], "")
+    colour = _colour(bar.description.partition(":")[0])
     return Text.assemble((bar_glyphs(bar.share), colour), f" {bar.value:.4f}  ", clean(bar.description))
 
 

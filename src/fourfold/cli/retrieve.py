@@ -7,25 +7,22 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fourfold.cli.options import FilterFlags, JsonFlag, grouped
+from fourfold.cli.options import FilterFlags, JsonFlag, RetrieveFlags
 from fourfold.cli.output import heading, say_json, say_rows, warn, warn_degraded
 from fourfold.cli.search import QueryText
-from fourfold.cli.session import load_config, run_across, wait_for
-from fourfold.cli.values import read_weights
+from fourfold.cli.session import load_config, search_namespaces
 from fourfold.errors import InvalidQuery
 
 if TYPE_CHECKING:
     from fourfold.config import Settings
-    from fourfold.model import SearchResponse
+    from fourfold.retrieval import SearchResponse
 
 
-@grouped
 def retrieve(
     ctx: typer.Context,
     query: QueryText,
+    how: RetrieveFlags,
     where: FilterFlags,
-    top_k: Annotated[int | None, typer.Option("-k", metavar="N", help="How many results, 1 to 100.")] = None,
-    weights: Annotated[str | None, typer.Option(metavar="W", help="Such as semantic=0.7,keyword=0.3; sum 1.")] = None,
     chroma: Annotated[
         str | None, typer.Option(metavar="FOLDER|URL", help="Vectors of this Chroma instead of the store's.")
     ] = None,
@@ -34,32 +31,26 @@ def retrieve(
 ) -> None:
     if (chroma is None) != (collection is None):
         raise InvalidQuery("--chroma and --collection belong together", "Give both, or none")
-    asked: dict[str, Any] = {
-        "preset": "wiki",
-        "top_k": top_k,
-        "weights": None if weights is None else read_weights(weights),
-        "filters": where.filters(),
-    }
+    asked: dict[str, Any] = {"preset": "wiki", **how.arguments(), "filters": where.filters()}
     if chroma is None or collection is None:
-        response = run_across(ctx, lambda memory, names: memory.search(query, namespaces=names, **asked))
+        response = search_namespaces(ctx, query, **asked)
     else:
-        response = wait_for(_from_chroma(load_config(ctx).settings, chroma, collection, query, asked))
+        response = _from_chroma(load_config(ctx).settings, chroma, collection, query, asked)
     _show(response, as_json=as_json)
 
 
-async def _from_chroma(settings: Settings, place: str, name: str, query: str, asked: dict[str, Any]) -> SearchResponse:
-    from fourfold.chroma.collection import open_collection
-    from fourfold.chroma.search import ChromaSearch
+def _from_chroma(settings: Settings, place: str, name: str, query: str, asked: dict[str, Any]) -> SearchResponse:
+    from fourfold.integrations.chroma.collection import open_collection
+    from fourfold.integrations.chroma.search import ChromaSearch
 
     collection = open_collection(place, name)
-    opened = await ChromaSearch.open(collection, settings.store, settings=replace(settings, preset="wiki"))
-    async with opened as wiki:
-        return await wiki.search(query, **asked)
+    with ChromaSearch.open(collection, settings.store, settings=replace(settings, preset="wiki")) as wiki:
+        return wiki.search(query, **asked)
 
 
 def _show(response: SearchResponse, *, as_json: bool) -> None:
     if as_json:
-        from fourfold.wire import response_json
+        from fourfold.serve.schemas import response_json
 
         say_json(response_json(response))
         return

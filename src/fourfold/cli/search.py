@@ -6,43 +6,34 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fourfold.cli.options import FilterFlags, ItemId, JsonFlag, PlanFlags, ResultFlags, VectorOption, grouped
+from fourfold.cli.options import FilterFlags, ItemId, JsonFlag, SearchFlags, WhyFlags
 from fourfold.cli.output import heading, located, on_terminal, one_line, say, say_json, warn, warn_degraded
-from fourfold.cli.session import load_config, run, run_across
-from fourfold.cli.values import read_id, read_vector
+from fourfold.cli.session import load_config, open_memory, search_namespaces
+from fourfold.cli.values import read_id
 
 if TYPE_CHECKING:
     from fourfold.memory import Why
-    from fourfold.model import Result, SearchResponse
+    from fourfold.retrieval import Result, SearchResponse
 
 QueryText = Annotated[str, typer.Argument(metavar="QUERY", help="Any text.")]
 
 
-@grouped
 def search(
-    ctx: typer.Context,
-    query: QueryText,
-    what: ResultFlags,
-    how: PlanFlags,
-    where: FilterFlags,
-    vector: VectorOption = None,
-    explain: Annotated[bool, typer.Option("--explain", help="Show how each score came about.")] = False,
-    as_json: JsonFlag = False,
+    ctx: typer.Context, query: QueryText, how: SearchFlags, where: FilterFlags, as_json: JsonFlag = False
 ) -> None:
-    asked: dict[str, Any] = {**what.arguments(), **how.arguments(), "filters": where.filters(), "explain": explain}
-    asked["vector"] = None if vector is None else read_vector(vector)
-    response = run_across(ctx, lambda memory, namespaces: memory.search(query, namespaces=namespaces, **asked))
+    asked: dict[str, Any] = {**how.arguments(), "filters": where.filters()}
+    response = search_namespaces(ctx, query, **asked)
     show_response(response, as_json=as_json, namespaces="," in load_config(ctx).settings.namespace)
 
 
-@grouped
 def why(
-    ctx: typer.Context, item: ItemId, query: QueryText, how: PlanFlags, where: FilterFlags, as_json: JsonFlag = False
+    ctx: typer.Context, item: ItemId, query: QueryText, how: WhyFlags, where: FilterFlags, as_json: JsonFlag = False
 ) -> None:
     asked: dict[str, Any] = {**how.arguments(), "filters": where.filters()}
-    answer = run(ctx, lambda memory: memory.why(read_id(item), query, **asked))
+    with open_memory(ctx) as memory:
+        answer = memory.why(read_id(item), query, **asked)
     if as_json:
-        from fourfold.wire import why_json
+        from fourfold.serve.schemas import why_json
 
         say_json(why_json(answer, query))
     else:
@@ -50,9 +41,9 @@ def why(
 
 
 def show_response(response: SearchResponse, *, as_json: bool, namespaces: bool) -> None:
-    """`namespaces`: several were searched, so each result says which one it is from."""
+    """`namespaces`: show the namespace of each result, if several were searched."""
     if as_json:
-        from fourfold.wire import response_json
+        from fourfold.serve.schemas import response_json
 
         say_json(response_json(response))
         return

@@ -1,12 +1,11 @@
-"""From what stood on the command line to an open store."""
+"""From the global options to an open store."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from fourfold.errors import InvalidSetting
 
@@ -16,13 +15,12 @@ if TYPE_CHECKING:
     from fourfold.config import Loaded, Settings
     from fourfold.logs import Format, Level
     from fourfold.memory import Memory
-
-T = TypeVar("T")
+    from fourfold.retrieval import SearchResponse
 
 
 @dataclass(frozen=True)
 class Globals:
-    """What stood before the command."""
+    """The global options."""
 
     store: str | None = None
     namespace: str | None = None
@@ -43,45 +41,39 @@ def load_config(ctx: typer.Context) -> Loaded:
 
 
 def namespaces(settings: Settings) -> tuple[str, ...]:
-    """`--namespace A,B` names several (B15)."""
+    """`--namespace A,B` names several."""
     names = tuple(dict.fromkeys(name.strip() for name in settings.namespace.split(",") if name.strip()))
     if not names:
         raise InvalidSetting("the namespace has no name", "Write --namespace NAME")
     return names
 
 
-def run(
-    ctx: typer.Context, work: Callable[[Memory], Awaitable[T]], *, create: bool = False, background: bool = False
-) -> T:
-    """What `work` makes of the store, opened for one namespace and closed again.
+def open_memory(ctx: typer.Context, *, create: bool = False, background: bool = False) -> Memory:
+    """Opens the store for the one namespace that is set.
 
-    `create`: a store that does not exist is created; otherwise that is a StoreNotFound.
-    `background`: this process stays, so it makes vectors and publishes indexes, for others too.
+    `create`: creates a store that does not exist; otherwise that is a StoreNotFound.
+    `background`: makes vectors and publishes indexes, for other processes too: for a command that keeps running.
     """
     settings = load_config(ctx).settings
     if len(namespaces(settings)) > 1:
-        raise InvalidSetting(f"{settings.namespace} are several namespaces", "Only `search` takes more than one")
-    return wait_for(_run(settings, work, create=create, background=background))
+        raise InvalidSetting(f"{settings.namespace!r} names several namespaces", "Only `search` takes more than one")
+    return _open(settings, create=create, background=background)
 
 
-def run_across(ctx: typer.Context, work: Callable[[Memory, tuple[str, ...]], Awaitable[T]]) -> T:
-    """The same for several namespaces; the store is opened for the first of them."""
+def search_namespaces(ctx: typer.Context, query: str, **options: Any) -> SearchResponse:
+    """Searches all namespaces that are set."""
     settings = load_config(ctx).settings
-    return wait_for(_run(settings, lambda memory: work(memory, namespaces(settings))))
+    with _open(settings) as memory:
+        return memory.search(query, namespaces=namespaces(settings), **options)
 
 
-def wait_for(work: Coroutine[Any, Any, T]) -> T:
-    import asyncio
-
-    return asyncio.run(work)
-
-
-async def _run(
-    settings: Settings, work: Callable[[Memory], Awaitable[T]], *, create: bool = False, background: bool = False
-) -> T:
+def _open(settings: Settings, *, create: bool = False, background: bool = False) -> Memory:
     from fourfold.memory import Memory
 
     name = namespaces(settings)[0]
-    opened = await Memory.open(settings.store, namespace=name, settings=settings, background=background, create=create)
-    async with opened as memory:
-        return await work(memory)
+    if settings.store is not None and settings.store.startswith(("http://", "https://")):
+        from fourfold.client.remote import RemoteMemory
+
+        # A command that needs the store itself ends with a NotOffered.
+        return cast("Memory", RemoteMemory(settings.store, token=settings.token, namespace=name))
+    return Memory.open(settings.store, namespace=name, settings=settings, background=background, create=create)

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fourfold.cli.output import say, warn
-from fourfold.cli.session import load_config, run, wait_for
+from fourfold.cli.session import load_config, open_memory
 from fourfold.cli.vectors import WaitFlag, finish_vectors
 from fourfold.errors import NotFound, RequestError
 
 if TYPE_CHECKING:
     from fourfold.memory import Memory
-    from fourfold.moving import Moved
+    from fourfold.storage.move import Moved
 
 FilePath = Annotated[Path, typer.Argument(metavar="FILE")]
 Target = Annotated[str, typer.Argument(metavar="TARGET", help="FOLDER or DSN")]
@@ -26,17 +26,14 @@ Jsonl = Annotated[Path, typer.Argument(metavar="FILE.jsonl")]
 
 
 def import_file(ctx: typer.Context, file: Jsonl, wait: WaitFlag = None) -> None:
+    from fourfold.cli.render import progress_bar
+
     _must_exist(file)
-
-    async def work(memory: Memory) -> Mapping[str, int]:
-        from fourfold.cli.render import progress_bar
-
+    with open_memory(ctx, create=True) as memory:
         with progress_bar("import", in_bytes=True) as progress:
-            counts = await memory.import_file(file, progress=progress)
-        await finish_vectors(memory, wait)
-        return counts
-
-    say(f"imported {_listed(run(ctx, work, create=True))}")
+            counts = memory.import_file(file, progress=progress)
+        finish_vectors(memory, wait)
+    say(f"imported {_listed(counts)}")
 
 
 def export(
@@ -44,20 +41,19 @@ def export(
     file: Annotated[str, typer.Argument(metavar="FILE.jsonl|-", help="- writes to stdout.")],
     force: Annotated[bool, typer.Option("--force", help="Replace the file if it exists.")] = False,
 ) -> None:
-    if file == "-":
-        warn(f"exported {_listed(run(ctx, _export_to_stdout))}")
-        return
-    target = Path(file)
-    if target.exists() and not force:
+    target, to_stdout = Path(file), file == "-"
+    if not to_stdout and target.exists() and not force:
         raise RequestError(f"{target} exists", "Choose another name, or replace it with --force")
-    say(f"exported {_listed(run(ctx, lambda memory: memory.export(target)))}")
+    with open_memory(ctx) as memory:
+        counts = _export_to_stdout(memory) if to_stdout else memory.export(target)
+    (warn if to_stdout else say)(f"exported {_listed(counts)}")
 
 
-async def _export_to_stdout(memory: Memory) -> Mapping[str, int]:
-    """By way of a temporary file: stdout gets a whole export or nothing, and a slow reader holds no transaction."""
+def _export_to_stdout(memory: Memory) -> Mapping[str, int]:
+    """Exports to a temporary file first: stdout gets a whole export or nothing, and a slow reader blocks no store."""
     with tempfile.TemporaryDirectory(prefix="fourfold-export-") as folder:
         file = Path(folder) / "export.jsonl"
-        counts = await memory.export(file)
+        counts = memory.export(file)
         with file.open("rb") as content:
             shutil.copyfileobj(content, sys.stdout.buffer)
     sys.stdout.buffer.flush()
@@ -65,10 +61,8 @@ async def _export_to_stdout(memory: Memory) -> Mapping[str, int]:
 
 
 def backup(ctx: typer.Context, file: FilePath) -> None:
-    async def work(memory: Memory) -> None:
-        await memory.backup(file)
-
-    run(ctx, work)
+    with open_memory(ctx) as memory:
+        memory.backup(file)
     say(f"backed up to {file}")
 
 
@@ -76,7 +70,7 @@ def restore(ctx: typer.Context, file: FilePath) -> None:
     from fourfold.memory import Memory
 
     _must_exist(file)
-    wait_for(Memory.restore(file, load_config(ctx).settings.store))
+    Memory.restore(file, load_config(ctx).settings.store)
     say(f"restored from {file}")
 
 
@@ -96,13 +90,10 @@ def move(
 
 
 def _copy(ctx: typer.Context, target: str, *, delete_source: bool = False) -> Moved:
-    async def work(memory: Memory) -> Moved:
-        from fourfold.cli.render import progress_bar
+    from fourfold.cli.render import progress_bar
 
-        with progress_bar("copy", in_bytes=True) as progress:
-            return await memory.move(target, progress=progress, delete_source=delete_source)
-
-    return run(ctx, work)
+    with open_memory(ctx) as memory, progress_bar("copy", in_bytes=True) as progress:
+        return memory.move(target, progress=progress, delete_source=delete_source)
 
 
 def _copied(moved: Moved) -> str:
@@ -111,7 +102,7 @@ def _copied(moved: Moved) -> str:
 
 def _must_exist(file: Path) -> None:
     if not file.is_file():
-        raise NotFound(f"there is no file {file}", "Check the path")
+        raise NotFound(f"no file {file}", "Check the path")
 
 
 def _listed(counts: Mapping[str, int]) -> str:

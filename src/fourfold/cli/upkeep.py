@@ -9,24 +9,28 @@ import typer
 
 from fourfold.cli.options import JsonFlag
 from fourfold.cli.output import one_line, say, say_json, say_rows
-from fourfold.cli.session import load_config, run
+from fourfold.cli.session import load_config, open_memory
 from fourfold.errors import DamagedStore
 
 if TYPE_CHECKING:
-    from fourfold.memory import Memory
     from fourfold.model import Json
 
 
 def tags(ctx: typer.Context, as_json: JsonFlag = False) -> None:
-    _say_counts("tags", "tag", run(ctx, lambda memory: memory.tags()), as_json=as_json)
+    with open_memory(ctx) as memory:
+        counts = memory.tags()
+    _say_counts("tags", "tag", counts, as_json=as_json)
 
 
 def namespaces(ctx: typer.Context, as_json: JsonFlag = False) -> None:
-    _say_counts("namespaces", "namespace", run(ctx, lambda memory: memory.namespaces()), as_json=as_json)
+    with open_memory(ctx) as memory:
+        counts = memory.namespaces()
+    _say_counts("namespaces", "namespace", counts, as_json=as_json)
 
 
 def status(ctx: typer.Context, as_json: JsonFlag = False) -> None:
-    facts = run(ctx, lambda memory: memory.status())
+    with open_memory(ctx) as memory:
+        facts = memory.status()
     if as_json:
         say_json({"status": "success", **facts})
     else:
@@ -44,7 +48,10 @@ def config(ctx: typer.Context, as_json: JsonFlag = False) -> None:
 
 
 def check(ctx: typer.Context, as_json: JsonFlag = False) -> None:
-    problems, pending = run(ctx, _checked)
+    with open_memory(ctx) as memory:
+        problems, facts = memory.check(), memory.status()
+    counts = {name: known["pending_vectors"] for name, known in facts["namespaces"].items()}
+    pending = {name: count for name, count in counts.items() if count and facts["embedder"] is not None}
     if as_json:
         form = {"status": "damaged" if problems else "success", "problems": problems, "pending_vectors": pending}
         say_json(form)
@@ -58,29 +65,22 @@ def check(ctx: typer.Context, as_json: JsonFlag = False) -> None:
         raise typer.Exit(DamagedStore.exit_code)
 
 
-async def _checked(memory: Memory) -> tuple[list[str], dict[str, int]]:
-    """What is wrong, and how many vectors are pending by namespace, which is not damage; {} without an embedder."""
-    problems, facts = await memory.check(), await memory.status()
-    counts = {name: known["pending_vectors"] for name, known in facts["namespaces"].items()}
-    return problems, {name: count for name, count in counts.items() if count and facts["embedder"] is not None}
-
-
 def repair(
     ctx: typer.Context,
     purge: Annotated[bool, typer.Option("--purge", help="Also remove forgotten text from every file.")] = False,
 ) -> None:
-    for action in run(ctx, lambda memory: memory.repair(purge=purge)) or ("nothing to repair",):
+    with open_memory(ctx) as memory:
+        actions = memory.repair(purge=purge)
+    for action in actions or ("nothing to repair",):
         say(one_line(action))
 
 
 def reembed(ctx: typer.Context) -> None:
-    async def work(memory: Memory) -> int:
-        from fourfold.cli.render import progress_bar
+    from fourfold.cli.render import progress_bar
 
-        with progress_bar("vectors") as progress:
-            return await memory.reembed(progress=progress)
-
-    say(f"made {run(ctx, work)} vectors")
+    with open_memory(ctx) as memory, progress_bar("vectors") as progress:
+        made = memory.reembed(progress=progress)
+    say(f"made {made} vectors")
 
 
 def _say_counts(name: str, column: str, counts: list[tuple[str, int]], *, as_json: bool) -> None:

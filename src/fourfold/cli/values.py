@@ -83,7 +83,7 @@ def read_where(text: str) -> Condition:
 
 
 def _json_or_text(text: str) -> Json:
-    """JSON if it parses; NaN and Infinity are no JSON, whatever Python says."""
+    """JSON if it parses; NaN and Infinity are rejected, which Python accepts."""
     try:
         return json.loads(text, parse_constant=_refuse, parse_float=_finite)
     except (ValueError, RecursionError):

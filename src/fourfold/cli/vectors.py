@@ -1,4 +1,4 @@
-"""embed, and the vectors of what other commands stored: no item stays without one."""
+"""embed, and the vectors of items that other commands stored."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fourfold.cli.output import say, warn
-from fourfold.cli.session import run
+from fourfold.cli.session import open_memory
 from fourfold.errors import EmbedderUnavailable, RequestError, SpaceMismatch
 
 if TYPE_CHECKING:
     from fourfold.memory import Memory
-    from fourfold.stores.base import Size
+    from fourfold.storage.values import Size
 
 WaitFlag = Annotated[
     bool | None,
@@ -27,54 +27,57 @@ WaitFlag = Annotated[
 
 
 def embed(ctx: typer.Context) -> None:
-    async def work(memory: Memory) -> tuple[int, Size]:
+    with open_memory(ctx) as memory:
+        made, size = _embed(memory), _size(memory)
         if memory.settings.embedder == "none":
             raise RequestError("there is no embedder", "Set one: FOURFOLD_EMBEDDER=minilm")
-        return await _embed(memory), await memory.store.size(memory.namespace)
-
-    made, size = run(ctx, work)
     say(f"made {made} vector{'s' * (made != 1)}; {size.vectors} of {size.items} items have one")
 
 
-async def finish_vectors(memory: Memory, wait: bool | None) -> None:
+def finish_vectors(memory: Memory, wait: bool | None) -> None:
     """Makes pending vectors as long as the caller waits, and starts a worker for the rest, even when interrupted."""
     if memory.settings.embedder == "none":
         return
     try:
-        await _wait(memory, wait)
+        _wait(memory, wait)
     finally:
-        await _start_worker(memory)
+        _start_worker(memory)
 
 
-async def _wait(memory: Memory, wait: bool | None) -> None:
-    pending = memory.namespace in await memory.store.queues()
+def _wait(memory: Memory, wait: bool | None) -> None:
+    pending = memory.namespace in memory.store.maintenance.queues()
     if not wait and (wait is False or not pending):
         return
     patient = wait or sys.stderr.isatty()
     try:
-        await _embed(memory, None if patient else memory.settings.embed_seconds)
+        _embed(memory, None if patient else memory.settings.embed_seconds)
     except (EmbedderUnavailable, SpaceMismatch) as error:
         if wait:
             raise
         warn(f"stored, but vectors are not being made: {error}")
 
 
-async def _embed(memory: Memory, seconds: float | None = None) -> int:
+def _embed(memory: Memory, seconds: float | None = None) -> int:
     from fourfold.cli.render import progress_bar
 
     with progress_bar("vectors") as progress:
-        return await memory.embed_pending(progress, seconds=seconds)
+        return memory.embed_pending(progress, seconds=seconds)
 
 
-async def _start_worker(memory: Memory) -> None:
+def _size(memory: Memory) -> Size:
+    with memory.store.snapshot(memory.namespace) as snapshot:
+        return snapshot.size
+
+
+def _start_worker(memory: Memory) -> None:
     """Starts the process that embeds what is still pending in the namespace after this one has ended."""
-    if memory.namespace not in await memory.store.queues():
+    if memory.namespace not in memory.store.maintenance.queues():
         return
     from dataclasses import replace
 
-    from fourfold.engine import embedding_worker
+    from fourfold.cli import embedding_worker
 
-    pending = (await memory.store.size(memory.namespace)).pending
+    pending = _size(memory).pending
     waits = "1 item waits for its vector" if pending == 1 else f"{pending} items wait for their vectors"
     if embedding_worker.start(replace(memory.settings, namespace=memory.namespace)):
         warn(f"{waits}: a background process makes them (`fourfold status` shows it, `fourfold embed` waits)")

@@ -1,4 +1,4 @@
-"""Embedders: what turns text into vectors. One file a provider, chosen by the setting `embedder`."""
+"""Embedders: what turns text into vectors. One file per provider, chosen by the setting `embedder`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Embedders: the small protocol for callers, and what the engine asks of them."""
+"""Embedders: the small protocol for callers, and the one that the engine uses."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Embedder(Protocol):
 
     @property
     def name(self) -> str:
-        """Of the model, with its version: another name is another vector space, and the store asks to re-embed."""
+        """Of the model, with its version: a changed name means a new vector space, which needs `reembed`."""
         ...
 
     @property
@@ -32,15 +32,15 @@ class Embedder(Protocol):
 
 
 class EmbeddingModel(Protocol):
-    """What the engine asks of a model: `BaseEmbedder` has all of it.
+    """The model as the engine uses it; `BaseEmbedder` implements all of it.
 
     `embed` may block (it runs in a worker thread) and may be called from several threads. It loads the model on first
-    use. What it raises or returns wrongly becomes an EmbedderUnavailable.
+    use. Exceptions and wrong results become an EmbedderUnavailable.
     """
 
     @property
     def fingerprint(self) -> str:
-        """Provider, model, revision, dimension and prefix: equal fingerprints mean one vector space (B8).
+        """Provider, model, revision, dimension and prefix: equal fingerprints mean one vector space.
 
         Known without loading; a local model whose file cannot be read raises EmbedderUnavailable.
         """
@@ -52,7 +52,7 @@ class EmbeddingModel(Protocol):
         ...
 
     def load(self) -> None:
-        """Gets ready; idempotent. Raises EmbedderUnavailable with the remedy."""
+        """Loads the model; idempotent. Raises EmbedderUnavailable with the remedy."""
         ...
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]: ...
@@ -79,7 +79,7 @@ class BaseEmbedder:
         return f"{self.name}/{self.dimension}"
 
     def load(self) -> None:
-        """Gets the model ready, before the first `embed`."""
+        """Loads the model before the first `embed`."""
 
     def truncates(self, text: str) -> bool:
         """Whether the model reads only the beginning of this text; searches then say so."""
@@ -97,12 +97,12 @@ class _Completed(BaseEmbedder):
 
 
 def completed(embedder: Embedder | EmbeddingModel) -> EmbeddingModel:
-    """The embedder with all that the engine asks for. The engine converts and checks its rows."""
+    """Completes an embedder to an EmbeddingModel. The engine converts and checks its rows."""
     return cast(
         "EmbeddingModel", embedder if hasattr(type(embedder), "load") else _Completed(cast("Embedder", embedder))
     )
 
 
 def readable(text: str, characters: int) -> str:
-    """The beginning of a text; lone surrogates, which no tokenizer and no endpoint takes, become question marks."""
+    """The beginning of a text; lone surrogates, which tokenizers and endpoints reject, become question marks."""
     return text[:characters].encode("utf-8", "replace").decode("utf-8")

@@ -1,7 +1,7 @@
-"""POSTs JSON to the one address that the user's settings name.
+"""POSTs JSON to the address that the user's settings name, with one httpx client.
 
-Tries again what may pass, ends by its deadline whatever a name server, a proxy or a slow peer does, follows no
-redirect, and repeats neither the key nor the texts in an error.
+Retries temporary failures, ends by its deadline whatever a name server, a proxy or a slow peer does, follows no
+redirect, and quotes neither the key nor the texts in an error.
 """
 
 from __future__ import annotations
@@ -10,21 +10,16 @@ import json
 import threading
 import time
 import zlib
-from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
-from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
+from fourfold import threads
 from fourfold.embed.provider import message_of, redirect_target, retry_after, shown
 from fourfold.errors import EmbedderUnavailable
 
 if TYPE_CHECKING:
-    import ssl
-
     import httpx
 
 Result = TypeVar("Result")
@@ -34,10 +29,10 @@ BACKOFF_SECONDS = (0.5, 1.0, 2.0)
 """Pauses between attempts; a server's Retry-After replaces them."""
 
 ANSWER_BYTES = 64 * 1024 * 1024
-"""Far more than the largest batch of the largest vectors."""
+"""Limit of an answer: far more than the largest batch of the largest vectors."""
 
-AGAIN = (408, 425, 429)
-"""Like every 5xx, worth another attempt."""
+RETRIED_STATUSES = (408, 425, 429)
+"""Temporary failures, like every 5xx."""
 
 REMEDY = "Check openai_base_url, the network and the provider's status, then try again"
 SETTINGS_REMEDY = "Check openai_api_key, openai_model and openai_base_url"
@@ -51,8 +46,8 @@ class Answer:
     body: bytes
 
 
-class Passing(Exception):
-    """A failure that may pass, and how long the server asks to wait."""
+class Temporary(Exception):
+    """A failure that is worth another attempt, and how long the server asks to wait."""
 
     def __init__(self, reason: str, pause: float | None = None) -> None:
         super().__init__(reason)
@@ -60,79 +55,63 @@ class Passing(Exception):
 
 
 class Endpoint:
-    """Safe to use from several threads; each request borrows a connection of its own."""
+    """Safe to use from several threads."""
 
     def __init__(self, url: str, key: str, seconds: float, pause: Callable[[float], bool] | None = None) -> None:
-        """`pause` waits and says whether to give up; the default waits until `close`."""
+        """`pause` waits and returns whether to give up; the default ends with `close`."""
         self.host = urlsplit(url).hostname or ""
         self._url = url
         self._key = key
         self._seconds = seconds
-        self._closed = threading.Event()
+        self._closed = threads.Flag()
         self._pause = pause or self._closed.wait
-        self._idle: deque[httpx.Client] = deque()
+        self._client: httpx.Client | None = None
+        self._lock = threading.Lock()
 
     def post(self, body: object, private: Sequence[str]) -> Any:
-        """The JSON that comes back. `private` are the texts in `body`, which no error repeats."""
+        """Returns the JSON of the answer. `private`: the texts in `body`, which no error quotes."""
         payload = json.dumps(body).encode()
         deadline = time.monotonic() + self._seconds
         pauses = iter(BACKOFF_SECONDS)
         while True:
             try:
                 return self._judge(self._attempt(payload, deadline), private)
-            except Passing as problem:
+            except Temporary as problem:
                 self._wait(problem, next(pauses, None), deadline)
 
     def close(self) -> None:
-        """Also ends the pauses of requests under way."""
+        """Also ends the pauses of running requests."""
         self._closed.set()
-        self._close_idle()
+        if self._client is not None:
+            self._client.close()
 
-    def _wait(self, problem: Passing, pause: float | None, deadline: float) -> None:
-        """Before the next attempt; no pause left, or no time for it, makes the problem final."""
+    def _wait(self, problem: Temporary, pause: float | None, deadline: float) -> None:
+        """Pauses before the next attempt; without a pause or the time for it, the failure is final."""
         wanted = (pause or 0.0) if problem.pause is None else problem.pause
         late = time.monotonic() + wanted >= deadline
         if pause is None or late or self._pause(wanted):
             raise EmbedderUnavailable(f"{self.host} {problem}", REMEDY) from None
 
     def _attempt(self, payload: bytes, deadline: float) -> Answer:
-        client = self._borrowed()
+        client = self._connected()
         try:
-            answer = by(deadline, lambda: self._send(client, payload, deadline))
+            return by(deadline, lambda: self._send(client, payload, deadline))
         except TimeoutError:
-            client.close()  # wakes the abandoned thread
+            client.close()  # ends the abandoned thread; other requests of this client are retried with a new one
             raise EmbedderUnavailable(f"{self.host} did not answer within {self._seconds:g} s", REMEDY) from None
-        except BaseException:
-            client.close()
-            raise
-        self._idle.append(client)
-        if self._closed.is_set():
-            self._close_idle()
-        return answer
+        finally:
+            if self._closed.is_set:
+                client.close()
 
-    def _close_idle(self) -> None:
-        with suppress(IndexError):
-            while True:
-                self._idle.pop().close()
-
-    def _borrowed(self) -> httpx.Client:
+    def _connected(self) -> httpx.Client:
         import httpx
 
-        try:
-            return self._idle.pop()
-        except IndexError:
-            key = {"Authorization": f"Bearer {self._key}"} if self._key else {}
-            headers = {
-                "Content-Type": "application/json", "User-Agent": "fourfold", "Accept-Encoding": "gzip, identity", **key
-            }  # fmt: skip
-            return httpx.Client(headers=headers, verify=self._certificates, follow_redirects=False)
-
-    @cached_property
-    def _certificates(self) -> ssl.SSLContext:
-        """Loaded once: it costs more than a request."""
-        import httpx
-
-        return httpx.create_ssl_context()
+        key = {"Authorization": f"Bearer {self._key}"} if self._key else {}
+        fixed = {"Content-Type": "application/json", "User-Agent": "fourfold", "Accept-Encoding": "gzip, identity"}
+        with self._lock:
+            if self._client is None or self._client.is_closed:
+                self._client = httpx.Client(headers={**fixed, **key}, follow_redirects=False)
+            return self._client
 
     def _send(self, client: httpx.Client, payload: bytes, deadline: float) -> Answer:
         import httpx
@@ -142,12 +121,12 @@ class Endpoint:
         try:
             with client.stream("POST", self._url, content=payload, timeout=timeout) as response:
                 return Answer(response.status_code, response.headers, self._body(response))
-        except httpx.HTTPError as error:
+        except (httpx.HTTPError, RuntimeError) as error:  # RuntimeError: another thread has closed the client
             reason = shown(f"{type(error).__name__}: {error}", self._key)
-            raise Passing(f"cannot be reached ({reason})") from None
+            raise Temporary(f"cannot be reached ({reason})") from None
 
     def _body(self, response: httpx.Response) -> bytes:
-        """The answer, unpacked here with a limit: a small one may unpack to gigabytes."""
+        """Reads the body and unpacks it with a limit: a small one may unpack to gigabytes."""
         body = bytearray()
         unpacked = _unpacker(response.headers.get("content-encoding", ""))
         if unpacked is None:
@@ -162,7 +141,7 @@ class Endpoint:
         return bytes(body)
 
     def _judge(self, answer: Answer, private: Sequence[str]) -> Any:
-        """The JSON of a good answer; otherwise the error."""
+        """Returns the JSON of a good answer, otherwise raises."""
         if answer.status == 200:
             return self._json(answer.body)
         if 300 <= answer.status < 400:
@@ -170,8 +149,8 @@ class Endpoint:
             raise EmbedderUnavailable(f"{self.host} redirects to {target}, which is refused", REDIRECT_REMEDY)
         said = shown(message_of(answer.body), self._key, private)
         reason = f"answered {answer.status}" + (f": {said}" if said else "")
-        if answer.status in AGAIN or answer.status >= 500:
-            raise Passing(reason, retry_after(answer.headers.get("retry-after", "")))
+        if answer.status in RETRIED_STATUSES or answer.status >= 500:
+            raise Temporary(reason, retry_after(answer.headers.get("retry-after", "")))
         raise EmbedderUnavailable(f"{self.host} {reason}", SETTINGS_REMEDY)
 
     def _json(self, body: bytes) -> Any:
@@ -182,7 +161,7 @@ class Endpoint:
 
 
 def _unpacker(encoding: str) -> Callable[[bytes, int], bytes] | None:
-    """Unpacks a part of an answer to at most so many bytes; None for an encoding that is not known."""
+    """A function that unpacks a part of an answer to at most that many bytes; None for an unknown encoding."""
     match encoding.strip().lower():
         case "" | "identity":
             return lambda part, most: part[:most]
@@ -193,15 +172,8 @@ def _unpacker(encoding: str) -> Callable[[bytes, int], bytes] | None:
 
 
 def by(deadline: float, call: Callable[[], Result]) -> Result:
-    """The call's result, or TimeoutError at the deadline: timeouts of a socket bound neither a name server nor a peer
-    that sends one byte a second."""
-    future: Future[Result] = Future()
+    """Returns the call's result, or raises TimeoutError at the deadline.
 
-    def work() -> None:
-        try:
-            future.set_result(call())
-        except BaseException as error:  # noqa: BLE001  (carried over to the caller)
-            future.set_exception(error)
-
-    threading.Thread(target=work, name="fourfold-endpoint", daemon=True).start()
-    return future.result(max(0.0, deadline - time.monotonic()))
+    Timeouts of a socket limit neither a name server nor a peer that sends one byte per second.
+    """
+    return threads.start(call, "fourfold-endpoint").result(deadline - time.monotonic())

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from fourfold import limits
 from fourfold.embed.files import content, digest
-from fourfold.embed.graph import Pooling
+from fourfold.embed.onnx_runtime import Pooling
 from fourfold.embed.session import LocalEmbedder, Recipe, Tokenizer
 from fourfold.embed.wordpiece import WordPiece
 from fourfold.errors import EmbedderUnavailable, MissingExtra
@@ -29,10 +29,10 @@ POOLINGS: dict[str, Pooling] = {
 }
 
 LONGEST = 2048
-"""Tokens of one text at most, whatever the model allows: attention takes memory by the square of it."""
+"""Most tokens of one text, whatever the model allows: attention needs memory quadratic in them."""
 
 UNSET = 1_000_000
-"""A model_max_length above this is the library's way of saying that there is none."""
+"""A model_max_length above this means that the model sets none."""
 
 REMEDY = "FOLDER in `onnx:FOLDER` needs model.onnx (or onnx/model.onnx) and tokenizer.json (or vocab.txt)"
 ANOTHER = "Use a model of transformer, pooling and normalisation only"
@@ -85,7 +85,7 @@ class SavedTokenizer:
         try:
             self._tokenizer = Tokenizer.from_buffer(content(file, REMEDY))
         except Exception as error:  # tokenizers raises nothing narrower
-            raise EmbedderUnavailable(f"{file} is not a tokenizer ({error})", "Export the model anew") from error
+            raise EmbedderUnavailable(f"{file} is not a tokenizer ({error})", "Export the model again") from error
         self._tokenizer.no_padding()
         self._tokenizer.enable_truncation(most)
 
@@ -135,7 +135,7 @@ def read_json(file: Path, absent: Shape) -> Shape:
     try:
         found = json.loads(content(file, REMEDY))
     except ValueError as error:
-        raise EmbedderUnavailable(f"{file} is not JSON ({error})", "Export the model anew") from error
+        raise EmbedderUnavailable(f"{file} is not JSON ({error})", "Export the model again") from error
     if not isinstance(found, type(absent)):
-        raise EmbedderUnavailable(f"{file} is not a JSON {type(absent).__name__}", "Export the model anew")
+        raise EmbedderUnavailable(f"{file} is not a JSON {type(absent).__name__}", "Export the model again")
     return found

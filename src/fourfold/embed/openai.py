@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 BATCH_TEXTS = 64
 TEXT_CHARACTERS = 8000
-"""Read of one text: within the 8191 tokens that OpenAI takes, in any script."""
+"""Characters of a text that are sent: within the 8191 tokens of OpenAI's limit, in any script."""
 
 REMEDY = "Check that openai_model is an embedding model, and leave openai_dimensions unset if it has only one size"
 
@@ -31,10 +31,10 @@ REMEDY = "Check that openai_model is an embedding model, and leave openai_dimens
 class OpenAISettings:
     base_url: str = "https://api.openai.com/v1"
     api_key: str | None = field(default=None, repr=False)
-    """None: no Authorization header, as local servers have it."""
+    """None: no Authorization header, for local servers."""
     model: str = "text-embedding-3-small"
     dimensions: int | None = None
-    """Asked of the model; None leaves it at its own size."""
+    """Requested from the model; None: its own size."""
     timeout: float = 30.0
     """Seconds for one request of up to 64 texts, all its attempts together."""
 
@@ -59,7 +59,7 @@ class OpenAIEmbedder:
         return self._dimension
 
     def load(self) -> None:
-        """One request, if the dimension is not known yet."""
+        """Sends one request if the dimension is not known yet."""
         if self._dimension is None:
             self.embed(["dimension"])
 
@@ -77,13 +77,13 @@ class OpenAIEmbedder:
         self._endpoint.close()
 
     def _embed_slice(self, texts: Sequence[str]) -> list[Floats]:
-        inputs = [readable(text, TEXT_CHARACTERS) or " " for text in texts]  # an empty input is refused by OpenAI
+        inputs = [readable(text, TEXT_CHARACTERS) or " " for text in texts]  # OpenAI rejects an empty input
         size = {} if self._settings.dimensions is None else {"dimensions": self._settings.dimensions}
         answer = self._endpoint.post({"model": self._settings.model, "input": inputs, **size}, inputs)
         return [self._checked(values) for values in self._in_order(answer, len(inputs))]
 
     def _in_order(self, answer: Any, count: int) -> list[Any]:
-        """The vectors by the index of their text: one each, or the answer is refused."""
+        """The vectors in the order of their texts; the answer must have one for each."""
         try:
             entries: list[Any] = answer["data"]
             found: dict[Any, Any] = {entry["index"]: entry["embedding"] for entry in entries}
@@ -106,7 +106,7 @@ class OpenAIEmbedder:
 
 
 def check(settings: OpenAISettings) -> None:
-    """InvalidSetting for what could not work, or would put a secret into an address."""
+    """Raises InvalidSetting for a setting that cannot work, or that would put a secret into an address."""
     check_url(settings.base_url)
     key = key_of(settings)
     if not (key.isascii() and key.isprintable()) or " " in key:
@@ -120,7 +120,7 @@ def check(settings: OpenAISettings) -> None:
 
 
 def check_url(base_url: str) -> None:
-    """The address may be logged and shown, so it carries no secret."""
+    """Rejects addresses with secrets: the address may be logged and shown."""
     remedy = "Give it as https://HOST/v1, without user, password, query or fragment"
     try:
         url = urlsplit(base_url)

@@ -1,4 +1,4 @@
-"""What a provider's answer may say to the user: short, printable, without secrets."""
+"""Messages of a provider as they may be shown to the user: short, printable, without secrets."""
 
 from __future__ import annotations
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
+from fourfold import threads
 from fourfold.embed.base import readable
-from fourfold.embed.graph import Graph, Pooling, threads
+from fourfold.embed.onnx_runtime import Graph, Pooling, thread_count
 
 if TYPE_CHECKING:
     import numpy as np
@@ -19,19 +20,16 @@ if TYPE_CHECKING:
     Floats: TypeAlias = NDArray[np.float32]
 
 BATCH_TOKENS = 512
-"""Tokens of one run, padding included: with fewer a token costs more, with more it costs no less, and memory grows."""
-
-SIDE_BY_SIDE = 2
-"""Runs at a time, where there are several: while the threads of one wait for each other, the other has the cores."""
+"""Tokens of one run, padding included: fewer make each token dearer; more only need more memory."""
 
 TEXTS_AT_ONCE = 1024
 """Texts tokenised together: bounds the memory of an `embed` of any size."""
 
 CHARACTERS_A_TOKEN = 64
-"""A text is cut to this many characters a token before it is tokenised: a megabyte costs no more than a page."""
+"""A text is cut to this many characters per token before it is tokenised, which bounds the cost of a long text."""
 
 NO_TOKENS = [0]
-"""What a text without a single token reads as: every text has a vector."""
+"""Ids of a text without any token, so that every text has a vector."""
 
 
 class Tokenizer(Protocol):
@@ -89,11 +87,23 @@ class Session:
         return result
 
     def _runs(self, made: Sequence[list[list[int]]]) -> list[Floats]:
-        """The vectors of every batch."""
-        if len(made) == 1 or threads() == 1:
+        """The vectors of every batch. Two run at a time: while the threads of one wait, the other computes."""
+        if len(made) == 1 or thread_count() == 1:
             return [self._graph.run(batch) for batch in made]
-        with ThreadPoolExecutor(SIDE_BY_SIDE, "fourfold-model") as pool:
-            return list(pool.map(self._graph.run, made))
+        vectors: dict[int, Floats] = {}
+        left = iter(enumerate(made))
+
+        def work() -> None:
+            for place, batch in left:
+                vectors[place] = self._graph.run(batch)
+
+        second = threads.start(work, "fourfold-model")
+        try:
+            work()
+        finally:
+            deque(left, maxlen=0)  # after an error or Ctrl-C the other thread ends with its batch
+        second.result()
+        return [vectors[place] for place in range(len(made))]
 
     def _readable(self, text: str) -> str:
         return readable(text, self._characters)

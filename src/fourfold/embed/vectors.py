@@ -1,4 +1,4 @@
-"""The one gate for vectors that come from outside: callers, files, endpoints."""
+"""Checks of vectors that come from outside: callers, files, endpoints."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SMALLEST = 1e-18
 """Beyond these, squares leave the range of float32, and a similarity would be NaN."""
 
 UNIT = 1e-6
-"""A vector this near to length 1 is taken as it is, so that exporting and importing changes no bit."""
+"""A vector whose length differs from 1 by less is stored unchanged, so that export and import preserve every bit."""
 
 
 def check_vector(values: Numbers, dimension: int | None = None) -> Floats:
@@ -77,8 +77,12 @@ def check_dimension(found: int, wanted: int | None) -> None:
     if found == 0:
         raise InvalidVector("the embedding is empty", "Send one number a dimension, or leave it out")
     if wanted is not None and found != wanted:
-        message = f"the embedding has {found} dimensions where {wanted} are expected"
-        raise InvalidVector(message, "Embed with the model that the namespace was built with, or leave it out")
+        raise wrong_dimension(found, wanted)
+
+
+def wrong_dimension(found: int, wanted: int) -> InvalidVector:
+    message = f"the embedding has {found} dimensions where {wanted} are expected"
+    return InvalidVector(message, "Embed with the model that the namespace was built with, or leave it out")
 
 
 def check_size(peak: float) -> None:

@@ -15,7 +15,7 @@ SPECIAL = ("[UNK]", "[SEP]", "[CLS]")
 LONGEST_WORD = 100
 """A word of more characters is unknown."""
 _KNOWN_WORDS = 50_000
-"""Words whose pieces are remembered."""
+"""Words whose pieces are cached."""
 _CJK = (
     (0x4E00, 0x9FFF), (0x3400, 0x4DBF), (0x20000, 0x2A6DF), (0x2A700, 0x2B73F), (0x2B740, 0x2B81F), (0x2B920, 0x2CEAF),
     (0xF900, 0xFAFF), (0x2F800, 0x2FA1F),
@@ -87,7 +87,7 @@ def normalised(text: str, *, lowercase: bool = True) -> str:
 
 
 class _Table(dict[int, str | int]):
-    """What becomes of a character, found out once for each."""
+    """The replacement of a character, computed once for each."""
 
     def __init__(self, rule: Callable[[int], str | int]) -> None:
         super().__init__()
@@ -121,7 +121,7 @@ _CLEANED, _STRIPPED, _SPLIT = _Table(_clean), _Table(_strip), _Table(_split)
 
 
 def ids_of(vocabulary: bytes) -> dict[str, int]:
-    """One word a line; its id is the line's number. (Unicode line separators are words of this vocabulary.)"""
+    """One word per line; its id is the line number. (Unicode line separators are words of this vocabulary.)"""
     words = vocabulary.decode("utf-8", "replace").replace("\r\n", "\n").removesuffix("\n").split("\n")
     ids = {word: index for index, word in enumerate(words)}
     missing = [word for word in SPECIAL if word not in ids]

@@ -1,13 +1,13 @@
-"""A collection in a store of its own, and every question asked in some way."""
+"""Stores a collection in a store of its own and asks its questions."""
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final
@@ -18,8 +18,9 @@ from fourfold.evaluation.collection import Collection, Question
 from fourfold.evaluation.vectors import CachedEmbedder, cache_folder
 from fourfold.limits import TOP_K
 from fourfold.memory import Memory
-from fourfold.model import NO_FILTERS, Filters, MetadataTest, NewItem, Plan, SearchResponse
-from fourfold.stores.base import NewNode
+from fourfold.model import NO_FILTERS, Filters, MetadataTest, NewItem
+from fourfold.retrieval import Plan, SearchResponse
+from fourfold.storage.values import NewNode
 from fourfold.text.entities import normal_name
 
 if TYPE_CHECKING:
@@ -27,45 +28,45 @@ if TYPE_CHECKING:
 
 Progress = Callable[[int, int], None]
 
-_BATCH: Final = 1000
+_BATCH_ITEMS: Final = 1000
 _PATIENCE_SECONDS: Final = 120.0
-"""For each retriever: quality is measured, and a busy machine should lose no list."""
+"""Deadline of each retriever: quality is measured, so a busy machine must not lose a list."""
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
-    """How to search: a name, and what `Memory.search` is told."""
+class Variant:
+    """A search to measure: a name, and arguments of `Memory.search`."""
 
     name: str
     arguments: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
     @property
     def embeds(self) -> bool:
-        """Whether the query's vector is looked at."""
+        """Whether the search uses the vector of the query."""
         only, weights = self.arguments.get("only"), self.arguments.get("weights")
         return (only is None or "semantic" in only) and (weights is None or weights.get("semantic", 0) != 0)
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a question got."""
+    """The result of one question."""
 
     question: Question
     keys: tuple[str, ...]
-    """Best first, in the engine's order: that decides between equal scores."""
+    """Best first, in the engine's order, also among equal scores."""
     confidence: float
     milliseconds: float
     """Of the search for a hundred results, with the query's vector made by the model."""
     plan: Plan
     weights: Mapping[str, float]
-    """As they were applied."""
+    """The applied ones."""
     timings_ms: Mapping[str, float] = field(default_factory=dict[str, float])
     """Of each retriever."""
     degraded: tuple[str, ...] = ()
 
 
 class Bench:
-    """A collection that is stored and ready to be asked."""
+    """A stored collection and its questions."""
 
     def __init__(self, memory: Memory, collection: Collection, embedder: CachedEmbedder | None) -> None:
         self.collection = collection
@@ -78,63 +79,70 @@ class Bench:
     def model(self) -> str | None:
         return None if self._embedder is None else self._embedder.fingerprint
 
-    async def fill(self, progress: Progress | None = None) -> None:
-        """Stores items, links and edges, and makes every vector."""
-        done = 0
+    def fill(self, progress: Progress | None = None) -> None:
+        """Stores items, links and edges, and makes every vector.
+
+        Items without a time get one in common: recency must not prefer those at the end of the file.
+        """
+        done, now = 0, datetime.now(UTC)
         for namespace, items in _by_namespace(self._spaces, self.collection).items():
             view = self._memory.within(namespace)
-            for start in range(0, len(items), _BATCH):
-                await view.add_many(items[start : start + _BATCH])
-            await self._connect(view, {item.key or "" for item in items})
-            await view.embed_pending(_shifted(progress, done, len(self.collection.items)))
-            await view.index()
+            for start in range(0, len(items), _BATCH_ITEMS):
+                batch = items[start : start + _BATCH_ITEMS]
+                view.add_many([item if item.created_at else replace(item, created_at=now) for item in batch])
+            self._connect(view, {item.key or "" for item in items})
+            view.embed_pending(_shifted(progress, done, len(self.collection.items)))
+            view.index()
             done += len(items)
 
-    async def _connect(self, view: Memory, keys: set[str]) -> None:
+    def _connect(self, view: Memory, keys: set[str]) -> None:
         links = [(source, target) for source, target in self.collection.links if source in keys and target in keys]
         names = self._names
         ends = list(dict.fromkeys(key for link in links for key in link))
         if ends:
-            numbers = await view.store.find_keys(view.namespace, ends)
-            await view.store.add_nodes(view.namespace, [NewNode(names[key], item=numbers[key]) for key in ends])
+            with view.store.snapshot(view.namespace) as snapshot:
+                ids = snapshot.rows.find_keys(ends)
+            with view.store.transaction(view.namespace) as transaction:
+                transaction.graph.add_nodes([NewNode(names[key], item=ids[key]) for key in ends])
         edges = [(names[source], "links", names[target], 1.0) for source, target in links]
         if edges or self.collection.edges:
-            await view.add_edges([*edges, *self.collection.edges])
+            view.add_edges([*edges, *self.collection.edges])
 
-    async def run(self, way: Way, *, fresh: bool = False, progress: Progress | None = None) -> list[Answer]:
-        """Every question's answer. `fresh`: vectors of questions come from the model, so that times are true."""
+    def run(self, variant: Variant, *, fresh: bool = False, progress: Progress | None = None) -> list[Answer]:
+        """Asks every question. `fresh`: vectors of questions are made by the model, for realistic times."""
         answers: list[Answer] = []
         for question in self.collection.questions:
-            answers.append(await self._ask(question, way, fresh=fresh))
+            answers.append(self._ask(question, variant, fresh=fresh))
             if progress is not None:
                 progress(len(answers), len(self.collection.questions))
         return answers
 
-    async def _ask(self, question: Question, way: Way, *, fresh: bool) -> Answer:
+    def _ask(self, question: Question, variant: Variant, *, fresh: bool) -> Answer:
         started = time.perf_counter()
-        vector = await asyncio.to_thread(self._vector, question.text, fresh) if way.embeds else None
-        arguments: dict[str, Any] = {"top_k": TOP_K, "filters": _earlier(question), **way.arguments}
+        vector = self._vector(question.text, fresh) if variant.embeds else None
+        arguments: dict[str, Any] = {"top_k": TOP_K, "filters": _earlier(question), **variant.arguments}
         spaces = [self._spaces.get(question.scope, "default")]
-        response = await self._memory.search(question.text, vector=vector, namespaces=spaces, **arguments)
+        response = self._memory.search(question.text, vector=vector, namespaces=spaces, **arguments)
         keys = [str(result.key) for result in response.results]
         return answered(question, response, keys, (time.perf_counter() - started) * 1000)
 
     def _vector(self, text: str, fresh: bool) -> Vector | None:
-        """One text at a time: what else is in a batch shows in the last digits of an int8 model."""
+        """Embeds one text at a time: the rest of a batch changes the last digits of an int8 model."""
         if self._embedder is None:
             return None
         return (self._embedder.model if fresh else self._embedder).embed([text])[0]
 
 
-@asynccontextmanager
-async def open_bench(collection: Collection, settings: Settings, cache: Path | None = None) -> AsyncGenerator[Bench]:
-    """A temporary store for the collection, never the user's own, with the embedder of the settings. Empty yet."""
+@contextmanager
+def open_bench(collection: Collection, settings: Settings, cache: Path | None = None) -> Generator[Bench]:
+    """Opens an empty temporary store for the collection, with the embedder of the settings."""
     embedder = _embedder(settings, cache)
     patient = replace(settings, retriever_seconds=_PATIENCE_SECONDS, namespace="default")
-    with TemporaryDirectory(prefix="fourfold-eval-", ignore_cleanup_errors=True) as folder:
-        memory = await Memory.open(folder, embedder=embedder or "none", settings=patient, background=False)
-        async with memory:
-            yield Bench(memory, collection, embedder)
+    with (
+        TemporaryDirectory(prefix="fourfold-eval-", ignore_cleanup_errors=True) as folder,
+        Memory.open(folder, embedder=embedder or "none", settings=patient, background=False) as memory,
+    ):
+        yield Bench(memory, collection, embedder)
 
 
 def _embedder(settings: Settings, cache: Path | None) -> CachedEmbedder | None:
@@ -152,7 +160,7 @@ def _embedder(settings: Settings, cache: Path | None) -> CachedEmbedder | None:
 def answered(
     question: Question, response: SearchResponse, keys: Sequence[str], milliseconds: float | None = None
 ) -> Answer:
-    """What a question got; `milliseconds` where more was timed than the search itself."""
+    """The answer of a response; `milliseconds` if more was timed than the search itself."""
     return Answer(
         question=question,
         keys=tuple(keys),
@@ -175,7 +183,7 @@ def _earlier(question: Question) -> Filters:
 
 
 def _namespaces(collection: Collection) -> dict[str | None, str]:
-    """A namespace for each scope, if questions have one; what has none shares the default one."""
+    """A namespace for each scope, if questions have scopes; items without one share the default namespace."""
     if not collection.scoped:
         return {}
     scopes = {str(item.metadata["scope"]) for item in collection.items if item.metadata.get("scope") is not None}
@@ -192,7 +200,7 @@ def _by_namespace(spaces: Mapping[str | None, str], collection: Collection) -> d
 
 
 def _node_names(collection: Collection) -> dict[str, str]:
-    """By key: the title where it is the only one of its kind, else a name that no question contains."""
+    """By key: the title if it is unique, else a name that no question contains."""
     titles = Counter(normal_name(item.title) for item in collection.items)
 
     def name(item: NewItem) -> str:
@@ -208,7 +216,7 @@ def _shifted(progress: Progress | None, done: int, total: int) -> Progress | Non
 
 
 def degraded_notes(answers: Iterable[Answer]) -> list[str]:
-    """What retrievers lacked, with the number of questions."""
+    """The reasons why retrievers were degraded, with the number of questions."""
     counts = Counter(reason for answer in answers for reason in answer.degraded)
     return [f"{reason} ({count} questions)" for reason, count in counts.items()]
 

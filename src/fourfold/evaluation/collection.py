@@ -6,7 +6,7 @@
     qrels.tsv       query-id, corpus-id, score, with tabs between, after a header line; a score above 0 is relevant
     edges.jsonl     {"from", "relation", "to", "weight"?}: optional
 
-What is wrong is an error that names file and line.
+Errors name file and line.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, cast
 
-from fourfold import items as rules
+from fourfold import validation as rules
 from fourfold.errors import InvalidItem, InvalidQuery, NotFound
 from fourfold.model import Json, NewItem
-from fourfold.portable import Lines, new_item
-from fourfold.search.plan import check_text
+from fourfold.ranking.plan import check_text
+from fourfold.storage.exchange import Lines, new_item
 
 Judgements = Mapping[str, Mapping[str, int]]
 """By question: its relevant items with their grades."""
@@ -42,7 +42,7 @@ class Question:
     """Only items of earlier sessions may be seen."""
     unanswerable: bool = False
     known_failure: bool = False
-    """Known to fail: reported apart, and no part of the means."""
+    """Known to fail: reported apart and not counted in the means."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class Collection:
 def read_collection(folder: Path, *, plain: bool = False) -> Collection:
     """`plain`: titles and texts only, without tags, links and edges."""
     if not folder.is_dir():
-        raise NotFound(f"there is no folder {folder}", "Name one with corpus.jsonl, queries.jsonl and qrels.tsv")
+        raise NotFound(f"no folder {folder}", "Name one with corpus.jsonl, queries.jsonl and qrels.tsv")
     documents = _documents(folder / "corpus.jsonl", plain=plain)
     questions = _questions(folder / "queries.jsonl")
     judgements = _judgements(folder / "qrels.tsv", questions.keys(), documents.keys())
@@ -94,7 +94,7 @@ def _asked(questions: Mapping[str, Question], judgements: Judgements, folder: Pa
 
 
 def _documents(file: Path, *, plain: bool) -> dict[str, NewItem]:
-    """By key. One without text stays, so that judgements may name it."""
+    """By key, with documents without text: judgements may name them."""
     found: dict[str, NewItem] = {}
     lines = Lines(file)
     with lines.located():
@@ -104,7 +104,7 @@ def _documents(file: Path, *, plain: bool) -> dict[str, NewItem]:
                 raise InvalidItem(f"the _id {key!r} is there twice", "Give every document its own")
             found[key] = _document(key, row, plain=plain)
     if not found:
-        raise InvalidItem(f"{file} holds no documents", "Write one JSON object a line")
+        raise InvalidItem(f"{file} holds no documents", "Write one JSON object per line")
     return found
 
 
@@ -126,7 +126,7 @@ def _labels(metadata: Mapping[str, Json], name: str) -> list[str]:
 
 
 def _links(documents: Mapping[str, NewItem]) -> Iterator[tuple[str, str]]:
-    """Links between stored documents; what leads out of the collection leads nowhere."""
+    """Links between stored documents; links out of the collection are dropped."""
     for key, item in documents.items():
         for target in dict.fromkeys(_strings(item.metadata.get("links") or [], f"metadata.links of {key}")):
             if target != key and target in documents and (documents[target].title or documents[target].text):
@@ -164,7 +164,7 @@ def _question(row: Mapping[str, Any]) -> Question:
     check_text(text)
     metadata: Any = row.get("metadata") or {}
     if not isinstance(metadata, dict):
-        raise InvalidQuery("metadata is no object", 'Write {"category": ...} or leave it out')
+        raise InvalidQuery("metadata is not an object", 'Write {"category": ...} or leave it out')
     given = cast("dict[str, Any]", metadata)
     session = given.get("session_no")
     if session is not None and (isinstance(session, bool) or not isinstance(session, int | float)):
@@ -202,12 +202,12 @@ def _judgement(line: str) -> tuple[str, str, int]:
     try:
         return cells[0], cells[1], int(cells[2])
     except ValueError:
-        raise InvalidQuery(f"the score {cells[2]!r} is no whole number", "0 is not relevant, 1 or more is") from None
+        raise InvalidQuery(f"the score {cells[2]!r} is not a whole number", "0 is not relevant, 1 or more is") from None
 
 
 def _known(name: str, names: Any, what: str, file: str) -> None:
     if name not in names:
-        raise InvalidQuery(f"there is no {what} {name!r}", f"Add it to {file}, or remove the line")
+        raise InvalidQuery(f"unknown {what} {name!r}", f"Add it to {file}, or remove the line")
 
 
 @contextmanager
@@ -224,18 +224,18 @@ def located(file: Path, number: int) -> Generator[None]:
 def _id(row: Mapping[str, Any]) -> str:
     given = next((row[name] for name in ("_id", "id", "key") if row.get(name) is not None), None)
     if given is None or isinstance(given, bool) or not isinstance(given, str | int):
-        raise InvalidItem("there is no _id", "Give every line an _id, a string")
+        raise InvalidItem("_id is missing", "Give every line an _id, a string")
     return rules.name(str(given), "_id")
 
 
 def _text(row: Mapping[str, Any], name: str) -> str:
     given = row.get(name) or ""
     if not isinstance(given, str):
-        raise InvalidItem(f"{name} is no string", "Write it between quotes")
+        raise InvalidItem(f"{name} is not a string", "Write it between quotes")
     return given
 
 
 def _strings(given: object, what: str) -> list[str]:
     if not isinstance(given, list):
-        raise InvalidItem(f"{what} is no list", "Write a list of strings")
+        raise InvalidItem(f"{what} is not a list", "Write a list of strings")
     return [str(value) for value in cast("list[object]", given)]

@@ -1,4 +1,4 @@
-"""Two runs over the same questions: is one better, or is it chance? A paired bootstrap says."""
+"""Compares two runs over the same questions by a paired bootstrap."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Comparison:
 
 
 def compared(old: Mapping[str, float], new: Mapping[str, float]) -> Comparison:
-    """By question; both must have the same ones."""
+    """Compares scores by question; both runs must have the same questions."""
     if old.keys() != new.keys():
         odd = sorted(old.keys() ^ new.keys())
         raise InvalidQuery(
@@ -49,7 +49,7 @@ def compared(old: Mapping[str, float], new: Mapping[str, float]) -> Comparison:
 
 
 def interval(differences: Sequence[float]) -> tuple[float, float]:
-    """The middle 95 % of the means of samples with replacement (percentiles; the same every time)."""
+    """The middle 95 % of the means of samples with replacement (percentiles; the generator has a fixed start)."""
     import numpy as np
 
     if not differences:

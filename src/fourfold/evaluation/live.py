@@ -1,18 +1,18 @@
-"""Questions to a store that is there already: the user's own, or an export of it. Nothing is written to it.
+"""Questions to an existing store, or to an export of it. Nothing is written to the store.
 
     question    items        category    remark
     Who has the spare key?    key:okafor, 17    people
     Where is the rathole tunnel?    key:tunnel    ops    known failure
     What is the capital of Mongolia?
 
-One question a line, with tabs between the columns and a header line. Items are ids or key:K with commas between; a
-question without any is one that the store cannot answer. A line with the same question adds items to it.
+One question per line, tabs between the columns, and a header line. Items are ids or key:K, separated by commas; a
+question without items is one that the store cannot answer. A line with the same question adds items to it.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -20,12 +20,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from fourfold.config import Settings
 from fourfold.errors import InvalidItem, InvalidQuery, NotFound
-from fourfold.evaluation.bench import Answer, Progress, Way, answered
+from fourfold.evaluation.bench import Answer, Progress, Variant, answered
 from fourfold.evaluation.collection import Collection, Question, located
 from fourfold.limits import TOP_K
 from fourfold.memory import Memory
-from fourfold.portable import import_file
-from fourfold.search.plan import check_text
+from fourfold.ranking.plan import check_text
 
 if TYPE_CHECKING:
     from fourfold.model import Item
@@ -36,30 +35,30 @@ _COLUMNS: Final = 4
 
 
 class LiveBench:
-    """An open store and what is asked of it. Results are named by their ids."""
+    """An open store and its questions. Results are identified by their ids."""
 
     def __init__(self, memory: Memory, collection: Collection, model: str | None) -> None:
         self.collection = collection
         self.model = model
         self._memory = memory
 
-    async def run(self, way: Way, *, fresh: bool = False, progress: Progress | None = None) -> list[Answer]:
-        """Every question's answer. Vectors of questions always come from the model, so `fresh` changes nothing."""
+    def run(self, variant: Variant, *, fresh: bool = False, progress: Progress | None = None) -> list[Answer]:
+        """Asks every question. Vectors of questions always come from the model, so `fresh` changes nothing."""
         answers: list[Answer] = []
         for question in self.collection.questions:
-            answers.append(await self._ask(question, way))
+            answers.append(self._ask(question, variant))
             if progress is not None:
                 progress(len(answers), len(self.collection.questions))
         return answers
 
-    async def _ask(self, question: Question, way: Way) -> Answer:
-        arguments: dict[str, Any] = {"top_k": TOP_K, **way.arguments}
-        response = await self._memory.search(question.text, **arguments)
+    def _ask(self, question: Question, variant: Variant) -> Answer:
+        arguments: dict[str, Any] = {"top_k": TOP_K, **variant.arguments}
+        response = self._memory.search(question.text, **arguments)
         return answered(question, response, [str(result.id) for result in response.results])
 
 
-async def read_live(memory: Memory, file: Path, name: str) -> LiveBench:
-    """The questions of a file, with the items that they name found in the store."""
+def read_live(memory: Memory, file: Path, name: str) -> LiveBench:
+    """Reads the questions of a file and looks up their items in the store."""
     questions: dict[str, Question] = {}
     judgements: dict[str, dict[str, int]] = {}
     for number, line in _lines(file):
@@ -69,12 +68,12 @@ async def read_live(memory: Memory, file: Path, name: str) -> LiveBench:
             known = questions.get(text, Question(str(len(questions) + 1), text))
             failing = known.known_failure or remark == KNOWN_FAILURE
             questions[text] = replace(known, category=category or known.category, known_failure=failing)
-            for item in await _items(memory, items):
+            for item in _items(memory, items):
                 judgements.setdefault(known.id, {})[str(item.id)] = 1
     if not judgements:
         raise InvalidQuery(f"no question of {file} names an item", "Write its id or key:K into the second column")
     asked = tuple(replace(question, unanswerable=question.id not in judgements) for question in questions.values())
-    status = await memory.status()
+    status = memory.status()
     return LiveBench(memory, Collection(name, (), asked, judgements), status["embedder"])
 
 
@@ -98,21 +97,22 @@ def _cells(line: str) -> list[str]:
     return [question, items, category, remark.lower()]
 
 
-async def _items(memory: Memory, items: str) -> Sequence[Item]:
+def _items(memory: Memory, items: str) -> Sequence[Item]:
     names = [name.strip() for name in items.split(",") if name.strip()]
     try:
-        return await memory.get([int(name) if name.isdecimal() else name for name in names]) if names else []
+        return memory.get([int(name) if name.isdecimal() else name for name in names]) if names else []
     except NotFound as error:
         raise InvalidQuery(error.message, error.remedy) from error
 
 
-@asynccontextmanager
-async def opened_export(file: Path, settings: Settings) -> AsyncGenerator[Memory]:
-    """An export in a temporary store, with the vectors that it brings."""
-    with TemporaryDirectory(prefix="fourfold-eval-", ignore_cleanup_errors=True) as folder:
-        memory = await Memory.open(folder, namespace=settings.namespace, settings=settings, background=False)
-        async with memory:
-            await import_file(memory, file, None)
-            await memory.embed_pending()
-            await memory.index()
-            yield memory
+@contextmanager
+def opened_export(file: Path, settings: Settings) -> Generator[Memory]:
+    """Loads an export, with its vectors, into a temporary store."""
+    with (
+        TemporaryDirectory(prefix="fourfold-eval-", ignore_cleanup_errors=True) as folder,
+        Memory.open(folder, namespace=settings.namespace, settings=settings, background=False) as memory,
+    ):
+        memory.import_file(file)
+        memory.embed_pending()
+        memory.index()
+        yield memory

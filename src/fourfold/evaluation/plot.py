@@ -1,4 +1,4 @@
-"""A sweep as a picture."""
+"""Draws a sweep."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ _INCHES: Final = 4.5
 
 
 def check_plot(file: Path) -> None:
-    """Before anything is measured: whether a picture can be put there."""
+    """Checks, before anything is measured, whether the image can be written."""
     if file.suffix.lower() not in KINDS:
-        raise InvalidQuery(f"{file.name} is no picture", f"Let the name end in {', '.join(KINDS)}")
+        raise InvalidQuery(f"unsupported image format {file.suffix!r}", f"Use {', '.join(KINDS)}")
     if not file.absolute().parent.is_dir():
-        raise InvalidQuery(f"there is no folder {file.parent}", "Make it, or choose another")
+        raise InvalidQuery(f"no folder {file.parent}", "Create it, or choose another")
     _matplotlib("figure")
 
 
 def plot(sweeps: Sequence[Sweep], file: Path) -> None:
-    """nDCG@10 of both halves over the value, with the default as a line across."""
+    """Draws nDCG@10 of both halves over the value, and the default as a horizontal line."""
     figure = _matplotlib("figure").Figure(figsize=(_INCHES * len(sweeps), _INCHES * 0.8), layout="constrained")
     for axes, one in zip(figure.subplots(1, len(sweeps), squeeze=False)[0], sweeps, strict=True):
         _draw(axes, one)
@@ -40,7 +40,10 @@ def _draw(axes: Any, one: Sweep) -> None:
         values = [held(point.run, out=out)["ndcg@10"] for point in one.points]
         axes.plot([point.value for point in one.points], values, "o-", color=colour, label=name)
         axes.axhline(
-            held(one.default, out=out)["ndcg@10"], color=colour, linestyle=":", label=f"{one.default.way.name}, {name}"
+            held(one.default, out=out)["ndcg@10"],
+            color=colour,
+            linestyle=":",
+            label=f"{one.default.variant.name}, {name}",
         )
     axes.set_xlabel(one.name)
     axes.set_ylabel("nDCG@10")

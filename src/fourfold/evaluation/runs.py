@@ -1,7 +1,8 @@
-"""One way of searching, measured over a collection: its summary, and its questions as a file for later comparisons."""
+"""A variant of searching, measured over a collection: its summary, and a file of its questions for comparisons."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -10,27 +11,27 @@ from typing import Final
 
 from fourfold import owner_only
 from fourfold.errors import InvalidItem, InvalidQuery, NewerSchema, StoreUnavailable
-from fourfold.evaluation.bench import Answer, Bench, Progress, Way, degraded_notes, percentile
+from fourfold.evaluation.bench import Answer, Bench, Progress, Variant, degraded_notes, percentile
 from fourfold.evaluation.compare import Comparison, compared
 from fourfold.evaluation.live import LiveBench
 from fourfold.evaluation.metrics import MAIN, METRICS, Scores, means, measured, separation
-from fourfold.model import RETRIEVERS, Json
-from fourfold.portable import Lines
-from fourfold.wire import dumps
+from fourfold.model import Json
+from fourfold.ranking.retrievers import RETRIEVERS
+from fourfold.storage.exchange import Lines
 
 HEADER: Final[Mapping[str, Json]] = {"type": "fourfold-eval", "format": 1}
 _SHOWN: Final = 10
-"""How many of a question's results the file keeps."""
+"""Results of a question that the file keeps."""
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
     dataset: str
-    way: Way
+    variant: Variant
     model: str | None
     answers: Sequence[Answer]
     scores: Mapping[str, Scores]
-    """By question, without those that are known to fail."""
+    """By question, without the known failures."""
     known_failures: Mapping[str, Scores]
     """By question."""
 
@@ -41,15 +42,17 @@ class Run:
         return means(self.scores.values())[metric]
 
 
-async def measure(bench: Bench | LiveBench, way: Way, *, fresh: bool = False, progress: Progress | None = None) -> Run:
-    answers = await bench.run(way, fresh=fresh, progress=progress)
+def measure(
+    bench: Bench | LiveBench, variant: Variant, *, fresh: bool = False, progress: Progress | None = None
+) -> Run:
+    answers = bench.run(variant, fresh=fresh, progress=progress)
     scores = measured(bench.collection.judgements, answers)
     failing = {answer.question.id for answer in answers if answer.question.known_failure}
     sound = {question: row for question, row in scores.items() if question not in failing}
     known = {question: row for question, row in scores.items() if question in failing}
     if known and not sound:
         raise InvalidQuery("every answerable question is marked as a known failure", "Leave those unmarked that count")
-    return Run(bench.collection.name, way, bench.model, answers, sound, known)
+    return Run(bench.collection.name, variant, bench.model, answers, sound, known)
 
 
 # ---------------------------------------------------------------- in short
@@ -73,7 +76,7 @@ def summary(run: Run) -> dict[str, Json]:
 
 
 def _known_failures(run: Run) -> dict[str, Json]:
-    """Their metrics, and those of them that are answered by now."""
+    """Metrics of the known failures, and those of them that are answered now."""
     rows = run.known_failures
     asked = {answer.question.id: answer.question.text for answer in run.answers}
     solved = [asked[question] for question, row in rows.items() if row["hit@10"] > 0]
@@ -89,10 +92,10 @@ def _by_category(run: Run) -> dict[str, Json]:
 
 
 def _plan(run: Run) -> dict[str, Json]:
-    """What was asked for; `weights` is null where they were chosen for each question."""
+    """The requested plan; `weights` is null if they are chosen for each question."""
     plan = run.answers[0].plan
     asked = {"preset": plan.preset, "retrievers": list(plan.retrievers), "fusion": plan.fusion, "k": plan.k}
-    return {**asked, "weights": run.way.arguments.get("weights"), "embedder": run.model}
+    return {**asked, "weights": run.variant.arguments.get("weights"), "embedder": run.model}
 
 
 def _mean_weights(answers: Sequence[Answer]) -> dict[str, float]:
@@ -116,7 +119,7 @@ def save(run: Run, file: Path) -> None:
     aside = file.with_name(file.name + ".part")
     try:
         with owner_only.open_file(aside, "w", encoding="utf-8") as stream:
-            stream.writelines(dumps(row) + "\n" for row in rows)
+            stream.writelines(json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n" for row in rows)
         aside.replace(file)
     except OSError as error:
         raise StoreUnavailable(f"{file} cannot be written ({error.strerror})", "Choose another file") from error
@@ -148,13 +151,13 @@ def load_scores(file: Path) -> dict[str, Scores]:
             elif MAIN in row and row.get("known_failure") is not True:
                 found[str(row.get("query"))] = _scores(row)
     if not found:
-        raise InvalidItem(f"{file} holds no run", "Make one with fourfold eval DIR --save FILE")
+        raise InvalidItem(f"{file} does not contain a run", "Make one with fourfold eval DIR --save FILE")
     return found
 
 
 def _check_header(row: Mapping[str, Json], file: Path) -> None:
     if row.get("type") != HEADER["type"]:
-        raise InvalidItem(f"{file.name} is no saved run", "Make one with fourfold eval DIR --save FILE")
+        raise InvalidItem(f"{file.name} is not a saved run", "Make one with fourfold eval DIR --save FILE")
     if row.get("format") != HEADER["format"]:
         raise NewerSchema(f"{file.name} has the format {row.get('format')}", "Upgrade Fourfold")
 
@@ -162,12 +165,12 @@ def _check_header(row: Mapping[str, Json], file: Path) -> None:
 def _scores(row: Mapping[str, Json]) -> Scores:
     wrong = [name for name in METRICS if isinstance(row.get(name), bool) or not isinstance(row.get(name), int | float)]
     if wrong:
-        raise InvalidItem(f"{wrong[0]} is {row.get(wrong[0])!r}, no number", "Make the run anew")
+        raise InvalidItem(f"{wrong[0]} is {row.get(wrong[0])!r}, not a number", "Save the run again")
     return {name: float(row[name]) for name in METRICS}
 
 
 def against(run: Run, baseline: Mapping[str, Scores]) -> dict[str, Comparison]:
-    """By metric: this run beside an earlier one."""
+    """By metric: this run compared with an earlier one."""
     return {
         name: compared({question: row[name] for question, row in baseline.items()}, run.column(name))
         for name in METRICS

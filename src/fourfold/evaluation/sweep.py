@@ -1,4 +1,4 @@
-"""Which alpha, or which weights, would be best? Chosen on one half of the questions, judged on the other."""
+"""Searches for the best alpha or weights: chosen on one half of the questions, judged on the other."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 from fourfold.errors import InvalidQuery, InvalidSetting
-from fourfold.evaluation.bench import Bench, Progress, Way, percentile
+from fourfold.evaluation.bench import Bench, Progress, Variant, percentile
 from fourfold.evaluation.collection import Collection
 from fourfold.evaluation.compare import Comparison, compared
 from fourfold.evaluation.runs import Run, measure
 from fourfold.evaluation.table import difference
 from fourfold.model import Json
-from fourfold.search.presets import find_preset
+from fourfold.ranking.presets import PRESETS
 
 T = TypeVar("T", float, str)
 
 ALPHAS: Final = (0.3, 0.5, 0.6, 0.7, 0.8, 1.0)
-"""The grid of the document that the preset `memories` comes from (S5.7)."""
+"""The grid of the document that the preset `memories` comes from."""
 STEPS: Final = tuple(step / 10 for step in range(11))
 PARTS: Final = (0.0, 0.1, 0.2, 0.3, 0.4)
 GRIDS: Final = {1: 1, 2: 10, 3: 5, 4: 4}
-"""By number of retrievers: into how many steps the weights of a grid divide 1 (11, 21 and 35 points)."""
+"""By number of retrievers: the number of steps into which a grid divides 1 (11, 21 and 35 points)."""
 METRICS: Final = ("ndcg@10", "hit@10", "mrr")
-DEFAULT: Final = Way("auto", {"preset": "auto"})
+DEFAULT: Final = Variant("auto", {"preset": "auto"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,52 +42,52 @@ class Sweep:
     name: str
     points: Sequence[Point]
     default: Run
-    """What the points are judged by: `auto`, or a preset with its own weights."""
+    """The reference: `auto`, or a preset with its own weights."""
 
     @property
     def chosen(self) -> Point:
-        """The best on the training half; of equal ones the first."""
+        """The best on the training half; the first among equals."""
         return max(self.points, key=lambda point: held(point.run, out=False)["ndcg@10"])
 
     @property
     def verdict(self) -> Comparison:
-        """The chosen value beside the default, on the half that did not choose it."""
+        """The chosen value compared with the default, on the held-out half."""
         return compared(_half(self.default, out=True), _half(self.chosen.run, out=True))
 
 
-async def sweep(bench: Bench, progress: Progress | None = None) -> list[Sweep]:
-    """Alpha of the preset `memories` (S5.7), and weights over true scores.
+def sweep(bench: Bench, progress: Progress | None = None) -> list[Sweep]:
+    """Alpha of the preset `memories`, and weights over true scores.
 
-    Vectors beside keywords first; then, with what was chosen, a part for the graph and for tags where there are any.
+    First vectors against keywords; then, with the chosen weights, a part for the graph and for tags if there are any.
     """
     _check(bench)
     others = [name for name, there in _others(bench.collection).items() if there]
     total = len(ALPHAS) + len(STEPS) + len(PARTS) * len(others)
-    trial = _Trial(bench, await measure(bench, DEFAULT), total, progress)
-    alpha = await trial.of("alpha", ALPHAS, _alpha)
-    pair = await trial.of("weight of semantic", STEPS, _weight)
+    trial = _Trial(bench, measure(bench, DEFAULT), total, progress)
+    alpha = trial.of("alpha", ALPHAS, _alpha)
+    pair = trial.of("weight of semantic", STEPS, _weight)
     semantic = float(pair.chosen.value)
-    return [alpha, pair, *[await trial.of(f"weight of {name}", PARTS, _part(name, semantic)) for name in others]]
+    return [alpha, pair, *[trial.of(f"weight of {name}", PARTS, _part(name, semantic)) for name in others]]
 
 
-async def sweep_preset(bench: Bench, preset: str, fusion: str | None, progress: Progress | None = None) -> list[Sweep]:
-    """The weights of a preset by one fusion, beside its own weights; alpha instead for `memories` by ranks."""
+def sweep_preset(bench: Bench, preset: str, fusion: str | None, progress: Progress | None = None) -> list[Sweep]:
+    """The weights of a preset with one fusion, compared with its own; alpha for `memories` by ranks."""
     _check(bench)
     asked: dict[str, Any] = {"preset": preset, **({} if fusion is None else {"fusion": fusion})}
-    default = await measure(bench, Way(preset, asked))
+    default = measure(bench, Variant(preset, asked))
     plan = default.answers[0].plan
     if preset == "memories" and plan.fusion != "auto":
         trial = _Trial(bench, default, len(ALPHAS), progress)
-        return [await trial.of("alpha", ALPHAS, lambda alpha: Way("alpha", {**asked, "alpha": alpha}))]
-    weights = {_told(point): point for point in grid(find_preset(preset).retrievers)}
+        return [trial.of("alpha", ALPHAS, lambda alpha: Variant("alpha", {**asked, "alpha": alpha}))]
+    weights = {_told(point): point for point in grid(PRESETS[preset].retrievers)}
     trial = _Trial(bench, default, len(weights), progress)
     name = f"weights of {preset}, {plan.fusion}"
-    return [await trial.of(name, [*weights], lambda told: Way(told, {**asked, "weights": weights[told]}))]
+    return [trial.of(name, [*weights], lambda told: Variant(told, {**asked, "weights": weights[told]}))]
 
 
 def grid(names: Sequence[str]) -> Iterator[dict[str, float]]:
-    """All weights in equal steps that sum to 1, more of the first retrievers first."""
-    steps = GRIDS[len(names)]
+    """All weights in equal steps that sum to 1, those with more of the first retrievers first."""
+    steps = GRIDS[min(len(names), max(GRIDS))]
     for shares in _divisions(steps, len(names)):
         yield {name: share / steps for name, share in zip(names, shares, strict=True)}
 
@@ -106,16 +106,16 @@ def _told(weights: Mapping[str, float]) -> str:
 
 
 class _Trial:
-    """One setting after the other, with the progress of all."""
+    """Measures one setting after the other and reports their common progress."""
 
     def __init__(self, bench: Bench, default: Run, total: int, progress: Progress | None) -> None:
         self._bench, self._default, self._total, self._progress = bench, default, total, progress
         self._done = 0
 
-    async def of(self, name: str, values: Sequence[T], way: Callable[[T], Way]) -> Sweep:
+    def of(self, name: str, values: Sequence[T], variant: Callable[[T], Variant]) -> Sweep:
         points: list[Point] = []
         for value in values:
-            points.append(Point(value, await measure(self._bench, way(value))))
+            points.append(Point(value, measure(self._bench, variant(value))))
             self._done += 1
             if self._progress is not None:
                 self._progress(self._done, self._total)
@@ -129,30 +129,30 @@ def _others(collection: Collection) -> dict[str, bool]:
     }
 
 
-def _alpha(value: float) -> Way:
-    return Way(f"alpha {value:g}", {"preset": "memories", "alpha": value})
+def _alpha(value: float) -> Variant:
+    return Variant(f"alpha {value:g}", {"preset": "memories", "alpha": value})
 
 
-def _weight(semantic: float) -> Way:
+def _weight(semantic: float) -> Variant:
     return _weighted({"semantic": semantic, "keyword": round(1 - semantic, 1)})
 
 
-def _part(name: str, semantic: float) -> Callable[[float], Way]:
-    """A part for this retriever; vectors and keywords share the rest as they did."""
+def _part(name: str, semantic: float) -> Callable[[float], Variant]:
+    """A part for this retriever; vectors and keywords keep their ratio."""
     return lambda part: _weighted(
         {"semantic": semantic * (1 - part), "keyword": (1 - semantic) * (1 - part), name: part}
     )
 
 
-def _weighted(weights: dict[str, float]) -> Way:
-    return Way("weights", {"preset": "auto", "fusion": "auto", "weights": weights})
+def _weighted(weights: dict[str, float]) -> Variant:
+    return Variant("weights", {"preset": "auto", "fusion": "auto", "weights": weights})
 
 
 # ---------------------------------------------------------------- halves
 
 
 def held_out(question: str) -> bool:
-    """Half of the questions, by their id alone: the same ones in every run."""
+    """Selects half of the questions by their id alone: the same ones in every run."""
     return hashlib.sha256(question.encode("utf-8", "surrogatepass")).digest()[0] % 2 == 1
 
 
@@ -184,7 +184,7 @@ def sweep_json(sweeps: Sequence[Sweep]) -> dict[str, Json]:
     return {
         "dataset": default.dataset,
         "queries": {"train": len(_half(default, out=False)), "held_out": len(_half(default, out=True))},
-        default.way.name: _measured(default),
+        default.variant.name: _measured(default),
         "sweeps": {one.name: _form(one) for one in sweeps},
     }
 
@@ -193,7 +193,7 @@ def _form(one: Sweep) -> dict[str, Json]:
     return {
         "points": [{"value": point.value, **_measured(point.run)} for point in one.points],
         "chosen": one.chosen.value,
-        f"held_out_beside_{one.default.way.name}": one.verdict.form(),
+        f"held_out_beside_{one.default.variant.name}": one.verdict.form(),
     }
 
 
@@ -216,7 +216,7 @@ def sweep_markdown(sweeps: Sequence[Sweep]) -> str:
 
 def _table(one: Sweep) -> str:
     head = f"| {one.name} | nDCG@10 train | held out | Hit@10 train | held out | MRR train | held out | p95 |\n"
-    default = f"`{one.default.way.name}`"
+    default = f"`{one.default.variant.name}`"
     rows = [_row(_named(point, one), point.run) for point in one.points]
     lines = [head, "|---|" + "--:|" * 7 + "\n", *rows, _row(default, one.default)]
     best = f"Best on the training half: {_shown(one.chosen)}."

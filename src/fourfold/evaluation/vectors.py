@@ -1,4 +1,4 @@
-"""Vectors that were made before, by model and text: a second evaluation of the same items embeds none of them."""
+"""A cache of vectors by model and text: a second evaluation of the same items embeds nothing."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ def cache_folder() -> Path:
 
 
 class CachedEmbedder:
-    """An embedder with a file of what it gave before: to be deleted at any time, and shared by many processes."""
+    """An embedder with a cache file, which processes share and which may be deleted at any time."""
 
     def __init__(self, embedder: EmbeddingModel, folder: Path) -> None:
         self.model = embedder
-        """Asks the model itself."""
+        """The embedder without the cache."""
         self._lock = threading.Lock()
         self._db = _opened(folder)
 
@@ -84,7 +84,7 @@ class CachedEmbedder:
 
 
 def _opened(folder: Path) -> apsw.Connection:
-    """The cache; one that is damaged is begun anew."""
+    """Opens the cache; replaces a damaged one."""
     import apsw
 
     try:

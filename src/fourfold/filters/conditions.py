@@ -1,9 +1,8 @@
-"""Conditions on an item as a tree of values, and the fields that they can test.
+"""Conditions on items as a tree, and the fields that they can test.
 
-Semantics, the same on every store. Logic has two values: a test of a field that the item lacks does not hold, and `Not`
-of it does. Values compare like with like: numbers with numbers, strings with strings (by code point), booleans with
-booleans; null equals null only. A test of a list, and of the tags, holds if it holds for the list as a whole or for one
-of its scalar elements.
+All stores evaluate them alike. Logic is two-valued: a test of a field that the item lacks is false, and its `Not` is
+true. Values compare with values of their type only: numbers, strings (by code point), booleans; null equals null only.
+A test of a list, and of the tags, is true if it is true for the whole list or for one of its scalar elements.
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ from typing import Any, Final, Literal, TypeAlias, cast
 
 from fourfold import limits
 from fourfold.errors import InvalidItem, InvalidQuery
+from fourfold.filters.fields import Column, column_named
 from fourfold.text.fold import clean, fold
 
 Json: TypeAlias = Any
@@ -23,51 +23,27 @@ Order = Literal["lt", "lte", "gt", "gte"]
 Operator = Literal["eq", "ne", "in", "not in", "lt", "lte", "gt", "gte", "exists"]
 
 OPERATORS: Final[tuple[Operator, ...]] = ("eq", "ne", "in", "not in", "lt", "lte", "gt", "gte", "exists")
-ORDERS: Final[tuple[Order, ...]] = ("lt", "lte", "gt", "gte")
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
-    """A field that every item has, and that every store keeps in a column (tags: in a table) of this name."""
-
-    name: str
-    holds: Literal["number", "text", "glob", "time", "tags"]
-    """How values are read and compared; a `glob` is matched, `tags` compare folded."""
-    aliases: tuple[str, ...] = ()
-
-
-COLUMNS: Final = (
-    Column("tags", "tags", ("tag",)),
-    Column("kind", "text"),
-    Column("language", "text", ("lang",)),
-    Column("path", "glob", ("file_path",)),
-    Column("created_at", "time", ("created",)),
-    Column("updated_at", "time", ("updated",)),
-    Column("key", "text"),
-    Column("title", "text"),
-    Column("id", "number"),
-    Column("chunk_index", "number", ("chunk",)),
-)
 METADATA: Final = "metadata"
-_BY_NAME: Final = {name: column for column in COLUMNS for name in (column.name, *column.aliases)}
 
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """What a test reads: a column, or the metadata at a path of keys."""
+    """Subject of a test: a column, or the metadata at a path of keys."""
 
     column: Column | None
     path: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
-        """As the grammar writes it."""
+        """Name in the filter grammar."""
         return self.column.name if self.column is not None else ".".join((METADATA, *map(_quoted, self.path)))
 
 
 @dataclass(frozen=True, slots=True)
 class Test:
-    """One comparison. `in`: equal to one of the values; an order: to the only value; `exists`: no value."""
+    """One comparison: `in` with one of the values, an order with the only value, `exists` without a value."""
 
     __test__ = False  # pytest would collect it
 
@@ -95,7 +71,7 @@ Condition: TypeAlias = Test | Every | Some | Not
 
 
 def leaves(condition: Condition, *, negated: bool = False) -> Iterator[tuple[Test, bool]]:
-    """Every test of a tree, and whether it stands under a `Not`."""
+    """Yield every test of a tree, and whether it is below a `Not`."""
     match condition:
         case Test():
             yield condition, negated
@@ -107,16 +83,16 @@ def leaves(condition: Condition, *, negated: bool = False) -> Iterator[tuple[Tes
 
 
 def check_size(condition: Condition) -> Condition:
-    """Refuses what would be too much work for a store."""
+    """Return the condition; raise InvalidQuery if it is too large for a store, or has empty parts."""
     if _depth(condition) > limits.FILTER_DEPTH:
         raise InvalidQuery(f"the filter is nested deeper than {limits.FILTER_DEPTH} levels", "Flatten it")
     found = list(leaves(condition))
     if not found or not all(_is_filled(test) for test, _ in found):
-        raise InvalidQuery("the filter has an empty part", "Give every `and`, `or` and `in` something to test")
+        raise InvalidQuery("the filter has an empty part", "Give every `and`, `or` and `in` at least one value")
     if len(found) > limits.FILTER_TESTS:
         raise InvalidQuery(f"the filter has more than {limits.FILTER_TESTS} tests", "Combine them with `in`")
     if sum(len(test.values) for test, _ in found) > limits.FILTER_VALUES:
-        raise InvalidQuery(f"the filter has more than {limits.FILTER_VALUES} values", "Ask in several steps")
+        raise InvalidQuery(f"the filter has more than {limits.FILTER_VALUES} values", "Split it into several queries")
     return condition
 
 
@@ -138,21 +114,23 @@ def _depth(condition: Condition) -> int:
 
 
 def field_at(keys: Sequence[str]) -> Field:
-    """The column of this name, or the metadata at this path; `metadata.kind` is never the column `kind`."""
+    """Return the column of this name, else the metadata at this path; `metadata.kind` is never the column `kind`."""
     if any(not key for key in keys):
-        raise InvalidQuery("a key of the filter is empty", 'Write nested keys as author.name, odd ones as "my key"')
+        raise InvalidQuery(
+            "a key of the filter is empty", 'Write nested keys as author.name, and keys with spaces as "my key"'
+        )
     keys = [_cleaned(key) for key in keys]
     if len(keys) > 1 and keys[0] in (METADATA, "meta"):
         return Field(None, tuple(keys[1:]))
-    if len(keys) == 1 and keys[0] in _BY_NAME:
-        return Field(_BY_NAME[keys[0]])
+    if len(keys) == 1 and (column := column_named(keys[0])) is not None:
+        return Field(column)
     if keys[0] == METADATA:
-        raise InvalidQuery("metadata has no value of its own", "Name one of its keys: metadata.line")
+        raise InvalidQuery("metadata cannot be tested as a whole", "Name one of its keys: metadata.line")
     return Field(None, tuple(keys))
 
 
 def key_path(name: str) -> tuple[str, ...]:
-    """`a.b."c.d"` as ("a", "b", "c.d"): dots join nested keys, and a key in quotes may contain one."""
+    """Split `a.b."c.d"` into ("a", "b", "c.d"): dots separate nested keys, and a quoted key may contain one."""
     keys: list[str] = []
     rest = name
     while True:
@@ -174,7 +152,7 @@ def _quoted_key(rest: str, name: str) -> tuple[str, str]:
         end = len(rest)
         key = None
     if key is None or rest[end : end + 1] not in ("", "."):
-        raise InvalidQuery(f"the key {name!r} has a quote that does not end", 'Write it as "my.key" or a."my.key"')
+        raise InvalidQuery(f"the key {name!r} has an unclosed quote", 'Write it as "my.key" or a."my.key"')
     return key, rest[end:]
 
 
@@ -186,7 +164,7 @@ def _quoted(key: str) -> str:
 
 
 def make_test(field: Field, op: Operator, value: Json, zone: tzinfo | None = UTC) -> Condition:
-    """The condition that a field, an operator and a JSON value mean; `zone` is that of times without an offset."""
+    """Build the condition for a field, an operator and a JSON value; `zone` applies to times without an offset."""
     value = stored_form(value, times=field.column is not None and field.column.holds == "time")
     match op:
         case "ne":
@@ -195,7 +173,7 @@ def make_test(field: Field, op: Operator, value: Json, zone: tzinfo | None = UTC
             return Not(make_test(field, "in", value, zone))
         case "exists":
             if not isinstance(value, bool):
-                raise InvalidQuery(f"exists is {value!r} for {field.name}", "It is true or false")
+                raise InvalidQuery(f"exists is {value!r} for {field.name}", "Give true or false")
             return Test(field, "exists") if value else Not(Test(field, "exists"))
         case "in":
             if not isinstance(value, list | tuple) or not value:
@@ -215,7 +193,7 @@ def _equal(field: Field, values: Sequence[Json], zone: tzinfo | None) -> Conditi
 
 
 def _during(field: Field, value: Json, zone: tzinfo | None) -> Condition:
-    """At that time; a date means any time of its day."""
+    """Equality with a time; a date means any time of its day."""
     if value is None:
         return Test(field, "in", (None,))
     first, after = _span(field, value, zone)
@@ -240,7 +218,7 @@ def _ordered(field: Field, op: Order, value: Json, zone: tzinfo | None) -> Test:
 
 
 def _value(field: Field, value: Json) -> Json:
-    """The value in the form in which the field compares; a value that the field can never have is refused."""
+    """The value in the form in which the field compares; InvalidQuery for a value that the field can never have."""
     holds = field.column.holds if field.column is not None else None
     match holds:
         case None:
@@ -259,7 +237,7 @@ def _value(field: Field, value: Json) -> Json:
 
 
 def _cleaned(text: str) -> str:
-    """As metadata are stored: normalised as JSON text."""
+    """Normalise text like stored metadata."""
     try:
         return json.loads(clean(json.dumps(text, ensure_ascii=False)))
     except InvalidItem as error:
@@ -267,13 +245,16 @@ def _cleaned(text: str) -> str:
 
 
 def json_text(value: Json) -> str:
-    """A value as error messages show it."""
+    """Format a value for an error message."""
     text = json.dumps(value, ensure_ascii=False, default=repr)
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 def stored_form(value: Json, depth: int = limits.FILTER_DEPTH, *, times: bool = False) -> Json:
-    """The value as items would hold it, or an InvalidQuery that says why no item could; `times`: or a datetime."""
+    """Return the value in the form in which items store it; raise InvalidQuery if none can.
+
+    `times` also accepts datetimes.
+    """
     if depth == 0:
         raise InvalidQuery(f"a value of the filter is nested deeper than {limits.FILTER_DEPTH} levels", "Flatten it")
     match value:
@@ -304,24 +285,24 @@ def stored_form(value: Json, depth: int = limits.FILTER_DEPTH, *, times: bool = 
 
 
 def _span(field: Field, value: Json, zone: tzinfo | None) -> tuple[datetime, datetime]:
-    """First moment, and the first one after it; the same moment twice unless the value is a bare date."""
+    """Start and exclusive end of a date; the same time twice for other values."""
     if isinstance(value, datetime):
-        moment = _utc(value, UTC)
-        return moment, moment
+        time = _utc(value, UTC)
+        return time, time
     try:
         text = value.strip()
-        moment = datetime.fromisoformat(text)
+        time = datetime.fromisoformat(text)
         if len(text) > len("2026-11-15"):
-            return _utc(moment, zone), _utc(moment, zone)
-        return _utc(moment, zone), _utc(moment + timedelta(days=1), zone)
+            return _utc(time, zone), _utc(time, zone)
+        return _utc(time, zone), _utc(time + timedelta(days=1), zone)
     except (AttributeError, ValueError, OverflowError, OSError) as wrong:
         raise InvalidQuery(
             f"{field.name} is compared with {json_text(value)}", "Write a time: 2026-11-15 or 2026-11-15T10:00:00Z"
         ) from wrong
 
 
-def _utc(moment: datetime, zone: tzinfo | None) -> datetime:
-    """`zone` None is the local one."""
-    if moment.tzinfo is None and zone is not None:
-        moment = moment.replace(tzinfo=zone)
-    return moment.astimezone(UTC)
+def _utc(time: datetime, zone: tzinfo | None) -> datetime:
+    """Convert to UTC; `zone` (None: local) applies to times without an offset."""
+    if time.tzinfo is None and zone is not None:
+        time = time.replace(tzinfo=zone)
+    return time.astimezone(UTC)

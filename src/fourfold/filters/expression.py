@@ -6,7 +6,7 @@ single  = "not" single | "(" either ")" | test
 test    = key ( "=" | "!=" | "<" | "<=" | ">" | ">=" ) value
         | key [ "not" ] "in" "(" value { "," value } ")"
         | key [ "not" ] "exists"
-key     = name { "." name }            a name, and a value, is a word, or text in quotes
+key     = name { "." name }            a name or value is a word, or text in quotes
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+
 _CONSTANTS: Final[dict[str, Json]] = {"true": True, "false": False, "null": None}
 _RESERVED: Final = ("and", "or", "not", "in", "exists")
 _ESCAPED: Final = re.compile(r"\\(.)", re.DOTALL)
-_SHOWN: Final = 24
+_SHOWN_CHARACTERS: Final = 24
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,16 +64,16 @@ class _Token:
 
 
 def parse(text: str, zone: tzinfo | None) -> Condition:
-    """The condition that a text means; an InvalidQuery says where it goes wrong."""
+    """Parse a filter; InvalidQuery names the position of an error."""
     if len(text.encode(errors="replace")) > limits.FILTER_BYTES:
         raise InvalidQuery(f"the filter has more than {limits.FILTER_BYTES} bytes", "Shorten it")
     if not text.strip():
-        raise InvalidQuery("the filter is empty", "Write a test, such as kind = note")
+        raise InvalidQuery("the filter is empty", "Write a condition, such as kind = note")
     return _Parser(text, zone).whole()
 
 
 class _Parser:
-    """Recursive descent; every method reads one rule of the grammar and leaves the position behind it."""
+    """Recursive descent parser; each method reads one rule of the grammar and advances past it."""
 
     def __init__(self, text: str, zone: tzinfo | None) -> None:
         self._text = text
@@ -85,7 +85,7 @@ class _Parser:
     def whole(self) -> Condition:
         condition = self._either()
         if self._token.kind != "end":
-            self._fail("`and` or `or` is missing", "Join tests with `and` or `or`; put values with spaces in quotes")
+            self._fail("`and` or `or` is missing", "Join conditions with `and` or `or`; quote values with spaces")
         return condition
 
     def _either(self) -> Condition:
@@ -103,7 +103,7 @@ class _Parser:
     def _single(self) -> Condition:
         self._depth += 1
         if self._depth > limits.FILTER_DEPTH:
-            self._fail(f"it is nested deeper than {limits.FILTER_DEPTH} levels", "Flatten it")
+            self._fail(f"nested deeper than {limits.FILTER_DEPTH} levels", "Flatten it")
         if self._accept("not"):
             condition: Condition = Not(self._single())
         elif self._accept("("):
@@ -154,11 +154,11 @@ class _Parser:
         while self._accept(","):
             values.append(self._value(field, "in the list"))
         if not self._accept(closing):
-            self._fail(f"`{closing}` is missing", "Put commas between values, and values with spaces in quotes")
+            self._fail(f"`{closing}` is missing", "Separate values by commas; quote values with spaces")
         return values
 
     def _value(self, field: Field, where: str) -> Json:
-        """A value; where the field holds text, a word that looks like a number is text, too."""
+        """Read a value; for a field of text, a word that looks like a number is text."""
         if self._token.text == "[" and self._token.kind == "mark":
             return [] if self._empty_list() else self._values(field)
         if self._token.kind not in ("word", "key", "text") or (self._token.kind == "key" and '"' in self._token.text):
@@ -176,7 +176,7 @@ class _Parser:
     def _number(self, token: _Token) -> Json:
         try:
             number = json.loads(token.text)
-        except ValueError:  # more digits than Python reads
+        except ValueError:  # more digits than Python converts
             number = float("inf")
         if number in (float("inf"), float("-inf")):
             self._fail("the number is too large", "Put it in quotes if it is text", token)
@@ -213,7 +213,7 @@ class _Parser:
             found = _TOKEN.match(self._text, place)
             if found is None or found.lastgroup is None:
                 start = place + len(self._text[place:]) - len(self._text[place:].lstrip())
-                self._fail("a quote does not end here", "Close the quote, or put the text in quotes", start)
+                self._fail("a quote is not closed", "Close the quote, or put the text in quotes", start)
             kind = found.lastgroup
             tokens.append(_Token(kind, found[kind], found.start(kind)))  # pyright: ignore[reportArgumentType]
             place = found.end()
@@ -222,15 +222,15 @@ class _Parser:
     def _refuse_reserved(self, what: str) -> None:
         if self._token.kind == "word" and self._token.text.lower() in _RESERVED:
             word = self._token.text
-            self._fail(f"`{word}` is not a {what}", f'Write "{word}" in quotes if it is one')
+            self._fail(f"`{word}` is a reserved word", f'Write "{word}" in quotes to use it as a {what}')
 
     def _fail(self, message: str, remedy: str, at: _Token | int | None = None) -> NoReturn:
         start = at if isinstance(at, int) else (at or self._token).start
         rest = self._text[start:].strip()
-        shown = f"at {rest[:_SHOWN]!r}{'...' * (len(rest) > _SHOWN)}" if rest else "at its end"
+        shown = f"at {rest[:_SHOWN_CHARACTERS]!r}{'...' * (len(rest) > _SHOWN_CHARACTERS)}" if rest else "at its end"
         raise InvalidQuery(f"filter, character {start + 1}, {shown}: {message}", remedy)
 
 
 def _unquoted(text: str) -> str:
-    """The text between quotes; a backslash takes the next character as it is, \\n and \\t are line feed and tab."""
+    """The text between quotes; a backslash escapes the next character, \\n and \\t are line feed and tab."""
     return _ESCAPED.sub(lambda found: {"n": "\n", "t": "\t"}.get(found[1], found[1]), text[1:-1])

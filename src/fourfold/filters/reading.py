@@ -1,6 +1,6 @@
-"""Filters written by callers, as text or as plain JSON, to conditions and back.
+"""Conversion of filters, as text or plain JSON, to conditions and back.
 
-{"kind": "note", "line": {"gte": 10, "lt": 20}}                   all of them
+{"kind": "note", "line": {"gte": 10, "lt": 20}}                   all must hold
 {"or": [{"tag": "work"}, {"not": {"author.name": "Ada"}}]}        nested
 """
 
@@ -29,7 +29,7 @@ from fourfold.filters.conditions import (
 from fourfold.filters.expression import parse
 
 Where: TypeAlias = Condition | Mapping[str, Json] | str
-"""A filter as callers write it."""
+"""A filter as callers pass it."""
 
 _OPERATORS: Final[Mapping[str, Operator]] = {
     **{operator: operator for operator in OPERATORS},
@@ -40,7 +40,7 @@ _REMEDY: Final = f"The operators are {', '.join(OPERATORS)}; nested keys are wri
 
 
 def read_where(where: Where, *, zone: tzinfo | None = UTC) -> Condition | None:
-    """The condition that a filter means, None for an empty mapping; `zone` (None: local) is for times without one."""
+    """Convert a filter to a condition, None for an empty mapping; `zone` (None: local) is for times without one."""
     match where:
         case Test() | Every() | Some() | Not():
             return check_size(where)
@@ -48,7 +48,7 @@ def read_where(where: Where, *, zone: tzinfo | None = UTC) -> Condition | None:
             return check_size(parse(where, zone))
         case Mapping():
             return check_size(_mapping(where, zone, limits.FILTER_DEPTH)) if where else None
-    raise InvalidQuery(f"the filter is a {type(where).__name__}", 'Give text or a mapping: {"kind": "note"}')
+    raise InvalidQuery(f"the filter must be text or a mapping, not {type(where).__name__}", 'Write {"kind": "note"}')
 
 
 def _mapping(given: Mapping[str, Json], zone: tzinfo | None, depth: int) -> Condition:
@@ -61,7 +61,7 @@ def _mapping(given: Mapping[str, Json], zone: tzinfo | None, depth: int) -> Cond
 
 def _entry(name: object, value: Json, zone: tzinfo | None, depth: int) -> Condition:
     if not isinstance(name, str):
-        raise InvalidQuery(f"the filter has the key {name!r}", "Names of fields are strings")
+        raise InvalidQuery(f"the filter has the key {name!r}", "Write names of fields as strings")
     match name.removeprefix("$"):
         case "and":
             return _every(_parts(name, value, zone, depth))
@@ -70,7 +70,7 @@ def _entry(name: object, value: Json, zone: tzinfo | None, depth: int) -> Condit
             return parts[0] if len(parts) == 1 else Some(tuple(parts))
         case "not":
             if not isinstance(value, Mapping):
-                raise InvalidQuery("not is given without a mapping", 'Write {"not": {"kind": "note"}}')
+                raise InvalidQuery("`not` needs a mapping", 'Write {"not": {"kind": "note"}}')
             return Not(_mapping(cast("Mapping[str, Json]", value), zone, depth))
         case _:
             return _field(name, value, zone)
@@ -78,7 +78,7 @@ def _entry(name: object, value: Json, zone: tzinfo | None, depth: int) -> Condit
 
 def _parts(name: str, value: Json, zone: tzinfo | None, depth: int) -> list[Condition]:
     if not isinstance(value, list | tuple) or not value:
-        raise InvalidQuery(f"{name} is given without a list", f'Write {{"{name}": [{{"kind": "note"}}, ...]}}')
+        raise InvalidQuery(f"`{name}` needs a list", f'Write {{"{name}": [{{"kind": "note"}}, ...]}}')
     parts = cast("Sequence[Json]", value)
     if not all(isinstance(part, Mapping) for part in parts):
         raise InvalidQuery(f"a part of {name} is not a mapping", f'Write {{"{name}": [{{"kind": "note"}}, ...]}}')
@@ -98,7 +98,7 @@ def _field(name: str, value: Json, zone: tzinfo | None) -> Condition:
 def _operator(name: str, given: object) -> Operator:
     operator = _OPERATORS.get(given.removeprefix("$")) if isinstance(given, str) else None
     if operator is None:
-        raise InvalidQuery(f"{name} has no operator {given!r}", _REMEDY)
+        raise InvalidQuery(f"unknown operator {given!r} for {name}", _REMEDY)
     return operator
 
 
@@ -111,7 +111,7 @@ def _every(parts: Iterable[Condition]) -> Condition:
 
 
 def where_json(condition: Condition) -> dict[str, Json]:
-    """The condition in the form that `read_where` takes."""
+    """Return the condition in the JSON form that `read_where` accepts."""
     match condition:
         case Every():
             return {"and": [where_json(part) for part in condition.parts]}

@@ -1,4 +1,4 @@
-"""Sections as chunks: small enough for the model to read, whole enough to be understood alone."""
+"""Splitting of sections into chunks: small enough for the model, large enough to be understood alone."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Final
 from fourfold.ingest.document import Line, Section
 from fourfold.model import Json
 
-CHUNK: Final = 1200
-"""Characters. The built-in model reads about as much."""
-_SMALL: Final = 400
-"""Neighbouring sections that are together no longer than this become one chunk."""
+CHUNK_CHARACTERS: Final = 1200
+"""Maximum size of a chunk, about what the built-in model reads."""
+_JOINED_CHARACTERS: Final = 400
+"""Maximum size of neighbouring sections that are joined into one chunk."""
 _ARROW: Final = " › "
 
 
@@ -27,22 +27,22 @@ class Chunk:
     tags: tuple[str, ...] = ()
 
     def title(self, document: str) -> str:
-        """The way down to it."""
-        way = self.headings[1:] if self.headings[:1] == (document,) else self.headings
-        return _ARROW.join((document, *way))[:500]
+        """Title of the document and the headings above the chunk."""
+        path = self.headings[1:] if self.headings[:1] == (document,) else self.headings
+        return _ARROW.join((document, *path))[:500]
 
 
 def chunks(sections: Sequence[Section]) -> Iterator[Chunk]:
-    """In the order of the file, without a gap but for blank lines."""
+    """Yield chunks in the order of the file; only blank lines are left out."""
     for section in _joined(sections):
         tags = _tags_by_line(section)
         for lines in _pieces([part for line in section.lines for part in _short(line)]):
-            said = [place for place, line in enumerate(lines) if line.text.strip()]
-            if said:
-                kept = lines[said[0] : said[-1] + 1]
+            filled = [index for index, line in enumerate(lines) if line.text.strip()]
+            if filled:
+                kept = lines[filled[0] : filled[-1] + 1]
                 text = "\n".join(line.text for line in kept)
-                written = _tags_of(kept, tags) if tags else ()
-                found = tuple(tag for tag in written if f"#{tag}" in text)
+                candidates = _tags_of(kept, tags) if tags else ()
+                found = tuple(tag for tag in candidates if f"#{tag}" in text)
                 yield Chunk(section.headings, text, kept[0].number, kept[-1].number, section.metadata, found)
 
 
@@ -54,18 +54,18 @@ def _tags_by_line(section: Section) -> dict[int, list[str]]:
 
 
 def _tags_of(lines: Sequence[Line], tags: Mapping[int, Sequence[str]]) -> Iterator[str]:
-    """Each once."""
+    """The distinct tags of these lines."""
     numbers = dict.fromkeys(line.number for line in lines)
     return iter(dict.fromkeys(tag for number in numbers for tag in tags.get(number, ())))
 
 
 def _joined(sections: Sequence[Section]) -> Iterator[Section]:
-    """Small neighbours as one, under the headings that they share."""
+    """Join small neighbouring sections under the headings they share."""
     group: list[Section] = []
     size = 0
     for section in sections:
         length = sum(len(line.text) + 1 for line in section.lines)
-        if group and (size + length > _SMALL or section.metadata != group[0].metadata):
+        if group and (size + length > _JOINED_CHARACTERS or section.metadata != group[0].metadata):
             yield _as_one(group)
             group, size = [], 0
         group.append(section)
@@ -84,7 +84,7 @@ def _as_one(group: Sequence[Section]) -> Section:
 
 
 def _common(first: tuple[str, ...], second: tuple[str, ...]) -> tuple[str, ...]:
-    """A section and those below it stay under its heading; the first of all has none above it."""
+    """The headings that both paths start with."""
     shared: list[str] = []
     for one, other in zip(first, second, strict=False):
         if one != other:
@@ -94,25 +94,26 @@ def _common(first: tuple[str, ...], second: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _short(line: Line) -> Iterator[Line]:
-    """A line that is longer than a chunk in parts, cut between words where there are any."""
+    """Split a line that is longer than a chunk, between words if possible."""
     text = line.text.rstrip()
     start = 0
-    while len(text) - start > CHUNK:
-        cut = text.rfind(" ", start + CHUNK // 2, start + CHUNK) + 1 or start + CHUNK
+    while len(text) - start > CHUNK_CHARACTERS:
+        end = start + CHUNK_CHARACTERS
+        cut = text.rfind(" ", start + CHUNK_CHARACTERS // 2, end) + 1 or end
         yield Line(line.number, text[start:cut].rstrip())
         start = cut
     yield Line(line.number, text[start:])
 
 
 def _pieces(lines: Sequence[Line]) -> Iterator[Sequence[Line]]:
-    """Runs of lines that fit into a chunk, cut at the last blank line in its second half, else anywhere."""
+    """Runs of lines that fit into a chunk, split at the last blank line in its second half, else anywhere."""
     start = 0
     while start < len(lines):
         end, size, blank = start, 0, start
-        while end < len(lines) and size + len(lines[end].text) <= CHUNK:
+        while end < len(lines) and size + len(lines[end].text) <= CHUNK_CHARACTERS:
             size += len(lines[end].text) + 1
             end += 1
-            if size > CHUNK // 2 and end < len(lines) and not lines[end].text.strip():
+            if size > CHUNK_CHARACTERS // 2 and end < len(lines) and not lines[end].text.strip():
                 blank = end
         if end < len(lines) and blank > start:
             end = blank

@@ -1,4 +1,4 @@
-"""A file as sections: what the reader of every format returns, and what chunks are cut from."""
+"""Documents: the sections of a file, which the reader of every format returns and which are split into chunks."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fourfold.model import Json
 
 class Line(NamedTuple):
     number: int
-    """In the file, from 1."""
+    """Number in the file, from 1."""
     text: str
 
 
@@ -23,32 +23,32 @@ class TagUse(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Section:
     headings: tuple[str, ...]
-    """The way down to it, without the document's title."""
+    """Headings above the section, without the document's title."""
     lines: Sequence[Line]
     metadata: Mapping[str, Json] = field(default_factory=dict[str, Json])
     tags: tuple[TagUse, ...] = ()
-    """Tags that are written in its lines."""
+    """Tags in the lines of the section."""
 
 
 @dataclass(frozen=True, slots=True)
 class Document:
     title: str
-    """Empty: the file's name stands for it."""
+    """Empty: the file's name is used."""
     sections: Sequence[Section]
     tags: tuple[str, ...] = ()
     """Tags of the whole file."""
     aliases: tuple[str, ...] = ()
     metadata: Mapping[str, Json] = field(default_factory=dict[str, Json])
     unit: str = "line"
-    """What the numbers of lines count."""
+    """Unit of the line numbers: line, cell, paragraph ..."""
     kind: str = ""
-    """Where it is another than that of the format."""
+    """Kind of the items, if it differs from that of the format."""
     note: str = ""
-    """What of the file is missing here, and why."""
+    """The part of the file that is missing, and the reason."""
 
 
 class Unreadable(Exception):
-    """A file of which nothing can be stored; the text says why, for the summary."""
+    """A file that cannot be indexed; the message is the reason shown in the summary."""
 
 
 def numbered(text: str) -> list[Line]:

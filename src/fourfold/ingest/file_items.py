@@ -1,4 +1,4 @@
-"""The chunks of a file as items."""
+"""Conversion of the chunks of a file to items."""
 
 from __future__ import annotations
 
@@ -8,30 +8,30 @@ from datetime import UTC, datetime
 from itertools import islice
 from typing import Final
 
-from fourfold import items as rules
+from fourfold import validation as rules
 from fourfold.errors import InvalidItem
 from fourfold.ingest.chunk import Chunk
 from fourfold.ingest.document import Unreadable
 from fourfold.ingest.formats import format_of
-from fourfold.ingest.reading import CutFile
+from fourfold.ingest.reading import ChunkedFile
 from fourfold.limits import TAGS
 from fourfold.model import Json, NewItem
 
 _LANGUAGE_OF_CODE: Final = "en"
-"""Identifiers and keywords are English, whatever the comments are; detecting it would find a dozen languages."""
+"""Identifiers and keywords are English; detection would find a dozen languages."""
 _README: Final = "readme"
 _REPEATED_METADATA_BYTES: Final = 4096
-"""Metadata of a file that is larger than this is stored with its first chunk only."""
+"""Maximum size of a file's metadata that is repeated in all chunks; larger metadata is stored with the first one."""
 
 
-def file_items(path: str, cut: CutFile, mtime_ns: int, tags: Sequence[str] = ()) -> list[NewItem]:
-    """The chunks of a file, not checked yet; `tags` are added to all of them."""
+def file_items(path: str, cut: ChunkedFile, mtime_ns: int, tags: Sequence[str] = ()) -> list[NewItem]:
+    """Return the chunks of a file as unchecked items; `tags` are added to all of them."""
     maker = _Maker(path, cut, _time(mtime_ns), tags)
     return [maker.item(number, chunk) for number, chunk in enumerate(cut.chunks)]
 
 
 def checked_files(files: Sequence[Sequence[NewItem]]) -> list[Sequence[NewItem] | Unreadable]:
-    """The items of each file as they are stored. All are checked together, which costs less."""
+    """Check the items of all files in one go, which is faster; a file with an invalid item gives Unreadable."""
     try:
         checked = iter(rules.checked_many([item for items in files for item in items]))
         return [list(islice(checked, len(items))) for items in files]
@@ -47,7 +47,7 @@ def _checked(items: Sequence[NewItem]) -> Sequence[NewItem] | Unreadable:
 
 
 class _Maker:
-    def __init__(self, path: str, cut: CutFile, created: datetime | None, tags: Sequence[str]) -> None:
+    def __init__(self, path: str, cut: ChunkedFile, created: datetime | None, tags: Sequence[str]) -> None:
         name = path.rpartition("/")[2]
         self._path = path
         self._tags = (*tags, *cut.document.tags)
@@ -74,13 +74,13 @@ class _Maker:
         )
 
     def _metadata(self, number: int, chunk: Chunk) -> Mapping[str, Json]:
-        """The first chunk stands for the file: it has the names that the file is known by, beside its title."""
-        place: Mapping[str, Json] = chunk.metadata or {self._unit: chunk.first, f"end_{self._unit}": chunk.last}
+        """Metadata of a chunk; the first one represents the file and has its names besides the title."""
+        position: Mapping[str, Json] = chunk.metadata or {self._unit: chunk.first, f"end_{self._unit}": chunk.last}
         if number > 0:
-            return {**self._shared, **place}
+            return {**self._shared, **position}
         aliases = [name for name in dict.fromkeys((self._name, *self._document.aliases)) if name != self._title]
         names = {"aliases": aliases} if self._format.is_page and aliases else {}
-        return {**self._document.metadata, **names, **place}
+        return {**self._document.metadata, **names, **position}
 
 
 def _is_small(metadata: Mapping[str, Json]) -> bool:
@@ -88,7 +88,7 @@ def _is_small(metadata: Mapping[str, Json]) -> bool:
 
 
 def own_name(path: str) -> str:
-    """What a file is known by without its title: its stem, or its folder for one that is called README."""
+    """Return the name of a file without a title: its stem, or that of its folder for a README."""
     name = stem(path)
     if name.casefold() != _README:
         return name
@@ -96,13 +96,13 @@ def own_name(path: str) -> str:
 
 
 def stem(path: str) -> str:
-    """The name of the file without its suffix."""
+    """Return the file name without its suffix."""
     name = path.rpartition("/")[2]
     return name.rpartition(".")[0] or name
 
 
 def _time(mtime_ns: int) -> datetime | None:
-    """None for a time that no calendar has."""
+    """The time in UTC; None if it is out of range."""
     try:
         return datetime.fromtimestamp(mtime_ns // 1000 / 1_000_000, UTC)
     except (OverflowError, ValueError, OSError):

@@ -1,6 +1,6 @@
-"""The file formats, one line each: what a file is by its name, and which reader turns it into a document.
+"""File formats by name, and their readers.
 
-A new format is one module in `readers/` with a function `read(content, name) -> Document`, and one line in FORMATS.
+A new format is a module in `readers/` with a function `read(content, name) -> Document`, and a line in FORMATS.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from fourfold.limits import FILE_BYTES, PACKED_FILE_BYTES
 
 class Format(NamedTuple):
     kind: str
-    """What items made from it have as their kind."""
+    """Kind of the items made from such a file."""
     suffixes: str
     reader: str
     """A module of `fourfold.ingest.readers`."""
     packed: bool = False
-    """The reader takes bytes, not text: they hold compressed parts, so such a file may be larger than a text."""
+    """Whether the content is compressed: the reader takes bytes, and the file may be larger than a text file."""
     needs: str = ""
-    """A module that the extra `files` installs and without which the reader does not work."""
+    """Module that the reader needs, which the extra `files` installs."""
     is_page: bool = True
-    """Known by its title, not by its file name."""
+    """Whether a file is known by its title rather than its file name."""
 
     @property
     def most_bytes(self) -> int:
@@ -44,7 +44,7 @@ _CODE = """
     tf toml ts tsx vb vim vue xml yaml yml zig zsh
 """
 TEXT: Final = Format("text", "", "plain", is_page=False)
-"""What no other format claims, as long as its content is text."""
+"""Format of all other files whose content is text."""
 FORMATS: Final = (
     Format("markdown", "md markdown mdown mkd mdx qmd", "markdown"),
     Format("html", "html htm xhtml", "html"),
@@ -66,11 +66,11 @@ _BINARY = """
     tiff ttf tgz war wasm wav webm webp whl wma wmv woff woff2 xls xlsx xz zip zst
 """
 BINARY: Final = frozenset(_BINARY.split())
-"""Suffixes of files that hold no text; they are not opened."""
+"""Suffixes of binary files, which are not opened."""
 
 
 def suffix(name: str) -> str:
-    """Without the dot, in lower case; empty if there is none."""
+    """Return the suffix without the dot, in lower case; empty if there is none."""
     stem, dot, last = name.rpartition(".")
     return last.lower() if dot and stem else ""
 

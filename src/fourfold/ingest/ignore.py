@@ -1,4 +1,4 @@
-"""What is left out of an index: rules of .gitignore and .fourfoldignore, and what nobody searches for."""
+"""Files that are not indexed: rules of .gitignore and .fourfoldignore, and defaults."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Final, NamedTuple
 
 from fourfold.errors import InvalidQuery
 from fourfold.limits import NAME_BYTES
-from fourfold.stores.globs import matcher, regex
+from fourfold.text.globs import matcher, regex
 
 RULE_FILES: Final = (".gitignore", ".fourfoldignore")
-"""In this order: what the second says of a path wins over the first, a deeper folder's over one above it."""
+"""Files with rules, weakest first; rules of a deeper folder override those of folders above it."""
 RULE_BYTES: Final = 1 << 20
 
 _NAMES = frozenset({"node_modules/", "__pycache__/", "bower_components/", "package-lock.json", "npm-shrinkwrap.json"})
@@ -27,14 +27,14 @@ class Rule(NamedTuple):
 
 
 class TooManyRules(Exception):
-    """Rules that would hold up the walk: every path is compared with each rule that has a wildcard."""
+    """More rules than can be applied in reasonable time: every path is compared with each rule with a wildcard."""
 
 
 class Rules:
     """The rules of one file, for paths relative to its folder; a folder's path ends with a slash."""
 
     def __init__(self, lines: Iterable[str]) -> None:
-        """Raises TooManyRules."""
+        """Parse the rules; raise TooManyRules if matching would be too slow."""
         runs = _runs(rule for rule in map(parsed, lines) if rule is not None)
         self.cost = len(runs) + sum(_cost(rule.glob) for run in runs for rule in run)
         if self.cost > _MOST_COST:
@@ -43,7 +43,7 @@ class Rules:
         self._of_folders = _checks(runs)
 
     def ignores(self, path: str) -> bool | None:
-        """None: these rules do not say. The last one that matches counts."""
+        """Whether the last matching rule ignores the path; None if no rule matches."""
         if path[-1] == "/":
             path, checks = path[:-1], self._of_folders
         else:
@@ -55,7 +55,7 @@ class Rules:
 
 
 def exclusions(globs: Sequence[str]) -> Rules | None:
-    """Rules of the caller, in the syntax of .gitignore; None if there are none."""
+    """Parse the caller's globs, which have the syntax of .gitignore; None if there are none."""
     for glob in globs:
         rule = parsed(glob)
         if rule is None or not rule.ignores:
@@ -63,24 +63,26 @@ def exclusions(globs: Sequence[str]) -> Rules | None:
     try:
         return Rules(globs) if globs else None
     except TooManyRules:
-        raise InvalidQuery("too many globs to exclude", "Put them into .fourfoldignore of several folders") from None
+        raise InvalidQuery(
+            "too many globs to exclude", "Put them into .fourfoldignore files of several folders"
+        ) from None
 
 
 def rules_of(text: str) -> Rules:
-    """The rules of a file's text; short ones are kept, as every run meets those of the last one."""
-    return _kept(text) if len(text) <= _SHORT else Rules(text.splitlines())
+    """Parse the text of a rule file; small ones are cached, because the next run needs them again."""
+    return _cached(text) if len(text) <= _CACHED_CHARACTERS else Rules(text.splitlines())
 
 
-_SHORT: Final = 4096
+_CACHED_CHARACTERS: Final = 4096
 
 
 @lru_cache(maxsize=256)
-def _kept(text: str) -> Rules:
+def _cached(text: str) -> Rules:
     return Rules(text.splitlines())
 
 
 def parsed(line: str) -> Rule | None:
-    """A line of .gitignore as a glob for whole paths; None for a comment, or what no path could match."""
+    """Convert a line of .gitignore to a glob for whole paths; None for comments and rules that match nothing."""
     text = _trimmed(line.rstrip("\r\n"))
     negated = text.startswith("!")
     text = text[1:] if negated else text
@@ -96,19 +98,19 @@ def parsed(line: str) -> Rule | None:
 
 
 def _trimmed(line: str) -> str:
-    """Without blanks at the end, but for one that stands behind a backslash."""
+    """Remove trailing blanks, except one that is escaped by a backslash."""
     text = line.rstrip()
     backslashes = len(text) - len(text.rstrip("\\"))
     return line[: len(text) + backslashes % 2]
 
 
 _RULE_CHARACTERS: Final = 2 * NAME_BYTES
-"""A longer rule is left out: no path that is stored is as long."""
+"""Maximum length of a rule; longer rules are dropped, because stored paths are shorter."""
 _PART: Final = re.compile(r"\\(.)|\*+|\[[!^]?[^\]/]{1,255}\]|(.)", re.DOTALL)
 
 
 def _part(text: str) -> str:
-    """One part of a path in the language of our globs: without backslashes, and ** only where it stands alone."""
+    """Convert a part of a path to our glob syntax: without backslashes, and with ** only as a whole part."""
     return "**" if text == "**" else _PART.sub(_piece, text)
 
 
@@ -121,7 +123,7 @@ def _piece(found: re.Match[str]) -> str:
 
 
 def _joined(parts: list[str], *, rooted: bool) -> str:
-    """`**` between slashes is any number of folders, at the end whatever is below."""
+    """Join the parts; `**` between slashes matches any number of folders, at the end everything below."""
     if not rooted and parts != ["**"]:
         parts = ["**", *parts]
     *above, last = parts
@@ -132,7 +134,7 @@ Matches = Callable[[str], object]
 
 
 def _checks(runs: Iterable[Sequence[Rule]]) -> list[tuple[Matches, bool]]:
-    """For each run with rules in it: whether one of them matches a path, and what they say then."""
+    """For each non-empty run: a function that matches any of its rules, and whether they ignore."""
     return [(_any([rule.glob for rule in run]), run[0].ignores) for run in runs if run]
 
 
@@ -142,7 +144,7 @@ _SOME_WILDCARD: Final = re.compile(r"[*?\[]")
 
 
 def _cost(glob: str) -> int:
-    """Of comparing a path with it: nothing for a plain name, which is looked up."""
+    """Cost of matching a path against a glob; 0 for a plain name, which is looked up in a set."""
     if _is_plain(glob):
         return 0
     return 1 if regex(glob) is not None else _SLOW_COST + len(glob) // 20
@@ -153,60 +155,60 @@ def _is_plain(glob: str) -> bool:
 
 
 def _any(globs: Sequence[str]) -> Matches:
-    """Plain names are looked up; one look serves for all globs that are regular expressions, which nearly all are."""
+    """Match any of the globs: plain names by look-up, nearly all others by one joined regular expression."""
     plain = {glob for glob in globs if _is_plain(glob)}
     wild = [glob for glob in globs if glob not in plain]
-    ways: list[Matches] = [matcher(glob) for glob in wild if regex(glob) is None]
-    if quick := [source for glob in wild if (source := regex(glob)) is not None]:
-        ways.insert(0, re.compile("|".join(quick), re.DOTALL).fullmatch)
+    tests: list[Matches] = [matcher(glob) for glob in wild if regex(glob) is None]
+    if sources := [source for glob in wild if (source := regex(glob)) is not None]:
+        tests.insert(0, re.compile("|".join(sources), re.DOTALL).fullmatch)
     if plain:
-        ways.insert(0, _lookup(plain))
-    return ways[0] if len(ways) == 1 else lambda path: any(way(path) for way in ways)
+        tests.insert(0, _lookup(plain))
+    return tests[0] if len(tests) == 1 else lambda path: any(test(path) for test in tests)
 
 
 def _lookup(plain: Iterable[str]) -> Matches:
-    """`**/name` and `folder/name`."""
+    """Match globs without wildcards: `**/name` and `folder/name`."""
     whole = {glob for glob in plain if not glob.startswith("**/")}
     ends = {glob.removeprefix("**/") for glob in plain if glob.startswith("**/")}
     names = {end for end in ends if "/" not in end}
     longer = tuple(ends - names)
-    behind = tuple(f"/{end}" for end in longer)
+    suffixes = tuple(f"/{end}" for end in longer)
 
     def matches(path: str) -> bool:
-        return path.rpartition("/")[2] in names or path in whole or path in longer or path.endswith(behind)
+        return path.rpartition("/")[2] in names or path in whole or path in longer or path.endswith(suffixes)
 
     return matches
 
 
 def _runs(rules: Iterable[Rule]) -> list[list[Rule]]:
-    """Neighbouring rules that say the same, the last first."""
+    """Runs of neighbouring rules with the same effect, last first."""
     runs = [list(run) for _, run in groupby(rules, key=lambda rule: rule.ignores)]
     return runs[::-1]
 
 
 class Scope(NamedTuple):
-    """Rules that apply in a folder, the nearest first, each with the length of the path down to its own folder."""
+    """Rules that apply in a folder, nearest first, each with the length of the path of its own folder."""
 
     rules: tuple[tuple[Rules, int], ...] = ()
     exclude: Rules | None = None
-    """Of the caller, for paths from the root: no other rule brings back what they leave out."""
+    """Rules of the caller, for paths from the root, which no other rule can override."""
 
     def within(self, found: Iterable[Rules], depth: int) -> Scope:
-        """`found`: the rules of a folder whose path, slash included, has this length. Raises TooManyRules."""
+        """Add the rules of a folder whose path, including its slash, has length `depth`. Raises TooManyRules."""
         scope = Scope((*((rules, depth) for rules in found), *self.rules), self.exclude)
         if sum(rules.cost for rules, _ in scope.rules) > _MOST_COST:
             raise TooManyRules
         return scope
 
     def ignores(self, path: str, name: str) -> bool:
-        """`path`: from the root; `name`: its last part, with a slash if it is a folder."""
+        """Whether a path from the root is ignored; `name` is its last part, with a slash for a folder."""
         for rules, depth in self.rules:
-            said = rules.ignores(path[depth:])
-            if said is not None:
-                return said
+            ignored = rules.ignores(path[depth:])
+            if ignored is not None:
+                return ignored
         return by_default(name)
 
 
 def by_default(name: str) -> bool:
-    """Hidden, made by tools, or of no interest to a reader. A rule such as !.github/ brings it back."""
+    """Whether a name is ignored without a rule: hidden or generated files. A rule such as !.github/ includes it."""
     return name[0] == "." or name.endswith(_ENDINGS) or name in _NAMES

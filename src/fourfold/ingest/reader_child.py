@@ -1,9 +1,9 @@
-"""The process that reads files: it pays for what a hostile file does to a parser.
+"""The child process that reads files, so that a hostile file cannot harm the parent.
 
-A request is a line of JSON (name, bytes, seconds, whether to read plain text) and the file's bytes; the answer is a
-line of JSON.
-The operating system limits memory and processor time, so code in C that never returns is ended, too. The process can
-neither write files nor start processes, and ends with its input. An answer with `last` asks for a new process.
+A request is a line of JSON (name, size, CPU seconds, whether to read as plain text) followed by the file's bytes; the
+answer is a line of JSON. The operating system limits memory and CPU time, which also ends C code that never returns.
+The process can neither write files nor start processes, and exits at the end of its input. An answer with `last` is
+the last one of this process.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from typing import Any, BinaryIO, Final
 from fourfold.ingest.chunk import Chunk
 from fourfold.ingest.document import Unreadable
 from fourfold.ingest.formats import TEXT
-from fourfold.ingest.reading import CutFile, cut
+from fourfold.ingest.reading import ChunkedFile, read_chunks
 from fourfold.limits import READ_MEMORY_BYTES
 
 READY: Final = b"ready\n"
-TOO_MUCH_MEMORY: Final = "takes too much memory to read"
+TOO_MUCH_MEMORY: Final = "needs too much memory to read"
 
 
 def main() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which then closes the input
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C and closes the input
     logging.disable(logging.CRITICAL)
     warnings.simplefilter("ignore")
     requests, answers = sys.stdin.buffer, _own_output()
@@ -48,15 +48,15 @@ def main() -> None:
 
 
 def _own_output() -> BinaryIO:
-    """The pipe to the parent; what a library prints goes nowhere."""
+    """Return the pipe to the parent; output of libraries to stdout is discarded."""
     pipe = os.fdopen(os.dup(1), "wb")
-    with open(os.devnull, "wb") as nowhere:  # noqa: PTH123
-        os.dup2(nowhere.fileno(), 1)
+    with open(os.devnull, "wb") as null:  # noqa: PTH123
+        os.dup2(null.fileno(), 1)
     return pipe
 
 
 def _limit() -> None:
-    """Windows has no such limits: there the parent's watch over the time is the only one."""
+    """Limit memory, files and processes. Windows has no such limits; only the parent's timeout applies there."""
     if sys.platform == "win32":
         return
     import resource
@@ -67,24 +67,24 @@ def _limit() -> None:
 
 
 def _limit_time(seconds: float) -> None:
-    """After that much processor time, the operating system ends this process (SIGPROF). 0 takes the limit away."""
+    """Let the operating system end this process (SIGPROF) after this CPU time; 0 removes the limit."""
     if sys.platform != "win32":
         signal.setitimer(signal.ITIMER_PROF, seconds)
 
 
 def _answer(name: str, data: bytes, *, as_text: bool) -> dict[str, Any]:
     try:
-        return {**_as_json(cut(name, data, TEXT if as_text else None)), "last": _is_large()}
+        return {**_as_json(read_chunks(name, data, TEXT if as_text else None)), "last": _is_large()}
     except Unreadable as reason:
         return {"skipped": str(reason), "last": _is_large()}
     except MemoryError:
         return {"skipped": TOO_MUCH_MEMORY, "last": True}
-    except Exception as error:  # noqa: BLE001  a crafted file may make a parser raise anything; the summary names it
+    except Exception as error:  # noqa: BLE001  a crafted file can make a parser raise anything; the summary names it
         return {"skipped": f"cannot be parsed ({type(error).__name__})", "last": _is_large()}
 
 
 def _is_large() -> bool:
-    """Whether much of the memory limit is still taken after a file. Known on Linux, where the limit acts."""
+    """Whether more than half of the memory limit is still in use after a file; known on Linux only."""
     try:
         with open("/proc/self/statm", "rb") as sizes:  # noqa: PTH123
             pages = int(sizes.read().split()[0])
@@ -102,7 +102,7 @@ def _encoded(answer: dict[str, Any]) -> bytes:
         return _encoded({"skipped": f"cannot be stored ({error})", "last": answer["last"]})
 
 
-def _as_json(file: CutFile) -> dict[str, Any]:
+def _as_json(file: ChunkedFile) -> dict[str, Any]:
     document = file.document
     return {
         "title": document.title,

@@ -1,4 +1,4 @@
-"""Reads files in one child process that is used again and again, and replaced when a file has broken it."""
+"""Reading of files in a child process, which is reused, and replaced if a file crashes it."""
 
 from __future__ import annotations
 
@@ -19,52 +19,52 @@ from fourfold.ingest.chunk import Chunk
 from fourfold.ingest.document import Document, Unreadable
 from fourfold.ingest.formats import format_of
 from fourfold.ingest.reader_child import READY, TOO_MUCH_MEMORY
-from fourfold.ingest.reading import CutFile
+from fourfold.ingest.reading import ChunkedFile
 from fourfold.limits import cpu_seconds_for
 
 _T = TypeVar("_T")
 
 TOO_LONG: Final = "takes too long to read"
-CRASHED: Final = "breaks the parser"
+CRASHED: Final = "crashes the parser"
 _START_SECONDS: Final = 60.0
-_PATIENCE: Final = 10
-"""Seconds of the clock for each second of processor time: others may be using the machine."""
+_CLOCK_SECONDS_PER_CPU_SECOND: Final = 10
+"""Timeout by the clock for each second of CPU time, since other programs may use the machine."""
 _CPU_LIMIT_REACHED: Final = -signal.SIGPROF if sys.platform != "win32" else None
-_MOST_ANSWER_BYTES: Final = 128 * 1024 * 1024
+_ANSWER_BYTES: Final = 128 * 1024 * 1024
 
 
 class Request(NamedTuple):
     name: str
     data: bytes
     as_text: bool = False
-    """Read as plain text, whatever the name says."""
+    """Read as plain text, whatever the file name."""
 
 
 class ReaderProcess:
-    """Not for several threads at once, but for `close`."""
+    """Not thread-safe, except for `close`."""
 
     def __init__(self, cpu_seconds_for: Callable[[int], float] = cpu_seconds_for) -> None:
-        """`cpu_seconds_for`: the processor time that reading a file of so many bytes may take."""
+        """`cpu_seconds_for` returns the CPU time allowed for a file of a number of bytes."""
         self._cpu_seconds_for = cpu_seconds_for
         self._child: _Child | None = None
         self._closed = False
         self.started = 0
-        """Processes so far."""
+        """Number of processes started so far."""
 
-    def read(self, requests: Sequence[Request]) -> Iterator[CutFile | Unreadable]:
-        """One result for each request, in their order. The process gets all of them at once.
+    def read(self, requests: Sequence[Request]) -> Iterator[ChunkedFile | Unreadable]:
+        """Yield one result for each request, in order. The process gets all requests at once.
 
-        A file that it has not answered when it ends is the culprit if the time was up. Otherwise the file gets a new
-        process, alone: the old one may have been killed from outside.
+        If it ends, the first unanswered file is the cause if its time was up. Otherwise that file is retried alone in
+        a new process, since the old one may have been killed from outside.
         """
         waiting = deque(requests)
-        again = False
+        retry = False
         while waiting:
-            answers, failure = self._exchange([waiting[0]] if again else list(waiting))
-            again = failure == CRASHED and not (again and not answers)
+            answers, failure = self._exchange([waiting[0]] if retry else list(waiting))
+            retry = failure == CRASHED and not (retry and not answers)
             for answer in answers:
                 yield self._result(waiting.popleft(), answer, str(answer.get("skipped", "")))
-            if failure and not again:
+            if failure and not retry:
                 yield self._result(waiting.popleft(), None, failure)
 
     def close(self) -> None:
@@ -72,10 +72,10 @@ class ReaderProcess:
         self._end()
 
     def _exchange(self, requests: Sequence[Request]) -> tuple[list[dict[str, Any]], str]:
-        """The answers to the first of these requests, and why the next one has none; empty if it was not tried."""
+        """Return the answers to the first requests, and why the next one failed; empty if it was not tried."""
         if self._child is None:
             if self._closed:
-                raise StoreUnavailable("the reader of files was closed", "Index again")
+                raise StoreUnavailable("the reader of files was closed", "Run the index again")
             self._child = _Child()
             self.started += 1
         answers, failure = self._child.exchange(
@@ -85,8 +85,8 @@ class ReaderProcess:
             self._end()
         return answers, failure
 
-    def _result(self, request: Request, answer: dict[str, Any] | None, failure: str) -> CutFile | Unreadable:
-        """Source code that a parser cannot cope with is read once more, without it."""
+    def _result(self, request: Request, answer: dict[str, Any] | None, failure: str) -> ChunkedFile | Unreadable:
+        """Convert an answer; source code that crashes its parser is read again as plain text."""
         is_code = format_of(request.name).kind == "code"
         if is_code and not request.as_text and failure in (TOO_LONG, CRASHED, TOO_MUCH_MEMORY):
             (result,) = self.read([request._replace(as_text=True)])
@@ -99,7 +99,7 @@ class ReaderProcess:
             child.end()
 
 
-def _decoded(answer: dict[str, Any]) -> CutFile | Unreadable:
+def _decoded(answer: dict[str, Any]) -> ChunkedFile | Unreadable:
     try:
         chunks = [
             Chunk(tuple(headings), text, int(first), int(last), metadata, tuple(tags))
@@ -115,7 +115,7 @@ def _decoded(answer: dict[str, Any]) -> CutFile | Unreadable:
             kind=answer["kind"],
             note=answer["note"],
         )
-        return CutFile(document, chunks)
+        return ChunkedFile(document, chunks)
     except (KeyError, TypeError, ValueError):
         return Unreadable(CRASHED)
 
@@ -137,17 +137,17 @@ class _Child:
         self._writer.start()
         if self._within(_START_SECONDS, stdout.readline) != READY:
             self.end()
-            raise _cannot_read("it ends at once")
+            raise _cannot_read("it exits at once")
 
     def exchange(self, requests: Sequence[tuple[Request, float]]) -> tuple[list[dict[str, Any]], str]:
-        """Each request with its processor time. The answers so far, and why there are not more."""
+        """Send requests with their CPU times; return the answers, and why they are incomplete."""
         frames: list[bytes] = []
         for request, seconds in requests:
             header = [request.name, len(request.data), seconds, request.as_text]
             frames += [json.dumps(header).encode() + b"\n", request.data]
         self._frames.put(frames)
-        patience = _PATIENCE * sum(seconds for _, seconds in requests)
-        return self._within(patience, lambda: self._read(len(requests)))
+        timeout = _CLOCK_SECONDS_PER_CPU_SECOND * sum(seconds for _, seconds in requests)
+        return self._within(timeout, lambda: self._read(len(requests)))
 
     def end(self) -> None:
         self._process.kill()
@@ -155,12 +155,12 @@ class _Child:
         self._frames.put(())
         self._writer.join()
         for pipe in (self._process.stdin, self._process.stdout):
-            with suppress(OSError):  # what was left to be written has no reader
+            with suppress(OSError):  # unwritten data has no reader
                 cast("IO[bytes]", pipe).close()
 
     def _within(self, seconds: float, work: Callable[[], _T]) -> _T:
-        """Ends the process if that takes longer, which ends its output."""
-        timer = threading.Timer(seconds, self._give_up)
+        """Run `work`, and kill the process if that takes longer, which ends its output."""
+        timer = threading.Timer(seconds, self._time_out)
         timer.daemon = True
         timer.start()
         try:
@@ -168,14 +168,14 @@ class _Child:
         finally:
             timer.cancel()
 
-    def _give_up(self) -> None:
+    def _time_out(self) -> None:
         self._is_late = True
         self._process.kill()
 
     def _read(self, count: int) -> tuple[list[dict[str, Any]], str]:
         answers: list[dict[str, Any]] = []
         while len(answers) < count:
-            line = self._answers.readline(_MOST_ANSWER_BYTES)
+            line = self._answers.readline(_ANSWER_BYTES)
             if not line.endswith(b"\n"):
                 self._process.kill()
                 code = self._process.wait()
@@ -192,7 +192,7 @@ class _Child:
         return answers, ""
 
     def _write(self, pipe: IO[bytes]) -> None:
-        with suppress(OSError):  # the process is gone, which its output tells, too
+        with suppress(OSError):  # the process is gone; the reader notices the end of its output
             while frames := self._frames.get():
                 for part in frames:
                     pipe.write(part)
@@ -200,6 +200,4 @@ class _Child:
 
 
 def _cannot_read(reason: str) -> StoreUnavailable:
-    return StoreUnavailable(
-        f"files are read by a child process, which cannot be started ({reason})", "Run Fourfold with `python`"
-    )
+    return StoreUnavailable(f"cannot start the child process that reads files ({reason})", "Run Fourfold with `python`")

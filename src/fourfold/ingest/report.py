@@ -1,4 +1,4 @@
-"""What a run over folders did, and what it left out and why."""
+"""Summary of an index run: counts, and files skipped by reason."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Skipped:
 @dataclass(slots=True)
 class IndexReport:
     files: int = 0
-    """Files that neither rules nor name nor size leave out."""
+    """Number of files after exclusion by rules, name and size."""
     new: int = 0
     changed: int = 0
     moved: int = 0
@@ -30,7 +30,7 @@ class IndexReport:
     skipped: dict[str, Skipped] = field(default_factory=dict[str, Skipped])
     """By reason."""
     notes: dict[str, Skipped] = field(default_factory=dict[str, Skipped])
-    """What is missing of files that were stored, by reason."""
+    """Stored files with missing parts, by reason."""
 
     def skip(self, reason: str, path: str) -> None:
         _count(self.skipped, reason, path)
@@ -44,7 +44,7 @@ class IndexReport:
 
     @property
     def touched(self) -> bool:
-        """Whether the store is another than before."""
+        """Whether anything changed."""
         return bool(self.new or self.changed or self.moved or self.removed)
 
 
@@ -56,5 +56,5 @@ def _count(found: dict[str, Skipped], reason: str, path: str) -> None:
 
 
 def reasons(skipped: Mapping[str, Skipped]) -> list[tuple[str, Skipped]]:
-    """The most frequent first."""
+    """Return the reasons, most frequent first."""
     return sorted(skipped.items(), key=lambda reason: (-reason[1].count, reason[0]))

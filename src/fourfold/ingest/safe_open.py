@@ -1,9 +1,8 @@
-"""Opening what is below a folder, and nothing else, whoever renames and links meanwhile.
+"""Opening of files below a folder, and nothing else, even if files are renamed or replaced by links meanwhile.
 
-Where the system can (everywhere but on Windows), every part of a path is opened from the descriptor of the folder above
-it, and never through a symbolic link. A pipe or device does not hold the reader up: it is opened without waiting, and
-closed as soon as it is seen to be no regular file. On Windows, a file that is reached through a link or junction is
-recognised when it is open, before anything is read.
+Except on Windows, every part of a path is opened from the descriptor of the folder above it, and never through a
+symbolic link. A pipe or device cannot block the reader: it is opened without waiting, and closed because it is not a
+regular file. On Windows, a file reached through a link or junction is detected after opening, before anything is read.
 """
 
 from __future__ import annotations
@@ -25,14 +24,14 @@ _FILE_FLAGS = _FLAGS | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
 
 
 class NotRegular(OSError):
-    """A pipe, a device, a folder, or something that is not where it seems to be."""
+    """A pipe, a device, a folder, or a file reached through a link."""
 
 
 class Folder:
-    """An open folder. Errors are OSErrors."""
+    """An open folder. All errors are OSErrors."""
 
     def __init__(self, descriptor: int | None, path: Path) -> None:
-        """`path`: only where there are no descriptors."""
+        """`path` is used only if the system has no descriptors of folders."""
         self._descriptor = descriptor
         self._path = path
 
@@ -67,12 +66,12 @@ class Folder:
 
     @contextmanager
     def open(self, name: str) -> Generator[int]:
-        """The descriptor of a regular file in this folder."""
+        """Open a regular file in this folder; return its descriptor."""
         where = name if self._descriptor is not None else self._path / name
         descriptor = os.open(where, _FILE_FLAGS, dir_fd=self._descriptor)
         try:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise NotRegular(f"{name} is no regular file")
+                raise NotRegular(f"{name} is not a regular file")
             if self._descriptor is None and not _is_itself(self._path / name):
                 raise NotRegular(f"{name} is a link")
             yield descriptor
@@ -81,12 +80,12 @@ class Folder:
 
 
 def _is_itself(path: Path) -> bool:
-    """Whether nothing on the way is a link, by what the system makes of the path."""
+    """Whether no part of a path is a link, according to the system."""
     return os.path.normcase(os.path.realpath(path)) == os.path.normcase(path)
 
 
-class Beneath:
-    """Opens files by their path from a root; the folder of the last one stays open for its neighbours."""
+class RootFolder:
+    """Opens files by their path from a root; the folder of the last file stays open for the next one."""
 
     def __init__(self, root: Path) -> None:
         self._root = Folder.at(root)
@@ -129,7 +128,7 @@ class Beneath:
 
 
 def read_up_to(descriptor: int, most: int) -> bytes:
-    """At most so many bytes."""
+    """Read at most `most` bytes."""
     parts: list[bytes] = []
     left = most
     while left > 0 and (part := os.read(descriptor, min(left, 1 << 20))):
@@ -139,7 +138,7 @@ def read_up_to(descriptor: int, most: int) -> bytes:
 
 
 def read_rules(folder: Folder, names: Collection[str]) -> list[Rules]:
-    """Of a folder with these names in it, the strongest first. Raises TooManyRules."""
+    """Read the rules of a folder that contains these names, strongest first. Raises TooManyRules."""
     found: list[Rules] = []
     for name in reversed(RULE_FILES):
         if name in names:

@@ -1,11 +1,14 @@
-"""Making a store say what the files of a folder say. Every step is one transaction, and running again goes on."""
+"""Indexing folders: makes the store hold what their files hold.
+
+Every step is one transaction; after an interruption the next run continues.
+"""
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import json
 import os
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,36 +18,40 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple, cast
 
+from fourfold import threads
 from fourfold.ingest import reading, walk
 from fourfold.ingest.document import Unreadable
 from fourfold.ingest.file_items import checked_files, file_items
 from fourfold.ingest.formats import format_of
 from fourfold.ingest.ignore import Rules, exclusions
 from fourfold.ingest.reader_process import ReaderProcess, Request
-from fourfold.ingest.reading import CutFile
+from fourfold.ingest.reading import ChunkedFile
 from fourfold.ingest.report import IndexReport
-from fourfold.ingest.safe_open import Beneath, NotRegular, read_up_to
+from fourfold.ingest.safe_open import NotRegular, RootFolder, read_up_to
 from fourfold.ingest.walk import Entry, Target, Walk
-from fourfold.items import checked_tags
 from fourfold.model import NewItem
-from fourfold.stores.base import FileRow, FileState, FileUpdate, Store
+from fourfold.storage.linking import bring_names
+from fourfold.storage.protocols import Store
+from fourfold.storage.values import FileRow, FileState, FileUpdate
+from fourfold.validation import checked_tags
 
 Progress = Callable[[int, int], None]
 """(files done, files to do)"""
 
-_FILES = 64
+_GROUP_FILES = 64
 _GROUP_BYTES = 4 * 1024 * 1024
-"""As many files, or bytes, are handed to the reader at a time."""
-_CHUNKS = 256
-"""A transaction is closed when it has this many chunks."""
-_FORGET = 500
+"""Limits of one group of files that is handed to the reader."""
+_TRANSACTION_CHUNKS = 256
+"""A transaction ends when it has this many chunks."""
+_FORGOTTEN_FILES = 500
+"""Files that one transaction removes."""
 _TICK_NS = 20_000_000
-"""A file that was written so short a time ago may be written again within the same tick of its clock."""
-_COARSE_NS = 2_000_000_000
-"""The same where the file system counts whole seconds."""
+"""A file written within this time may be written again within the same tick of its clock."""
+_COARSE_TICK_NS = 2_000_000_000
+"""The same for file systems that store whole seconds."""
 
 
-async def index_folders(
+def index_folders(
     store: Store,
     namespace: str,
     folders: Sequence[str | Path],
@@ -55,27 +62,29 @@ async def index_folders(
     verify: bool = False,
     progress: Progress | None = None,
 ) -> IndexReport:
-    """Stores what is new or changed in these folders and files, and removes what is gone; nothing unless all exist.
+    """Stores new and changed files of these folders, and removes deleted ones; nothing unless all folders exist.
 
-    `exclude`: globs in the syntax of .gitignore. `tags`: for every item; where they are others than those of the last
-    run, all files are read again.
+    `exclude`: globs in the syntax of .gitignore. `tags`: for every item; if they differ from those of the last run, all
+    files are read again.
     """
     report = IndexReport()
     options = _Options(exclusions(exclude), checked_tags(tags), verify)
     with closing(ReaderProcess()) as reader:
         for target in dict.fromkeys(map(walk.target_of, folders)):
-            # Known files come first: one that another process stores meanwhile is then read again, not missing.
-            rows = await store.files(namespace, target.prefix)
+            # Known files are read before the walk: one that another process stores meanwhile is read again, not missed.
+            with store.snapshot(namespace) as snapshot:
+                rows = snapshot.files(target.prefix)
             known = {path: row for path, row in rows.items() if target.holds(path)} if target.name else rows
-            todo, missing = await asyncio.to_thread(_walked, target, known, report, options)
+            todo, missing = _walked(target, known, report, options)
             run = _Run(target.root, report, known, missing, options)
             if todo:
-                await _put(store, namespace, run, _Batches(run, todo, reader), links, progress)
+                _put(store, namespace, run, _Batches(run, todo, reader), links, progress)
             elif progress is not None:
                 progress(0, 0)
             left = list(run.missing)
-            for start in range(0, len(left), _FORGET):
-                await store.forget_files(namespace, left[start : start + _FORGET])
+            for start in range(0, len(left), _FORGOTTEN_FILES):
+                with store.transaction(namespace) as transaction:
+                    transaction.files.forget(left[start : start + _FORGOTTEN_FILES])
             report.removed += len(left)
     return report
 
@@ -87,7 +96,7 @@ class _Options(NamedTuple):
 
     @property
     def version(self) -> str:
-        """What digests begin with: files whose digest has another one are read again."""
+        """The prefix of digests: files whose digest has another prefix are read again."""
         if not self.tags:
             return f"{reading.FORMAT}-"
         return f"{reading.FORMAT}.{hashlib.blake2b(json.dumps(self.tags).encode(), digest_size=4).hexdigest()}-"
@@ -96,7 +105,7 @@ class _Options(NamedTuple):
 def _walked(
     target: Target, known: Mapping[str, FileRow], report: IndexReport, options: _Options
 ) -> tuple[list[Entry], dict[str, FileState]]:
-    """The files to look into, in the order of their paths, and known files that are not there."""
+    """The files to open, in the order of their paths, and known files that are missing."""
     found = walk.walk(target, options.exclude)
     report.skip_all(found.skipped)
     todo, skipped = _different(found.files, known, options)
@@ -118,9 +127,9 @@ def _missing(found: Walk, known: Mapping[str, FileRow], todo: Sequence[str]) -> 
 def _different(
     files: Mapping[str, tuple[int, int]], known: Mapping[str, FileRow], options: _Options
 ) -> tuple[list[str], list[tuple[str, str]]]:
-    """Paths that are new or not as they were; and those that are, but hold nothing, with the reason.
+    """Paths that are new or changed, and unchanged paths of which nothing is stored, with the reason.
 
-    This is done for every file of every run, so it does little.
+    This runs for every file of every run, so it does little.
     """
     current, verify = options.version, options.verify
     todo: list[str] = []
@@ -144,10 +153,10 @@ class _Run:
     report: IndexReport
     known: Mapping[str, FileRow]
     missing: dict[str, FileState]
-    """Known files that are not there; one whose content turns up elsewhere was moved."""
+    """Known files that are missing; one whose content is found under another path was moved."""
     options: _Options
     moved: dict[str, str] = field(default_factory=dict[str, str])
-    """By digest: a path of the missing."""
+    """By digest: the path of a missing file."""
 
     def __post_init__(self) -> None:
         stored = [(path, state) for path, state in self.missing.items() if not state.skipped]
@@ -158,25 +167,24 @@ class _Run:
         return None if row is None else FileState._make(row)
 
 
-async def _put(
-    store: Store, namespace: str, run: _Run, batches: _Batches, links: bool, progress: Progress | None
-) -> None:
-    """While one transaction is written, the files of the next are read."""
-    coming = asyncio.create_task(asyncio.to_thread(batches.next))
+def _put(store: Store, namespace: str, run: _Run, batches: _Batches, links: bool, progress: Progress | None) -> None:
+    """Reads the files of the next transaction in a thread while one is written."""
+    coming = threads.start(batches.next, "fourfold-reader")
     try:
-        while updates := await asyncio.shield(coming):
-            coming = asyncio.create_task(asyncio.to_thread(batches.next))
+        while updates := coming.result():
             done = batches.done
-            await store.put_files(namespace, updates, datetime.now(UTC), links=links)
+            coming = threads.start(batches.next, "fourfold-reader")
+            chunks = [chunk for update in updates for chunk in update.chunks or ()]
+            with store.transaction(namespace, names=links and bring_names(chunks)) as transaction:
+                transaction.files.put(updates, datetime.now(UTC), links=links)
             _count(run, updates)
             if progress is not None:
                 progress(done, batches.total)
         if progress is not None:
             progress(batches.total, batches.total)
     finally:
-        if not coming.done():
+        if not coming.done.is_set:
             batches.stop()
-            await asyncio.gather(coming, return_exceptions=True)
         batches.close()
         run.report.skip_all(batches.skipped)
         run.report.opened += batches.opened
@@ -202,42 +210,51 @@ def _count(run: _Run, updates: Sequence[FileUpdate]) -> None:
 
 
 class _Batches:
-    """Reads files, a transaction's worth at a time. One thread at a time uses it."""
+    """Reads files, one transaction at a time. For one thread at a time."""
 
     def __init__(self, run: _Run, todo: Sequence[Entry], reader: ReaderProcess) -> None:
         self._run = run
         self._reader = reader
-        self._beneath = Beneath(run.root)
+        self._beneath = RootFolder(run.root)
         self._entries: Iterator[Entry] = iter(todo)
         self._read: deque[FileUpdate] = deque()
+        self._reading = threading.Lock()
+        self._closed = False
         self.total = len(todo)
         self.done = 0
-        """Files that were taken from the list."""
+        """Files taken from the list so far."""
         self.opened = 0
         self.skipped: list[tuple[str, str]] = []
 
     def next(self) -> list[FileUpdate]:
-        """Empty at the end."""
+        """The updates of the next transaction; empty at the end."""
+        with self._reading:
+            return [] if self._closed else self._next()
+
+    def _next(self) -> list[FileUpdate]:
         while not self._read and (group := list(self._group())):
             self._read.extend(self._parsed(group))
         updates: list[FileUpdate] = []
         chunks = 0
-        while self._read and chunks < _CHUNKS:
+        while self._read and chunks < _TRANSACTION_CHUNKS:
             updates.append(self._read.popleft())
             chunks += len(updates[-1].chunks or ())
         return updates
 
     def stop(self) -> None:
-        """Makes `next`, which another thread is in, end soon: the file that is being parsed is given up."""
+        """Ends a `next` that runs in another thread: gives up the file that is being parsed."""
         self._reader.close()
 
     def close(self) -> None:
-        self._beneath.close()
+        """Waits for a `next` that runs."""
+        self._closed = True
+        with self._reading:
+            self._beneath.close()
 
     def _group(self) -> Iterator[_Content]:
-        """The next files that could be looked into."""
+        """The next files that could be opened."""
         files = size = 0
-        while files < _FILES and size < _GROUP_BYTES and (entry := next(self._entries, None)) is not None:
+        while files < _GROUP_FILES and size < _GROUP_BYTES and (entry := next(self._entries, None)) is not None:
             self.done += 1
             content = self._content(entry)
             if content is not None:
@@ -246,21 +263,21 @@ class _Batches:
                 yield content
 
     def _content(self, entry: Entry) -> _Content | None:
-        """None where it could not be looked into: what is stored of it stays, and the next run tries again."""
+        """None if the file cannot be opened: its stored chunks stay, and the next run tries again."""
         format_ = format_of(entry.path)
         if not format_.is_readable:
             self.skipped.append((format_.missing, entry.path))
             return None
         try:
             with self._beneath.open(entry.place) as descriptor:
-                return self._looked_into(entry, descriptor, format_.most_bytes)
+                return self._opened(entry, descriptor, format_.most_bytes)
         except NotRegular:
             self.skipped.append((walk.SPECIAL, entry.path))
         except OSError:
             self.skipped.append((walk.UNREADABLE, entry.path))
         return None
 
-    def _looked_into(self, entry: Entry, descriptor: int, most_bytes: int) -> _Content:
+    def _opened(self, entry: Entry, descriptor: int, most_bytes: int) -> _Content:
         found = os.fstat(descriptor)
         _let_the_clock_tick(found.st_mtime_ns)
         data = read_up_to(descriptor, most_bytes + 1)
@@ -285,11 +302,13 @@ class _Batches:
         for content in group:
             yield self._update(content.update.state, *next(parsed)) if content.data else content.update
 
-    def _update(self, state: FileState, cut: CutFile | Unreadable, items: Sequence[NewItem] | Unreadable) -> FileUpdate:
+    def _update(
+        self, state: FileState, cut: ChunkedFile | Unreadable, items: Sequence[NewItem] | Unreadable
+    ) -> FileUpdate:
         for result in (cut, items):
             if isinstance(result, Unreadable):
                 return FileUpdate(state._replace(skipped=str(result)))
-        if isinstance(cut, CutFile) and cut.document.note:
+        if isinstance(cut, ChunkedFile) and cut.document.note:
             self._run.report.note(cut.document.note, state.path)
         moved = self._run.moved.pop(state.digest, None) if self._run.state(state.path) is None else None
         return FileUpdate(state, cast("Sequence[NewItem]", items), moved)
@@ -297,7 +316,7 @@ class _Batches:
 
 class _Content(NamedTuple):
     data: bytes
-    """Empty: nothing is to be parsed."""
+    """Empty: nothing to parse."""
     update: FileUpdate
 
     @property
@@ -306,8 +325,8 @@ class _Content(NamedTuple):
 
 
 def _let_the_clock_tick(mtime_ns: int) -> None:
-    """So that a change after this reading has another time than the one before it."""
-    tick = _TICK_NS if mtime_ns % 1_000_000_000 else _COARSE_NS
+    """Waits until a later change of the file gets a later time than the one that was read."""
+    tick = _TICK_NS if mtime_ns % 1_000_000_000 else _COARSE_TICK_NS
     left = mtime_ns + tick - time.time_ns()
     if 0 < left <= tick:
         time.sleep(left / 1e9)

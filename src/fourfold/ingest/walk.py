@@ -1,4 +1,4 @@
-"""Which files there are below a folder. No symbolic link is followed, and only rules for ignoring are read."""
+"""Walk of a folder: its files and what is skipped. Follows no symbolic link, and reads no file but ignore rules."""
 
 from __future__ import annotations
 
@@ -18,29 +18,29 @@ from fourfold.limits import FILE_BYTES, FOLDER_DEPTH, NAME_BYTES
 IGNORED = "ignored by rules or by default"
 EXCLUDED = "excluded"
 LINK = "symbolic link"
-SPECIAL = "no regular file"
-BINARY_NAME = "holds no text, by its name"
+SPECIAL = "not a regular file"
+BINARY_NAME = "binary, by its name"
 EMPTY = "empty"
 LARGE = "too large"
 LONG = "path too long"
-DEEP = "too many folders deep"
+DEEP = "in too many nested folders"
 UNREADABLE = "cannot be read"
 STORE = "a store of Fourfold"
-RULES = "more rules for ignoring than can be applied"
-TWICE = "the same path as another, in this spelling"
+RULES = "too many ignore rules"
+TWICE = "same path as another file after normalisation"
 
 
-_SHORT = NAME_BYTES // 4
-"""Paths of so many characters need no closer look."""
+_SHORT_PATH_CHARACTERS = NAME_BYTES // 4
+"""Paths up to this length are short enough in any encoding."""
 _DATABASE = "fourfold.db"
-"""What the folder of a store holds."""
+"""File that marks the folder of a store."""
 
 
 class Entry(NamedTuple):
     path: str
-    """As it is stored: absolute, with slashes."""
+    """Stored path: absolute, with slashes, in NFC."""
     place: str
-    """From the root, as the system spells it."""
+    """Path from the root, in the spelling of the file system."""
     size: int
     mtime_ns: int
 
@@ -49,33 +49,33 @@ class Entry(NamedTuple):
 class Walk:
     root: str
     files: dict[str, tuple[int, int]] = field(default_factory=dict[str, tuple[int, int]])
-    """By stored path: size and time."""
+    """Stored path to size and modification time."""
     places: dict[str, str] = field(default_factory=dict[str, str])
-    """By stored path, where the system spells the rest behind the root otherwise."""
+    """Stored path to the path from the root, if the file system spells it differently."""
     skipped: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
     """(reason, path)"""
     unseen: list[str] = field(default_factory=list[str])
-    """Folders that could not be read: what was known of them stays. Each ends with a slash."""
+    """Folders that could not be read, with a final slash; their items in the store are kept."""
 
     def entry(self, path: str) -> Entry:
         size, mtime_ns = self.files[path]
         return Entry(path, self.places.get(path) or path[len(self.root) :], size, mtime_ns)
 
     def entries(self) -> list[Entry]:
-        """By path."""
+        """All entries, sorted by path."""
         return [self.entry(path) for path in sorted(self.files)]
 
 
 class Target(NamedTuple):
-    """What is to be indexed: what is below a folder, or one file in it."""
+    """What to index: everything below a folder, or one file in it."""
 
     root: Path
     name: str = ""
-    """Of the file; empty for all that is below."""
+    """Name of the file; empty for the whole folder."""
 
     @property
     def prefix(self) -> str:
-        """What the stored paths of the files begin with; of a single file, its path."""
+        """Prefix of the stored paths of the files; for a single file its path."""
         return prefix_of(self.root) + stored_name(self.name)
 
     def holds(self, path: str) -> bool:
@@ -83,10 +83,10 @@ class Target(NamedTuple):
 
 
 def target_of(path: str | Path) -> Target:
-    """The folder or file itself may be reached through links: it was named."""
+    """Resolve a path given by the caller; links are followed here, since the caller named it."""
     named = Path(path).expanduser()
     if not named.exists():
-        raise NotFound(f"there is no file or folder {named}", "Check the path")
+        raise NotFound(f"no file or folder {named}", "Check the path")
     real = named.resolve()
     if real.is_dir():
         return Target(real)
@@ -96,12 +96,12 @@ def target_of(path: str | Path) -> Target:
 
 
 def prefix_of(root: Path) -> str:
-    """What the paths of all files below it begin with."""
+    """Return the prefix of the stored paths of all files below a folder."""
     return stored_name(root.as_posix()).rstrip("/") + "/"
 
 
 def walk(target: Target, exclude: Rules | None = None) -> Walk:
-    """A file that is named itself is indexed whatever the rules for ignoring say, but not if it is excluded."""
+    """Find the files to index. A single file is indexed even if a rule ignores it, but not if it is excluded."""
     found = Walk(prefix_of(target.root))
     try:
         with Folder.at(target.root) as folder:
@@ -110,7 +110,7 @@ def walk(target: Target, exclude: Rules | None = None) -> Walk:
             else:
                 _visit(folder, found, "", found.root, Scope(exclude=exclude), 0)
     except OSError as error:
-        raise StoreUnavailable(f"{target.root} cannot be read ({error.strerror})", "Check its permissions") from error
+        raise StoreUnavailable(f"cannot read {target.root} ({error.strerror})", "Check its permissions") from error
     return found
 
 
@@ -125,7 +125,7 @@ def _named(folder: Folder, name: str, found: Walk, exclude: Rules | None) -> Non
 
 
 def _visit(folder: Folder, found: Walk, place: str, path: str, scope: Scope, depth: int) -> None:
-    """`place` and `path` of this folder, each with its slash."""
+    """Visit a folder; `place` and `path` end with a slash."""
     entries = folder.entries()
     names = {entry.name for entry in entries}
     if _DATABASE in names:
@@ -152,7 +152,7 @@ def _visit(folder: Folder, found: Walk, place: str, path: str, scope: Scope, dep
 
 
 def _files(entries: list[os.DirEntry[str]], found: Walk, place: str, path: str, scope: Scope) -> Iterator[str]:
-    """Takes note of the files of a folder; the names of the folders in it that are not ignored."""
+    """Record the files of a folder; yield the names of its subfolders that are not ignored."""
     plain, odd, exclude = not scope.rules, path != found.root + place, scope.exclude
     for entry in entries:
         name = entry.name
@@ -176,7 +176,7 @@ def _files(entries: list[os.DirEntry[str]], found: Walk, place: str, path: str, 
 
 
 def _odd_file(entry: os.DirEntry[str], found: Walk, place: str, path: str) -> None:
-    """A file whose path is stored in another spelling than the system's."""
+    """Record a file whose stored path differs from the file system's spelling."""
     if path in found.files:
         found.skipped.append((TWICE, path))
         return
@@ -186,7 +186,7 @@ def _odd_file(entry: os.DirEntry[str], found: Walk, place: str, path: str) -> No
 
 
 def _file(entry: os.DirEntry[str], found: Walk, path: str) -> None:
-    """This is done for every file of every run, so it does little."""
+    """Record a file. Runs for every file of every run, so it is optimised for speed."""
     name = entry.name
     dot = name.rfind(".")
     ending = name[dot + 1 :].lower() if dot > 0 else ""
@@ -199,7 +199,7 @@ def _file(entry: os.DirEntry[str], found: Walk, path: str) -> None:
         found.skipped.append((UNREADABLE, path))
         return
     size = known.st_size
-    if (0 < size <= FILE_BYTES and len(path) <= _SHORT) or not (reason := _refusal(size, ending, path)):
+    if (0 < size <= FILE_BYTES and len(path) <= _SHORT_PATH_CHARACTERS) or not (reason := _refusal(size, ending, path)):
         found.files[path] = (size, known.st_mtime_ns)
     else:
         found.skipped.append((reason, path))
@@ -214,7 +214,7 @@ def _refusal(size: int, ending: str, path: str) -> str:
 
 
 def stored_name(name: str) -> str:
-    """NFC; bytes that are no UTF-8 as \\xNN."""
+    """Return the name in NFC, with bytes that are not UTF-8 as \\xNN."""
     if name.isascii():
         return name
     try:

@@ -1,37 +1,24 @@
-"""Following folders. They are walked again and again: that works on every file system, and costs little."""
+"""Watching folders by walking them repeatedly, which works on every file system."""
 
 from __future__ import annotations
 
-import asyncio
 import time
-from collections.abc import AsyncGenerator, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Generator
 
 from fourfold.errors import FourfoldError
 from fourfold.ingest.report import IndexReport
 
-if TYPE_CHECKING:
-    from fourfold.memory import Memory
-
-PAUSE = 1.0
-_SHARE = 20
-"""The pause is at least so many times as long as the walk before it: a large tree takes a twentieth of a core."""
+PAUSE_SECONDS = 1.0
+_PAUSE_PER_WALK = 20
+"""Ratio of the pause to the walk before it: watching a large tree takes a twentieth of a core."""
 
 
-async def watch(
-    memory: Memory,
-    folders: Sequence[str | Path],
-    pause: float = PAUSE,
-    *,
-    exclude: Sequence[str] = (),
-    tags: Sequence[str] = (),
-) -> AsyncGenerator[IndexReport | FourfoldError]:
-    """What each run did, for ever. A folder that is away for a while is no reason to end: the error is handed over."""
+def watch(index: Callable[[], IndexReport], pause: float = PAUSE_SECONDS) -> Generator[IndexReport | FourfoldError]:
+    """Indexes repeatedly, with pauses, without end. Yields the report of each run, or its error: a missing folder."""
     while True:
         started = time.monotonic()
         try:
-            yield await memory.index_folders(folders, exclude=exclude, tags=tags)
+            yield index()
         except FourfoldError as error:
             yield error
-        await asyncio.sleep(max(pause, _SHARE * (time.monotonic() - started)))
+        time.sleep(max(pause, _PAUSE_PER_WALK * (time.monotonic() - started)))

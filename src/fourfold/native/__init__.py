@@ -1,14 +1,13 @@
-"""The inner loops of a search, in C: exact scores of rows, and rankings from columns of ids and scores.
+"""Inner loops of a search in C: exact scores of rows, and rankings from columns of ids and scores.
 
-`kernel.c` says what each does. It is compiled when the package is built, by the compiler of the machine or by one that
-comes as a wheel (hatch_build.py), and needs no other library.
+`kernel.c` documents each function. It is compiled when the package is built (hatch_build.py), by the compiler of the
+machine or by one installed as a wheel, and needs no other library.
 """
 
 from __future__ import annotations
 
 import ctypes
 import sys
-from collections.abc import Callable
 from ctypes import c_double, c_int, c_int64, c_void_p
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,11 +24,11 @@ if TYPE_CHECKING:
     Places = NDArray[np.int32]
 
 NAME = "kernel.dll" if sys.platform == "win32" else "kernel.so"
-_DAMAGED, _NO_MEMORY = -1, -2
+_NO_MEMORY = -2
 
 
 class OutOfRange(Exception):
-    """A column of a file leads to where nothing is, or a row is not what was written."""
+    """A column of a file points outside its target, or a row does not match its checksum."""
 
 
 def _function(library: ctypes.CDLL, name: str, result: Any, *arguments: Any) -> Any:
@@ -43,26 +42,25 @@ def _load(kind: type[ctypes.CDLL]) -> ctypes.CDLL:
     try:
         return kind(str(path))
     except OSError as error:
-        raise ImportError(f"{path.name} of Fourfold cannot be loaded ({error}); install the package again") from error
+        raise ImportError(f"cannot load {path.name} of Fourfold ({error}); reinstall the package") from error
 
 
 _P, _N, _D = c_void_p, c_int64, c_double
 LIBRARY = _load(ctypes.CDLL)
-"""Other threads may run meanwhile."""
-_SHORT = _load(ctypes.PyDLL)
-"""They may not: for what takes less than handing the interpreter over and getting it back."""
-_FEW = 512
-"""So many rows are short."""
-_order = _function(_SHORT, "order", c_int, _P, _P, _N, _P)
-_sums = _function(_SHORT, "sums", c_int64, _P, _P, _N, _P, _P)
-_distinct = _function(_SHORT, "distinct", c_int64, _P, _N, _P)
-_places = _function(_SHORT, "places", None, _P, _N, _P, _N, _P)
+"""Releases the GIL during a call."""
+_KEEPING_GIL = _load(ctypes.PyDLL)
+"""Keeps the GIL, for calls shorter than a GIL switch."""
+_SHORT_CALL_ROWS = 512
+"""Maximum number of rows of a call that keeps the GIL."""
+_order = _function(_KEEPING_GIL, "order", c_int, _P, _P, _N, _P)
+_sums = _function(_KEEPING_GIL, "sums", c_int64, _P, _P, _N, _P, _P)
+_places = _function(_KEEPING_GIL, "places", None, _P, _N, _P, _N, _P)
 
 
-def _for_rows(name: str, result: Any, *arguments: Any) -> Callable[[int], Any]:
-    """The function for a number of rows."""
-    short, long = (_function(library, name, result, *arguments) for library in (_SHORT, LIBRARY))
-    return lambda rows: short if rows <= _FEW else long
+def _for_rows(name: str, result: Any, *arguments: Any) -> tuple[Any, Any]:
+    """Return the variants that keep and that release the GIL, for at most and for more than _SHORT_CALL_ROWS rows."""
+    short, long = (_function(library, name, result, *arguments) for library in (_KEEPING_GIL, LIBRARY))
+    return short, long
 
 
 _bm25 = _for_rows("bm25", c_int, _P, _N, _P, _P, _N, _P, _N, _P, _P, _P, _P, _P, _N, _D, _D, _D, _D, _D, _P, _P)
@@ -79,96 +77,105 @@ def bm25(
     average_length: float,
     constants: tuple[float, float, float],
 ) -> tuple[Floats, Floats]:
-    """Scores and coverage of rows; OutOfRange where the terms of a row are not what its sum says.
+    """Return scores and coverage of rows; raise OutOfRange if the terms of a row do not match its checksum.
 
-    `columns`: terms, where each row's end, and what they must add up to. `words`: as `kernel.c` has them.
+    `columns`: terms, the end of each row in them, and the checksums of the rows. `words`: see `kernel.c`.
     """
     (terms, ends, sums), (hashes, worth, same, firsts, idfs) = columns, words
-    expected = None if sums is None else _hashes(sums)
     scores, coverage = np.empty(len(rows)), np.empty(len(rows))
-    _check(
-        _bm25(len(rows))(
-            _hashes(terms), len(terms), _ints(ends), expected, len(ends), _ints(rows), len(rows),
-            _hashes(hashes), _floats(worth), _places32(same), _places32(firsts), _floats(idfs), len(idfs),
-            weight, average_length, *constants, _floats(scores), _floats(coverage),
-        )
+    all_terms, all_ends, expected, wanted, *query, scored, covered = _addresses(
+        (terms, _UINT32), (ends, _INT64), (sums, _UINT32), (rows, _INT64), (hashes, _UINT32), (worth, _FLOAT64),
+        (same, _INT32), (firsts, _INT32), (idfs, _FLOAT64), (scores, _FLOAT64), (coverage, _FLOAT64),
     )  # fmt: skip
+    call = _bm25[len(rows) > _SHORT_CALL_ROWS]
+    state = call(
+        all_terms, len(terms), all_ends, expected, len(ends), wanted, len(rows), *query, len(idfs),
+        weight, average_length, *constants, scored, covered,
+    )  # fmt: skip
+    if state < 0:
+        raise _error(state)
     return scores, coverage
 
 
 def term_sums(terms: Hashes, ends: Ints) -> Hashes:
-    """What the terms of each row add up to; OutOfRange where the ends lead out of the terms."""
+    """Return the checksum of each row's terms; raise OutOfRange if an end lies outside the terms."""
     sums = np.empty(len(ends), np.uint32)
-    _check(_term_sums(_hashes(terms), len(terms), _ints(ends), len(ends), _hashes(sums)))
+    all_terms, all_ends, target = _addresses((terms, _UINT32), (ends, _INT64), (sums, _UINT32))
+    if (state := _term_sums(all_terms, len(terms), all_ends, len(ends), target)) < 0:
+        raise _error(state)
     return sums
 
 
 def cosines(matrix: Matrix, sums: Hashes | None, rows: Ints, query: Matrix) -> Floats:
-    """Products of rows with the query; OutOfRange where a row is not what its sum says."""
+    """Return the products of rows with the query; raise OutOfRange if a row does not match its checksum."""
     if query.shape != matrix.shape[1:]:
-        raise ValueError(f"{query.shape} and {matrix.shape} do not fit")
+        raise ValueError(f"the shapes {query.shape} and {matrix.shape} do not match")
     found = np.empty(len(rows))
-    expected = None if sums is None else _hashes(sums)
-    call = _cosines(len(rows))
-    _check(call(_singles(matrix), *matrix.shape, expected, _ints(rows), len(rows), _singles(query), _floats(found)))
+    vectors, expected, wanted, asked, target = _addresses(
+        (matrix, _FLOAT32), (sums, _UINT32), (rows, _INT64), (query, _FLOAT32), (found, _FLOAT64)
+    )
+    call = _cosines[len(rows) > _SHORT_CALL_ROWS]
+    if (state := call(vectors, *matrix.shape, expected, wanted, len(rows), asked, target)) < 0:
+        raise _error(state)
     return found
 
 
 def find(in_order: Ints, order: Ints, dead: NDArray[np.bool_], items: Ints) -> Ints:
-    """The live rows of items. `in_order`: the items of all rows, sorted; `order`: the rows that these are."""
+    """Return the live rows of items. `in_order`: the sorted items of all rows; `order`: the row of each of these."""
     found = np.empty(len(items), np.int64)
-    call = _find(len(items))
-    count = call(_ints(in_order), _ints(order), _flags(dead), len(order), _ints(items), len(items), _ints(found))
-    return found[: _check(count)]
+    known, places, flags, wanted, target = _addresses(
+        (in_order, _INT64), (order, _INT64), (dead, _BOOL), (items, _INT64), (found, _INT64)
+    )
+    call = _find[len(items) > _SHORT_CALL_ROWS]
+    if (count := call(known, places, flags, len(order), wanted, len(items), target)) < 0:
+        raise _error(count)
+    return found[:count]
 
 
 def order(ids: Ints, scores: Floats) -> Ints:
-    """The places of the scores, best first; ties by id."""
+    """Return the indexes of the scores, best first, ties by id."""
     found = np.empty(len(ids), np.int64)
-    _check(_order(_ints(ids), _floats(scores), len(ids), _ints(found)))
+    given, values, target = _addresses((ids, _INT64), (scores, _FLOAT64), (found, _INT64))
+    if (state := _order(given, values, len(ids), target)) < 0:
+        raise _error(state)
     return found
 
 
 def sums(ids: Ints, values: Floats) -> tuple[Ints, Floats]:
-    """Each id once, and the sum of its values."""
+    """Return the distinct ids and the sum of the values of each."""
     distinct, totals = np.empty(len(ids), np.int64), np.empty(len(ids))
-    count = _check(_sums(_ints(ids), _floats(values), len(ids), _ints(distinct), _floats(totals)))
+    given, parts, target, summed = _addresses((ids, _INT64), (values, _FLOAT64), (distinct, _INT64), (totals, _FLOAT64))
+    if (count := _sums(given, parts, len(ids), target, summed)) < 0:
+        raise _error(count)
     return distinct[:count], totals[:count]
 
 
-def distinct(ids: Ints) -> Ints:
-    """Each id once, in the order of their first places."""
-    found = np.empty(len(ids), np.int64)
-    return found[: _check(_distinct(_ints(ids), len(ids), _ints(found)))]
-
-
 def places(ids: Ints, wanted: Ints) -> Ints:
-    """Where each of a few wanted ids first stands; -1 where it does not."""
+    """Return the index of the first occurrence of each wanted id, -1 for a missing one; for a few ids."""
     found = np.empty(len(wanted), np.int64)
-    _places(_ints(ids), len(ids), _ints(wanted), len(wanted), _ints(found))
+    given, asked, target = _addresses((ids, _INT64), (wanted, _INT64), (found, _INT64))
+    _places(given, len(ids), asked, len(wanted), target)
     return found
 
 
-def _address(kind: type[np.generic]) -> Callable[[NDArray[Any]], int]:
-    """Where an array of this kind begins; another kind, or one with gaps, is refused: C would read something else."""
-    name = np.dtype(kind).str
+_INT64, _FLOAT64, _FLOAT32, _UINT32, _INT32, _BOOL = (
+    np.dtype(kind).str for kind in (np.int64, np.float64, np.float32, np.uint32, np.int32, np.bool_)
+)
 
-    def address(array: NDArray[Any]) -> int:
+
+def _addresses(*arrays: tuple[NDArray[Any] | None, str]) -> list[int | None]:
+    """Return the address of each array; raise ValueError unless it has the given type and is contiguous."""
+    found: list[int | None] = []
+    for array, kind in arrays:
+        if array is None:
+            found.append(None)
+            continue
         interface = array.__array_interface__
-        if interface["typestr"] != name or interface["strides"] is not None:
-            raise ValueError(f"{array.dtype} where a column of {name} without gaps is needed")
-        return interface["data"][0]
-
-    return address
-
-
-_ints, _floats, _singles = _address(np.int64), _address(np.float64), _address(np.float32)
-_hashes, _places32, _flags = _address(np.uint32), _address(np.int32), _address(np.bool_)
+        if interface["typestr"] != kind or interface["strides"] is not None:
+            raise ValueError(f"a contiguous array of {kind} is needed, not of {array.dtype}")
+        found.append(interface["data"][0])
+    return found
 
 
-def _check(result: int) -> int:
-    if result == _DAMAGED:
-        raise OutOfRange
-    if result == _NO_MEMORY:
-        raise MemoryError
-    return result
+def _error(result: int) -> Exception:
+    return MemoryError() if result == _NO_MEMORY else OutOfRange()

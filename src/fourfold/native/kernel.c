@@ -1,7 +1,7 @@
-/* The inner loops of a search: plain C99 without any library, so that every compiler makes it, for every platform.
+/* Inner loops of a search, in plain C99 without libraries, so that any compiler builds them for any platform.
 
-   All numbers are doubles, added in the order that is written here and never fused (-ffp-contract=off), so every machine
-   has the same ones. What comes from files is checked before it is followed: DAMAGED says that it was wrong. */
+   Doubles are added in the order written here and never fused (-ffp-contract=off), so all machines compute the same
+   results. Positions read from files are checked before use; DAMAGED reports an invalid one. */
 
 #include <math.h>
 #include <stddef.h>
@@ -11,15 +11,15 @@
 
 #include "api.h"
 
-enum { DONE = 0, DAMAGED = -1, NO_MEMORY = -2, FEW = 16, AHEAD = 8, LINE = 64 };
+enum { DONE = 0, DAMAGED = -1, NO_MEMORY = -2, SPARSE = 16, AHEAD = 8, LINE = 64 };
 
-/* Rows lie anywhere in files that are mapped: those that come soon are asked for while others are worked on. */
-static void ask_for(const void *start, int64_t bytes)
+/* Prefetches rows of mapped files, which are scattered, a few iterations before they are used. */
+static void prefetch(const void *start, int64_t bytes)
 {
     for (int64_t at = 0; at < bytes; at += LINE) __builtin_prefetch((const char *)start + at);
 }
 
-/* A table of numbers above 0, at most half full. */
+/* A hash table of numbers above 0, at most half full. */
 typedef struct {
     int32_t *slots;
     uint64_t mask;
@@ -35,12 +35,12 @@ static Table table_for(int64_t count)
 
 /* ---------------------------------------------------------------- words */
 
-/* BM25 of `count` rows, and the share of the query's weight that the words in each of them have: where a row's terms end
-   is in `ends`, and they are in `terms`.
+/* Computes BM25 scores of `count` rows, and their coverage: the share of the query's weight that the words in the row
+   have. The terms of row r are terms[ends[r - 1]] to terms[ends[r]].
 
-   Word w of the query has the variants firsts[w] to firsts[w + 1], each with the hash of its term and its worth, and in
-   `same` the first variant with the same hash, mostly itself. Of the variants of a word, the one that is worth most in a
-   row counts there. `sums`, if there are any: what the terms of each row must add up to. */
+   Word w of the query has the variants firsts[w] to firsts[w + 1], each with the hash of its term, its value (`worth`)
+   and the first variant with the same hash (`same`, mostly itself). Of the variants of a word, the one with the highest
+   score in a row counts. `sums` (optional) are the checksums of the rows. */
 API int ff_bm25(
     const uint32_t *terms, int64_t term_count, const int64_t *ends, const uint32_t *sums, int64_t row_count,
     const int64_t *rows, int64_t count, const uint32_t *hashes, const double *worth, const int32_t *same, const int32_t *firsts,
@@ -48,7 +48,7 @@ API int ff_bm25(
     double *scores, double *coverage)
 {
     const int32_t variants = firsts[words];
-    const Table table = table_for(FEW * (int64_t)variants + 256); /* most terms of a text are not in it: one look says so */
+    const Table table = table_for(SPARSE * (int64_t)variants + 256); /* sparse: most terms miss at the first probe */
     double *tf = malloc((size_t)(variants + 1) * sizeof *tf);
     int result = table.slots && tf ? DONE : NO_MEMORY;
     for (int32_t v = 0; v < variants && result == DONE; v++) {
@@ -60,10 +60,10 @@ API int ff_bm25(
     for (int64_t i = 0; i < count && result == DONE; i++)
         if (rows[i] < 0 || rows[i] >= row_count) result = DAMAGED;
     for (int64_t i = 0; i < count && result == DONE; i++) {
-        if (i + 2 * AHEAD < count) ask_for(ends + rows[i + 2 * AHEAD], 1);
+        if (i + 2 * AHEAD < count) prefetch(ends + rows[i + 2 * AHEAD], 1);
         if (i + AHEAD < count) {
             const int64_t next = rows[i + AHEAD], at = next ? ends[next - 1] : 0;
-            if (at >= 0 && at < term_count) ask_for(terms + at, 4 * LINE);
+            if (at >= 0 && at < term_count) prefetch(terms + at, 4 * LINE);
         }
         const int64_t row = rows[i], begin = row ? ends[row - 1] : 0, end = ends[row];
         if (begin < 0 || begin > end || end > term_count) {
@@ -91,8 +91,8 @@ API int ff_bm25(
         for (int64_t w = 0; w < words; w++) {
             double best = 0.0;
             for (int32_t v = firsts[w]; v < firsts[w + 1]; v++) {
-                const double often = tf[same[v]];
-                const double value = worth[v] * (often * (k1 + 1) / (often + norm));
+                const double frequency = tf[same[v]];
+                const double value = worth[v] * (frequency * (k1 + 1) / (frequency + norm));
                 if (value > best) best = value;
             }
             total += best;
@@ -106,7 +106,7 @@ API int ff_bm25(
     return result;
 }
 
-/* What the terms of each row add up to: `ends` says where each row's terms end. */
+/* Computes the checksum of each row: the sum of its terms. */
 API int ff_term_sums(const uint32_t *terms, int64_t term_count, const int64_t *ends, int64_t row_count, uint32_t *sums)
 {
     int64_t begin = 0;
@@ -123,7 +123,7 @@ API int ff_term_sums(const uint32_t *terms, int64_t term_count, const int64_t *e
 
 /* ---------------------------------------------------------------- vectors */
 
-/* In eight sums, whatever the machine could do at once: so it is the same on all of them. */
+/* Adds in eight lanes, whatever the vector width of the machine, so that all machines compute the same result. */
 static double dot(const float *a, const float *b, int64_t n)
 {
     double sums[8] = {0};
@@ -145,8 +145,8 @@ static uint32_t sum_of_bits(const float *row, int64_t n)
     return sum;
 }
 
-/* Products of some rows of a matrix with a vector, rounded to six decimals, so that equal rows tie wherever they lie.
-   `sums`, if there are any: what the bits of each row must add up to. */
+/* Computes the products of some rows of a matrix with a vector, rounded to six decimals, so that equal rows tie.
+   `sums` (optional) are the checksums of the rows: the sums of their bits. */
 API int ff_cosines(
     const float *matrix, int64_t row_count, int64_t dimension, const uint32_t *sums, const int64_t *rows, int64_t count,
     const float *query, double *cosines)
@@ -155,8 +155,8 @@ API int ff_cosines(
     for (int64_t i = 0; i < count; i++)
         if (rows[i] < 0 || rows[i] >= row_count) return DAMAGED;
     for (int64_t i = 0; i < count; i++) {
-        if (i + 2 < count) ask_for(matrix + rows[i + 2] * dimension, bytes);
-        if (sums && i + AHEAD < count) ask_for(sums + rows[i + AHEAD], 1);
+        if (i + 2 < count) prefetch(matrix + rows[i + 2] * dimension, bytes);
+        if (sums && i + AHEAD < count) prefetch(sums + rows[i + AHEAD], 1);
         const float *vector = matrix + rows[i] * dimension;
         if (sums && sum_of_bits(vector, dimension) != sums[rows[i]]) return DAMAGED;
         cosines[i] = rint(dot(vector, query, dimension) * 1e6) / 1e6;
@@ -166,13 +166,13 @@ API int ff_cosines(
 
 /* ---------------------------------------------------------------- rankings */
 
-/* Whether a comes before b: the better score, of equal ones the smaller id. */
+/* Whether a ranks before b: higher score first, ties by smaller id. */
 static int before(const double *scores, const int64_t *ids, int64_t a, int64_t b)
 {
     return scores[a] > scores[b] || (scores[a] == scores[b] && ids[a] < ids[b]);
 }
 
-/* The places of all scores in order, best first: merged from the bottom up, since lists are short or in order already. */
+/* Sorts indexes by score, best first, with a bottom-up merge sort: lists are short or already sorted. */
 API int ff_order(const int64_t *ids, const double *scores, int64_t count, int64_t *order)
 {
     int64_t *spare = malloc((size_t)(count + 1) * sizeof *spare), *from = order, *to = spare;
@@ -197,7 +197,7 @@ API int ff_order(const int64_t *ids, const double *scores, int64_t count, int64_
     return DONE;
 }
 
-/* Where an id stands in the table, or belongs: what is in a slot is 1 + its place among the ids. */
+/* The slot of an id, or the free one for it. A slot holds 1 + the index of its id. */
 static int32_t *slot_of(Table table, const int64_t *ids, int64_t id)
 {
     uint64_t at = (((uint64_t)id * 0x9E3779B97F4A7C15u) >> 20) & table.mask;
@@ -205,7 +205,7 @@ static int32_t *slot_of(Table table, const int64_t *ids, int64_t id)
     return table.slots + at;
 }
 
-/* Adds up the values of each id; how many ids there are. `distinct` and `sums` have room for `count`. */
+/* Adds up the values of each id; returns the number of distinct ids. `distinct` and `sums` have room for `count`. */
 API int64_t ff_sums(const int64_t *ids, const double *values, int64_t count, int64_t *distinct, double *sums)
 {
     const Table table = table_for(count);
@@ -224,23 +224,7 @@ API int64_t ff_sums(const int64_t *ids, const double *values, int64_t count, int
     return found;
 }
 
-/* Each id once, in the order of their first places; how many there are. `distinct` has room for `count`. */
-API int64_t ff_distinct(const int64_t *ids, int64_t count, int64_t *distinct)
-{
-    const Table table = table_for(count);
-    if (!table.slots) return NO_MEMORY;
-    int64_t found = 0;
-    for (int64_t i = 0; i < count; i++) {
-        int32_t *slot = slot_of(table, distinct, ids[i]);
-        if (*slot) continue;
-        distinct[found] = ids[i];
-        *slot = (int32_t)++found;
-    }
-    free(table.slots);
-    return found;
-}
-
-/* Where each of a few wanted ids first stands among `ids`; -1 where it does not. */
+/* Writes the index of the first occurrence of each wanted id in `ids`, -1 for a missing one. For a few ids. */
 API void ff_places(const int64_t *ids, int64_t count, const int64_t *wanted, int64_t wanted_count, int64_t *places)
 {
     for (int64_t w = 0; w < wanted_count; w++) {
@@ -250,17 +234,17 @@ API void ff_places(const int64_t *ids, int64_t count, const int64_t *wanted, int
     }
 }
 
-/* The live rows of items, at most one each: `sorted` are the items of all rows in order, `order` the rows that these
-   are, of equal ones the last is the newest. How many were found; `rows` has room for `count`. */
+/* Writes the live row of each item that has one; returns their number. `sorted` are the items of all rows in order,
+   `order` the row of each of these; of equal items the last one is the newest. `rows` has room for `count`. */
 API int64_t ff_find(
     const int64_t *sorted, const int64_t *order, const uint8_t *dead, int64_t row_count, const int64_t *items,
     int64_t count, int64_t *rows)
 {
     int64_t found = 0;
     for (int64_t i = 0; i < count; i++) {
-        int64_t low = 0, high = row_count; /* what is above the item begins between them */
+        int64_t low = 0, high = row_count; /* the first greater item lies between them */
         const int64_t item = items[i];
-        /* Where no number is missing, this is the item's place; unsigned, since the difference may exceed INT64_MAX. */
+        /* The item's index if ids have no gaps; unsigned, since the difference may exceed INT64_MAX. */
         const uint64_t guess = row_count ? (uint64_t)item - (uint64_t)sorted[0] : 0;
         if (row_count > 1 && guess < (uint64_t)row_count - 1 && sorted[guess] == item && sorted[guess + 1] > item) {
             low = high = (int64_t)guess + 1;

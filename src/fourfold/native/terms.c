@@ -1,9 +1,8 @@
-/* The terms of many texts at once: what text/tokens.py and text/analysis.py say, for the letters, digits and signs of
-   ASCII. What is more than that (stems, stop words, any other character) is asked of Python once for each word, and
-   remembered in a table from then on.
+/* Index terms of many texts at once: text/tokens.py and text/analysis.py for ASCII. Stems, stop words and words with
+   other characters are requested from Python once per word, and cached in a table.
 
-   Memory comes from the caller: one block for the table, and buffers for what is found. Whatever does not fit is said
-   by the number that comes back, and nothing is written beyond an end. */
+   The caller provides the memory: one block for the table, and buffers for the results. If something does not fit, the
+   return value says so, and nothing is written beyond the end of a buffer. */
 
 #include <stddef.h>
 #include <stdint.h>
@@ -12,12 +11,12 @@
 #include "api.h"
 
 enum {
-    READ = 256,   /* characters of a token that are read */
-    TERM = 64,    /* characters of a term */
-    JOINED = 7,   /* words that follow the first one of a token */
-    SHORT = 1024, /* characters of a run that is cut here */
-    TERMS = 8192, /* characters that its terms may have */
-    BLOCK = 16,   /* bytes behind the last terms that may be read, too */
+    READ = 256,   /* maximum characters of a token that are used */
+    TERM = 64,    /* maximum characters of a term */
+    JOINED = 7,   /* maximum words of a token after the first one */
+    SHORT = 1024, /* maximum characters of a run that is split here */
+    TERMS = 8192, /* maximum characters of the terms of a run */
+    BLOCK = 16,   /* readable bytes after the last terms */
 };
 #define KNOWN 0x80000000u
 
@@ -26,18 +25,18 @@ enum { WORD = 1, RUN = 2 }; /* the two highest bits of an entry's length */
 #define LENGTH 0x3fffffffu
 
 typedef struct {
-    uint32_t size; /* of the whole block, in units of four bytes */
+    uint32_t size; /* of the whole block, in cells of four bytes */
     uint32_t used;
     uint32_t bits; /* 2^bits slots follow */
     uint32_t count;
 } Table;
 
-/* What is known of a word (the one term of it, or none) or of a run (all of its terms). The key follows the entry, and
-   `value` is where its terms are: their hashes, then their letters with a space after each. */
+/* The terms of a word (one or none) or of a run. The key follows the entry; `value` is the position of the terms: their
+   hashes, then their letters with a space after each. */
 typedef struct {
     uint32_t hash;
     uint32_t length;
-    uint32_t value; /* 0: not known yet */
+    uint32_t value; /* 0: unknown */
     uint32_t terms;
     uint32_t letters;
 } Entry;
@@ -82,7 +81,7 @@ static uint32_t hash_of(const uint8_t *key, int64_t length, uint32_t kind)
     return (uint32_t)(hash ^ (hash >> 32)) | 1u;
 }
 
-/* The entry of a key, which is made if there is none; NULL if there is no room for it. */
+/* Returns the entry of a key, adding it if it is new; NULL if the table is full. */
 static Entry *entry_of(Table *table, const uint8_t *key, int64_t length, uint32_t kind)
 {
     const uint32_t hash = hash_of(key, length, kind), mask = ((uint32_t)1 << table->bits) - 1;
@@ -114,7 +113,7 @@ static uint32_t crc32_of(const uint8_t *bytes, int64_t length)
     return ~crc;
 }
 
-/* Gives an entry its terms, which stand in `letters` with a space after each. */
+/* Sets the terms of an entry, given in `letters` with a space after each. */
 static int set_terms(Table *table, Entry *entry, const uint8_t *letters, int64_t length)
 {
     int64_t terms = 0;
@@ -143,7 +142,7 @@ static const uint8_t *letters_of(Table *table, const Entry *entry)
 
 enum { LOWER = 1, UPPER = 2, DIGIT = 4, BAR = 8, JOINT = 16, SHARP = 32, OTHER = 64 };
 
-/* The first half of it, for ASCII; whatever is beyond is OTHER. */
+/* Kinds of the ASCII characters; all others are OTHER. */
 static const uint8_t KINDS[128] = {
     0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
     0, 0, 0, 32, 0, 0, 0, 0, 0, 0, 0, 16, 0, 16, 16, 0, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 0, 0, 0, 0, 0, 0,
@@ -166,7 +165,7 @@ static int64_t after_word(const uint8_t *text, int64_t at, int64_t end)
     return at;
 }
 
-/* The next token from `*start` on; where it ends, or -1 if there is none. */
+/* Finds the next token from `*start` on and sets `*start` to it; returns its end, or -1 if there is none. */
 static int64_t next_token(const uint8_t *text, int64_t *start, int64_t end)
 {
     int64_t at = *start;
@@ -186,7 +185,7 @@ typedef struct {
     int64_t length;
 } Piece;
 
-/* A token in small letters, without its joints, and its pieces, which point into either. */
+/* A token in lower case, the same without joints, and its pieces, which point into either. */
 typedef struct {
     uint8_t small[READ], whole[READ];
     Piece pieces[READ + 1];
@@ -195,7 +194,7 @@ typedef struct {
 
 static int same(Piece a, Piece b) { return a.length == b.length && !memcmp(a.letters, b.letters, (size_t)a.length); }
 
-/* Whether a word falls apart before `at`. */
+/* Whether a word is split before `at`. */
 static int is_cut(const uint8_t *word, int64_t at, int64_t length)
 {
     const uint8_t before = word[at - 1], next = word[at];
@@ -206,7 +205,7 @@ static int is_cut(const uint8_t *word, int64_t at, int64_t length)
     return is_digit(before) && at + 1 < length && is_letter(next) && is_letter(word[at + 1]);
 }
 
-/* Whether a word of letters and digits is written as one: all digits, or letters in one case but for the first. */
+/* Whether a word of letters and digits has no humps: all digits, or letters in one case except the first. */
 static int is_one(const uint8_t *word, int64_t length)
 {
     int64_t upper = 0, small = 0;
@@ -218,7 +217,7 @@ static int is_one(const uint8_t *word, int64_t length)
     return upper + small == length && (!upper || !small || (upper == 1 && is_upper(word[0])));
 }
 
-/* The parts of a token from `start` to `end`, where letters and digits stand only. */
+/* Adds the parts of a token from `start` to `end`, a range of letters and digits. */
 static void add_parts(Cut *cut, const uint8_t *token, int64_t start, int64_t end, int humped)
 {
     const uint8_t *word = token + start;
@@ -232,7 +231,7 @@ static void add_parts(Cut *cut, const uint8_t *token, int64_t start, int64_t end
     cut->pieces[cut->count++] = (Piece){cut->small + start, end - start};
 }
 
-/* The caseless forms of a token: the whole first, then its parts where it has any. */
+/* Returns the caseless pieces of a token: the whole first, then its parts, if any. */
 static const Piece *pieces_of(const uint8_t *token, int64_t length, Cut *cut, int64_t *count)
 {
     int64_t all = 0, start = 0;
@@ -264,7 +263,7 @@ static const Piece *pieces_of(const uint8_t *token, int64_t length, Cut *cut, in
 
 /* ---------------------------------------------------------------- a run and its terms */
 
-/* Has Python say what the terms of an entry are, once. */
+/* Requests the terms of an entry from Python, once. */
 static int ask(Table *table, Entry *entry, Asked *asked)
 {
     const int64_t length = entry->length & LENGTH;
@@ -278,7 +277,7 @@ static int ask(Table *table, Entry *entry, Asked *asked)
     return LATER;
 }
 
-/* Puts the term of a piece, with a space, behind the letters that are there. */
+/* Appends the term of a piece and a space to `letters`. */
 static int add_term(Table *table, Piece piece, uint8_t *letters, int64_t *length, Asked *asked)
 {
     int is_name = 0;
@@ -307,7 +306,7 @@ static int is_plain(const uint8_t *run, int64_t length)
     return length <= SHORT;
 }
 
-/* Finds the terms of a run that is met for the first time. LATER: when what was asked is known. */
+/* Finds the terms of a new run; LATER if some were requested from Python. */
 static int find_terms(Table *table, Entry *entry, const uint8_t *run, int64_t length, Asked *asked)
 {
     uint8_t letters[TERMS];
@@ -336,7 +335,7 @@ static int emit(Table *table, const Entry *entry, Found *found)
     if (entry->terms == 1) found->hashes[found->hash_count] = *hashes;
     else memcpy(found->hashes + found->hash_count, hashes, (size_t)entry->terms * 4);
     if (entry->letters <= BLOCK && found->letter_room - found->letter_count >= BLOCK)
-        memcpy(letters, letters_of(table, entry), BLOCK); /* most are as short, and a fixed length is copied at once */
+        memcpy(letters, letters_of(table, entry), BLOCK); /* most are this short, and a fixed size copies faster */
     else
         memcpy(letters, letters_of(table, entry), entry->letters);
     found->hash_count += entry->terms;
@@ -346,13 +345,13 @@ static int emit(Table *table, const Entry *entry, Found *found)
 
 /* ---------------------------------------------------------------- texts */
 
-/* Whether what is at a place belongs to a run. A full stop before a space belongs to none. */
+/* Whether the character at `at` belongs to a run; a full stop before a space does not. */
 static int in_run(const uint8_t *text, int64_t at, int64_t length)
 {
     return at < length && kind_of(text[at]) && !(text[at] == '.' && at + 1 < length && text[at + 1] == ' ');
 }
 
-/* Where the next run begins and ends. */
+/* Finds the start and end of the next run. */
 static int next_run(const uint8_t *text, int64_t *start, int64_t *end, int64_t length)
 {
     int64_t at = *end;
@@ -378,7 +377,8 @@ static int read_text(Table *table, const uint8_t *text, int64_t length, Found *f
     return all;
 }
 
-static int again(Found *found, int64_t hashes, int64_t letters)
+/* Appends the terms from these positions on once more. */
+static int repeat(Found *found, int64_t hashes, int64_t letters)
 {
     const int64_t more_hashes = found->hash_count - hashes, more_letters = found->letter_count - letters;
     if (found->hash_room - found->hash_count < more_hashes) return NO_ROOM;
@@ -390,11 +390,11 @@ static int again(Found *found, int64_t hashes, int64_t letters)
     return 0;
 }
 
-/* The terms of `items` items: title and text of each, every one of them ended by a zero byte. Titles count twice.
+/* Finds the terms of items, given as title and text, each followed by a zero byte. Titles count twice.
 
-   The hashes of all terms, in order, and their letters with a space after each; where those of each item end. The
-   number of words and runs to ask for comes back, each on a line of `keys`: with their answers, read again. Less than
-   zero: the table is full (clear it), there is no room (give more), or there are not so many items. */
+   Writes the hashes of all terms in order, their letters with a space after each, and the ends of each item in both.
+   Returns the number of words and runs whose terms Python must supply, one on each line of `keys`: pass the answers to
+   ff_terms_learn, then read again. Negative: FULL (clear the table), NO_ROOM (larger buffers) or MALFORMED input. */
 API int64_t ff_terms_read(
     uint32_t *memory, const uint8_t *text, int64_t length, int64_t items, uint32_t *hashes, int64_t hash_room,
     uint8_t *letters, int64_t letter_room, int64_t *hash_ends, int64_t *letter_ends, uint8_t *keys, int64_t key_room,
@@ -410,8 +410,8 @@ API int64_t ff_terms_read(
         const int64_t hashes_before = found.hash_count, letters_before = found.letter_count;
         if (!zero) return MALFORMED;
         int done = read_text(table, text + at, zero - (text + at), &found, &asked);
-        if (!done && !all && part % 2 == 0) done = again(&found, hashes_before, letters_before);
-        if (done == STOP || (done == NO_ROOM && asked.count)) break; /* what was asked for is not asked for again */
+        if (!done && !all && part % 2 == 0) done = repeat(&found, hashes_before, letters_before);
+        if (done == STOP || (done == NO_ROOM && asked.count)) break; /* return the requests: they are made once only */
         if (done < 0) return done;
         all |= done;
         at = zero - text + 1;
@@ -423,7 +423,7 @@ API int64_t ff_terms_read(
     return asked.count;
 }
 
-/* What was asked for: a line for each, of terms with a space after each. */
+/* Stores the answers to the requested keys: one line each, with a space after each term. */
 API int64_t ff_terms_learn(
     uint32_t *memory, const uint32_t *entries, int64_t count, const uint8_t *answers, int64_t length)
 {

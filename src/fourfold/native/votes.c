@@ -1,16 +1,16 @@
-/* Which common words stand in texts, and how they vote for languages: text/language.py, for ASCII. */
+/* Votes of common words in texts for languages: text/language.py for ASCII. */
 
 #include <stdint.h>
 #include <string.h>
 
 #include "api.h"
 
-enum { LONG_TEXT = 200 }; /* from here on the words between spaces are enough */
+enum { LONG_TEXT = 200 }; /* texts from this length on are split at white space only */
 
 typedef struct {
-    const uint8_t *letters; /* of all words, one after the other */
+    const uint8_t *letters; /* all words, concatenated */
     const uint32_t *ends;
-    uint32_t *slots; /* 2^bits, each the number of a word, counted from one */
+    uint32_t *slots; /* 2^bits, each 1 + the index of a word */
     int64_t bits;
 } Words;
 
@@ -18,7 +18,7 @@ static uint8_t small(uint8_t c) { return c >= 'A' && c <= 'Z' ? (uint8_t)(c + 32
 static int is_space(uint8_t c) { return c == ' ' || (c >= 9 && c <= 13) || (c >= 28 && c <= 31); }
 static int is_sign(uint8_t c) { return !((c >= '0' && c <= '9') || (small(c) >= 'a' && small(c) <= 'z') || c == '_'); }
 
-/* The slot of a word: its own, or the free one where it belongs. */
+/* The slot of a word, or the free one for it. */
 static uint32_t *slot_of(const Words *words, const uint8_t *word, int64_t length)
 {
     const uint64_t mask = ((uint64_t)1 << words->bits) - 1;
@@ -32,7 +32,7 @@ static uint32_t *slot_of(const Words *words, const uint8_t *word, int64_t length
     }
 }
 
-/* Fills the slots, which are zeros, with `count` distinct words; there are at least twice as many slots. */
+/* Fills the zeroed slots with `count` distinct words; there must be at least twice as many slots. */
 API int64_t ff_votes_table(const uint8_t *letters, const uint32_t *ends, int64_t count, uint32_t *slots, int64_t bits)
 {
     const Words words = {letters, ends, slots, bits};
@@ -43,7 +43,7 @@ API int64_t ff_votes_table(const uint8_t *letters, const uint32_t *ends, int64_t
     return 0;
 }
 
-/* Whether it is written in capitals only, as str.isupper says. */
+/* Like str.isupper. */
 static int is_capital(const uint8_t *text, int64_t length)
 {
     int capital = 0;
@@ -54,9 +54,9 @@ static int is_capital(const uint8_t *text, int64_t length)
     return capital;
 }
 
-/* Adds up, for each of `count` texts (a zero byte ends each), what its distinct words give to each language.
+/* Adds up the votes of the distinct words of each of `count` texts, each followed by a zero byte, for each language.
 
-   The texts may be changed: those in capitals become small. `seen` has a number for each word, which are all zero. */
+   Changes texts in capitals to lower case. `seen` has a zero for each word. */
 API int64_t ff_votes(
     uint8_t *texts, int64_t length, int64_t count, const uint8_t *letters, const uint32_t *ends, uint32_t *slots,
     int64_t bits, uint32_t *seen, const uint32_t *ballots, int64_t languages, uint32_t *votes)

@@ -1,35 +1,81 @@
-"""Bearer tokens and the namespaces that each of them opens."""
+"""Bearer tokens: the namespaces that each of them opens, what it may do there, and how often."""
 
 from __future__ import annotations
 
 import hmac
-from collections.abc import Mapping
+import math
+import time
+from collections.abc import Callable, Mapping
 from contextvars import ContextVar
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Literal, get_args
 
 from fourfold.errors import InvalidSetting
 
 if TYPE_CHECKING:
     from fourfold.config import Settings
 
-Tokens = Mapping[str, tuple[str, ...] | None]
-"""Namespaces by token; None: all of them. An empty mapping: no token is required."""
+Scope = Literal["read", "write", "admin"]
+"""Each includes those before it. `admin` is for what acts on many items at once, and for metrics."""
+SCOPES: Final[tuple[Scope, ...]] = get_args(Scope)
 
-allowed: ContextVar[tuple[str, ...] | None] = ContextVar("allowed", default=None)
-"""The namespaces of the caller's token; None: all."""
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """What a caller may do."""
+
+    namespaces: tuple[str, ...] | None = None
+    """None: all of them."""
+    scope: Scope = "admin"
+
+    def allows(self, scope: Scope) -> bool:
+        return SCOPES.index(scope) <= SCOPES.index(self.scope)
+
+
+Tokens = Mapping[str, Grant]
+"""Grants by token. An empty mapping: no token is required."""
+
+granted: ContextVar[Grant] = ContextVar("granted")
+"""The grant of the caller's token. A server over pipes, which has no tokens, leaves it unset."""
+
+
+def grant() -> Grant:
+    """What the caller of the current request may do."""
+    return granted.get(Grant())
 
 
 def read_tokens(settings: Settings) -> Tokens:
-    """Parses NAMESPACE[+NAMESPACE...]:SECRET; * stands for every namespace."""
-    found: dict[str, tuple[str, ...] | None] = {}
+    """Parses NAMESPACE[+NAMESPACE...][:SCOPE]:SECRET; * stands for every namespace, the default scope is admin."""
+    found: dict[str, Grant] = {}
     for entry in settings.http_tokens:
-        names, _, secret = entry.rpartition(":")
+        rest, _, secret = entry.rpartition(":")
+        names, _, scope = rest.partition(":")
         if secret in found:
             raise InvalidSetting("http_tokens has one secret twice", "Several namespaces for one: A+B:SECRET")
-        found[secret] = None if names == "*" else tuple(names.split("+"))
+        if scope and scope not in SCOPES:
+            raise InvalidSetting(f"http_tokens has the scope {scope!r}", f"A scope is one of {', '.join(SCOPES)}")
+        found[secret] = Grant(None if names == "*" else tuple(names.split("+")), scope or "admin")
     return found
 
 
 def known(token: str, tokens: Tokens) -> bool:
     """Compares with every token in constant time."""
     return sum([hmac.compare_digest(token.encode(), each.encode()) for each in tokens]) > 0
+
+
+class RequestRate:
+    """Limits the requests per minute of each token; a whole minute's worth may come at once."""
+
+    def __init__(self, per_minute: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self._most = per_minute
+        self._clock = clock
+        self._left: dict[str, tuple[float, float]] = {}
+
+    def wait_seconds(self, token: str) -> int:
+        """0 if the request may run, which it then counts; otherwise the seconds after which to try again."""
+        now = self._clock()
+        left, since = self._left.get(token, (float(self._most), now))
+        left = min(self._most, left + (now - since) * self._most / 60)
+        allowed = left >= 1
+        self._left[token] = (left - 1 if allowed else left, now)
+        return 0 if allowed else max(1, math.ceil((1 - left) * 60 / self._most))

@@ -6,6 +6,7 @@ h11 limits the bytes of incomplete headers, the guard their number and the time 
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections import Counter
 from collections.abc import Callable
 from typing import Any, cast
@@ -19,9 +20,19 @@ from fourfold.limits import HTTP_CHUNKS, HttpLimits
 
 _STALL_BYTES = 64 * 1024
 _BUSY = (
-    b"HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\nretry-after: 1\r\ncontent-type: application/json\r\n\r\n"
-    b'{"status": "error", "error": "too many requests at once", "details": "Try again in a moment"}'
+    b"HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\nretry-after: 1\r\n"
+    b"content-type: application/problem+json\r\n\r\n"
+    b'{"type": "about:blank", "title": "Service Unavailable", "status": 503, "detail": "too many requests at once", '
+    b'"remedy": "Try again in a moment"}'
 )
+
+
+def _send_at_once(transport: asyncio.Transport) -> None:
+    """Turns off Nagle's algorithm, which delays a body after its headers by 40 ms; asyncio does so only for sockets
+    whose protocol is named."""
+    connection: socket.socket | None = transport.get_extra_info("socket")
+    if connection is not None:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
 
 class _Parser(h11.Connection):
@@ -82,6 +93,7 @@ class LimitedConnection(H11Protocol):
             transport.write(_BUSY)
             transport.close()
             return
+        _send_at_once(transport)
         transport.set_write_buffer_limits(high=0)  # every unsent byte starts the stall timer
         self._await_headers()
 

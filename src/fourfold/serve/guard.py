@@ -7,19 +7,20 @@ import ipaddress
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from http import HTTPStatus
 
 from starlette.datastructures import Headers
-from starlette.responses import JSONResponse
+from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from fourfold import limits, logs
 from fourfold.limits import HttpLimits
-from fourfold.serve.auth import Tokens, allowed, known
+from fourfold.serve.auth import Grant, RequestRate, Tokens, granted, known
 
 HEALTH = "/health"
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 LAST_PORT = 65535
-_DISCARDED = 4 * limits.HTTP_BODY
+_DISCARDED = 4 * limits.HTTP_BODY_BYTES
 _HOST = re.compile(r"(?P<name>\[[0-9a-f:.]+\]|[a-z0-9_.-]+)(:(?P<port>[0-9]{1,5}))?", re.ASCII | re.IGNORECASE)
 
 
@@ -30,9 +31,12 @@ class Refusal:
     details: str
     headers: Mapping[str, str] | None = None
 
-    def response(self) -> JSONResponse:
-        form = {"status": "error", "error": self.error, "details": self.details}
-        return JSONResponse(form, self.code, {"connection": "close", **(self.headers or {})})
+    def response(self) -> Response:
+        """RFC 9457."""
+        form = {"type": "about:blank", "title": HTTPStatus(self.code).phrase, "status": self.code}
+        form |= {"detail": self.error, "remedy": self.details}
+        headers = {"connection": "close", "x-content-type-options": "nosniff", **(self.headers or {})}
+        return JSONResponse(form, self.code, headers, "application/problem+json")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +47,11 @@ class Rules:
     any_address: bool
     """Whether a bare IP address is accepted as Host, too: DNS rebinding needs a name."""
     tokens: Tokens
+    open_paths: frozenset[str] = frozenset({HEALTH})
+    """Paths that need no token: signs of life, and the files of the web page. Their bodies are never read."""
+    streamed: re.Pattern[str] | None = None
+    """Paths whose routes read the body by themselves, part by part: it may be larger than others."""
+    rate: RequestRate | None = None
 
 
 class Guard:
@@ -63,14 +72,22 @@ class Guard:
 
     async def _guarded(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = Headers(scope=scope)
-        refusal = self._oversized(headers) or self._foreign(headers) or self._unknown(headers, scope["path"])
-        body = refusal or (b"" if _is_open(headers, scope["path"]) else await self._body(headers, receive))
-        if isinstance(body, Refusal):
-            logs.event("refused", status=body.code, error=body.error)
-            await body.response()(scope, receive, send)
-            return
-        allowed.set(self._rules.tokens.get(_token(headers) or ""))
-        await self._app(scope, _replay(body, receive), send)
+        path: str = scope["path"]
+        is_open = path in self._rules.open_paths and _token(headers) is None
+        refusal = self._oversized(headers) or self._foreign(headers)
+        if not is_open:
+            refusal = refusal or self._unknown(headers) or self._too_often(headers)
+        if refusal is None and self._rules.streamed is not None and self._rules.streamed.fullmatch(path):
+            received = self._timed(receive)
+        else:
+            body = refusal or (b"" if is_open else await self._body(headers, receive))
+            if isinstance(body, Refusal):
+                logs.event("refused", status=body.code, error=body.error)
+                await body.response()(scope, receive, send)
+                return
+            received = _replay(body, receive)
+        granted.set(self._rules.tokens.get(_token(headers) or "", Grant()))
+        await self._app(scope, received, send)
 
     def _oversized(self, headers: Headers) -> Refusal | None:
         most = self._most
@@ -95,15 +112,35 @@ class Guard:
         name = parts["name"].strip("[]").lower()
         return name in self._rules.names or (self._rules.any_address and _is_address(name))
 
-    def _unknown(self, headers: Headers, path: str) -> Refusal | None:
-        """Refuses a wrong token on every route; only the health check works without a token."""
+    def _unknown(self, headers: Headers) -> Refusal | None:
+        """Refuses a wrong token on every route."""
         token = _token(headers)
-        if not self._rules.tokens or _is_open(headers, path):
+        if not self._rules.tokens:
             return None
         if token is not None and known(token, self._rules.tokens):
             return None
         what = "unknown token" if token is not None else "a token is required"
         return Refusal(401, what, "Send Authorization: Bearer TOKEN", {"www-authenticate": "Bearer"})
+
+    def _too_often(self, headers: Headers) -> Refusal | None:
+        token = (_token(headers) or "") if self._rules.tokens else ""
+        seconds = 0 if self._rules.rate is None else self._rules.rate.wait_seconds(token)
+        if not seconds:
+            return None
+        details = f"Try again in {seconds} s, or raise http_requests_per_minute"
+        return Refusal(429, "too many requests with this token", details, {"retry-after": str(seconds)})
+
+    def _timed(self, receive: Receive) -> Receive:
+        """Ends a body that stalls as if the client had gone."""
+
+        async def received() -> Message:
+            try:
+                async with asyncio.timeout(self._most.body_seconds):
+                    return await receive()
+            except TimeoutError:
+                return {"type": "http.disconnect"}
+
+        return received
 
     async def _body(self, headers: Headers, receive: Receive) -> bytes | Refusal:
         seconds = self._most.body_seconds
@@ -123,15 +160,10 @@ def _token(headers: Headers) -> str | None:
     return token.strip() if len(given) == 1 and scheme.lower() == "bearer" else ""
 
 
-def _is_open(headers: Headers, path: str) -> bool:
-    """Whether anyone may ask this: the health check without a token. Its body is never read."""
-    return path == HEALTH and _token(headers) is None
-
-
 async def _read_body(headers: Headers, receive: Receive) -> bytes | Refusal:
     """The whole body. The rest of a body that is too long is read within bounds and dropped: a client that is still
     sending when the connection closes never sees the answer."""
-    too_large = Refusal(413, "the request is too large", f"Send at most {limits.HTTP_BODY >> 20} MiB at once")
+    too_large = Refusal(413, "the request is too large", f"Send at most {limits.HTTP_BODY_BYTES >> 20} MiB at once")
     parts: list[bytes] = []
     size, more = 0, True
     if int(headers.get("content-length", "0")) > _DISCARDED:
@@ -142,10 +174,10 @@ async def _read_body(headers: Headers, receive: Receive) -> bytes | Refusal:
             return Refusal(400, "the request ended before its body was complete", "Send it again")
         part: bytes = message.get("body", b"")
         size += len(part)
-        if size <= limits.HTTP_BODY:
+        if size <= limits.HTTP_BODY_BYTES:
             parts.append(part)
         more = bool(message.get("more_body", False)) and size <= _DISCARDED
-    return b"".join(parts) if size <= limits.HTTP_BODY else too_large
+    return b"".join(parts) if size <= limits.HTTP_BODY_BYTES else too_large
 
 
 def _replay(body: bytes, receive: Receive) -> Receive:

@@ -22,7 +22,8 @@ from fourfold.serve.guard import LAST_PORT, LOOPBACK, Guard, Rules
 if TYPE_CHECKING:
     from fourfold.config import Settings
 
-_SHUTDOWN_SECONDS = 3
+_SHUTDOWN_SECONDS = 30
+"""How long running requests may take to finish when the server is told to end."""
 _ACCEPTED_AT_ONCE = 16
 """Connections that asyncio accepts before any of them is counted: too many of them use up the file descriptors."""
 _QUEUED = 512
@@ -85,7 +86,7 @@ def make_server(app: ASGIApp, rules: Rules, limits: HttpLimits | None = None) ->
 
 
 def _is_no_cancellation(record: logging.LogRecord) -> bool:
-    """Drops the tracebacks of requests that a shutdown cancels: hundreds of them fill a pipe that nobody reads."""
+    """Drops the tracebacks of requests that a shutdown cancels: hundreds would fill a pipe that has no reader."""
     return not (record.exc_info and isinstance(record.exc_info[1], asyncio.CancelledError))
 
 

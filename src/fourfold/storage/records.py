@@ -1,4 +1,4 @@
-"""Records of an export (B9): how values become records, and what a record may hold.
+"""Records of an export: how values become records, and what a record may hold.
 
 `RecordReader` accepts a record only if the engine could have written it. Loading an export and `check` use the same
 reader, so a store that `check` finds sound can always be exported, imported and moved.
@@ -8,18 +8,18 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from fourfold import items as rules
 from fourfold import limits
+from fourfold import validation as rules
 from fourfold.embed.vectors import check_dimension, check_size
 from fourfold.errors import InvalidItem, RequestError
-from fourfold.model import Item, Json, NewItem, RawRecord
-from fourfold.stores.base import FileState, Record
+from fourfold.model import Item, Json, NewItem, Node, RawRecord
+from fourfold.storage.values import FileRow, FileState, Record
 from fourfold.text.entities import normal_name
 from fourfold.text.fold import clean
 
@@ -40,7 +40,7 @@ _FIELDS: dict[str, frozenset[str]] = {
     }.items()
 }
 """Kinds of records in the order in which an export has them, with their fields."""
-_ORDER = tuple(_FIELDS)
+TYPES = tuple(_FIELDS)
 
 _UNIT_TOLERANCE = 1e-3
 _LARGEST_TIME = 2**63 - 1
@@ -85,6 +85,38 @@ def item_record(item: Item, *, linked: bool, vector: bytes | None) -> Record:
         "linked": linked,
         "vector": None if vector is None else base64.b64encode(vector).decode(),
     }
+
+
+def namespace_record(name: str, fingerprint: str | None, dimension: int | None) -> Record:
+    return {"type": "namespace", "name": name, "fingerprint": fingerprint, "dimension": dimension}
+
+
+def node_record(namespace: str, node: Node, *, made: bool, items: Sequence[tuple[int, bool]]) -> Record:
+    """`items`: those that are the node's texts, and whether a caller said so."""
+    return {
+        "type": "node",
+        "namespace": namespace,
+        "id": node.id,
+        "name": node.name,
+        "label": node.label,
+        "aliases": list(node.aliases),
+        "properties": dict(node.properties),
+        "made": made,
+        "items": [[item, said] for item, said in items],
+    }
+
+
+def edge_record(namespace: str, source: int, relation: str, target: int, weight: float) -> Record:
+    ends = {"source": source, "relation": relation, "target": target}
+    return {"type": "edge", "namespace": namespace, **ends, "weight": weight}
+
+
+def mention_record(namespace: str, item: int, node: int) -> Record:
+    return {"type": "mention", "namespace": namespace, "item": item, "node": node}
+
+
+def file_record(namespace: str, row: FileRow) -> Record:
+    return {"type": "file", "namespace": namespace, **FileState._make(row)._asdict()}
 
 
 # ---------------------------------------------------------------- records as values
@@ -181,9 +213,9 @@ class RecordReader:
             raise _wrong(f"there is no namespace {_cut(namespace)!r}")
         if kind in self._owners:
             self._own(kind, record["id"], namespace)
-        place = _ORDER.index(kind)
+        place = TYPES.index(kind)
         if place < self._place:
-            raise _wrong(f"it comes after a record of the kind {_ORDER[self._place]}")
+            raise _wrong(f"it comes after a record of the kind {TYPES[self._place]}")
         self._place = place
 
     def _own(self, kind: str, id: Json, namespace: str) -> None:

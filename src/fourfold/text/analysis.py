@@ -1,29 +1,43 @@
-"""Text to index terms: a pure function of text and language, the same for every store."""
+"""Analysis of text into index terms: a pure function of text and language, the same for every store."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
-from itertools import chain
+from itertools import chain, pairwise
 from math import sqrt
 
-from fourfold.text.fold import fold
+from fourfold.text.fold import INVISIBLE, MARKS, caseless, fold, visible
 from fourfold.text.language import guess
-from fourfold.text.query import QueryWord
 from fourfold.text.stems import stem
 from fourfold.text.stopwords import stop_words
-from fourfold.text.tokens import pieces, runs, tokens
 
 ANALYSER_VERSION = "2"
-"""Goes into the stamp of every keyword index: another version, another index."""
+"""Part of the stamp of every keyword index; a change makes stores rebuild it."""
 
 TERM_LENGTH = 64
+"""Maximum number of characters of a term."""
 _CACHED_TOKENS = 200_000
 _CACHED_LANGUAGES = 16
 
 
+@dataclass(frozen=True, slots=True)
+class QueryWord:
+    """One word of a query. An item matches it by its best variant, so a word never counts twice."""
+
+    surface: str
+    """The folded word, as the user typed it."""
+    variants: tuple[tuple[str, float], ...]
+    """(index term, weight): the stem in each language of the namespace, and related terms with lower weights.
+
+    A word that occurs n times in the query has weight sqrt(n), and a part of a joined word (`node` of `node.js`) 0.7.
+    """
+
+
 class _Terms(dict[str, tuple[str, ...]]):
-    """The terms of every run of tokens met so far: most words of a text are old acquaintances."""
+    """Cache from a run of tokens to its index terms."""
 
     def __init__(self, language: str) -> None:
         super().__init__()
@@ -41,17 +55,17 @@ class _Terms(dict[str, tuple[str, ...]]):
 
 @lru_cache(_CACHED_LANGUAGES)
 def token_terms(language: str) -> _Terms:
-    """The table from a run of tokens to the index terms of a language; it fills itself."""
+    """Return the mapping from runs of tokens to index terms of a language; it fills itself on access."""
     return _Terms(language)
 
 
 def analyse(text: str, language: str) -> list[str]:
-    """The index terms of a text, in order. No term has white space in it, or more than 64 characters."""
+    """Return the index terms of a text, in order. Terms contain no white space."""
     return list(chain.from_iterable(map(token_terms(language).__getitem__, runs(text))))
 
 
 def analyse_item(title: str, text: str, language: str) -> list[str]:
-    """The index terms of an item. Its title stands there twice: a word in it says more than one in the text."""
+    """Return the index terms of an item. The terms of the title occur twice, which gives them more weight."""
     named = analyse(title, language)
     return [*named, *named, *analyse(text, language)]
 
@@ -72,7 +86,7 @@ def _query_term(piece: str, language: str) -> str:
 
 
 def _term(piece: str, language: str) -> str:
-    """The stem of a word; what has a digit or a symbol in it is a name and stays."""
+    """The stem of a word; a piece with a digit or a symbol is a name and stays unchanged."""
     piece = piece[:TERM_LENGTH]
     if piece.isascii() and not piece.isalpha():
         return piece
@@ -80,19 +94,25 @@ def _term(piece: str, language: str) -> str:
 
 
 def query_words(text: str, languages: Sequence[str]) -> list[QueryWord]:
-    """The distinct words of a query in order, each with its stem in every language that the namespace holds.
+    """Return the distinct words of a query in order, each with its stem in every language of the namespace.
 
-    A word weighs the square root of its occurrences. Stop words of the query's own language say nothing and are left
-    out, unless the query has no other words.
+    The weight of a word is the square root of its number of occurrences. Stop words of the query's language are
+    dropped, unless the query has no other words.
     """
     stops = stop_words(guess(text, languages))
     occurrences = _occurrences(text)
-    telling = {piece: count for piece, count in occurrences.items() if fold(piece) not in stops}
-    return _query_words(telling or occurrences, languages or ("",))
+    content = {piece: count for piece, count in occurrences.items() if fold(piece) not in stops}
+    return _query_words(content or occurrences, languages or ("",))
+
+
+@lru_cache(64)
+def words_of_query(text: str, language: str) -> tuple[QueryWord, ...]:
+    """The same for one language, remembered: every result of a search asks for it."""
+    return tuple(query_words(text, (language,)))
 
 
 def _occurrences(text: str) -> dict[str, float]:
-    """How often each piece stands in a text. Pieces of one token say the same twice, so they count half."""
+    """Number of occurrences of each piece of a text; several pieces of one token count half each."""
     counts: dict[str, float] = {}
     for found in map(pieces, tokens(text)):
         for piece in found:
@@ -101,7 +121,7 @@ def _occurrences(text: str) -> dict[str, float]:
 
 
 def _query_words(occurrences: Mapping[str, float], languages: Sequence[str]) -> list[QueryWord]:
-    """Words with the same stems (contract, contracts) are one."""
+    """Merge words that have the same stems (contract, contracts)."""
     surfaces: dict[tuple[str, ...], str] = {}
     counts: dict[tuple[str, ...], float] = {}
     for piece, count in occurrences.items():
@@ -113,3 +133,123 @@ def _query_words(occurrences: Mapping[str, float], languages: Sequence[str]) -> 
 
 def _query_word(surface: str, terms: Sequence[str], weight: float) -> QueryWord:
     return QueryWord(surface, tuple((term, weight) for term in terms))
+
+
+# ---------------------------------------------------------------- tokens, and the pieces under which one is indexed
+
+
+_JOINED = r"{w}++(?:[.@+{hyphens}]{w}++){{0,7}}+(?:(?:\+\+|\#)(?!{w}))?"
+_ASCII_TOKEN = re.compile(_JOINED.format(w=r"\w", hyphens="-"), re.ASCII)
+_TOKEN = re.compile(_JOINED.format(w=rf"[\w{MARKS}{INVISIBLE}]", hyphens="\u2010\u2011-"))
+
+_BLANKS = "".join(character if re.match(r"[\w.@+#-]", character) else " " for character in map(chr, range(128)))
+"""For str.translate: ASCII characters that occur in no token become spaces."""
+
+_SPACELESS = (
+    "\u0e00-\u0eff\u1000-\u109f\u1100-\u11ff\u1780-\u17ff\u3041-\u30ff\u3130-\u318f\u31f0-\u31ff\u3400-\u4dbf"
+    "\u4e00-\u9fff\ua960-\ua97f\uac00-\ud7ff\uf900-\ufaff\U00020000-\U0003ffff"
+)
+"""Scripts written without spaces between words, and Korean, where particles are attached to nouns."""
+
+_SPACELESS_RUN = re.compile(f"([{_SPACELESS}]+)")
+_WORD_RUN = re.compile(rf"[^\W_](?:[^\W_]|[{MARKS}])*")
+_ASCII_RUN = re.compile("[A-Za-z0-9]+")
+_DIGIT = re.compile("[0-9]")
+_TOKEN_CHARACTERS = 256
+"""Number of characters of a token that are used; longer tokens are data, not words."""
+
+_JOINT = re.compile("[-_\u2010\u2011]")
+_CUT = re.compile("(?<=a)(?=A)|(?<=A)(?=Aa[Aa])|(?<=[Aa]{2})(?=0)|(?<=0)(?=[Aa]{2})")
+"""Positions where a word is split, in its shape: capitals as A, digits as 0, all else as a."""
+
+_FOREIGN = re.compile(rf"[^\w{MARKS}.@+#]")
+"""Characters that compatibility forms such as ½ bring into a token."""
+
+
+def tokens(text: str) -> list[str]:
+    """Return the words of a text; words joined by dots, hyphens, @, + or _ are one token: `node.js`, `C++`."""
+    return (_ASCII_TOKEN if text.isascii() else _TOKEN).findall(text)
+
+
+def runs(text: str) -> list[str]:
+    """Split a text into runs of whole tokens: faster than `tokens`, and equally good as keys of a cache."""
+    if not text.isascii():
+        return _TOKEN.findall(text)
+    return text.replace(". ", " ").translate(_BLANKS).split()
+
+
+def token_spans(text: str, start: int, end: int) -> list[tuple[int, int]]:
+    """Return the spans of the tokens between two positions; in scripts without spaces, of every pair of characters."""
+    if text.isascii():
+        return [found.span() for found in _ASCII_TOKEN.finditer(text, start, end)]
+    spans: list[tuple[int, int]] = []
+    for found in _TOKEN.finditer(text, start, end):
+        if found[0].isascii() or not _SPACELESS_RUN.search(found[0]):
+            spans.append(found.span())
+        else:
+            spans += _spaceless_spans(found[0], found.start())
+    return spans
+
+
+def _spaceless_spans(token: str, offset: int) -> Iterator[tuple[int, int]]:
+    for run in _SPACELESS_RUN.split(token):
+        pair = 2 if _SPACELESS_RUN.match(run) else len(run)
+        for start in range(max(1, len(run) - pair + 1) if run else 0):
+            yield offset + start, offset + min(start + pair, len(run))
+        offset += len(run)
+
+
+def pieces(token: str) -> list[str]:
+    """Return the caseless pieces of a token: the whole first, then its parts, if any."""
+    if not token.isascii() and _SPACELESS_RUN.search(token):
+        return [piece for run in _SPACELESS_RUN.split(token) if run for piece in _pieces_of_run(run)]
+    return _pieces_of_word(token)
+
+
+def _pieces_of_run(run: str) -> list[str]:
+    return bigrams(caseless(run)) if _SPACELESS_RUN.match(run) else _pieces_of_word(run)
+
+
+def bigrams(run: str) -> list[str]:
+    """Return every pair of neighbouring characters; a single character is returned alone."""
+    return [run[i : i + 2] for i in range(max(1, len(run) - 1))]
+
+
+def _pieces_of_word(token: str) -> list[str]:
+    if token[1:].islower() and (word := caseless(token)).isalpha():
+        return [word]
+    token = visible(token[:_TOKEN_CHARACTERS])
+    if token.isascii():
+        parts, whole = _ascii_parts(token), token.lower().replace("-", "").replace("_", "")
+    else:
+        parts = [caseless(hump) for run in _WORD_RUN.findall(token) for hump in humps(run)]
+        whole = _JOINT.sub("", caseless(token))
+    if not parts or parts == [whole]:
+        return parts
+    wholes = [] if _FOREIGN.search(whole) else [whole]
+    return wholes + [part for part in parts if len(part) > 1 and part != whole]
+
+
+def _ascii_parts(token: str) -> list[str]:
+    """Parts of an ASCII token, without Unicode functions; words in lower case have no humps."""
+    found = _ASCII_RUN.findall(token)
+    if token.islower() and not _DIGIT.search(token):
+        return found
+    return [hump.lower() for run in found for hump in humps(run)]
+
+
+def humps(word: str) -> list[str]:
+    """Split camelCase: get User Name, XML Http Request, utf 8; APIs, v2 and Haus stay whole."""
+    if (word.isalpha() and (word.islower() or word.istitle() or word.isupper())) or word.isdigit():
+        return [word]
+    shape = word.translate(_SHAPES) if word.isascii() else "".join(map(_shape, word))
+    cuts = [0, *(cut.start() for cut in _CUT.finditer(shape)), len(word)]
+    return [word[a:b] for a, b in pairwise(cuts)]
+
+
+def _shape(character: str) -> str:
+    return "A" if character.isupper() else "0" if character.isdigit() else "a"
+
+
+_SHAPES = "".join(map(_shape, map(chr, range(128))))
+"""Shapes of the ASCII characters, for str.translate."""

@@ -1,4 +1,4 @@
-"""German words at query time: Vertrag finds Mietvertrag and Vertragspartner, Mietvertrag finds Vertrag."""
+"""German compounds at query time: Vertrag finds Mietvertrag and Vertragspartner, Mietvertrag finds Vertrag."""
 
 from __future__ import annotations
 
@@ -9,55 +9,54 @@ from functools import cached_property
 from itertools import islice, takewhile
 from typing import Protocol
 
-from fourfold.text.inflection import verb_forms
-from fourfold.text.query import QueryWord
-from fourfold.text.stems import stem
+from fourfold.text.analysis import QueryWord
+from fourfold.text.stems import stem, verb_forms
 
 COMPOUND_WEIGHT = 0.4
 PART_WEIGHT = 0.5
-"""Measured on two German collections: anything from 0.3 to 0.6 gains as much, more lets compounds win over the word."""
+"""Measured on two German collections: values from 0.3 to 0.6 gain the same; with more, compounds outrank the word."""
 
 FORM_WEIGHT = 0.6
-"""Other forms of a verb: 0.5 to 0.8 gain as much, 1.0 hardly gains."""
+"""Weight of other forms of a verb. Values from 0.5 to 0.8 gain the same, 1.0 hardly gains anything."""
 
 RELATIVES = 20
-"""Compounds and parts of one word, at most."""
+"""Maximum number of compounds and parts of one word."""
 
-_WORD = 4
-"""Letters of a word that has relatives, or is one."""
+_WORD_LETTERS = 4
+"""Minimum length of a word that has relatives, or is one."""
 
-_KNOWN = 3
-"""Letters of the other part of a compound, if it is a word of the lexicon; else it needs as many as a word."""
+_KNOWN_LETTERS = 3
+"""Minimum length of the other part of a compound if the lexicon contains it; `_WORD_LETTERS` otherwise."""
 
-_INNER_PART = 5
-"""Letters of a word that is looked for inside of longer ones."""
+_INNER_LETTERS = 5
+"""Minimum length of a word that is searched inside longer ones."""
 
-_LONG_HEAD = 5
-"""Letters of the other part where neither the lexicon nor a link supports it."""
+_UNSUPPORTED_LETTERS = 5
+"""Minimum length of the other part if neither the lexicon nor a link supports it."""
 
-LONG_TERM = _KNOWN + _INNER_PART + _KNOWN
-"""Letters of a compound with an inner part."""
+LONG_TERM_LETTERS = _KNOWN_LETTERS + _INNER_LETTERS + _KNOWN_LETTERS
+"""Minimum length of a compound with an inner part."""
 
 _PARTS = 3
-"""Parts of a compound that are looked for."""
+"""Maximum number of parts of a compound."""
 
-_LOOKED_AT = 200
-"""Terms of the lexicon looked at for each end of a word."""
+_CHECKED_TERMS = 200
+"""Maximum number of terms of the lexicon that are checked for each end of a word."""
 
 _LINKS = ("", "s", "n", "en", "es", "e", "er", "ungs", "heits", "keits", "schafts", "ions")
-"""What stands between the parts: Vertrag-s-partner, Sonne-n-schein; or a suffix lost in stems: Versicher-ungs-fall."""
+"""Letters between parts: Vertrag-s-partner, Sonne-n-schein; or a suffix lost in stemming: Versicher-ungs-fall."""
 
 _PREFIXES = """
     ab an auf aus be bei dar durch ein emp ent er fort ge gegen her hin hinter miss mit nach nieder uber um un unter ur
     ver vor weg wider wied zer zu zuruck zusamm
 """
-"""They make another word, not a compound: bestellen. (Terms are stems, so without umlauts.)"""
+"""Prefixes form another word, not a compound: bestellen. (Terms are stems, so they have no umlauts.)"""
 
 _SUFFIXES = """
     artig bar chen fach fahig formig frei haft heit ierung igkeit isch keit lein lich ling los massig nis reich sal sam
     schaft tion tum ung voll weis wert wurdig
 """
-"""They end words and are none: Freundschaft is no Schaft."""
+"""Suffixes are not words: Freundschaft is not a Schaft."""
 
 _NO_MODIFIERS = frozenset(_PREFIXES.split())
 _NO_HEADS = frozenset(_SUFFIXES.split())
@@ -69,15 +68,15 @@ class Lexicon(Protocol):
     def __contains__(self, term: object, /) -> bool: ...
 
     def starting(self, prefix: str, limit: int) -> Sequence[str]:
-        """Up to `limit` terms that start with a prefix, always the same ones."""
+        """Return up to `limit` terms that start with `prefix`, always the same ones."""
         ...
 
     def ending(self, suffix: str, limit: int) -> Sequence[str]:
-        """Up to `limit` terms that end with a suffix, always the same ones."""
+        """Return up to `limit` terms that end with `suffix`, always the same ones."""
         ...
 
     def containing(self, part: str, limit: int) -> Sequence[str]:
-        """Up to `limit` terms of at least LONG_TERM letters that contain a part, always the same ones."""
+        """Return up to `limit` terms of at least LONG_TERM_LETTERS that contain `part`, always the same ones."""
         ...
 
 
@@ -91,8 +90,8 @@ class SortedLexicon:
 
     @cached_property
     def _long(self) -> str:
-        """The terms that may have an inner part, each between spaces."""
-        return " ".join(["", *(term for term in self._terms if len(term) >= LONG_TERM), ""])
+        """The terms that may have an inner part, each surrounded by spaces."""
+        return " ".join(["", *(term for term in self._terms if len(term) >= LONG_TERM_LETTERS), ""])
 
     def __contains__(self, term: object, /) -> bool:
         return term in self._all
@@ -119,7 +118,7 @@ def _starting(terms: list[str], prefix: str) -> Iterator[str]:
 
 
 def with_relatives(word: QueryWord, lexicon: Lexicon, *, inner: bool = True) -> QueryWord:
-    """A word of a query that also stands for its German relatives, each with its share of the word's weight."""
+    """Add the German relatives of a query word to its variants, each with its share of the word's weight."""
     term = stem(word.surface, "de")
     own = dict(word.variants)
     if term not in own:
@@ -131,14 +130,14 @@ def with_relatives(word: QueryWord, lexicon: Lexicon, *, inner: bool = True) -> 
 
 
 def relatives(term: str, lexicon: Lexicon, *, inner: bool = True) -> list[tuple[str, float]]:
-    """The index terms that composition relates to a German term, with weights below 1: its parts, then compounds.
+    """Return the parts of a German term, then compounds with it, with weights below 1.
 
-    `inner`: also compounds that have the term between other parts, for which the whole lexicon is scanned.
+    `inner`: include compounds with the term between other parts, which scans the whole lexicon.
     """
-    if len(term) < _WORD or not term.isalpha() or term in _NO_HEADS:
+    if len(term) < _WORD_LETTERS or not term.isalpha() or term in _NO_HEADS:
         return []
     compounds = {*_ending_with(term, lexicon), *_starting_with(term, lexicon)}
-    if inner and len(term) >= _INNER_PART:
+    if inner and len(term) >= _INNER_LETTERS:
         compounds |= {*_with_inner(term, lexicon)}
     closest = sorted(compounds, key=lambda compound: (len(compound), compound))
     weights = dict.fromkeys(closest, COMPOUND_WEIGHT)
@@ -148,35 +147,35 @@ def relatives(term: str, lexicon: Lexicon, *, inner: bool = True) -> list[tuple[
 
 def _ending_with(term: str, lexicon: Lexicon) -> Iterator[str]:
     """Mietvertrag for Vertrag."""
-    for compound in lexicon.ending(term, _LOOKED_AT):
+    for compound in lexicon.ending(term, _CHECKED_TERMS):
         if _is_modifier(compound.removesuffix(term), lexicon):
             yield compound
 
 
 def _starting_with(term: str, lexicon: Lexicon) -> Iterator[str]:
     """Vertragspartner for Vertrag."""
-    for compound in lexicon.starting(term, _LOOKED_AT):
+    for compound in lexicon.starting(term, _CHECKED_TERMS):
         if _continues(compound.removeprefix(term), lexicon):
             yield compound
 
 
 def _with_inner(term: str, lexicon: Lexicon) -> Iterator[str]:
     """Krankenversicherungskarte for Versicherung."""
-    for compound in lexicon.containing(term, _LOOKED_AT):
+    for compound in lexicon.containing(term, _CHECKED_TERMS):
         before, _, after = compound.partition(term)
         if before and after and _is_modifier(before, lexicon) and _continues(after, lexicon):
             yield compound
 
 
 def _continues(rest: str, lexicon: Lexicon) -> bool:
-    """Whether a compound may go on with this after one of its parts."""
+    """Whether `rest` can follow a part of a compound."""
     heads = [(rest.removeprefix(link), link) for link in _LINKS if rest.startswith(link)]
     return any(_is_head(head, lexicon) or _may_be_head(head, link) for head, link in heads)
 
 
 def _parts(term: str, lexicon: Lexicon) -> list[str]:
-    """Vertrag and Miete for Mietvertrag: the longest head that the lexicon knows, and what the rest is made of."""
-    for cut in range(_KNOWN, len(term) - _WORD + 1):
+    """Vertrag and Miete for Mietvertrag: the longest head in the lexicon, and the parts of the rest."""
+    for cut in range(_KNOWN_LETTERS, len(term) - _WORD_LETTERS + 1):
         modifier, head = term[:cut], term[cut:]
         if _is_head(head, lexicon) and _is_modifier(modifier, lexicon):
             return [head, *_modifier_parts(modifier, lexicon)][:_PARTS]
@@ -184,8 +183,8 @@ def _parts(term: str, lexicon: Lexicon) -> list[str]:
 
 
 def _modifier_parts(modifier: str, lexicon: Lexicon) -> list[str]:
-    """Krankenversicherung for krankenversicherungs; if the lexicon does not know it, Versicherung."""
-    known = [word for word in _known_modifiers(modifier, lexicon) if len(word) >= _WORD]
+    """Krankenversicherung for krankenversicherungs; Versicherung if that is not in the lexicon."""
+    known = [word for word in _known_modifiers(modifier, lexicon) if len(word) >= _WORD_LETTERS]
     if known:
         return known[:1]
     words = (modifier.removesuffix(link) for link in _LINKS if link and modifier.endswith(link))
@@ -193,27 +192,27 @@ def _modifier_parts(modifier: str, lexicon: Lexicon) -> list[str]:
 
 
 def _is_head(rest: str, lexicon: Lexicon) -> bool:
-    return len(rest) >= _KNOWN and rest not in _NO_HEADS and rest in lexicon
+    return len(rest) >= _KNOWN_LETTERS and rest not in _NO_HEADS and rest in lexicon
 
 
 def _may_be_head(rest: str, link: str) -> bool:
-    """Accepts a head that the lexicon does not know if a link or its length supports it: vertraglich has neither."""
+    """Accept a head outside the lexicon if a link or its length supports it: vertraglich has neither."""
     if not rest.isalpha() or rest in _NO_HEADS:
         return False
     if not link:
-        return len(rest) >= _LONG_HEAD and not rest.startswith(tuple(_NO_HEADS))
-    return len(rest) >= (_KNOWN if link == "s" else _WORD)
+        return len(rest) >= _UNSUPPORTED_LETTERS and not rest.startswith(tuple(_NO_HEADS))
+    return len(rest) >= (_KNOWN_LETTERS if link == "s" else _WORD_LETTERS)
 
 
 def _is_modifier(start: str, lexicon: Lexicon) -> bool:
     if start in _NO_MODIFIERS or not start.isalpha():
         return False
-    return len(start) >= _WORD or next(_known_modifiers(start, lexicon), "") != ""
+    return len(start) >= _WORD_LETTERS or next(_known_modifiers(start, lexicon), "") != ""
 
 
 def _known_modifiers(start: str, lexicon: Lexicon) -> Iterator[str]:
-    """The words of the lexicon that the first part of a compound may be: Vertrag for vertrags, Sonne for sonnen."""
+    """Words of the lexicon that the first part of a compound can be: Vertrag for vertrags, Sonne for sonnen."""
     for link in _LINKS:
         word = start.removesuffix(link)
-        if start.endswith(link) and len(word) >= _KNOWN and (known := stem(word, "de")) in lexicon:
+        if start.endswith(link) and len(word) >= _KNOWN_LETTERS and (known := stem(word, "de")) in lexicon:
             yield known

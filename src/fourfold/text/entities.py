@@ -1,21 +1,24 @@
-"""Names: how they are stored, which of them a query may mean, and which of them a text mentions."""
+"""Names: of graph nodes, in their stored form, in a query and in a text; of files in a query; and links in texts."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby, pairwise
+from typing import Any, cast
+from urllib.parse import unquote
 
+from fourfold.limits import NAME_BYTES
 from fourfold.text.fold import INVISIBLE, MARKS, fold
 from fourfold.text.stopwords import stop_words
 
 NAME_WORDS = 6
-"""A query is searched for names of up to this many words."""
+"""Maximum number of words of a name in a query."""
 
 QUERY_NAMES = 400
-"""So many names are looked up for one query: about its first 70 words, and what is quoted or capitalised anywhere."""
+"""Maximum number of names looked up for one query: about its first 70 words, and all quoted or capitalised names."""
 
-_SHORTEST_MENTION = 3
+_SHORTEST_MENTION_LETTERS = 3
 _CACHED_WORDS = 200_000
 _CACHED_LENGTH = 64
 
@@ -27,7 +30,7 @@ _STOP_WORDS = stop_words("en") | stop_words("de")
 
 
 class _FoldedWords(dict[str, str]):
-    """Words in their folded form, in which they stay one word whatever compatibility forms (½) turn into."""
+    """Cache of folded words. A word stays one word, even if a compatibility form (½) folds to several."""
 
     def __missing__(self, word: str) -> str:
         folded = "".join(_spelled(fold(word))) or word
@@ -48,14 +51,14 @@ def _spelled(text: str) -> list[str]:
 
 
 def normal_name(name: str) -> str:
-    """The form under which a name or alias is stored and looked up: folded words, one space between."""
+    """Return the form in which a name or alias is stored and looked up: folded words separated by one space."""
     return " ".join(map(_FOLDED.__getitem__, _spelled(name)))
 
 
 def split_label(reference: str) -> tuple[str, str | None]:
-    """Name and label of a reference to a node, `Ada#person`. A label starts with a letter: `C#` and `PR#12` have none.
+    """Split a reference to a node, `Ada#person`, into name and label.
 
-    `\\#` belongs to the name.
+    A label starts with a letter (`C#` and `PR#12` have none); `\\#` is part of the name.
     """
     found = _LABELLED.fullmatch(reference)
     name, label = (found["name"], found["label"].strip()) if found else (reference, None)
@@ -63,39 +66,38 @@ def split_label(reference: str) -> tuple[str, str | None]:
 
 
 def with_label(name: str, label: str) -> str:
-    """The reference that `split_label` takes apart."""
+    """Join name and label to a reference that `split_label` can split."""
     return name.replace("#", "\\#") + f"#{label}"
 
 
 def title_names(title: str) -> list[str]:
-    """The names that a title gives: itself, and without what only tells it from others, as in `Mercury (planet)`."""
+    """Return the names in a title: the title itself, and without a qualifier as in `Mercury (planet)`."""
     return [name for name in (title, _unqualified(title)) if normal_name(name)]
 
 
 def _unqualified(title: str) -> str:
-    """What stands before the bracket that ends a title; nothing if there is none."""
+    """The part of a title before a final bracket; empty if it has none."""
     start = title.rfind("(")
     ends = title.rstrip().endswith(")") and title.count(")", start) == 1
     return title[:start].strip() if ends and title[:start].endswith(" ") else ""
 
 
 def query_names(text: str) -> list[str]:
-    """The names that a query may mean, in normal form: what is quoted, what is capitalised, then every run of words."""
+    """Return candidate names in a query, in normal form: quoted text, capitalised words, then every run of words."""
     spelled = _spelled(text)
     candidates = (*_quoted(text), *_capitalised(spelled), *_runs(spelled))
     return list(dict.fromkeys(filter(None, candidates)))[:QUERY_NAMES]
 
 
 def spelled_names(text: str) -> list[str]:
-    """Those of `query_names` that are spelled as names, not just words which something happens to be called.
+    """Return those of `query_names` that are spelled as names rather than as ordinary words.
 
-    That is what is quoted, and what has a capital (or no case at all) somewhere behind the first word. Who writes all
-    in lower case leaves that sign out: then a name of two or more words counts as one.
+    These are quoted, or contain a word after the first one that is capitalised or has no case. In a query without
+    capitals, every name of two or more words counts.
     """
     spelled = _spelled(text)
-    signs = [place > 0 and _is_spelled_as_name(word) for place, word in enumerate(spelled)]
-    fewest = 1 if any(signs) else 2
-    runs = _runs(spelled, lambda start, end: end - start >= fewest and (fewest == 2 or any(signs[start:end])))
+    marked = [place > 0 and _is_spelled_as_name(word) for place, word in enumerate(spelled)]
+    runs = _runs(spelled, marked=marked) if any(marked) else _runs(spelled, fewest=2)
     return list(dict.fromkeys(filter(None, (*_quoted(text), *_capitalised(spelled[1:]), *runs))))[:QUERY_NAMES]
 
 
@@ -104,35 +106,38 @@ def _quoted(text: str) -> Iterator[str]:
 
 
 def _capitalised(spelled: list[str]) -> Iterator[str]:
-    """Neighbouring capitalised words as one name, and each alone, but for a stop word that only starts the text."""
-    for capital, group in groupby(enumerate(spelled), key=lambda pair: pair[1][0].isupper()):
+    """Neighbouring capitalised words as one name, and each alone, except a stop word at the start of the text."""
+    capitals = [word[0].isupper() for word in spelled]
+    for capital, group in groupby(range(len(spelled)), key=capitals.__getitem__):
         if capital:
-            names = [(place, _FOLDED[word]) for place, word in group]
+            names = [(place, _FOLDED[spelled[place]]) for place in group]
             yield " ".join(name for _, name in names[:NAME_WORDS]) if len(names) > 1 else ""
             yield from (name for place, name in names if place > 0 or name not in _STOP_WORDS)
 
 
-def _runs(spelled: list[str], wanted: Callable[[int, int], bool] = lambda start, end: True) -> Iterator[str]:
-    """Every run of words from one place up to another that is wanted."""
+def _runs(spelled: list[str], *, fewest: int = 1, marked: Sequence[bool] | None = None) -> Iterator[str]:
+    """Every run of `fewest` to NAME_WORDS words, one of which is `marked`; a stop word alone is not a run."""
     folded = [_FOLDED[word] for word in spelled[:QUERY_NAMES]]
     for start in range(len(folded)):
-        for end in range(min(start + NAME_WORDS, len(folded)), start, -1):
-            if (end > start + 1 or folded[start] not in _STOP_WORDS) and wanted(start, end):
+        for end in range(min(start + NAME_WORDS, len(folded)), start + fewest - 1, -1):
+            if end == start + 1 and folded[start] in _STOP_WORDS:
+                continue
+            if marked is None or any(marked[start:end]):
                 yield " ".join(folded[start:end])
 
 
 class _Branch(dict[str, "_Branch"]):
-    """Names as a tree of words: below each word those that follow it, and END where a name ends."""
+    """Trie of names by word: each word maps to the words that follow it, and END marks the end of a name."""
 
 
 _END = ""
 
 
 class NameFinder:
-    """Finds the names that a text mentions, however many names there are: a text is read once, word by word."""
+    """Finds the names mentioned in a text in one pass, in time independent of the number of names."""
 
     def __init__(self, names: Iterable[str] = ()) -> None:
-        """`names` in normal form, here as in `add` and `discard`."""
+        """`names` must be in normal form, here and in `add` and `discard`."""
         self._root = _Branch()
         self.add(names)
 
@@ -141,14 +146,14 @@ class NameFinder:
             branch = self._root
             for word in name.split():
                 branch = branch.setdefault(word, _Branch())
-            branch[_END] = _NOTHING
+            branch[_END] = _EMPTY
 
     def discard(self, names: Iterable[str]) -> None:
         for name in names:
             _prune(self._root, name.split())
 
     def find(self, text: str) -> list[str]:
-        """The names mentioned in a text, each once, in order. The longest wins; no word belongs to two."""
+        """Return the names mentioned in a text, each once, in order. The longest wins; names do not overlap."""
         spelled = _spelled(text)
         folded = [*map(_FOLDED.__getitem__, spelled), _END]
         found: dict[str, None] = {}
@@ -160,13 +165,13 @@ class NameFinder:
         return list(found)
 
     def _openings(self, folded: list[str]) -> list[tuple[int, _Branch]]:
-        """Where a name may start: at one of a single word, or at two words that a name starts with."""
+        """Positions where a name can start: at a name of one word, or at the first two words of a name."""
         branches = enumerate(map(self._root.get, folded))
         return [(i, branch) for i, branch in branches if branch and (_END in branch or folded[i + 1] in branch)]
 
 
 def beginnings(texts: Iterable[str]) -> tuple[set[str], set[str]]:
-    """What a name that is mentioned in one of these texts begins with: its only word, or its first two."""
+    """Return all words, and all pairs of neighbouring words, with which a name mentioned in the texts can start."""
     words: set[str] = set()
     pairs: set[str] = set()
     for text in texts:
@@ -177,7 +182,7 @@ def beginnings(texts: Iterable[str]) -> tuple[set[str], set[str]]:
 
 
 def _end(branch: _Branch, spelled: list[str], folded: list[str], start: int) -> int:
-    """Where the longest name that starts here ends; 0 for none."""
+    """End of the longest name that starts at `start`; 0 if there is none."""
     place = start + 1
     end = place if _END in branch and _is_spelled_as_name(spelled[start]) else 0
     while following := branch.get(folded[place]):
@@ -187,30 +192,166 @@ def _end(branch: _Branch, spelled: list[str], folded: list[str], start: int) -> 
     return end
 
 
-_NOTHING = _Branch()
+_EMPTY = _Branch()
 
 
 def _prune(branch: _Branch, words: list[str]) -> None:
-    """Takes a name out, and with it every word that only led to it. A name may have a thousand words: no recursion."""
-    way = [branch]
+    """Remove a name and the branches that only led to it. Not recursive, because a name may have a thousand words."""
+    path = [branch]
     for word in words:
-        following = way[-1].get(word)
+        following = path[-1].get(word)
         if following is None:
             return
-        way.append(following)
-    way[-1].pop(_END, None)
-    for above, word in zip(reversed(way[:-1]), reversed(words), strict=True):
+        path.append(following)
+    path[-1].pop(_END, None)
+    for above, word in zip(reversed(path[:-1]), reversed(words), strict=True):
         if above[word]:
             return
         del above[word]
 
 
 def _can_be_mentioned(name: str) -> bool:
-    """Names that would be found everywhere are none: `it`, `2024`, `to be`."""
+    """Reject names that would match everywhere: `it`, `2024`, `to be`."""
     has_letter = any(map(str.isalpha, name))
-    return len(name) >= _SHORTEST_MENTION and has_letter and not _STOP_WORDS.issuperset(name.split())
+    return len(name) >= _SHORTEST_MENTION_LETTERS and has_letter and not _STOP_WORDS.issuperset(name.split())
 
 
 def _is_spelled_as_name(word: str) -> bool:
-    """Apple and utf8 may be names where apple is a word; text without case has to go without this sign."""
+    """Whether a word can be a name: Apple and utf8 can, apple cannot, and words of scripts without case can."""
     return not word.islower() or not word.isalpha()
+
+
+# ---------------------------------------------------------------- file names
+
+_FILE_QUERY_WORDS = 100
+"""Number of words of a query that are checked."""
+_FILE_NAME_WORDS = 6
+"""Maximum number of words in a file name with spaces."""
+_IMPOSSIBLE = re.compile("[\x00\ud800-\udfff]")
+"""Characters that no stored path contains."""
+_PUNCTUATION = "\"'`“”„‚‘’»«,;:?!()[]{}<>*"
+
+
+def file_names(text: str) -> dict[str, str]:
+    """Map each folded possible file name in the query to its spelling there, including folders before it."""
+    words = _IMPOSSIBLE.sub(" ", text).split()[:_FILE_QUERY_WORDS]
+    spelled = list(reversed([*_file_runs(words)]))
+    names = [_name(run) for run in spelled]
+    folded = fold("\n".join(names)).split("\n") if names else []
+    return {name: run for name, run in zip(folded, spelled, strict=True) if name}
+
+
+def _file_runs(words: Sequence[str]) -> Iterator[str]:
+    """Yield each word, and runs of words that end with a suffix such as .md."""
+    for end, word in enumerate(words, start=1):
+        bare = word.strip(_PUNCTUATION).rstrip(".").rstrip(_PUNCTUATION)
+        yield bare
+        if "." in bare.lstrip("."):
+            for start in range(max(0, end - _FILE_NAME_WORDS), end - 1):
+                yield " ".join([*words[start : end - 1], bare]).lstrip(_PUNCTUATION)
+
+
+def _name(path: str) -> str:
+    return path.replace("\\", "/").rpartition("/")[2]
+
+
+def named_files(spelled: Mapping[str, str], found: Sequence[tuple[int, str]]) -> dict[str, list[int]]:
+    """Group the chunks (id, path) in `found` by path, keeping files that the query names."""
+    files: dict[str, list[int]] = {}
+    for item, path in found:
+        if _means(spelled.get(fold(_name(path)), ""), path):
+            files.setdefault(path, []).append(item)
+    return files
+
+
+def _means(spelled: str, path: str) -> bool:
+    """Whether the query means this file: folders must match, and a name without a suffix must match exactly."""
+    wanted = spelled.replace("\\", "/").lstrip("./")
+    if "/" in wanted:
+        return fold(f"/{path}").endswith(fold(f"/{wanted}"))
+    return "." in wanted.lstrip(".") or wanted == _name(path)
+
+
+# ---------------------------------------------------------------- links and headings of Markdown texts
+
+
+_CODE_KIND = "code"
+_HEADINGS = 64
+"""Maximum number of headings of an item that become names; likewise for aliases."""
+_ALIASES = 64
+
+_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
+_HEADING = re.compile(r" {0,3}#{1,6}(?=[ \t])")
+_CLOSING_HASHES = re.compile(r"[ \t]#+$")
+_INLINE_CODE = re.compile(r"(?<!`)(`+)(?!`).{1,300}?(?<!`)\1(?!`)")
+_LINK = re.compile(
+    r"\[\[(?P<page>[^\[\]|#\n]{0,400})(?:#(?P<part>[^\[\]|\n]{1,400}))?(?:\|[^\[\]\n]{0,400})?\]\]"
+    r"|(?<!!)\[(?P<label>[^\[\]\n]{1,400})\]\([ \t]*<?(?P<target>[^()<>\s]{1,1000})"
+)
+_EXTERNAL = re.compile(r"[a-z][a-z0-9+.-]*:|//", re.IGNORECASE)
+
+
+def links(text: str) -> list[str]:
+    """Return the names that the Markdown links and [[wiki links]] of a text point to, each once, in order.
+
+    A page may be known by its file name or by its title, so a link to a file gives two names: that of the file without
+    folder and suffix, and the label. External links and links in code are skipped.
+    """
+    if "](" not in text and "[[" not in text:
+        return []
+    prose = _INLINE_CODE.sub("", "\n".join(_prose(text)))
+    names = (name for found in _LINK.finditer(prose) for name in _names(found))
+    return list(dict.fromkeys(filter(None, map(str.strip, names))))
+
+
+def _names(found: re.Match[str]) -> Iterator[str]:
+    if found["target"] is None:
+        page = found["page"] or found["part"] or ""
+        yield page.removesuffix(".md")
+        yield _file_name(page)
+    elif not _EXTERNAL.match(found["target"]):
+        page, _, part = unquote(found["target"]).partition("#")
+        yield _file_name(page) if page else part
+        yield found["label"].strip("*_")
+
+
+def _file_name(path: str) -> str:
+    name = path.rstrip("/").rpartition("/")[2]
+    stem, dot, suffix = name.rpartition(".")
+    return stem if dot and stem and suffix.isalnum() else name
+
+
+def headings(text: str) -> list[str]:
+    """Return the ATX headings (`# like this`) of a Markdown text, in order, without those in fenced code."""
+    if "#" not in text:
+        return []
+    found = ((line, _HEADING.match(line)) for line in _prose(text))
+    titles = (_CLOSING_HASHES.sub("", line[match.end() :].strip()).strip() for line, match in found if match)
+    return [title for title in titles if title.strip("#")]
+
+
+def has_headings(kind: str | None) -> bool:
+    """Whether a line `# like this` in an item of this kind is a heading; in code it is a comment."""
+    return kind != _CODE_KIND
+
+
+def own_names(title: str, text: str, metadata: Mapping[str, Any], kind: str | None) -> list[str]:
+    """Return the names of an item: its title, the headings of its text, and the aliases in its metadata."""
+    aliases: object = metadata.get("aliases")
+    listed = cast("list[object]", aliases) if isinstance(aliases, list) else []
+    named = [alias for alias in listed[:_ALIASES] if isinstance(alias, str) and len(alias.encode()) <= NAME_BYTES]
+    headed = headings(text)[:_HEADINGS] if has_headings(kind) else []
+    return [name for each in (title, *named, *headed) for name in title_names(each)]
+
+
+def _prose(text: str) -> Iterator[str]:
+    """The lines of a text outside fenced code. An unclosed fence extends to the end of the text."""
+    fence = ""
+    for line in text.split("\n"):
+        marks = _FENCE.match(line)
+        if not fence and marks:
+            fence = marks[1]
+        elif not fence:
+            yield line
+        elif marks and marks[1].startswith(fence) and not line.strip().strip(fence[0]):
+            fence = ""

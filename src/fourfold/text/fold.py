@@ -1,9 +1,10 @@
-"""One spelling for comparing: fold. One form for storing: clean. And what a word is."""
+"""Normalisation: `fold` for comparison, `clean` for storage; and splitting into words."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
+from functools import lru_cache
 
 from fourfold.errors import InvalidItem
 
@@ -14,10 +15,10 @@ MARKS = (
     "\u0b82\u0bbe-\u0bcd\u0c00-\u0c04\u0c3c-\u0c56\u0c81-\u0c83\u0cbc-\u0cd6\u0d00-\u0d03\u0d3b-\u0d4d"
     "\u0e31\u0e34-\u0e3a\u0e47-\u0e4e\u0eb1\u0eb4-\u0ebc\u0ec8-\u0ecd\u102b-\u103e\u17b4-\u17d3\u3099\u309a"
 )
-"""Combining marks of living scripts. `\\w` leaves them out, and would cut words in two at each."""
+"""Combining marks of living scripts. `\\w` does not match them, so it would split words."""
 
 INVISIBLE = "\u00ad\u200c\u200d\u2060\ufe0f"
-"""Soft hyphen, joiners and the like: inside a word, yet no part of its spelling."""
+"""Soft hyphen, joiners and similar characters, which are not part of a word's spelling."""
 
 _WORD = re.compile(rf"[\w{MARKS}{INVISIBLE}]+")
 _ASCII_WORD = re.compile(r"\w+", re.ASCII)
@@ -25,7 +26,7 @@ _ASCII_WORD = re.compile(r"\w+", re.ASCII)
 _LETTERS = str.maketrans(
     {"ß": "ss", "æ": "ae", "œ": "oe", "ø": "o", "ł": "l", "đ": "d", "ð": "d", "þ": "th", "ı": "i", "ё": "е"}
 )
-"""Letters that Unicode does not decompose (and ё, which Russians mostly write as е)."""
+"""Letters that Unicode does not decompose (and ё, which is mostly written as е in Russian)."""
 _UMLAUTS = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue"})
 _HIDDEN = re.compile(f"[{INVISIBLE}]")
 _LATIN_OR_GREEK_MARKS = re.compile("(?<=[A-Za-z\u00c0-\u03ff])[\u0300-\u036f]+")
@@ -33,7 +34,7 @@ _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
 
 def fold(text: str) -> str:
-    """The form in which names, tags and nodes compare: NFKC, no case, umlauts spelled out, no other diacritics."""
+    """Return the form in which names, tags and nodes compare: NFKC, caseless, umlauts as ae, no other diacritics."""
     if text.isascii():
         return text.lower()
     return strip_marks(expand_umlauts(caseless(text)))
@@ -52,12 +53,12 @@ def visible(text: str) -> str:
 
 
 def expand_umlauts(text: str) -> str:
-    """ä, ö, ü as a German without these keys writes them; for lower case text."""
+    """Replace ä, ö, ü in lower-case text by ae, oe, ue."""
     return text if text.isascii() else text.translate(_UMLAUTS)
 
 
 def strip_marks(text: str) -> str:
-    """é to e and ł to l. Other scripts keep their marks, which are letters there (й, が, ी)."""
+    """Replace é by e and ł by l. Other scripts keep their marks, which are part of letters (й, が, ी)."""
     if text.isascii():
         return text
     decomposed = unicodedata.normalize("NFD", text.translate(_LETTERS))
@@ -65,16 +66,22 @@ def strip_marks(text: str) -> str:
 
 
 def clean(text: str) -> str:
-    """The text as it is stored: NFC and otherwise untouched; what no store can hold is refused."""
+    """Return the text in NFC; raise InvalidItem for characters that no store can hold."""
     if text.isascii() and "\x00" not in text:
         return text
     if found := _UNSTORABLE.search(text):
         name = "a NUL character" if found[0] == "\x00" else "half of a surrogate pair"
-        message = f"The text has {name} (U+{ord(found[0]):04X}) at position {found.start()}"
+        message = f"the text contains {name} (U+{ord(found[0]):04X}) at position {found.start()}"
         raise InvalidItem(message, "Remove it, or decode the source with errors='replace', and store the text again")
     return unicodedata.normalize("NFC", text)
 
 
 def words(text: str) -> list[str]:
-    """The Unicode words of a text, in order, as they stand: letters, digits, marks and underscores."""
+    """Return the words of a text unchanged, in order: runs of letters, digits, marks and underscores."""
     return (_ASCII_WORD if text.isascii() else _WORD).findall(text)
+
+
+@lru_cache(256)
+def folded_words(text: str) -> tuple[str, ...]:
+    """Return the words of a text in the form in which names compare; cached, as a search needs them several times."""
+    return tuple(_ASCII_WORD.findall(text.lower()) if text.isascii() else [fold(word) for word in _WORD.findall(text)])

@@ -1,4 +1,4 @@
-"""Which language a text is in: a vote of its common words, and a statistical model only where that leaves doubt."""
+"""Language detection: common words vote, and a statistical model decides if the vote is unclear."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fourfold.text.fold import words
 from fourfold.text.stopwords import LANGUAGES, languages_of_stop_words
 
 if TYPE_CHECKING:
-    from fourfold.native.votes import Ballots
+    from fourfold.native.text import Ballots
 
 _ISO_639_1 = (
     "aa ab ae af ak am an ar as av ay az ba be bg bh bi bm bn bo br bs ca ce ch co cr cs cu cv cy da de dv dz ee "
@@ -26,29 +26,30 @@ _ISO_639_1 = (
     "yo za zh zu "
 )
 CODES = frozenset(_ISO_639_1.split())
-"""What the language of an item may be."""
+"""Valid languages of items."""
 
 DEFAULT = "en"
 _EXPECTED = ("en", "de")
-"""Languages that need no more than a hint; the others have to show more than a name or two."""
+"""Languages that need fewer votes than others."""
 
-_VOTERS = 400
-"""Characters whose words vote."""
+_VOTE_CHARACTERS = 400
+"""Length of the beginning of a text whose words vote."""
 
-_UNLIKELY = 0.6
-"""What a vote for a language is worth that is not expected."""
-_CLEARLY = 1.5
-_HINT, _PROOF = 0.5, 0.9
-"""Votes that an expected language has to have, and another one."""
-_A_VOTE = math.lcm(*range(1, len(LANGUAGES) + 1))
-"""In whole parts, however many languages share it."""
+_UNEXPECTED_FACTOR = 0.6
+"""Factor on the votes for a language that is not expected."""
+_WINNING_MARGIN = 1.5
+"""Factor by which the winner must exceed the second."""
+_EXPECTED_VOTES, _OTHER_VOTES = 0.5, 0.9
+"""Minimum votes for an expected language, and for any other."""
+_VOTE_UNITS = math.lcm(*range(1, len(LANGUAGES) + 1))
+"""Units of one vote, divisible by the number of languages that share it."""
 _COUNTS = struct.Struct(f"<{len(LANGUAGES)}I")
 
-_MODEL_READS = 300
-_MODEL_NEEDS = 40
-"""Letters below which the model only guesses."""
+_MODEL_CHARACTERS = 300
+_MODEL_LETTERS = 40
+"""Minimum number of letters for the model, which guesses below it."""
 
-_MODEL_SURE = 0.95
+_MODEL_PROBABILITY = 0.95
 _MODEL_LANGUAGES = (
     "ar bg ca cs da de el en es et eu fa fi fr ga he hi hr hu hy id it ja ko lt lv ne nl no pl pt ro ru sk sl sr sv "
     "ta th tr uk vi zh"
@@ -72,7 +73,7 @@ _SIGNS = {
         verwenden viel viele vielen vielleicht welt wichtig woche wochen wohnung zeit zuerst zusammen zwei
         änderung""",
 }
-"""Common words of notes and code, which are often too short for stop words."""
+"""Common words of notes and code, for texts that are too short to contain stop words."""
 
 _GERMAN_PARTS = """
     en$ ung sch eit ich che ten cht gen hen ^be nde nge ^ge ver ^ve ier isc aus he$ ein lic ^er rei nen ^au ige run bei
@@ -82,46 +83,47 @@ _ENGLISH_PARTS = """
     ed$ ic$ ^co ly$ ted ing al$ on$ ^ca con tic cti ect cal es$ ica an$ ty$ ry$ ati nce tin act ity com ion ia$ ^su lly
     rs$ enc tio ce$ ain cat ous mic ns$ ate in$ ^cr ici ve$ na$ ^de lat ^sh ts$ ian ove ^ma nin ^cl cul res cro nt$ ^ch
 """
-"""The three letters (^ starts a word, $ ends it) that most tell German words from English ones, and the other way."""
+"""Trigrams (^ starts a word, $ ends it) that best separate German and English words."""
 
-_PARTS: Mapping[str, int] = {
+_TRIGRAMS: Mapping[str, int] = {
     **dict.fromkeys(_GERMAN_PARTS.split(), 1),
     **dict.fromkeys(_ENGLISH_PARTS.split(), -1),
 }
-_LOOKS_GERMAN = 3
+_GERMAN_TRIGRAMS = 3
+"""Surplus of German trigrams from which a text counts as German."""
 _UMLAUTS = frozenset("äöüßÄÖÜ")
 _OTHER_SCRIPT = re.compile("[\u0370-\u1dff\u1f00-\u1fff\u2e80-\u2fff\u3040-\ud7ff\uf900-\ufdff\U00020000-\U0003ffff]")
 
 
 def detect(text: str, known: Collection[str] = ()) -> str:
-    """The language of a text as ISO 639-1. `known` are languages it is likely to be in; they win where it is close."""
-    votes = _votes(text[:_VOTERS], known or _EXPECTED)
-    return _winner(votes) or _by_model(text[:_MODEL_READS]) or _by_look(text[:_VOTERS], votes, known)
+    """Return the language of a text as ISO 639-1 code; `known` languages are preferred in a close vote."""
+    votes = _votes(text[:_VOTE_CHARACTERS], known or _EXPECTED)
+    return _winner(votes) or _by_model(text[:_MODEL_CHARACTERS]) or _by_look(text[:_VOTE_CHARACTERS], votes, known)
 
 
 def detect_many(texts: Sequence[str]) -> list[str]:
-    """The language of each text, as `detect` has it; the votes of those in ASCII are counted together."""
-    plain = [place for place, text in enumerate(texts) if text[:_VOTERS].isascii() and "\0" not in text]
+    """Return `detect(text)` for each text; the votes of ASCII texts are counted together in C."""
+    plain = [index for index, text in enumerate(texts) if text[:_VOTE_CHARACTERS].isascii() and "\0" not in text]
     found: list[str | None] = [None] * len(texts)
-    winners = _winners([texts[place][:_VOTERS] for place in plain])
-    for place, winner in zip(plain, winners, strict=True):
-        found[place] = winner
-    return [found[place] or detect(text) for place, text in enumerate(texts)]
+    winners = _winners([texts[index][:_VOTE_CHARACTERS] for index in plain])
+    for index, winner in zip(plain, winners, strict=True):
+        found[index] = winner
+    return [found[index] or detect(text) for index, text in enumerate(texts)]
 
 
 def guess(text: str, known: Collection[str] = ()) -> str:
-    """As `detect`, but never waits for the model to load: for queries, where only the stop words hang on it."""
-    votes = _votes(text[:_VOTERS], known or _EXPECTED)
-    return _winner(votes) or _by_look(text[:_VOTERS], votes, known)
+    """Like `detect`, but without the model, which takes long to load: for queries, where it only selects stop words."""
+    votes = _votes(text[:_VOTE_CHARACTERS], known or _EXPECTED)
+    return _winner(votes) or _by_look(text[:_VOTE_CHARACTERS], votes, known)
 
 
 def _votes(text: str, likely: Collection[str]) -> dict[str, float]:
-    """Each distinct common word votes for its languages; one that several languages share is worth less to each."""
+    """Votes by language. Each distinct common word has one vote, which the languages that have it share."""
     ballots = _ballots()
     cast = sum(map(ballots.__getitem__, ballots.keys() & _spelled(text)))
     counts = zip(LANGUAGES, _COUNTS.unpack(cast.to_bytes(_COUNTS.size, "little")), strict=True)
     return {
-        language: count / _A_VOTE if language in likely else _UNLIKELY * (count / _A_VOTE)
+        language: count / _VOTE_UNITS if language in likely else _UNEXPECTED_FACTOR * (count / _VOTE_UNITS)
         for language, count in counts
         if count
     }
@@ -129,82 +131,78 @@ def _votes(text: str, likely: Collection[str]) -> dict[str, float]:
 
 @cache
 def _ballots() -> Mapping[str, int]:
-    """What each common word gives to all languages, in one number, so that a text's are added up at once."""
-    return {word: int.from_bytes(_COUNTS.pack(*given), "little") for word, given in _given().items()}
+    """Votes of each common word for all languages, packed into one integer, so that one addition adds them all."""
+    return {word: int.from_bytes(_COUNTS.pack(*units), "little") for word, units in _vote_units().items()}
 
 
 @cache
 def _counter() -> Ballots:
-    from fourfold.native.votes import Ballots
+    from fourfold.native.text import Ballots
 
-    return Ballots(_given())
+    return Ballots(_vote_units())
 
 
-def _given() -> dict[str, list[int]]:
-    """What each common word gives to each language."""
+def _vote_units() -> dict[str, list[int]]:
+    """Vote units of each common word for each language."""
     return {
-        word: [_A_VOTE // len(languages) if language in languages else 0 for language in LANGUAGES]
-        for word, languages in _voters().items()
+        word: [_VOTE_UNITS // len(languages) if language in languages else 0 for language in LANGUAGES]
+        for word, languages in _common_words().items()
     }
 
 
 def _spelled(text: str) -> list[str]:
-    """The words of a text; in a long one those that stand between spaces are enough, and had for a fifth."""
+    """The words of a text. A long text is split at spaces, which is five times faster and finds enough words."""
     if text.isupper():
         text = text.lower()
-    return words(text) if len(text) < _VOTERS // 2 else text.split()
+    return words(text) if len(text) < _VOTE_CHARACTERS // 2 else text.split()
 
 
 @cache
-def _voters() -> Mapping[str, tuple[str, ...]]:
-    """Common words with their languages, also capitalised; in capitals they are mostly something else (IT, ER)."""
+def _common_words() -> Mapping[str, tuple[str, ...]]:
+    """Common words with their languages, also capitalised; in capitals they are mostly acronyms (IT, ER)."""
     signs = {word: (language,) for language, listed in _SIGNS.items() for word in listed.split()}
-    telling = {word: found for word, found in languages_of_stop_words().items() if len(word) > 1 or not word.isascii()}
-    lower = telling | signs
+    stops = {word: found for word, found in languages_of_stop_words().items() if len(word) > 1 or not word.isascii()}
+    lower = stops | signs
     return {word.capitalize(): found for word, found in lower.items()} | lower
 
 
 def _winner(votes: Mapping[str, float]) -> str | None:
-    """The language with clearly more votes than any other."""
+    """The language with clearly more votes than any other; None if there is none."""
     most, second, *_ = [*sorted(votes.values(), reverse=True), 0.0, 0.0]
-    if not most or most < _CLEARLY * second:
+    if not most or most < _WINNING_MARGIN * second:
         return None
     best = next(language for language, count in votes.items() if count == most)
-    return best if most >= (_HINT if best in _EXPECTED else _PROOF) else None
+    return best if most >= (_EXPECTED_VOTES if best in _EXPECTED else _OTHER_VOTES) else None
 
 
 def _winners(texts: Sequence[str]) -> list[str | None]:
-    """The same of many texts in ASCII."""
+    """`_winner` of the votes of each ASCII text."""
     import numpy as np
 
-    weights = np.array([1.0 if language in _EXPECTED else _UNLIKELY for language in LANGUAGES])
-    enough = np.array([_HINT if language in _EXPECTED else _PROOF for language in LANGUAGES])
-    votes = _counter().count(texts) / _A_VOTE * weights
+    weights = np.array([1.0 if language in _EXPECTED else _UNEXPECTED_FACTOR for language in LANGUAGES])
+    enough = np.array([_EXPECTED_VOTES if language in _EXPECTED else _OTHER_VOTES for language in LANGUAGES])
+    votes = _counter().count(texts) / _VOTE_UNITS * weights
     best, ranked = votes.argmax(axis=1), np.sort(votes, axis=1)
-    won = (ranked[:, -1] >= enough[best]) & (ranked[:, -1] >= _CLEARLY * ranked[:, -2])
-    return [LANGUAGES[place] if sure else None for place, sure in zip(best.tolist(), won.tolist(), strict=True)]
+    won = (ranked[:, -1] >= enough[best]) & (ranked[:, -1] >= _WINNING_MARGIN * ranked[:, -2])
+    return [LANGUAGES[index] if clear else None for index, clear in zip(best.tolist(), won.tolist(), strict=True)]
 
 
 def _by_model(text: str) -> str | None:
     foreign = _OTHER_SCRIPT.search(text) is not None
-    if not foreign and sum(map(str.isalpha, text)) < _MODEL_NEEDS:
+    if not foreign and sum(map(str.isalpha, text)) < _MODEL_LETTERS:
         return None
     language, probability = _model().classify(text.encode("utf-8", "replace").decode())
-    return language if foreign or probability >= _MODEL_SURE else None
+    return language if foreign or probability >= _MODEL_PROBABILITY else None
 
 
 def _by_look(text: str, votes: Mapping[str, float], known: Collection[str]) -> str:
-    """German if it looks like it, else English; a text that says nothing is in a language that is there already."""
-    spelled = "".join(map("^{}$".format, words(text.lower())))  # no part has a word's end before another's start
-    looks = sum(map(_PARTS.get, map("".join, zip(spelled, spelled[1:], spelled[2:], strict=False)), repeat(0)))
-    if votes.get("de", 0.0) > votes.get("en", 0.0) or looks >= _LOOKS_GERMAN or not _UMLAUTS.isdisjoint(text):
+    """German if the votes, trigrams or umlauts suggest it, else English or the first of the `known` languages."""
+    spelled = "".join(map("^{}$".format, words(text.lower())))  # no trigram contains "$^", so none spans two words
+    trigrams = map("".join, zip(spelled, spelled[1:], spelled[2:], strict=False))
+    surplus = sum(map(_TRIGRAMS.get, trigrams, repeat(0)))
+    if votes.get("de", 0.0) > votes.get("en", 0.0) or surplus >= _GERMAN_TRIGRAMS or not _UMLAUTS.isdisjoint(text):
         return "de"
     return DEFAULT if not known or DEFAULT in known else min(known)
-
-
-def is_ready() -> bool:
-    """Whether the model is loaded, which takes half a second once."""
-    return bool(_model.cache_info().currsize)
 
 
 class _Model(Protocol):

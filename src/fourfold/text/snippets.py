@@ -1,60 +1,62 @@
-"""The part of a text that answers a query, with the words that do so marked."""
+"""Snippets: the passage of a text that best matches a query, with the query's words marked."""
 
 from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from fourfold.text.analysis import TERM_LENGTH, token_terms
-from fourfold.text.query import QueryWord
-from fourfold.text.tokens import token_spans
+from fourfold.text.analysis import TERM_LENGTH, QueryWord, token_spans, token_terms
 
 WIDTH = 240
-_HORIZON = 50_000
-"""Characters of a text that are read for it, whatever its length."""
+"""Default number of characters of a snippet."""
+_SCANNED_CHARACTERS = 50_000
+"""Maximum number of characters of a text that are scanned for matches."""
 
 _LONGEST_WORD = 60
-"""A cut looks so far for a space; text without any is cut where it must be."""
+"""Number of characters within which a cut is moved to a space."""
 
 _ELLIPSIS = "…"
 _MARK = "**"
 _BOLD = re.compile(r"(?<![\w*])\*\*(?=[^\s*])[^\n*]*[^\s*]\*\*(?![\w*])")
 _BOLD_REACH = 1000
-"""Characters around the window in which bold text may begin or end."""
+"""Number of characters around the window in which bold text can begin or end."""
 
 
 class _Match(NamedTuple):
     start: int
     end: int
     words: frozenset[int]
-    """Which words of the query stand here."""
+    """Indexes of the query's words that match here."""
 
 
 class Highlighted(NamedTuple):
-    """A part of a text, and where the query's words stand in it."""
+    """A passage of a text, and the spans of the query's words in it."""
 
     text: str
     marks: tuple[tuple[int, int], ...]
 
     @property
     def marked(self) -> str:
-        """The words as **word**. Where the text has such asterisks of its own, nothing is marked."""
+        """The passage with matches as **word**; unmarked if it contains such asterisks itself."""
         if _MARK in self.text:
             return self.text
-        edges = [0, *(place for mark in self.marks for place in mark), len(self.text)]
+        edges = [0, *(edge for mark in self.marks for edge in mark), len(self.text)]
         return _MARK.join(self.text[a:b] for a, b in pairwise(edges))
 
 
 def snippet(text: str, query_words: Sequence[QueryWord], language: str, width: int = WIDTH) -> str:
-    """About `width` characters of the text around most of the query's words, these as **word**; else its beginning."""
+    """Return about `width` characters of the text around most of the query's words, marked as **word**.
+
+    A text without any of the words gives its beginning.
+    """
     return highlighted(text, query_words, language, width).marked
 
 
 def highlighted(text: str, query_words: Sequence[QueryWord], language: str, width: int = WIDTH) -> Highlighted:
-    """The same with the places of the words apart. Bold text in Markdown loses its own marks."""
+    """Return the passage and the spans of the words separately. Markdown marks of bold text are removed."""
     matches = _matches(text, query_words, language)
     best = _best_window(matches, width)
     start, end = _cut(text, best, width)
@@ -67,55 +69,58 @@ def _matches(text: str, query_words: Sequence[QueryWord], language: str) -> list
         for term, _ in word.variants:
             wanted.setdefault(term, set()).add(number)
     terms_of = token_terms(language)
+    is_unwanted = wanted.keys().isdisjoint
     found: list[_Match] = []
     for a, b in _readable_spans(text, query_words) if wanted else ():
-        words = frozenset(number for term in terms_of[text[a:b]] for number in wanted.get(term, ()))
-        if words and b - a <= TERM_LENGTH:
-            found.append(_Match(a, b, words))
+        terms = terms_of[text[a:b]]
+        if not is_unwanted(terms) and b - a <= TERM_LENGTH:
+            found.append(_Match(a, b, frozenset(number for term in terms for number in wanted.get(term, ()))))
     return found
 
 
-def _readable_spans(text: str, query_words: Sequence[QueryWord]) -> Iterator[tuple[int, int]]:
-    """The tokens of the text within the horizon, without those that the horizon cuts in two."""
-    start = _first_to_read(text, query_words)
-    end = start + _HORIZON
-    for a, b in token_spans(text, start, end):
-        if (a > start or start == 0) and (b < end or end >= len(text)):
-            yield a, b
+def _readable_spans(text: str, query_words: Sequence[QueryWord]) -> Sequence[tuple[int, int]]:
+    """The tokens in the scanned part of the text, without those cut off at its ends."""
+    start = _scan_start(text, query_words)
+    end = start + _SCANNED_CHARACTERS
+    spans = token_spans(text, start, end)
+    if spans and spans[0][0] == start > 0:
+        del spans[0]
+    if spans and spans[-1][1] == end < len(text):
+        del spans[-1]
+    return spans
 
 
-def _first_to_read(text: str, query_words: Sequence[QueryWord]) -> int:
-    """The beginning; in a long text a little before the word that comes up last, which should be the rarest."""
-    if len(text) <= _HORIZON:
+def _scan_start(text: str, query_words: Sequence[QueryWord]) -> int:
+    """0; in a long text a little before the query word whose first occurrence is last, probably the rarest."""
+    if len(text) <= _SCANNED_CHARACTERS:
         return 0
     lower = text.lower()
-    places = (lower.find(spelling) for word in query_words for spelling in _literally(word))
-    latest = max(places, default=0)
-    return 0 if latest < _HORIZON // 2 else latest - _HORIZON // 4
+    latest = max((lower.find(spelling) for word in query_words for spelling in _spellings(word)), default=0)
+    return 0 if latest < _SCANNED_CHARACTERS // 2 else latest - _SCANNED_CHARACTERS // 4
 
 
-def _literally(word: QueryWord) -> list[str]:
-    """How a word may stand in a text, letter by letter: as typed, with umlauts, and as far as its stem goes."""
+def _spellings(word: QueryWord) -> list[str]:
+    """Spellings of a word in a text: as typed, with umlauts, and its stems."""
     with_umlauts = word.surface.replace("ae", "ä").replace("oe", "ö").replace("ue", "ü")
     return [word.surface, with_umlauts, *(term for term, _ in word.variants if len(term) > 3)]
 
 
 def _best_window(matches: Sequence[_Match], width: int) -> Sequence[_Match]:
-    """The matches that fit into one window with the most different words of the query, the earliest such."""
+    """The matches in the first window that contains the most distinct words of the query."""
     best, first = (0, 0, 0), 0
     counts: dict[int, int] = {}
     for last, match in enumerate(matches):
         for word in match.words:
             counts[word] = counts.get(word, 0) + 1
         while match.end - matches[first].start > width and first < last:
-            _forget(counts, matches[first].words)
+            _remove(counts, matches[first].words)
             first += 1
         if len(counts) > best[0]:
             best = (len(counts), first, last + 1)
     return matches[best[1] : best[2]]
 
 
-def _forget(counts: dict[int, int], words: Iterable[int]) -> None:
+def _remove(counts: dict[int, int], words: Iterable[int]) -> None:
     for word in words:
         counts[word] -= 1
         if not counts[word]:
@@ -123,7 +128,7 @@ def _forget(counts: dict[int, int], words: Iterable[int]) -> None:
 
 
 def _cut(text: str, matches: Sequence[_Match], width: int) -> tuple[int, int]:
-    """Where the window starts and ends: around the matches, between words, and no further than the text."""
+    """Start and end of the window around the matches, at word boundaries."""
     if len(text) <= width:
         return 0, len(text)
     if not matches:
@@ -135,46 +140,47 @@ def _cut(text: str, matches: Sequence[_Match], width: int) -> tuple[int, int]:
 
 
 def _space_after(text: str, start: int, limit: int) -> int:
-    """`start`, or the next place after it where a word starts, if there is one near."""
+    """The next start of a word from `start` on, if there is one nearby, else `start`."""
     if start == 0 or text[start - 1].isspace():
         return start
     near = range(start, min(start + _LONGEST_WORD, limit))
-    return next((place + 1 for place in near if text[place].isspace()), min(start, limit))
+    return next((position + 1 for position in near if text[position].isspace()), min(start, limit))
 
 
 def _space_before(text: str, end: int, limit: int) -> int:
-    """`end`, or the last place before it where a word ends, if there is one near."""
+    """The last end of a word up to `end`, if there is one nearby, else `end`."""
     if end >= len(text) or text[end].isspace():
         return min(end, len(text))
     near = range(end, max(end - _LONGEST_WORD, limit), -1)
-    return next((place for place in near if text[place - 1].isspace()), max(end, limit))
+    return next((position for position in near if text[position - 1].isspace()), max(end, limit))
 
 
 def _highlighted(text: str, start: int, end: int, matches: Iterable[_Match]) -> Highlighted:
     cuts = _bold_delimiters(text, start, end)
-    edges = [start, *(place for cut in cuts for place in (cut, cut + len(_MARK))), end]
+    edges = [start, *(edge for cut in cuts for edge in (cut, cut + len(_MARK))), end]
     window = "".join(text[a:b] for a, b in zip(edges[::2], edges[1::2], strict=True))
     opening = _ELLIPSIS if text[:start].strip() else ""
     closing = _ELLIPSIS if text[end:].strip() else ""
     shift = len(opening) - start - (len(window) - len(window.lstrip()))
 
-    def place(position: int) -> int:
+    def shifted(position: int) -> int:
         return position + shift - len(_MARK) * bisect_left(cuts, position)
 
-    marks = tuple((place(a), place(b)) for a, b in _joined(matches))
+    marks = tuple((shifted(a), shifted(b)) for a, b in _joined(matches))
     return Highlighted(opening + window.strip() + closing, marks)
 
 
 def _bold_delimiters(text: str, start: int, end: int) -> list[int]:
-    """Where the double asterisks of Markdown's bold text stand in the window. Those of code (`x**2`) are not meant."""
-    near = text[max(0, start - _BOLD_REACH) : end + _BOLD_REACH]
+    """Positions in the window of double asterisks around Markdown's bold text, without those in code (`x**2`)."""
     offset = max(0, start - _BOLD_REACH)
-    found = (place for match in _BOLD.finditer(near) for place in (match.start(), match.end() - len(_MARK)))
-    return [place + offset for place in found if start <= place + offset <= end - len(_MARK)]
+    around = text[offset : end + _BOLD_REACH]
+    found = _BOLD.finditer(around) if _MARK in around else ()
+    positions = (offset + edge for match in found for edge in (match.start(), match.end() - len(_MARK)))
+    return [position for position in positions if start <= position <= end - len(_MARK)]
 
 
 def _joined(matches: Iterable[_Match]) -> list[tuple[int, int]]:
-    """The places of the matches; pairs of characters that overlap (Chinese and the like) make one."""
+    """Spans of the matches; overlapping ones (pairs of characters in Chinese) are merged."""
     spans: list[tuple[int, int]] = []
     for match in matches:
         if spans and match.start < spans[-1][1]:

@@ -1,4 +1,4 @@
-"""Words that say nothing about what a text is about, by language. Our own lists; they also tell languages apart."""
+"""Stop words by language, which are also used to detect languages."""
 
 from __future__ import annotations
 
@@ -74,13 +74,13 @@ LANGUAGES = tuple(_LISTS)
 
 @cache
 def stop_words(language: str) -> frozenset[str]:
-    """The stop words of a language, folded; none for a language without a list."""
+    """Return the folded stop words of a language; empty for a language without a list."""
     return frozenset(map(fold, _LISTS[language].split())) if language in _LISTS else _NO_WORDS
 
 
 @cache
 def languages_of_stop_words() -> dict[str, tuple[str, ...]]:
-    """Every stop word (caseless, also as it is written without umlauts) with the languages that have it."""
+    """Map each stop word (caseless, also as written without umlauts) to its languages."""
     table: dict[str, tuple[str, ...]] = {}
     for language, listed in _LISTS.items():
         forms = {form for word in listed.split() for form in _spellings(word, language)}

@@ -3,10 +3,10 @@
 import asyncio
 from pathlib import Path
 
-from fourfold import Memory, NewItem, Result, SearchResponse, Settings, Why
+from fourfold import AsyncMemory, NewItem, Result, SearchResponse, Settings, Why
 
 
-async def best(memory: Memory, question: str) -> Result | None:
+async def best(memory: AsyncMemory, question: str) -> Result | None:
     response: SearchResponse = await memory.search(question, namespaces=["default", "archive"], min_confidence=0.2)
     notes = [f"{failure.retriever}: {failure.reason} ({failure.pending})" for failure in response.degraded]
     assert all(note.startswith("semantic") for note in notes), notes
@@ -16,7 +16,7 @@ async def best(memory: Memory, question: str) -> Result | None:
 async def main(folder: Path) -> list[str]:
     lines: list[str] = []
     settings = Settings(preset="files", links=False)
-    async with await Memory.open(folder / "store", embedder="none", settings=settings, background=False) as memory:
+    async with await AsyncMemory.open(folder / "store", embedder="none", settings=settings, background=False) as memory:
         await asyncio.gather(*(memory.add(NewItem(f"note {number}", key=str(number))) for number in range(3)))
         found = await best(memory, "note")
         if found is not None:

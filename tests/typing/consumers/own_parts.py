@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from fourfold import BaseEmbedder, Embedder, Hit, HybridSearch, Memory, NewItem, Query, Ranking, Retriever, SyncMemory
-from fourfold.stores.base import Store
+from fourfold import BaseEmbedder, Embedder, Hit, HybridSearch, Memory, NewItem, Query, Ranking, Retriever
+from fourfold.storage.protocols import Store
 
 
 class Small:
@@ -36,8 +36,9 @@ class Newest:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    async def search(self, query: Query, limit: int) -> Ranking:
-        items = await self._store.list(query.namespace, query.filters, limit, 0)
+    def search(self, query: Query, limit: int) -> Ranking:
+        with self._store.snapshot(query.namespace) as snapshot:
+            items = snapshot.rows.list(query.filters, limit, 0)
         return Ranking(tuple(Hit(item.id, 1 / place) for place, item in enumerate(items, 1)))
 
 
@@ -46,7 +47,7 @@ class Elsewhere:
 
     name = "semantic"
 
-    async def search(self, query: Query, limit: int) -> Ranking:
+    def search(self, query: Query, limit: int) -> Ranking:
         return Ranking.of_keys([("second", 0.9), ("first", 0.4)][:limit])
 
 
@@ -55,14 +56,19 @@ def retrievers(store: Store) -> Sequence[Retriever]:
 
 
 def blocking(folder: Path, embedder: Embedder) -> list[str]:
-    with SyncMemory.open(folder, embedder=embedder, retrievers=retrievers) as memory:
+    with Memory.open(folder, embedder=embedder, retrievers=retrievers) as memory:
         memory.add_many([NewItem("one", key="first"), NewItem("two", key="second")], wait=True)
         return [result.item.text for result in memory.search("anything", fusion="rrf").results]
 
 
-async def waiting(folder: Path) -> HybridSearch:
-    async with await Memory.open(folder, embedder=Complete()) as memory:
-        return HybridSearch(retrievers(memory.store), seconds=1.0, find_keys=memory.store.find_keys)
+def by_hand(folder: Path) -> HybridSearch:
+    with Memory.open(folder, embedder=Complete()) as memory:
+
+        def find_keys(namespace: str, keys: Sequence[str]) -> dict[str, int]:
+            with memory.store.snapshot(namespace) as snapshot:
+                return snapshot.rows.find_keys(keys)
+
+        return HybridSearch(retrievers(memory.store), seconds=1.0, find_keys=find_keys)
 
 
 def both(folder: Path) -> list[str]:

@@ -3,11 +3,11 @@
 from datetime import UTC, datetime
 from pathlib import Path
 
-from fourfold import Edge, Filters, FourfoldError, Item, ItemPatch, MetadataTest, NewItem, SearchResponse, SyncMemory
+from fourfold import Edge, Filters, FourfoldError, Item, ItemPatch, Memory, MetadataTest, NewItem, SearchResponse
 
 
 def report(folder: Path) -> list[str]:
-    with SyncMemory.open(folder / "store", embedder="none", namespace="project") as memory:
+    with Memory.open(folder / "store", embedder="none", namespace="project") as memory:
         first: Item = memory.add(NewItem("The deploy failed", key="d1", tags=("ops",), metadata={"line": 3}))
         memory.add_many([NewItem("The deploy works", created_at=datetime(2026, 1, 1, tzinfo=UTC))])
         changed: Item = memory.update(first.id, ItemPatch(add_tags=("urgent",)), wait=True)
@@ -20,7 +20,7 @@ def report(folder: Path) -> list[str]:
         edge: Edge = memory.add_edge("Deploy", "breaks", "Shop", 0.5)
         neighbours = [neighbor.node.name for neighbor in memory.neighbors("Deploy", depth=2)]
         counts: list[tuple[str, int]] = memory.tags()
-        other: SyncMemory = memory.within("personal")
+        other: Memory = memory.within("personal")
         page: list[Item] = other.list(strict, limit=10)
         try:
             memory.get([changed.id, "key:d1"])

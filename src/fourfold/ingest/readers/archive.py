@@ -1,4 +1,4 @@
-"""Parts of documents that are ZIP archives of XML (DOCX, EPUB): bounded, and without entities."""
+"""Reading of documents that are ZIP archives of XML (DOCX, EPUB), with limits and without entities."""
 
 from __future__ import annotations
 
@@ -12,19 +12,20 @@ from fourfold.ingest.document import Unreadable
 from fourfold.limits import PACKED_FILE_BYTES
 
 StartElement = Callable[[str, Mapping[str, str]], None]
-_PART_NAMES: Final = 10_000
+_PARTS: Final = 10_000
+"""Maximum number of files in an archive."""
 
 
 class Archive:
-    """Reads at most as many bytes as an archive may have itself, whatever they unpack to."""
+    """Reads at most PACKED_FILE_BYTES of unpacked data."""
 
     def __init__(self, data: bytes) -> None:
         try:
             self._zip = zipfile.ZipFile(BytesIO(data))
         except (zipfile.BadZipFile, ValueError) as error:
-            raise Unreadable("not a ZIP archive, as this format has to be") from error
-        if len(self._zip.namelist()) > _PART_NAMES:
-            raise Unreadable("an archive of too many parts")
+            raise Unreadable("not a ZIP archive, as this format requires") from error
+        if len(self._zip.namelist()) > _PARTS:
+            raise Unreadable("an archive with too many files")
         self._left = PACKED_FILE_BYTES
 
     def __contains__(self, name: str) -> bool:
@@ -40,7 +41,7 @@ class Archive:
             raise Unreadable("a damaged or encrypted archive") from error
         self._left -= len(data)
         if self._left < 0:
-            raise Unreadable("an archive that unpacks to too much")
+            raise Unreadable("an archive that unpacks to too many bytes")
         return data
 
     def parse(
@@ -50,7 +51,7 @@ class Archive:
         end: Callable[[str], None] | None = None,
         text: Callable[[str], None] | None = None,
     ) -> None:
-        """Calls these for the elements of a part; their names are without a namespace prefix."""
+        """Call these functions for the elements of a part, with names without namespace prefix."""
         parser = expat.ParserCreate()
         parser.buffer_text = True
         parser.StartDoctypeDeclHandler = _refuse
@@ -63,7 +64,7 @@ class Archive:
         try:
             parser.Parse(self.read(name), True)
         except expat.ExpatError as error:
-            raise Unreadable(f"XML that is not well-formed in {name[:100]}") from error
+            raise Unreadable(f"malformed XML in {name[:100]}") from error
 
 
 def local(name: str) -> str:

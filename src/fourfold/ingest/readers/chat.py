@@ -1,4 +1,4 @@
-"""Chats as JSON lines with `role` and `content`, or with `messages` that have them; other JSON lines are text."""
+"""Chats: JSON lines with `role` and `content`, or with a list `messages` of these. Other JSON lines are text."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any, Final, cast
 from fourfold.ingest.document import Document, Line, Section
 from fourfold.ingest.readers import plain
 
-_LOOKED_AT: Final = 20
-"""A chat has a message among its first lines."""
+_CHECKED_LINES: Final = 20
+"""Number of lines in which a chat must have a message."""
 
 
 def read(text: str, name: str) -> Document:
     lines = text.split("\n")
-    if not any(message for line in lines[:_LOOKED_AT] for message in _messages(line)):
+    if not any(message for line in lines[:_CHECKED_LINES] for message in _messages(line)):
         return plain.read(text, name)
     sections = [
         Section((), [Line(number, part) for part in f"{role}: {content}".split("\n")])
@@ -26,7 +26,7 @@ def read(text: str, name: str) -> Document:
 
 
 def _messages(line: str) -> Iterator[tuple[str, str]]:
-    """(role, content) of each message in a line."""
+    """Yield (role, content) of each message in a line."""
     try:
         found = json.loads(line) if line.strip() else None
     except ValueError:
@@ -43,7 +43,7 @@ def _messages(line: str) -> Iterator[tuple[str, str]]:
 
 
 def _content(content: object) -> str:
-    """A string, or parts of which some are text."""
+    """Text of a content that is a string, or a list of parts."""
     if isinstance(content, str):
         return content
     parts = cast("list[object]", content) if isinstance(content, list) else []

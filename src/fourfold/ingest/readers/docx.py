@@ -1,4 +1,4 @@
-"""DOCX: paragraphs, headings by their styles, tables row by row."""
+"""DOCX: paragraphs, headings by style, tables by row."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _HEADING: Final = re.compile(r"heading ([1-6])$", re.IGNORECASE)
 
 
 def read(data: bytes, name: str) -> Document:
-    """Lines have the number of their paragraph."""
+    """Read a document whose line numbers are those of paragraphs."""
     archive = Archive(data)
     reader = _Body(_heading_levels(archive) if _STYLES in archive else {})
     archive.parse(_BODY, reader.start, reader.end, reader.text)
@@ -26,7 +26,7 @@ def read(data: bytes, name: str) -> Document:
 
 
 def _heading_levels(archive: Archive) -> dict[str, int]:
-    """By the id of a style, which depends on the language of the program that wrote it; its name does not."""
+    """Map the id of each heading style to its level. Ids depend on the language of Word, names do not."""
     levels: dict[str, int] = {}
     style = ""
 
@@ -46,18 +46,18 @@ def _heading_levels(archive: Archive) -> dict[str, int]:
 
 def _title(archive: Archive) -> str:
     parts: list[str] = []
-    is_inside = False
+    in_title = False
 
     def start(tag: str, _: Mapping[str, str]) -> None:
-        nonlocal is_inside
-        is_inside = tag == "title"
+        nonlocal in_title
+        in_title = tag == "title"
 
     def end(_: str) -> None:
-        nonlocal is_inside
-        is_inside = False
+        nonlocal in_title
+        in_title = False
 
     if _PROPERTIES in archive:
-        archive.parse(_PROPERTIES, start, end, lambda text: parts.append(text) if is_inside else None)
+        archive.parse(_PROPERTIES, start, end, lambda text: parts.append(text) if in_title else None)
     return " ".join("".join(parts).split())[:200]
 
 

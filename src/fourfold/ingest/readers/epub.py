@@ -1,4 +1,4 @@
-"""EPUB: the chapters of a book in reading order, each read like a page of HTML."""
+"""EPUB: the chapters of a book in reading order, each read as HTML."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from posixpath import dirname, join, normpath
 from typing import Final
 from urllib.parse import unquote
 
-from fourfold.ingest.decoding import decoded
 from fourfold.ingest.document import Document, Section, Unreadable
 from fourfold.ingest.readers import html
 from fourfold.ingest.readers.archive import Archive, attribute
+from fourfold.ingest.reading import decoded
 
 _CONTAINER: Final = "META-INF/container.xml"
 
@@ -21,11 +21,11 @@ def read(data: bytes, name: str) -> Document:
     folder = package.read_from(archive)
     sections: list[Section] = []
     for number, item in enumerate(package.spine, start=1):
-        place = normpath(join(folder, unquote(package.places.get(item, ""))))
-        if place not in archive:
+        path = normpath(join(folder, unquote(package.paths.get(item, ""))))
+        if path not in archive:
             continue
-        page = decoded(archive.read(place), "html")
-        chapter = html.read(page or "", place)
+        page = decoded(archive.read(path), "html")
+        chapter = html.read(page or "", path)
         sections += [Section(part.headings, part.lines, {"chapter": number}) for part in chapter.sections]
     if not sections:
         raise Unreadable("EPUB without text")
@@ -35,14 +35,14 @@ def read(data: bytes, name: str) -> Document:
 class _Package:
     def __init__(self) -> None:
         self.title: list[str] = []
-        self.places: dict[str, str] = {}
-        """By the id of a part."""
+        self.paths: dict[str, str] = {}
+        """Id to path of each part."""
         self.spine: dict[str, None] = {}
-        """Ids of the parts to read, in order, each once."""
+        """Ids of the parts in reading order, each once."""
         self._in_title = False
 
     def read_from(self, archive: Archive) -> str:
-        """The folder that places are relative to."""
+        """Read the package; return the folder that paths are relative to."""
         roots: list[str] = []
 
         def start(tag: str, attributes: Mapping[str, str]) -> None:
@@ -59,7 +59,7 @@ class _Package:
         if tag == "title":
             self._in_title = not self.title
         elif tag == "item":
-            self.places[attribute(attributes, "id")] = attribute(attributes, "href")
+            self.paths[attribute(attributes, "id")] = attribute(attributes, "href")
         elif tag == "itemref":
             self.spine[attribute(attributes, "idref")] = None
 

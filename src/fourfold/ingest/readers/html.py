@@ -1,12 +1,16 @@
-"""HTML as lines of Markdown, each with the number of the line that it comes from, so that sections are cut alike."""
+"""HTML, converted to lines of Markdown with their line numbers in the source, and split into sections like Markdown.
+
+The tokenizer takes linear time; Python's own parser takes quadratic time for unclosed tags (`<a <a <a ...`).
+"""
 
 from __future__ import annotations
 
 import re
-from typing import Final
+from collections.abc import Iterator
+from html import unescape
+from typing import Final, NamedTuple
 
 from fourfold.ingest.document import Document, Line, Section
-from fourfold.ingest.readers.html_tokens import Token, attribute, tokens
 from fourfold.ingest.readers.markdown import sectioned
 
 _SILENT_NAMES = "script style noscript template svg nav iframe object select button"
@@ -22,7 +26,7 @@ _SPACE: Final = re.compile(r"\s+")
 
 def read(text: str, name: str) -> Document:
     reader = _Reader(text)
-    for token in tokens(text):
+    for token in _tokens(text):
         reader.take(token)
     reader.break_line()
     sections = [Section(section.headings, section.lines) for section in sectioned(reader.lines)]
@@ -35,39 +39,39 @@ def _first(sections: list[Section]) -> str:
 
 
 class _Reader:
-    """Never fails: what is not HTML is text."""
+    """Converts tokens to lines. Never fails: anything that is not HTML is text."""
 
     def __init__(self, text: str) -> None:
         self._text = text
         self._line, self._counted = 1, 0
-        """The number of the line of a position."""
+        """Line number of the current position."""
         self.lines: list[Line] = []
         self.title: list[str] = []
         self._parts: list[str] = []
         self._prefix = ""
         self._start = 1
         self._silent = ""
-        """The outermost element that is left out, and how often it is nested in itself."""
+        """The outermost element that is skipped, and how often it is nested in itself."""
         self._silent_depth = 0
         self._in_title = False
         self._preformatted = 0
         self._link: tuple[str, int] | None = None
-        """Where the open link leads, and the part that it begins with."""
+        """Target of the open link, and the index of its first part."""
 
-    def take(self, token: Token) -> None:
+    def take(self, token: _Token) -> None:
         self._line += self._text.count("\n", self._counted, token.position)
         self._counted = token.position
         if not token.tag:
             self._data(token.content)
         elif self._silent or token.tag in _SILENT:
-            self._pass_over(token)
+            self._skip(token)
         else:
             if token.opens:
                 self._open(token)
             if token.closes:
                 self._close(token.tag)
 
-    def _pass_over(self, token: Token) -> None:
+    def _skip(self, token: _Token) -> None:
         if not self._silent and token.opens:
             self._silent = token.tag
         if token.tag == self._silent:
@@ -75,14 +79,14 @@ class _Reader:
             if self._silent_depth <= 0:
                 self._silent, self._silent_depth = "", 0
 
-    def _open(self, token: Token) -> None:
+    def _open(self, token: _Token) -> None:
         tag = token.tag
         if tag == "title":
             self._in_title = not self.title
         elif tag in _BLOCKS:
             self._open_block(tag)
         elif tag == "a":
-            self._link = attribute(token, "href"), len(self._parts)
+            self._link = _attribute(token, "href"), len(self._parts)
         elif tag == "code" and not self._preformatted:
             self._parts.append("`")
 
@@ -114,7 +118,7 @@ class _Reader:
             self._blank()
 
     def _close_link(self) -> None:
-        """As [label](target), which is what links are read from."""
+        """Write the link as [label](target), the form from which links are extracted."""
         if self._link is None:
             return
         (href, start), self._link = self._link, None
@@ -160,3 +164,118 @@ class _Reader:
     def _blank(self) -> None:
         if self.lines and self.lines[-1].text:
             self.lines.append(Line(self._line, ""))
+
+
+# ---------------------------------------------------------------- tags and text
+
+_TAG: Final = re.compile(r"</?([A-Za-z][^\s/>]{0,60})")
+_TAG_STOP: Final = re.compile(r"[>\"']")
+_ATTRIBUTE: Final = re.compile(r"""([^\s=/>"']+)(?:\s*=\s*("[^"]*"|'[^']*'|[^\s>"']+))?""")
+_LONG_NUMBER: Final = re.compile(r"&#[0-9]{8,};?")
+_RAW: Final = frozenset({"script", "style", "title", "textarea"})
+"""Elements that contain text without tags up to their end tag."""
+
+
+class _Token(NamedTuple):
+    position: int
+    tag: str
+    """Name in lower case; empty for text."""
+    content: str
+    """Text, or the rest of a tag after its name."""
+    opens: bool = True
+    closes: bool = False
+    """True for an end tag; `<br/>` opens and closes."""
+
+
+def _attribute(tag: _Token, name: str) -> str:
+    for found in _ATTRIBUTE.finditer(tag.content):
+        if found[1].lower() == name:
+            return _unescaped((found[2] or "").strip("\"'"))
+    return ""
+
+
+def _unescaped(text: str) -> str:
+    """Replace character references such as `&amp;`."""
+    return unescape(_LONG_NUMBER.sub("\ufffd", text)) if "&" in text else text
+
+
+def _tokens(text: str) -> Iterator[_Token]:
+    scanner = _Scanner(text)
+    start = place = 0
+    while (place := text.find("<", place)) >= 0:
+        end, token = scanner.markup(place)
+        if end == place:
+            place += 1  # an ordinary character
+            continue
+        if start < place:
+            yield _Token(start, "", _unescaped(text[start:place]))
+        start = place = end
+        if token is not None:
+            yield token
+            if token.tag in _RAW and not token.closes:
+                start = place = scanner.raw_end(token.tag, end)
+                if end < start:
+                    yield _Token(end, "", text[end:start] if token.tag != "title" else _unescaped(text[end:start]))
+    if start < len(text):
+        yield _Token(start, "", _unescaped(text[start:]))
+
+
+class _Scanner:
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._unclosed: set[str] = set()
+        """Elements for which no further end tag exists."""
+        self._quotes_hide = True
+        """Whether quotes protect `>`; after an unclosed quote, every `>` ends a tag."""
+
+    def markup(self, place: int) -> tuple[int, _Token | None]:
+        """Return the end of the markup that starts at `place`, and its tag if any; `place` itself for text."""
+        text = self._text
+        if text.startswith("<!--", place):
+            end = text.find("-->", place + 4)
+            return (len(text) if end < 0 else end + 3), None
+        if text.startswith(("<!", "<?"), place):
+            end = text.find(">", place)
+            return (len(text) if end < 0 else end + 1), None
+        found = _TAG.match(text, place)
+        if found is None:
+            return place, None
+        end = self._tag_end(found.end())
+        if end < 0:
+            return len(text), None  # an unclosed tag is dropped, as in browsers
+        inside = text[found.end() : end]
+        closes = text[place + 1] == "/"
+        return end + 1, _Token(place, found[1].lower(), inside, not closes, closes or inside.endswith("/"))
+
+    def raw_end(self, tag: str, place: int) -> int:
+        """Return the start of the end tag."""
+        found = None if tag in self._unclosed else re.compile(f"</{tag}", re.IGNORECASE).search(self._text, place)
+        if found is None:
+            self._unclosed.add(tag)
+            return place if tag in ("title", "textarea") else len(self._text)
+        return found.start()
+
+    def _tag_end(self, place: int) -> int:
+        """Return the position of the `>` of a tag outside quoted values; -1 if there is none."""
+        text, start = self._text, place
+        while self._quotes_hide:
+            stop = _TAG_STOP.search(text, place)
+            if stop is None:
+                break
+            if stop[0] == ">":
+                return stop.start()
+            place = stop.end()
+            if self._is_value(start, stop.start()):
+                close = text.find(stop[0], place)
+                if close < 0:
+                    self._quotes_hide = False
+                    break
+                place = close + 1
+        return text.find(">", start)
+
+    def _is_value(self, start: int, place: int) -> bool:
+        """Whether a quote starts a value, which follows `=`."""
+        before = place - 1
+        while before > start and self._text[before].isspace():
+            before -= 1
+        return before >= start and self._text[before] == "="

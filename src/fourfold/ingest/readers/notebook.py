@@ -1,4 +1,4 @@
-"""Jupyter notebooks: text and code of their cells, and what code printed; no images."""
+"""Jupyter notebooks: text, code and text output of their cells."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from fourfold.ingest.document import Document, Line, Unreadable
 from fourfold.ingest.readers.markdown import first_title, sectioned
 
 _OUTPUT_CHARACTERS: Final = 2000
-"""Of each output."""
+"""Maximum size of each output."""
 
 
 def read(text: str, name: str) -> Document:
-    """Lines have the number of their cell."""
+    """Read a notebook; line numbers are those of cells."""
     notebook: object = json.loads(text)
     cells = cast("dict[str, object]", notebook).get("cells") if isinstance(notebook, dict) else None
     if not isinstance(cells, list):
-        raise Unreadable("a notebook without cells (format 4 is read)")
+        raise Unreadable("a notebook without cells (only format 4 is supported)")
     lines = [
         Line(number, line)
         for number, cell in enumerate(cast("list[object]", cells), start=1)
@@ -51,6 +51,6 @@ def _printed(output: Any) -> str:
 
 
 def _joined(source: object) -> str:
-    """A string, or a list of its parts."""
+    """Join a string that may be given as a list of parts."""
     parts = cast("list[object]", source) if isinstance(source, list) else [source]
     return "".join(part for part in parts if isinstance(part, str)).replace("\r\n", "\n")

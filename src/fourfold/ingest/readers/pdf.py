@@ -10,14 +10,14 @@ from typing import Final
 from fourfold.ingest.document import Document, Section, Unreadable, numbered
 from fourfold.limits import FILE_BYTES, cpu_seconds_for
 
-_SHARE: Final = 0.7
-"""Pages are read as long as this share of the time for a file lasts; the rest is for making chunks of them."""
+_TIME_SHARE: Final = 0.7
+"""Share of the CPU time for a file in which pages are read; the rest is for splitting them into chunks."""
 
 
 def read(data: bytes, name: str) -> Document:
     from pypdf import PdfReader
 
-    until = time.process_time() + _SHARE * cpu_seconds_for(len(data))
+    until = time.process_time() + _TIME_SHARE * cpu_seconds_for(len(data))
     reader = PdfReader(BytesIO(data))
     if reader.is_encrypted and not reader.decrypt(""):
         raise Unreadable("PDF with a password")
@@ -31,7 +31,7 @@ def read(data: bytes, name: str) -> Document:
     ]
     if not sections:
         raise Unreadable("PDF without text (scanned pages?)")
-    note = "PDF read in part: its last pages take too long" if len(pages) < count else ""
+    note = "PDF read in part: the remaining pages take too long" if len(pages) < count else ""
     return Document(_storable(" ".join(str(title).split())[:200]), sections, note=note)
 
 

@@ -1,4 +1,4 @@
-"""Plain text: one section, cut at its paragraphs."""
+"""Plain text: one section."""
 
 from __future__ import annotations
 

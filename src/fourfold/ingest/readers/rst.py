@@ -1,4 +1,4 @@
-"""reStructuredText: cut at headings, which are underlined, and overlined if they like."""
+"""reStructuredText: sections by headings, which are underlined and perhaps overlined."""
 
 from __future__ import annotations
 
@@ -16,35 +16,34 @@ def read(text: str, name: str) -> Document:
     lines = numbered(text)
     sections: list[Section] = []
     styles: list[tuple[str, bool]] = []
-    """Marks of headings, and whether they are overlined, in the order in which they turn up: that is their level."""
-    way: list[str] = []
-    start = 0
-    place = 0
-    while place < len(lines):
-        found = _heading(lines, place)
+    """Styles of headings (mark, overlined) in the order of their first use, which is their level."""
+    path: list[str] = []
+    start = index = 0
+    while index < len(lines):
+        found = _heading(lines, index)
         if found is None:
-            place += 1
+            index += 1
             continue
         title, style, height = found
-        sections += _section(way, lines[start:place])
+        sections += _section(path, lines[start:index])
         if style not in styles:
             styles.append(style)
-        way = [*way[: styles.index(style)], title]
-        start, place = place, place + height
-    sections += _section(way, lines[start:])
+        path = [*path[: styles.index(style)], title]
+        start, index = index, index + height
+    sections += _section(path, lines[start:])
     first = next((section for section in sections if section.headings), None)
     opens = first is not None and first in sections[:2] and len(first.headings) == 1
     return Document(first.headings[0] if first is not None and opens else "", sections)
 
 
-def _section(way: Sequence[str], lines: Sequence[Line]) -> list[Section]:
-    return [Section(tuple(way), lines)] if any(line.text.strip() for line in lines) else []
+def _section(path: Sequence[str], lines: Sequence[Line]) -> list[Section]:
+    return [Section(tuple(path), lines)] if any(line.text.strip() for line in lines) else []
 
 
-def _heading(lines: Sequence[Line], place: int) -> tuple[str, tuple[str, bool], int] | None:
-    """(title, style, lines that it takes) of a heading that begins here."""
-    over = _RULE.match(lines[place].text)
-    row = place + 1 if over else place
+def _heading(lines: Sequence[Line], index: int) -> tuple[str, tuple[str, bool], int] | None:
+    """(title, style, number of lines) of a heading that starts at this line."""
+    over = _RULE.match(lines[index].text)
+    row = index + 1 if over else index
     if row + 1 >= len(lines):
         return None
     title, under = lines[row].text, _RULE.match(lines[row + 1].text)

@@ -1,4 +1,4 @@
-"""CSV and TSV: a line for each row, with the names of its columns, so that any row is understood alone."""
+"""CSV and TSV: a line for each row with the names of its columns, so that every row can be understood alone."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ def read(text: str, name: str) -> Document:
     delimiter = "\t" if suffix(name) == "tsv" else max(_DELIMITERS, key=first.count)
     try:
         lines = list(_within(FILE_BYTES, _lines(text, delimiter)))
-    except (csv.Error, _TooLong):  # a quote that is never closed, for example
+    except (csv.Error, _TooLong):  # such as an unclosed quote
         return plain.read(text, name)
     return Document("", [Section((), lines)])
 
 
 class _TooLong(Exception):
-    """Rows with the names of their columns, which are repeated in each, have more text than a file may have."""
+    """The rows together with the repeated names of columns have more text than a file may have."""
 
 
 def _within(most: int, lines: Iterator[Line]) -> Iterator[Line]:
@@ -53,17 +53,17 @@ def _lines(text: str, delimiter: str) -> Iterator[Line]:
 
 
 def _rows(text: str, delimiter: str) -> Iterator[tuple[int, Sequence[str]]]:
-    """Each with the number of the line that it begins at."""
+    """Yield each row with the number of its first line."""
     reader = csv.reader(StringIO(text), delimiter=delimiter)
-    begins = 1
+    first = 1
     for row in reader:
         if any(cell.strip() for cell in row):
-            yield begins, row
-        begins = reader.line_num + 1
+            yield first, row
+        first = reader.line_num + 1
 
 
 def _is_header(row: Sequence[str]) -> bool:
-    """Names of columns: each once, none empty, none a number."""
+    """Whether a row has names of columns: distinct, not empty, not numbers."""
     names = [cell.strip() for cell in row]
     return len(names) > 1 and len(set(names)) == len(names) and all(name and not _is_number(name) for name in names)
 
@@ -75,6 +75,6 @@ def _is_number(text: str) -> bool:
 def _line(number: int, row: Sequence[str], names: Sequence[str]) -> Line:
     cells = [" ".join(cell.split()) for cell in row]
     named = [
-        f"{names[place].strip()}: {cell}" if place < len(names) else cell for place, cell in enumerate(cells) if cell
+        f"{names[column].strip()}: {cell}" if column < len(names) else cell for column, cell in enumerate(cells) if cell
     ]
     return Line(number, "; ".join(named))

@@ -1,7 +1,0 @@
-from fourfold import SyncMemory
-
-with SyncMemory.open("notes") as memory:
-    memory.add("The Wi-Fi password is on the back of the router", wait=True)
-    memory.add("The dentist moved to Harbour Street", wait=True)
-    best = memory.search("How do I log in to the wireless network?").results[0]
-    print(best.item.text)  # -> The Wi-Fi password is on the back of the router

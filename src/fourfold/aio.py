@@ -1,0 +1,171 @@
+"""AsyncMemory: the methods of Memory for programs with an event loop.
+
+Every call runs in a thread of a pool, so blocking I/O never runs on the event loop. A cancelled call is abandoned, not
+undone: a write that has begun is completed, a read ends by its own deadline.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+from copy import copy
+from functools import partial, wraps
+from types import TracebackType
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar, cast
+
+from fourfold.client.remote import RemoteMemory
+from fourfold.config import Settings
+from fourfold.memory import Memory
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+THREADS = 32
+"""Calls that one AsyncMemory runs at a time; others wait for a thread."""
+
+
+def _threaded(
+    method: Callable[Concatenate[Memory, P], T],
+) -> Callable[Concatenate[AsyncMemory, P], Coroutine[Any, Any, T]]:
+    """The method of Memory, with its parameters and its result, run in a thread."""
+
+    @wraps(method)
+    async def call(self: AsyncMemory, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        bound = getattr(self._memory, method.__name__)  # pyright: ignore[reportPrivateUsage]
+        return await self._run(partial(bound, *args, **kwargs))  # pyright: ignore[reportPrivateUsage]
+
+    return call
+
+
+def _opening(method: Callable[P, Memory]) -> Callable[P, Coroutine[Any, Any, AsyncMemory]]:
+    @wraps(method)
+    async def call(*args: P.args, **kwargs: P.kwargs) -> AsyncMemory:
+        return AsyncMemory(await asyncio.to_thread(method, *args, **kwargs))
+
+    return call
+
+
+def _alone(function: Callable[P, T]) -> Callable[P, Coroutine[Any, Any, T]]:
+    @wraps(function)
+    async def call(*args: P.args, **kwargs: P.kwargs) -> T:
+        return await asyncio.to_thread(function, *args, **kwargs)
+
+    return call
+
+
+class AsyncMemory:
+    """Memory for asyncio.
+
+    async with await AsyncMemory.open("notes") as memory:
+        await memory.add("The router's password is in the blue folder")
+        response = await memory.search("how do I get into the network?")
+    """
+
+    def __init__(self, memory: Memory | RemoteMemory) -> None:
+        """`AsyncMemory(fourfold.connect(URL))` has the methods that a server offers."""
+        self._memory = memory
+        self._threads = ThreadPoolExecutor(THREADS, "fourfold-call")
+
+    async def _run(self, call: Callable[[], T]) -> T:
+        self._memory.owner.check()  # a forked child would wait for a thread that it does not have
+        return await asyncio.get_running_loop().run_in_executor(self._threads, call)
+
+    async def run(self, call: Callable[[Memory], T]) -> T:
+        """Runs a function of the blocking Memory in one thread, with the caller's context variables."""
+        context, memory = copy_context(), cast("Memory", self._memory)
+        return await self._run(lambda: context.run(call, memory))
+
+    open = staticmethod(_opening(Memory.open))
+    restore = staticmethod(_alone(Memory.restore))
+
+    # storing
+    add = _threaded(Memory.add)
+    add_many = _threaded(Memory.add_many)
+    update = _threaded(Memory.update)
+    get = _threaded(Memory.get)
+    around = _threaded(Memory.around)
+    list = _threaded(Memory.list)
+    count = _threaded(Memory.count)
+    forget = _threaded(Memory.forget)
+    forget_matching = _threaded(Memory.forget_matching)
+    unknown_names = _threaded(Memory.unknown_names)
+    add_raw = _threaded(Memory.add_raw)
+    get_raw = _threaded(Memory.get_raw)
+    list_raw = _threaded(Memory.list_raw)
+    forget_raw = _threaded(Memory.forget_raw)
+    sources = _threaded(Memory.sources)
+    pending = _threaded(Memory.pending)
+    # searching
+    search = _threaded(Memory.search)
+    why = _threaded(Memory.why)
+    analyze = _threaded(Memory.analyze)
+    # vectors and files
+    embed_pending = _threaded(Memory.embed_pending)
+    reembed = _threaded(Memory.reembed)
+    index_folders = _threaded(Memory.index_folders)
+    index = _threaded(Memory.index)
+    # graph
+    add_node = _threaded(Memory.add_node)
+    add_edge = _threaded(Memory.add_edge)
+    add_edges = _threaded(Memory.add_edges)
+    nodes = _threaded(Memory.nodes)
+    node = _threaded(Memory.node)
+    neighbors = _threaded(Memory.neighbors)
+    path = _threaded(Memory.path)
+    remove_node = _threaded(Memory.remove_node)
+    remove_edge = _threaded(Memory.remove_edge)
+    # the whole store
+    tags = _threaded(Memory.tags)
+    kinds = _threaded(Memory.kinds)
+    languages = _threaded(Memory.languages)
+    metadata_keys = _threaded(Memory.metadata_keys)
+    namespaces = _threaded(Memory.namespaces)
+    status = _threaded(Memory.status)
+    check = _threaded(Memory.check)
+    repair = _threaded(Memory.repair)
+    backup = _threaded(Memory.backup)
+    export = _threaded(Memory.export)
+    move = _threaded(Memory.move)
+    import_file = _threaded(Memory.import_file)
+
+    @property
+    def namespace(self) -> str:
+        return self._memory.namespace
+
+    @property
+    def settings(self) -> Settings:
+        return self._memory.settings
+
+    def within(self, namespace: str) -> Self:
+        """The same store, acting on another namespace. It shares everything with this object, and closes with it."""
+        view = copy(self)
+        view._memory = self._memory.within(namespace)
+        return view
+
+    def troubles(self) -> dict[str, str]:
+        """Failures of background work, with their reasons; searches report them in their notes."""
+        return self._memory.troubles()
+
+    async def close(self) -> None:
+        """Closes the memory when the calls that are running have ended."""
+        closing = ThreadPoolExecutor(1, "fourfold-close")  # asyncio.run would wait for a thread of the loop's own pool
+        try:
+            await asyncio.get_running_loop().run_in_executor(closing, self._close)
+        finally:
+            closing.shutdown(wait=False)
+
+    def _close(self) -> None:
+        try:
+            self._memory.close()
+        finally:
+            self._threads.shutdown()  # a call that is still running ends now, since its store is closed
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()

@@ -1,0 +1,135 @@
+"""The embedding worker: a detached process that makes the vectors that a short command left pending.
+
+One worker per store: it holds `maintenance.lease(None)`, which is released when the process dies. It embeds every
+namespace of its embedder's vector space and ends when nothing is pending. If a worker is running, a second one ends at
+once. The first reads the queues again after it has released the lease, so that items stored meanwhile are not left.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from fourfold import addresses, child_process
+from fourfold.errors import FourfoldError, WorldError
+
+if TYPE_CHECKING:
+    from fourfold.config import Settings
+    from fourfold.memory import Memory
+    from fourfold.model import Json, Space
+
+RETRY_SECONDS: Final = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0)
+"""Pauses between attempts while the embedder or the store does not answer; after the last one the worker gives up."""
+_LEASE_ATTEMPTS: Final = 10
+_LEASE_PAUSE_SECONDS: Final = 0.1
+"""`status` holds the lease for a moment to see whether it is free."""
+_NICE: Final = 5
+_FOLDER_MODEL: Final = "onnx:"
+started: Final[list[subprocess.Popen[bytes]]] = []
+"""Keeps the objects: one that is collected before its process ends causes a ResourceWarning."""
+
+
+def start(settings: Settings) -> bool:
+    """Starts a worker that outlives this process and its terminal. False if no process can be started.
+
+    Settings travel through a pipe: neither arguments nor the environment may show a key or a password.
+    """
+    try:
+        process = child_process.start_detached(__name__, stdin=subprocess.PIPE)
+    except child_process.CannotStart:
+        return False
+    started.append(process)
+    with suppress(OSError):
+        if process.stdin is not None:
+            process.stdin.write(json.dumps(_needed(settings)).encode())
+            process.stdin.close()
+    return True
+
+
+def _needed(settings: Settings) -> dict[str, Json]:
+    """The settings of the worker, with absolute paths: it has another working folder."""
+    names = [item.name for item in fields(settings) if item.name.startswith("openai_")]
+    store, embedder = settings.store, settings.embedder
+    if store is not None and not addresses.is_address(store):
+        store = str(Path(store).expanduser().absolute())
+    if embedder.startswith(_FOLDER_MODEL):
+        embedder = _FOLDER_MODEL + str(Path(embedder.removeprefix(_FOLDER_MODEL)).expanduser().absolute())
+    own = {"store": store, "namespace": settings.namespace, "embedder": embedder}
+    return own | {name: getattr(settings, name) for name in names}
+
+
+def work(memory: Memory, pauses: Sequence[float] = RETRY_SECONDS) -> None:
+    """The work of the process on an open store."""
+    if memory.namespace in memory.store.maintenance.queues() and _space(memory, memory.namespace) is None:
+        # The first batch fixes the space: a worker that is running then embeds this namespace, too.
+        with suppress(WorldError):  # retried below
+            memory.embed_pending(seconds=0)
+    embed_all(memory, pauses)
+
+
+def embed_all(memory: Memory, pauses: Sequence[float] = RETRY_SECONDS) -> None:
+    """Makes every pending vector of the embedder's space, unless another process is the worker."""
+    fingerprint, refused = memory.status()["embedder"], 0
+    while refused < _LEASE_ATTEMPTS and _queues(memory, fingerprint):
+        with memory.store.maintenance.lease(None) as mine:
+            if mine and not _embed(memory, fingerprint, pauses):
+                return
+        refused = 0 if mine else refused + 1
+        if not mine:
+            time.sleep(_LEASE_PAUSE_SECONDS)
+
+
+def _queues(memory: Memory, fingerprint: str) -> list[str]:
+    """Namespaces with pending items whose vectors come from this embedder."""
+    spaces = {name: _space(memory, name) for name in memory.store.maintenance.queues()}
+    return [
+        name
+        for name, space in spaces.items()
+        if (space.fingerprint == fingerprint if space is not None else name == memory.namespace)
+    ]
+
+
+def _space(memory: Memory, namespace: str) -> Space | None:
+    with memory.store.snapshot(namespace) as snapshot:
+        return snapshot.space
+
+
+def _embed(memory: Memory, fingerprint: str, pauses: Sequence[float]) -> bool:
+    """Drains the queues. False if the embedder or the store does not answer after all pauses."""
+    left = list(pauses)
+    while queues := _queues(memory, fingerprint):
+        try:
+            for name in queues:
+                memory.within(name).embed_pending()
+                left = list(pauses)
+        except WorldError:
+            if not left:
+                return False
+            time.sleep(left.pop(0))
+    return True
+
+
+def _work(settings: Settings) -> None:
+    from fourfold.memory import Memory
+
+    with Memory.open(settings.store, settings=settings, background=False, create=False) as memory:
+        work(memory)
+
+
+def main() -> None:
+    """The entry point of the process."""
+    from fourfold.config import Settings
+
+    settings = Settings(**json.load(sys.stdin))
+    if sys.platform != "win32":
+        os.nice(_NICE)
+    with suppress(FourfoldError):  # `status` counts what is still pending, and `embed` shows the error
+        _work(settings)

@@ -1,0 +1,1 @@
+"""A server of Fourfold as a Memory: the same methods and values over HTTP."""

@@ -1,0 +1,370 @@
+"""RemoteMemory: the methods of Memory that a server offers."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import fields
+from json import dumps
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from fourfold import validation as rules
+from fourfold.arguments import Owner, checks_arguments
+from fourfold.client import reading
+from fourfold.client.transport import Transport, quoted
+from fourfold.config import Settings
+from fourfold.embed.vectors import check_vector
+from fourfold.engine.search import Why
+from fourfold.errors import Conflict, NotFound, NotOffered
+from fourfold.filters import where_json
+from fourfold.limits import PAGE_SIZE, PATH_DEPTH
+from fourfold.memory import Memory
+from fourfold.model import (
+    Edge,
+    GivenFilters,
+    Item,
+    ItemPatch,
+    Json,
+    Neighbor,
+    NewItem,
+    Node,
+    NodeSummary,
+    NodeView,
+    Page,
+    RawRecord,
+)
+from fourfold.retrieval import SearchResponse
+
+if TYPE_CHECKING:
+    from fourfold.model import Vector
+    from fourfold.storage.values import Direction
+
+_PAGE: Final = PAGE_SIZE
+
+
+def connect(url: str, *, token: str = "", namespace: str = "default") -> RemoteMemory:
+    """A memory on a server: `fourfold serve` on http://HOST:PORT."""
+    return RemoteMemory(url, token=token, namespace=namespace)
+
+
+@checks_arguments
+class RemoteMemory:
+    """The methods of Memory over HTTP, with the same values and errors. Threads may share one."""
+
+    def __init__(self, url: str, *, token: str = "", namespace: str = "default") -> None:
+        self.owner = Owner()
+        self.namespace = rules.name(namespace, "namespace")
+        self.settings = Settings(namespace=self.namespace, embedder="none")
+        self._transport = Transport(url, token)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._transport.close()
+
+    def within(self, namespace: str) -> Self:
+        """The same server, acting on another namespace. It shares the connections of this object."""
+        from copy import copy
+
+        view = copy(self)
+        view.namespace = rules.name(namespace, "namespace")
+        return view
+
+    def troubles(self) -> dict[str, str]:
+        """Failures of background work; the server reports them in the notes of searches."""
+        return {}
+
+    if not TYPE_CHECKING:  # a checker reports what is missing, a program gets an error with the remedy
+
+        def __getattr__(self, name: str) -> Any:
+            known = name.startswith("_") or not hasattr(Memory, name)
+            raise (
+                AttributeError(name)
+                if known
+                else NotOffered(
+                    f"a server does not offer `{name}`", "Run this where the store is, with its folder or its DSN"
+                )
+            )
+
+    def _call(
+        self,
+        method: str,
+        path: str,
+        body: Json = None,
+        query: Mapping[str, Any] | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> Any:
+        return self._transport.call(method, self._path(path), body, query, headers)
+
+    def _path(self, path: str) -> str:
+        return f"/v1/namespaces/{quoted(self.namespace)}{path}"
+
+    # ------------------------------------------------------------ searching
+
+    def search(
+        self,
+        text: str,
+        *,
+        vector: Sequence[float] | Vector | None = None,
+        top_k: int | None = None,
+        preset: str | None = None,
+        fusion: str | None = None,
+        weights: Mapping[str, float] | None = None,
+        alpha: float | None = None,
+        recency: float | None = None,
+        only: Collection[str] | None = None,
+        k: int | None = None,
+        filters: GivenFilters | None = None,
+        per_source: int | None = None,
+        min_confidence: float | None = None,
+        explain: bool = False,
+        candidates: bool = False,
+        namespaces: Sequence[str] | None = None,
+    ) -> SearchResponse:
+        if candidates:
+            raise NotOffered("a server gives candidates as JSON only", "Call POST /search with candidates")
+        body = {
+            "query": text,
+            "vector": _numbers(vector),
+            "top_k": top_k,
+            "preset": preset,
+            "fusion": fusion,
+            "weights": weights,
+            "alpha": alpha,
+            "recency": recency,
+            "only": None if only is None else list(only),
+            "k": k,
+            "filters": _filters(filters),
+            "per_source": per_source,
+            "min_confidence": min_confidence,
+            "explain": explain,
+            "namespaces": None if namespaces is None else list(namespaces),
+        }
+        return reading.response_of(self._call("POST", "/search", _given(body)), rules.checked_filters(filters))
+
+    def why(
+        self,
+        item: int | str,
+        text: str,
+        *,
+        vector: Sequence[float] | Vector | None = None,
+        preset: str | None = None,
+        fusion: str | None = None,
+        weights: Mapping[str, float] | None = None,
+        alpha: float | None = None,
+        recency: float | None = None,
+        filters: GivenFilters | None = None,
+    ) -> Why:
+        body = {
+            "query": text,
+            "item": item,
+            "vector": _numbers(vector),
+            "preset": preset,
+            "fusion": fusion,
+            "weights": weights,
+            "alpha": alpha,
+            "recency": recency,
+            "filters": _filters(filters),
+        }
+        return reading.why_of(self._call("POST", "/why", _given(body)))
+
+    # ------------------------------------------------------------ storing
+
+    def add(self, item: NewItem | str, *, wait: bool = False) -> Item:
+        new = NewItem(item) if isinstance(item, str) else item
+        return reading.item_of(self._call("POST", "/items", {**_new(new), "wait": wait}))
+
+    def add_many(self, items: Sequence[NewItem], *, wait: bool = False) -> list[Item]:
+        body = {"items": [_new(item) for item in items], "wait": wait}
+        return [reading.item_of(form) for form in self._call("POST", "/items:batch", body)["items"]]
+
+    def update(self, item: int | str, patch: ItemPatch, *, wait: bool = False, expected: Item | None = None) -> Item:
+        body = {name: value for name, value in _fields(patch).items() if value not in (None, ())}
+        headers = self._if_match(expected)
+        return reading.item_of(self._call("PATCH", f"/items/{quoted(item)}", {**body, "wait": wait}, headers=headers))
+
+    def _if_match(self, expected: Item | None) -> dict[str, str]:
+        """The ETag of an item that is stored as the caller knows it."""
+        if expected is None:
+            return {}
+        answer = self._transport.send("GET", self._path(f"/items/{expected.id}"))
+        if reading.item_of(answer.json()) != expected:
+            raise Conflict(f"item {expected.id} has changed", "Read it again, and repeat the change on that")
+        return {"if-match": answer.headers["etag"]}
+
+    def get(self, ids: Sequence[int | str]) -> list[Item]:
+        return [reading.item_of(form) for form in self._call("POST", "/items:get", {"ids": list(ids)})["items"]]
+
+    def list(self, filters: GivenFilters | None = None, *, limit: int = 50, offset: int = 0) -> list[Item]:
+        """The server pages by cursors, so a large offset costs as much as reading all before it."""
+        found, _ = self._listed("/items", "items", _where(filters), offset + limit)
+        return [reading.item_of(form) for form in found[offset:]]
+
+    def count(self, filters: GivenFilters | None = None) -> int:
+        return self._call("GET", "/items", query={**_where(filters), "limit": 1})["total"]
+
+    def unknown_names(self, filters: GivenFilters) -> list[str]:
+        return self._call("GET", "/items", query={**_where(filters), "limit": 1})["notes"]
+
+    def forget(self, ids: Sequence[int | str], *, expected: Item | None = None) -> int:
+        if expected is not None:
+            if len(ids) != 1:
+                raise NotOffered("a server compares one item at a time", "Forget the expected item alone")
+            self._call("DELETE", f"/items/{quoted(ids[0])}", headers=self._if_match(expected))
+            return 1
+        return self._call("POST", "/items:delete", {"ids": list(ids), "dry_run": False})["deleted"]
+
+    def forget_matching(self, filters: GivenFilters) -> int:
+        return self._call("POST", "/items:delete", {"filters": _filters(filters) or {}, "dry_run": False})["deleted"]
+
+    def add_raw(
+        self,
+        content: str,
+        speaker: str | None = None,
+        session_id: str | None = None,
+        metadata: Mapping[str, Json] | None = None,
+    ) -> RawRecord:
+        body = {"content": content, "speaker": speaker, "session_id": session_id, "metadata": dict(metadata or {})}
+        return reading.raw_of(self._call("POST", "/raw", body))
+
+    def sources(self, item: int | str) -> list[RawRecord]:
+        form = self._call("GET", f"/items/{quoted(item)}", query={"include": "sources"})
+        return [reading.raw_of(record) for record in form["sources"]]
+
+    def tags(self) -> list[tuple[str, int]]:
+        return [(each["name"], each["items"]) for each in self._listed("/tags", "counts", {}, None)[0]]
+
+    def list_raw(
+        self, *, session_id: str | None = None, speaker: str | None = None, limit: int = 50, offset: int = 0
+    ) -> Page[RawRecord]:
+        asked = {"session_id": session_id, "speaker": speaker}
+        found, total = self._listed("/raw", "raw", asked, offset + limit)
+        return Page([reading.raw_of(form) for form in found[offset:]], total, offset)
+
+    def get_raw(self, ids: Sequence[int]) -> list[RawRecord]:
+        return [reading.raw_of(self._call("GET", f"/raw/{number}")) for number in ids]
+
+    def forget_raw(self, ids: Sequence[int], *, force: bool = False) -> int:
+        """One by one: unlike in a store, an error leaves those before it forgotten."""
+        for number in ids:
+            self._call("DELETE", f"/raw/{number}", query={"force": force})
+        return len(ids)
+
+    def namespaces(self) -> list[tuple[str, int]]:
+        found = self._transport.call("GET", "/v1/namespaces")["namespaces"]
+        return [(each["name"], each["items"]) for each in found]
+
+    def status(self) -> dict[str, Json]:
+        return self._transport.call("GET", "/v1/status")
+
+    def _listed(self, path: str, name: str, query: Mapping[str, Any], most: int | None) -> tuple[list[Any], int]:
+        """The first rows of a list, all without `most`, page by page; and how many there are."""
+        found: list[Any] = []
+        cursor: str | None = None
+        while True:
+            size = _PAGE if most is None else min(_PAGE, most - len(found))
+            page = self._call("GET", path, query={**query, "limit": size, "cursor": cursor})
+            found += page[name]
+            cursor = page["next_cursor"]
+            if cursor is None or (most is not None and len(found) >= most):
+                return found, page.get("total", len(found))
+
+    # ------------------------------------------------------------ graph
+
+    def add_node(
+        self,
+        name: str,
+        label: str = "entity",
+        aliases: Sequence[str] = (),
+        properties: Mapping[str, Json] | None = None,
+        item: int | str | None = None,
+    ) -> Node:
+        body = {"name": name, "label": label, "aliases": list(aliases), "properties": properties, "item": item}
+        return reading.node_of(self._call("POST", "/graph/nodes", body))
+
+    def add_edge(self, source: str, relation: str, target: str, weight: float = 1.0) -> Edge:
+        self.add_edges([(source, relation, target, weight)])
+        return Edge(source, relation, target, weight)
+
+    def add_edges(self, edges: Sequence[tuple[str, str, str, float]]) -> None:
+        names = ("from", "relation", "to", "weight")
+        self._call("POST", "/graph/edges", {"edges": [dict(zip(names, edge, strict=True)) for edge in edges]})
+
+    def neighbors(
+        self,
+        name: str,
+        depth: int = 1,
+        direction: Direction = "both",
+        relation: str | None = None,
+        label: str | None = None,
+        *,
+        limit: int | None = None,
+        offset: int = 0,
+    ) -> Page[Neighbor]:
+        asked = {"name": name, "depth": depth, "direction": direction, "relation": relation, "label": label}
+        most = None if limit is None else offset + limit
+        found, total = self._listed("/graph/neighbors", "neighbors", asked, most)
+        return Page([reading.neighbor_of(form) for form in found[offset:]], total, offset)
+
+    def nodes(self, like: str = "", *, limit: int = 50, offset: int = 0) -> list[NodeSummary]:
+        found, _ = self._listed("/graph/nodes", "nodes", {"like": like}, offset + limit)
+        return [reading.summary_of(form) for form in found[offset:]]
+
+    def node(self, name: str, label: str | None = None, *, limit: int = 50) -> NodeView:
+        query = {"label": label, "limit": limit}
+        return reading.view_of(self._call("GET", f"/graph/nodes/{quoted(name)}", query=query))
+
+    def path(self, start: str, goal: str, max_depth: int = PATH_DEPTH) -> list[Edge]:
+        query = {"start": start, "goal": goal, "max_depth": max_depth}
+        return [reading.edge_of(form) for form in self._call("GET", "/graph/path", query=query)["edges"]]
+
+    def remove_node(self, name: str, label: str | None = None) -> bool:
+        return self._removed(f"/graph/nodes/{quoted(name)}", {"label": label})
+
+    def remove_edge(self, source: str, relation: str, target: str) -> bool:
+        return self._removed("/graph/edges", {"from": source, "relation": relation, "to": target})
+
+    def _removed(self, path: str, query: Mapping[str, Any]) -> bool:
+        try:
+            self._call("DELETE", path, query=query)
+        except NotFound:
+            return False
+        return True
+
+
+def _given(body: Mapping[str, Json]) -> dict[str, Json]:
+    return {name: value for name, value in body.items() if value is not None and value is not False}
+
+
+def _numbers(vector: Sequence[float] | Vector | None) -> list[float] | None:
+    return None if vector is None else check_vector(vector).tolist()
+
+
+def _fields(value: NewItem | ItemPatch) -> dict[str, Json]:
+    return {field.name: getattr(value, field.name) for field in fields(value)}
+
+
+def _new(item: NewItem) -> dict[str, Json]:
+    form = {name: value for name, value in _fields(item).items() if value not in (None, (), "")}
+    if item.created_at is not None:
+        form["created_at"] = item.created_at.isoformat()
+    if item.vector is not None:
+        form["vector"] = _numbers(item.vector)
+    return form
+
+
+def _filters(filters: GivenFilters | None) -> dict[str, Json] | None:
+    """Every filter as one condition, which the server reads like the library."""
+    condition = rules.checked_filters(filters).condition
+    return None if condition is None else {"where": where_json(condition)}
+
+
+def _where(filters: GivenFilters | None) -> dict[str, str]:
+    form = _filters(filters)
+    return {} if form is None else {"where": dumps(form["where"])}

@@ -1,0 +1,160 @@
+"""Where the values of settings come from: flags, the environment, a file, presets, defaults."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any, Final
+
+from fourfold import addresses
+from fourfold.config.inherited import plan_settings
+from fourfold.config.kinds import Given
+from fourfold.config.settings import SETTINGS, Settings
+from fourfold.errors import InvalidSetting
+from fourfold.ranking.presets import PRESETS
+
+_CORRECT: Final = "Correct it, or remove it; `fourfold config` shows every setting"
+_SECTIONS: Final = {name[: dot.start()] for name in SETTINGS for dot in re.finditer(r"\.", name)}
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    settings: Settings
+    given: Mapping[str, Given] = field(repr=False)
+    """Every setting under its full name, such as `query_routing.relational_weights.graph`."""
+
+    @property
+    def origins(self) -> dict[str, str]:
+        return {name: given.origin for name, given in self.given.items()}
+
+    def shown(self) -> dict[str, Given]:
+        """What may be printed: a secret as "set", and words in place of values that are not set."""
+        return {name: Given(_shown(name, given.value), given.origin) for name, given in self.given.items()}
+
+
+def default_store() -> Path:
+    from platformdirs import user_data_path
+
+    return user_data_path("fourfold", appauthor=False)
+
+
+def default_file() -> Path:
+    from platformdirs import user_config_path
+
+    return user_config_path("fourfold", appauthor=False) / "fourfold.yaml"
+
+
+def load(flags: Mapping[str, object], environ: Mapping[str, str], config_file: Path | None) -> Loaded:
+    """Raises InvalidSetting that names the place: the flag, the variable, or the line of the file."""
+    written = _read_file(config_file)
+    given = {name: _given(name, flags, environ, written) for name in SETTINGS}
+    own = {item.name: given[item.name].value for item in fields(Settings) if item.name in given}
+    return Loaded(Settings(**own, plan=plan_settings(given)), given | {"top_k": _effective_top_k(given)})
+
+
+def _effective_top_k(given: Mapping[str, Given]) -> Given:
+    preset = given["preset"].value
+    if given["top_k"].value is not None:
+        return given["top_k"]
+    return given["retrieval_top_k"] if preset == "wiki" else Given(PRESETS[preset].top_k, f"preset {preset}")
+
+
+def _shown(name: str, value: Any) -> Any:
+    match name, value:
+        case "openai_api_key" | "http_tokens" | "token", _:
+            return "set" if value else "not set"
+        case "store", None:
+            return str(default_store())
+        case "store", str() if not addresses.is_address(value):
+            return value
+        case "store" | "index" | "openai_base_url", str():
+            return addresses.shown(value)
+        case "openai_dimensions", None:
+            return "the model's"
+        case ("http_hosts", ()) | ("http_requests_per_minute", None) | ("index", None):
+            return "none"
+        case "hybrid_alpha", None:
+            return "adaptive"
+        case "recency_strength", None:
+            return "the fusion's"
+        case _:
+            return value
+
+
+# ---------------------------------------------------------------- one value
+
+
+def _given(name: str, flags: Mapping[str, object], environ: Mapping[str, str], written: Mapping[str, Given]) -> Given:
+    setting = SETTINGS[name]
+    if flags.get(name) is not None:
+        return _checked(name, flags[name], "flag")
+    for variable in (f"FOURFOLD_{name.replace('.', '_').upper()}", setting.variable):
+        if variable is not None and environ.get(variable):
+            return _parsed(name, environ[variable], f"environment {variable}")
+    if name in written:
+        return written[name]
+    return Given(setting.default, f"preset {setting.preset}" if setting.preset else "default")
+
+
+def _parsed(name: str, text: str, origin: str) -> Given:
+    try:
+        value = SETTINGS[name].kind.parse(text)
+    except ValueError:
+        raise _refused(name, text, origin) from None
+    return _checked(name, value, origin)
+
+
+def _checked(name: str, value: object, origin: str) -> Given:
+    kind = SETTINGS[name].kind
+    if not kind.accepts(value):
+        raise _refused(name, value, origin)
+    return Given(kind.make(value) if kind.make else value, origin)
+
+
+def _refused(name: str, value: object, origin: str) -> InvalidSetting:
+    """Quotes the wrong value, unless it could be a secret."""
+    kind = SETTINGS[name].kind
+    quoted = "" if kind.secret else f", not {value!r}"
+    return InvalidSetting(f"{origin}: {name} has to be {kind.wanted}{quoted}", _CORRECT)
+
+
+# ---------------------------------------------------------------- the file
+
+
+def _read_file(named: Path | None) -> dict[str, Given]:
+    """The settings of the named file, or of the user's own; the working folder is never searched for one."""
+    path = named or default_file()
+    if named is None and not path.is_file():
+        return {}
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except (OSError, ValueError) as wrong:
+        raise InvalidSetting(f"{path} cannot be read: {wrong}", "Name another file with --config") from wrong
+    return _read_yaml(text, path)
+
+
+def _read_yaml(text: str, path: Path) -> dict[str, Given]:
+    from fourfold.yaml_lines import WrongYaml, read
+
+    try:
+        entries = read(text)
+    except WrongYaml as wrong:
+        raise InvalidSetting(f"file {path}:{wrong.line}: {wrong.problem}", _CORRECT) from wrong
+    return {
+        entry.name: _written(entry.name, entry.value, f"file {path}:{entry.line}")
+        for entry in entries
+        if entry.value is not None or entry.name not in {*SETTINGS, *_SECTIONS}
+    }
+
+
+def _written(name: str, value: object, origin: str) -> Given:
+    if name in SETTINGS:
+        return _checked(name, value, origin)
+    if name in _SECTIONS:
+        raise InvalidSetting(f"{origin}: {name} has to be a section of named values", _CORRECT)
+    from difflib import get_close_matches
+
+    close = get_close_matches(name, SETTINGS, n=1)
+    raise InvalidSetting(f"{origin}: there is no setting {name}", f"Did you mean {close[0]}?" if close else _CORRECT)

@@ -1,0 +1,73 @@
+"""What can be set, under which name, with which default."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from fourfold import limits
+from fourfold.config.inherited import INHERITED
+from fourfold.config.kinds import RATE, SECONDS, SWITCH, TEXT, TOKENS, WORDS, Kind, Setting, of_option, one_of, whole
+from fourfold.ranking.options import OPTIONS
+from fourfold.ranking.presets import PlanSettings
+
+if TYPE_CHECKING:
+    from fourfold.logs import Format, Level
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What can be set. The fields that may hold a secret stay out of `repr`."""
+
+    store: str | None = field(default=None, repr=False)
+    """A folder or a DSN; None: the user's data folder."""
+    index: str | None = field(default=None, repr=False)
+    """The address of a distributed index for a PostgreSQL store."""
+    namespace: str = "default"
+    embedder: str = "minilm"
+    openai_base_url: str = field(default="https://api.openai.com/v1", repr=False)
+    openai_api_key: str = field(default="", repr=False)
+    openai_model: str = "text-embedding-3-small"
+    openai_dimensions: int | None = None
+    openai_timeout: float = 30.0
+    preset: str = "auto"
+    top_k: int | None = None
+    """None: the preset's."""
+    embed_seconds: float = 5.0
+    """How long a command that does not wait embeds what it stored; a worker in the background does the rest."""
+    links: bool = True
+    """Whether titles, links and mentions become nodes and edges of the graph."""
+    retriever_seconds: float = limits.RETRIEVER_SECONDS
+    log_level: Level = "warning"
+    """For the command line and the servers; the library does not configure logging."""
+    log_format: Format = "text"
+    http_hosts: tuple[str, ...] = ()
+    """Host names that a server over HTTP accepts besides its address."""
+    http_tokens: tuple[str, ...] = field(default=(), repr=False)
+    """NAMESPACE[+NAMESPACE...][:SCOPE]:SECRET each; * for every namespace. If there is one, HTTP requires a token."""
+    http_requests_per_minute: int | None = None
+    """For each token; None: no limit."""
+    token: str = field(default="", repr=False)
+    """Sent to a server where `store` is an http address."""
+    plan: PlanSettings = field(default_factory=PlanSettings)
+    """What the inherited settings say, each in its preset."""
+
+
+_DEFAULT: Final = Settings()
+
+
+def _own(**kinds: Kind) -> dict[str, Setting]:
+    return {name: Setting(kind, getattr(_DEFAULT, name)) for name, kind in kinds.items()}
+
+
+SETTINGS: Final[Mapping[str, Setting]] = {
+    **_own(store=TEXT, index=TEXT, namespace=TEXT, embedder=TEXT, openai_base_url=TEXT, openai_api_key=TEXT),
+    **_own(openai_model=TEXT, openai_dimensions=whole(limits.VECTOR_DIMENSIONS), openai_timeout=SECONDS),
+    **_own(log_level=one_of("debug", "info", "warning", "error"), log_format=one_of("text", "json")),
+    **_own(http_hosts=WORDS, http_tokens=TOKENS, http_requests_per_minute=whole(1_000_000), token=TEXT),
+    **_own(**{option.name: of_option(option) for option in OPTIONS.values() if option.setting}),
+    **_own(links=SWITCH, retriever_seconds=SECONDS, embed_seconds=RATE),
+    **INHERITED,
+}
+"""By full name, such as `query_routing.relational_weights.graph`."""

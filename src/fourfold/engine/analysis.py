@@ -1,0 +1,69 @@
+"""How a query is read: its language, words, names and tags, and the plan of its search."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fourfold.engine.retrievers import tag_candidates
+from fourfold.model import NodeSummary
+from fourfold.retrieval import Plan
+from fourfold.storage.protocols import Snapshot
+from fourfold.text.analysis import query_words
+from fourfold.text.entities import normal_name, query_names
+from fourfold.text.language import guess
+
+_NAMES = 64
+"""Parts of a query that are looked up as names of nodes."""
+_SAME_NAME = 5
+
+
+@dataclass(frozen=True, slots=True)
+class AnalysedWord:
+    surface: str
+    """The folded word, as the user typed it."""
+    stems: tuple[str, ...]
+    """One for each language of the namespace, without repetition."""
+    compounds: tuple[str, ...]
+    """Related terms of the namespace, such as German compounds with this word."""
+    weight: float
+    """The idf of the word: its share in how much of the query an item covers. 0 if no item contains it."""
+    share: float
+    """Share of the items that contain it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Analysis:
+    query: str
+    language: str
+    words: tuple[AnalysedWord, ...]
+    names: tuple[NodeSummary, ...]
+    """Nodes of the graph that the query names."""
+    tags: tuple[tuple[str, int], ...]
+    """Tags that the query names, with the number of their items."""
+    plan: Plan
+    notes: tuple[str, ...]
+
+
+def analysis(snapshot: Snapshot, text: str, plan: Plan) -> Analysis:
+    languages = tuple(snapshot.rows.vocabulary("language"))
+    query = snapshot.keyword_query(text)
+    known = {word.surface: word for word in query.words}
+    words: list[AnalysedWord] = []
+    for word in query_words(text, languages):
+        stems = tuple(term for term, _ in word.variants)
+        found = known.get(word.surface)
+        related = () if found is None else tuple(term for term in found.terms if term not in stems)
+        weight, share = (0.0, 0.0) if found is None else (found.idf, found.share)
+        words.append(AnalysedWord(word.surface, stems, related, weight, share))
+    counts = snapshot.tags.counts()
+    tags = tuple((tag, counts[tag]) for tag in tag_candidates(text) if tag in counts)
+    return Analysis(text, guess(text, languages), tuple(words), _names(snapshot, text), tags, plan, query.notes)
+
+
+def _names(snapshot: Snapshot, text: str) -> tuple[NodeSummary, ...]:
+    names = query_names(text)[:_NAMES]
+    if not names or not snapshot.graph.named(names):
+        return ()
+    found = [node for name in names for node in snapshot.graph.nodes(name, _SAME_NAME, 0)]
+    wanted = set(names)
+    return tuple(dict.fromkeys(node for node in found if normal_name(node.name) in wanted))

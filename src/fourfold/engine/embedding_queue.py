@@ -1,0 +1,217 @@
+"""Makes vectors: at once for a query, from a queue for stored items."""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
+
+from fourfold import threads
+from fourfold.embed.base import EmbeddingModel
+from fourfold.embed.vectors import SMALLEST, UNIT
+from fourfold.errors import EmbedderUnavailable, FourfoldError, SpaceMismatch, StoreUnavailable
+from fourfold.limits import MODEL_LOAD_SECONDS
+from fourfold.model import Space
+from fourfold.storage.protocols import Store
+from fourfold.storage.values import PendingText
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from fourfold.model import Vector
+
+T = TypeVar("T")
+Progress = Callable[[int, int], None]
+"""Called with (done, total) while work proceeds."""
+
+_BATCH_ITEMS = 32
+_LEASE_RETRY_SECONDS = 0.1
+_PROBE = "a harmless text"
+"""An embedder that rejects this text is unavailable."""
+
+
+def embedded_text(title: str, text: str) -> str:
+    """The text of an item that the model reads."""
+    return f"{title}\n{text}" if title and text else title or text
+
+
+def require_space(known: Space | None, fingerprint: str) -> None:
+    """Raises SpaceMismatch if a namespace's vectors come from another model."""
+    if known is not None and known.fingerprint != fingerprint:
+        raise SpaceMismatch(
+            f"the vectors here come from {known.fingerprint}, the embedder is {fingerprint}",
+            "Return to that embedder, or renew all vectors: fourfold reembed",
+        )
+
+
+class EmbeddingQueue:
+    """One embedder for one store. A query never waits for the queue: the embedder is called for both at a time."""
+
+    def __init__(self, embedder: EmbeddingModel, store: Store) -> None:
+        self.embedder = embedder
+        self._store = store
+        self._closing = threads.Flag()
+        """Set when the memory closes, which ends every wait."""
+        self._loaded = False
+        self._loading: threads.Task[None] | None = None
+        self._changing = threading.Lock()
+        self._querying = threading.Lock()
+        self._embedding = threading.Lock()
+        """Each serialises its calls: an embedder runs at most one query and one batch at a time."""
+        self._taking = threading.Lock()
+        """Held from taking items from the queue until their vectors are stored: no item is embedded twice."""
+
+    # ------------------------------------------------------------ the embedder
+
+    def _ask(self, call: Callable[[], T]) -> T:
+        """Calls the embedder, which may be the user's code: every failure is an EmbedderUnavailable."""
+        self._check_open()
+        try:
+            return call()
+        except FourfoldError:
+            raise
+        except Exception as error:
+            what = f"the embedder failed ({type(error).__name__}: {error})"
+            raise EmbedderUnavailable(what, "Fix it, or choose another with FOURFOLD_EMBEDDER") from error
+
+    def _check_open(self) -> None:
+        if self._closing.is_set:
+            raise StoreUnavailable("the memory was closed", "Open it again")
+
+    def _vectors(self, turn: threading.Lock, texts: Sequence[str]) -> NDArray[np.float32]:
+        with turn:
+            rows = self._ask(lambda: self.embedder.embed(texts))
+        return unit_rows(rows, len(texts), self.embedder.dimension)
+
+    def load(self, seconds: float | None = None) -> None:
+        """Loads the model once, in a thread: a caller may give up waiting without stopping the load."""
+        self._check_open()
+        if self._loaded:
+            return
+        with self._changing:
+            if self._loading is None or (self._loading.done.is_set and not self._loaded):
+                self._loading = threads.start(partial(self._ask, self._load), "fourfold-load")
+            loading = self._loading
+        threads.wait_for_any(loading.done, self._closing, seconds=seconds)
+        self._check_open()
+        if not loading.done.is_set:
+            raise EmbedderUnavailable("the model is still loading", "Try again in a moment")
+        loading.result()
+
+    def _load(self) -> None:
+        self.embedder.load()
+        self._loaded = True
+
+    def space(self) -> Space:
+        """Loads the model if necessary."""
+        self.load()
+        dimension = self.embedder.dimension
+        if dimension is None:
+            raise EmbedderUnavailable("the embedder does not report its dimension", "Set openai_dimensions")
+        return Space(self.embedder.fingerprint, dimension)
+
+    def query(self, text: str) -> Vector:
+        """The vector of a query. Waits up to MODEL_LOAD_SECONDS for the model's first load."""
+        self.load(MODEL_LOAD_SECONDS)
+        return self._vectors(self._querying, [text])[0]
+
+    # ------------------------------------------------------------ the queue
+
+    def embed_items(self, namespace: str, ids: Sequence[int]) -> int:
+        """Makes the vectors of those of these items that have none, now."""
+        with self._taking:
+            with self._store.snapshot(namespace) as snapshot:
+                batch = snapshot.pending(len(ids), ids)
+            starts = range(0, len(batch), _BATCH_ITEMS)
+            return sum(self._embed(namespace, batch[start : start + _BATCH_ITEMS]) for start in starts)
+
+    def drain(
+        self,
+        namespace: str,
+        progress: Progress | None = None,
+        *,
+        patient: bool = False,
+        seconds: float | None = None,
+    ) -> int:
+        """Makes the vectors of all pending items; returns how many. It can be interrupted anywhere and repeated.
+
+        One process at a time does this: others leave it to that one, or are `patient` until nothing is pending.
+        `seconds`: no batch begins after this long. The first one always does.
+        """
+        until = math.inf if seconds is None else time.monotonic() + seconds
+        self.check_space(namespace)
+        done, total = 0, None
+        while True:
+            with self._taking, self._store.maintenance.lease(namespace) as mine:
+                with self._store.snapshot(namespace) as snapshot:
+                    total = snapshot.size.pending if total is None else total
+                    batch = snapshot.pending(_BATCH_ITEMS)
+                if not batch or not (mine or patient):
+                    return done
+                if mine:
+                    done += self._embed(namespace, batch)
+            if progress is not None:
+                progress(done, max(total, done))
+            if time.monotonic() >= until:
+                return done
+            if not mine:
+                self._closing.wait(_LEASE_RETRY_SECONDS)
+            self._check_open()
+
+    def _embed(self, namespace: str, batch: Sequence[PendingText]) -> int:
+        """Makes and stores their vectors. A text that the embedder rejects, though it accepts others, is set aside."""
+        space = self.space()
+        texts = [embedded_text(title, text) for _, title, text in batch]
+        try:
+            vectors = self._vectors(self._embedding, texts)
+        except EmbedderUnavailable:
+            self._vectors(self._embedding, [_PROBE])  # raises if the embedder accepts nothing at all
+            if len(batch) > 1:
+                half = len(batch) // 2
+                return self._embed(namespace, batch[:half]) + self._embed(namespace, batch[half:])
+            try:
+                vectors = self._vectors(self._embedding, texts)  # the failure may have been temporary
+            except EmbedderUnavailable as error:
+                with self._store.transaction(namespace) as tx:
+                    tx.vectors.reject(batch[0], str(error))
+                return 0
+        made = [(*row, vector) for row, vector in zip(batch, vectors, strict=True)]
+        with self._store.transaction(namespace) as tx:
+            return tx.vectors.put(space, made)
+
+    def check_space(self, namespace: str) -> None:
+        """Raises SpaceMismatch if the namespace's vectors come from another model."""
+        with self._store.snapshot(namespace) as snapshot:
+            require_space(snapshot.space, self.embedder.fingerprint)
+
+    def stop(self) -> None:
+        """Makes running and later calls end with StoreUnavailable."""
+        self._closing.set()
+
+    def close(self) -> None:
+        self.stop()
+        self.embedder.close()
+
+
+def unit_rows(rows: object, count: int, dimension: int | None) -> NDArray[np.float32]:
+    """The embedder's answer as unit vectors; EmbedderUnavailable if it is anything else than `count` vectors."""
+    import numpy as np
+
+    try:
+        found = np.asarray(rows, np.float32)
+    except (TypeError, ValueError) as error:
+        raise _no_vectors(f"something that is not a matrix of numbers ({error})") from error
+    if found.shape != (count, dimension):
+        raise _no_vectors(f"numbers of the shape {found.shape} instead of {(count, dimension)}")
+    if not np.isfinite(found).all():
+        raise _no_vectors("NaN or infinite numbers")
+    lengths = np.linalg.norm(found, axis=1, keepdims=True)
+    return np.where((np.abs(lengths - 1) < UNIT) | (lengths == 0), found, found / np.maximum(lengths, SMALLEST))
+
+
+def _no_vectors(what: str) -> EmbedderUnavailable:
+    return EmbedderUnavailable(f"the embedder returned {what}", "Fix it, or choose another with FOURFOLD_EMBEDDER")

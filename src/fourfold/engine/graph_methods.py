@@ -1,0 +1,109 @@
+"""The methods of Memory that read and change the graph."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from fourfold import limits
+from fourfold import validation as rules
+from fourfold.arguments import checks_arguments
+from fourfold.engine.open_store import OpenStore
+from fourfold.errors import InvalidQuery
+from fourfold.model import Edge, Json, Neighbor, Node, NodeSummary, NodeView, Page
+from fourfold.storage.values import Direction, NeighborQuery, NewNode
+from fourfold.text.entities import normal_name
+
+
+@checks_arguments
+class GraphMethods(OpenStore):
+    def add_node(
+        self,
+        name: str,
+        label: str = "entity",
+        aliases: Sequence[str] = (),
+        properties: Mapping[str, Json] | None = None,
+        item: int | str | None = None,
+    ) -> Node:
+        """Adds a node, or adds to one that exists."""
+        number = None
+        if item is not None:
+            with self._reading() as snapshot:
+                number = self._items(snapshot, [item])[0].id
+        new = NewNode(
+            rules.node_name(name),
+            rules.name(label, "label"),
+            tuple(rules.node_name(alias) for alias in aliases),
+            None if properties is None else rules.checked_metadata(properties),
+            number,
+        )
+        with self._writing(names=True) as tx:
+            (node,) = tx.graph.add_nodes([new])
+        return node
+
+    def add_edge(self, source: str, relation: str, target: str, weight: float = 1.0) -> Edge:
+        """Adds an edge and its missing nodes; an existing edge gets the weight."""
+        self.add_edges([(source, relation, target, weight)])
+        return Edge(source, relation, target, weight)
+
+    def add_edges(self, edges: Sequence[tuple[str, str, str, float]]) -> None:
+        checked = [rules.checked_edge(*edge) for edge in edges]
+        with self._writing(names=True) as tx:
+            tx.graph.add_edges(checked)
+
+    def neighbors(
+        self,
+        name: str,
+        depth: int = 1,
+        direction: Direction = "both",
+        relation: str | None = None,
+        label: str | None = None,
+        *,
+        limit: int | None = None,
+        offset: int = 0,
+    ) -> Page[Neighbor]:
+        """Nodes within `depth` steps, nearest first; all of them, or a page of `limit` from `offset` on."""
+        rules.check_range("depth", depth, limits.NEIGHBOR_DEPTH)
+        if limit is not None:
+            rules.check_page(limit, offset)
+        if direction not in ("both", "out", "in"):
+            raise InvalidQuery(f"direction is {direction!r}", "It is both, out or in")
+        start, label = _node(name, label)
+        relation = rules.optional_name(relation, "relation")
+        with self._reading() as snapshot:
+            first = 0 if limit is None else offset
+            return snapshot.graph.neighbors(NeighborQuery(start, label, depth, direction, relation, limit, first))
+
+    def nodes(self, like: str = "", *, limit: int = 50, offset: int = 0) -> list[NodeSummary]:
+        """Nodes, most connected first; those with a name or alias that contains `like`, without regard to case."""
+        rules.check_page(limit, offset)
+        with self._reading() as snapshot:
+            return snapshot.graph.nodes(normal_name(like), limit, offset)
+
+    def node(self, name: str, label: str | None = None, *, limit: int = 50) -> NodeView:
+        """One node with at most `limit` of its items, of the items that mention it, and of its edges."""
+        rules.check_page(limit, 0)
+        reference = _node(name, label)
+        with self._reading() as snapshot:
+            return snapshot.graph.view(*reference, limit)
+
+    def path(self, start: str, goal: str, max_depth: int = limits.PATH_DEPTH) -> list[Edge]:
+        """A shortest path between two nodes; empty if there is none."""
+        rules.check_range("max_depth", max_depth, limits.PATH_DEPTH)
+        ends = rules.node_reference(start), rules.node_reference(goal)
+        with self._reading() as snapshot:
+            return snapshot.graph.path(*ends, max_depth)
+
+    def remove_node(self, name: str, label: str | None = None) -> bool:
+        reference = _node(name, label)
+        with self._writing() as tx:
+            return tx.graph.remove_node(*reference)
+
+    def remove_edge(self, source: str, relation: str, target: str) -> bool:
+        edge = rules.checked_edge(source, relation, target, 1.0)
+        with self._writing() as tx:
+            return tx.graph.remove_edge(edge.source, edge.relation, edge.target)
+
+
+def _node(name: str, label: str | None) -> tuple[str, str | None]:
+    """Both as they are stored. With a label the name is taken as it is; otherwise it may be `Name#label`."""
+    return (rules.node_reference(name), None) if label is None else (rules.node_name(name), rules.name(label, "label"))

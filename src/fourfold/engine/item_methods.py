@@ -1,0 +1,290 @@
+"""The methods of Memory that store, change and list items, raw records and files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fourfold import limits, scheduling
+from fourfold import validation as rules
+from fourfold.arguments import checks_arguments
+from fourfold.embed.vectors import check_dimension
+from fourfold.engine.embedding_queue import EmbeddingQueue, Progress
+from fourfold.engine.maintenance import NO_VECTORS
+from fourfold.engine.open_store import OpenStore, no_item, now
+from fourfold.engine.search import unknown_names
+from fourfold.errors import Conflict, EmbedderUnavailable, InvalidQuery, RequestError, SpaceMismatch
+from fourfold.model import NO_FILTERS, GivenFilters, Item, ItemPatch, Json, NewItem, Page, RawRecord
+from fourfold.storage.linking import bring_names
+from fourfold.storage.refusals import no_raw
+from fourfold.storage.values import NewRaw
+
+if TYPE_CHECKING:
+    from fourfold.ingest.report import IndexReport
+    from fourfold.model import Vector
+    from fourfold.storage.protocols import Snapshot
+
+_CHECKED_ITEMS = 32
+"""Items that are checked, in about a millisecond, before searches get a turn."""
+
+
+@checks_arguments
+class ItemMethods(OpenStore):
+    def add(self, item: NewItem | str, *, wait: bool = False) -> Item:
+        """Stores one item, durably. Its vector follows from the queue; with `wait` it is made before this returns."""
+        new = NewItem(item) if isinstance(item, str) else item
+        return self.add_many([new], wait=wait)[0]
+
+    def add_many(self, items: Sequence[NewItem], *, wait: bool = False) -> list[Item]:
+        """Stores all of them, or none. An item that is already stored is returned or replaced."""
+        checked = _checked(items)
+        if not checked:
+            return []
+        if self._embedding is not None:
+            self._fit_vectors(self._embedding, [item.vector for item in checked if item.vector is not None])
+            if wait:
+                self._embedding.check_space(self.namespace)
+        with self._writing(names=self.settings.links and bring_names(checked)) as tx:
+            stored = tx.items.put(checked, now(), links=self.settings.links)
+        if wait:
+            self._embed_now([item.id for item in stored])
+        return stored
+
+    def _embed_now(self, ids: Sequence[int]) -> None:
+        """Makes their vectors before anything else. If the model fails, the items stay stored and pending."""
+        try:
+            if self._embedding is not None:
+                with self._maintenance.writing(self.namespace):
+                    self._embedding.embed_items(self.namespace, ids)
+                self._maintenance.troubles.pop(NO_VECTORS, None)
+        except (EmbedderUnavailable, SpaceMismatch) as error:
+            self._maintenance.troubles[NO_VECTORS] = str(error)
+
+    def _fit_vectors(self, embedding: EmbeddingQueue, vectors: Sequence[Sequence[float] | Vector]) -> None:
+        """Where there is an embedder, callers' own vectors have to be in its space."""
+        if not vectors:
+            return
+        space = embedding.space()
+        for vector in vectors:
+            check_dimension(len(vector), space.dimension)
+        with self._reading() as snapshot:
+            known = snapshot.space
+        if known != space:
+            with self._writing() as tx:
+                tx.vectors.set_space(space)
+
+    def update(self, item: int | str, patch: ItemPatch, *, wait: bool = False, expected: Item | None = None) -> Item:
+        """Changes one item. If its text changed, a new vector follows; with `wait` it is made before this returns.
+
+        `expected`: the item as the caller knows it; Conflict, and nothing changed, if it is stored otherwise.
+        """
+        checked = rules.checked_patch(patch)
+        with self._reading() as snapshot:
+            (number,) = self._numbers(snapshot, [item])
+        if not number:
+            raise no_item(item)
+        links = self.settings.links
+        with self._writing(names=links and (patch.title is not None or patch.text is not None)) as tx:
+            self._require_unchanged(expected)
+            updated = tx.items.patch(number, checked, now(), links=links)
+        if wait:
+            self._embed_now([updated.id])
+        return updated
+
+    def _require_unchanged(self, expected: Item | None) -> None:
+        """Inside a transaction: other writers wait, so what is read here holds until its end."""
+        if expected is not None:
+            with self._reading() as snapshot:
+                if snapshot.rows.get([expected.id]).get(expected.id) != expected:
+                    raise Conflict(f"item {expected.id} has changed", "Read it again, and repeat the change on that")
+
+    def get(self, ids: Sequence[int | str]) -> list[Item]:
+        """Items by id, or by "key:K"; NotFound names the first that is missing."""
+        with self._reading() as snapshot:
+            return self._items(snapshot, ids)
+
+    def around(self, item: int | str, before: int = 1, after: int = 1) -> list[Item]:
+        """An item with its neighbours: the chunks of its file from `before` ones to `after` ones."""
+        if not rules.is_whole(before, 0) or not rules.is_whole(after, 0) or before + after > limits.TOP_K:
+            raise InvalidQuery(f"before {before!r}, after {after!r}", f"Together at most {limits.TOP_K} neighbours")
+        with self._reading() as snapshot:
+            (found,) = self._items(snapshot, [item])
+            if found.path is None or found.chunk_index is None or found.key is not None:
+                return [found]
+            return snapshot.rows.chunks(found.path, found.chunk_index - before, found.chunk_index + after)
+
+    def list(self, filters: GivenFilters | None = None, *, limit: int = 50, offset: int = 0) -> list[Item]:
+        """Newest first."""
+        rules.check_page(limit, offset)
+        checked = rules.checked_filters(filters)
+        with self._reading() as snapshot:
+            return snapshot.rows.list(checked, limit, offset)
+
+    def count(self, filters: GivenFilters | None = None) -> int:
+        checked = rules.checked_filters(filters)
+        with self._reading() as snapshot:
+            return snapshot.rows.count(checked)
+
+    def forget(self, ids: Sequence[int | str], *, expected: Item | None = None) -> int:
+        """Removes items; NotFound, and nothing removed, if one of them does not exist.
+
+        `expected`: one of them as the caller knows it; Conflict, and nothing removed, if it is stored otherwise.
+        """
+        with self._reading() as snapshot:
+            items = self._items(snapshot, ids)
+        with self._writing() as tx:
+            self._require_unchanged(expected)
+            return tx.items.forget([item.id for item in items])
+
+    def forget_matching(self, filters: GivenFilters) -> int:
+        checked = rules.checked_filters(filters)
+        if checked == NO_FILTERS:
+            raise InvalidQuery("no filter was given", "Say which items to forget: a tag, a path, a kind ...")
+        with self._reading() as snapshot:
+            ids = snapshot.rows.ids(checked)
+        with self._writing() as tx:
+            return tx.items.forget(ids)
+
+    def unknown_names(self, filters: GivenFilters) -> list[str]:
+        """Kinds, languages, tags and metadata keys of a filter that no item has, each with those that exist."""
+        condition = rules.checked_filters(filters).condition
+        if condition is None:
+            return []
+        with self._reading() as snapshot:
+            return [*unknown_names(snapshot.rows, snapshot.tags, condition)]
+
+    # ------------------------------------------------------------ raw records
+
+    def add_raw(
+        self,
+        content: str,
+        speaker: str | None = None,
+        session_id: str | None = None,
+        metadata: Mapping[str, Json] | None = None,
+    ) -> RawRecord:
+        """Stores an original; items refer to it by `source_ids`."""
+        checked = rules.checked(NewItem(content))
+        who, session = rules.optional_name(speaker, "speaker"), rules.optional_name(session_id, "session_id")
+        more = rules.checked_metadata(metadata or {})
+        with self._writing() as tx:
+            return tx.raw.add(NewRaw(checked.text, who, session, more, now()))
+
+    def get_raw(self, ids: Sequence[int]) -> list[RawRecord]:
+        """Raw records by id; NotFound names the first that is missing."""
+        wanted = _raw_ids(ids)
+        with self._reading() as snapshot:
+            found = snapshot.raw.get(wanted)
+        for record in wanted:
+            if record not in found:
+                raise no_raw(record)
+        return [found[record] for record in wanted]
+
+    def list_raw(
+        self, *, session_id: str | None = None, speaker: str | None = None, limit: int = 50, offset: int = 0
+    ) -> Page[RawRecord]:
+        """Raw records, newest first; of one session or speaker only, where these are named."""
+        rules.check_page(limit, offset)
+        session, who = rules.optional_name(session_id, "session_id"), rules.optional_name(speaker, "speaker")
+        with self._reading() as snapshot:
+            return snapshot.raw.list(session, who, limit, offset)
+
+    def forget_raw(self, ids: Sequence[int], *, force: bool = False) -> int:
+        """Removes raw records, all of them or none. NotFound names one that does not exist.
+
+        A raw record that is a source of an item stays (RequestError), unless with `force`: then the items' `source_ids`
+        lose it.
+        """
+        wanted = _raw_ids(ids)
+        with self._writing() as tx:
+            return tx.raw.forget(wanted, force=force)
+
+    def sources(self, item: int | str) -> list[RawRecord]:
+        """The raw records that an item is drawn from, in the order of its `source_ids`."""
+        with self._reading() as snapshot:
+            (found,) = self._items(snapshot, [item])
+            return self._sources(snapshot, found)
+
+    def _sources(self, snapshot: Snapshot, item: Item) -> list[RawRecord]:
+        known = snapshot.raw.get(item.source_ids) if item.source_ids else {}
+        return [known[record] for record in item.source_ids if record in known]
+
+    # ------------------------------------------------------------ vectors and files
+
+    def pending(self, ids: Sequence[int]) -> list[int]:
+        """Those of these items that wait for a vector."""
+        with self._reading() as snapshot:
+            return [item for item, _, _ in snapshot.pending(len(ids), ids)] if ids else []
+
+    def embed_pending(self, progress: Progress | None = None, *, seconds: float | None = None) -> int:
+        """Makes the vectors of all pending items; returns how many.
+
+        `seconds`: begins no further batch after this long, and leaves the rest pending.
+        """
+        return 0 if self._embedding is None else self._drain(self._embedding, progress, seconds)
+
+    def reembed(self, progress: Progress | None = None) -> int:
+        """Renews all vectors with the present embedder. If interrupted, it resumes; searches answer meanwhile."""
+        if self._embedding is None:
+            raise RequestError("there is no embedder", "Set one: FOURFOLD_EMBEDDER=minilm")
+        space = self._embedding.space()
+        with self._writing() as tx:
+            tx.vectors.reset_space(space)
+        return self._drain(self._embedding, progress)
+
+    def _drain(self, embedding: EmbeddingQueue, progress: Progress | None, seconds: float | None = None) -> int:
+        """Also retries texts that the embedder rejected."""
+        with self._writing() as tx:
+            tx.vectors.retry_rejected()
+        with self._maintenance.writing(self.namespace):
+            return self._maintenance.drain(embedding, self.namespace, progress, patient=True, seconds=seconds)
+
+    def index_folders(
+        self,
+        folders: Sequence[str | Path],
+        *,
+        exclude: Sequence[str] = (),
+        tags: Sequence[str] = (),
+        verify: bool = False,
+        progress: Progress | None = None,
+    ) -> IndexReport:
+        """Makes the store hold the content of these files, or of those below these folders; only changes cost time.
+
+        `exclude`: globs in the syntax of .gitignore for what to leave out. `tags`: added to every item of these files.
+        Files whose size and time are unchanged are not opened; with `verify`, their content is compared.
+        """
+        from fourfold.ingest.sync import index_folders
+
+        with self._maintenance.writing(self.namespace):
+            return index_folders(
+                self.store,
+                self.namespace,
+                folders,
+                exclude=exclude,
+                tags=tags,
+                links=self.settings.links,
+                verify=verify,
+                progress=progress,
+            )
+
+    def index(self) -> None:
+        """Publishes the indexes completely, now."""
+        self.store.maintenance.publish(self.namespace, everything=True)
+
+
+def _checked(items: Sequence[NewItem]) -> list[NewItem]:
+    """The items as they will be stored."""
+    checked: list[NewItem] = []
+    with scheduling.in_bulk():
+        for start in range(0, len(items), _CHECKED_ITEMS):
+            scheduling.give_way()
+            checked += rules.checked_many(items[start : start + _CHECKED_ITEMS])
+    return checked
+
+
+def _raw_ids(ids: Sequence[int]) -> list[int]:
+    """Ids that a store could have given; NotFound names another."""
+    for record in ids:
+        if not rules.is_whole(record, 1):
+            raise no_raw(record)
+    return list(ids)

@@ -1,0 +1,217 @@
+"""Background work after writes: vectors for pending items, and published indexes. It never fails the write."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
+from queue import Empty, SimpleQueue
+
+from fourfold import scheduling, threads
+from fourfold.engine.embedding_queue import EmbeddingQueue, Progress
+from fourfold.errors import FourfoldError, StoreUnavailable
+from fourfold.storage.protocols import Store
+
+_QUIET_SECONDS = 0.25
+"""Indexes are published when there was no write for this long, so that a bulk load publishes once."""
+_LONGEST_WAIT_SECONDS = 30.0
+"""Continuous writes delay a publication for at most this long."""
+_WATCH_SECONDS = 2.0
+"""How often a long-lived process looks for work that other processes left."""
+_LONGEST_PAUSE_SECONDS = 60.0
+"""Between attempts while the embedder fails."""
+_JOIN_SECONDS = 5.0
+"""`close` waits this long for a batch that is being embedded."""
+NO_VECTORS = "vectors are not being made"
+NO_INDEX = "indexes are not being published"
+_STOPPED = "background work has stopped"
+
+
+class Maintenance:
+    """Of one store, for one Memory. With `watch` it also works for other processes, which may be gone by now."""
+
+    def __init__(self, store: Store, embedding: EmbeddingQueue | None, namespace: str, *, watch: bool) -> None:
+        self._store = store
+        self._embedding = embedding
+        self._namespace = namespace
+        self._watches = watch
+        self._changing = threading.Lock()
+        """Guards everything below."""
+        self._writes = 0
+        self._writing = scheduling.Marks()
+        self._due = {namespace}
+        """Namespaces that were written to since they were published."""
+        self._served = {namespace}
+        """Namespaces that this process has written to."""
+        self._publisher: threads.Task[None] | None = None
+        self._watcher: threads.Task[None] | None = None
+        self._woken: SimpleQueue[None] = SimpleQueue()
+        """Holds an entry while the watcher has something to look at. In C: Ctrl-C cannot leave it locked."""
+        self._closing = threads.Flag()
+        self.troubles: dict[str, str] = {}
+        """Failures, with their reasons; searches report them in their notes."""
+
+    def start(self) -> None:
+        with self._changing:
+            if self._watches and not self._closing.is_set and not _is_running(self._watcher):
+                self._watcher = self._thread("fourfold-watch", self._watch)
+
+    @contextmanager
+    def writing(self, namespace: str) -> Generator[None]:
+        """Around a write, which may have taken effect even if the block raises."""
+        write = scheduling.Mark()
+        try:
+            with self._changing:
+                self._served.add(namespace)
+                self._writing.add(write)
+            yield
+        finally:
+            with self._changing:
+                self._writing.discard(write)
+                self._writes += 1
+                self._due.add(namespace)
+            self._publish_soon()  # before the watcher wakes, which publishes at once where no publisher runs
+            self._wake()
+            self.start()
+
+    def close(self) -> None:
+        """Publishes what is due; items that are pending stay so."""
+        with self._changing:
+            self._closing.set()
+            publisher, watcher = self._publisher, self._watcher
+        self._wake()
+        if self._embedding is not None:
+            self._embedding.stop()
+        if publisher is not None:
+            publisher.done.wait()
+        if watcher is not None:
+            watcher.done.wait(_JOIN_SECONDS)
+        self._publish()
+
+    def _wake(self) -> None:
+        if self._watches and self._woken.empty():
+            self._woken.put(None)
+
+    def _thread(self, name: str, work: Callable[[], None]) -> threads.Task[None]:
+        def working() -> None:
+            try:
+                work()
+            except Exception as error:  # a bug: it must not end background work silently
+                if not self._closing.is_set:
+                    self.troubles[_STOPPED] = f"{type(error).__name__}: {error}"
+                    raise
+
+        return threads.start(working, name)
+
+    # ------------------------------------------------------------ indexes
+
+    def _publish_soon(self) -> None:
+        with self._changing:
+            if self._publisher is None and not self._closing.is_set:
+                self._publisher = self._thread("fourfold-publish", self._publish_when_quiet)
+
+    def _publish_when_quiet(self) -> None:
+        while self._is_quiet_at_last():
+            finished, seen = self._publish(), self._writes
+            with self._changing:
+                if finished and seen == self._writes and not self._writing:
+                    self._publisher = None
+                    return
+        with self._changing:
+            self._publisher = None
+
+    def _is_quiet_at_last(self) -> bool:
+        """Waits until writes have paused, or for as long as that may take. False if the memory closes meanwhile."""
+        until, seen = time.monotonic() + _LONGEST_WAIT_SECONDS, -1
+        while (self._writing or seen != self._writes) and time.monotonic() < until:
+            seen = self._writes
+            if self._closing.wait(_QUIET_SECONDS):
+                return False
+        return not self._closing.is_set
+
+    def _publish(self) -> bool:
+        """Publishes what is due; False if another process is doing that, and it has to be tried again.
+
+        Indexes are caches: a failure here stops nothing else. It is tried again after the next write.
+        """
+        with self._changing:
+            due, self._due = sorted({self._namespace, *self._due}), set[str]()
+        left: set[str] = set(due)
+        try:
+            for namespace in due:
+                if self._store.maintenance.publish(namespace):
+                    left.discard(namespace)
+            self.troubles.pop(NO_INDEX, None)
+        except FourfoldError as error:
+            self.troubles[NO_INDEX] = str(error)
+            return True
+        finally:
+            with self._changing:
+                self._due |= left
+        return not left
+
+    # ------------------------------------------------------------ vectors
+
+    def _watch(self) -> None:
+        pause = _WATCH_SECONDS
+        while not self._closing.is_set:
+            while not self._woken.empty():
+                self._woken.get()
+            pause = _WATCH_SECONDS if self._drain_all() else min(pause * 2, _LONGEST_PAUSE_SECONDS)
+            if not _is_running(self._publisher) and not self._closing.is_set:
+                self._publish()
+            with suppress(Empty):
+                self._woken.get(timeout=pause)
+
+    def _drain_all(self) -> bool:
+        """Makes the vectors of every namespace in this embedder's space. False if that failed."""
+        if self._embedding is None:
+            return True
+        embedding, troubles = self._embedding, list[str]()
+        try:
+            queues = [name for name in self._store.maintenance.queues() if self._is_ours(name, embedding)]
+        except FourfoldError as error:
+            queues, troubles = [], [str(error)]
+        for namespace in queues:
+            try:
+                self.drain(embedding, namespace)
+            except FourfoldError as error:
+                if self._closing.is_set and isinstance(error, StoreUnavailable):
+                    return True
+                troubles.append(str(error))
+        if troubles:
+            self.troubles[NO_VECTORS] = troubles[0]
+        return not troubles
+
+    def drain(
+        self,
+        embedding: EmbeddingQueue,
+        namespace: str,
+        progress: Progress | None = None,
+        *,
+        patient: bool = False,
+        seconds: float | None = None,
+    ) -> int:
+        """Makes the pending vectors of one namespace; its indexes are published meanwhile."""
+
+        def report(done: int, total: int) -> None:
+            with self._changing:
+                self._due.add(namespace)
+            self._publish_soon()
+            if progress is not None:
+                progress(done, total)
+
+        made = embedding.drain(namespace, report, patient=patient, seconds=seconds)
+        self.troubles.pop(NO_VECTORS, None)
+        return made
+
+    def _is_ours(self, namespace: str, embedding: EmbeddingQueue) -> bool:
+        if namespace in self._served:
+            return True
+        with self._store.snapshot(namespace) as snapshot:
+            return snapshot.space is not None and snapshot.space.fingerprint == embedding.embedder.fingerprint
+
+
+def _is_running(task: threads.Task[None] | None) -> bool:
+    return task is not None and not task.done.is_set

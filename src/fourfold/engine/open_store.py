@@ -1,0 +1,208 @@
+"""What every method of Memory works with: an open store, a namespace, and the background work on them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from copy import copy
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from fourfold import addresses
+from fourfold import validation as rules
+from fourfold.arguments import Owner, checks_arguments
+from fourfold.config import Settings, default_store
+from fourfold.embed.base import Embedder, EmbeddingModel, completed
+from fourfold.engine.embedding_queue import EmbeddingQueue
+from fourfold.engine.maintenance import Maintenance
+from fourfold.engine.search import Search
+from fourfold.errors import InvalidItem, InvalidSetting, MissingExtra, NotFound
+from fourfold.model import Item
+from fourfold.retrieval import Retriever
+from fourfold.storage.protocols import Snapshot, Store, Transaction
+
+
+@checks_arguments
+class OpenStore:
+    def __init__(
+        self,
+        store: Store,
+        embedder: Embedder | EmbeddingModel | None,
+        namespace: str = "default",
+        settings: Settings | None = None,
+        *,
+        background: bool = True,
+        retrievers: Sequence[Retriever] = (),
+    ) -> None:
+        settings = settings or Settings()
+        self.owner = Owner()
+        self.store = store
+        self.namespace = rules.name(namespace, "namespace")
+        self.settings = settings
+        self._embedding = EmbeddingQueue(completed(embedder), store) if embedder is not None else None
+        self._maintenance = Maintenance(store, self._embedding, self.namespace, watch=background)
+        self._search = Search(store, self._embedding, settings, self._maintenance.troubles, retrievers)
+
+    @classmethod
+    def open(
+        cls,
+        store: str | Path | Store | None = None,
+        *,
+        namespace: str | None = None,
+        embedder: str | Embedder | EmbeddingModel | None = None,
+        settings: Settings | None = None,
+        background: bool = True,
+        create: bool = True,
+        retrievers: Callable[[Store], Sequence[Retriever]] | None = None,
+    ) -> Self:
+        """Opens a store, and creates it if there is none; without `create` that is a StoreNotFound.
+
+        `embedder`: minilm, openai, onnx:FOLDER, none, or one of your own. `background`: make vectors from the queue
+        and publish indexes while this object lives, also for other processes; a short-lived one leaves that to others.
+        `retrievers`: makes retrievers of your own for the opened store; one named like a built-in one replaces it.
+        """
+        settings = settings or Settings()
+        name = rules.name(namespace or settings.namespace, "namespace")
+        model = _open_embedder(embedder if embedder is not None else settings.embedder, settings)
+        opened = open_store(store if store is not None else settings.store, create=create, index=settings.index)
+        injected = () if retrievers is None else retrievers(opened)
+        memory = cls(opened, model, name, settings, background=background, retrievers=injected)
+        memory._maintenance.start()
+        return memory
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def within(self, namespace: str) -> Self:
+        """The same store, acting on another namespace. It shares everything with this object, and closes with it."""
+        view = copy(self)
+        view.namespace = rules.name(namespace, "namespace")
+        return view
+
+    def close(self) -> None:
+        """Stops background work (pending items stay pending), publishes what is due, and releases everything.
+
+        In a forked child it does nothing: what is open belongs to the parent.
+        """
+        if not self.owner.is_here:
+            return
+        try:
+            self._maintenance.close()
+        finally:
+            if self._embedding is not None:
+                self._embedding.close()
+            self.store.close()
+
+    def troubles(self) -> dict[str, str]:
+        """Failures of background work, with their reasons; searches report them in their notes."""
+        return dict(self._maintenance.troubles)
+
+    # ------------------------------------------------------------ for the methods of Memory
+
+    def _reading(self) -> AbstractContextManager[Snapshot]:
+        return self.store.snapshot(self.namespace)
+
+    @contextmanager
+    def _writing(self, *, names: bool = False) -> Generator[Transaction]:
+        """A transaction; what it makes necessary is done in the background."""
+        with self._maintenance.writing(self.namespace), self.store.transaction(self.namespace, names=names) as tx:
+            yield tx
+
+    def _numbers(self, snapshot: Snapshot, ids: Sequence[int | str]) -> list[int]:
+        """Ids as numbers; 0, which no item has, for unknown keys and for numbers that no store could have given."""
+        keys = [_key(given) for given in ids if isinstance(given, str)]
+        known = snapshot.rows.find_keys(keys) if keys else {}
+        return [
+            known.get(_key(given), 0) if isinstance(given, str) else given if rules.is_whole(given, 1) else 0
+            for given in ids
+        ]
+
+    def _items(self, snapshot: Snapshot, ids: Sequence[int | str]) -> list[Item]:
+        """Items by id or "key:K"; NotFound names the first that is missing."""
+        numbers = self._numbers(snapshot, ids)
+        found = snapshot.rows.get(numbers)
+        for given, number in zip(ids, numbers, strict=True):
+            if number not in found:
+                raise no_item(given)
+        return [found[number] for number in numbers]
+
+
+def now() -> datetime:
+    return datetime.now(UTC)
+
+
+def no_item(given: int | str) -> NotFound:
+    return NotFound(f"no item {given}", "fourfold list shows what is stored")
+
+
+def _key(given: str) -> str:
+    if not given.startswith("key:"):
+        raise NotFound(f"{given!r} is not a valid id", "An id is a number, or key:K")
+    try:
+        return rules.name(given.removeprefix("key:"), "key")
+    except InvalidItem as error:
+        raise NotFound(f"no item can have that key: {error.message}", "fourfold list shows what is stored") from error
+
+
+# ---------------------------------------------------------------- opening
+
+
+def open_store(store: str | Path | Store | None, *, create: bool = True, index: str | None = None) -> Store:
+    """Opens a folder or the address of a server; an open store is returned as it is.
+
+    `index`: the address of a distributed index of words and vectors, for a PostgreSQL store.
+    """
+    if store is not None and not isinstance(store, str | Path):
+        return store
+    if isinstance(store, str) and addresses.is_address(store):
+        return _open_server(store, create=create, index=index)
+    if index is not None:
+        raise InvalidSetting("`index` needs a store on PostgreSQL", "Set `store` to postgresql://HOST/DATABASE")
+    from fourfold.storage.sqlite.store import SqliteStore
+
+    return SqliteStore(Path(store).expanduser() if store is not None else default_store(), create=create)
+
+
+def _open_server(address: str, *, create: bool, index: str | None) -> Store:
+    scheme = addresses.parse(address).scheme
+    if scheme not in ("postgresql", "postgres"):
+        raise MissingExtra(f"no store for {scheme} is installed", "Use a folder, or postgresql://HOST/DATABASE")
+    try:
+        from fourfold.storage.postgres.store import PostgresStore
+    except ImportError as error:
+        raise MissingExtra(
+            f"stores on PostgreSQL need psycopg ({error})", "Install it: pip install 'fourfold[postgres]'"
+        ) from error
+    from fourfold.storage.engines import open_engine
+
+    server = PostgresStore(address, engine=None if index is None else open_engine(index))
+    try:
+        server.open(create=create)
+    except BaseException:
+        server.close()
+        raise
+    return server
+
+
+def _open_embedder(given: str | Embedder | EmbeddingModel, settings: Settings) -> Embedder | EmbeddingModel | None:
+    if not isinstance(given, str):
+        return given
+    from fourfold.embed import OpenAISettings, create
+
+    return create(
+        given,
+        openai=OpenAISettings(
+            base_url=settings.openai_base_url,
+            api_key=settings.openai_api_key,
+            model=settings.openai_model,
+            dimensions=settings.openai_dimensions,
+            timeout=settings.openai_timeout,
+        ),
+    )

@@ -1,0 +1,366 @@
+"""The retrievers of one search, expansion from their best hits, and the fusion of all lists into one ranking.
+
+Built-in retrievers read one snapshot in the calling thread; vector search runs beside them where the store can do that.
+Injected retrievers may wait for a network: each runs in a thread of its own, with a deadline. A retriever that fails or
+is late is named in `degraded`, and the others answer.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
+
+from fourfold import threads
+from fourfold.arguments import checks_arguments
+from fourfold.errors import DamagedError, FourfoldError, InvalidRanking, RequestError, SearchFailed, StoreReplaced
+from fourfold.limits import CANDIDATES, RETRIEVER_SECONDS
+from fourfold.ranking.auto import TEXTS, WALK, AutoInputs, fuse_auto
+from fourfold.ranking.connections import walk_starts
+from fourfold.ranking.fusion import Fusion, columns, rrf, weighted
+from fourfold.ranking.plan import routed
+from fourfold.ranking.retrievers import EXPANSIONS, RETRIEVERS
+from fourfold.retrieval import (
+    Degraded,
+    ExpandingRetriever,
+    Hit,
+    Hits,
+    Plan,
+    Query,
+    Ranking,
+    Retriever,
+    ScoringRetriever,
+)
+from fourfold.storage.values import Deadline
+
+if TYPE_CHECKING:
+    from fourfold.retrieval import Ints
+
+T = TypeVar("T")
+Call: TypeAlias = Callable[[], Ranking]
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Everything that one search found out."""
+
+    rankings: Mapping[str, Ranking]
+    """By retriever, for those that answered, and by expansion (`walk`, `shared`)."""
+    scores: Mapping[str, Ranking]
+    """Scores of a retriever for items that it did not list."""
+    listed: Mapping[str, Ints]
+    """The ids in each ranking."""
+    fusion: Fusion
+    coverage: Mapping[int, float]
+    """Share of the query's words, weighted by rarity, that an item contains."""
+    degraded: tuple[Degraded, ...]
+    notes: tuple[str, ...]
+    timings_ms: Mapping[str, float]
+    plan: Plan
+    """As it was carried out: routing may depend on what the graph knows."""
+    files: Mapping[str, Sequence[int]] = field(default_factory=dict[str, "Sequence[int]"])
+    """Files that the query names, with their chunks."""
+
+    def raw(self, retriever: str) -> dict[int, float]:
+        """The retriever's own scores, of the items that it listed and of others."""
+        found: dict[int, float] = {}
+        for table in (self.scores, self.rankings):
+            if retriever in table:
+                hits = columns(table[retriever].hits)
+                found.update(zip(hits.ids.tolist(), hits.scores.tolist(), strict=True))
+        return found
+
+
+@dataclass(slots=True)
+class _Progress:
+    """What one search has found out so far."""
+
+    rankings: dict[str, Ranking] = field(default_factory=dict[str, Ranking])
+    degraded: list[Degraded] = field(default_factory=list[Degraded])
+    timings_ms: dict[str, float] = field(default_factory=dict[str, float])
+    fatal: DamagedError | StoreReplaced | None = None
+    """An error of the store itself."""
+
+    def failed(self, name: str, error: Exception) -> None:
+        self.degraded.append(Degraded(name, _reason(error)))
+        if isinstance(error, DamagedError | StoreReplaced):
+            self.fatal = error
+
+
+class Pipeline:
+    """One search with `built_in` retrievers, which read a snapshot here, and `injected` ones, which run in threads."""
+
+    def __init__(
+        self,
+        built_in: Mapping[str, Retriever],
+        injected: Mapping[str, Retriever],
+        seconds: float,
+        deadline: Deadline,
+        find_keys: FindKeys | None,
+    ) -> None:
+        """`seconds`: for each retriever. `deadline`: of the snapshot that the built-in ones read."""
+        self._retrievers = {**built_in, **injected}
+        self._injected = injected
+        self._seconds = seconds
+        self._deadline = deadline
+        self._find_keys = find_keys
+
+    def run(self, query: Query, plan: Plan, degraded: Sequence[Degraded] = ()) -> Found:
+        """`degraded` names retrievers that are known to be unable to answer; they are not called."""
+        progress = _Progress(degraded=list(degraded))
+        lost = {failure.retriever for failure in degraded}
+        wanted = [name for name in plan.retrievers if name in self._retrievers and name not in lost]
+        self._all(progress, self._searches(query, wanted, progress))
+        if not progress.rankings:
+            raise progress.fatal or SearchFailed(
+                _reasons(progress.degraded), "Fix what the message names, and try again"
+            )
+        progress.rankings = {name: progress.rankings[name] for name in wanted if name in progress.rankings}
+        if relations := progress.rankings.get("graph", Ranking()).relations:
+            plan = routed(plan, relations)
+        coverage = _coverage(progress)
+        if plan.fusion == "auto" and plan.expand:
+            self._expand(query, plan, progress)
+        listed = {name: columns(ranking.hits).ids for name, ranking in progress.rankings.items()}
+        scores = self._true_scores(query, listed, progress) if plan.fusion == "auto" else dict[str, Ranking]()
+        if "keyword" in scores:
+            coverage |= scores["keyword"].evidence
+        started = time.perf_counter()
+        fusion = _fused(plan, progress.rankings, scores, coverage)
+        progress.timings_ms["fusion"] = (time.perf_counter() - started) * 1000
+        notes = tuple(note for ranking in progress.rankings.values() for note in ranking.notes)
+        told = (tuple(progress.degraded), notes, progress.timings_ms, plan)
+        return Found(progress.rankings, scores, listed, fusion, coverage, *told)
+
+    def scores(self, query: Query, plan: Plan, item: int) -> dict[str, float]:
+        """Scores of one item by the planned retrievers that can score, listed or not."""
+        progress = _Progress()
+        able = [name for name in plan.retrievers if hasattr(self._retrievers.get(name), "score")]
+        self._all(progress, {name: self._score(name, query, [item]) for name in able})
+        return {name: ranking.scores[item] for name, ranking in progress.rankings.items() if item in ranking.scores}
+
+    # ------------------------------------------------------------ stages
+
+    def _searches(self, query: Query, names: Sequence[str], progress: _Progress) -> dict[str, Call]:
+        """The search of each retriever. One that can run beside the others is started, and waited for last."""
+        begun: dict[str, Call] = {}
+        calls: dict[str, Call] = {}
+        for name in names:
+            retriever = self._retrievers[name]
+            begin = None if name in self._injected else getattr(retriever, "begin", None)
+            if begin is None:
+                calls[name] = partial(self._search, retriever, query)
+                continue
+            if (finish := self._attempt(progress, name, partial(begin, query, CANDIDATES))) is not None:
+                begun[name] = finish
+        return calls | begun
+
+    def _search(self, retriever: Retriever, query: Query) -> Ranking:
+        found = retriever.search(query, CANDIDATES)
+        if retriever.name not in self._injected:
+            return found
+        return with_item_ids(found, retriever.name, query.namespace, self._find_keys)
+
+    def _score(self, name: str, query: Query, ids: Sequence[int]) -> Call:
+        return partial(cast("ScoringRetriever", self._retrievers[name]).score, query, ids)
+
+    def _true_scores(self, query: Query, listed: Mapping[str, Ints], progress: _Progress) -> dict[str, Ranking]:
+        """The scores of each retriever for the items that only others listed."""
+        able = [name for name in listed if hasattr(self._retrievers.get(name), "score")]
+        every = set[int]().union(*(ids.tolist() for ids in listed.values()))
+        unlisted = {name: sorted(every.difference(listed[name].tolist())) for name in able}
+        scored = _Progress(degraded=progress.degraded)
+        self._all(scored, {name: self._score(name, query, ids) for name, ids in unlisted.items() if ids})
+        for name, milliseconds in scored.timings_ms.items():
+            progress.timings_ms[name] += milliseconds
+        return scored.rankings
+
+    def _expand(self, query: Query, plan: Plan, progress: _Progress) -> None:
+        """Graph and tags search from the best hits of semantic and keyword together, and from what the query names."""
+        weighted = plan.weights is not None or plan.fixed is not None
+        able: dict[str, ExpandingRetriever] = {}
+        for name, expansion in EXPANSIONS.items():
+            retriever = self._retrievers.get(name)
+            expands = hasattr(retriever, "expand") and (not weighted or RETRIEVERS[name].expands_weighted)
+            if expands and name in progress.rankings:
+                able[expansion] = cast("ExpandingRetriever", retriever)
+        if not able:
+            return
+        texts = {name: progress.rankings[name] for name in TEXTS if name in progress.rankings}
+        named = progress.rankings[able[WALK].name].evidence if WALK in able else dict[int, float]()
+        starts = walk_starts(_fused(plan, texts, {}, _coverage(progress)), named)
+        if starts:
+            self._all(progress, {name: partial(each.expand, query, starts, CANDIDATES) for name, each in able.items()})
+
+    # ------------------------------------------------------------ calls
+
+    def _all(self, progress: _Progress, calls: Mapping[str, Call]) -> None:
+        """Makes the calls: those of injected retrievers in threads, the others one after the other meanwhile."""
+        until = time.monotonic() + self._seconds
+        expanding = {expansion: name for name, expansion in EXPANSIONS.items()}
+        injected = [name for name in calls if expanding.get(name, name) in self._injected]
+        begun = {name: threads.start(partial(_timed, calls[name]), "fourfold-retriever") for name in injected}
+        for name, call in calls.items():
+            if name not in begun and (found := self._attempt(progress, name, call)) is not None:
+                progress.rankings[name] = found
+        for name, task in begun.items():
+            if not task.done.wait(until - time.monotonic()):
+                progress.timings_ms[name] = self._seconds * 1000
+                progress.degraded.append(Degraded(name, f"no answer within {self._seconds:g} s"))
+                continue
+            found, progress.timings_ms[name] = task.result()
+            if isinstance(found, Ranking):
+                progress.rankings[name] = found
+            elif isinstance(found, RequestError):
+                raise found
+            else:
+                progress.failed(name, found)
+
+    def _attempt(self, progress: _Progress, name: str, call: Callable[[], T]) -> T | None:
+        """Limits the time of a built-in retriever; if it fails, that is noted, and the search continues without it."""
+        started, deadline = time.perf_counter(), self._deadline
+        whole = deadline.seconds, deadline.until
+        deadline.seconds, deadline.until = self._seconds, time.monotonic() + self._seconds
+        try:
+            return call()
+        except RequestError:
+            raise
+        except Exception as error:  # noqa: BLE001  WorldError, DamagedError or a bug; `degraded` names each
+            progress.failed(name, error)
+            return None
+        finally:
+            deadline.seconds, deadline.until = whole
+            spent = (time.perf_counter() - started) * 1000
+            progress.timings_ms[name] = progress.timings_ms.get(name, 0.0) + spent
+
+
+@checks_arguments
+class HybridSearch:
+    """A search with retrievers of your own: anything with a name and a `search` method.
+
+    Each runs in a thread of its own, except for those that read a snapshot (the built-in ones, and any with a true
+    attribute `reads_snapshot`): a snapshot belongs to the thread that opened it, so they run in the calling thread, and
+    the snapshot limits their time.
+    """
+
+    def __init__(
+        self,
+        retrievers: Sequence[Retriever],
+        *,
+        seconds: float = RETRIEVER_SECONDS,
+        find_keys: FindKeys | None = None,
+    ) -> None:
+        """`find_keys` (of a store) is for retrievers that rank by the keys of items instead of their ids."""
+        here = {each.name: each for each in retrievers if getattr(each, "reads_snapshot", False)}
+        others = {each.name: each for each in retrievers if each.name not in here}
+        self._pipeline = Pipeline(here, others, seconds, Deadline(), find_keys)
+
+    def run(self, query: Query, plan: Plan, degraded: Sequence[Degraded] = ()) -> Found:
+        """`degraded` names retrievers that are known to be unable to answer; they are not called."""
+        return self._pipeline.run(query, plan, degraded)
+
+
+def _timed(call: Call) -> tuple[Ranking | Exception, float]:
+    """What the call returned or raised, and its milliseconds."""
+    started = time.perf_counter()
+    try:
+        found: Ranking | Exception = call()
+    except Exception as error:  # noqa: BLE001  an injected retriever raises anything; `degraded` names it
+        found = error
+    return found, (time.perf_counter() - started) * 1000
+
+
+def _coverage(progress: _Progress) -> dict[int, float]:
+    return dict(progress.rankings["keyword"].evidence) if "keyword" in progress.rankings else {}
+
+
+def _fused(
+    plan: Plan,
+    rankings: Mapping[str, Ranking],
+    scores: Mapping[str, Ranking],
+    coverage: Mapping[int, float],
+) -> Fusion:
+    lists: dict[str, Sequence[Hit]] = {name: ranking.hits for name, ranking in rankings.items()}
+    if plan.fusion == "auto":
+        backgrounds = {name: ranking.background for name, ranking in rankings.items()}
+        words, tags = rankings.get("keyword", Ranking()), rankings.get("tags", Ranking())
+        tagged = max(tags.evidence.values(), default=1.0)
+        unlisted = {name: ranking.hits for name, ranking in scores.items()}
+        evidence = (coverage, words.unknown, words.items, tagged)
+        return fuse_auto(AutoInputs(lists, unlisted, backgrounds, plan.weights, *evidence, plan.fixed))
+    weights = plan.weights or {}
+    return rrf(lists, weights, plan.k) if plan.fusion == "rrf" else weighted(lists, weights)
+
+
+def _reason(error: Exception) -> str:
+    return str(error) if isinstance(error, FourfoldError) else f"{type(error).__name__}: {error}"
+
+
+def _reasons(degraded: Sequence[Degraded]) -> str:
+    reasons = "; ".join(f"{failure.retriever}: {failure.reason}" for failure in degraded)
+    return f"no retriever could answer ({reasons})"
+
+
+# ---------------------------------------------------------------- rankings of injected retrievers, checked, with ids
+
+
+FindKeys: TypeAlias = Callable[[str, Sequence[str]], Mapping[str, int]]
+"""The ids of those of these keys that a namespace has."""
+
+
+def with_item_ids(given: object, retriever: str, namespace: str, find_keys: FindKeys | None) -> Ranking:
+    """The ranking with ids of items; hits of unknown keys are dropped, and a note counts them."""
+    if not isinstance(given, Ranking):
+        raise _invalid(retriever, f"returned a {type(given).__name__}", "Return a Ranking")
+    if isinstance(given.hits, Hits):  # made by the engine
+        return given
+    hits = [_hit(retriever, each) for each in cast("Sequence[object]", given.hits)]
+    keys = [hit[0] for hit in hits if isinstance(hit[0], str)]
+    if not keys:
+        return replace(given, hits=_each_once(cast("Sequence[tuple[int, float]]", hits)))
+    if find_keys is None:
+        raise _invalid(
+            retriever, f"returned the id {keys[0]!r}", "Return ids of items, or give HybridSearch `find_keys`"
+        )
+    ids = find_keys(namespace, keys)
+    known = [(ids[item] if isinstance(item, str) else item, score) for item, score in hits if _is_known(item, ids)]
+    dropped = len(hits) - len(known)
+    note = (f"{retriever}: {dropped} of {len(hits)} keys belong to no item",) if dropped else ()
+    return replace(
+        given,
+        hits=_each_once(known),
+        evidence=_by_id(given.evidence, ids),
+        related=_by_id(given.related, ids),
+        notes=(*given.notes, *note),
+    )
+
+
+def _hit(retriever: str, given: object) -> tuple[int | str, float]:
+    match given:
+        case (int() | str() as item, int() | float() as score) if not isinstance(item, bool) and math.isfinite(score):
+            return item, float(score)
+        case _:
+            raise _invalid(retriever, f"returned the hit {given!r}", "A hit is Hit(id or key of an item, finite score)")
+
+
+def _is_known(item: int | str, ids: Mapping[str, int]) -> bool:
+    return not isinstance(item, str) or item in ids
+
+
+def _each_once(hits: Sequence[tuple[int, float]]) -> tuple[Hit, ...]:
+    """The first hit of each item: a retriever lists its best first."""
+    best: dict[int, float] = {}
+    for item, score in hits:
+        best.setdefault(item, score)
+    return tuple(Hit(item, score) for item, score in best.items())
+
+
+def _by_id(told: Mapping[Any, float], ids: Mapping[str, int]) -> dict[int, float]:
+    return {ids.get(item, 0) if isinstance(item, str) else item: share for item, share in told.items()}
+
+
+def _invalid(retriever: str, what: str, remedy: str) -> InvalidRanking:
+    return InvalidRanking(f"the retriever {retriever!r} {what}", remedy)

@@ -1,0 +1,363 @@
+"""From what a search found to what its caller gets: rows, snippets, confidence, explanations."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from operator import attrgetter
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from fourfold import limits
+from fourfold.engine.pipeline import Found
+from fourfold.errors import InvalidQuery
+from fourfold.model import Filters, Item, Json
+from fourfold.ranking.auto import TEXTS
+from fourfold.ranking.explain import explain
+from fourfold.ranking.fusion import with_recency
+from fourfold.ranking.presets import PRESETS
+from fourfold.ranking.recency import recency_factor
+from fourfold.ranking.retrievers import RETRIEVERS
+from fourfold.retrieval import Candidates, Degraded, Hits, Plan, Ranking, Result, SearchResponse
+
+if TYPE_CHECKING:
+    from fourfold.retrieval import Ints
+
+Fetch = Callable[[Sequence[int]], Mapping[int, Item]]
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class ResultOptions:
+    """How the caller wants the results."""
+
+    per_source: int | None = None
+    """Maximum number of results from one file; None: that of the preset."""
+    min_confidence: float = 0.0
+    explain: bool = False
+    at_least: int = 1
+    """Results to read even if top_k is smaller."""
+    candidates: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Ordered:
+    """The final ranking, with the items that had to be read for it and their recency factors."""
+
+    hits: Hits
+    items: dict[int, Item]
+    factors: Mapping[int, float]
+
+
+def ordered(found: Found, plan: Plan, fetch: Fetch, now: datetime) -> Ordered:
+    """Fusion's order, or what recency makes of it."""
+    fusion = found.fusion
+    if plan.recency is None:
+        return Ordered(fusion.hits, {}, {})
+    items = dict(fetch(fusion.ids))
+    factors = {item.id: recency_factor(plan.recency, item.updated_at, now, item.tags) for item in items.values()}
+    return Ordered(with_recency(fusion.hits, factors), items, factors)
+
+
+def results(found: Found, plan: Plan, order: Ordered, fetch: Fetch, options: ResultOptions, text: str) -> list[Result]:
+    """The top_k that the options lets through, read in as few steps as that takes.
+
+    Of chunks of files with the same text the best is a result; it lists the others that are among the FOLD_DEPTH best
+    hits. What is dropped and listed does not depend on top_k: results for k are a prefix of those for k + n.
+    """
+    candidates: list[Result] = []
+    chosen: list[Result] = []
+    wanted = max(plan.top_k, options.at_least)
+    per_source = options.per_source or PRESETS[plan.preset].per_source
+    ids, scores = order.hits.ids, order.hits.scores
+    start, step = 0, wanted
+    while len(chosen) < wanted and start < len(ids):
+        part = Hits(ids[start : start + step], scores[start : start + step])
+        _read(order, part.ids, fetch)
+        fresh = _results(found, order, options, text, part)
+        candidates += [result for result in fresh if result.confidence >= options.min_confidence]
+        chosen = list(at_most_per_source(each_text_once(candidates), _path, per_source))
+        start, step = start + step, step * 4
+    chosen = chosen[:wanted]
+    if any(result.item.path is not None for result in chosen):
+        best = ids[: limits.FOLD_DEPTH]
+        _read(order, best, fetch)
+        chosen = with_copies(chosen, [order.items[item] for item in best.tolist() if item in order.items])
+    return chosen
+
+
+_path: Final = attrgetter("item.path")
+
+
+def candidates(found: Found, order: Ordered, fetch: Fetch, age: Callable[[Item], float]) -> Candidates:
+    """Everything that was fused, with the items of all lists. `age`: the recency factor of an item at strength 1."""
+    ids = {hit.id for ranking in found.rankings.values() for hit in ranking.hits} | set(order.hits.ids.tolist())
+    ids |= {item for chunks in found.files.values() for item in chunks}
+    missing = sorted(ids - order.items.keys())
+    order.items.update(fetch(missing) if missing else {})
+    parts = {part.source: part for part in found.fusion.parts}
+    scaled = {
+        name: dict(zip(part.raw.ids.tolist(), (part.values / part.weight).tolist(), strict=True))
+        for name, part in parts.items()
+    }
+    weights = {name: part.weight for name, part in parts.items()}
+    ages = {item.id: age(item) for item in order.items.values()}
+    return Candidates(
+        lists=found.rankings,
+        unlisted=found.scores,
+        weights=weights,
+        scaled=scaled,
+        recency=order.factors,
+        ages=ages,
+        files=found.files,
+        items=order.items,
+        order=list(order.hits),
+    )
+
+
+def _read(order: Ordered, ids: Ints, fetch: Fetch) -> None:
+    missing = [item for item in ids.tolist() if item not in order.items]
+    order.items.update(fetch(missing) if missing else {})
+
+
+def _results(found: Found, order: Ordered, options: ResultOptions, text: str, part: Hits) -> Iterator[Result]:
+    tags, graph = found.rankings.get("tags", _SILENT), found.rankings.get("graph", _SILENT)
+    unmatched = 0.0 if "keyword" in found.rankings else None
+    cosines = found.raw("semantic")
+    others = [(spec.log_odds, found.raw(name)) for name, spec in RETRIEVERS.items() if spec.log_odds]
+    columns = zip(part.ids.tolist(), part.scores.tolist(), found.fusion.lines(part.ids), strict=True)
+    for item, score, lines in columns:
+        if item not in order.items:
+            continue
+        coverage = found.coverage.get(item, unmatched)
+        other = sum(odds * min(1.0, max(0.0, scores.get(item) or 0.0)) for odds, scores in others)
+        related = graph.related.get(item, 0.0)
+        evidence = Evidence(cosines.get(item), coverage, tags.evidence.get(item, 0.0), related, other)
+        connected = any(line.source == "graph" and line.rank is not None for line in lines)
+        factor = order.factors.get(item, 1.0)
+        yield Result(
+            item=order.items[item],
+            score=score,
+            confidence=round(result_confidence(evidence), 6),
+            query=text,
+            contributions=lines,
+            recency=factor,
+            explanation=explain(lines, score, factor) if options.explain else None,
+            graph_distance=None if not connected else 0 if item in graph.evidence else 1,
+        )
+
+
+_SILENT: Final = Ranking()
+
+
+# ---------------------------------------------------------------- confidence in an answer, from absolute evidence
+#
+# A fused score is relative to the best hit, so it says nothing about a store that does not hold the answer. Four
+# kinds of evidence are absolute: the cosine (near 0.2 for unrelated texts, above 0.5 for an answer), the share of the
+# query's words found in the item (weighted by rarity), the share covered by the item's tags, and whether the item is
+# what the query names or is joined to it by a stored relation. Each covers cases the others miss: a paraphrase shares
+# no words, a product code has no semantic neighbours, the owner of a service has another vocabulary. They add up as
+# log odds: one strong piece of evidence is about even, two are a yes.
+#
+# The slopes of cosine and coverage are close to a logistic fit on two collections, made a little steeper by hand; the
+# slope of the relation was set on the demo, where a stored relation alone is even. docs/quality-tried.md has figures,
+# also for collections not used in the fit. Confidence cannot separate an answer from a near miss: with the answer
+# removed from the store, the next best item still has a median of 0.27 to 0.81.
+
+BIAS: Final = -5.5
+PER_COSINE: Final = 8.5
+PER_COVERAGE: Final = 5.0
+PER_RELATION: Final = 6.5
+
+COSINE_ALONE: Final = (-5.5, 13.0)
+"""Bias and slope if coverage is unknown, as without a keyword index: 0.15 means no, 0.65 means yes."""
+COVERAGE_ALONE: Final = (-4.0, 6.5)
+"""Bias and slope without a vector: all words found means likely, never certain."""
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """Evidence of the retrievers for one item; None where a retriever had no score for it."""
+
+    cosine: float | None = None
+    coverage: float | None = None
+    """Share of the query's words, weighted by rarity, that occur in the text."""
+    tags: float = 0.0
+    """Share of the query's words that the item's tags cover."""
+    relation: float = 0.0
+    """Strength with which the item is what the query names, or is joined to it by a stored relation."""
+    log_odds: float = 0.0
+    """What further retrievers add, by their descriptions."""
+
+
+def result_confidence(evidence: Evidence) -> float:
+    """Return a number in 0..1 that rises with each piece of evidence; 0 without any. The pieces add up as log odds."""
+    if evidence == Evidence():
+        return 0.0
+    words = min(1.0, max(0.0, evidence.coverage or 0.0, evidence.tags))
+    if evidence.cosine is None:
+        odds = COVERAGE_ALONE[0] + COVERAGE_ALONE[1] * words
+    else:
+        odds = BIAS + PER_COSINE * evidence.cosine + PER_COVERAGE * words
+        if evidence.coverage is None:
+            odds = max(odds, COSINE_ALONE[0] + COSINE_ALONE[1] * evidence.cosine)
+    return 1 / (1 + math.exp(-odds - PER_RELATION * min(1.0, evidence.relation) - evidence.log_odds))
+
+
+# ---------------------------------------------------------------- variety: a limit per file, and each text once
+
+
+def at_most_per_source(results: Iterable[T], path: Callable[[T], str | None], per_source: int | None) -> Iterator[T]:
+    """Yield results in order, at most `per_source` (None: no limit) per path; results without a path all stay."""
+    taken: Counter[str] = Counter()
+    for result in results:
+        source = path(result)
+        if per_source is None or source is None or taken[source] < per_source:
+            yield result
+        if source is not None:
+            taken[source] += 1
+
+
+def each_text_once(results: Iterable[Result]) -> Iterator[Result]:
+    """Yield results in order, skipping file chunks whose text an earlier result from another file has."""
+    seen: dict[str, str] = {}
+    for result in results:
+        path = result.item.path
+        text = None if path is None else shared_text(result.item)
+        if text is None or path is None or seen.setdefault(text, path) == path:
+            yield result
+
+
+def with_copies(results: Iterable[Result], best: Iterable[Item]) -> list[Result]:
+    """Add to each result the locations of its text in other files among the `best` items."""
+    places: dict[str, dict[str, str]] = {}
+    for item in best:
+        text = shared_text(item)
+        if text is not None and item.path is not None:
+            places.setdefault(text, {}).setdefault(item.path, item.location or item.path)
+    return [_with_copies(result, places.get(shared_text(result.item) or "", {})) for result in results]
+
+
+def _with_copies(result: Result, places: Mapping[str, str]) -> Result:
+    others = tuple(location for path, location in places.items() if path != result.item.path)
+    return replace(result, also_in=others) if others else result
+
+
+def shared_text(item: Item) -> str | None:
+    """Text by which chunks of different files are copies of each other; None for other items and empty chunks."""
+    return item.text.strip() or None if item.path is not None and item.key is None else None
+
+
+def check_per_source(value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise InvalidQuery(f"per_source is {value!r}", "Give a whole number from 1 upwards")
+    return value
+
+
+# ---------------------------------------------------------------- the response
+
+
+def response(
+    text: str, plan: Plan, filters: Filters, found: Found, chosen: Sequence[Result], total_ms: float
+) -> SearchResponse:
+    texts = [set[int](found.listed[name].tolist()) for name in TEXTS if name in found.listed]
+    return SearchResponse(
+        query=text,
+        plan=plan,
+        applied_weights=found.fusion.weights,
+        filters=filters,
+        confidence=response_confidence(chosen),
+        counts={name: len(ids) for name, ids in found.listed.items()},
+        overlap=len(set[int].intersection(*texts)) if len(texts) == len(TEXTS) else 0,
+        degraded=(*found.degraded, *_lacking(found)),
+        notes=found.notes,
+        timings_ms={name: round(spent, 3) for name, spent in {**found.timings_ms, "total": total_ms}.items()},
+        results=tuple(chosen),
+    )
+
+
+def log_fields(response: SearchResponse) -> dict[str, Json]:
+    """The log fields of a search: numbers and names, no stored text and no query."""
+    return {
+        "preset": response.plan.preset,
+        "fusion": response.plan.fusion,
+        "results": len(response.results),
+        "degraded": [failure.retriever for failure in response.degraded],
+        **{f"{name}_count": count for name, count in response.counts.items()},
+        **{f"{name}_ms": spent for name, spent in response.timings_ms.items()},
+    }
+
+
+def _lacking(found: Found) -> list[Degraded]:
+    """Retrievers that answered without seeing every item."""
+    return [
+        Degraded(name, _waiting(ranking.pending), ranking.pending)
+        for name, ranking in found.rankings.items()
+        if ranking.pending
+    ]
+
+
+def _waiting(count: int) -> str:
+    return "1 item waits for its vector" if count == 1 else f"{count} items wait for their vectors"
+
+
+def response_confidence(results: Iterable[Result]) -> float:
+    return max((result.confidence for result in results), default=0.0)
+
+
+# ---------------------------------------------------------------- several namespaces, each searched with its statistics
+
+JUDGED = 10
+
+Number = TypeVar("Number", int, float)
+
+
+def merged(answers: Sequence[SearchResponse]) -> SearchResponse:
+    """The best of all. Scores are relative to a namespace, so each namespace is weighted by its confidence.
+
+    That is judged by its best JUDGED results, whatever top_k is: results for k are a prefix of those for k + n.
+    """
+    sure = [response_confidence(answer.results[:JUDGED]) for answer in answers]
+    surest = max(sure, default=0.0)
+    results = [
+        _scaled(result, confidence / surest if surest else 1.0)
+        for answer, confidence in zip(answers, sure, strict=True)
+        for result in answer.results
+    ]
+    results.sort(key=lambda result: (-result.score, result.item.namespace, result.id))
+    first = answers[0]
+    chosen = results[: first.plan.top_k]
+    return replace(
+        first,
+        confidence=response_confidence(chosen),
+        counts=_summed([answer.counts for answer in answers]),
+        overlap=sum(answer.overlap for answer in answers),
+        degraded=_all_degraded(answers),
+        notes=tuple(dict.fromkeys(note for answer in answers for note in answer.notes)),
+        timings_ms=_summed([answer.timings_ms for answer in answers]),
+        results=tuple(chosen),
+    )
+
+
+def _scaled(result: Result, factor: float) -> Result:
+    """Every line of the score by the same factor: they still make the score."""
+    lines = tuple(
+        replace(line, weight=line.weight * factor, value=line.value * factor) for line in result.contributions
+    )
+    score = sum(line.value for line in lines) * result.recency
+    explanation = explain(lines, score, result.recency) if result.explanation is not None else None
+    return replace(result, contributions=lines, score=score, explanation=explanation)
+
+
+def _summed(tables: Sequence[Mapping[str, Number]]) -> dict[str, Number]:
+    total: dict[str, Number] = {}
+    for table in tables:
+        for name, number in table.items():
+            total[name] = total[name] + number if name in total else number
+    return total
+
+
+def _all_degraded(answers: Sequence[SearchResponse]) -> tuple[Degraded, ...]:
+    return tuple(failure for answer in answers for failure in answer.degraded)

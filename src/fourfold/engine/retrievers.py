@@ -1,0 +1,167 @@
+"""The built-in retrievers, and how each is made from a snapshot.
+
+`register` adds one: a description and a class are all that it takes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, TypeAlias
+
+from fourfold.ranking.connections import (
+    PERHAPS,
+    longest_named,
+    named_items,
+    rank_by_links,
+    rank_by_shared_tags,
+    rank_by_tags,
+    related_items,
+)
+from fourfold.ranking.retrievers import RetrieverSpec, register_spec, unregister_spec
+from fourfold.retrieval import Query, Ranking, Retriever
+from fourfold.storage.protocols import Graph, Snapshot, Tags, Vectors, Words
+from fourfold.storage.values import TagUse
+from fourfold.text.entities import query_names, spelled_names
+from fourfold.text.fold import folded_words
+from fourfold.text.stopwords import stop_words
+
+
+class SemanticRetriever:
+    """By meaning: cosine between the vector of the query and those of the items."""
+
+    name = "semantic"
+    reads_snapshot = True
+
+    def __init__(self, vectors: Vectors) -> None:
+        self._vectors = vectors
+
+    def search(self, query: Query, limit: int) -> Ranking:
+        return self.begin(query, limit)()
+
+    def begin(self, query: Query, limit: int) -> Callable[[], Ranking]:
+        """Starts the search; the returned function waits for its result."""
+        if query.vector is None:
+            return Ranking
+        return self._vectors.begin_nearest(query.vector, limit, query.filters)
+
+    def score(self, query: Query, ids: Sequence[int]) -> Ranking:
+        return Ranking() if query.vector is None else self._vectors.cosines(query.vector, ids)
+
+
+class KeywordRetriever:
+    """By words: BM25 over analysed text."""
+
+    name = "keyword"
+    reads_snapshot = True
+
+    def __init__(self, words: Words) -> None:
+        self._words = words
+
+    def search(self, query: Query, limit: int) -> Ranking:
+        return self._words.match(query.text, limit, query.filters)
+
+    def score(self, query: Query, ids: Sequence[int]) -> Ranking:
+        return self._words.scores(query.text, ids)
+
+
+class GraphRetriever:
+    """By relations: what the query names, and what is connected with that."""
+
+    name = "graph"
+    reads_snapshot = True
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+
+    def search(self, query: Query, limit: int) -> Ranking:
+        """`evidence`: the items that the query names, by how surely it means them."""
+        names = query_names(query.text)
+        known = self._graph.named(names)
+        if not known:
+            return Ranking()
+        links = self._graph.node_links(sorted(longest_named(known, names)), query.filters)
+        sure = longest_named(known, spelled_names(query.text))
+        strengths = {link.source: 1.0 if link.source in sure else PERHAPS for link in links}
+        hits = rank_by_links(strengths, links, limit)
+        relations = sum(link.kind == "edge" and link.source in sure for link in links)
+        return Ranking(
+            hits, evidence=named_items(strengths, links), related=related_items(strengths, links), relations=relations
+        )
+
+    def expand(self, query: Query, starts: Mapping[int, float], limit: int) -> Ranking:
+        """One hop from what the query names and from the best hits of other retrievers."""
+        links = self._graph.item_links(list(starts), query.filters)
+        return Ranking(rank_by_links(starts, links, limit))
+
+
+_STOP_WORDS: Final = stop_words("en") | stop_words("de")
+_JOINTS: Final = ("-", " ", "_")
+
+
+class TagRetriever:
+    """By tags: words of the query that are tags rank the items that carry them."""
+
+    name = "tags"
+    reads_snapshot = True
+
+    def __init__(self, tags: Tags) -> None:
+        self._tags = tags
+
+    def search(self, query: Query, limit: int) -> Ranking:
+        carried = self._tags.uses(tag_candidates(query.text), query.filters, limit)
+        hits = rank_by_tags(carried, limit)
+        covered = coverage(query.text, carried)
+        return Ranking(hits, evidence={item: covered[item] for item in hits.ids.tolist()})
+
+    def expand(self, query: Query, starts: Mapping[int, float], limit: int) -> Ranking:
+        """Items that carry the same tags as the best hits of other retrievers."""
+        carried = self._tags.shared(list(starts), query.filters)
+        return Ranking(rank_by_shared_tags(starts, carried, limit))
+
+
+def tag_candidates(text: str) -> list[str]:
+    """The tags that a query may name: words of it, and adjacent words joined."""
+    spelled = folded_words(text)
+    single = [word for word in spelled if word not in _STOP_WORDS]
+    joined = [
+        joint.join(spelled[start : start + length])
+        for length in (2, 3)
+        for start in range(len(spelled) - length + 1)
+        for joint in _JOINTS
+    ]
+    return list(dict.fromkeys(single + joined))
+
+
+def coverage(text: str, carried: Sequence[TagUse]) -> dict[int, float]:
+    """By item, the share of the query's words that its tags say."""
+    asked = set(folded_words(text))
+    asked = asked - _STOP_WORDS or asked
+    spelled = {tag: folded_words(tag) for tag in {use.tag for use in carried}}
+    said: dict[int, set[str]] = {}
+    for use in carried:
+        said.setdefault(use.item, set()).update(spelled[use.tag])
+    return {item: len(asked & tags) / len(asked) for item, tags in said.items()}
+
+
+# ---------------------------------------------------------------- registry
+
+Factory: TypeAlias = Callable[[Snapshot], Retriever]
+
+FACTORIES: Final[dict[str, Factory]] = {
+    "semantic": lambda snapshot: SemanticRetriever(snapshot.vectors),
+    "keyword": lambda snapshot: KeywordRetriever(snapshot.words),
+    "graph": lambda snapshot: GraphRetriever(snapshot.graph),
+    "tags": lambda snapshot: TagRetriever(snapshot.tags),
+}
+"""By the name of the description; made for each search, inside its snapshot."""
+
+
+def register(spec: RetrieverSpec, make: Factory) -> None:
+    """Makes a retriever part of every search, of weights and `only`, JSON, tables, help texts and tool schemas."""
+    register_spec(spec)
+    FACTORIES[spec.name] = make
+
+
+def unregister(name: str) -> None:
+    unregister_spec(name)
+    del FACTORIES[name]

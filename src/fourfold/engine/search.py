@@ -1,0 +1,312 @@
+"""One question to one namespace: plan -> embed -> retrieve, expand and fuse -> later stages -> present."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from fourfold import limits, scheduling
+from fourfold.config import Settings
+from fourfold.engine import present
+from fourfold.engine.embedding_queue import EmbeddingQueue, require_space
+from fourfold.engine.pipeline import Found, Pipeline
+from fourfold.engine.present import Fetch, Ordered, ResultOptions
+from fourfold.engine.retrievers import FACTORIES, tag_candidates
+from fourfold.errors import EmbedderUnavailable
+from fourfold.filters.conditions import Condition, Test, leaves
+from fourfold.filters.fields import COLUMNS
+from fourfold.model import NO_FILTERS, Filters, Item
+from fourfold.ranking.fusion import FILE_NAME_PRESETS, columns, ranks, with_file_names
+from fourfold.ranking.plan import PlanRequest, StoreFacts, make_plan
+from fourfold.ranking.recency import recency_factor
+from fourfold.ranking.retrievers import RETRIEVERS
+from fourfold.retrieval import Candidates, Degraded, Plan, Query, Result, Retriever, SearchResponse
+from fourfold.storage.protocols import Snapshot, Store
+from fourfold.text.entities import file_names, named_files
+
+if TYPE_CHECKING:
+    from fourfold.model import RawRecord, Vector
+    from fourfold.storage.protocols import Rows, Tags
+
+log = logging.getLogger("fourfold")
+
+_TURN_SECONDS: Final = 0.25
+"""A search waits this long for its turn, then runs beside the others."""
+
+
+@dataclass(frozen=True, slots=True)
+class Why:
+    """Why an item has its place in the answer to a query, or is missing from it."""
+
+    item: Item
+    rank: int | None
+    result: Result | None
+    reasons: tuple[str, ...]
+    sources: tuple[RawRecord, ...] = ()
+    """The raw records that the item is drawn from."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What retrievers are asked, and how their answers are fused."""
+
+    query: Query
+    plan: Plan
+    degraded: Sequence[Degraded]
+    """Retrievers that are known to be unable to answer."""
+    embed_ms: float
+    notes: Sequence[str]
+    fingerprint: str | None = None
+    """The vector space of the embedder, where the query has to be in it."""
+
+
+Stage: TypeAlias = Callable[[Snapshot, Query, Found], Found]
+"""A step between fusion and presentation. It may wait, and it may change the ranking."""
+
+
+def name_files(snapshot: Snapshot, query: Query, found: Found) -> Found:
+    """Ranks the chunks of a file that the query names first."""
+    if found.plan.preset not in FILE_NAME_PRESETS or not (spelled := file_names(query.text)):
+        return found
+    named = snapshot.rows.named_chunks(list(spelled), query.filters)
+    if not named:
+        return found
+    files = named_files(spelled, named)
+    return replace(found, fusion=with_file_names(found.fusion, files), files=files)
+
+
+STAGES: Final[list[Stage]] = [name_files]
+
+
+class Search:
+    """Searches of a store, in any of its namespaces."""
+
+    def __init__(
+        self,
+        store: Store,
+        embedding: EmbeddingQueue | None,
+        settings: Settings,
+        troubles: Mapping[str, str],
+        retrievers: Sequence[Retriever] = (),
+    ) -> None:
+        """`retrievers`: injected ones; one with the name of a built-in retriever replaces it."""
+        self._store = store
+        self._embedding = embedding
+        self._settings = settings
+        self._troubles = troubles
+        self._injected = {each.name: each for each in retrievers}
+        self._turns = scheduling.Turns(store.concurrent_searches)
+
+    def answer(
+        self,
+        namespace: str,
+        request: PlanRequest,
+        options: ResultOptions,
+        vector: Vector | None,
+        filters: Filters,
+        now: datetime,
+    ) -> SearchResponse:
+        started = time.perf_counter()
+        question = self._question(namespace, request, vector, filters)
+        with self._turns.turn(_TURN_SECONDS), scheduling.searching(), self._store.snapshot(namespace) as snapshot:
+            found = self._found(snapshot, question)
+            fetch = snapshot.rows.get
+            order = present.ordered(found, found.plan, fetch, now)
+            chosen = present.results(found, found.plan, order, fetch, options, request.text)
+            fused = self._candidates(found, order, fetch, now) if options.candidates else None
+            ranked = bool(len(order.hits.ids))
+            if not ranked and not snapshot.exists:
+                found = replace(found, notes=(*found.notes, f"nothing was ever stored in the namespace {namespace!r}"))
+            elif filters.condition is not None:
+                unknown = unknown_names(snapshot.rows, snapshot.tags, filters.condition, negated_only=ranked)
+                found = replace(found, notes=(*found.notes, *unknown))
+        total = (time.perf_counter() - started) * 1000
+        response = present.response(request.text, found.plan, filters, found, chosen, total)
+        if fused is not None:
+            response = replace(response, candidates=fused)
+        log.info("search", extra={"fourfold": present.log_fields(response)})
+        return response
+
+    def why(self, stored: Item, request: PlanRequest, vector: Vector | None, filters: Filters, now: datetime) -> Why:
+        question = self._question(stored.namespace, request, vector, filters)
+        with self._store.snapshot(stored.namespace) as snapshot:
+            pipeline = self._pipeline(snapshot)
+            found = self._found(snapshot, question, pipeline)
+            fetch = snapshot.rows.get
+            passes = filters == NO_FILTERS or bool(snapshot.rows.ids(filters, [stored.id]))
+            order = present.ordered(found, found.plan, fetch, now)
+            ids = order.hits.ids.tolist()
+            rank = ids.index(stored.id) + 1 if stored.id in ids else None
+            result = None
+            if rank is not None:
+                alone = replace(order, hits=order.hits[rank - 1 : rank])
+                shown = present.results(found, found.plan, alone, fetch, ResultOptions(explain=True), request.text)
+                result = next(iter(shown), None)
+            scored = pipeline.scores(question.query, question.plan, stored.id)
+            told = _reasons(stored.id, question.plan, found, scored, passes)
+            better = list(fetch(ids[: min(rank - 1, limits.FOLD_DEPTH)]).values()) if rank else []
+        return Why(stored, rank, result, (*told, *_folded(stored, better)))
+
+    # ------------------------------------------------------------ the question
+
+    def plan(self, namespace: str, request: PlanRequest) -> Plan:
+        """What a search would do, before it knows what the graph holds."""
+        return make_plan(request, self._settings.plan, self._facts(namespace, request))
+
+    def _question(self, namespace: str, request: PlanRequest, given: Vector | None, filters: Filters) -> Question:
+        """Embeds the query before a snapshot is opened: a model may have to load, an endpoint to answer."""
+        plan = self.plan(namespace, request)
+        started = time.perf_counter()
+        vector, degraded = self._query_vector(plan, request.text, given)
+        embed_ms = (time.perf_counter() - started) * 1000
+        embedding = self._embedding if given is None and "semantic" in plan.retrievers else None
+        notes = self._notes(request.text, embedded=vector is not None and given is None)
+        query = Query(namespace, request.text, vector, filters)
+        fingerprint = None if embedding is None or degraded else embedding.embedder.fingerprint
+        return Question(query, plan, degraded, embed_ms, notes, fingerprint)
+
+    def _facts(self, namespace: str, request: PlanRequest) -> StoreFacts:
+        """Only adaptive alpha needs them."""
+        if request.preset != "memories":
+            return StoreFacts()
+        with self._store.snapshot(namespace) as snapshot:
+            counts = snapshot.tags.counts()
+            named = [tag for tag in tag_candidates(request.text) if tag in counts]
+            return StoreFacts(snapshot.size.items, len(named))
+
+    def _query_vector(self, plan: Plan, text: str, given: Vector | None) -> tuple[Vector | None, list[Degraded]]:
+        if given is not None:
+            return given, []  # the store checks whether it fits the namespace
+        if "semantic" not in plan.retrievers:
+            return None, []
+        if self._embedding is None:
+            return None, [Degraded("semantic", "there is no embedder, and the query came without a vector")]
+        try:
+            return self._embedding.query(text), []
+        except EmbedderUnavailable as error:
+            return None, [Degraded("semantic", str(error))]
+
+    def _notes(self, text: str, *, embedded: bool) -> list[str]:
+        notes = [f"{what}: {why}" for what, why in self._troubles.items()]
+        embedder = self._embedding.embedder if self._embedding is not None and embedded else None
+        if embedder is not None and len(text) > limits.MODEL_TOKENS and embedder.truncates(text):
+            notes.append("the model read only the beginning of the query")
+        return notes
+
+    # ------------------------------------------------------------ the answer
+
+    def _candidates(self, found: Found, order: Ordered, fetch: Fetch, now: datetime) -> Candidates:
+        whole = replace(self._settings.plan.memories_recency, strength=1.0)
+        return present.candidates(
+            found, order, fetch, lambda item: recency_factor(whole, item.updated_at, now, item.tags)
+        )
+
+    def _pipeline(self, snapshot: Snapshot) -> Pipeline:
+        built_in = {name: make(snapshot) for name, make in FACTORIES.items() if name not in self._injected}
+        return Pipeline(built_in, self._injected, self._settings.retriever_seconds, snapshot.deadline, self._find_keys)
+
+    def _find_keys(self, namespace: str, keys: Sequence[str]) -> Mapping[str, int]:
+        """For injected retrievers, which run in threads of their own."""
+        with self._store.snapshot(namespace) as snapshot:
+            return snapshot.rows.find_keys(keys)
+
+    def _found(self, snapshot: Snapshot, question: Question, pipeline: Pipeline | None = None) -> Found:
+        if question.fingerprint is not None:
+            require_space(snapshot.space, question.fingerprint)
+        pipeline = pipeline or self._pipeline(snapshot)
+        found = pipeline.run(question.query, question.plan, question.degraded)
+        for stage in STAGES:
+            found = stage(snapshot, question.query, found)
+        timings = {"embed": question.embed_ms, **found.timings_ms}
+        return replace(found, notes=(*found.notes, *question.notes), timings_ms=timings)
+
+
+# ---------------------------------------------------------------- why
+
+
+def _reasons(item: int, plan: Plan, found: Found, scores: Mapping[str, float], passes_filters: bool) -> tuple[str, ...]:
+    """`scores`: what retrievers say of the item, listed or not."""
+    lines = [] if passes_filters else ["the filters leave it out"]
+    failed = {failure.retriever: failure.reason for failure in found.degraded}
+    for name in plan.retrievers:
+        lines.append(f"{name}: {failed.get(name) or _placed(name, item, found, scores.get(name))}")
+    return tuple(lines)
+
+
+def _placed(name: str, item: int, found: Found, score: float | None) -> str:
+    hits = columns(found.rankings[name].hits)
+    spec = RETRIEVERS[name]
+    for rank, hit in zip(ranks(hits.scores).tolist(), hits, strict=True):
+        if hit.id == item:
+            return f"rank {rank} of {len(hits)}, {spec.score} {hit.score:.4g}"
+    if score is None or (score == 0 and spec.scale != "cosine"):
+        return spec.missed
+    last = f"the best {limits.CANDIDATES} end at {hits[-1].score:.4g}" if hits else "it listed nothing"
+    return f"not listed with {spec.score} {score:.4g}: {last}"
+
+
+def _folded(item: Item, better: Iterable[Item]) -> tuple[str, ...]:
+    """One line if a better item of another file has the same text: a search shows that one, and this as its copy."""
+    text = present.shared_text(item)
+    same = (one for one in better if text is not None and one.path != item.path and present.shared_text(one) == text)
+    return tuple(f"folded: item {one.id} ({one.location}) has the same text and comes first" for one in same)[:1]
+
+
+# ---------------------------------------------------------------- names in a filter that no item has
+
+
+_SHOWN: Final = 20
+_PROBED: Final = 20
+"""Names of one filter that are looked up."""
+_NAMING_COLUMNS: Final = ("tags", "kind", "language")
+
+
+def unknown_names(rows: Rows, tags: Tags, condition: Condition, *, negated_only: bool = False) -> tuple[str, ...]:
+    """A line for each kind, language, tag or metadata key of the condition that no item of the namespace has.
+
+    `negated_only`: only names under a `not`: a misspelt one excludes nothing, and the results do not show it.
+    """
+    lines: dict[str, None] = {}
+    probed = 0
+    for test, negated in leaves(condition):
+        for probe in _probes(test):
+            if probed < _PROBED and (negated or not negated_only):
+                probed += 1
+                if not rows.list(Filters(where=probe), 1, 0):
+                    lines[_line(rows, tags, probe)] = None
+    return tuple(lines)
+
+
+def _probes(test: Test) -> list[Test]:
+    """Tests that hold for an item that has one of the names."""
+    column = test.field.column
+    if column is None:
+        return [Test(test.field, "exists")]
+    if column.name not in _NAMING_COLUMNS or test.op != "in":
+        return []
+    return [Test(test.field, "in", (name,)) for name in test.values if name is not None]
+
+
+def _line(rows: Rows, tags: Tags, probe: Test) -> str:
+    column = probe.field.column
+    if column is None:
+        known = rows.vocabulary("metadata")
+        fields = ", ".join(COLUMNS)
+        name = probe.field.name.partition(".")[2]
+        return f"no item has the metadata key {name!r}; keys: {_listed(known)}; fields: {fields}"
+    name = probe.values[0]
+    if column.name == "tags":
+        return f"no item has the tag {name!r}; tags: {_listed(tags.counts())}"
+    known = rows.vocabulary("kind" if column.name == "kind" else "language")
+    return f"no item has the {column.name} {name!r}; {column.name}s: {_listed(known)}"
+
+
+def _listed(known: Mapping[str, int]) -> str:
+    """The most frequent first."""
+    names = sorted(known, key=lambda name: (-known[name], name))
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return ", ".join(names[:_SHOWN]) + more if names else "none"

@@ -1,0 +1,257 @@
+"""Publishing indexes: folds the changes since the last publication into a new generation of files.
+
+The caller holds the lease. The manifest names the new generation once everything is on disk, so readers see the old
+index or the new one, whenever the process is killed.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections import Counter
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import tantivy
+
+from fourfold import owner_only
+from fourfold.index import generations, segment_files
+from fourfold.index.log_tail import Segment
+from fourfold.index.rows import NONE, Rows
+from fourfold.index.segment_files import Manifest, Part
+from fourfold.index.source import Change, Source
+from fourfold.index.text_index import TextIndex
+from fourfold.index.text_segment import TANTIVY_SCHEMA, TextSegment, item_terms
+from fourfold.index.tuning import IndexTuning
+from fourfold.index.vector_index import VectorIndex, VectorSegment, columns, import_faiss, train
+from fourfold.index.vector_index import sums as row_sums
+from fourfold.model import Space
+from fourfold.text.analysis import ANALYSER_VERSION
+
+if TYPE_CHECKING:
+    from fourfold.index.rows import Flags, Ints
+
+_NO_TERMS = np.empty(0, np.uint32)
+
+
+@dataclass(frozen=True, slots=True)
+class Publication:
+    """The indexes of one namespace, to be brought to its last change."""
+
+    folder: Path
+    source: Source
+    owner: str
+    """The store and namespace that the files belong to."""
+    tuning: IndexTuning
+    rebuild: bool = False
+    """Ignores the published files, and reads all items."""
+
+    def can_continue(self, kind: str, segment: Segment) -> bool:
+        manifest = segment.manifest
+        if self.rebuild or manifest is None:
+            return False
+        with self.source.read() as source:
+            return manifest.mark in source.publication_marks(kind)
+
+    def last_change(self) -> int:
+        with self.source.read() as source:
+            return source.last_change
+
+
+def publish_text(publication: Publication) -> bool:
+    """Publishes the keyword index. False if it was up to date."""
+    folder, source, last = publication.folder / TextIndex.KIND, publication.source, publication.last_change()
+    segment = TextSegment.load(folder, publication.owner)
+    if not publication.can_continue(TextIndex.KIND, segment):
+        segment = TextSegment.empty()
+    elif segment.seq >= last:
+        return False
+    changed, dead = _changed(publication, segment.documents, segment.seq, last, Change.TEXT)
+    if dead is None:
+        segment = TextSegment.empty()
+    target = generations.begin(folder, segment.manifest, ("dead", "german"))
+    position, row = len(segment.documents.terms), len(segment.documents)
+    german = Counter(segment.german) - Counter(segment.german_losses(_newly_dead(segment.documents, dead)))
+    with (
+        generations.columns(target, segment.manifest, ("ids", "ends", "terms", "spoken")) as appended,
+        _TantivyWriter(target / "tantivy", publication.tuning.tantivy_heap_bytes) as writer,
+    ):
+        ids, ends, terms, is_german = appended
+        for batch in _batches(publication, changed):
+            with source.read() as snapshot:
+                texts = list(snapshot.texts(batch))
+            fresh = list(item_terms(texts))
+            lengths = np.cumsum([len(item.hashes) for item in fresh], dtype=np.int64)
+            ids.append(np.array([item.id for item in fresh], np.int64))
+            ends.append(lengths + position)
+            terms.append(np.concatenate([_NO_TERMS, *(item.hashes for item in fresh)]))
+            for item in fresh:
+                writer.add(row, item.tantivy_body)
+                row += 1
+            position += int(lengths[-1]) if fresh else 0
+            is_german.append(np.array([item.language == "de" for item in fresh], np.bool_))
+            german.update(term for item in fresh if item.language == "de" for term in set(item.terms))
+    parts = {column.name: column.part for column in appended}
+    parts["dead"] = segment_files.replace_file(target / "dead", _extended(dead, row).tobytes())
+    words = "\n".join(f"{term} {count}" for term, count in sorted(german.items()))
+    parts["german"] = segment_files.replace_file(target / "german", words.encode())
+    parts |= _tantivy_parts(target, segment.manifest)
+    manifest = Manifest(generations.number(target), last, row, ANALYSER_VERSION, publication.owner, parts=parts)
+    _finish(publication, TextIndex.KIND, target, manifest)
+    return True
+
+
+def publish_vectors(publication: Publication, space: Space) -> bool:
+    """Publishes the vector index; the rows in FAISS stay the same. False if it was up to date."""
+    folder, source, last = publication.folder / VectorIndex.KIND, publication.source, publication.last_change()
+    segment = VectorSegment.load(folder, publication.owner, space, publication.tuning)
+    if not publication.can_continue(VectorIndex.KIND, segment):
+        segment = VectorSegment.empty(space.dimension)
+    elif segment.seq >= last:
+        return False
+    changed, dead = _changed(publication, segment.vectors, segment.seq, last, Change.VECTOR)
+    if dead is None:
+        segment = VectorSegment.empty(space.dimension)
+    target = generations.begin(folder, segment.manifest, ("dead",))
+    row = len(segment.vectors)
+    with generations.columns(target, segment.manifest, ("ids", "vectors", "sums")) as appended:
+        ids, vectors, sums = appended
+        for batch in _batches(publication, changed):
+            with source.read() as snapshot:
+                fresh, matrix = snapshot.vectors(batch, space.dimension)
+            ids.append(fresh)
+            vectors.append(matrix)
+            sums.append(row_sums(matrix))
+            row += len(fresh)
+    parts = {column.name: column.part for column in appended}
+    parts["dead"] = segment_files.replace_file(target / "dead", _extended(dead, row).tobytes())
+    covered = 0
+    if segment.manifest is not None and "faiss" in segment.manifest.parts:
+        parts["faiss"], covered = segment.manifest.parts["faiss"], segment.covered
+    number, owner = generations.number(target), publication.owner
+    manifest = Manifest(number, last, row, space.fingerprint, owner, covered=covered, parts=parts)
+    _finish(publication, VectorIndex.KIND, target, manifest)
+    return True
+
+
+def publish_faiss(publication: Publication, space: Space) -> bool:
+    """Trains FAISS on the published vectors. False if it holds enough of them."""
+    folder, tuning = publication.folder / VectorIndex.KIND, publication.tuning
+    manifest = segment_files.matching_manifest(folder, publication.owner, space.fingerprint)
+    if manifest is None or not lacks_faiss(manifest, tuning):
+        return False
+    target = generations.begin(folder, manifest, ("faiss",))
+    segment_files.verify(target / "vectors", manifest.parts["vectors"])  # FAISS would hide a damaged row
+    built = train(columns(target, manifest, space.dimension), tuning)
+    part = segment_files.replace_file(target / "faiss", import_faiss().serialize_index(built).tobytes())
+    manifest = replace(manifest, generation=generations.number(target), covered=manifest.rows)
+    _finish(publication, VectorIndex.KIND, target, segment_files.with_part(manifest, "faiss", part))
+    return True
+
+
+def lacks_faiss(manifest: Manifest, tuning: IndexTuning, expected_rows: int = 0) -> bool:
+    """Whether there are, or will be, enough vectors for FAISS, and FAISS lacks a large share of them."""
+    rows = max(manifest.rows, expected_rows)
+    return rows > tuning.exact_rows and rows - manifest.covered > tuning.unknown_to_faiss_share * rows
+
+
+def published_seq(folder: Path, owner: str, space: Space | None) -> int:
+    """The last change that all indexes of a namespace hold; 0 if one of them is missing or cannot be used."""
+    text = _seq(folder / TextIndex.KIND, owner, ANALYSER_VERSION)
+    return text if space is None else min(text, _seq(folder / VectorIndex.KIND, owner, space.fingerprint))
+
+
+def _seq(folder: Path, owner: str, space: str) -> int:
+    try:
+        manifest = segment_files.matching_manifest(folder, owner, space)
+    except segment_files.Damaged:
+        return 0
+    return manifest.seq if manifest is not None else 0
+
+
+def _changed(
+    publication: Publication, rows: Rows, seq: int, last: int, kinds: Change
+) -> tuple[list[int], Flags | None]:
+    """The items to write, and which existing rows are dead then; None for a rebuild from all items.
+
+    Snapshots are short, so an item may be written as it is after `last`. The log then names it again, and its row dies
+    with the next publication or in the tail.
+    """
+    with publication.source.read() as source:
+        if not seq or seq < source.pruned:
+            return source.all_ids(), None
+        changed = source.changed_ids(seq, last, kinds | Change.REMOVED)
+        dead = rows.without(rows.find(np.array(changed, np.int64))).dead
+        if dead.sum() > publication.tuning.dead_share * (len(rows) + len(changed)):
+            return source.all_ids(), None
+        return changed, dead
+
+
+def _batches(publication: Publication, ids: list[int]) -> Generator[list[int]]:
+    size = publication.tuning.publish_batch_items
+    for start in range(0, len(ids), size):
+        yield ids[start : start + size]
+
+
+def _newly_dead(rows: Rows, dead: Flags | None) -> Ints:
+    return NONE if dead is None else np.flatnonzero(dead & ~rows.dead)
+
+
+def _extended(dead: Flags | None, rows: int) -> Flags:
+    flags = np.zeros(rows, np.bool_)
+    if dead is not None:
+        flags[: len(dead)] = dead
+    return flags
+
+
+def _finish(publication: Publication, kind: str, target: Path, manifest: Manifest) -> None:
+    mark = publication.source.add_publication_mark(kind)
+    generations.finish(publication.folder / kind, target, replace(manifest, mark=mark))
+
+
+# ---------------------------------------------------------------- tantivy
+
+
+class _TantivyWriter:
+    """Adds rows to a tantivy index, and commits them when the block ends without an error."""
+
+    def __init__(self, folder: Path, heap_bytes: int) -> None:
+        owner_only.make_folder(folder)
+        with _tantivy_errors():
+            self._writer: Any = tantivy.Index(TANTIVY_SCHEMA, path=str(folder)).writer(heap_bytes, 1)
+
+    def add(self, row: int, body: str) -> None:
+        with _tantivy_errors():
+            self._writer.add_document(tantivy.Document(row=row, body=body))
+
+    def __enter__(self) -> _TantivyWriter:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        with _tantivy_errors():
+            if kind is None:
+                self._writer.commit()
+                self._writer.garbage_collect_files()
+            self._writer.wait_merging_threads()
+
+
+@contextmanager
+def _tantivy_errors() -> Generator[None]:
+    """Translates ValueError, which tantivy raises for all errors: here only the disk can fail."""
+    try:
+        yield
+    except ValueError as error:
+        raise OSError(errno.EIO, f"tantivy cannot write ({error})") from error
+
+
+def _tantivy_parts(target: Path, manifest: Manifest | None) -> dict[str, Part]:
+    """Lengths and checksums of tantivy's files, so that damage is found before tantivy reads them."""
+    known = manifest.parts if manifest is not None else dict[str, Part]()
+    parts: dict[str, Part] = {}
+    for path in sorted(path for path in (target / "tantivy").iterdir() if path.suffix != ".lock"):
+        name, is_final = f"tantivy/{path.name}", path.suffix != ".json"
+        parts[name] = known[name] if is_final and name in known else segment_files.checksum(path, path.stat().st_size)
+    return parts

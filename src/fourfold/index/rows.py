@@ -1,0 +1,314 @@
+"""Rows of an index, and the exact BM25 of those that hold texts as arrays of term hashes.
+
+Each row belongs to an item; a row never changes, but it can die. tantivy only proposes rows of texts. They are scored
+here in double precision, with the statistics of the live rows, so scores do not depend on the order of writes, on
+deleted rows that an index still counts, or on an engine's rounding of lengths.
+"""
+
+from __future__ import annotations
+
+import os
+import zlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import accumulate
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+
+from fourfold import native
+from fourfold.index.segment_files import Damaged
+from fourfold.retrieval import Hits, Ranking
+from fourfold.text import bm25
+from fourfold.text.keyword_query import KeywordQuery
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Ints = NDArray[np.int64]
+    Floats = NDArray[np.float64]
+    Flags = NDArray[np.bool_]
+    Terms = NDArray[np.uint32]
+    Matrix = NDArray[np.float32]
+
+NONE: Ints = np.empty(0, np.int64)
+
+
+@dataclass(frozen=True)
+class Rows:
+    ids: Ints
+    """The item of each row. An item that changed has several rows, of which at most the last is alive."""
+    dead: Flags
+
+    _KEPT: ClassVar = ("_order", "_sorted", "lengths")
+    """Cached properties that do not change when a row dies."""
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @cached_property
+    def alive(self) -> Flags:
+        return ~self.dead
+
+    @cached_property
+    def live(self) -> Ints:
+        return np.flatnonzero(self.alive)
+
+    @cached_property
+    def _order(self) -> Ints:
+        return np.argsort(self.ids, kind="stable")
+
+    @cached_property
+    def _sorted(self) -> Ints:
+        return self.ids[self._order]
+
+    @cached_property
+    def places(self) -> tuple[Ints, Ints, Flags]:
+        """What `native.find` takes."""
+        return self._sorted, self._order, self.dead
+
+    def find(self, ids: Ints) -> Ints:
+        """The live rows of these items; some may have none."""
+        return native.find(*self.places, ids) if len(self.ids) else NONE
+
+    def permitted(self, allowed: Ints | None) -> Ints:
+        """The live rows of the allowed items; all live rows if None."""
+        return self.live if allowed is None else self.find(allowed)
+
+    def mask(self, allowed: Ints | None) -> Flags:
+        """The live rows of the allowed items, as flags."""
+        if allowed is None:
+            return self.alive
+        mask = np.zeros(len(self.ids), np.bool_)
+        mask[self.find(allowed)] = True
+        return mask
+
+    def without(self, rows: Ints) -> Self:
+        """The same rows with these marked as dead."""
+        if not len(rows):
+            return self
+        dead = self.dead.copy()
+        dead[rows] = True
+        copy = replace(self, dead=dead)
+        copy.__dict__.update({name: self.__dict__[name] for name in self._KEPT if name in self.__dict__})
+        return copy
+
+
+SAMPLE = 512
+
+
+def in_sample(ids: Ints, count: int) -> Flags:
+    """Flags the items that are in the sample of `count` items, which has between half of SAMPLE and SAMPLE members.
+
+    Chosen by id alone, so that all stores and processes choose the same ones.
+    """
+    level = max(0, int(np.ceil(np.log2(max(count, 1) / SAMPLE))))
+    mixed = (ids.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(40)
+    return mixed & np.uint64((1 << level) - 1) == 0
+
+
+class Mapped:
+    """Files that stay mapped after they were verified, with their modification times.
+
+    Mapped bytes change only by a write to the same file, which changes its modification time. If the path is gone or
+    leads to another file, the mapped file can no longer be written to through it.
+    """
+
+    def __init__(self, paths: Iterable[Path]) -> None:
+        """Must be created before the files are verified."""
+        found = [(str(path), path.stat()) for path in paths]
+        self._files = [(path, file.st_ino, file.st_mtime_ns) for path, file in found]
+        self.times_before = [time for *_, time in self._files]
+        """The result of `times` before the files were verified."""
+
+    def times(self) -> list[int]:
+        """The modification time of each file, in nanoseconds."""
+        return [_modified(path, inode, time) for path, inode, time in self._files]
+
+    def require_unmodified(self) -> None:
+        """Raises Damaged if a file was written to. Only for files to which publications do not append."""
+        if self.times() != self.times_before:
+            raise Damaged("a file was overwritten after it was verified")
+
+
+def _modified(path: str, inode: int, known: int) -> int:
+    try:
+        found = os.stat(path)  # noqa: PTH116  (a search does this for every file: Path is three times slower)
+    except OSError:
+        return known
+    return found.st_mtime_ns if found.st_ino == inode else known
+
+
+# ---------------------------------------------------------------- texts
+
+_CACHED_HASHES = 200_000
+
+
+def term_hash(term: str) -> int:
+    return zlib.crc32(term.encode("utf-8", "surrogatepass"))
+
+
+class _Hashes(dict[str, int]):
+    """Cache of term hashes."""
+
+    def __missing__(self, term: str) -> int:
+        hashed = term_hash(term)
+        if len(self) >= _CACHED_HASHES:
+            self.clear()
+        self[term] = hashed
+        return hashed
+
+
+_HASHES = _Hashes()
+
+
+def term_hashes(terms: Iterable[str]) -> list[int]:
+    """Hashes of terms, through a cache."""
+    return list(map(_HASHES.__getitem__, terms))
+
+
+@dataclass(frozen=True)
+class Documents(Rows):
+    """Rows with their terms in order."""
+
+    ends: Ints
+    """Row r's terms are terms[ends[r - 1]:ends[r]]."""
+    terms: Terms
+    sums: Terms | None = None
+    """Checksums of the rows, if their terms are mapped and may change after they were verified."""
+
+    @staticmethod
+    def empty() -> Documents:
+        return Documents(NONE, np.empty(0, np.bool_), NONE, np.empty(0, np.uint32))
+
+    @cached_property
+    def lengths(self) -> Ints:
+        return np.diff(self.ends, prepend=0)
+
+    @cached_property
+    def total(self) -> int:
+        """Terms in live rows."""
+        return int(self.lengths[self.live].sum())
+
+    def gather(self, rows: Ints) -> Gathered:
+        """The terms of these rows in one array. Raises Damaged if checksums are wrong."""
+        lengths = self.lengths[rows]
+        bounds = np.cumsum(lengths)
+        if rows is self.live and len(rows) == len(self):  # identity, not equality: the order of the rows matters
+            return self._verified(Gathered(self.terms, bounds), rows)
+        places = np.repeat(self.ends[rows] - bounds, lengths)
+        places += np.arange(len(places))
+        return self._verified(Gathered(self.terms.take(places), bounds), rows)
+
+    def _verified(self, found: Gathered, rows: Ints) -> Gathered:
+        if self.sums is not None and not np.array_equal(native.term_sums(found.terms, found.bounds), self.sums[rows]):
+            raise Damaged("terms have a wrong checksum")
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Gathered:
+    terms: Terms
+    bounds: Ints
+    """Where the terms of each row end."""
+
+    def rows_with(self, hashed: int) -> Ints:
+        """The position, among the gathered rows, of the row of each occurrence of a term."""
+        return np.searchsorted(self.bounds, np.flatnonzero(self.terms == hashed), side="right")
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """Scores of some items, and the share of the query's idf that the words of each have."""
+
+    ids: Ints
+    scores: Floats
+    coverage: Floats
+
+    def ranking(self, query: KeywordQuery, order: Ints | None = None) -> Ranking:
+        """All items, or those at these places."""
+        places = slice(None) if order is None else order
+        ids = self.ids[places]
+        return Ranking(
+            Hits(ids, self.scores[places]),
+            notes=query.notes,
+            evidence=dict(zip(ids.tolist(), self.coverage[places].tolist(), strict=True)),
+            unknown=query.unknown_share,
+            items=query.documents,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedQuery:
+    """A query in the form that the kernel takes: the hashes of all variants of its words, and their values."""
+
+    query: KeywordQuery
+    proposing: Any
+    """The query in the form of the engine that proposes rows, if there is one."""
+    columns: tuple[Terms, Floats, NDArray[np.int32], NDArray[np.int32], Floats]
+
+
+def prepare(query: KeywordQuery, proposing: Any = None) -> PreparedQuery:
+    hashes = term_hashes(query.terms)
+    first: dict[int, int] = {}
+    same = [first.setdefault(hashed, place) for place, hashed in enumerate(hashes)]
+    columns = (
+        np.array(hashes, np.uint32),
+        np.array([value for word in query.words for value in word.values]),
+        np.array(same, np.int32),
+        np.array(list(accumulate((len(word.terms) for word in query.words), initial=0)), np.int32),
+        np.array([word.idf for word in query.words]),
+    )
+    return PreparedQuery(query, proposing, columns)
+
+
+def score(parts: Iterable[tuple[Documents, Ints]], prepared: PreparedQuery, average_length: float) -> Scored:
+    """BM25 of some rows of each part. Of the variants of a word, the one with the highest value in a row counts."""
+    query = prepared.query
+    scored = (prepared.columns, query.weight or 1.0, average_length, (bm25.K1, bm25.B, float(bm25.BASE_LENGTH)))
+    try:
+        found = [
+            (texts.ids[rows], *native.bm25((texts.terms, texts.ends, texts.sums), rows, *scored))
+            for texts, rows in parts
+            if len(rows)
+        ]
+    except native.OutOfRange as error:
+        raise Damaged("terms have a wrong checksum") from error
+    if len(found) == 1:
+        return Scored(*found[0])
+    ids, scores, coverage = zip(_NO_SCORES, *found, strict=True)
+    return Scored(np.concatenate(ids), np.concatenate(scores), np.concatenate(coverage))
+
+
+_NO_SCORES = (NONE, np.empty(0), np.empty(0))
+
+
+def frequencies(documents: Documents, rows: Ints, hashes: Sequence[int]) -> list[int]:
+    """Number of these rows that contain each term."""
+    if not len(rows):
+        return [0] * len(hashes)
+    found = documents.gather(rows)
+    return [len(np.unique(found.rows_with(hashed))) for hashed in hashes]
+
+
+def row_counts(documents: Documents, rows: Ints) -> dict[int, int]:
+    """By term hash, the number of these rows that contain the term."""
+    found = documents.gather(rows)
+    owner = np.repeat(np.arange(len(rows), dtype=np.uint64), documents.lengths[rows])
+    pairs = np.unique(owner << np.uint64(32) | found.terms)
+    hashes, counts = np.unique(pairs & np.uint64(0xFFFFFFFF), return_counts=True)
+    return dict(zip(hashes.tolist(), counts.tolist(), strict=True))
+
+
+def append(documents: Documents, ids: Sequence[int], texts: Sequence[Terms]) -> Documents:
+    """The documents with rows added at the end."""
+    lengths = np.array([len(text) for text in texts], np.int64)
+    start = documents.ends[-1] if len(documents) else 0
+    return Documents(
+        np.concatenate([documents.ids, np.array(ids, np.int64)]),
+        np.concatenate([documents.dead, np.zeros(len(ids), np.bool_)]),
+        np.concatenate([documents.ends, start + np.cumsum(lengths)]),
+        np.concatenate([documents.terms, *texts]),
+    )

@@ -1,0 +1,186 @@
+"""Keyword search of one namespace: a published segment, and the changes since as a tail in memory.
+
+tantivy proposes rows of the segment; the whole tail is scored. `rows` computes the exact BM25 of both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, reduce
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from fourfold import native
+from fourfold.index import rows
+from fourfold.index.log_tail import TailedIndex
+from fourfold.index.rows import NONE, Documents, PreparedQuery, Scored, term_hash
+from fourfold.index.source import Change, Source, SourceSnapshot
+from fourfold.index.text_segment import LayeredLexicon, TextSegment, item_terms
+from fourfold.index.tuning import DEFAULT, IndexTuning
+from fourfold.retrieval import Ranking
+from fourfold.text.compounds import Lexicon, SortedLexicon
+from fourfold.text.keyword_query import keyword_query
+
+if TYPE_CHECKING:
+    from fourfold.index.rows import Flags, Floats, Ints
+
+_ROUNDING_SHARE = 1e-6
+"""Relative difference of scores that may be rounding in single precision."""
+_MIN_SCORE_SHARE = 0.95
+"""Tantivy rounds lengths: a true score is at least this share of tantivy's."""
+_CACHED_QUERIES = 64
+
+
+@dataclass(frozen=True)
+class TextState:
+    """The texts of a namespace as of change `seq`."""
+
+    segment: TextSegment
+    published: Documents
+    """The segment's rows; those that died since are marked as dead."""
+    died: Ints
+    """The rows of the segment that died since."""
+    tail: Documents
+    seq: int
+    tuning: IndexTuning = DEFAULT
+    german: Mapping[int, tuple[str, ...]] = field(default_factory=dict[int, tuple[str, ...]])
+    """The terms of the German items in the tail."""
+    prepared: dict[str, PreparedQuery] = field(default_factory=dict[str, PreparedQuery])
+    """Cache of queries by their text."""
+
+    @cached_property
+    def documents(self) -> int:
+        return len(self.published.live) + len(self.tail.live)
+
+    @cached_property
+    def average_length(self) -> float:
+        return (self.published.total + self.tail.total) / max(self.documents, 1)
+
+    @cached_property
+    def lexicon(self) -> Lexicon:
+        """The words of the live German items, in which compounds are looked up."""
+        segment = self.segment
+        losses = segment.german_losses(self.died)
+        extinct = {term for term, lost in losses.items() if lost >= segment.german[term]}
+        tail = SortedLexicon(term for terms in self.german.values() for term in terms)
+        return LayeredLexicon(segment.lexicon, frozenset(extinct), tail)
+
+    def frequencies(self, terms: Sequence[str]) -> list[int]:
+        """Number of live rows that contain each term."""
+        hashes = [term_hash(term) for term in terms]
+        segment = self.segment.frequencies(terms)
+        died = rows.frequencies(self.published, self.died, hashes)
+        tail = rows.frequencies(self.tail, self.tail.live, hashes)
+        return [max(0, b - d) + t for b, d, t in zip(segment, died, tail, strict=True)]
+
+    def query(self, text: str, languages: Mapping[str, int]) -> PreparedQuery:
+        """The text as a keyword query; cached, because search and score use the same one."""
+        known = self.prepared.get(text)
+        if known is None:
+            query = keyword_query(text, languages, self.lexicon, self.frequencies, self.documents)
+            known = rows.prepare(query, self.segment.proposing(query))
+            if len(self.prepared) >= _CACHED_QUERIES:
+                self.prepared.clear()
+            self.prepared[text] = known
+        return known
+
+
+class TextIndex(TailedIndex[TextState]):
+    CHANGES = Change.TEXT
+    KIND = "text"
+
+    def __init__(self, folder: Path, store: str, source: Source, tuning: IndexTuning) -> None:
+        super().__init__(source, tuning)
+        self._folder = folder
+        self._store = store
+
+    def published(self) -> TextState:
+        return self._state_of(TextSegment.load(self._folder, self._store))
+
+    def _empty(self, damage: str = "") -> TextState:
+        return self._state_of(TextSegment.empty(damage))
+
+    def _state_of(self, segment: TextSegment) -> TextState:
+        return TextState(segment, segment.documents, NONE, Documents.empty(), segment.seq, self.tuning)
+
+    def _updated(self, source: SourceSnapshot, state: TextState, changed: Sequence[int], last: int) -> TextState:
+        if not changed:
+            return replace(state, seq=last)
+        ids, stale = np.array(changed, np.int64), set(changed)
+        died = state.published.find(ids)
+        fresh = list(item_terms(list(source.texts(changed))))
+        tail = state.tail.without(state.tail.find(ids))
+        german = {item: terms for item, terms in state.german.items() if item not in stale}
+        german |= {item.id: tuple(item.terms) for item in fresh if item.language == "de"}
+        return TextState(
+            state.segment,
+            state.published.without(died),
+            np.concatenate([state.died, died]),
+            rows.append(tail, [item.id for item in fresh], [item.hashes for item in fresh]),
+            last,
+            self.tuning,
+            german,
+        )
+
+
+# ---------------------------------------------------------------- searching a state
+
+
+def search(state: TextState, prepared: PreparedQuery, limit: int, allowed: Ints | None) -> Ranking:
+    """The best `limit` of the allowed items (all, if None)."""
+    if not prepared.query.words:
+        return Ranking(notes=prepared.query.notes)
+    found = _candidates(state, prepared, limit, allowed)
+    order = native.order(found.ids, found.scores)[:limit]
+    return found.ranking(prepared.query, order[found.scores[order] > 0])
+
+
+def score(state: TextState, prepared: PreparedQuery, ids: Sequence[int]) -> Ranking:
+    """BM25 and coverage of these items; zeros where no word matches."""
+    wanted = np.array(ids, np.int64)
+    parts = ((each, native.find(*each.places, wanted)) for each in (state.published, state.tail))
+    return rows.score(parts, prepared, state.average_length).ranking(prepared.query)
+
+
+def containing(state: TextState, groups: Sequence[Collection[str]]) -> list[int]:
+    """Items that contain at least one term of every group."""
+    found = state.segment.containing(groups)
+    published = state.published.ids[found[~state.published.dead[found]]]
+    tail = state.tail.gather(state.tail.live)
+    matches = (np.concatenate([tail.rows_with(term_hash(term)) for term in group]) for group in groups)
+    found = reduce(np.intersect1d, matches, np.arange(len(state.tail.live)))
+    return sorted({*published.tolist(), *state.tail.ids[state.tail.live[found]].tolist()})
+
+
+def _candidates(state: TextState, prepared: PreparedQuery, limit: int, allowed: Ints | None) -> Scored:
+    """The published rows that can be among the best `limit`, and the tail; dead and filtered rows do not count."""
+    texts, tail = state.published, (state.tail, state.tail.permitted(allowed))
+    if allowed is not None and len(allowed) <= state.tuning.scan_rows:
+        return rows.score([(texts, texts.permitted(allowed)), tail], prepared, state.average_length)
+    passing = texts.mask(allowed)
+    count = limit + limit // 4
+    while True:
+        proposed, rough = state.segment.propose(prepared.proposing, count)
+        kept = passing[proposed]
+        chosen = proposed[kept]
+        found = rows.score([(texts, chosen), tail], prepared, state.average_length)
+        if len(proposed) < count or _are_enough(
+            found.scores[: len(chosen)], rough, kept, limit, state.tuning.scan_rows
+        ):
+            return found
+        count *= 4
+
+
+def _are_enough(scores: Floats, proposed: Floats, kept: Flags, limit: int, scan_rows: int) -> bool:
+    """Whether no row that tantivy ranks below these can be among the best `limit`.
+
+    tantivy adds up the variants of a word, so a row with several of them may hide a better row with one; and it returns
+    rows of equal score in any order. Both are rare: of 1,500 real questions to 4 collections, 5 needed a second query.
+    """
+    if len(scores) < limit or len(proposed) >= scan_rows:
+        return len(scores) >= limit
+    worst, last = -np.partition(-scores, limit - 1)[limit - 1], proposed[-1]
+    return bool(worst >= last * _MIN_SCORE_SHARE and proposed[kept][limit - 1] > last * (1 + _ROUNDING_SHARE))

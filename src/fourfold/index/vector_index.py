@@ -1,0 +1,383 @@
+"""Vector search of one namespace: a published segment, and the changes since as a tail in memory.
+
+The segment is a column of unit vectors, and above some size FAISS over the same rows.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache, cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fourfold import native
+from fourfold.index import segment_files
+from fourfold.index.locks import ReadLock
+from fourfold.index.log_tail import TailedIndex
+from fourfold.index.rows import NONE, Mapped, Rows, in_sample
+from fourfold.index.segment_files import Damaged, Manifest
+from fourfold.index.source import Change, Source, SourceSnapshot
+from fourfold.index.tuning import DEFAULT, IndexTuning
+from fourfold.model import Space
+from fourfold.retrieval import Background, Hits, Ranking
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from fourfold.index.rows import Flags, Ints, Matrix
+
+    Sums = NDArray[np.uint32]
+
+_MAX_ROUGH_ERROR = 1e-5
+"""Single precision and rounding together are wrong by less than this."""
+_QUERY_BITS = 4
+_MAX_GAP_ROWS = 4
+_ROWS_PER_MEMBER = 2
+"""A range of rows is read whole if at least one in this many is wanted."""
+_VERIFIED_BLOCKS = 64
+_DENSE_SHARE = 0.05
+"""A filter that passes a smaller share needs every FAISS list: with a fixed number of lists recall falls to 0.67."""
+_MAX_FAISS_LISTS = 4096
+_MIN_PROBES = 16
+_TRAINING_ROWS_PER_LIST = 64
+_FAISS_BATCH_ROWS = 10_000
+
+
+@dataclass(frozen=True)
+class Vectors(Rows):
+    """Rows with their unit vectors."""
+
+    matrix: Matrix
+    sums: Sums | None = None
+    """Checksums of the rows, if the matrix is mapped."""
+    mapped: Mapped | None = None
+    """The file that the matrix is mapped from."""
+    verified: list[tuple[int, int, list[int]]] = field(default_factory=list[tuple[int, int, list[int]]], compare=False)
+    """Ranges of rows that were verified, with the modification time of the file then."""
+    block_rows: int = DEFAULT.block_rows
+
+    @staticmethod
+    def empty(dimension: int) -> Vectors:
+        return Vectors(NONE, np.empty(0, np.bool_), np.empty((0, dimension), np.float32))
+
+    @property
+    def dimension(self) -> int:
+        return self.matrix.shape[1]
+
+    def rows(self, rows: Ints) -> Matrix:
+        """The vectors of these rows. Raises Damaged if their checksums are wrong."""
+        found = self.matrix if rows is self.live and len(rows) == len(self) else self.matrix[rows]
+        if self.sums is not None and not np.array_equal(sums(found), self.sums[rows]):
+            raise Damaged("vectors have a wrong checksum")
+        return found
+
+    def near(self, rows: Ints, query: Matrix) -> Matrix:
+        """Cosines in single precision: the last digit depends on the order of the summation.
+
+        Computed row by row. A matrix product takes nearly twice the processor time, because BLAS shares it among
+        threads that mostly wait for each other.
+        """
+        start = _block_start(rows)
+        scattered, block = rows[:start], rows[start:]
+        if len(block) < self.block_rows:
+            return np.vecdot(self.rows(rows), query)
+        first, end = int(block[0]), int(block[-1]) + 1
+        products = np.vecdot(self.matrix[first:end], query)[block - first]
+        self._verify(first, end)
+        return np.concatenate([np.vecdot(self.rows(scattered), query), products])
+
+    def _verify(self, first: int, end: int) -> None:
+        """Raises Damaged if rows that were just read have wrong checksums.
+
+        Every search reads all rows that FAISS lacks. Their checksums are computed at the first read, and again only
+        after the file was modified.
+        """
+        if self.sums is None:
+            return
+        times = [] if self.mapped is None else self.mapped.times()
+        if any(begin <= first and end <= until and known == times for begin, until, known in self.verified):
+            return
+        if not np.array_equal(sums(self.matrix[first:end]), self.sums[first:end]):
+            raise Damaged("vectors have a wrong checksum")
+        if len(self.verified) >= _VERIFIED_BLOCKS:
+            self.verified.clear()
+        self.verified.append((first, end, times))
+
+
+def _block_start(rows: Ints) -> int:
+    """The position from which the rows ascend and are dense enough for their whole range to be read in place."""
+    steps = np.diff(rows)
+    start = _after_last(steps < 1)
+    if len(rows) > start and rows[-1] - rows[start] < _ROWS_PER_MEMBER * (len(rows) - start):
+        return start
+    return _after_last((steps < 1) | (steps > _MAX_GAP_ROWS))
+
+
+def _after_last(breaks: Flags) -> int:
+    found = np.flatnonzero(breaks)
+    return int(found[-1]) + 1 if len(found) else 0
+
+
+def sums(matrix: Matrix) -> Sums:
+    """The checksum of each row."""
+    return np.ascontiguousarray(matrix).view(np.uint32).sum(axis=1, dtype=np.uint32)
+
+
+@dataclass(frozen=True)
+class VectorSegment:
+    """Immutable. A newer publication is a new object."""
+
+    vectors: Vectors
+    seq: int
+    manifest: Manifest | None = None
+    faiss: Any = None
+    """A FAISS index over the first rows, or None."""
+    lock: ReadLock | None = None
+    damage: str = ""
+    """Why the published files cannot be used; the segment is then empty."""
+
+    @staticmethod
+    def empty(dimension: int, damage: str = "") -> VectorSegment:
+        return VectorSegment(Vectors.empty(dimension), 0, damage=damage)
+
+    @staticmethod
+    def load(folder: Path, store: str, space: Space, tuning: IndexTuning = DEFAULT) -> VectorSegment:
+        """Opens and verifies the published files. Without usable ones the segment is empty."""
+
+        def opening(generation: Path, manifest: Manifest) -> VectorSegment:
+            return _opened(generation, manifest, space.dimension, tuning)
+
+        try:
+            return segment_files.load(folder, store, space.fingerprint, opening) or VectorSegment.empty(space.dimension)
+        except Damaged as error:
+            return VectorSegment.empty(space.dimension, str(error))
+
+    @property
+    def covered(self) -> int:
+        """Number of rows that FAISS holds: always the first ones."""
+        return 0 if self.faiss is None else self.faiss.ntotal
+
+    def propose(self, query: Matrix, count: int, wanted: Flags | None) -> Ints:
+        """The wanted rows (all, if None) that FAISS ranks best, and all wanted rows that it lacks."""
+        covered, passing = self.covered, None if wanted is None else wanted[: self.covered]
+        number = covered if passing is None else int(np.count_nonzero(passing))
+        lists = probes(self.faiss.nlist) if number >= _DENSE_SHARE * covered else self.faiss.nlist
+        found = self._ask_faiss(query, count, lists, passing)
+        if len(found) < min(count, number):  # the nearest lists hold too few rows
+            found = self._ask_faiss(query, count, self.faiss.nlist, passing)
+        if covered == len(self.vectors):
+            return found
+        later = np.arange(covered, len(self.vectors)) if wanted is None else np.flatnonzero(wanted[covered:]) + covered
+        return np.concatenate([found, later])
+
+    def _ask_faiss(self, query: Matrix, count: int, lists: int, passing: Flags | None) -> Ints:
+        found = self.faiss.search(query[None, :], count, params=_parameters(lists, passing))[1][0]
+        return found if found[-1] >= 0 else found[found >= 0]
+
+
+def _parameters(lists: int, passing: Flags | None) -> Any:
+    if passing is None:
+        return _for_all(lists)
+    selector = import_faiss().IDSelectorBitmap(np.packbits(passing, bitorder="little"))
+    return import_faiss().IVFRaBitQSearchParameters(nprobe=lists, qb=_QUERY_BITS, sel=selector)
+
+
+@cache
+def _for_all(lists: int) -> Any:
+    """Cached, because creating them is slow; for searches without a filter."""
+    return import_faiss().IVFRaBitQSearchParameters(nprobe=lists, qb=_QUERY_BITS)
+
+
+def lists(rows: int, tuning: IndexTuning = DEFAULT) -> int:
+    """The number of inverted lists: a power of two near 1.6 times the square root of the rows (512 at 100,000)."""
+    return min(max(2 ** round(math.log2(1.6 * math.sqrt(rows))), tuning.min_faiss_lists), _MAX_FAISS_LISTS)
+
+
+def probes(nlist: int) -> int:
+    """The number of lists to search: a quarter of up to 256, an eighth of more. Recall@10 stays above 0.98."""
+    return max(nlist // 4, min(nlist, _MIN_PROBES)) if nlist <= 256 else nlist // 8
+
+
+def train(vectors: Vectors, tuning: IndexTuning) -> Any:
+    """A FAISS index over all rows, trained on a random sample of the live ones."""
+    faiss = import_faiss()
+    rows, dimension = vectors.matrix.shape
+    nlist = lists(rows, tuning)
+    sample = np.random.default_rng(0).permutation(vectors.live)[: nlist * _TRAINING_ROWS_PER_LIST]
+    faiss.omp_set_num_threads(os.cpu_count() or 1)
+    index = faiss.index_factory(dimension, f"IVF{nlist},RaBitQ2", faiss.METRIC_INNER_PRODUCT)
+    index.train(vectors.matrix[np.sort(sample)])
+    for start in range(0, rows, _FAISS_BATCH_ROWS):
+        index.add(vectors.matrix[start : start + _FAISS_BATCH_ROWS])
+    faiss.omp_set_num_threads(1)
+    return index
+
+
+def import_faiss() -> Any:
+    """FAISS with one thread for each search: searches run concurrently, and sharing one among threads is slower."""
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    import faiss
+
+    return faiss
+
+
+def _opened(folder: Path, manifest: Manifest, dimension: int, tuning: IndexTuning) -> VectorSegment:
+    lock = ReadLock(folder)
+    vectors = columns(folder, manifest, dimension, tuning)
+    if "faiss" not in manifest.parts:
+        segment_files.verify(folder / "vectors", manifest.parts["vectors"])
+        if vectors.mapped is not None:
+            vectors.verified.append((0, len(vectors), vectors.mapped.times_before))
+        return VectorSegment(vectors, manifest.seq, manifest, lock=lock)
+    content = segment_files.read(folder / "faiss", manifest.parts["faiss"])
+    index = import_faiss().deserialize_index(np.frombuffer(content, np.uint8))
+    return VectorSegment(vectors, manifest.seq, manifest, index, lock)
+
+
+def columns(folder: Path, manifest: Manifest, dimension: int, tuning: IndexTuning = DEFAULT) -> Vectors:
+    """The columns of a generation: vectors are mapped, and verified row by row as they are read; others in memory."""
+    segment_files.require(manifest, "ids", "dead", "vectors", "sums")
+    if not manifest.rows:
+        return Vectors.empty(dimension)
+    ids = _column(folder, manifest, "ids", np.int64)
+    dead = _column(folder, manifest, "dead", np.bool_)
+    sums = _column(folder, manifest, "sums", np.uint32)
+    mapped = Mapped([folder / "vectors"])
+    matrix = np.memmap(folder / "vectors", np.float32, "r", shape=(manifest.rows, dimension))
+    return Vectors(ids, dead, np.asarray(matrix), sums, mapped, block_rows=tuning.block_rows)
+
+
+def _column(folder: Path, manifest: Manifest, name: str, kind: Any) -> Any:
+    column = np.frombuffer(segment_files.read(folder / name, manifest.parts[name]), kind)
+    if len(column) != manifest.rows:
+        raise Damaged(f"{name} has {len(column)} rows of {manifest.rows}")
+    return column
+
+
+# ---------------------------------------------------------------- segment and tail
+
+
+@dataclass(frozen=True)
+class VectorState:
+    """The vectors of a namespace as of change `seq`."""
+
+    segment: VectorSegment
+    published: Vectors
+    """The segment's rows; those that died since are marked as dead."""
+    tail: Vectors
+    seq: int
+    tuning: IndexTuning = DEFAULT
+
+    @cached_property
+    def count(self) -> int:
+        return len(self.published.live) + len(self.tail.live)
+
+    @cached_property
+    def middle(self) -> NDArray[np.float64] | None:
+        """The mean of a sample of the vectors: the background against which the best hits are compared."""
+        parts = [
+            vectors.rows(vectors.live[in_sample(vectors.ids[vectors.live], self.count)])
+            for vectors in (self.published, self.tail)
+        ]
+        sample = np.concatenate(parts)
+        return sample.mean(axis=0, dtype=np.float64) if len(sample) else None
+
+
+class VectorIndex(TailedIndex[VectorState]):
+    CHANGES = Change.VECTOR
+    KIND = "vectors"
+
+    def __init__(self, folder: Path, store: str, space: Space, source: Source, tuning: IndexTuning) -> None:
+        super().__init__(source, tuning)
+        self._folder = folder
+        self._store = store
+        self.space = space
+
+    def published(self) -> VectorState:
+        return self._state_of(VectorSegment.load(self._folder, self._store, self.space, self.tuning))
+
+    def _empty(self, damage: str = "") -> VectorState:
+        return self._state_of(VectorSegment.empty(self.space.dimension, damage))
+
+    def _state_of(self, segment: VectorSegment) -> VectorState:
+        tail = Vectors.empty(segment.vectors.dimension)
+        return VectorState(segment, segment.vectors, tail, segment.seq, self.tuning)
+
+    def _updated(self, source: SourceSnapshot, state: VectorState, changed: Sequence[int], last: int) -> VectorState:
+        if not changed:
+            return replace(state, seq=last)
+        ids = np.array(changed, np.int64)
+        fresh_ids, fresh = source.vectors(changed, self.space.dimension)
+        tail = state.tail.without(state.tail.find(ids))
+        tail = Vectors(
+            np.concatenate([tail.ids, fresh_ids]),
+            np.concatenate([tail.dead, np.zeros(len(fresh_ids), np.bool_)]),
+            np.concatenate([tail.matrix, fresh]),
+        )
+        return replace(state, published=state.published.without(state.published.find(ids)), tail=tail, seq=last)
+
+
+# ---------------------------------------------------------------- searching a state
+
+
+def search(state: VectorState, query: Matrix, limit: int, allowed: Ints | None) -> Ranking:
+    """The `limit` nearest of the allowed items (all, if None)."""
+    parts = [(state.published, _candidates(state, query, limit, allowed)), (state.tail, state.tail.permitted(allowed))]
+    if sum(len(rows) for _, rows in parts) > state.tuning.rough_factor * limit:
+        parts = _rough_selection(parts, query, limit)
+    middle = state.middle
+    background = None if middle is None else Background(float(middle @ query.astype(np.float64)))
+    found = _scored(parts, query)
+    best = native.order(found.ids, found.scores)[:limit]
+    return Ranking(Hits(found.ids[best], found.scores[best]), background)
+
+
+def _scored(parts: Iterable[tuple[Vectors, Ints]], query: Matrix) -> Hits:
+    """Cosines in double precision, rounded, so that equal vectors tie. Raises Damaged if checksums are wrong."""
+    try:
+        found = [
+            (vectors.ids[rows], native.cosines(vectors.matrix, vectors.sums, rows, query))
+            for vectors, rows in parts
+            if len(rows)
+        ]
+    except native.OutOfRange as error:
+        raise Damaged("vectors have a wrong checksum") from error
+    if len(found) == 1:  # usually everything is published
+        return Hits(*found[0])
+    ids, cosines = zip((NONE, np.empty(0)), *found, strict=True)
+    return Hits(np.concatenate(ids), np.concatenate(cosines))
+
+
+def _rough_selection(parts: list[tuple[Vectors, Ints]], query: Matrix, limit: int) -> list[tuple[Vectors, Ints]]:
+    """The rows that cosines in single precision do not rule out."""
+    near = [vectors.near(rows, query) for vectors, rows in parts]
+    floor = _floor(np.concatenate(near), limit)
+    return [(vectors, rows[cosines >= floor]) for (vectors, rows), cosines in zip(parts, near, strict=True)]
+
+
+def _floor(near: Matrix, limit: int) -> float:
+    """The least rough cosine of an item that can be among the best `limit`."""
+    if len(near) <= limit:
+        return -np.inf
+    return float(-np.partition(-near, limit - 1)[limit - 1]) - _MAX_ROUGH_ERROR
+
+
+def score(state: VectorState, query: Matrix, ids: Sequence[int]) -> Ranking:
+    """Cosines of those of these items that have vectors."""
+    wanted = np.array(ids, np.int64)
+    parts = ((each, native.find(*each.places, wanted)) for each in (state.published, state.tail))
+    return Ranking(_scored(parts, query))
+
+
+def _candidates(state: VectorState, query: Matrix, limit: int, allowed: Ints | None) -> Ints:
+    """Published rows that need an exact product: all of them, or those that FAISS proposes."""
+    vectors = state.published
+    if state.segment.faiss is None or (allowed is not None and len(allowed) <= state.tuning.scan_rows):
+        return vectors.permitted(allowed)
+    everything = allowed is None and len(vectors.live) == len(vectors)
+    return state.segment.propose(query, limit, None if everything else vectors.mask(allowed))

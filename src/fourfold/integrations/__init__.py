@@ -1,0 +1,1 @@
+"""Other systems that Fourfold reads from or plugs into."""

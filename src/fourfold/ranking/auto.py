@@ -1,0 +1,201 @@
+"""`auto` fusion: the scores of all retrievers for all candidates, with weights chosen per query.
+
+Four numbers in 0..1 set the balance between vectors and words. Nearness: the position of the best cosine between the
+store's average and 1. Unknown: the share of the query's words, weighted by rarity, that occur in no item. Coverage:
+the share that occurs in one item. Fall: how far the 50th BM25 score lies below the best (in a small store an earlier
+one). The odds of vectors against words are
+
+    e^(4 x nearness + unknown - coverage - fall - 1)
+
+A near vector and unknown words favour vectors; words that occur together in one item, and in few others, favour words.
+docs/ranking.md computes an example by hand; docs/quality-collections.md has the gain and docs/quality-tried.md the
+alternatives.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+import numpy as np
+
+from fourfold.ranking.fusion import Fusion, Part, columns, fuse, grid_for, scaled_to_one
+from fourfold.ranking.retrievers import EXPANSIONS, RETRIEVERS
+from fourfold.retrieval import Background, Hit, Hits
+
+if TYPE_CHECKING:
+    from fourfold.retrieval import Floats
+
+TEXTS: Final = ("semantic", "keyword")
+NEARNESS_SLOPE: Final = 4.0
+WORDS_LOG_ODDS: Final = 1.0
+"""Prior log odds in favour of words, the safer retriever where it finds anything."""
+FALL_RANKS: Final = (10, 50)
+ITEMS_PER_FALL_RANK: Final = 25
+"""The fall is measured at rank items / 25, limited to `FALL_RANKS`."""
+UNKNOWN_COVERAGE: Final = 0.5
+"""Coverage assumed if the store does not report it."""
+LEAST_SPREAD: Final = 1e-9
+TEXT_FALLBACK: Final[Mapping[str, float]] = {"semantic": 0.4, "keyword": 0.6}
+"""Weights used if the store's average cosine is unknown: the best fixed pair over 12 collections."""
+BELOW_AVERAGE: Final = 0.05
+"""Part of the scale reserved for cosines below the store's average, so that these keep their order."""
+WALK: Final = "walk"
+
+Scores: TypeAlias = Mapping[int, float]
+
+
+@dataclass(frozen=True, slots=True)
+class AutoInputs:
+    lists: Mapping[str, Sequence[Hit]]
+    """By retriever, plus `walk` and `shared` (`EXPANSIONS`); each best first."""
+    unlisted: Mapping[str, Sequence[Hit]] = field(default_factory=dict[str, Sequence[Hit]])
+    """Semantic and keyword scores of items that only other retrievers listed."""
+    backgrounds: Mapping[str, Background | None] = field(default_factory=dict[str, "Background | None"])
+    weights: Mapping[str, float] | None = None
+    """Weights of the caller or the preset; None: chosen from the evidence of this query."""
+    coverage: Scores = field(default_factory=dict[int, float])
+    """By item: the share of the query's words, weighted by rarity, that occur in it."""
+    unknown: float = 0.0
+    """Share of the query's words, weighted by rarity, that occur in no item."""
+    items: int = 0
+    """Number of items in the store; 0 if unknown."""
+    tagged: float = 1.0
+    """Share of the query's words that the tags of one item cover."""
+    fixed: Mapping[str, float] | None = None
+    """Weights applied unchanged, whatever their sum; chosen weights are scaled to the semantic one."""
+
+
+def fuse_auto(inputs: AutoInputs) -> Fusion:
+    """Fuse the lists, with weights scaled to sum 1 over those that have hits.
+
+    The weight reported for a retriever is the sum over both of its lists.
+    """
+    given = {name: columns(hits) for name, hits in inputs.lists.items()}
+    lists = {name: hits for name, hits in given.items() if len(hits.ids)}
+    unlisted = {name: columns(hits) for name, hits in inputs.unlisted.items()}
+    raw = {name: _joined(hits, unlisted[name]) if name in unlisted else hits for name, hits in lists.items()}
+    shares = _chosen(inputs, raw) if inputs.weights is None else _given(inputs.weights, lists)
+    acting = [name for name in (*RETRIEVERS, *EXPANSIONS.values()) if name in lists]
+    fixed = inputs.fixed or {}
+    weights = _beside(fixed, shares, acting) if fixed else scaled_to_one(shares, acting)
+    grid = grid_for(math.fsum(weights.values()))
+    average = inputs.backgrounds.get("semantic")
+    parts = [_part(name, len(lists[name].ids), raw[name], average, weight, grid) for name, weight in weights.items()]
+    return fuse(parts, {**fixed, **_reported(weights)})
+
+
+def _beside(fixed: Mapping[str, float], shares: Mapping[str, float], names: Sequence[str]) -> dict[str, float]:
+    """Join fixed and chosen weights, scaling the chosen ones by the fixed semantic weight if there is one."""
+    scale = fixed["semantic"] / shares["semantic"] if "semantic" in fixed else 1.0
+    weights = {name: fixed.get(name, shares[name] * scale) for name in names}
+    return {name: weight for name, weight in weights.items() if weight > 0}
+
+
+def _joined(hits: Hits, more: Hits) -> Hits:
+    """Join listed and unlisted hits; a listed score takes precedence."""
+    if not set(hits.ids.tolist()).isdisjoint(more.ids.tolist()):
+        new = ~np.isin(more.ids, hits.ids)
+        more = Hits(more.ids[new], more.scores[new])
+    return Hits(np.concatenate([hits.ids, more.ids]), np.concatenate([hits.scores, more.scores]))
+
+
+def _given(weights: Mapping[str, float], lists: Mapping[str, Sequence[Hit]]) -> dict[str, float]:
+    """The caller's weights; a retriever's weight is halved between its list and its expansion if both have hits."""
+    halved = dict(weights)
+    for name, expansion in EXPANSIONS.items():
+        if RETRIEVERS[name].expands_weighted:
+            parts = 2 if name in lists and expansion in lists else 1
+            halved[name] = halved[expansion] = weights.get(name, 0.0) / parts
+    return halved
+
+
+def _reported(weights: Mapping[str, float]) -> dict[str, float]:
+    """The weights by retriever: that of its list and that of its expansion together."""
+    known = {name: weight for name, weight in weights.items() if name in RETRIEVERS}
+    for name, expansion in EXPANSIONS.items():
+        if expansion in weights:
+            known[name] = known.get(name, 0.0) + weights[expansion]
+    return known
+
+
+# ---------------------------------------------------------------- weights
+
+
+def _chosen(inputs: AutoInputs, raw: Mapping[str, Hits]) -> dict[str, float]:
+    """The retrievers' default shares, adjusted by the evidence of this query."""
+    shares = {name: spec.share for name, spec in RETRIEVERS.items()}
+    shares |= {expansion: RETRIEVERS[name].expansion_share for name, expansion in EXPANSIONS.items()}
+    shares["tags"] *= inputs.tagged**2  # a tag that is one word of many is weak evidence
+    return {**shares, **_text_shares(inputs, raw)}
+
+
+def _text_shares(inputs: AutoInputs, raw: Mapping[str, Hits]) -> Mapping[str, float]:
+    """Weights of semantic and keyword, which sum to 1."""
+    if not ("semantic" in raw and "keyword" in raw):
+        return {"semantic": 1.0, "keyword": 1.0}
+    background = inputs.backgrounds.get("semantic")
+    if background is None:
+        return TEXT_FALLBACK
+    coverage = max(inputs.coverage.values(), default=UNKNOWN_COVERAGE)
+    fall = _fall(inputs.lists["keyword"], inputs.items)
+    nearness = _nearness(raw["semantic"], background)
+    log_odds = NEARNESS_SLOPE * nearness + inputs.unknown - min(1.0, coverage) - fall - WORDS_LOG_ODDS
+    share = 1 / (1 + math.exp(-log_odds))  # in 0.047..0.982, so hits of either retriever keep a score
+    return {"semantic": share, "keyword": 1 - share}
+
+
+def _nearness(cosines: Hits, background: Background) -> float:
+    """Position of the best cosine between the store's average (0) and 1, the query itself (1)."""
+    best = float(cosines.scores.max())
+    return min(1.0, max(0.0, (best - background.mean) / max(1 - background.mean, LEAST_SPREAD)))
+
+
+def _fall(words: Sequence[Hit], items: int) -> float:
+    """Relative drop from the best score to that of a lower rank; 1 if the list is shorter than that rank."""
+    least, most = FALL_RANKS
+    rank = min(most, max(least, items // ITEMS_PER_FALL_RANK)) if items else most
+    scores = columns(words).scores
+    best = float(scores.max())
+    return 1.0 - (float(scores[rank - 1]) / best if len(scores) >= rank and best > 0 else 0.0)
+
+
+# ---------------------------------------------------------------- scaled scores
+
+
+def _part(name: str, listed: int, raw: Hits, average: Background | None, weight: float, grid: float) -> Part:
+    scale = next(spec.scale for spec in RETRIEVERS.values() if name in (spec.name, spec.expansion))
+    if scale == "cosine":
+        return Part(name, weight, listed, raw, _cosine_values(raw.scores, average, weight, grid))
+    positive = raw.scores > 0
+    if not positive.all():
+        listed = int(np.count_nonzero(positive[:listed]))
+        raw = Hits(raw.ids[positive], raw.scores[positive])
+    scaled = _relations(raw.scores, weight) if scale == "absolute" else _shares_of_best(raw.scores, weight)
+    return Part(name, weight, listed, raw, (scaled + grid) - grid)
+
+
+def _relations(scores: Floats, weight: float) -> Floats:
+    """Use graph scores as they are, at most 1: a distant relation stays weak even if it is the best one."""
+    return weight * np.minimum(scores, 1.0)
+
+
+def _shares_of_best(scores: Floats, weight: float) -> Floats:
+    return scores * (weight / scores.max()) if len(scores) else scores
+
+
+def _cosine_values(scores: Floats, background: Background | None, weight: float, grid: float) -> Floats:
+    """Scale cosines from the store's average to the query's best; lower ones share the bottom of the scale.
+
+    If no cosine is above the average (a narrow filter), the worst cosine replaces the average.
+    """
+    best, worst = float(scores.max()), float(scores.min())
+    if best == worst:
+        return np.full(len(scores), (weight + grid) - grid)
+    average = background.mean if background is not None and -1 < background.mean < best else worst
+    above = weight * (1 - BELOW_AVERAGE) / (best - average)
+    below = weight * BELOW_AVERAGE / max(1 + average, 1e-9)
+    base = weight * BELOW_AVERAGE + grid
+    return ((scores - average) * np.where(scores >= average, above, below) + base) - grid

@@ -1,0 +1,143 @@
+"""Scores from connections: links in the graph, from what the query names or from the best hits, and shared tags."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+from typing import Final
+
+from fourfold.limits import CANDIDATES, HUB, WALK_STARTS
+from fourfold.ranking.fusion import Fusion, ranked
+from fourfold.retrieval import Hits, Link, LinkKind
+
+NEARNESS: Final[Mapping[LinkKind, float]] = {
+    "own": 1.0,
+    "mentions": 1.0,
+    "edge": 0.8,
+    "mentioned-by": 0.5,
+    "names": 0.1,
+}
+"""Share of the strength that a link of each kind passes on.
+
+What a text mentions says more about it than the texts that mention it. Items whose text contains a name from the query
+(`names`) are found by keyword search anyway.
+"""
+
+PERHAPS: Final = 0.25
+"""Strength of a node whose name occurs in the query without being spelled as a name: `find`, `high school`."""
+BEST_HIT: Final = 0.35
+"""Strength of the best hit by text, compared with 1 for what the query names."""
+LEAST_START: Final = 0.05
+"""Hits below this strength do not start a walk."""
+
+
+@lru_cache(4096)
+def rarity(uses: int) -> float:
+    """Weight of a tag or link as evidence, which falls with the number of items that have the tag, or of links."""
+    return 1 / (1 + math.log(max(uses, 1)))
+
+
+# ---------------------------------------------------------------- links
+
+
+def longest_named(known: Mapping[str, Sequence[int]], names: Iterable[str]) -> set[int]:
+    """Nodes (`known`, by name) of names that are not part of a longer one: of `new york city`, not of `york`."""
+    padded = [f" {name} " for name in names if name in known]
+    longest = [name for name in padded if not any(name in other and name != other for other in padded)]
+    return {node for name in longest for node in known[name[1:-1]]}
+
+
+def named_items(strengths: Mapping[int, float], links: Iterable[Link]) -> dict[int, float]:
+    """Strengths of the items that belong to the starts themselves."""
+    found: dict[int, float] = {}
+    for link in links:
+        if link.kind == "own":
+            found[link.item] = max(found.get(link.item, 0.0), strengths[link.source] * rarity(link.degree))
+    return found
+
+
+def related_items(strengths: Mapping[int, float], links: Iterable[Link]) -> dict[int, float]:
+    """Strength with which each item is what the query names, or is joined to it by a stored relation.
+
+    Not damped at hubs: a relation of a hub is weak evidence for a ranking, but it is stored knowledge all the same.
+    """
+    found: dict[int, float] = {}
+    for link in links:
+        if link.kind in ("own", "edge"):
+            sure = strengths[link.source] * NEARNESS[link.kind] * min(1.0, link.weight)
+            found[link.item] = max(found.get(link.item, 0.0), sure)
+    return found
+
+
+def rank_by_links(strengths: Mapping[int, float], links: Iterable[Link], limit: int = CANDIDATES) -> Hits:
+    """Rank the items that links lead to by the sum of the strengths that reach them.
+
+    A mention, weaker evidence than a stored edge, passes the square of the strength.
+    """
+    scores: dict[int, float] = {}
+    for source, item, kind, weight, degree in links:
+        strength = strengths[source] if kind in ("own", "edge") else strengths[source] ** 2
+        scores[item] = scores.get(item, 0.0) + strength * NEARNESS[kind] * weight * rarity(degree)
+    return ranked(scores, limit)
+
+
+def walk_starts(texts: Fusion, named: Mapping[int, float]) -> dict[int, float]:
+    """Items from which a walk starts, with strengths in 0..1: those the query names, and the best hits by text.
+
+    A hit by text starts at BEST_HIT or less: its strength falls with the square of its score.
+    """
+    ids, scores = texts.hits.ids[:WALK_STARTS].tolist(), texts.hits.scores[:WALK_STARTS].tolist()
+    strengths: dict[int, float] = {}
+    for item, score in zip(ids, scores, strict=True):
+        if score > 0 and (strength := BEST_HIT * (score / scores[0]) ** 2) >= LEAST_START:
+            strengths[item] = strength
+    for item, strength in named.items():
+        strengths[item] = max(strengths.get(item, 0.0), strength)
+    return strengths
+
+
+# ---------------------------------------------------------------- tags
+
+Use = tuple[int, str, int]
+"""An item, one of its tags, and the number of items with that tag."""
+
+
+def rank_by_tags(carried: Iterable[Use], limit: int = CANDIDATES) -> Hits:
+    """Rank items by number and rarity of their tags: a tag on few items says more."""
+    scores: dict[int, float] = {}
+    for item, _, uses in carried:
+        scores[item] = scores.get(item, 0.0) + rarity(uses)
+    return ranked(scores, limit)
+
+
+def selective_tags(uses: Mapping[str, int]) -> list[str]:
+    """Tags shared by 2 to HUB items, rarest first, up to CANDIDATES uses in all."""
+    chosen: list[str] = []
+    total = 0
+    for count, tag in sorted([(count, tag) for tag, count in uses.items() if 1 < count <= HUB]):
+        total += count
+        if total > CANDIDATES:
+            break
+        chosen.append(tag)
+    return chosen
+
+
+def rank_by_shared_tags(strengths: Mapping[int, float], carried: Iterable[Use], limit: int = CANDIDATES) -> Hits:
+    """Rank items by the tags they share with a start; each tag passes on the strength of the best other start.
+
+    Strengths are not summed over the starts, or items with many tags would rank as high as those with the right ones.
+    """
+    tags: dict[str, tuple[float, list[int]]] = {}
+    for item, tag, uses in carried:
+        tags.setdefault(tag, (rarity(uses), []))[1].append(item)
+    scores: dict[int, float] = {}
+    for weight, items in tags.values():
+        starts = sorted([(strengths[item], item) for item in items if item in strengths], reverse=True)
+        (best, strongest), (second, _) = [*starts, _NO_START, _NO_START][:2]
+        for item in items:
+            scores[item] = scores.get(item, 0.0) + (second if item == strongest else best) * weight
+    return ranked({item: score for item, score in scores.items() if score > 0}, limit)
+
+
+_NO_START = (0.0, 0)

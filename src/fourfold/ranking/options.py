@@ -1,0 +1,212 @@
+"""The options of a search: one description each, from which command line, tool schemas, settings and reference derive.
+
+`Memory.search` has a keyword parameter for each of them; a test compares its signature with this table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, Literal, get_args
+
+from fourfold import limits
+from fourfold.ranking.presets import PRESETS
+from fourfold.ranking.retrievers import names_of_all
+from fourfold.retrieval import FusionName
+
+
+@dataclass(frozen=True, slots=True)
+class SearchOption:
+    name: str
+    """The parameter of `Memory.search`."""
+    holds: Literal["text", "whole", "number", "flag", "names", "weights", "vector", "filters"]
+    help: str
+    """Text of `--help` and the reference; `{retrievers}` is replaced by their names."""
+    default: str = "`None`"
+    """Default in the reference."""
+    flag: str | None = None
+    """Option of the command line; None if no single option sets it."""
+    metavar: str = ""
+    spelled: str = ""
+    """Form on the command line in the reference; empty: the flag with its value."""
+    choices: tuple[str, ...] = ()
+    least: float | None = None
+    most: float | None = None
+    argument: str | None = None
+    """Argument of the search tools; None if they have none."""
+    advice: str = ""
+    """Description of the argument for language models."""
+    listed: bool = True
+    """Whether the definitions of tools list the argument; unlisted arguments are accepted."""
+    explains: bool = False
+    """Whether `Memory.why` also takes the option."""
+    setting: bool = False
+    """Whether a setting of the same name is its default."""
+
+    @property
+    def described(self) -> str:
+        choices = f" One of {', '.join(self.choices)}." if self.choices else ""
+        return self.help.format(retrievers=names_of_all()) + choices
+
+    @property
+    def advised(self) -> str:
+        return self.advice.format(retrievers=names_of_all())
+
+
+_TABLE: Final = (
+    SearchOption(
+        "vector",
+        "vector",
+        "A list of numbers (as JSON), instead of a vector made from the text.",
+        flag="--vector",
+        metavar="FILE",
+        argument="query_embedding",
+        advice="The vector to use instead of one made from the text.",
+        listed=False,
+        explains=True,
+    ),
+    SearchOption(
+        "top_k",
+        "whole",
+        f"How many results, 1 to {limits.TOP_K}.",
+        "the preset's, or the setting `top_k` if no preset is named",
+        flag="-k",
+        metavar="N",
+        least=1,
+        most=limits.TOP_K,
+        argument="top_k",
+        advice="Default: 10.",
+        setting=True,
+    ),
+    SearchOption(
+        "preset",
+        "text",
+        "Which retrievers run, and how their rankings are combined.",
+        "the setting `preset`: `auto`",
+        flag="--preset",
+        metavar="P",
+        choices=tuple(PRESETS),
+        argument="preset",
+        advice="Leave out unless told.",
+        explains=True,
+        setting=True,
+    ),
+    SearchOption(
+        "fusion",
+        "text",
+        "How rankings are combined.",
+        "the preset's",
+        flag="--fusion",
+        metavar="F",
+        choices=get_args(FusionName),
+        argument="fusion",
+        advice="Leave out unless told.",
+        explains=True,
+    ),
+    SearchOption(
+        "weights",
+        "weights",
+        "Such as semantic=0.7,keyword=0.3: weights of {retrievers} that sum to 1.",
+        "the preset's",
+        flag="--weights",
+        metavar="W",
+        argument="weights",
+        advice="Of {retrievers}; their sum is 1. Leave out unless told.",
+        explains=True,
+    ),
+    SearchOption(
+        "alpha",
+        "number",
+        "Preset memories only: vectors and tags by rrf; 1 is vectors only, 0 is tags only.",
+        "adaptive",
+        flag="--alpha",
+        metavar="A",
+        least=0,
+        most=1,
+        argument="alpha",
+        advice="Preset memories only: 1 is vectors only, 0 is tags only.",
+        listed=False,
+        explains=True,
+    ),
+    SearchOption(
+        "recency",
+        "number",
+        "How much age lowers a score: 0 is not at all, 1 multiplies it by the age.",
+        "the preset's: none, except in `memories`",
+        flag="--recency",
+        metavar="R",
+        least=0,
+        most=1,
+        explains=True,
+    ),
+    SearchOption(
+        "only",
+        "names",
+        "Run these retrievers only, of {retrievers}.",
+        flag="--only",
+        metavar="R[,R]",
+    ),
+    SearchOption(
+        "k",
+        "whole",
+        "The constant of rrf.",
+        "60",
+        least=1,
+        argument="k",
+        advice="The constant of reciprocal rank fusion.",
+        listed=False,
+    ),
+    SearchOption(
+        "filters",
+        "filters",
+        "`Filters`, or a condition of the [grammar](#filter-grammar) as a mapping or as text.",
+        spelled="--tag, --where ...",
+        explains=True,
+    ),
+    SearchOption(
+        "per_source",
+        "whole",
+        "At most this many results per file; items without a path are not limited.",
+        "2 in `auto`, else no limit",
+        flag="--per-source",
+        metavar="N",
+        least=1,
+    ),
+    SearchOption(
+        "min_confidence",
+        "number",
+        "Leave out results with a lower confidence, 0 to 1.",
+        flag="--min-confidence",
+        metavar="C",
+        least=0,
+        most=1,
+        argument="min_confidence",
+        advice="Drop results below this.",
+    ),
+    SearchOption(
+        "explain",
+        "flag",
+        "Show how each score came about.",
+        "`False`",
+        flag="--explain",
+        argument="explain",
+        advice="Adds every field and how each score came about.",
+    ),
+    SearchOption(
+        "candidates",
+        "flag",
+        "Also return what every retriever listed, in `SearchResponse.candidates`, for trying other weights.",
+        "`False`",
+        spelled="",
+    ),
+    SearchOption(
+        "namespaces",
+        "names",
+        "Search several namespaces apart, and merge their results.",
+        "the one that was opened",
+        spelled="--namespace A,B",
+    ),
+)
+
+OPTIONS: Final[Mapping[str, SearchOption]] = {option.name: option for option in _TABLE}
+"""By name, in the order of the parameters of `Memory.search`."""

@@ -1,0 +1,301 @@
+"""Values of a search: the query, what each retriever found, the plan, and the ranked results. Frozen, without I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeAlias, cast, overload, runtime_checkable
+
+from fourfold.model import NO_FILTERS, Filters, Item
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from fourfold.model import Vector
+
+    Ints: TypeAlias = NDArray[np.int64]
+    Floats: TypeAlias = NDArray[np.float64]
+
+FusionName = Literal["auto", "rrf", "weighted"]
+
+
+# ---------------------------------------------------------------- what retrievers take and return
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A query as retrievers see it."""
+
+    namespace: str
+    text: str
+    vector: Vector | None = None
+    filters: Filters = NO_FILTERS
+
+
+class Hit(NamedTuple):
+    id: int
+    score: float
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class Hits(Sequence[Hit]):
+    """Hits stored as two arrays; `Hit` objects are made on access only."""
+
+    ids: Ints
+    scores: Floats
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def __iter__(self) -> Iterator[Hit]:
+        return map(Hit, self.ids.tolist(), self.scores.tolist())
+
+    @overload
+    def __getitem__(self, index: int) -> Hit: ...
+    @overload
+    def __getitem__(self, index: slice) -> Hits: ...
+    def __getitem__(self, index: int | slice) -> Hit | Hits:
+        if isinstance(index, slice):
+            return Hits(self.ids[index], self.scores[index])
+        return Hit(int(self.ids[index]), float(self.scores[index]))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and tuple(self) == tuple(cast("Sequence[object]", other))
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"Hits({list(self)!r})"
+
+    def by_id(self) -> dict[int, float]:
+        return dict(zip(self.ids.tolist(), self.scores.tolist(), strict=True))
+
+
+class Background(NamedTuple):
+    """Statistics of a retriever's scores over the whole namespace, against which a hit's score is judged."""
+
+    mean: float
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """The result of one retriever: best first, ties by id, each id once."""
+
+    hits: Sequence[Hit] = ()
+    background: Background | None = None
+    pending: int = 0
+    """Number of items this retriever cannot find yet, such as those that wait for a vector."""
+    notes: tuple[str, ...] = ()
+    evidence: Mapping[int, float] = field(default_factory=dict[int, float])
+    """Absolute evidence in 0..1 for some ids, e.g. the share of the query's rare words found in the item."""
+    related: Mapping[int, float] = field(default_factory=dict[int, float])
+    """Strength in 0..1 of items that the query names, and of items joined to those by a stored relation."""
+    relations: int = 0
+    """Number of stored relations that lead from names in the query to items."""
+    unknown: float = 0.0
+    """Share of the query's words, weighted by rarity, that occur in no item."""
+    items: int = 0
+    """Number of items ranked, listed or not; 0 if unknown."""
+
+    @classmethod
+    def of_keys(cls, hits: Sequence[tuple[str, float]]) -> Ranking:
+        """Build a ranking of item keys, best first; the search replaces the keys by ids."""
+        return cls(cast("Sequence[Hit]", tuple(hits)))
+
+    @cached_property
+    def scores(self) -> Mapping[int, float]:
+        return self.hits.by_id() if isinstance(self.hits, Hits) else dict(self.hits)
+
+
+LinkKind = Literal["own", "edge", "mentions", "mentioned-by", "names"]
+
+
+class Link(NamedTuple):
+    """A link from a start (a node named by the query, or an item) to an item."""
+
+    source: int
+    item: int
+    kind: LinkKind
+    weight: float
+    degree: int
+    """Product of the numbers of links at both ends: a link through a hub is weak evidence."""
+
+
+@runtime_checkable
+class Retriever(Protocol):
+    """A method of ranking items. Any object with a name and this method can be injected."""
+
+    @property
+    def name(self) -> str: ...
+
+    def search(self, query: Query, limit: int) -> Ranking: ...
+
+
+@runtime_checkable
+class ScoringRetriever(Retriever, Protocol):
+    """A retriever that can also score items missing from its list; `auto` fusion uses these scores."""
+
+    def score(self, query: Query, ids: Sequence[int]) -> Ranking:
+        """Score `ids` on the scale of `search`, in any order, omitting ids that have no score."""
+        ...
+
+
+@runtime_checkable
+class ExpandingRetriever(Retriever, Protocol):
+    """A retriever that can find further items from the hits of other retrievers; `auto` runs it before fusion."""
+
+    def expand(self, query: Query, starts: Mapping[int, float], limit: int) -> Ranking:
+        """Rank items reached from `starts`, which maps item ids to strengths in 0..1."""
+        ...
+
+
+# ---------------------------------------------------------------- plan, explanation, results
+
+
+@dataclass(frozen=True, slots=True)
+class Recency:
+    """How age reduces a score; the formula is in `ranking/recency.py`."""
+
+    decay: float
+    """Per day."""
+    floor: float = 0.3
+    strength: float = 1.0
+    """Share of the score that age acts on, in 0..1."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The retrievers to run, their weights, and the reason for them."""
+
+    preset: str
+    retrievers: tuple[str, ...]
+    fusion: FusionName
+    k: int
+    top_k: int
+    weights: Mapping[str, float] | None
+    """None: `auto` chooses them per query."""
+    fixed: Mapping[str, float] | None = None
+    """Weights that `auto` does not change; it scales the weights it chooses to the semantic one."""
+    recency: Recency | None = None
+    query_type: Literal["standard", "relational"] = "standard"
+    matched_keywords: tuple[str, ...] = ()
+    if_related: Mapping[str, float] | None = None
+    """Weights used if the thing asked about has relations; empty: the weights of the plan."""
+    expand: bool = False
+    """Whether graph and tags search from the best hits before fusion."""
+
+
+@dataclass(frozen=True, slots=True)
+class Contribution:
+    """One term of a score; `value` is the amount it adds."""
+
+    source: str
+    """semantic, keyword, graph, tags, or, for items reached from the best hits, `walk` (graph) or `shared` (tags)."""
+    rank: int | None
+    raw: float | None
+    """The retriever's own score: cosine, BM25, ..."""
+    scaled: float
+    """The number that the weight multiplies: 1 / (k + rank), a min-max score, ..."""
+    weight: float
+    value: float
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """A score as a tree; the details' values combine into `value` as the description says."""
+
+    value: float
+    description: str
+    details: tuple[Explanation, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Degraded:
+    """A retriever that failed, or that could not see all items."""
+
+    retriever: str
+    reason: str
+    pending: int = 0
+
+
+@dataclass(frozen=True)
+class Result:
+    item: Item
+    score: float
+    confidence: float
+    query: str
+    contributions: tuple[Contribution, ...]
+    recency: float = 1.0
+    explanation: Explanation | None = None
+    also_in: tuple[str, ...] = ()
+    """Locations of the same text in other files, which are left out of the results."""
+    graph_distance: int | None = None
+    """Steps from what the query names: 0 for its own items, 1 over a relation or mention; None if not connected."""
+
+    @property
+    def id(self) -> int:
+        return self.item.id
+
+    @property
+    def key(self) -> str | None:
+        return self.item.key
+
+    @cached_property
+    def snippet(self) -> str:
+        """The passage of the text that best matches the query, with the query's words in bold."""
+        from fourfold.text.snippets import WIDTH
+
+        return self.excerpt(WIDTH)
+
+    def excerpt(self, width: int) -> str:
+        """Return a snippet of about `width` characters."""
+        from fourfold.text.analysis import words_of_query
+        from fourfold.text.snippets import snippet
+
+        language = self.item.language
+        return snippet(self.item.text or self.item.title, words_of_query(self.query, language), language, width)
+
+
+@dataclass(frozen=True, slots=True)
+class Candidates:
+    """What fusion combined, for callers that want to try other weights themselves."""
+
+    lists: Mapping[str, Ranking]
+    """By retriever and expansion (`walk`, `shared`)."""
+    unlisted: Mapping[str, Ranking]
+    """Scores of a retriever for items that only others listed."""
+    weights: Mapping[str, float]
+    """The weight of each list, as applied."""
+    scaled: Mapping[str, Mapping[int, float]]
+    """By list and item: the number that the weight multiplies."""
+    recency: Mapping[int, float]
+    """By item; empty if the plan has no recency."""
+    ages: Mapping[int, float]
+    """By item: the recency factor at strength 1, whatever the plan; `ranking/recency.py` has the formula."""
+    files: Mapping[str, Sequence[int]]
+    """Files that the query names, with their chunks: the best chunk of each is ranked first."""
+    items: Mapping[int, Item]
+    """Every item of the lists."""
+    order: Sequence[Hit]
+    """The fused ranking, before `per_source` and `min_confidence`."""
+
+
+@dataclass(frozen=True, slots=True)
+class SearchResponse:
+    query: str
+    plan: Plan
+    applied_weights: Mapping[str, float]
+    filters: Filters
+    confidence: float
+    counts: Mapping[str, int]
+    """Length of each retriever's list."""
+    overlap: int
+    """Number of items listed by both semantic and keyword search."""
+    degraded: tuple[Degraded, ...]
+    notes: tuple[str, ...]
+    timings_ms: Mapping[str, float]
+    results: tuple[Result, ...]
+    candidates: Candidates | None = None
+    """On request, for one namespace."""

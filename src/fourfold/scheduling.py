@@ -1,0 +1,170 @@
+"""Sharing the GIL: bulk work yields to searches, and searches take turns.
+
+A search releases the GIL with each of its many calls of SQLite and numpy, and a thread that computes meanwhile keeps it
+for five milliseconds each time. So a search announces itself, and threads that store or build in this process pause
+between small pieces of work, for about as long as they have worked: both make progress.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from typing import TypeVar
+from weakref import ref
+
+_PIECE = 0.001
+"""Seconds of work after which a bulk thread yields."""
+_LONGEST_PIECE = 0.004
+"""Longer pieces were mostly spent waiting for the disk, which releases the GIL."""
+_POLL_SECONDS = 0.0005
+_PATIENCE = 1.0
+"""Pause of a bulk thread, as a share of the piece before it."""
+
+T = TypeVar("T")
+
+
+class Mark:
+    """A running block of code."""
+
+    __slots__ = ("__weakref__",)
+
+
+class Marks:
+    """Counts blocks of code that run, each by an object of its own. The caller has a lock for changes.
+
+    The objects are held weakly: a block whose end Ctrl-C cut off counts until its frame is gone. Not a WeakSet, whose
+    callbacks are Python code that Ctrl-C may hit.
+    """
+
+    def __init__(self) -> None:
+        self._marks: list[ref[Mark]] = []
+
+    def __len__(self) -> int:
+        return sum(mark() is not None for mark in self._marks)
+
+    def add(self, mark: Mark) -> None:
+        self._marks = [each for each in self._marks if each() is not None] + [ref(mark)]
+
+    def discard(self, mark: Mark) -> None:
+        self._marks = [each for each in self._marks if each() not in (None, mark)]
+
+
+class _Bulk(threading.local):
+    """The bulk work of one thread."""
+
+    since: float | None = None
+    """When its current piece began; None if the thread does not yield."""
+
+
+_searches = Marks()
+"""The searches that run in this process."""
+_counting = threading.Lock()
+_bulk = _Bulk()
+
+
+@contextmanager
+def searching() -> Generator[None]:
+    """Marks a search as running."""
+    mark = Mark()
+    try:
+        with _counting:
+            _searches.add(mark)
+        yield
+    finally:
+        with _counting:
+            _searches.discard(mark)
+
+
+@contextmanager
+def in_bulk() -> Generator[None]:
+    """Makes this thread yield to searches inside the block."""
+    before, _bulk.since = _bulk.since, time.perf_counter()
+    try:
+        yield
+    finally:
+        _bulk.since = before
+
+
+def give_way() -> None:
+    """Pauses for running searches, if this thread does bulk work and its piece has lasted long enough."""
+    if _bulk.since is None:
+        return
+    seconds = _seconds_due(_bulk.since)
+    if seconds:
+        until = time.perf_counter() + seconds
+        while _searches and time.perf_counter() < until:
+            time.sleep(_POLL_SECONDS)
+        _bulk.since = time.perf_counter()
+
+
+def paced(rows: Iterable[T]) -> Iterator[T]:
+    """Yields the rows; a thread that does bulk work gives way between them."""
+    if _bulk.since is None:
+        return iter(rows)
+    return _paced(rows)
+
+
+def _paced(rows: Iterable[T]) -> Iterator[T]:
+    for row in rows:
+        give_way()
+        yield row
+
+
+def _seconds_due(since: float) -> float:
+    """The pause that is due; 0 if no search runs or the piece is still short."""
+    worked = time.perf_counter() - since
+    return 0.0 if worked < _PIECE or not _searches else min(worked, _LONGEST_PIECE) * _PATIENCE
+
+
+class _Place(Mark):
+    """A turn, or a place in the queue for one."""
+
+    __slots__ = ("barrier",)
+
+    def __init__(self) -> None:
+        self.barrier = threading.Lock()
+        """Free when the turn is granted."""
+        self.barrier.acquire()
+
+
+class Turns:
+    """FIFO semaphore with a maximum wait. Ctrl-C cannot keep a turn: it ends with the block that has it."""
+
+    def __init__(self, number: int) -> None:
+        self._changing = threading.Lock()
+        self._number = number
+        self._taken = Marks()
+        self._waiting: deque[_Place] = deque()
+
+    @contextmanager
+    def turn(self, max_wait_seconds: float) -> Generator[bool]:
+        """Yields whether a turn came in time."""
+        place = _Place()
+        try:
+            with self._changing:
+                self._waiting.append(place)
+                self._grant()
+            granted = place.barrier.acquire(timeout=max_wait_seconds)
+            if not granted:
+                self._leave(place)
+            yield granted
+        finally:
+            self._leave(place)
+
+    def _leave(self, place: _Place) -> None:
+        with self._changing:
+            self._taken.discard(place)
+            if place in self._waiting:
+                self._waiting.remove(place)
+            self._grant()
+
+    def _grant(self) -> None:
+        while self._waiting and len(self._taken) < self._number:
+            place = self._waiting[0]
+            self._taken.add(place)
+            with suppress(RuntimeError):  # Ctrl-C came after the release
+                place.barrier.release()
+            self._waiting.popleft()

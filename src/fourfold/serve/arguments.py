@@ -1,0 +1,80 @@
+"""Arguments of calls from outside, for MCP and HTTP: strict types, and filters by the names of their descriptions."""
+
+# No `from __future__ import annotations`: these annotations are read when a server starts.
+
+from collections.abc import Mapping
+from datetime import UTC, datetime, time
+from typing import Annotated, Any, cast
+
+from pydantic import Strict
+
+from fourfold.errors import InvalidQuery
+from fourfold.filters.fields import FilterOption, filter_options
+from fourfold.model import Filters, Json, MetadataTest
+
+_LONGEST_DATE = len("2026-11-15")
+
+Integer = Annotated[int, Strict()]
+"""`true` and "5" are not integers."""
+Number = Annotated[float, Strict()]
+Flag = Annotated[bool, Strict()]
+Id = Annotated[int, Strict()] | str
+
+TYPES: Mapping[str, Any] = {
+    "flag": Flag,
+    "whole": cast("Any", Integer) | None,
+    "number": cast("Any", Number) | None,
+    "weights": dict[str, Number] | None,
+    "vector": list[Number] | None,
+    "tags": list[str] | None,
+    "metadata": dict[str, Any] | None,
+}
+"""By what an option holds; a string for all others."""
+
+
+def read_filters(given: Mapping[str, Any]) -> Filters:
+    """The filters that options mean, by name."""
+    options = filter_options()
+    return Filters.of_options(
+        {name: _read_filter(options[name], value) for name, value in given.items() if value is not None}
+    )
+
+
+def _read_filter(option: FilterOption, value: Any) -> Any:
+    match option.holds:
+        case "tags":
+            return tuple(value)
+        case "time":
+            return moment(value, end=option.op == "lte")
+        case "metadata":
+            return _tests(value)
+        case _:
+            return value
+
+
+def moment(text: str | None, *, end: bool = False) -> datetime | None:
+    """A time without a zone is taken as UTC; with `end`, a bare date means the end of that day."""
+    if text is None:
+        return None
+    try:
+        found = datetime.fromisoformat(text.strip())
+        if end and len(text.strip()) <= _LONGEST_DATE:
+            found = datetime.combine(found, time.max)
+    except ValueError as error:
+        raise InvalidQuery(f"{text!r} is not a time", "Write 2026-11-15 or 2026-11-15T10:00:00Z") from error
+    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
+
+
+def _tests(metadata: Mapping[str, Json] | None) -> tuple[MetadataTest, ...]:
+    tests: list[MetadataTest] = []
+    for key, wanted in (metadata or {}).items():
+        match wanted:
+            case {"lt": low, "gte": high, **rest} if not rest:
+                tests += [MetadataTest(key, "lt", low), MetadataTest(key, "gte", high)]
+            case {"lt": bound, **rest} if not rest:
+                tests.append(MetadataTest(key, "lt", bound))
+            case {"gte": bound, **rest} if not rest:
+                tests.append(MetadataTest(key, "gte", bound))
+            case _:
+                tests.append(MetadataTest(key, "eq", wanted))
+    return tuple(tests)

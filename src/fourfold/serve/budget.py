@@ -1,0 +1,104 @@
+"""Token budgets: the size of a response in tokens, and the forms of its entries that fit."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from fourfold.errors import InvalidQuery
+from fourfold.limits import ANSWER_TOKENS
+from fourfold.model import Json
+from fourfold.serve.schemas import compact
+from fourfold.validation import is_whole
+
+_SEPARATOR_TOKENS: Final = 2
+"""Tokens between two entries of a list."""
+SMALLEST_TOKENS: Final = 100
+"""The smallest valid budget."""
+
+Form = dict[str, Json]
+
+_RUN: Final = re.compile(
+    r"(?P<letters>[A-Za-z]+)(?![0-9A-Za-z])|(?P<digits>[0-9]+)(?![0-9A-Za-z])|(?P<mixed>[0-9A-Za-z]+)"
+    r"|(?P<space>[ \t\r\n]+)|(?P<wide>[^\x00-\x7f]+)|(?P<signs>[^0-9A-Za-z \t\r\n\x80-\U0010ffff]+)"
+)
+_TOKEN_CHARACTERS: Final = 16
+"""Maximum characters of a token. A text with more characters per token of the budget cannot fit and is not measured."""
+
+
+def tokens(text: str) -> int:
+    """Estimate the number of tokens that a language model reads, without a vocabulary.
+
+    For prose, code and JSON the estimate is 5 to 30 % above OpenAI's o200k, for scripts other than Latin up to three
+    times as high, and for random characters within 3 % (compared in tests/ranking/test_budget.py).
+    """
+    return math.ceil(sum(_run_tokens(run) for run in _RUN.finditer(text)))
+
+
+def _run_tokens(run: re.Match[str]) -> float:
+    characters, length = run[0], run.end() - run.start()
+    match run.lastgroup:
+        case "letters":
+            return 1 if length <= 6 else length / 4
+        case "digits":
+            return length // 3 + 1
+        case "mixed":
+            return length / 1.5
+        case "space":
+            return 0 if characters == " " else math.ceil(length / _TOKEN_CHARACTERS)
+        case "wide":
+            return len(characters.encode("utf-8", "replace")) / (3 if max(characters) <= "\uffff" else 2)
+        case _:
+            return 1 if length <= 2 else 0.75 * length
+
+
+def check_budget(budget: int) -> int:
+    if not is_whole(budget, SMALLEST_TOKENS) or budget > ANSWER_TOKENS:
+        raise InvalidQuery(
+            f"max_tokens is {budget!r}", f"Give a whole number from {SMALLEST_TOKENS} to {ANSWER_TOKENS}"
+        )
+    return budget
+
+
+def fitting(entries: Sequence[Sequence[Form]], budget: int) -> list[Form]:
+    """Choose a form of each entry so that all of them fit the budget.
+
+    `entries` lists the forms of each entry, smallest first. All entries get their second form before any gets its
+    third, in order. Entries at the end are dropped only if the smallest forms do not fit; the first is never dropped.
+    """
+    chosen: list[Form] = []
+    costs: list[int] = []
+    left = budget
+    for smallest, *_ in entries:
+        cost = _cost(smallest)
+        if cost > left and chosen:
+            break
+        chosen.append(smallest)
+        costs.append(cost)
+        left -= cost
+    for level in range(1, max(map(len, entries), default=1)):
+        for index, forms in enumerate(entries[: len(chosen)]):
+            if level < len(forms):
+                cost = _cost(forms[level], left + costs[index])
+                if cost <= left + costs[index]:
+                    left -= cost - costs[index]
+                    chosen[index], costs[index] = forms[level], cost
+    return chosen
+
+
+def _cost(form: Form, budget: int = ANSWER_TOKENS) -> int:
+    text = compact(form)
+    return budget + 1 if len(text) > _TOKEN_CHARACTERS * max(budget, 1) else tokens(text) + _SEPARATOR_TOKENS
+
+
+def shortened(text: str, budget: int) -> str:
+    """Return the longest beginning of a text that fits the budget as JSON."""
+    low, high = 0, min(len(text), _TOKEN_CHARACTERS * budget)
+    if high == len(text) and tokens(compact(text)) <= budget:
+        return text
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if tokens(compact(text[:middle])) <= budget else (low, middle - 1)
+    return text[:low]

@@ -1,0 +1,1 @@
+"""The HTTP API: routes by subject over one dispatcher, described by OpenAPI."""

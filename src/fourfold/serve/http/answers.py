@@ -1,0 +1,357 @@
+"""What is answered, as models for the OpenAPI document; tests validate real answers against them."""
+
+# No `from __future__ import annotations`: pydantic reads these annotations when the module is loaded.
+
+from typing import Any, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, create_model
+
+from fourfold.ranking.retrievers import RETRIEVERS
+
+Metadata = dict[str, Any]
+
+
+class Answer(BaseModel):
+    model_config = ConfigDict(extra="forbid", populate_by_name=True)
+
+
+class Problem(BaseModel):
+    """RFC 9457."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    remedy: str
+
+
+class ItemAnswer(Answer):
+    id: int
+    key: str | None
+    namespace: str
+    title: str
+    content: str
+    source_ids: list[int]
+    tags: list[str]
+    kind: str | None
+    language: str
+    metadata: Metadata
+    created_at: str
+    updated_at: str
+    file_path: str | None
+    chunk_index: int | None
+    location: str | None
+
+
+class RawAnswer(Answer):
+    id: int
+    namespace: str
+    content: str
+    speaker: str | None
+    session_id: str | None
+    metadata: Metadata
+    created_at: str
+
+
+class NodeSummaryAnswer(Answer):
+    name: str
+    label: str
+    items: int
+    mentions: int
+    edges: int
+
+
+class ItemView(ItemAnswer):
+    chunks: list[ItemAnswer] | None = Field(None, exclude=True)
+    sources: list[RawAnswer] | None = Field(None, exclude=True)
+    vector: Literal["ready", "pending"] | None = Field(None, exclude=True)
+    nodes: list[NodeSummaryAnswer] | None = Field(None, exclude=True)
+
+
+class ItemsAnswer(Answer):
+    items: list[ItemAnswer]
+    total: int
+    next_cursor: str | None
+    notes: list[str]
+
+
+class ItemListAnswer(Answer):
+    items: list[ItemAnswer]
+
+
+class DeletedAnswer(Answer):
+    matched: int
+    deleted: int
+    dry_run: bool
+
+
+class ContributionAnswer(Answer):
+    source: str
+    rank: int | None
+    raw: float | None
+    scaled: float
+    weight: float
+    value: float
+
+
+class ExplanationAnswer(Answer):
+    value: float | None
+    description: str
+    details: list["ExplanationAnswer"]
+
+
+class DegradedAnswer(Answer):
+    retriever: str
+    reason: str
+    pending: int
+
+
+class PlanAnswer(Answer):
+    preset: str
+    retrievers: list[str]
+    fusion: str
+    k: int
+    top_k: int
+    weights: dict[str, float] | None
+    fixed: dict[str, float] | None
+    recency: dict[str, float] | None
+    query_type: str
+    matched_keywords: list[str]
+    if_related: dict[str, float] | None
+    expand: bool
+
+
+_RANKS: Final[dict[str, Any]] = {spec.rank_field: (int | None, None) for spec in RETRIEVERS.values()} | {
+    spec.score_field: (float | None, None) for spec in RETRIEVERS.values() if spec.score_field is not None
+}
+
+
+class _Result(ItemAnswer):
+    content: str | None = Field(None, description="Left out on request, or by budget_tokens.")  # type: ignore[assignment]
+    metadata: Metadata | None = None  # type: ignore[assignment]
+    snippet: str
+    score: float | None
+    hybrid_score: float | None
+    confidence: float | None
+    graph_distance: int | None
+    recency: float
+    contributions: list[ContributionAnswer]
+    also_in: list[str] = []
+    explanation: ExplanationAnswer | None = None
+
+
+ResultAnswer: Final = create_model("ResultAnswer", __base__=_Result, **_RANKS)
+
+
+class CandidateList(Answer):
+    weight: float = Field(description="As applied; 0 if the list did not take part.")
+    mean: float | None = Field(description="The average cosine of the namespace, for vector search.")
+    hits: list[list[float | None]] = Field(description="[id, raw score, rank, scaled], best first.")
+    unlisted: list[list[float | None]] = Field(description="The same for items that only other lists have.")
+
+
+class CandidateItem(Answer):
+    id: int
+    key: str | None
+    title: str
+    kind: str | None
+    language: str
+    tags: list[str]
+    location: str | None
+    created_at: str
+    updated_at: str
+    recency: float
+    age: float = Field(description="The recency factor at strength 1.")
+    file_path: str | None
+    text_hash: str | None = Field(description="Equal for chunks of files with the same text.")
+
+
+class CandidatesAnswer(Answer):
+    lists: dict[str, CandidateList]
+    items: list[CandidateItem]
+    files: dict[str, list[int]] = Field(description="Files that the query names: their best chunks come first.")
+    order: list[list[float]] = Field(description="[id, score]: the fused ranking, before per_source.")
+
+
+_COUNTS: Final[dict[str, Any]] = {f"{name}_results_count": (int, 0) for name in RETRIEVERS}
+
+
+class _Search(Answer):
+    status: str
+    query: str
+    method: str
+    preset: str
+    fusion_strategy: str
+    k: int
+    query_type: str
+    matched_keywords: list[str]
+    applied_weights: dict[str, float]
+    applied_filters: dict[str, Any]
+    confidence: float | None
+    hints: dict[str, int]
+    degraded: list[DegradedAnswer]
+    notes: list[str]
+    timings_ms: dict[str, float]
+    plan: PlanAnswer
+    results: list[ResultAnswer]  # type: ignore[valid-type]
+    candidates: CandidatesAnswer | None = None
+
+
+SearchAnswer: Final = create_model("SearchAnswer", __base__=_Search, **_COUNTS)
+
+
+class WhyAnswer(Answer):
+    status: str
+    query: str
+    item: ItemAnswer
+    rank: int | None
+    reasons: list[str]
+    sources: list[RawAnswer]
+    result: ResultAnswer | None  # type: ignore[valid-type]
+
+
+class WordAnswer(Answer):
+    surface: str
+    stems: list[str]
+    compounds: list[str]
+    weight: float
+    share: float
+
+
+class CountAnswer(Answer):
+    name: str
+    items: int
+
+
+class AnalysisAnswer(Answer):
+    query: str
+    language: str
+    words: list[WordAnswer]
+    names: list[NodeSummaryAnswer]
+    tags: list[CountAnswer]
+    plan: PlanAnswer
+    notes: list[str]
+
+
+class CountsAnswer(Answer):
+    """Names with the number of their items, the commonest first."""
+
+    counts: list[CountAnswer]
+    total: int
+    next_cursor: str | None
+
+
+class FacetsAnswer(Answer):
+    items: int
+    tags: list[CountAnswer]
+    kinds: list[CountAnswer]
+    languages: list[CountAnswer]
+    metadata_keys: list[CountAnswer]
+
+
+class NodeAnswer(Answer):
+    id: int
+    name: str
+    label: str
+    aliases: list[str]
+    properties: Metadata
+    item_id: int | None
+
+
+class EdgeAnswer(Answer):
+    source: str = Field(alias="from")
+    relation: str
+    target: str = Field(alias="to")
+    weight: float
+
+
+class NodeViewAnswer(Answer):
+    node: NodeAnswer
+    items: list[int]
+    mentions: list[int]
+    edges: list[EdgeAnswer]
+
+
+class NodesAnswer(Answer):
+    nodes: list[NodeSummaryAnswer]
+    next_cursor: str | None
+
+
+class NeighborAnswer(NodeAnswer):
+    relation: str
+    distance: int
+    weight: float
+
+
+class NeighborsAnswer(Answer):
+    neighbors: list[NeighborAnswer]
+    total: int
+    next_cursor: str | None
+
+
+class LocalNode(NodeAnswer):
+    distance: int
+
+
+class LocalGraphAnswer(Answer):
+    nodes: list[LocalNode]
+    edges: list[EdgeAnswer]
+    total: int = Field(description="Nodes within the depth, also those beyond the limit.")
+
+
+class EdgesAnswer(Answer):
+    edges: list[EdgeAnswer]
+
+
+class RawsAnswer(Answer):
+    raw: list[RawAnswer]
+    total: int
+    next_cursor: str | None
+
+
+class NamespacesAnswer(Answer):
+    namespaces: list[CountAnswer]
+
+
+class StatusAnswer(BaseModel):
+    """What the store holds; the fields depend on the kind of store."""
+
+    version: str
+    namespace: str
+    namespaces: dict[str, dict[str, Any]]
+
+
+class LiveAnswer(Answer):
+    status: str
+    version: str
+
+
+class ImportedAnswer(Answer):
+    items: int
+    raw: int
+    nodes: int
+    edges: int
+
+
+class JudgementAnswer(Answer):
+    query: str
+    item: int | str = Field(description="An id, or key:K.")
+    relevance: int
+
+
+class JudgementsAnswer(Answer):
+    judgements: list[JudgementAnswer]
+
+
+class QuestionAnswer(Answer):
+    query: str
+    scores: dict[str, float]
+    ranked: list[str]
+    confidence: float
+
+
+class EvaluationAnswer(Answer):
+    queries: int
+    metrics: dict[str, float]
+    latency_ms: dict[str, float]
+    questions: list[QuestionAnswer]

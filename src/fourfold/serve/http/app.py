@@ -1,0 +1,130 @@
+"""The server: the API, the MCP endpoint and the web page on one address, behind one guard."""
+
+from __future__ import annotations
+
+import mimetypes
+import re
+import sys
+import webbrowser
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from fourfold import logs
+from fourfold.model import Json
+from fourfold.serve.auth import RequestRate
+from fourfold.serve.guard import HEALTH
+from fourfold.serve.http import graph_routes, item_routes, judgement_routes, openapi, search_routes, store_routes
+from fourfold.serve.http.endpoint import Endpoint, Shared, reply
+from fourfold.serve.http.idempotency import Requests
+from fourfold.serve.http.metrics import Metrics
+from fourfold.serve.http.own_files import own_folder
+from fourfold.serve.http.problems import problem
+from fourfold.serve.mcp import http as mcp_http
+from fourfold.serve.mcp.offers import Level
+from fourfold.serve.server import listen, make_rules, make_server, url
+from fourfold.serve.sessions import Sessions
+
+if TYPE_CHECKING:
+    from fourfold.config import Settings
+
+ENDPOINTS: Final[tuple[Endpoint, ...]] = (
+    *search_routes.ENDPOINTS,
+    *item_routes.ENDPOINTS,
+    *graph_routes.ENDPOINTS,
+    *judgement_routes.ENDPOINTS,
+    *store_routes.ENDPOINTS,
+)
+DESCRIPTION: Final = "/v1/openapi.json"
+WEB: Final = Path(__file__).parents[1] / "web"
+_STREAMED: Final = re.compile(r"/v1/namespaces/[^/]+/import")
+_OPEN: Final = frozenset({HEALTH, DESCRIPTION, *(each.path for each in ENDPOINTS if each.is_open)})
+_PAGE_HEADERS: Final = {
+    "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+    "connect-src 'self'; font-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "referrer-policy": "no-referrer",
+    "x-content-type-options": "nosniff",
+    "cache-control": "no-cache",
+}
+
+
+def make_app(settings: Settings, level: Level = "core") -> Starlette:
+    """Every route of the server, unguarded."""
+    requests = Requests(lambda: own_folder(settings))
+
+    def routes(sessions: Sessions) -> Sequence[BaseRoute]:
+        shared = Shared(sessions, requests, Metrics())
+        return [*(each.route(shared) for each in ENDPOINTS), Route(DESCRIPTION, _described), *_pages()]
+
+    app = mcp_http.make_app(settings, level, routes)
+    app.add_exception_handler(404, _no_route)
+    app.add_exception_handler(405, _no_method)
+    return app
+
+
+@cache
+def _description() -> dict[str, Json]:
+    return openapi.document(ENDPOINTS)
+
+
+async def _described(_: Request) -> Response:
+    return reply(_description())
+
+
+def page_files() -> dict[str, Path]:
+    """The files of the web page by path; nothing else can be asked for."""
+    files = {f"/{file.relative_to(WEB).as_posix()}": file for file in sorted(WEB.rglob("*")) if file.is_file()}
+    return {"/": WEB / "index.html", **files}
+
+
+def _pages() -> list[BaseRoute]:
+    return [Route(path, _page(file), methods=["GET"]) for path, file in page_files().items()]
+
+
+def _page(file: Path) -> Callable[[Request], Response]:
+    media = "text/javascript" if file.suffix == ".js" else mimetypes.guess_type(file.name)[0]
+
+    def page(_: Request) -> Response:
+        return Response(file.read_bytes(), headers=_PAGE_HEADERS, media_type=media)
+
+    return page
+
+
+async def _no_route(request: Request, _: Exception) -> Response:
+    return problem(404, f"no route {request.url.path[:200]}", f"{DESCRIPTION} lists the routes")
+
+
+async def _no_method(request: Request, error: Exception) -> Response:
+    allowed = getattr(error, "headers", None)
+    return problem(405, f"{request.method} is not allowed here", f"{DESCRIPTION} lists the methods", headers=allowed)
+
+
+def serve(settings: Settings, level: Level, where: str, *, open_page: bool = False) -> None:
+    """Serves until it is interrupted, and prints its address on stderr."""
+    listening, host = listen(where)
+    with listening:
+        rules = replace(
+            make_rules(settings, listening.getsockname()[0], host),
+            open_paths=_OPEN | page_files().keys(),
+            streamed=_STREAMED,
+            rate=None if (most := settings.http_requests_per_minute) is None else RequestRate(most),
+        )
+        server = make_server(make_app(settings, level), rules)
+        address = url(listening)
+        if settings.log_format == "json":
+            logs.announce("listening", url=address)
+        else:
+            sys.stderr.write(f"Fourfold answers at {address} (API: {address}/v1, MCP: {address}{mcp_http.PATH})\n")
+            sys.stderr.flush()
+        if open_page:
+            webbrowser.open(address)
+        server.run(sockets=[listening])

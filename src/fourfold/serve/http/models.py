@@ -1,0 +1,276 @@
+"""What requests hold. Unknown fields are refused. Search options and filters derive from their descriptions."""
+
+# No `from __future__ import annotations`: pydantic reads these annotations when the module is loaded.
+
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, create_model
+
+from fourfold import limits
+from fourfold.filters.fields import FilterOption, advised_fields, filter_options
+from fourfold.model import Filters
+from fourfold.ranking.options import OPTIONS, SearchOption
+from fourfold.serve.arguments import TYPES, Flag, Integer, Number, read_filters
+from fourfold.serve.budget import SMALLEST_TOKENS
+
+STRICT: Final = ConfigDict(extra="forbid", allow_inf_nan=False, populate_by_name=True)
+
+
+class Request(BaseModel):
+    model_config = STRICT
+
+
+ItemId = Annotated[int, Field(strict=True, ge=1, le=limits.LARGEST_ID)] | Annotated[str, Field(pattern="^key:")]
+Metadata = dict[str, Any]
+
+# ---------------------------------------------------------------- searches and filters
+
+
+def _field(option: SearchOption | FilterOption, described: str, kind: Any = None) -> tuple[Any, Any]:
+    """The type and the Field of an option."""
+    holds = str(option.holds)
+    form = kind or TYPES.get(holds, str | None)
+    extra: dict[str, Any] = {}
+    if isinstance(option, SearchOption):
+        bounds = (("minimum", option.least), ("maximum", option.most))
+        extra = {name: bound for name, bound in bounds if bound is not None}
+        if option.choices:
+            extra["enum"] = [*option.choices, None]
+    default = False if holds == "flag" else None
+    return form, Field(default=default, description=described, json_schema_extra=extra)
+
+
+_KINDS: Final = {"names": list[str] | None, "condition": str | dict[str, Any] | None}
+
+
+def _advice(option: FilterOption) -> str:
+    return option.advice.format(fields=advised_fields()) if option.holds == "condition" else option.advice
+
+
+def _filters_model() -> type[BaseModel]:
+    fields: dict[str, Any] = {
+        name: _field(option, _advice(option), _KINDS.get(str(option.holds)))
+        for name, option in filter_options().items()
+    }
+    return create_model("Filters", __config__=STRICT, **fields)
+
+
+FiltersRequest: Final = _filters_model()
+
+
+def given_filters(filters: BaseModel | None) -> Filters:
+    return Filters() if filters is None else read_filters(filters.model_dump(exclude_unset=True))
+
+
+def _options(explaining: bool) -> dict[str, Any]:
+    """Fields for the options of `Memory.search`, or of `Memory.why`."""
+    return {
+        name: _field(option, option.described, _KINDS.get(option.holds))
+        for name, option in OPTIONS.items()
+        if option.holds != "filters" and (option.explains or not explaining)
+    }
+
+
+_QUERY: Final = (str, Field(description="A question, keywords or names.", examples=["how do I get into the network?"]))
+_FILTERS: Final[Any] = (FiltersRequest | None, Field(default=None, description="What an item must satisfy."))
+_BUDGET: Final[Any] = (
+    TYPES["whole"],
+    Field(
+        default=None,
+        description="Tokens that the results may take; the best are in full, the others shortened.",
+        json_schema_extra={"minimum": SMALLEST_TOKENS, "maximum": limits.ANSWER_TOKENS},
+    ),
+)
+_CONTENT: Final[Any] = (Flag, Field(default=True, description="Whether results hold their text and metadata."))
+SearchRequest: Final = create_model(
+    "SearchRequest",
+    __config__=STRICT,
+    query=_QUERY,
+    filters=_FILTERS,
+    budget_tokens=_BUDGET,
+    content=_CONTENT,
+    **_options(False),
+)
+WhyRequest: Final = create_model(
+    "WhyRequest", __config__=STRICT, query=_QUERY, item=(ItemId, ...), filters=_FILTERS, **_options(True)
+)
+AnalyzeRequest: Final = create_model(
+    "AnalyzeRequest",
+    __config__=STRICT,
+    query=_QUERY,
+    **{name: field for name, field in _options(True).items() if name != "vector"},
+)
+
+
+def search_arguments(body: BaseModel) -> dict[str, Any]:
+    """What a request sets, by the names of the parameters of `Memory.search` and `Memory.why`."""
+    given = {name: getattr(body, name) for name in OPTIONS if name != "filters" and hasattr(body, name)}
+    return {name: value for name, value in given.items() if value is not None and value is not False}
+
+
+# ---------------------------------------------------------------- items
+
+
+class NewItemRequest(Request):
+    model_config = ConfigDict(json_schema_extra={"example": {"text": "The router is in room 4", "tags": ["office"]}})
+    text: str = ""
+    title: str = ""
+    key: str | None = Field(None, description="Your own id: storing it again replaces the item.")
+    tags: list[str] = []
+    kind: str | None = None
+    metadata: Metadata = {}
+    language: str | None = Field(None, description="ISO 639-1; detected if left out.")
+    created_at: str | None = Field(None, description="ISO date or time; now if left out.")
+    source_ids: list[Integer] = Field([], description="Ids of raw records that it is drawn from.")
+    path: str | None = None
+    chunk_index: Integer | None = None
+    vector: list[Number] | None = Field(None, description="Instead of one made from the text.")
+
+
+class AddRequest(NewItemRequest):
+    wait: Flag = Field(False, description="Answer when the vector is made.")
+
+
+class AddManyRequest(Request):
+    items: list[NewItemRequest] = Field(max_length=limits.PAGE_SIZE, description="All of them are stored, or none.")
+    wait: Flag = False
+
+
+class PatchRequest(Request):
+    model_config = ConfigDict(json_schema_extra={"example": {"add_tags": ["done"], "metadata": {"floor": 4}}})
+    text: str | None = None
+    title: str | None = None
+    add_tags: list[str] = []
+    remove_tags: list[str] = []
+    metadata: Metadata | None = Field(None, description="Merged key by key; a key set to null is removed.")
+    wait: Flag = Field(False, description="Answer when the vector is made.")
+
+
+class GetManyRequest(Request):
+    ids: list[ItemId] = Field(max_length=limits.PAGE_SIZE)
+
+
+class DeleteRequest(Request):
+    """Ids, or filters (with the scope admin). With filters, `dry_run` is the default: it only counts."""
+
+    ids: list[ItemId] | None = Field(None, max_length=limits.PAGE_SIZE, description="All of them are deleted, or none.")
+    filters: FiltersRequest | None = None  # type: ignore[valid-type]
+    dry_run: Flag = True
+
+
+class PageQuery(Request):
+    limit: int = Field(50, ge=1, le=limits.PAGE_SIZE)
+    cursor: str | None = Field(None, description="The next_cursor of the previous page.")
+
+
+def _item_filters() -> dict[str, Any]:
+    """Filters as query parameters: tags may be repeated; metadata is JSON, a condition is text or JSON."""
+    fields: dict[str, Any] = {}
+    for name, option in filter_options().items():
+        kind = {"tags": list[str], "flag": bool}.get(str(option.holds), str | None)
+        default: Any = [] if option.holds == "tags" else False if option.holds == "flag" else None
+        fields[name] = (kind, Field(default=default, description=_advice(option)))
+    return fields
+
+
+ItemsQuery: Final = create_model("ItemsQuery", __base__=PageQuery, **_item_filters())
+
+
+class ItemQuery(Request):
+    include: list[Literal["chunks", "sources", "vector", "nodes"]] = Field(
+        default=[],
+        description="Also the chunks of its file, its raw records, whether it waits for a vector, nodes that it names.",
+    )
+
+
+# ---------------------------------------------------------------- graph, raw records, judgements
+
+
+class NodeRequest(Request):
+    model_config = ConfigDict(json_schema_extra={"example": {"name": "Ada", "label": "person"}})
+    name: str
+    label: str = "entity"
+    aliases: list[str] = []
+    properties: Metadata | None = None
+    item: ItemId | None = Field(None, description="The item that describes it.")
+
+
+class EdgeRequest(Request):
+    model_config = ConfigDict(json_schema_extra={"example": {"from": "Ada", "relation": "works on", "to": "Engine"}})
+    source: str = Field(alias="from")
+    relation: str
+    target: str = Field(alias="to")
+    weight: Number = Field(1.0, gt=0, le=1)
+
+
+class EdgesRequest(Request):
+    edges: list[EdgeRequest] = Field(max_length=limits.PAGE_SIZE)
+
+
+class EdgeQuery(Request):
+    source: str = Field(alias="from")
+    relation: str
+    target: str = Field(alias="to")
+
+
+class NodesQuery(PageQuery):
+    like: str = Field("", description="Only names and aliases that contain this.")
+
+
+class LabelQuery(Request):
+    label: str | None = Field(None, description="Which node, if several have the name.")
+    limit: int = Field(50, ge=1, le=limits.PAGE_SIZE)
+
+
+class NeighborsQuery(PageQuery):
+    name: str
+    depth: int = Field(1, ge=1, le=limits.NEIGHBOR_DEPTH)
+    direction: Literal["both", "out", "in"] = "both"
+    relation: str | None = None
+    label: str | None = None
+
+
+class AroundQuery(Request):
+    name: str
+    label: str | None = None
+    depth: int = Field(1, ge=1, le=limits.NEIGHBOR_DEPTH)
+    limit: int = Field(50, ge=1, le=200, description="Nodes.")
+
+
+class PathQuery(Request):
+    start: str
+    goal: str
+    max_depth: int = Field(limits.PATH_DEPTH, ge=1, le=limits.PATH_DEPTH)
+
+
+class RawRequest(Request):
+    model_config = ConfigDict(json_schema_extra={"example": {"content": "Ada: the key is with me", "speaker": "Ada"}})
+    content: str
+    speaker: str | None = None
+    session_id: str | None = None
+    metadata: Metadata = {}
+
+
+class RawQuery(PageQuery):
+    session_id: str | None = None
+    speaker: str | None = None
+
+
+class ForceQuery(Request):
+    force: bool = Field(False, description="Also if items are drawn from it.")
+
+
+class JudgementRequest(Request):
+    model_config = ConfigDict(json_schema_extra={"example": {"query": "router", "item": 1, "relevance": 1}})
+    query: str = Field(min_length=1, max_length=limits.QUERY_BYTES)
+    item: ItemId
+    relevance: Integer | None = Field(
+        description="0: not relevant; 1 to 3: relevant; null: removes the judgement.",
+        json_schema_extra={"minimum": 0, "maximum": 3},
+    )
+
+
+_MEASURED: Final = ("preset", "fusion", "weights", "alpha", "recency", "only")
+EvaluationRequest: Final = create_model(
+    "EvaluationRequest", __config__=STRICT, **{name: _options(False)[name] for name in _MEASURED}
+)

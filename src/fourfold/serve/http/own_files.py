@@ -1,0 +1,20 @@
+"""Where a server keeps its own files: answers to keyed requests, and judgements of results."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from pathlib import Path
+
+from fourfold import addresses, owner_only
+from fourfold.config import Settings, default_store
+
+
+def own_folder(settings: Settings) -> Path:
+    """In the folder of the store; for a store on a server, in the user's data folder. Only its owner can read it."""
+    store = settings.store
+    if store is not None and addresses.is_address(store):
+        folder = default_store() / f"http-{sha256(addresses.shown(store).encode()).hexdigest()[:16]}"
+    else:
+        folder = (default_store() if store is None else Path(store).expanduser()) / "http"
+    owner_only.make_folder(folder)
+    return folder

@@ -1,0 +1,252 @@
+"""What the tools answer: small JSON within a token budget, sent once, as text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+from mcp_types import CallToolResult, TextContent
+
+from fourfold.errors import FourfoldError, InvalidQuery
+from fourfold.limits import ANSWER_BYTES, ANSWER_ROWS
+from fourfold.serve import schemas
+from fourfold.serve.budget import Form, fitting, shortened, tokens
+
+if TYPE_CHECKING:
+    from fourfold.engine.search import Why
+    from fourfold.model import Item, Json, Neighbor, Node, RawRecord
+    from fourfold.retrieval import Result, SearchResponse
+
+SEARCH_TOKENS: Final = 4_000
+READ_TOKENS: Final = 10_000
+"""Default budgets: of lists, and of full texts."""
+_ECHO_TOKENS: Final = 1_000
+"""The budget for what a tool has just stored."""
+_ID_TOKENS: Final = 10
+_TITLE_CHARACTERS: Final = 200
+_SHORT_SNIPPET: Final = 80
+_BEGINNING_CHARACTERS: Final = 240
+_DIGITS: Final = 3
+_COPIES: Final = 3
+"""Other files with the same text that are named."""
+_ECHOED: Final = ("key", "namespace", "tags", "kind", "language", "source_ids")
+
+
+# ---------------------------------------------------------------- sending
+
+
+def answer(form: Mapping[str, Json]) -> CallToolResult:
+    return CallToolResult(content=[TextContent(type="text", text=serialised(form))])
+
+
+def serialised(form: Mapping[str, Json]) -> str:
+    """The JSON of an answer; InvalidQuery if it is larger than any answer may be."""
+    text = schemas.compact(form)
+    if len(text.encode()) > ANSWER_BYTES:
+        raise InvalidQuery(f"the answer has more than {ANSWER_BYTES:,} bytes", "Ask for fewer or smaller parts of it")
+    return text
+
+
+def refusal(error: FourfoldError, tool: str) -> CallToolResult:
+    """Says what was wrong and what to do."""
+    form = {**schemas.error_json(error, tool), "details": remedy_for_agents(error.remedy)}
+    return CallToolResult(content=[TextContent(type="text", text=schemas.compact(form))], is_error=True)
+
+
+_TOOLS_FOR_COMMANDS: Final = {
+    "fourfold list": "list_memories",
+    "fourfold graph nodes --like TEXT": "hybrid_search",
+    "fourfold graph node NAME": "graph_add_node or link",
+    "fourfold raw list": "read_raw_dialogue without ids",
+    "fourfold tags": "list_memories with counts",
+    "--preset ": "preset ",
+}
+
+
+def remedy_for_agents(remedy: str) -> str:
+    """A remedy in terms of tools; one that only the command line offers is marked as the user's."""
+    for command, tool in _TOOLS_FOR_COMMANDS.items():
+        remedy = remedy.replace(command, tool)
+    return f"Ask the user to do this: {remedy}" if "fourfold " in remedy or "--" in remedy else remedy
+
+
+# ---------------------------------------------------------------- searches
+
+
+def search_answer(
+    response: SearchResponse, results: Sequence[Result], budget: int, *, explain: bool, page: Mapping[str, Json]
+) -> dict[str, Json]:
+    """The results within the budget: the best in full, the others as snippets."""
+    whole = schemas.response_facts(response)
+    several = len({result.item.namespace for result in response.results}) > 1
+    said = {name: whole[name] for name in ("degraded", "notes") if whole[name]}
+    frame: dict[str, Json] = dict(whole) if explain else {"confidence": _rounded(response.confidence), **said}
+    frame |= page
+    for asked in ("applied_filters", "query"):
+        if asked in frame and tokens(schemas.compact(frame)) > budget // 2:
+            del frame[asked]
+    forms = [_explained_forms(result) if explain else _result_forms(result, several=several) for result in results]
+    kept = within(frame, "results", forms, budget)
+    if missing := len(results) - len(kept):
+        note = f"{missing} more results did not fit into max_tokens"
+        frame["notes"] = [*whole["notes"], note]
+    return {**frame, "results": kept}
+
+
+def _result_forms(result: Result, *, several: bool) -> list[Form]:
+    item = result.item
+    bare = {
+        "id": item.id,
+        **({"namespace": item.namespace} if several else {}),
+        **_name(item),
+        "score": _rounded(result.score),
+        "confidence": _rounded(result.confidence),
+        **({"also_in": list(result.also_in[:_COPIES])} if result.also_in else {}),
+    }
+    if not item.text:
+        return [bare]
+    full = {**bare, "content": item.text}
+    if len(item.text) <= len(result.snippet):
+        return [bare, full]
+    return [
+        bare,
+        {**bare, "snippet": result.excerpt(_SHORT_SNIPPET)},
+        {**bare, "snippet": result.snippet},
+        full,
+    ]
+
+
+def _explained_forms(result: Result) -> list[Form]:
+    full = schemas.result_json(result)
+    bare = {"id": result.id, "score": full["score"], "confidence": full["confidence"]}
+    return [bare, {name: value for name, value in full.items() if name not in ("content", "metadata")}, full]
+
+
+def why_answer(why: Why, query: str) -> dict[str, Json]:
+    """Without the text, which get_memory has."""
+    form = schemas.why_json(why, query)
+    result = form["result"]
+    if result is not None:
+        result = {name: value for name, value in result.items() if name not in form["item"]}
+    sources: list[Form] = raw_answer(why.sources[:ANSWER_ROWS], 0, _ECHO_TOKENS)["raw"]
+    facts = {"query": shortened(query, _ECHO_TOKENS), "item": stored_form(why.item), "result": result}
+    return {**form, **facts, "sources": sources}
+
+
+# ---------------------------------------------------------------- items
+
+
+def stored_form(item: Item) -> Form:
+    """The fields of an item just written that the store may have changed."""
+    bare = {"id": item.id, **_name(item)}
+    facts = {name: value for name, value in schemas.item_json(item).items() if name in _ECHOED}
+    return fitting([[bare, _filled({**bare, **facts})]], _ECHO_TOKENS)[0]
+
+
+def listed_forms(item: Item) -> list[Form]:
+    bare = {"id": item.id, **_name(item)}
+    created = schemas.time_json(item.created_at.replace(microsecond=0))
+    known = _filled({**bare, "key": item.key, "kind": item.kind, "tags": list(item.tags), "created_at": created})
+    full = _filled({**known, "content": item.text})
+    beginning = item.text[:_BEGINNING_CHARACTERS]
+    return [bare, known, full] if beginning == item.text else [bare, known, {**known, "snippet": beginning + "…"}, full]
+
+
+def item_forms(item: Item, offset: int, share: int) -> list[Form]:
+    """An item's fields, its text from a character on; as much of the text as its share of the budget allows."""
+    facts = _filled({name: value for name, value in schemas.item_json(item).items() if name != "content"})
+    return _text_forms({"id": item.id, **_name(item)}, facts, item.text, offset, share)
+
+
+def _text_forms(bare: Form, facts: Form, text: str, offset: int, share: int) -> list[Form]:
+    """The forms of something with a long text; `next_offset` is there while there is text left."""
+    rest = text[offset:]
+    if not rest:
+        return [bare, facts]
+    sizes = ((form, tokens(schemas.compact(form))) for form in (facts, bare))
+    known, size = next(((form, size) for form, size in sizes if size < share / 2), ({"id": bare["id"]}, _ID_TOKENS))
+    part = shortened(rest, max(0, share - size - len('"next_offset":1000000')))
+    left = {"next_offset": offset + len(part)} if len(part) < len(rest) else {}
+    return [{**bare, "next_offset": offset}, {**known, "content": part, **left}, {**facts, "content": rest}]
+
+
+def within(form: Mapping[str, Json], name: str, entries: Sequence[Sequence[Form]], budget: int) -> list[Form]:
+    """The entries that a list of that name may hold in an answer that has this form."""
+    return fitting(entries, budget - tokens(schemas.compact({**form, name: []})))
+
+
+def page_answer(name: str, entries: Sequence[Sequence[Form]], total: int, offset: int, budget: int) -> dict[str, Json]:
+    """One page of a list; `next_offset` says where the next one begins."""
+    form = {"status": "success", "total": total, "has_more": True, "next_offset": offset + len(entries)}
+    kept = within(form, name, entries, budget)
+    end = offset + len(kept)
+    more = {"has_more": True, "next_offset": end} if end < total else {"has_more": False}
+    return {"status": "success", "total": total, **more, name: kept}
+
+
+def counts_answer(
+    form: Mapping[str, Json], counts: Mapping[str, Sequence[tuple[str, int]]], budget: int
+) -> dict[str, Json]:
+    """Names with the number of their uses, most frequent first, as many as fit."""
+    share = budget // len(counts)
+    kept = {name: fitting([[{tag: uses}] for tag, uses in pairs], share) for name, pairs in counts.items()}
+    merged = {name: {tag: uses for form in forms for tag, uses in form.items()} for name, forms in kept.items()}
+    cut = [name for name, pairs in counts.items() if len(merged[name]) < len(pairs)]
+    notes = {"notes": [f"only the commonest {name} are shown" for name in cut]} if cut else {}
+    return {"status": "success", **form, **merged, **notes}
+
+
+def status_form(status: Mapping[str, Json]) -> dict[str, Json]:
+    """The status of a store, with at most as many namespaces as an answer has rows."""
+    namespaces = status["namespaces"]
+    shown = dict(list(namespaces.items())[:ANSWER_ROWS])
+    rest = {} if len(shown) == len(namespaces) else {"namespaces_total": len(namespaces)}
+    return {**status, "namespaces": shown, **rest}
+
+
+def _name(item: Item) -> Form:
+    title = item.title if len(item.title) <= _TITLE_CHARACTERS else item.title[:_TITLE_CHARACTERS] + "…"
+    return {**({"title": title} if title else {}), **({"file": item.location} if item.location else {})}
+
+
+def _filled(form: Mapping[str, Json]) -> Form:
+    """Drops empty fields."""
+    return {name: value for name, value in form.items() if value not in (None, "", [], {})}
+
+
+def _rounded(number: float) -> float:
+    return round(number, _DIGITS)
+
+
+# ---------------------------------------------------------------- the graph and raw records
+
+
+def node_form(node: Node) -> Form:
+    bare = {"id": node.id, "name": node.name, "label": node.label}
+    return fitting([[bare, _filled(schemas.node_json(node))]], _ECHO_TOKENS)[0]
+
+
+def neighbor_forms(neighbor: Neighbor) -> list[Form]:
+    full = _filled(schemas.neighbor_json(neighbor))
+    short = {name: value for name, value in full.items() if name not in ("aliases", "properties")}
+    return [short, full]
+
+
+def raw_forms(record: RawRecord, offset: int, share: int) -> list[Form]:
+    """A raw record; as much of its words as its share of the budget allows."""
+    facts = _filled({name: value for name, value in schemas.raw_json(record).items() if name != "content"})
+    bare = {name: facts[name] for name in ("id", "speaker", "session_id", "created_at") if name in facts}
+    return _text_forms(bare, facts, record.content, offset, share)
+
+
+def raw_answer(records: Sequence[RawRecord], offset: int, budget: int) -> dict[str, Json]:
+    form = {"status": "success"}
+    share = budget // max(len(records), 1) - 10
+    kept = within(form, "raw", [raw_forms(record, offset, share) for record in records], budget)
+    return {**form, "raw": kept, **left_out({"raw records": len(records) - len(kept)})}
+
+
+def left_out(missing: Mapping[str, int]) -> dict[str, Json]:
+    """A note for each part of an answer that is not whole."""
+    notes = [f"{count} more {what} did not fit into max_tokens" for what, count in missing.items() if count]
+    return {"notes": notes} if notes else {}

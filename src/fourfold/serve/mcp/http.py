@@ -1,0 +1,71 @@
+"""MCP over Streamable HTTP, without sessions: every request is independent of the others."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING
+
+from mcp.server.transport_security import TransportSecuritySettings
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import BaseRoute, Route
+
+from fourfold import __version__, limits, logs
+from fourfold.errors import FourfoldError
+from fourfold.serve.guard import HEALTH
+from fourfold.serve.mcp.offers import Level
+from fourfold.serve.mcp.server import build
+from fourfold.serve.server import listen, make_rules, make_server, url
+from fourfold.serve.sessions import Sessions
+
+if TYPE_CHECKING:
+    from fourfold.config import Settings
+
+PATH = "/mcp"
+_CLOSING_SECONDS = 10.0
+"""How long the store may take to close, which waits for a publication of indexes that is running."""
+
+
+def make_app(
+    settings: Settings, level: Level, more: Callable[[Sessions], Sequence[BaseRoute]] = lambda _: ()
+) -> Starlette:
+    """Every route of the server, unguarded; `more` makes further ones for the same store."""
+    server, sessions = build(lambda: settings, level, closing_seconds=_CLOSING_SECONDS)
+    app = server.streamable_http_app(
+        streamable_http_path=PATH,
+        json_response=True,
+        stateless_http=True,
+        max_request_body_size=limits.HTTP_BODY_BYTES,
+        transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),  # ours is stricter
+    )
+    # GET would open a stream that never carries a message.
+    posted = [Route(PATH, route.endpoint, methods=["POST"]) for route in app.routes if isinstance(route, Route)]
+    app.router.routes[:] = [*posted, Route(HEALTH, _health(sessions), methods=["GET"]), *more(sessions)]
+    return app
+
+
+def _health(sessions: Sessions) -> Callable[[Request], Awaitable[Response]]:
+    async def health(_: Request) -> Response:
+        """Reports whether the store answers, and nothing about what it holds."""
+        try:
+            await sessions.ping()
+        except FourfoldError as error:
+            return JSONResponse({"status": "error", "error": type(error).__name__, "version": __version__}, 503)
+        return JSONResponse({"status": "ok", "version": __version__})
+
+    return health
+
+
+def serve_http(settings: Settings, level: Level, where: str) -> None:
+    """Serves until it is interrupted, and prints its address on stderr."""
+    listening, host = listen(where)
+    with listening:
+        server = make_server(make_app(settings, level), make_rules(settings, listening.getsockname()[0], host))
+        if settings.log_format == "json":
+            logs.announce("listening", url=f"{url(listening)}{PATH}")
+        else:
+            sys.stderr.write(f"Fourfold answers MCP at {url(listening)}{PATH}\n")
+            sys.stderr.flush()
+        server.run(sockets=[listening])

@@ -1,0 +1,54 @@
+"""Values as every store writes them: JSON with sorted keys, times in microseconds since 1970, UTC, and ids."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+
+from fourfold.errors import StorageFull
+from fourfold.model import Json
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+
+
+def dumps(data: Json) -> str:
+    return json.dumps(data, ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def micros(moment: datetime) -> int:
+    return (moment - _EPOCH) // _MICROSECOND
+
+
+@lru_cache(64)  # items that were stored together have the same time
+def moment(stamp: int) -> datetime:
+    return _EPOCH + timedelta(microseconds=stamp)
+
+
+# ---------------------------------------------------------------- ids
+#
+# Ids of items, raw records and nodes are unique in a store, and counted by each namespace for itself. A namespace takes
+# its ids from a block of its own, so that they say nothing about what other namespaces store. The first namespace has
+# the block 0 and the ids 1, 2, 3, ...; an id is never given twice.
+
+
+BLOCK = 1_000_000_000
+"""Ids of one block. Nine million blocks fit below LARGEST_ID."""
+
+KINDS = ("items", "raw", "nodes")
+
+
+def block_of(id: int) -> int:
+    return id // BLOCK
+
+
+def bounds(block: int) -> tuple[int, int]:
+    """The ids of a block lie between these, which are no ids of it."""
+    return block * BLOCK, (block + 1) * BLOCK
+
+
+def check_room(last: int, count: int) -> None:
+    """`last`: what the namespace gave last."""
+    if last % BLOCK + count >= BLOCK:
+        raise StorageFull("the namespace has used all of its ids", "Store what follows in another namespace")

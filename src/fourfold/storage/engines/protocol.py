@@ -1,0 +1,106 @@
+"""What the feeder and the search ask of a distributed index. One suite (tests/cluster) runs over every engine.
+
+The rows of PostgreSQL are the truth; an engine proposes candidates. An object of an engine is one version of one item
+and never changes: a late or repeated write cannot replace a newer version, and removing a version cannot remove another
+one. Scores of an engine are used for their order only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from fourfold.model import Vector
+
+Required = Sequence[Sequence[int]]
+"""Facts of which a candidate must have at least one of every group: a necessary condition of the search's filters."""
+
+
+class Entry(NamedTuple):
+    """The identity of an object."""
+
+    item: int
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """One version of an item, as an engine stores it."""
+
+    entry: Entry
+    hashes: NDArray[np.uint32] = field(repr=False)
+    """The terms of the text, in order, as hashes: the engine analyses nothing."""
+    length: float
+    """Of the text, relative to the average (`text.bm25` defines it)."""
+    vector: Vector | None = field(repr=False)
+    facts: Sequence[int] = field(repr=False)
+    """Hashes of what filters test most: kind, language, tags."""
+
+
+class Applied(NamedTuple):
+    """The last batch that a node holds."""
+
+    mark: str
+    """Random, known to PostgreSQL; an unknown one means that either side was restored from a backup."""
+    change: int
+
+
+class Node(Protocol):
+    """A server that answers searches from what it holds itself.
+
+    IndexUnavailable if it does not answer within `seconds`, or does not have the collection.
+    """
+
+    @property
+    def name(self) -> str: ...
+
+    def applied(self, collection: str, seconds: float) -> Applied | None:
+        """None if nothing was applied yet."""
+        ...
+
+    def match(
+        self, collection: str, weights: Mapping[int, float], limit: int, required: Required, seconds: float
+    ) -> list[int]:
+        """Items that contain some of these terms, by any form of BM25, best first."""
+        ...
+
+    def nearest(self, collection: str, vector: Vector, limit: int, required: Required, seconds: float) -> list[int]: ...
+
+    def entries(self, collection: str, low: int, high: int) -> list[Entry]:
+        """The objects of items from `low` to below `high`, in any order."""
+        ...
+
+
+class Engine(Protocol):
+    """A cluster. A write returns when every replica has it and every search finds it; IndexUnavailable otherwise."""
+
+    @property
+    def shown(self) -> str:
+        """The address without secrets."""
+        ...
+
+    @property
+    def nodes(self) -> Sequence[Node]: ...
+
+    def create(self, collection: str, dimension: int | None) -> None:
+        """Creates what is missing of a collection; called again when the dimension becomes known."""
+        ...
+
+    def drop(self, collection: str) -> None:
+        """Removes a collection, if there is one."""
+        ...
+
+    def put(self, collection: str, documents: Sequence[Document]) -> None: ...
+
+    def remove(self, collection: str, entries: Sequence[Entry]) -> None: ...
+
+    def apply(self, collection: str, applied: Applied) -> None:
+        """Notes the last batch."""
+        ...
+
+    def close(self) -> None: ...

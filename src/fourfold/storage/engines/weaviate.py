@@ -1,0 +1,306 @@
+"""An index on Weaviate: one collection for words and vectors, our own tokens with the `whitespace` tokenizer.
+
+A node answers a search from its own replica only, whatever consistency level is asked for: what it holds is known by
+its mark, and rows of PostgreSQL decide about every candidate, so reads ask for one replica. Writes need every replica.
+Level ALL does not ensure that: it leaves out a node that is known to be down. So each node is asked afterwards.
+"""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+from uuid import UUID
+
+import grpc
+import httpx
+import numpy as np
+from weaviate.classes.config import (
+    Configure,
+    ConsistencyLevel,
+    DataType,
+    Property,
+    ReplicationDeletionStrategy,
+    StopwordsPreset,
+    Tokenization,
+    VectorDistances,
+)
+from weaviate.classes.data import DataObject
+from weaviate.classes.init import AdditionalConfig, Auth, Timeout
+from weaviate.classes.query import Filter
+from weaviate.client import WeaviateClient
+from weaviate.connect import ConnectionParams
+from weaviate.exceptions import WeaviateBaseError
+
+from fourfold.addresses import Url
+from fourfold.errors import IndexUnavailable, InvalidSetting
+from fourfold.storage.engines.nodes import ATTEMPT_SECONDS, within
+from fourfold.storage.engines.protocol import Applied, Document, Entry, Required
+from fourfold.text import bm25
+
+if TYPE_CHECKING:
+    from fourfold.model import Vector
+
+T = TypeVar("T")
+
+_WRITE_SECONDS = 20.0
+_APPLIED = Entry(0, 1)
+"""The object that says what was applied last; no store assigns the item 0."""
+_PAGE_ENTRIES = 10_000
+_BATCH_ENTRIES = 1_000
+_REPLICAS = 3
+_LETTERS = bytes.maketrans(b"0123456789abcdef", b"abcdefghijklmnop")
+
+
+class _Connection:
+    """A client of one node. It sleeps up to a minute between attempts to reach the node, so every call has a thread and
+    a deadline, and after a failure the next call gets a new client."""
+
+    def __init__(self, http: tuple[str, int], grpc_port: int, url: Url, seconds: float) -> None:
+        self._http, self._grpc_port, self._seconds = http, grpc_port, seconds
+        self._secret = url.password
+        self._secure = url.parameters.get("tls") == "true"
+        self._opening = threading.Lock()
+        self._client: WeaviateClient | None = None
+        self.name = f"weaviate node {http[0]}:{http[1]}"
+
+    def call(self, call: Callable[[Any], T]) -> T:
+        """Calls with the client; its types are only partly known, hence Any."""
+        try:
+            for port in (self._http[1], self._grpc_port):
+                socket.create_connection((self._http[0], port), min(self._seconds, 2.0)).close()
+            return within(self._seconds, lambda: call(self._opened()))
+        except (WeaviateBaseError, grpc.RpcError, httpx.HTTPError, OSError) as error:
+            self.close()
+            what = str(error).strip().partition("\n")[0][:200] or type(error).__name__
+            raise IndexUnavailable(f"{self.name} does not answer ({what})", "Check that Weaviate runs") from error
+
+    def _opened(self) -> WeaviateClient:
+        with self._opening:
+            if self._client is None:
+                host, port = self._http
+                client = WeaviateClient(
+                    ConnectionParams.from_params(host, port, self._secure, host, self._grpc_port, self._secure),
+                    auth_client_secret=Auth.api_key(self._secret) if self._secret else None,
+                    additional_config=AdditionalConfig(
+                        timeout=Timeout(init=self._seconds, query=self._seconds, insert=self._seconds)
+                    ),
+                    skip_init_checks=True,
+                )
+                client.connect()
+                self._client = client
+            return self._client
+
+    def close(self) -> None:
+        with self._opening:
+            client, self._client = self._client, None
+        if client is not None:
+            client.close()
+
+
+class WeaviateNode:
+    def __init__(self, http: tuple[str, int], grpc_port: int, url: Url) -> None:
+        self._search = _Connection(http, grpc_port, url, ATTEMPT_SECONDS)
+        self.work = _Connection(http, grpc_port, url, _WRITE_SECONDS)
+        self.name = self._search.name
+
+    def applied(self, collection: str, seconds: float) -> Applied | None:
+        connection = self._search if seconds <= ATTEMPT_SECONDS else self.work
+        found = connection.call(
+            lambda client: _at(client, collection, ConsistencyLevel.ONE).query.fetch_object_by_id(_uuid(_APPLIED))
+        )
+        return None if found is None else Applied(found.properties["mark"], int(found.properties["version"]))
+
+    def match(
+        self, collection: str, weights: Mapping[int, float], limit: int, required: Required, seconds: float
+    ) -> list[int]:
+        asked = _spelled(np.array(list(weights), np.uint32))
+
+        def search(client: Any) -> Any:
+            query = _at(client, collection, ConsistencyLevel.ONE).query
+            return query.bm25(
+                asked, query_properties=["words"], limit=limit, filters=_filter(required), return_properties=[]
+            )
+
+        return _items(self._search.call(search))
+
+    def nearest(self, collection: str, vector: Vector, limit: int, required: Required, seconds: float) -> list[int]:
+        asked = np.asarray(vector, np.float32).tolist()
+
+        def search(client: Any) -> Any:
+            query = _at(client, collection, ConsistencyLevel.ONE).query
+            return query.near_vector(asked, limit=limit, filters=_filter(required), return_properties=[])
+
+        return _items(self._search.call(search))
+
+    def held(self, collection: str, entries: Sequence[Entry]) -> int:
+        """How many of some objects the node has."""
+
+        def read(client: Any) -> Any:
+            query = _at(client, collection, ConsistencyLevel.ONE).query
+            return query.fetch_objects(filters=_ids(entries), limit=len(entries), return_properties=[])
+
+        return len(self.work.call(read).objects)
+
+    def entries(self, collection: str, low: int, high: int) -> list[Entry]:
+        window = Filter.by_property("item").greater_or_equal(max(low, 1)) & Filter.by_property("item").less_than(high)
+
+        def read(client: Any) -> Any:
+            query = _at(client, collection, ConsistencyLevel.ONE).query
+            return query.fetch_objects(filters=window, limit=_PAGE_ENTRIES, return_properties=[])
+
+        found = [_entry(each.uuid) for each in self.work.call(read).objects]
+        if len(found) == _PAGE_ENTRIES:
+            middle = (max(low, 1) + min(high, max(entry.item for entry in found) + 1)) // 2
+            return self.entries(collection, low, middle) + self.entries(collection, middle, high)
+        return found
+
+    def close(self) -> None:
+        self._search.close()
+        self.work.close()
+
+
+class WeaviateEngine:
+    def __init__(self, url: Url) -> None:
+        ports = url.parameters.get("grpc", "50051").split(",")
+        if not all(port.isdigit() for port in ports) or len(ports) not in (1, len(url.hosts)):
+            raise InvalidSetting(
+                "the gRPC ports of weaviate:// do not fit its hosts", "Write one port, or one per host"
+            )
+        ports = ports * len(url.hosts) if len(ports) == 1 else ports
+        self.shown = url.shown
+        self.nodes = tuple(
+            WeaviateNode((host, int(port or 8080)), int(grpc_port), url)
+            for (host, port), grpc_port in zip(url.hosts, ports, strict=True)
+        )
+        self._replicas = int(url.parameters.get("replicas", min(_REPLICAS, len(url.hosts))))
+        self._shards = int(url.parameters.get("shards", 1))
+
+    def _write(self, call: Callable[[Any], T]) -> T:
+        """By the first node that answers; it sends the write to all replicas."""
+        failure: IndexUnavailable | None = None
+        for node in self.nodes:
+            try:
+                return node.work.call(call)
+            except IndexUnavailable as error:
+                failure = failure or error
+        raise failure or IndexUnavailable(f"{self.shown} has no node", "Name one")
+
+    def create(self, collection: str, dimension: int | None) -> None:
+        self._write(lambda client: self._create(client, collection))
+
+    def _create(self, client: Any, collection: str) -> None:
+        if client.collections.exists(collection):
+            return
+        client.collections.create(
+            collection,
+            properties=[
+                Property(name="item", data_type=DataType.INT, index_filterable=True, index_range_filters=True),
+                Property(name="version", data_type=DataType.INT, index_filterable=False),
+                Property(name="mark", data_type=DataType.TEXT, index_filterable=False, index_searchable=False),
+                Property(name="facts", data_type=DataType.INT_ARRAY, index_filterable=True),
+                Property(
+                    name="words",
+                    data_type=DataType.TEXT,
+                    tokenization=Tokenization.WHITESPACE,
+                    index_filterable=False,
+                    index_searchable=True,
+                ),
+            ],
+            vector_config=Configure.Vectors.self_provided(
+                vector_index_config=Configure.VectorIndex.hnsw(distance_metric=VectorDistances.COSINE)
+            ),
+            inverted_index_config=Configure.inverted_index(
+                bm25_b=bm25.B, bm25_k1=bm25.K1, stopwords_preset=StopwordsPreset.NONE
+            ),
+            replication_config=Configure.replication(
+                factor=self._replicas, deletion_strategy=ReplicationDeletionStrategy.TIME_BASED_RESOLUTION
+            ),
+            sharding_config=Configure.sharding(desired_count=self._shards),
+        )
+
+    def drop(self, collection: str) -> None:
+        self._write(lambda client: client.collections.delete(collection))
+
+    def put(self, collection: str, documents: Sequence[Document]) -> None:
+        objects = [
+            DataObject(
+                uuid=_uuid(document.entry),
+                properties={
+                    "item": document.entry.item,
+                    "version": document.entry.version,
+                    "facts": list(document.facts),
+                    "words": _spelled(document.hashes),
+                },
+                vector=None if document.vector is None else np.asarray(document.vector, np.float32).tolist(),
+            )
+            for document in documents
+        ]
+        for start in range(0, len(objects), _BATCH_ENTRIES):
+            self._insert(collection, objects[start : start + _BATCH_ENTRIES])
+        self._confirm(collection, [document.entry for document in documents], present=True)
+
+    def _confirm(self, collection: str, entries: Sequence[Entry], *, present: bool) -> None:
+        for node in self.nodes:
+            for start in range(0, len(entries), _BATCH_ENTRIES):
+                part = entries[start : start + _BATCH_ENTRIES]
+                if node.held(collection, part) != (len(part) if present else 0):
+                    raise IndexUnavailable(f"{node.name} did not apply a write", "It is repeated; check the node")
+
+    def _insert(self, collection: str, objects: Sequence[Any]) -> None:
+        done = self._write(lambda client: _at(client, collection, ConsistencyLevel.ALL).data.insert_many(objects))
+        if done.has_errors:
+            first = next(iter(done.errors.values())).message
+            raise IndexUnavailable(f"{self.shown} did not store everything ({first[:200]})", "Check its nodes")
+
+    def remove(self, collection: str, entries: Sequence[Entry]) -> None:
+        for start in range(0, len(entries), _BATCH_ENTRIES):
+            where = _ids(entries[start : start + _BATCH_ENTRIES])
+            done = self._write(
+                lambda client, where=where: _at(client, collection, ConsistencyLevel.ALL).data.delete_many(where=where)
+            )
+            if done.failed:
+                raise IndexUnavailable(f"{self.shown} did not remove everything", "Check its nodes")
+        self._confirm(collection, entries, present=False)
+
+    def apply(self, collection: str, applied: Applied) -> None:
+        noted = {"item": 0, "version": applied.change, "mark": applied.mark}
+        self._insert(collection, [DataObject(uuid=_uuid(_APPLIED), properties=noted)])
+        if any(node.applied(collection, _WRITE_SECONDS) != applied for node in self.nodes):
+            raise IndexUnavailable(f"a node of {self.shown} did not apply a write", "It is repeated; check the nodes")
+
+    def close(self) -> None:
+        for node in self.nodes:
+            node.close()
+
+
+def _at(client: Any, collection: str, level: ConsistencyLevel) -> Any:
+    return client.collections.use(collection).with_consistency_level(level)
+
+
+def _uuid(entry: Entry) -> UUID:
+    return UUID(int=entry.item << 64 | entry.version)
+
+
+def _ids(entries: Sequence[Entry]) -> Any:
+    return Filter.by_id().contains_any([_uuid(entry) for entry in entries])
+
+
+def _entry(uuid: UUID) -> Entry:
+    return Entry(uuid.int >> 64, uuid.int & 0xFFFF_FFFF_FFFF_FFFF)
+
+
+def _items(found: Any) -> list[int]:
+    return [_entry(each.uuid).item for each in found.objects]
+
+
+def _spelled(hashes: Any) -> str:
+    """Terms as words of eight letters."""
+    letters = hashes.astype(">u4").tobytes().hex().encode().translate(_LETTERS).decode()
+    return " ".join(letters[place : place + 8] for place in range(0, len(letters), 8))
+
+
+def _filter(required: Required) -> Any:
+    groups = [Filter.by_property("facts").contains_any(list(group)) for group in required]
+    return Filter.all_of(groups) if groups else None

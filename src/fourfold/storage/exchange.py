@@ -1,0 +1,207 @@
+"""JSON Lines files: exports of a whole store, and rows of items from elsewhere."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from datetime import datetime
+from itertools import islice
+from pathlib import Path
+from typing import Any, Protocol, TypeAlias, cast
+
+from fourfold import owner_only
+from fourfold import validation as rules
+from fourfold.embed.vectors import check_vector
+from fourfold.errors import InvalidItem, NewerSchema, RequestError, StoreUnavailable
+from fourfold.model import Item, Json, NewItem
+from fourfold.storage.protocols import Store
+from fourfold.storage.values import Record
+
+Progress: TypeAlias = Callable[[int, int], None]
+"""(done, in all)"""
+
+HEADER: Mapping[str, Json] = {"type": "fourfold-export", "format": 1}
+_BATCH_ROWS = 1000
+
+
+class Importer(Protocol):
+    """The part of Memory that an import needs."""
+
+    @property
+    def store(self) -> Store: ...
+
+    def add_many(self, items: Sequence[NewItem]) -> list[Item]: ...
+
+
+def export_file(store: Store, target: Path, namespace: str | None = None) -> dict[str, int]:
+    """Writes all namespaces or one, sorted: equal stores give equal bytes. The file appears when it is complete."""
+    counts: Counter[str] = Counter()
+    aside = target.with_name(target.name + ".part")
+    try:
+        with owner_only.open_file(aside, "w", encoding="utf-8", newline="\n") as file:
+            file.write(line(HEADER))
+
+            def write(record: Record) -> None:
+                counts[record["type"]] += 1
+                file.write(line(record))
+
+            store.portable.export(write, namespace=namespace)
+            file.flush()
+            os.fsync(file.fileno())
+        aside.replace(target)
+    except OSError as error:
+        raise StoreUnavailable(f"{target} cannot be written ({error.strerror})", "Choose another file") from error
+    finally:
+        with suppress(OSError):
+            aside.unlink(missing_ok=True)
+    return dict(counts)
+
+
+def line(record: Mapping[str, Json]) -> str:
+    """A record as a line of an export; equal records give equal lines."""
+    return json.dumps(record, ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False) + "\n"
+
+
+def import_file(
+    memory: Importer, source: Path, progress: Progress | None, namespace: str | None = None
+) -> dict[str, int]:
+    """Loads an export into an empty store, or of one namespace into `namespace`; adds rows, batch by batch."""
+    lines = Lines(source)
+    first = next(iter(lines), None)
+    if first is None or first[1].get("type") != HEADER["type"]:
+        return _import_rows(memory, lines, progress)
+    if first[1].get("format") != HEADER["format"]:
+        found, known = first[1].get("format"), HEADER["format"]
+        raise NewerSchema(f"{source.name} has the format {found}, this Fourfold knows {known}", "Upgrade Fourfold")
+    return _import_export(memory.store, lines, progress, namespace)
+
+
+def _import_export(store: Store, lines: Lines, progress: Progress | None, namespace: str | None) -> dict[str, int]:
+    counts: Counter[str] = Counter()
+
+    def counted() -> Iterator[Record]:
+        for _, record in islice(lines, 1, None):
+            counts[str(record.get("type"))] += 1
+            if progress is not None and counts.total() % _BATCH_ROWS == 0:
+                progress(lines.read, lines.size)
+            yield record
+
+    lines.number = 0
+    with lines.located():
+        if namespace is None:
+            store.portable.load(counted())
+        else:
+            store.portable.load_namespace(counted(), namespace)
+    if progress is not None:
+        progress(lines.size, lines.size)
+    return dict(counts)
+
+
+def _import_rows(memory: Importer, lines: Lines, progress: Progress | None) -> dict[str, int]:
+    count = 0
+    for batch, wrong in _batches(lines):
+        with lines.located(f"{batch[0][0]}-{batch[-1][0]}" if batch else ""):
+            count += len(memory.add_many([item for _, item in batch])) if batch else 0
+        if wrong is not None:
+            raise type(wrong)(wrong.message, f"{wrong.remedy}; the rows before it are stored") from wrong
+        if progress is not None:
+            progress(lines.read, lines.size)
+    return {"item": count}
+
+
+def _batches(lines: Lines) -> Iterator[tuple[list[tuple[int, NewItem]], RequestError | None]]:
+    """Items with their line numbers; with the last batch, the error of the line after it."""
+    batch: list[tuple[int, NewItem]] = []
+    try:
+        with lines.located():
+            for number, row in lines:
+                batch.append((number, new_item(row)))
+                if len(batch) == _BATCH_ROWS:
+                    yield batch, None
+                    batch = []
+    except RequestError as error:
+        yield batch, error
+    else:
+        yield batch, None
+
+
+class Lines:
+    """The objects of a JSON Lines file with their line numbers. Can be iterated repeatedly."""
+
+    def __init__(self, source: Path) -> None:
+        self._source = source
+        self.read = 0
+        """Bytes."""
+        self.number = 0
+        """The last line that was read."""
+        try:
+            self.size = source.stat().st_size
+        except OSError as error:
+            raise self._unreadable(error) from error
+
+    def __iter__(self) -> Iterator[tuple[int, dict[str, Any]]]:
+        self.read = 0
+        try:
+            with self._source.open("rb") as file:
+                for self.number, line in enumerate(file, 1):
+                    self.read += len(line)
+                    if line.strip():
+                        yield self.number, _parsed(line)
+        except OSError as error:
+            raise self._unreadable(error) from error
+
+    @contextmanager
+    def located(self, place: str = "") -> Generator[None]:
+        """Adds the place to errors: the last line that was read, unless `place` is given."""
+        try:
+            yield
+        except RequestError as error:
+            where = place or self.number
+            message = f"{self._source.name}:{where}: {error.message}" if where else error.message
+            raise type(error)(message, error.remedy) from error
+
+    def _unreadable(self, error: OSError) -> InvalidItem:
+        return InvalidItem(f"{self._source} cannot be read ({error.strerror})", "Check the path")
+
+
+def _parsed(line: bytes) -> dict[str, Any]:
+    try:
+        row: Any = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise InvalidItem(f"not JSON ({error})", "Write one JSON object per line") from error
+    if not isinstance(row, dict):
+        raise InvalidItem("not an object", "Write one JSON object per line")
+    return cast("dict[str, Any]", row)
+
+
+def new_item(row: Mapping[str, Any]) -> NewItem:
+    """Checks a row of a file that is not an export, and makes it an item."""
+    if row.get("type") == "item" and "namespace" in row:
+        raise InvalidItem("this is a record of an export, whose header is missing", "Import the export as a whole")
+    key = next((row[name] for name in ("key", "_id", "id") if row.get(name) is not None), None)
+    tags: Any = row.get("tags") or []
+    created, vector = row.get("created_at"), row.get("embedding")
+    if not isinstance(tags, list):
+        raise InvalidItem("tags is not a list", "Write a list of strings")
+    new = NewItem(
+        text=row.get("text") or "",
+        title=row.get("title") or "",
+        key=None if key is None else str(key),
+        tags=tuple(cast("list[str]", tags)),
+        kind=row.get("kind") or row.get("type"),
+        metadata=row.get("metadata") or {},
+        language=row.get("language"),
+        created_at=None if created is None else _time(created),
+        vector=None if vector is None else check_vector(vector),
+    )
+    return rules.checked(new)
+
+
+def _time(text: Any) -> datetime:
+    try:
+        return datetime.fromisoformat(text)
+    except (TypeError, ValueError) as error:
+        raise InvalidItem(f"created_at is {text!r}", "Write it as 2026-11-15T10:00:00Z") from error

@@ -1,0 +1,305 @@
+"""Automatic links: titles, headings and aliases become nodes, and the texts that contain their names mention them.
+
+What an item mentions is a function of its text, of all names and of the item's own nodes, whatever was stored first.
+A store contributes only the queries of `LinkRows`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import NamedTuple, Protocol
+
+from fourfold.model import NewItem
+from fourfold.scheduling import paced
+from fourfold.text.analysis import analyse
+from fourfold.text.entities import NameFinder, beginnings, links, normal_name, own_names
+
+LABEL = "entity"
+"""The label of nodes that were given none."""
+AT_ONCE = 32
+"""Up to this many new names are searched for in older items at once; more wait for `publish`, which reads all texts."""
+PER_LOOKUP = 8
+"""Looking a name up in an index takes as long as reading this many texts."""
+_READ_NAMES = 2000
+"""Up to this many names are all read."""
+_LOOKED_UP_WORDS = 5000
+"""Up to this many words and pairs of words are looked up; for more, all names are read."""
+_PAGE_ITEMS = 1000
+
+
+class Linked(NamedTuple):
+    """An item as the linker sees it: without text and names if links were off."""
+
+    id: int
+    text: str
+    names: Sequence[str] = ()
+    """Its own names. Read only for items that have just changed."""
+    is_new: bool = False
+    """Nothing is stored about its links yet."""
+
+
+class Gone(NamedTuple):
+    """What disappeared with some nodes."""
+
+    names: list[str]
+    """Names that no node has any more."""
+    mentioning: list[int]
+    """Items that mentioned the nodes. They may mention others now: York, where New York is gone."""
+
+
+NOTHING_GONE = Gone([], [])
+
+
+class LinkRows(Protocol):
+    """The tables of one namespace. Names are in normal form, except for those that `ensure_nodes` is given."""
+
+    def names_version(self) -> int: ...
+
+    def raise_names_version(self) -> None: ...
+
+    def names(self) -> Iterable[str]: ...
+
+    def has_more_names(self, count: int) -> bool: ...
+
+    def names_beginning(self, words: set[str], pairs: set[str]) -> Iterable[str]:
+        """Names that are one of these words, or begin with one of these pairs of words."""
+        ...
+
+    def ensure_nodes(self, names: Sequence[str]) -> tuple[Mapping[str, int], list[str]]:
+        """The nodes of these names with LABEL, created where missing; and the new names."""
+        ...
+
+    def nodes_named(self, names: Collection[str]) -> Mapping[str, Sequence[int]]: ...
+
+    def owned(self, items: Sequence[int]) -> Mapping[tuple[int, int], bool]:
+        """(node, item) for the nodes that these items are the texts of, and whether a caller said so."""
+        ...
+
+    def attach(self, pairs: Sequence[tuple[int, int]]) -> None:
+        """Makes items the texts of nodes, (node, item); they no longer mention these."""
+        ...
+
+    def detach(self, pairs: Sequence[tuple[int, int]]) -> None: ...
+
+    def prune(self, nodes: Collection[int]) -> Gone:
+        """Removes those nodes that only existed because of a removed title."""
+        ...
+
+    def mentions(self, items: Sequence[int]) -> set[tuple[int, int]]:
+        """(item, node)"""
+        ...
+
+    def change_mentions(self, removed: Sequence[tuple[int, int]], added: Sequence[tuple[int, int]]) -> None: ...
+
+    def set_pointers(self, names: Mapping[int, set[str]], stored: Sequence[int]) -> None:
+        """Stores the names that the links of items refer to, for the time when a node gets such a name.
+
+        `stored`: those of the items that may have pointers already.
+        """
+        ...
+
+    def pointing(self, names: Collection[str]) -> Sequence[int]:
+        """Items whose links refer to one of these names."""
+        ...
+
+    def texts(self, items: Sequence[int]) -> Iterable[Linked]: ...
+
+    def may_mention(self, name: str) -> Sequence[int] | None:
+        """Items that may contain all words of a name; None if that is unknown now."""
+        ...
+
+    def postpone(self, names: Sequence[str]) -> None:
+        """Leaves it to `catch_up` to search older items for these names."""
+        ...
+
+    def postponed(self) -> Sequence[int]:
+        """Nodes whose names older items have not been searched for."""
+        ...
+
+    def names_of(self, nodes: Sequence[int]) -> Collection[str]: ...
+
+    def catch_up_done(self, nodes: Sequence[int]) -> None: ...
+
+    def count_items(self) -> int: ...
+
+    def items_after(self, item: int, limit: int) -> Sequence[int]:
+        """The ids that follow this one."""
+        ...
+
+
+class Linker:
+    """Remembers the names of one namespace. Used only inside of write transactions, so by one thread at a time."""
+
+    def __init__(self) -> None:
+        self._finder = NameFinder()
+        self._version = -1
+
+    def link(self, rows: LinkRows, changed: Sequence[Linked]) -> None:
+        """Updates nodes and mentions of changed items, and points older items to the new nodes."""
+        fresh, stale = _own_nodes(rows, changed)
+        self.renamed(rows, fresh, rows.prune(stale))
+        self._mention(rows, changed, pointers=True)
+        self.announce(rows, fresh)
+
+    def announce(self, rows: LinkRows, fresh: Sequence[str]) -> None:
+        """Points older items to nodes that have just got these names."""
+        if len(fresh) > AT_ONCE:
+            rows.postpone(fresh)
+            return
+        found = {item.id: item for item in rows.texts(rows.pointing(fresh))} if fresh else {}
+        for name in fresh:
+            if is_selective(name):
+                older = rows.may_mention(name)
+                if older is None:
+                    rows.postpone([name])
+                else:
+                    finder = NameFinder([name])
+                    found |= {item.id: item for item in rows.texts(older) if finder.find(item.text)}
+        self._mention(rows, list(found.values()))
+
+    def renamed(self, rows: LinkRows, fresh: Iterable[str] = (), gone: Gone = NOTHING_GONE) -> None:
+        """Records names that this transaction added or removed."""
+        fresh, names = set(fresh), set(gone.names)
+        if fresh or names:
+            current = self._version == rows.names_version()
+            rows.raise_names_version()
+            if current:
+                self._finder.add(fresh)
+                self._finder.discard(names - fresh)
+                self._version = rows.names_version()
+        self.mention_again(rows, gone.mentioning)
+
+    def mention_again(self, rows: LinkRows, items: Sequence[int]) -> None:
+        """Searches the texts of stored items for names again."""
+        for part in _pages(items):
+            self._mention(rows, list(rows.texts(part)))
+
+    def _mention(self, rows: LinkRows, changed: Sequence[Linked], *, pointers: bool = False) -> None:
+        """Writes only what is different."""
+        for start in range(0, len(changed), _PAGE_ITEMS):
+            part = changed[start : start + _PAGE_ITEMS]
+            stored = [item.id for item in part if not item.is_new]
+            finder = self._finder_for(rows, [item.text for item in part])
+            pointed = {item.id: {normal_name(name) for name in links(item.text)} for item in paced(part)}
+            if pointers:
+                rows.set_pointers(pointed, stored)
+            named = {item.id: pointed[item.id].union(finder.find(item.text)) for item in paced(part)}
+            nodes = rows.nodes_named({name for names in named.values() for name in names})
+            wanted = {(item, node) for item, names in named.items() for name in names for node in nodes.get(name, ())}
+            if wanted:
+                wanted -= {(item, node) for node, item in rows.owned([item.id for item in part])}
+            known = rows.mentions(stored) if stored else set[tuple[int, int]]()
+            rows.change_mentions(sorted(known - wanted), sorted(wanted - known))
+
+    def _finder_for(self, rows: LinkRows, texts: Sequence[str]) -> NameFinder:
+        """A finder of all names if these are known or soon read; otherwise of those that the texts could contain."""
+        version = rows.names_version()
+        if version == self._version:
+            return self._finder
+        if len(texts) <= AT_ONCE and rows.has_more_names(_READ_NAMES):
+            words, pairs = beginnings(texts)
+            if len(words) + len(pairs) <= _LOOKED_UP_WORDS:
+                return NameFinder(rows.names_beginning(words, pairs))
+        self._finder, self._version = NameFinder(paced(rows.names())), version
+        return self._finder
+
+
+def _own_nodes(rows: LinkRows, changed: Sequence[Linked]) -> tuple[list[str], set[int]]:
+    """Gives each item the nodes of its own names; returns new names, and nodes that lost an item."""
+    nodes, fresh = rows.ensure_nodes(list(dict.fromkeys(name for item in changed for name in item.names)))
+    owned = {(nodes[name], item.id) for item in changed for name in item.names}
+    stored = [item.id for item in changed if not item.is_new]
+    known = rows.owned(stored)
+    lost = [pair for pair, made in known.items() if not made and pair not in owned]
+    rows.detach(lost)
+    rows.attach(sorted(owned - known.keys()))
+    return fresh, {node for node, _ in lost}
+
+
+def is_selective(name: str) -> bool:
+    """Whether a name is not one that every text could contain."""
+    return bool(NameFinder([name]).find(name.upper()))
+
+
+def _pages(items: Sequence[int]) -> Iterator[Sequence[int]]:
+    for start in range(0, len(items), _PAGE_ITEMS):
+        yield items[start : start + _PAGE_ITEMS]
+
+
+# ---------------------------------------------------------------- many names at once
+
+Opened = Callable[[], AbstractContextManager[LinkRows]]
+
+
+def catch_up(reading: Opened, writing: Opened, may_mention: Callable[[str], Sequence[int] | None]) -> None:
+    """Searches older items for the names of postponed nodes: those that an index proposes, or all.
+
+    In many transactions, since other writers wait for each. What is stored between two of them is linked as usual.
+    """
+    with reading() as rows:
+        nodes = rows.postponed()
+        names = rows.names_of(nodes)
+        if not nodes:
+            return
+        few = len(names) * PER_LOOKUP <= rows.count_items()
+    proposed = _proposed(names, may_mention) if few else None
+    finder, linker = NameFinder(names), Linker()
+    for piece in _all_items(reading) if proposed is None else _pages(proposed):
+        with reading() as rows:
+            found = [item.id for item in rows.texts(piece) if finder.find(item.text)]
+        if found:
+            with writing() as rows:
+                linker.mention_again(rows, found)
+    with writing() as rows:
+        linker.mention_again(rows, rows.pointing(names))
+        rows.catch_up_done(nodes)
+
+
+def _proposed(names: Collection[str], may_mention: Callable[[str], Sequence[int] | None]) -> list[int] | None:
+    """Items that may contain one of these names; None if that is unknown now."""
+    found: set[int] = set()
+    for name in paced(names):
+        if is_selective(name):
+            older = may_mention(name)
+            if older is None:
+                return None
+            found.update(older)
+    return sorted(found)
+
+
+def _all_items(reading: Opened) -> Iterator[Sequence[int]]:
+    after = 0
+    while True:
+        with reading() as rows:
+            ids = rows.items_after(after, _PAGE_ITEMS)
+        if not ids:
+            return
+        yield ids
+        after = ids[-1]
+
+
+# ---------------------------------------------------------------- names in texts
+
+
+def bring_names(items: Sequence[NewItem]) -> bool:
+    """Whether new items may bring names to look up in older ones at once."""
+    if len(items) > AT_ONCE:
+        return False
+    return any(own_names(item.title, item.text, item.metadata, item.kind) for item in items)
+
+
+def name_terms(name: str, languages: Sequence[str]) -> list[set[str]]:
+    """For each word of a name the terms that an index may hold for it; words that it may not hold are left out."""
+    groups: list[set[str]] = []
+    for word in name.split():
+        spellings = (word, _contracted(word))
+        terms = [analyse(spelling, language) for spelling in spellings for language in languages]
+        if len(word) > 1 and all(terms):  # a single letter may be part of a token, and a stop word is not a term
+            groups.append({*spellings, *(term for found in terms for term in found)})
+    return groups
+
+
+def _contracted(word: str) -> str:
+    """How a language without umlauts has them: Müller is mueller as a name, but muller in an English text."""
+    return word.replace("ae", "a").replace("oe", "o").replace("ue", "u")

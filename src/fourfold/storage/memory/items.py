@@ -1,0 +1,170 @@
+"""Storing and changing items in a draft of a namespace. `changed` means: its links must be rebuilt."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from fourfold import validation as rules
+from fourfold.embed.vectors import check_dimension
+from fourfold.errors import NotFound
+from fourfold.model import Item, ItemPatch, NewItem, Space
+from fourfold.storage.memory.state import Namespace, Stored, identity
+from fourfold.storage.refusals import SHOWN_ITEMS, still_a_source
+from fourfold.text.entities import has_headings
+from fourfold.text.fold import fold
+
+if TYPE_CHECKING:
+    from fourfold.model import Vector
+
+
+def put(ns: Namespace, new: NewItem, now: datetime, *, links: bool) -> tuple[int, bool]:
+    """Stores one checked item under its identity; returns its id and whether it changed."""
+    _check_sources(ns, new.source_ids)
+    found = _find(ns, new)
+    if found is None:
+        item, changed = _insert(ns, new, now, links), True
+    elif identity(new) is not None:
+        item, changed = _unite(ns, found, new), False
+    else:
+        item, changed = found, _replace(ns, found, new, now, links)
+    if new.vector is not None:
+        _give_vector(ns, item, np.asarray(new.vector, np.float32))
+    return item, changed
+
+
+def _find(ns: Namespace, new: NewItem) -> int | None:
+    if new.key is not None:
+        return find_keys(ns, [new.key]).get(new.key)
+    if new.path is not None:
+        return next((id for id, stored in ns.items.items() if _place(stored.item) == _place(new)), None)
+    return next((id for id, stored in ns.items.items() if stored.identity == identity(new)), None)
+
+
+def _place(item: Item | NewItem) -> tuple[str, int] | None:
+    return None if item.key is not None or item.path is None else (item.path, item.chunk_index or 0)
+
+
+def find_keys(ns: Namespace, keys: Sequence[str]) -> dict[str, int]:
+    return {item.key: id for id, item in all_items(ns) if item.key is not None and item.key in keys}
+
+
+def all_items(ns: Namespace) -> list[tuple[int, Item]]:
+    return [(id, stored.item) for id, stored in ns.items.items()]
+
+
+def _insert(ns: Namespace, new: NewItem, now: datetime, links: bool) -> int:
+    created = new.created_at or now
+    item = Item(
+        id=ns.counters.new(ns.name, "items"),
+        namespace=ns.name,
+        key=new.key,
+        title=new.title,
+        text=new.text,
+        tags=_tags(new.tags),
+        kind=new.kind,
+        metadata=dict(new.metadata),
+        language=new.language or "",
+        created_at=created,
+        updated_at=created,
+        source_ids=new.source_ids,
+        path=new.path,
+        chunk_index=_chunk(new),
+    )
+    ns.items[item.id] = Stored(item, links)
+    return item.id
+
+
+def _chunk(new: NewItem) -> int | None:
+    return new.chunk_index or 0 if new.path is not None else new.chunk_index
+
+
+def _unite(ns: Namespace, id: int, new: NewItem) -> int:
+    """Merges the tags and sources of an item with the same text into the stored one."""
+    old = ns.items[id].item
+    tags, sources = rules.united(old.tags, old.source_ids, new)
+    _set(ns, replace(old, tags=tags, source_ids=sources))
+    return id
+
+
+def _replace(ns: Namespace, id: int, new: NewItem, now: datetime, links: bool) -> bool:
+    old = ns.items[id].item
+    renamed = old.metadata.get("aliases") != new.metadata.get("aliases")
+    renamed = renamed or has_headings(old.kind) != has_headings(new.kind)
+    changed = _set_text(ns, id, new.title, new.text, new.language or "", now, links)
+    item = replace(
+        ns.items[id].item,
+        tags=_tags(new.tags),
+        kind=new.kind,
+        metadata=dict(new.metadata),
+        source_ids=new.source_ids,
+        path=new.path,
+        chunk_index=_chunk(new),
+    )
+    ns.items[id] = replace(ns.items[id], item=item, linked=links if renamed else ns.items[id].linked)
+    return changed or renamed
+
+
+def patch(ns: Namespace, id: int, change: ItemPatch, now: datetime, *, links: bool) -> bool:
+    if id not in ns.items:
+        raise NotFound(f"no item {id}", "fourfold list shows what is stored")
+    old = ns.items[id].item
+    new = rules.patched(old, change)
+    changed = _set_text(ns, id, new.title, new.text, new.language, now, links)
+    _set(ns, replace(ns.items[id].item, tags=new.tags, metadata=new.metadata))
+    if new.metadata.get("aliases") != old.metadata.get("aliases"):
+        ns.items[id] = replace(ns.items[id], linked=links)
+        return True
+    return changed
+
+
+def _set_text(ns: Namespace, id: int, title: str, text: str, language: str, now: datetime, links: bool) -> bool:
+    """Stores a text. If it differs, `updated_at` becomes now and the item waits for a new vector."""
+    stored = ns.items[id]
+    old = stored.item
+    changed = (old.title, old.text) != (title, text)
+    if not changed and old.language == language:
+        return False
+    item = replace(old, title=title, text=text, language=language, updated_at=now if changed else old.updated_at)
+    ns.items[id] = Stored(item, links, None if changed else stored.vector)
+    return True
+
+
+def _set(ns: Namespace, item: Item) -> None:
+    ns.items[item.id] = replace(ns.items[item.id], item=item)
+
+
+def _tags(tags: Iterable[str]) -> tuple[str, ...]:
+    """Each tag once, in its first spelling, sorted."""
+    first: dict[str, str] = {}
+    for tag in tags:
+        first.setdefault(fold(tag), tag)
+    return tuple(sorted(first.values()))
+
+
+def _check_sources(ns: Namespace, sources: Iterable[int]) -> None:
+    for raw in sources:
+        if raw not in ns.raw:
+            raise NotFound(f"no raw record {raw}", "Store the original first, then refer to its id")
+
+
+def _give_vector(ns: Namespace, id: int, vector: Vector) -> None:
+    """Stores a caller's vector; the first one fixes the space of a namespace that has none."""
+    ns.space = ns.space or Space("given", len(vector))
+    check_dimension(len(vector), ns.space.dimension)
+    ns.items[id] = replace(ns.items[id], vector=vector)
+
+
+def forget_raw(ns: Namespace, record: int, *, force: bool) -> None:
+    users = [id for id, item in all_items(ns) if record in item.source_ids]
+    if users and not force:
+        raise still_a_source(record, users[: SHOWN_ITEMS + 1])
+    for id in users:
+        item = ns.items[id].item
+        left = tuple(source for source in item.source_ids if source != record)
+        ns.items[id] = replace(ns.items[id], item=replace(item, source_ids=left))
+    del ns.raw[record]

@@ -1,0 +1,234 @@
+"""Reading one namespace."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from fourfold.embed.vectors import check_dimension
+from fourfold.index.rows import in_sample
+from fourfold.model import Filters, Item, Page, RawRecord, Space
+from fourfold.ranking.connections import rarity, selective_tags
+from fourfold.retrieval import Background, Hit, Ranking
+from fourfold.storage.memory import files, items
+from fourfold.storage.memory.filters import passes
+from fourfold.storage.memory.state import Namespace
+from fourfold.storage.memory.walk import MemoryGraph
+from fourfold.storage.values import Deadline, FileRow, PendingText, Size, TagUse, Vocabulary
+from fourfold.text.analysis import analyse_item
+from fourfold.text.bm25 import saturation
+from fourfold.text.compounds import SortedLexicon
+from fourfold.text.fold import fold
+from fourfold.text.keyword_query import KeywordQuery, Word, keyword_query
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from fourfold.model import Vector
+
+
+class MemorySnapshot:
+    def __init__(self, ns: Namespace, *, exists: bool) -> None:
+        self._ns = ns
+        self.exists = exists
+        self.deadline = Deadline()
+        self.rows = MemoryRows(ns)
+        self.words = MemoryWords(ns)
+        self.vectors = MemoryVectors(ns)
+        self.graph = MemoryGraph(ns)
+        self.tags = MemoryTags(ns)
+        self.raw = MemoryRaw(ns)
+
+    @property
+    def size(self) -> Size:
+        return self._ns.size
+
+    @property
+    def space(self) -> Space | None:
+        return self._ns.space
+
+    def files(self, prefix: str) -> Mapping[str, FileRow]:
+        return {path: state for path, state in sorted(self._ns.files.items()) if path.startswith(prefix)}
+
+    def pending(self, limit: int, among: Sequence[int] | None = None) -> list[PendingText]:
+        found = [
+            item
+            for id, item in items.all_items(self._ns)
+            if self._ns.items[id].vector is None
+            and (id in among if among is not None else self._ns.rejected.get(id) != (item.title, item.text))
+        ]
+        return [(item.id, item.title, item.text) for item in found[:limit]]
+
+    def keyword_query(self, text: str) -> KeywordQuery:
+        return self.words.query(text)
+
+
+class MemoryRows:
+    def __init__(self, ns: Namespace) -> None:
+        self._ns = ns
+
+    def get(self, ids: Sequence[int]) -> dict[int, Item]:
+        return {id: self._ns.items[id].item for id in ids if id in self._ns.items}
+
+    def find_keys(self, keys: Sequence[str]) -> dict[str, int]:
+        return items.find_keys(self._ns, keys)
+
+    def list(self, filters: Filters, limit: int, offset: int) -> list[Item]:
+        found = [item for _, item in items.all_items(self._ns) if passes(item, filters)]
+        newest = sorted(found, key=lambda item: (item.created_at, item.id), reverse=True)
+        return newest[offset : offset + limit]
+
+    def ids(self, filters: Filters, among: Sequence[int] | None = None) -> list[int]:
+        return sorted(
+            id for id, item in items.all_items(self._ns) if (among is None or id in among) and passes(item, filters)
+        )
+
+    def count(self, filters: Filters) -> int:
+        return len(self.ids(filters))
+
+    def chunks(self, path: str, first: int, last: int) -> list[Item]:
+        found = files.chunks(self._ns, path)
+        return [item for item in found if item.chunk_index is not None and first <= item.chunk_index <= last]
+
+    def named_chunks(self, names: Sequence[str], filters: Filters) -> list[tuple[int, str]]:
+        return files.named(self._ns, names, filters)
+
+    def vocabulary(self, field: Vocabulary) -> dict[str, int]:
+        known = [item for _, item in items.all_items(self._ns)]
+        if field == "metadata":
+            return dict(Counter(key for item in known for key in item.metadata))
+        return dict(Counter(name for item in known if (name := getattr(item, field)) is not None))
+
+
+class MemoryTags:
+    def __init__(self, ns: Namespace) -> None:
+        self._ns = ns
+
+    def counts(self) -> Mapping[str, int]:
+        carried = Counter(fold(tag) for _, item in items.all_items(self._ns) for tag in item.tags)
+        return dict(sorted(carried.items()))
+
+    def uses(self, candidates: Sequence[str], filters: Filters, limit: int) -> list[TagUse]:
+        counts = self.counts()
+        carried = {
+            id: sorted({fold(tag) for tag in item.tags} & set(candidates))
+            for id, item in items.all_items(self._ns)
+            if passes(item, filters)
+        }
+        scores = {id: sum(rarity(counts[tag]) for tag in tags) for id, tags in carried.items() if tags}
+        best = sorted(scores, key=lambda id: (-scores[id], id))[:limit]
+        return [TagUse(id, tag, counts[tag]) for id in sorted(best) for tag in carried[id]]
+
+    def shared(self, ids: Sequence[int], filters: Filters) -> list[TagUse]:
+        counts = self.counts()
+        carried = {fold(tag) for id, item in items.all_items(self._ns) if id in ids for tag in item.tags}
+        return self.uses(selective_tags({tag: counts[tag] for tag in carried}), filters, len(self._ns.items))
+
+
+class MemoryRaw:
+    def __init__(self, ns: Namespace) -> None:
+        self._ns = ns
+
+    def get(self, ids: Sequence[int]) -> dict[int, RawRecord]:
+        return {id: self._ns.raw[id] for id in ids if id in self._ns.raw}
+
+    def list(self, session_id: str | None, speaker: str | None, limit: int, offset: int) -> Page[RawRecord]:
+        found = [
+            record
+            for record in reversed(self._ns.raw.values())
+            if session_id in (None, record.session_id) and speaker in (None, record.speaker)
+        ]
+        return Page(found[offset : offset + limit], len(found), offset)
+
+
+# ---------------------------------------------------------------- BM25 by reading every text
+
+
+class MemoryWords:
+    def __init__(self, ns: Namespace) -> None:
+        self._ns = ns
+
+    def match(self, text: str, limit: int, filters: Filters) -> Ranking:
+        query = self.query(text)
+        if not query.words:
+            return Ranking(notes=query.notes)
+        found = self._scored(query, [id for id, stored in self._ns.items.items() if passes(stored.item, filters)])
+        hits = sorted((hit for hit in found.hits if hit.score > 0), key=lambda hit: (-hit.score, hit.id))[:limit]
+        evidence = {hit.id: found.evidence[hit.id] for hit in hits}
+        return Ranking(
+            tuple(hits), notes=query.notes, evidence=evidence, unknown=query.unknown_share, items=query.documents
+        )
+
+    def scores(self, text: str, ids: Sequence[int]) -> Ranking:
+        return self._scored(self.query(text), [id for id in ids if id in self._ns.items])
+
+    @cached_property
+    def _terms(self) -> dict[int, Counter[str]]:
+        """By item: its analysed terms with their frequencies."""
+        items = [stored.item for stored in self._ns.items.values()]
+        return {item.id: Counter(analyse_item(item.title, item.text, item.language)) for item in items}
+
+    def query(self, text: str) -> KeywordQuery:
+        german = {
+            term for id, terms in self._terms.items() if self._ns.items[id].item.language == "de" for term in terms
+        }
+        lexicon = SortedLexicon(german) if german else None
+        return keyword_query(text, self._ns.languages, lexicon, self._frequencies, len(self._terms))
+
+    def _frequencies(self, terms: Sequence[str]) -> list[int]:
+        return [sum(term in of_item for of_item in self._terms.values()) for term in terms]
+
+    def _scored(self, query: KeywordQuery, ids: Sequence[int]) -> Ranking:
+        average = sum(terms.total() for terms in self._terms.values()) / max(len(self._terms), 1)
+        hits: list[Hit] = []
+        evidence: dict[int, float] = {}
+        for id in ids:
+            score = covered = 0.0  # not sum(), which compensates rounding: equal texts must tie as in other stores
+            for word in query.words:
+                value = _value(word, self._terms[id], average)
+                score += value
+                covered += word.idf if value > 0 else 0.0
+            hits.append(Hit(id, score))
+            evidence[id] = covered / (query.weight or 1.0)
+        return Ranking(tuple(hits), evidence=evidence, unknown=query.unknown_share, items=query.documents)
+
+
+def _value(word: Word, terms: Counter[str], average: float) -> float:
+    """The score of a word: that of its best variant."""
+    values = zip(word.terms, word.values, strict=True)
+    return max(value * saturation(terms[term], terms.total(), average) for term, value in values)
+
+
+# ---------------------------------------------------------------- cosines with every vector
+
+
+class MemoryVectors:
+    def __init__(self, ns: Namespace) -> None:
+        self._ns = ns
+
+    def begin_nearest(self, vector: Vector, limit: int, filters: Filters) -> Callable[[], Ranking]:
+        if self._ns.space is not None:
+            check_dimension(len(vector), self._ns.space.dimension)
+        passing = [id for id, stored in self._ns.items.items() if passes(stored.item, filters)]
+        hits = sorted(self.cosines(vector, passing).hits, key=lambda hit: (-hit.score, hit.id))[:limit]
+        ranking = Ranking(tuple(hits), self._background(vector), self._ns.size.pending)
+        return lambda: ranking
+
+    def cosines(self, vector: Vector, ids: Sequence[int]) -> Ranking:
+        """Rounded: equal vectors tie whatever the order of summation was."""
+        known = [id for id in ids if id in self._ns.items and self._ns.items[id].vector is not None]
+        return Ranking(tuple(map(Hit, known, np.round(self._products(known, vector), 6).tolist())))
+
+    def _products(self, ids: Sequence[int], vector: Vector) -> NDArray[np.float64]:
+        query = np.asarray(vector, np.float64)
+        return np.array([np.asarray(self._ns.items[id].vector, np.float64) @ query for id in ids], np.float64)
+
+    def _background(self, vector: Vector) -> Background | None:
+        """The mean cosine of a sample that every store chooses alike."""
+        ids = np.array([id for id, stored in self._ns.items.items() if stored.vector is not None], np.int64)
+        sample = ids[in_sample(ids, len(ids))].tolist()
+        return Background(float(self._products(sample, vector).mean())) if sample else None

@@ -1,0 +1,126 @@
+"""One connection: every wait ends, and the server's errors are told in Fourfold's words."""
+
+from __future__ import annotations
+
+import math
+import time
+from contextlib import suppress
+from typing import Any, TypeVar
+
+import psycopg
+from psycopg import errors
+from psycopg.abc import PQGen
+
+from fourfold import limits
+from fourfold.errors import (
+    DamagedStore,
+    FourfoldError,
+    InvalidItem,
+    InvalidSetting,
+    ReadOnlyStore,
+    StorageFull,
+    StoreBusy,
+    StoreUnavailable,
+    TimedOut,
+)
+from fourfold.storage.values import Deadline
+
+T = TypeVar("T")
+
+GRACE_SECONDS = 1.0
+"""The server's own timeout gets this much time before the client gives up: then the connection stays usable."""
+_WAIT_SECONDS = 0.1
+"""How often a wait looks at its deadline."""
+_CANCEL_SECONDS = 1.0
+
+
+class NoAnswer(psycopg.OperationalError):
+    """The server did not answer in time. The connection is closed."""
+
+
+class Connection(psycopg.Connection[Any]):
+    """Ends every wait for the server, even if that hangs."""
+
+    shown = "the server"
+    """The address of the store in error messages."""
+    deadline = Deadline()
+    """Of a read. Each single wait ends after READ_SECONDS in any case."""
+    wait_seconds: float | None = None
+    """Instead of READ_SECONDS."""
+
+    def wait(self, gen: PQGen[T], interval: float = _WAIT_SECONDS, timeout: float | None = None) -> T:
+        seconds = timeout if timeout is not None else self.wait_seconds
+        if seconds is None:
+            seconds = limits.READ_SECONDS + GRACE_SECONDS
+        now = time.monotonic()
+        until = min(self.deadline.until, now + seconds)
+        return super().wait(self._until(until, gen), max(0.001, min(interval, until - now)))
+
+    def _until(self, deadline: float, gen: PQGen[T]) -> PQGen[T]:
+        """Runs the generator. psycopg resumes it at every interval, also while the server is silent."""
+        try:
+            wanted = next(gen)
+            while True:
+                ready = yield wanted
+                if not ready and time.monotonic() >= deadline:
+                    self._give_up()
+                wanted = gen.send(ready)
+        except StopIteration as done:
+            return done.value
+
+    def _give_up(self) -> None:
+        with suppress(psycopg.Error):  # a server that hangs does not accept it, either
+            self.cancel_safe(timeout=_CANCEL_SECONDS)
+        self.close()
+        raise NoAnswer("the server does not answer")
+
+    def failure(self, error: psycopg.Error) -> Exception:
+        """The error to raise instead of one of psycopg's, which stays itself if it can only be a bug of ours."""
+        if isinstance(error, NoAnswer) and self.deadline.until < math.inf:
+            return _too_slow(self.shown)
+        return translated(error, self.shown) or error
+
+
+def _too_slow(where: str) -> TimedOut:
+    return TimedOut(f"{where} did not answer in time", "Ask for less, or try again")
+
+
+def translated(error: psycopg.Error, where: str) -> FourfoldError | None:
+    """The server's error in Fourfold's words; None for an error that can only be a bug of ours."""
+    what = str(error).strip().partition("\n")[0]
+    match error:
+        case errors.DiskFull() | errors.OutOfMemory():
+            return StorageFull(f"the server of {where} has no space left", "Free some; what was confirmed is safe")
+        case errors.QueryCanceled():
+            return _too_slow(where)
+        case errors.LockNotAvailable() | errors.DeadlockDetected() | errors.SerializationFailure():
+            return StoreBusy(f"another client has been writing to {where} for too long", "Try again")
+        case errors.TooManyConnections() | errors.ConfigurationLimitExceeded():
+            return _crowded(where)
+        case errors.ReadOnlySqlTransaction() | errors.InsufficientPrivilege():
+            return ReadOnlyStore(f"{where} cannot be written ({what})", "Grant the rights that docs/postgres.md lists")
+        case errors.InvalidPassword() | errors.InvalidAuthorizationSpecification() | errors.InvalidCatalogName():
+            return StoreUnavailable(f"{where} refuses the connection ({what})", "Check user, password and database")
+        case errors.DataCorrupted() | errors.IndexCorrupted():
+            return DamagedStore(f"{where} is damaged ({what})", "Restore a backup of the server")
+        case errors.ProgramLimitExceeded():
+            return InvalidItem(f"the server cannot index that ({what})", "Shorten names and tags")
+        case errors.UndefinedFile() | errors.UndefinedObject() | errors.FeatureNotSupported():
+            return InvalidSetting(f"the server of {where} lacks something ({what})", "Install pgvector 0.8 or newer")
+        case psycopg.OperationalError() | psycopg.InterfaceError():
+            full = ("too many clients", "remaining connection slots", "too many connections")
+            return _crowded(where) if any(part in what for part in full) else gone(error, where)
+        case _:
+            return None
+
+
+def _crowded(where: str) -> StoreBusy:
+    return StoreBusy(f"{where} accepts no more connections", "Close other clients, or raise max_connections")
+
+
+def gone(error: Exception, where: str) -> StoreUnavailable:
+    what = str(error).strip().partition("\n")[0] or type(error).__name__
+    return StoreUnavailable(
+        f"{where} cannot be reached ({what})",
+        "Check that the server runs; what was not confirmed may or may not be stored, and can be stored again",
+    )

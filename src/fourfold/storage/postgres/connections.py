@@ -1,0 +1,222 @@
+"""Links and tags as retrieval sees them: items near some nodes, items linked to some items, and uses of tags.
+
+Hubs lead nowhere (limits.HUB): every query reads at most one row more of a node than the limit, so a walk costs the
+same in any store.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from fourfold import limits
+from fourfold.limits import HUB, WALK_EDGES
+from fourfold.model import Edge, Filters, Neighbor, NodeSummary, NodeView, Page
+from fourfold.ranking.connections import rarity, selective_tags
+from fourfold.retrieval import Link
+from fourfold.storage.graph_paths import find_path, neighbors, view
+from fourfold.storage.postgres import graph
+from fourfold.storage.postgres.filters import where
+from fourfold.storage.postgres.graph import NodeRows
+from fourfold.storage.postgres.sql import Db, digest, possible, rows, sendable, together
+from fourfold.storage.values import NeighborQuery, TagUse
+
+if TYPE_CHECKING:
+    from fourfold.storage.postgres.snapshot import PostgresSnapshot
+
+Items = list[int]
+"""Of a node; of a hub, one more than the limit."""
+_Row = tuple[int, int, float, int, int, Items]
+"""An edge: node, neighbour, weight, the number of edges of each, and the items of the neighbour. What is not an edge:
+where it starts, a node, nothing, how many items that has or how many mention it, nothing, and the items it leads to."""
+
+
+def _items(table: str, node: str) -> str:
+    return f"ARRAY(SELECT item FROM {table} WHERE node = {node} ORDER BY item LIMIT {HUB + 1})"  # noqa: S608  (constants and our own clauses)
+
+
+def _edges(asked: str) -> str:
+    """Over the heaviest edges of nodes, in both directions, and of these over the heaviest."""
+    each = (
+        f"(SELECT {{1}} AS target, weight FROM edges WHERE {{0}} = asked.node ORDER BY weight DESC, {{1}} LIMIT {HUB})"  # noqa: S608  (constants)
+    )
+    both = f"{each.format('source', 'target')} UNION ALL {each.format('target', 'source')}"
+    return (
+        "SELECT e.node, e.target, e.weight, a.degree::bigint, b.degree::bigint, "  # noqa: S608  (constants, our own clauses and placeholders)
+        f"{_items('node_items', 'e.target')} FROM ("
+        f"SELECT asked.node, found.target, found.weight FROM {asked} AS asked (node), LATERAL "
+        f"(SELECT target, weight FROM ({both}) AS ends ORDER BY weight DESC, target LIMIT {HUB}) AS found "
+        f"ORDER BY found.weight DESC, asked.node, found.target LIMIT {WALK_EDGES}"
+        ") AS e JOIN nodes AS a ON a.id = e.node JOIN nodes AS b ON b.id = e.target "
+        "ORDER BY e.weight DESC, e.node, e.target"
+    )
+
+
+# ---------------------------------------------------------------- from names
+
+
+def named(db: Db, ns: int, names: Sequence[str]) -> dict[str, list[int]]:
+    """Those of the names that nodes have, with their nodes."""
+    sql = "SELECT folded, node FROM names WHERE ns = %s AND digest = ANY(%s::bytea[])"
+    nodes: dict[str, list[int]] = {}
+    for name, node in rows(db, sql, ns, [digest(name) for name in names]):
+        nodes.setdefault(name, []).append(node)
+    return nodes
+
+
+_NODES = "unnest(%s::bigint[])"
+_AROUND_NODES = [
+    f"SELECT asked.node, asked.node, 0::float8, 0::bigint, 0::bigint, {_items(table, 'asked.node')} "  # noqa: S608  (constants and our own clauses)
+    f"FROM {_NODES} AS asked (node)"
+    for table in ("node_items", "mentions")
+]
+_EDGES_OF_NODES = _edges(_NODES)
+
+
+def node_links(db: Db, nodes: Sequence[int]) -> list[Link]:
+    """From nodes to their own items, to those that mention them, and over one edge to their neighbours' items."""
+    owning, mentioned, edges = together(db, [(sql, list(nodes)) for sql in (*_AROUND_NODES, _EDGES_OF_NODES)])
+    own = [Link(node, item, "own", 1.0, len(items)) for node, *_, items in owning for item in _few(items)]
+    naming = [Link(node, item, "names", 1.0, len(items)) for node, *_, items in mentioned for item in _few(items)]
+    return [*own, *naming, *_over(edges, {row[0]: [row[0]] for row in owning})]
+
+
+# ---------------------------------------------------------------- from items
+
+
+_OF_ITEMS = "JOIN items ON items.id = item WHERE items.ns = %s AND item = ANY(%s::bigint[])"
+_OWNED = (
+    f"SELECT item, node, 0::float8, holders::bigint, 0::bigint, {_items('mentions', 'nodes.id')} "  # noqa: S608  (constants and our own clauses)
+    f"FROM node_items JOIN nodes ON nodes.id = node {_OF_ITEMS} ORDER BY item, node"
+)
+_NAMED = (
+    f"SELECT asked.item, asked.node, 0::float8, popularity, 0::bigint, {_items('node_items', 'asked.node')} "  # noqa: S608  (constants and our own clauses)
+    f"FROM (SELECT item, node FROM mentions {_OF_ITEMS}) AS asked, LATERAL (SELECT count(*) AS popularity FROM "
+    f"(SELECT 1 FROM mentions AS o WHERE o.node = asked.node LIMIT {HUB + 1}) AS some_) AS counted "
+    f"WHERE popularity <= {HUB} ORDER BY asked.item, asked.node"
+)
+_EDGES_OF_ITEMS = _edges(f"(SELECT DISTINCT node FROM node_items {_OF_ITEMS})")  # noqa: S608  (constants)
+
+
+def item_links(db: Db, ns: int, items: Sequence[int]) -> list[Link]:
+    """From items to what they mention, to what mentions them, and over one edge from their nodes."""
+    wanted = possible(items)
+    owned, named, edges = together(db, [(sql, ns, wanted) for sql in (_OWNED, _NAMED, _EDGES_OF_ITEMS)])
+    mentions = (
+        Link(item, target, "mentions", 1.0, popularity * len(own))
+        for item, _, _, popularity, _, own in named
+        for target in _few(own)
+    )
+    mentioned = (
+        Link(item, other, "mentioned-by", 1.0, holders * len(mentioning))
+        for item, _, _, holders, _, mentioning in owned
+        for other in _few(mentioning)
+    )
+    starts: dict[int, list[int]] = {}
+    for item, node, *_ in owned:
+        starts.setdefault(node, []).append(item)
+    return [link for link in (*mentions, *mentioned, *_over(edges, starts)) if link.source != link.item]
+
+
+def _over(edges: Iterable[_Row], starts: dict[int, list[int]]) -> list[Link]:
+    """`starts`: what the links of each node start from."""
+    return [
+        Link(source, item, "edge", weight, degree * reached * len(items))
+        for node, _, weight, degree, reached, items in edges
+        for item in _few(items)
+        for source in starts[node]
+    ]
+
+
+def _few(items: Items) -> Items:
+    """None of a hub's."""
+    return items if len(items) <= HUB else []
+
+
+# ---------------------------------------------------------------- the facet of a snapshot
+
+
+class GraphReader:
+    def __init__(self, at: PostgresSnapshot) -> None:
+        self._at = at
+
+    def named(self, names: Sequence[str]) -> dict[str, list[int]]:
+        return named(self._at.db, self._at.ns.id, names)
+
+    def node_links(self, nodes: Sequence[int], filters: Filters) -> list[Link]:
+        return self._passing(node_links(self._at.db, nodes), filters)
+
+    def item_links(self, ids: Sequence[int], filters: Filters) -> list[Link]:
+        return self._passing(item_links(self._at.db, self._at.ns.id, ids), filters)
+
+    def _passing(self, found: list[Link], filters: Filters) -> list[Link]:
+        """The links whose item passes the filters."""
+        if filters.condition is None or not found:
+            return found
+        kept = set(self._at.rows.ids(filters, sorted({link.item for link in found})))
+        return [link for link in found if link.item in kept]
+
+    def nodes(self, like: str, limit: int, offset: int) -> list[NodeSummary]:
+        return graph.summaries(self._at.db, self._at.ns, like, limit, offset)
+
+    def view(self, name: str, label: str | None, limit: int) -> NodeView:
+        return view(NodeRows(self._at.db), graph.required(self._at.db, self._at.ns.id, name, label), limit)
+
+    def neighbors(self, wanted: NeighborQuery) -> Page[Neighbor]:
+        return neighbors(
+            NodeRows(self._at.db), graph.required(self._at.db, self._at.ns.id, wanted.name, wanted.label), wanted
+        )
+
+    def path(self, start: str, goal: str, max_depth: int) -> list[Edge]:
+        ends = [graph.required(self._at.db, self._at.ns.id, name) for name in (start, goal)]
+        return find_path(NodeRows(self._at.db), ends[0], ends[1], max_depth)
+
+
+# ---------------------------------------------------------------- tags
+
+
+class TagUses:
+    def __init__(self, at: PostgresSnapshot) -> None:
+        self._at = at
+
+    def counts(self) -> Mapping[str, int]:
+        ns, cache = self._at.ns, self._at.caches.tag_counts
+        known = cache.get(ns.id, ns.changes, "", self._counted)
+        if time.monotonic() - known[0] > limits.TAG_CACHE_SECONDS:
+            known = cache.add(ns.id, ns.changes, "", self._counted())
+        return known[1]
+
+    def _counted(self) -> tuple[float, Mapping[str, int]]:
+        sql = "SELECT folded, count(*) FROM item_tags WHERE ns = %s GROUP BY folded ORDER BY folded"
+        return time.monotonic(), dict(rows(self._at.db, sql, self._at.ns.id))
+
+    def uses(self, candidates: Sequence[str], filters: Filters, limit: int) -> list[TagUse]:
+        sql = "SELECT folded, count(*) FROM item_tags WHERE ns = %s AND folded = ANY(%s) GROUP BY folded"
+        wanted = sendable(candidates)
+        return self._best(dict(rows(self._at.db, sql, self._at.ns.id, wanted)) if wanted else {}, filters, limit)
+
+    def shared(self, ids: Sequence[int], filters: Filters) -> list[TagUse]:
+        """Uses are counted only as far as `selective_tags` distinguishes them."""
+        sql = (
+            "SELECT folded, (SELECT count(*) FROM (SELECT 1 FROM item_tags AS others "  # noqa: S608  (constants)
+            f"WHERE others.ns = mine.ns AND others.folded = mine.folded LIMIT {limits.HUB + 1}) AS few) "
+            "FROM (SELECT DISTINCT ns, folded FROM item_tags WHERE ns = %s AND item = ANY(%s::bigint[])) AS mine"
+        )
+        carried = dict(rows(self._at.db, sql, self._at.ns.id, possible(ids)))
+        return self._best({tag: carried[tag] for tag in selective_tags(carried)}, filters, limits.CANDIDATES)
+
+    def _best(self, uses: Mapping[str, int], filters: Filters, limit: int) -> list[TagUse]:
+        """The uses of these tags by the items that carry the most and rarest of them, sorted."""
+        if not uses:
+            return []
+        condition, bindings = where(self._at.db, filters, self._at.ns.id)
+        source = "item_tags JOIN items ON items.id = item" if condition else "item_tags"
+        sql = (
+            f"SELECT item, array_agg(folded) FROM {source} "  # noqa: S608  (our own clauses)
+            "JOIN unnest(%s::text[], %s::float8[]) AS asked (tag, rarity) ON folded = tag "
+            f"WHERE item_tags.ns = %s{condition} GROUP BY item ORDER BY sum(rarity ORDER BY folded) DESC, item LIMIT %s"
+        )
+        weights = [rarity(count) for count in uses.values()]
+        best = rows(self._at.db, sql, list(uses), weights, self._at.ns.id, *bindings, limit)
+        return sorted(TagUse(item, tag, uses[tag]) for item, tags in best for tag in tags)

@@ -1,0 +1,259 @@
+"""Nodes and edges: adding, finding, removing, and walking by name."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from fourfold import validation as rules
+from fourfold.errors import NotFound
+from fourfold.model import Edge, Node, NodeSummary
+from fourfold.storage.codec import dumps
+from fourfold.storage.graph_paths import Step, steps_query
+from fourfold.storage.linking import LABEL, NOTHING_GONE, Gone
+from fourfold.storage.postgres import rows as item_rows
+from fourfold.storage.postgres.ids import new as new_ids
+from fourfold.storage.postgres.namespaces import Namespace
+from fourfold.storage.postgres.sql import Db, column, digest, possible, rows, run, run_many, sendable
+from fourfold.storage.refusals import ambiguous, no_node
+from fourfold.storage.values import Direction, NewNode
+from fourfold.text.entities import normal_name, split_label, with_label
+
+Wanted = tuple[str, str]
+"""Name and label of a node."""
+
+
+# ---------------------------------------------------------------- nodes
+
+
+def ensure_nodes(db: Db, ns: int, wanted: Sequence[Wanted], *, made: bool) -> tuple[dict[Wanted, int], list[str]]:
+    """The nodes of these (name, label), made where there are none, and the names that are new."""
+    folded = {pair: normal_name(pair[0]) for pair in wanted}
+    first: dict[tuple[bytes, str], tuple[str, str]] = {}
+    for (name, label), normal in folded.items():
+        first.setdefault((digest(normal), label), (name, normal))
+    sql = "SELECT digest, label, id FROM nodes WHERE ns = %s AND digest = ANY(%s::bytea[])"
+    found = rows(db, sql, ns, [key for key, _ in first]) if first else []
+    known = {(key, label): id for key, label, id in found if (key, label) in first}
+    if made and known:
+        run(db, "UPDATE nodes SET made = true WHERE id = ANY(%s::bigint[]) AND NOT made", list(known.values()))
+    lacking = [key for key in first if key not in known]
+    fresh = new_ids(db, ns, "nodes", len(lacking))
+    insert_nodes(db, ns, [(id, first[key][0], key[1], made) for id, key in zip(fresh, lacking, strict=True)])
+    known |= dict(zip(lacking, fresh, strict=True))
+    return {pair: known[digest(name), pair[1]] for pair, name in folded.items()}, [first[key][1] for key in lacking]
+
+
+def insert_nodes(db: Db, ns: int, new: Sequence[tuple[int, str, str, bool]]) -> None:
+    """Rows of (id, name, label, made)."""
+    run_many(
+        db,
+        "INSERT INTO nodes (id, ns, name, digest, label, properties, made) VALUES (%s, %s, %s, %s, %s, '{}', %s)",
+        [(id, ns, name, digest(normal_name(name)), label, made) for id, name, label, made in new],
+    )
+    add_names(db, ns, [(id, normal_name(name), None) for id, name, _, _ in new])
+
+
+def add_names(db: Db, ns: int, new: Sequence[tuple[int, str, str | None]]) -> None:
+    """Rows of (node, folded name, alias); names that a node has stay as they are."""
+    run_many(
+        db,
+        "INSERT INTO names VALUES (%s, %s, %s, %s, %s, %s) ON CONFLICT DO NOTHING",
+        [(ns, digest(folded), node, digest(opening(folded)), folded, alias) for node, folded, alias in new],
+    )
+
+
+def opening(folded: str) -> str:
+    """What a text has to hold for this name to be looked for: its only word, or its first two."""
+    return " ".join(folded.split(" ", 2)[:2])
+
+
+def add_node(db: Db, ns: Namespace, new: NewNode) -> tuple[int, list[str]]:
+    """The node of that name and label with all that is new about it, and the names that are new."""
+    if new.item is not None and not item_rows.existing(db, ns.id, [new.item]):
+        raise NotFound(f"no item {new.item}", "Store the item first, then refer to its id")
+    nodes, fresh = ensure_nodes(db, ns.id, [(new.name, new.label)], made=True)
+    node = nodes[new.name, new.label]
+    if new.properties is not None:
+        known = json.loads(rows(db, "SELECT properties FROM nodes WHERE id = %s", node)[0][0])
+        merged = rules.merged_properties(known, new.properties)
+        run(db, "UPDATE nodes SET properties = %s WHERE id = %s", dumps(merged), node)
+    had = {name for (name,) in rows(db, "SELECT folded FROM names WHERE node = %s", node)}
+    aliases = {normal_name(alias): alias for alias in reversed(new.aliases)}
+    added = [name for name in aliases if name not in had]
+    rules.check_aliases(len(had) - 1 + len(added))  # one of those it had is its own name
+    add_names(db, ns.id, [(node, name, aliases[name]) for name in added])
+    if new.item is not None:
+        attach(db, [(node, new.item, True)])
+    return node, [*fresh, *added]
+
+
+def attach(db: Db, pairs: Sequence[tuple[int, int, bool]]) -> None:
+    """Makes items the texts of nodes, (node, item, whether a caller said so); they no longer mention these."""
+    if not pairs:
+        return
+    said = {(node, item): made for node, item, made in sorted(pairs)}
+    nodes, items = map(list, zip(*said, strict=True))
+    run(
+        db,
+        "INSERT INTO node_items SELECT * FROM unnest(%s::bigint[], %s::bigint[], %s::boolean[]) "
+        "ON CONFLICT (node, item) DO UPDATE SET made = node_items.made OR excluded.made",
+        nodes, items, list(said.values()),
+    )  # fmt: skip
+    sql = "DELETE FROM mentions USING unnest(%s::bigint[], %s::bigint[]) AS own (node, item) "
+    run(db, sql + "WHERE mentions.node = own.node AND mentions.item = own.item", nodes, items)
+
+
+def detach(db: Db, pairs: Sequence[tuple[int, int]]) -> None:
+    """Items are no longer the texts of these nodes: (node, item)."""
+    if pairs:
+        sql = "DELETE FROM node_items USING unnest(%s::bigint[], %s::bigint[]) AS own (node, item) "
+        sql += "WHERE node_items.node = own.node AND node_items.item = own.item"
+        run(db, sql, *map(list, zip(*pairs, strict=True)))
+
+
+def resolve(db: Db, ns: int, reference: str, label: str | None = None) -> int | None:
+    """The node that a name, an alias or `Name#label` means; its own name comes before others' aliases."""
+    name, label = split_label(reference) if label is None else (reference, label)
+    sql = (
+        "SELECT nodes.id, nodes.label, names.alias IS NULL FROM names JOIN nodes ON nodes.id = names.node "
+        "WHERE names.ns = %s AND names.digest = %s AND (%s::text IS NULL OR nodes.label = %s) ORDER BY 3 DESC, 2"
+    )
+    known = label is None or sendable([label])
+    found = rows(db, sql, ns, digest(normal_name(name)), label, label) if known else []
+    best = [row for row in found if row[2] == found[0][2]]
+    if len(best) > 1:
+        raise ambiguous(name, (label for _, label, _ in best))
+    return best[0][0] if best else None
+
+
+def required(db: Db, ns: int, reference: str, label: str | None = None) -> int:
+    node = resolve(db, ns, reference, label)
+    if node is None:
+        raise no_node(reference if label is None else with_label(reference, label))
+    return node
+
+
+def read_nodes(db: Db, nodes: Sequence[int]) -> dict[int, Node]:
+    aliases: dict[int, list[str]] = {}
+    sql = "SELECT node, alias FROM names WHERE node = ANY(%s::bigint[]) AND alias IS NOT NULL ORDER BY alias"
+    for node, alias in rows(db, sql, list(nodes)):
+        aliases.setdefault(node, []).append(alias)
+    sql = "SELECT node, min(item) FROM node_items WHERE node = ANY(%s::bigint[]) GROUP BY node"
+    owned = dict(rows(db, sql, list(nodes)))
+    sql = "SELECT id, name, label, properties FROM nodes WHERE id = ANY(%s::bigint[]) ORDER BY id"
+    return {
+        node: Node(node, name, label, tuple(aliases.get(node, ())), json.loads(properties), owned.get(node))
+        for node, name, label, properties in rows(db, sql, list(nodes))
+    }
+
+
+def summaries(db: Db, ns: Namespace, like: str, limit: int, offset: int) -> list[NodeSummary]:
+    sql = (
+        "SELECT name, label, held, named, degree FROM nodes "
+        "JOIN names own ON own.node = nodes.id AND own.alias IS NULL, "
+        "LATERAL (SELECT count(*) AS held FROM node_items WHERE node = nodes.id) AS holding, "
+        "LATERAL (SELECT count(*) AS named FROM mentions WHERE node = nodes.id) AS naming "
+        "WHERE nodes.ns = %s AND (%s = '' OR EXISTS "
+        "(SELECT 1 FROM names WHERE node = nodes.id AND strpos(names.folded, %s) > 0)) "
+        "ORDER BY held + named + degree DESC, own.folded, label LIMIT %s OFFSET %s"
+    )
+    found = rows(db, sql, ns.id, like, like, limit, offset) if sendable([like]) else []
+    return [NodeSummary(*row) for row in found]
+
+
+def remove_nodes(db: Db, ns: int, nodes: Collection[int]) -> Gone:
+    """Removes nodes with their edges and mentions."""
+    if not nodes:
+        return NOTHING_GONE
+    ids = list(nodes)
+    naming = (
+        "SELECT item FROM mentions WHERE node = ANY(%s::bigint[]) "
+        "UNION SELECT item FROM node_items WHERE node = ANY(%s::bigint[]) ORDER BY item"
+    )
+    mentioning = column(db, naming, ids, ids)
+    names = [name for (name,) in rows(db, "SELECT folded FROM names WHERE node = ANY(%s::bigint[])", ids)]
+    run(db, "DELETE FROM nodes WHERE id = ANY(%s::bigint[])", ids)
+    sql = "SELECT folded FROM names WHERE ns = %s AND digest = ANY(%s::bytea[])"
+    left = {name for (name,) in rows(db, sql, ns, [digest(name) for name in names])}
+    return Gone([name for name in names if name not in left], mentioning)
+
+
+def nodes_of(db: Db, ids: Sequence[int]) -> set[int]:
+    """The nodes that items are the texts of."""
+    sql = "SELECT DISTINCT node FROM node_items WHERE item = ANY(%s::bigint[])"
+    return {node for (node,) in rows(db, sql, possible(ids))}
+
+
+def prune(db: Db, ns: int, nodes: Collection[int]) -> Gone:
+    """Removes those nodes that only existed because of a title that is gone."""
+    sql = (
+        "SELECT id FROM nodes WHERE id = ANY(%s::bigint[]) AND NOT made "
+        "AND NOT EXISTS (SELECT 1 FROM node_items WHERE node = nodes.id) "
+        "AND NOT EXISTS (SELECT 1 FROM edges WHERE source = nodes.id) "
+        "AND NOT EXISTS (SELECT 1 FROM edges WHERE target = nodes.id)"
+    )
+    return remove_nodes(db, ns, [node for (node,) in rows(db, sql, list(nodes))] if nodes else [])
+
+
+# ---------------------------------------------------------------- edges
+
+
+def add_edges(db: Db, ns: int, edges: Sequence[Edge]) -> list[str]:
+    """Nodes that do not exist are made; the names that are new."""
+    known: dict[str, int] = {}
+    fresh: list[str] = []
+    for name in dict.fromkeys(end for edge in edges for end in (edge.source, edge.target)):
+        node = resolve(db, ns, name)
+        if node is None:
+            named, label = split_label(name)
+            made, added = ensure_nodes(db, ns, [(named, label or LABEL)], made=True)
+            node = made[named, label or LABEL]
+            fresh += added
+        known[name] = node
+    set_edges(db, [(known[edge.source], edge.relation, known[edge.target], edge.weight) for edge in edges])
+    return fresh
+
+
+def set_edges(db: Db, edges: Sequence[Step]) -> None:
+    """In one statement: the counters of their ends move once. Of two for the same edge the last counts."""
+    last = {edge[:3]: edge for edge in edges}
+    if last:
+        run(
+            db,
+            "INSERT INTO edges SELECT * FROM unnest(%s::bigint[], %s::text[], %s::bigint[], %s::float8[]) "
+            "ON CONFLICT (source, relation, target) DO UPDATE SET weight = excluded.weight",
+            *map(list, zip(*last.values(), strict=True)),
+        )
+
+
+def remove_edge(db: Db, ns: int, source: str, relation: str, target: str) -> bool:
+    ends = [resolve(db, ns, name) for name in (source, target)]
+    sql = "DELETE FROM edges WHERE source = %s AND relation = %s AND target = %s"
+    return None not in ends and bool(run(db, sql, ends[0], relation, ends[1]))
+
+
+class NodeRows:
+    """What `graph_paths` reads."""
+
+    mark = "%s"
+    edges_sql = (
+        "SELECT a.name, relation, b.name, weight FROM edges "
+        "JOIN nodes a ON a.id = source JOIN nodes b ON b.id = target "
+        "JOIN names c ON c.node = a.id AND c.alias IS NULL JOIN names d ON d.node = b.id AND d.alias IS NULL "
+        "WHERE source = %s OR target = %s ORDER BY weight DESC, c.folded, relation, d.folded LIMIT %s"
+    )
+
+    def __init__(self, db: Db) -> None:
+        self._db = db
+
+    def rows(self, sql: str, *bindings: Any) -> list[Any]:
+        return rows(self._db, sql, *bindings)
+
+    def steps(self, nodes: Sequence[int], direction: Direction, relation: str | None) -> list[Step]:
+        sql, bindings = steps_query(direction, relation, "= ANY(%s::bigint[])", [list(nodes)], "%s")
+        return rows(self._db, sql, *bindings)
+
+    def read_nodes(self, nodes: Sequence[int]) -> dict[int, Node]:
+        return read_nodes(self._db, nodes)

@@ -1,0 +1,49 @@
+"""What `status` reports, and `repair --purge`."""
+
+from __future__ import annotations
+
+from fourfold.model import Json
+from fourfold.storage.postgres import index_check, namespaces, schema
+from fourfold.storage.postgres.namespaces import Namespace
+from fourfold.storage.postgres.sql import Db, column, rows, run, value
+from fourfold.storage.postgres.texts import TEXTSEARCH_READY
+
+_OURS = "FROM pg_class WHERE relkind = 'r' AND relnamespace = current_schema()::regnamespace"
+_EXTENSIONS = "SELECT extname, extversion FROM pg_extension WHERE extname IN ('vector', 'pg_textsearch')"
+
+
+def status(db: Db) -> dict[str, Json]:
+    size = f"SELECT coalesce(sum(pg_total_relation_size(oid)), 0)::bigint {_OURS}"
+    versions = dict(rows(db, _EXTENSIONS))
+    return {
+        "schema": schema.VERSION,
+        "server": value(db, "SELECT current_setting('server_version')"),
+        "extensions": versions,
+        "database_bytes": value(db, size),
+        "namespaces": {ns.name: _namespace(db, ns) for ns in namespaces.everyone(db)},
+    }
+
+
+def _namespace(db: Db, ns: Namespace) -> dict[str, Json]:
+    refused = "SELECT count(*) FROM waiting WHERE ns = %s AND refused IS NOT NULL"
+    edges = "SELECT count(*) FROM edges JOIN nodes ON id = source WHERE ns = %s"
+    return {
+        "items": ns.items,
+        "vectors": ns.vectors,
+        "pending_vectors": ns.size.pending,
+        "refused_by_embedder": value(db, refused, ns.id),
+        "languages": list(ns.languages),
+        "embedder": ns.fingerprint,
+        "dimension": ns.dimension,
+        "nodes": value(db, "SELECT count(*) FROM nodes WHERE ns = %s", ns.id),
+        "edges": value(db, edges, ns.id),
+        "mentions": value(db, "SELECT count(*) FROM mentions JOIN nodes ON id = node WHERE ns = %s", ns.id),
+        "keyword_index": "pg_textsearch" if ns.words == TEXTSEARCH_READY else "postings" if ns.parts else "gin",
+        **({"index": index_check.status(db, ns)} if ns.logged else {}),
+    }
+
+
+def vacuum(db: Db) -> None:
+    """Rewrites the tables without what was deleted. (The server's write-ahead log and backups are not ours.)"""
+    for table in column(db, f"SELECT oid::regclass::text {_OURS}"):
+        run(db, f"VACUUM FULL {table}")

@@ -1,0 +1,156 @@
+"""Compares a distributed index with the rows, in both directions, and mends what differs.
+
+An object is missing if a node lacks the last version of an item; stale if it holds another version; resurrected if the
+item does not exist. A difference counts only if it is still there after a grace time: the feeder works meanwhile.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Literal, NamedTuple
+
+from fourfold.errors import IndexUnavailable
+from fourfold.storage.engines.protocol import Engine, Entry
+from fourfold.storage.postgres import index_log, namespaces
+from fourfold.storage.postgres.database import Database
+from fourfold.storage.postgres.index_log import Cursor
+from fourfold.storage.postgres.sql import Db, column, rows
+
+_WINDOW_ITEMS = 2_000
+_NAMED_ITEMS = 5
+_BEYOND = 1 << 62
+_TOLD = {
+    "missing": "lacks {} of the items",
+    "stale": "has {} outdated versions",
+    "resurrected": "has {} deleted items",
+    "unlogged": "does not know of {} items",
+}
+
+
+class Drift(NamedTuple):
+    node: str
+    kind: Literal["missing", "stale", "resurrected", "unlogged"]
+    entry: Entry
+
+
+def problems(database: Database, engine: Engine, grace_seconds: float) -> Iterator[str]:
+    """One line for each kind of difference, node and namespace."""
+    for ns in database.read(namespaces.everyone):
+        if not ns.logged:
+            continue
+        try:
+            found = drift(database, engine, ns.name, grace_seconds)
+        except IndexUnavailable as error:
+            yield f"namespace {ns.name}: the index cannot be compared ({error.message})"
+            continue
+        for (node, kind), count in sorted(Counter((each.node, each.kind) for each in found).items()):
+            some = [each.entry.item for each in found if (each.node, each.kind) == (node, kind)][:_NAMED_ITEMS]
+            told = _TOLD[kind].format(count)
+            yield f"namespace {ns.name}: the index on {node} {told} ({', '.join(map(str, some))})"
+
+
+def drift(database: Database, engine: Engine, namespace: str, grace_seconds: float) -> list[Drift]:
+    """What differs, and still does after the grace time."""
+    found = {
+        each
+        for low, high in _windows(database, namespace)
+        for each in _compared(database, engine, namespace, low, high)
+    }
+    if not found:
+        return []
+    time.sleep(grace_seconds)
+    again = {
+        each
+        for item in {each.entry.item for each in found}
+        for each in _compared(database, engine, namespace, item, item + 1)
+    }
+    return sorted(found & again)
+
+
+def _windows(database: Database, namespace: str) -> Iterator[tuple[int, int]]:
+    """Ranges of ids, from 1 without a gap: an object of an item that does not exist lies in one of them."""
+    low = 1
+    sql = "SELECT id FROM items WHERE ns = %s AND id >= %s ORDER BY id OFFSET %s LIMIT 1"
+    while True:
+        ends = database.read(lambda db, low=low: column(db, sql, namespaces.find(db, namespace).id, low, _WINDOW_ITEMS))
+        yield low, ends[0] if ends else _BEYOND
+        if not ends:
+            return
+        low = ends[0]
+
+
+def _compared(database: Database, engine: Engine, namespace: str, low: int, high: int) -> Iterator[Drift]:
+    """One look at a range of ids. What the feeder does meanwhile may seem to be a difference."""
+    for node in engine.nodes:
+        collection = database.read(lambda db: _collection(db, namespace))
+        if collection is None:
+            return
+        held = set(node.entries(collection, low, high))
+        cursor, versions, existing = database.read(lambda db: _listed(db, namespace, low, high))
+        for item in existing - versions.keys():
+            yield Drift(node.name, "unlogged", Entry(item, 0))
+        for item, known in versions.items():
+            last = Entry(item, known[-1])
+            if item in existing and Cursor(known[-1], item) <= cursor and last not in held:
+                yield Drift(node.name, "missing", last)
+        for entry in held:
+            known = versions.get(entry.item, [])
+            is_behind = bool(known) and Cursor(known[-1], entry.item) > cursor
+            if entry.item not in existing and not is_behind:
+                yield Drift(node.name, "resurrected", entry)
+            elif entry.item in existing and not _may_hold(entry, known, cursor):
+                yield Drift(node.name, "stale", entry)
+
+
+def _may_hold(entry: Entry, known: Sequence[int], cursor: Cursor) -> bool:
+    """The last version, and older ones while the last one was not fed."""
+    if not known:
+        return True  # reported as unlogged
+    return entry.version == known[-1] or (entry.version in known and Cursor(known[-1], entry.item) > cursor)
+
+
+def _collection(db: Db, namespace: str) -> str | None:
+    active = namespaces.find(db, namespace).generation
+    return None if active is None else active.collection
+
+
+def _listed(db: Db, namespace: str, low: int, high: int) -> tuple[Cursor, dict[int, list[int]], set[int]]:
+    """The cursor, the logged versions and the items that exist."""
+    ns = namespaces.find(db, namespace)
+    cursor = ns.generation.cursor if ns.generation is not None else Cursor(0, 0)
+    versions: dict[int, list[int]] = {}
+    sql = "SELECT item, change FROM index_log WHERE ns = %s AND item >= %s AND item < %s ORDER BY item, change"
+    for item, change in rows(db, sql, ns.id, low, high):
+        versions.setdefault(item, []).append(change)
+    existing = column(db, "SELECT id FROM items WHERE ns = %s AND id >= %s AND id < %s", ns.id, low, high)
+    return cursor, versions, set(existing)
+
+
+def mend(database: Database, engine: Engine, namespace: str, grace_seconds: float) -> tuple[list[str], set[int]]:
+    """Removes what should not be there; returns what was done, and the items that have to be logged again."""
+    found = drift(database, engine, namespace, grace_seconds)
+    wrong = sorted({each.entry for each in found if each.kind in ("stale", "resurrected")})
+    lacking = {each.entry.item for each in found if each.kind in ("missing", "unlogged")}
+    collection = database.read(lambda db: _collection(db, namespace))
+    done: list[str] = []
+    if wrong and collection is not None:
+        engine.remove(collection, wrong)
+        done.append(f"namespace {namespace}: {len(wrong)} objects removed from the index")
+    if lacking:
+        done.append(f"namespace {namespace}: {len(lacking)} items written to the index again")
+    return done, lacking
+
+
+def status(db: Db, ns: namespaces.Namespace) -> dict[str, object]:
+    """How far the index of a namespace is, for `status` and metrics."""
+    generations = index_log.every(db, ns.id)
+    lag, seconds = (0, 0.0) if ns.generation is None else index_log.lag(db, ns.id, ns.generation.cursor)
+    return {
+        "collection": None if ns.generation is None else ns.generation.collection,
+        "applied_change": None if ns.generation is None else ns.generation.change,
+        "lag_changes": lag,
+        "lag_seconds": round(seconds, 3),
+        "building": any(each.state in ("filling", "building") for each in generations),
+    }

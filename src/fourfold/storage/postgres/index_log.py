@@ -1,0 +1,236 @@
+"""The outbox of a distributed index, and its generations.
+
+Every transaction that changes items of a logged namespace writes a row (change, item) for each, numbered by the counter
+of the namespace. That counter is a row which the transaction holds locked, so numbers are in the order of commits. The
+last row of an item stays as long as the item; that of a deleted item is its tombstone. A generation is a collection of
+the engine with a cursor in this log: it holds every row up to there. A rebuild is a new generation with its cursor at
+the beginning. The pointer to the generation that answers searches is in PostgreSQL.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from fourfold.storage.engines.protocol import Entry
+from fourfold.storage.postgres.sql import Db, array, column, rows, run, value
+
+TABLES = """
+ALTER TABLE namespaces ADD COLUMN logged boolean NOT NULL DEFAULT false;  -- whether changes are logged for an index
+ALTER TABLE namespaces ADD COLUMN generation integer;  -- the one that answers searches
+CREATE TABLE index_log (                          -- the versions of items that a distributed index holds or lacks
+    ns integer NOT NULL,
+    change bigint NOT NULL,                       -- the `changes` of its namespace; 0: older than the log
+    item bigint NOT NULL,
+    at timestamptz NOT NULL DEFAULT now(),        -- for reports only
+    PRIMARY KEY (ns, change, item)
+);
+CREATE INDEX index_log_by_item ON index_log (item, change);
+CREATE TABLE index_generations (
+    id integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    ns integer NOT NULL REFERENCES namespaces,
+    engine text NOT NULL,
+    collection text NOT NULL,
+    state text NOT NULL,                          -- filling, building, active, retired
+    analyser text NOT NULL,
+    fingerprint text,
+    dimension integer,
+    change bigint NOT NULL DEFAULT 0,             -- the engine holds the log up to this row
+    item bigint NOT NULL DEFAULT 0,
+    retired_at timestamptz
+);
+CREATE TABLE index_marks (                        -- batches that were begun, by the mark that the engine notes
+    generation integer NOT NULL REFERENCES index_generations ON DELETE CASCADE,
+    mark text NOT NULL,
+    number bigint GENERATED ALWAYS AS IDENTITY,
+    change bigint NOT NULL,                       -- where the batch ends
+    item bigint NOT NULL,
+    PRIMARY KEY (generation, mark)
+);
+"""
+
+_KEPT_MARKS = 1_000
+_FIELDS = "id, collection, state, analyser, fingerprint, dimension, change, item"
+ACTIVE = f"(SELECT json_build_array({_FIELDS}) FROM index_generations g WHERE g.id = namespaces.generation)"  # noqa: S608  (constants)
+
+
+class Cursor(NamedTuple):
+    change: int
+    item: int
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    id: int
+    collection: str
+    state: str
+    analyser: str
+    fingerprint: str | None
+    dimension: int | None
+    change: int
+    item: int
+
+    @property
+    def cursor(self) -> Cursor:
+        return Cursor(self.change, self.item)
+
+
+def record(db: Db, ns: int, change: int, items: Iterable[int]) -> None:
+    """Logs the items that a transaction has changed or removed."""
+    changed = array(sorted(items))
+    run(db, "INSERT INTO index_log SELECT %s, %s, unnest(%s::bigint[]) ON CONFLICT DO NOTHING", ns, change, changed)
+
+
+# ---------------------------------------------------------------- generations
+
+
+def begin(db: Db, ns: int, engine: str, analyser: str, fingerprint: str | None, dimension: int | None) -> None:
+    """Adds a generation that is to be filled, and logs every change from now on; locks the namespace for that."""
+    run(db, "UPDATE namespaces SET logged = true WHERE id = %s", ns)
+    name = f"Fourfold_{secrets.token_hex(8)}"
+    sql = (
+        "INSERT INTO index_generations (ns, engine, collection, state, analyser, fingerprint, dimension) "
+        "VALUES (%s, %s, %s, 'filling', %s, %s, %s) RETURNING id"
+    )
+    generation = value(db, sql, ns, engine, name, analyser, fingerprint, dimension)
+    add_mark(db, generation, secrets.token_hex(8), Cursor(0, 0))
+
+
+def every(db: Db, ns: int) -> list[Generation]:
+    """Oldest first."""
+    sql = f"SELECT {_FIELDS} FROM index_generations WHERE ns = %s ORDER BY id"  # noqa: S608  (constants)
+    return [Generation(*row) for row in rows(db, sql, ns)]
+
+
+def fill(db: Db, ns: int, after: int, limit: int) -> int | None:
+    """Logs a page of items that were stored before the log began; returns the last one, None at the end."""
+    page = column(db, "SELECT id FROM items WHERE ns = %s AND id > %s ORDER BY id LIMIT %s", ns, after, limit)
+    sql = (
+        "INSERT INTO index_log SELECT %s, 0, id FROM unnest(%s::bigint[]) AS id "
+        "WHERE NOT EXISTS (SELECT 1 FROM index_log WHERE item = id) ON CONFLICT DO NOTHING"
+    )
+    if page:
+        run(db, sql, ns, array(page))
+    return page[-1] if page else None
+
+
+def set_state(db: Db, generation: int, state: str) -> None:
+    run(db, "UPDATE index_generations SET state = %s WHERE id = %s", state, generation)
+
+
+def activate(db: Db, ns: int, generation: int) -> None:
+    """Moves the pointer. Searches that began before may use the old generation until it is dropped."""
+    run(db, "UPDATE namespaces SET generation = %s WHERE id = %s", generation, ns)
+    retire = "UPDATE index_generations SET state = 'retired', retired_at = now() WHERE ns = %s AND state = 'active'"
+    run(db, retire, ns)
+    set_state(db, generation, "active")
+
+
+def retire(db: Db, generations: Sequence[int]) -> None:
+    sql = (
+        "UPDATE index_generations SET state = 'retired', retired_at = now() "
+        "WHERE id = ANY(%s::int[]) AND state <> 'retired'"
+    )
+    run(db, sql, list(generations))
+
+
+def droppable(db: Db, ns: int, seconds: float) -> list[Generation]:
+    """Generations that were retired so long ago that no search uses them."""
+    sql = (
+        f"SELECT {_FIELDS} FROM index_generations WHERE ns = %s AND state = 'retired' "  # noqa: S608  (constants)
+        "AND retired_at <= now() - %s * interval '1 second'"
+    )
+    return [Generation(*row) for row in rows(db, sql, ns, seconds)]
+
+
+def remove(db: Db, generation: int) -> None:
+    run(db, "DELETE FROM index_generations WHERE id = %s", generation)
+
+
+def stop(db: Db, ns: int) -> None:
+    """Ends the log of a namespace without generations."""
+    run(db, "UPDATE namespaces SET logged = false, generation = NULL WHERE id = %s", ns)
+    run(db, "DELETE FROM index_log WHERE ns = %s", ns)
+
+
+def adopt_space(db: Db, generation: int, fingerprint: str, dimension: int) -> None:
+    sql = "UPDATE index_generations SET fingerprint = %s, dimension = %s WHERE id = %s"
+    run(db, sql, fingerprint, dimension, generation)
+
+
+# ---------------------------------------------------------------- marks
+
+
+def add_mark(db: Db, generation: int, mark: str, end: Cursor) -> None:
+    sql = "INSERT INTO index_marks (generation, mark, change, item) VALUES (%s, %s, %s, %s)"
+    run(db, sql, generation, mark, *end)
+    old = (
+        "DELETE FROM index_marks WHERE generation = %s AND number <= "
+        "(SELECT number FROM index_marks WHERE generation = %s ORDER BY number DESC OFFSET %s LIMIT 1)"
+    )
+    run(db, old, generation, generation, _KEPT_MARKS)
+
+
+def mark_end(db: Db, generation: int, mark: str) -> Cursor | None:
+    """Where the batch of a mark ends; None if this database has never begun it."""
+    sql = "SELECT change, item FROM index_marks WHERE generation = %s AND mark = %s"
+    found = rows(db, sql, generation, mark)
+    return Cursor(*found[0]) if found else None
+
+
+def first_mark(db: Db, generation: int) -> str:
+    return value(db, "SELECT mark FROM index_marks WHERE generation = %s ORDER BY number LIMIT 1", generation)
+
+
+# ---------------------------------------------------------------- the log
+
+
+def newer(db: Db, ns: int, cursor: Cursor, limit: int) -> list[tuple[int, int]]:
+    """The first rows after a cursor: (change, item)."""
+    sql = (
+        "SELECT change, item FROM index_log WHERE ns = %s AND (change, item) > (%s, %s) ORDER BY change, item LIMIT %s"
+    )
+    return rows(db, sql, ns, *cursor, limit)
+
+
+def lag(db: Db, ns: int, cursor: Cursor) -> tuple[int, float]:
+    """The number of rows after a cursor, and the seconds since the first of them."""
+    sql = (
+        "SELECT count(*), coalesce(extract(epoch FROM now() - min(at)), 0)::float8 FROM index_log "
+        "WHERE ns = %s AND (change, item) > (%s, %s)"
+    )
+    return rows(db, sql, ns, *cursor)[0]
+
+
+def versions(db: Db, items: Sequence[int]) -> dict[int, list[int]]:
+    """The logged versions of items, oldest first."""
+    found: dict[int, list[int]] = {}
+    sql = "SELECT item, change FROM index_log WHERE item = ANY(%s::bigint[]) ORDER BY item, change"
+    for item, change in rows(db, sql, array(items)):
+        found.setdefault(item, []).append(change)
+    return found
+
+
+def advance(db: Db, generation: Generation, to: Cursor) -> bool:
+    """Moves the cursor; False if another process has moved it since."""
+    sql = "UPDATE index_generations SET change = %s, item = %s WHERE id = %s AND (change, item) = (%s, %s)"
+    return run(db, sql, *to, generation.id, *generation.cursor) == 1
+
+
+def prune(db: Db, ns: int, end: Cursor, fed: Iterable[Entry], gone: Iterable[int]) -> None:
+    """Removes rows that no generation needs: versions before those that were fed, and tombstones."""
+    slower = (
+        "SELECT 1 FROM index_generations WHERE ns = %s AND state <> 'retired' AND (change, item) < (%s, %s) LIMIT 1"
+    )
+    if value(db, slower, ns, *end) is not None:
+        return  # the slowest generation does it
+    pairs: list[Any] = [(entry.item, entry.version) for entry in fed]
+    sql = (
+        "DELETE FROM index_log USING unnest(%s::bigint[], %s::bigint[]) AS fed (i, version) "
+        "WHERE item = i AND change < version"
+    )
+    run(db, sql, array(item for item, _ in pairs), array(version for _, version in pairs))
+    sql = "DELETE FROM index_log WHERE ns = %s AND item = ANY(%s::bigint[]) AND (change, item) <= (%s, %s)"
+    run(db, sql, ns, array(gone), *end)

@@ -1,0 +1,268 @@
+"""Writing items: a call is applied to the rows that it touches in memory, then the difference is written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Any
+
+import numpy as np
+
+from fourfold import validation as rules
+from fourfold.embed.vectors import check_dimension
+from fourfold.errors import NotFound
+from fourfold.model import ItemPatch, NewItem
+from fourfold.storage.codec import dumps, micros
+from fourfold.storage.postgres import texts, vectors
+from fourfold.storage.postgres.filters import facts
+from fourfold.storage.postgres.ids import new as new_ids
+from fourfold.storage.postgres.namespaces import Namespace
+from fourfold.storage.postgres.rows import Row, identity, load
+from fourfold.storage.postgres.sql import Db, column, possible, rows, run, run_many
+from fourfold.storage.postgres.texts import Text
+from fourfold.storage.protocols import Space
+from fourfold.text.fold import fold
+
+# ---------------------------------------------------------------- what a call means
+
+
+class Draft:
+    """The items of one call, found by what identifies them."""
+
+    def __init__(self, known: Iterable[Row]) -> None:
+        self.rows: list[Row] = []
+        self.named: list[Row] = []
+        """In the order of the call; an item that was named twice is listed twice."""
+        self._by_identity: dict[Any, Row] = {}
+        for row in known:
+            self._add(row)
+
+    def _add(self, row: Row) -> None:
+        self.rows.append(row)
+        self._by_identity.setdefault(_name(row), row)  # of several items with one text, the oldest counts
+
+    def add(self, item: NewItem, updated: datetime, *, links: bool) -> Row:
+        """A new item, whatever is stored."""
+        row = _new_row(item, updated, links)
+        row.touched = True
+        self._add(row)
+        return row
+
+    def put(self, item: NewItem, now: datetime, *, links: bool) -> Row:
+        row = self._by_identity.get(_name(item))
+        if row is None:
+            row = self.add(item, item.created_at or now, links=links)
+        elif row.identity is not None:
+            _unite(row, item)
+        else:
+            _replace(row, item, now, links)
+        row.touched = True
+        self.named.append(row)
+        if item.vector is not None:
+            row.vector = np.asarray(item.vector, np.float32)
+        return row
+
+
+def _name(item: NewItem | Row) -> Any:
+    """Two items with the same name are one."""
+    place = None if item.key is not None or item.path is None else (item.path, item.chunk_index or 0)
+    return item.key or place or identity(item.key, item.path, item.title, item.text)
+
+
+def _new_row(item: NewItem, updated: datetime, links: bool) -> Row:
+    created = item.created_at or updated
+    return Row(
+        0, item.key, item.title, item.text, item.kind, dict(item.metadata), item.language or "", created, updated,
+        item.path, _chunk(item), links, _folded(item.tags), list(item.source_ids), retold=True, reworded=True,
+    )  # fmt: skip
+
+
+def _chunk(item: NewItem) -> int | None:
+    """A path without a number is that of the first chunk."""
+    return item.chunk_index or 0 if item.path is not None else item.chunk_index
+
+
+def _folded(tags: Iterable[str]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for tag in tags:
+        found.setdefault(fold(tag), tag)
+    return found
+
+
+def _unite(row: Row, item: NewItem) -> None:
+    """The same text again: the stored item gets the tags and sources of both."""
+    tags, sources = rules.united(row.tags.values(), row.sources, item)
+    row.tags, row.sources = _folded(tags), list(sources)
+
+
+def _replace(row: Row, item: NewItem, now: datetime, links: bool) -> None:
+    row.set_text(item.title, item.text, item.language or "", now, links=links)
+    row.set_metadata(dict(item.metadata), links=links)
+    row.set_kind(item.kind, links=links)
+    row.path, row.chunk_index = item.path, _chunk(item)
+    row.tags, row.sources = _folded(item.tags), list(item.source_ids)
+
+
+# ---------------------------------------------------------------- storing
+
+
+def put(db: Db, ns: Namespace, new: Sequence[NewItem], now: datetime, *, links: bool) -> Draft:
+    """Stores checked items; the draft's rows are in the order in which they were first named."""
+    _check_sources(db, ns.id, new)
+    draft = Draft(_known(db, ns.id, new))
+    for item in new:
+        draft.put(item, now, links=links)
+    _fix_space(ns, new)
+    write(db, ns, draft.rows)
+    return draft
+
+
+def _check_sources(db: Db, ns: int, new: Sequence[NewItem]) -> None:
+    wanted = list(dict.fromkeys(raw for item in new for raw in item.source_ids))
+    sql = "SELECT id FROM raw WHERE ns = %s AND id = ANY(%s::bigint[])"
+    known = set(column(db, sql, ns, possible(wanted)) if wanted else ())
+    for raw in wanted:
+        if raw not in known:
+            raise NotFound(f"no raw record {raw}", "Store the original first, then refer to its id")
+
+
+def _known(db: Db, ns: int, new: Sequence[NewItem]) -> list[Row]:
+    """The stored items that these may be."""
+    names = [item.key for item in new if item.key is not None]
+    paths = [item.path for item in new if item.key is None and item.path is not None]
+    identities = [identity(item.key, item.path, item.title, item.text) for item in new]
+    found: set[int] = set()
+    for sql, wanted in (
+        ("key = ANY(%s)", names),
+        ("key IS NULL AND path = ANY(%s)", paths),
+        ("identity = ANY(%s::bytea[])", [each for each in identities if each is not None]),
+    ):
+        if wanted:
+            found.update(column(db, f"SELECT id FROM items WHERE ns = %s AND {sql}", ns, wanted))  # noqa: S608  (our own clauses)
+    return load(db, ns, sorted(found))
+
+
+def _fix_space(ns: Namespace, new: Iterable[NewItem]) -> None:
+    """The first vector that a caller gives fixes the space of a namespace that has none."""
+    for item in new:
+        if item.vector is not None:
+            ns.space = known = ns.space or Space("given", len(item.vector))
+            check_dimension(len(item.vector), known.dimension)
+
+
+def patch(db: Db, ns: Namespace, id: int, change: ItemPatch, now: datetime, *, links: bool) -> Row:
+    """Applies a checked patch to the row as it is now."""
+    found = load(db, ns.id, possible([id]))
+    if not found:
+        raise NotFound(f"no item {id}", "fourfold list shows what is stored")
+    row = found[0]
+    new = rules.patched(row.as_item(ns.name), change)
+    row.touched = True
+    row.set_text(new.title, new.text, new.language, now, links=links)
+    row.set_metadata(dict(new.metadata), links=links)
+    row.tags = _folded(new.tags)
+    write(db, ns, [row])
+    return row
+
+
+def rewrite(db: Db, ns: Namespace, row: Row, item: NewItem, now: datetime) -> None:
+    """Makes a stored item this one, whatever identifies it."""
+    _replace(row, item, now, row.linked)
+    row.touched = True
+    write(db, ns, [row])
+
+
+def forget(db: Db, ns: Namespace, ids: Sequence[int]) -> int:
+    """Removes items with everything that belongs to them; returns how many existed."""
+    sql = "SELECT id, title, text, language FROM items WHERE ns = %s AND id = ANY(%s::bigint[])"
+    gone = [Text(*row) for row in rows(db, sql, ns.id, sorted(set(possible(ids))))]
+    if gone:
+        found = [text.id for text in gone]
+        vectors.drop(db, ns, found)
+        texts.write(db, ns, gone, [])
+        _forget_states(db, ns.id, found)
+        run(db, "DELETE FROM items WHERE id = ANY(%s::bigint[])", found)
+        ns.items -= len(gone)
+        ns.touched.update(found)
+        for text in gone:
+            ns.count_language(text.language, -1)
+    return len(gone)
+
+
+def _forget_states(db: Db, ns: int, ids: Sequence[int]) -> None:
+    """The states of the files that these items are chunks of no longer hold."""
+    sql = (
+        "DELETE FROM files WHERE ns = %s AND path IN "
+        "(SELECT path FROM items WHERE id = ANY(%s::bigint[]) AND key IS NULL AND path IS NOT NULL)"
+    )
+    run(db, sql, ns, ids)
+
+
+# ---------------------------------------------------------------- writing rows
+
+
+def write(db: Db, ns: Namespace, changed: Sequence[Row]) -> None:
+    """The difference that these rows make."""
+    touched = [row for row in changed if row.touched]
+    fresh = [row for row in touched if row.before is None]
+    if any(not row.id for row in fresh):
+        for row, id in zip(fresh, new_ids(db, ns.id, "items", len(fresh)), strict=True):
+            row.id = id
+    _write_rows(db, ns.id, touched, fresh)
+    _write_labels(db, ns.id, touched)
+    _write_vectors(db, ns, touched)
+    retold = [row for row in touched if row.retold]
+    texts.write(db, ns, [row.before for row in retold if row.before], [row.as_text for row in retold])
+    for row in retold:
+        ns.count_language(row.language, 1)
+        if row.before is not None:
+            ns.count_language(row.before.language, -1)
+    ns.items += len(fresh)
+    ns.touched.update(row.id for row in touched)
+
+
+def _write_rows(db: Db, ns: int, touched: Sequence[Row], fresh: Sequence[Row]) -> None:
+    run_many(
+        db,
+        "INSERT INTO items (id, ns, created_at, key, path, chunk_index, identity, linked, title, text, kind, language, "
+        "metadata, facts, updated_at) VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s::jsonb, %s)",
+        [(row.id, ns, micros(row.created_at), row.key, *_changeable(row)) for row in fresh],
+    )
+    run_many(
+        db,
+        "UPDATE items SET path = %s, chunk_index = %s, identity = %s, linked = %s, title = %s, text = %s, kind = %s, "
+        "language = %s, metadata = %s, facts = %s::jsonb, updated_at = %s WHERE id = %s",
+        [(*_changeable(row), row.id) for row in touched if row.before is not None],
+    )
+
+
+def _changeable(row: Row) -> tuple[Any, ...]:
+    return (
+        row.path, row.chunk_index, row.identity, row.linked, row.title, row.text, row.kind, row.language,
+        dumps(row.metadata), facts(row.metadata), micros(row.updated_at),
+    )  # fmt: skip
+
+
+def _write_labels(db: Db, ns: int, touched: Sequence[Row]) -> None:
+    known = [row.id for row in touched if row.before is not None]
+    if known:
+        run(db, "DELETE FROM item_tags WHERE item = ANY(%s::bigint[])", known)
+        run(db, "DELETE FROM sources WHERE item = ANY(%s::bigint[])", known)
+    run_many(
+        db,
+        "INSERT INTO item_tags VALUES (%s, %s, %s, %s)",
+        [(row.id, ns, folded, name) for row in touched for folded, name in row.tags.items()],
+    )
+    run_many(
+        db,
+        "INSERT INTO sources VALUES (%s, %s, %s)",
+        [(row.id, place, raw) for row in touched for place, raw in enumerate(row.sources)],
+    )
+
+
+def _write_vectors(db: Db, ns: Namespace, touched: Sequence[Row]) -> None:
+    given = [(row.id, row.vector) for row in touched if row.vector is not None]
+    lacking = [row for row in touched if row.reworded and row.vector is None]
+    vectors.drop(db, ns, [row.id for row in lacking if row.before is not None])
+    vectors.wait(db, ns.id, [row.id for row in lacking])
+    vectors.put(db, ns, given)

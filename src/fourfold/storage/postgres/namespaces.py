@@ -1,0 +1,204 @@
+"""Rows of `namespaces`: counters, vector spaces, and the queue of items that wait for vectors."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from psycopg.sql import Literal
+
+from fourfold.errors import SpaceMismatch
+from fourfold.storage.postgres import index_log
+from fourfold.storage.postgres.index_log import Generation
+from fourfold.storage.postgres.sql import Db, column, possible, rows, run, run_many
+from fourfold.storage.protocols import Space
+from fourfold.storage.values import PendingText, Size
+
+_LANGUAGES = (
+    "(SELECT json_object_agg(language, items) FROM (SELECT language, items FROM languages "
+    "WHERE ns = namespaces.id AND items > 0 ORDER BY items DESC, language LIMIT 8) AS spoken)"
+)
+_SELECT = (
+    "SELECT json_build_array(id, name, items, vectors, tokens, changes, text_changes, vector_changes, names, "  # noqa: S608  (constants)
+    f"fingerprint, dimension, words, parts, worded, logged, "
+    f"EXISTS (SELECT 1 FROM files WHERE ns = namespaces.id), {index_log.ACTIVE}, {_LANGUAGES})::text FROM namespaces"
+)
+
+
+@dataclass(slots=True)
+class Namespace:
+    """A row of `namespaces`. A writer holds it locked, counts here, and stores it at the end of its transaction.
+
+    The id 0 is that of a namespace that does not exist: no row refers to it.
+    """
+
+    id: int
+    name: str
+    items: int = 0
+    vectors: int = 0
+    tokens: int = 0
+    changes: int = 0
+    text_changes: int = 0
+    vector_changes: int = 0
+    names: int = 0
+    fingerprint: str | None = None
+    dimension: int | None = None
+    words: str = "none"
+    parts: list[int] = field(default_factory=list[int])
+    """Of its postings, each by its last change. Written only by `publish`."""
+    worded: int = 0
+    """The last change in its table for pg_textsearch. Written only by `publish`."""
+    logged: bool = False
+    """Whether a distributed index follows its changes. Written only by `index_log`."""
+    has_files: bool = False
+    generation: Generation | None = None
+    """The one that answers searches. Written only by `index_log`."""
+    touched: set[int] = field(default_factory=set[int])
+    """Items that this transaction has changed or removed."""
+    languages: dict[str, int] = field(default_factory=dict[str, int])
+    """The number of items in each, most frequent first."""
+    spoken: Counter[str] = field(default_factory=Counter[str])
+    """By how much the number of items in each language has changed."""
+
+    @property
+    def exists(self) -> bool:
+        return self.id > 0
+
+    @property
+    def space(self) -> Space | None:
+        return None if self.fingerprint is None else Space(self.fingerprint, self.dimension or 0)
+
+    @space.setter
+    def space(self, space: Space) -> None:
+        self.fingerprint, self.dimension = space.fingerprint, space.dimension
+
+    @property
+    def size(self) -> Size:
+        return Size(self.items, self.vectors)
+
+    @property
+    def average_length(self) -> float:
+        return self.tokens / max(self.items, 1)
+
+    def count_language(self, language: str, items: int) -> None:
+        self.spoken[language] += items
+        self.languages[language] = self.languages.get(language, 0) + items
+
+    @staticmethod
+    def read(row: Any) -> Namespace:
+        *fields, active, languages = json.loads(row[0])
+        return Namespace(*fields, generation=active and Generation(*active), languages=languages or {})
+
+
+def finding(namespace: str, *, lock: bool = False) -> str:
+    """SQL with the name inside: it is sent together with BEGIN, which takes no bindings."""
+    name = Literal(namespace).as_string(None)
+    return f"{_SELECT} WHERE name = {name}{' FOR NO KEY UPDATE' if lock else ''}"
+
+
+def found(answer: Sequence[Any], namespace: str) -> Namespace:
+    return Namespace.read(answer[0]) if answer else Namespace(0, namespace)
+
+
+def find(db: Db, namespace: str) -> Namespace:
+    return found(rows(db, f"{_SELECT} WHERE name = %s", namespace), namespace)
+
+
+def everyone(db: Db) -> list[Namespace]:
+    return [Namespace.read(row) for row in rows(db, f"{_SELECT} ORDER BY name")]
+
+
+def create(db: Db, namespace: str) -> Namespace:
+    """Creates and locks a namespace; locks it where another process has just created it."""
+    run(db, "INSERT INTO namespaces (name) VALUES (%s) ON CONFLICT DO NOTHING", namespace)
+    return found(rows(db, f"{_SELECT} WHERE name = %s FOR NO KEY UPDATE", namespace), namespace)
+
+
+def store(db: Db, ns: Namespace) -> None:
+    """Writes the counters; the new `changes` tells every reader that something is new."""
+    ns.changes += 1
+    run(
+        db,
+        "UPDATE namespaces SET items = %s, vectors = %s, tokens = %s, changes = %s, text_changes = %s, "
+        "vector_changes = %s, names = %s, fingerprint = %s, dimension = %s, words = %s WHERE id = %s",
+        ns.items, ns.vectors, ns.tokens, ns.changes, ns.text_changes, ns.vector_changes, ns.names, ns.fingerprint,
+        ns.dimension, ns.words, ns.id,
+    )  # fmt: skip
+    run_many(
+        db,
+        "INSERT INTO languages VALUES (%s, %s, %s) ON CONFLICT (ns, language) "
+        "DO UPDATE SET items = languages.items + excluded.items",
+        [(ns.id, language, count) for language, count in sorted(ns.spoken.items()) if count],
+    )
+    ns.spoken.clear()
+    if ns.logged:
+        index_log.record(db, ns.id, ns.changes, ns.touched)
+    ns.touched.clear()
+
+
+# ---------------------------------------------------------------- spaces
+
+
+def set_space(ns: Namespace, wanted: Space) -> None:
+    known = ns.space
+    if known is None:
+        ns.space = wanted
+    elif known != wanted:
+        raise SpaceMismatch(
+            f"the vectors here come from {known.fingerprint}, not from {wanted.fingerprint}",
+            "Use that embedder again, or compute all vectors again: fourfold reembed",
+        )
+
+
+def reset_space(db: Db, ns: Namespace, wanted: Space) -> None:
+    if ns.space == wanted:
+        return
+    ns.space = wanted
+    ns.vector_changes += 1
+    ns.vectors = 0
+    run(
+        db,
+        "INSERT INTO waiting (item, ns) SELECT item, ns FROM vectors WHERE ns = %s "
+        "ON CONFLICT (item) DO UPDATE SET refused = NULL",
+        ns.id,
+    )
+    run(db, "DELETE FROM vectors WHERE ns = %s", ns.id)
+
+
+# ---------------------------------------------------------------- the queue
+
+
+def queues(db: Db) -> list[str]:
+    """Namespaces in which items wait for a vector."""
+    sql = (
+        "SELECT name FROM namespaces WHERE EXISTS "
+        "(SELECT 1 FROM waiting WHERE ns = namespaces.id AND refused IS NULL) ORDER BY name"
+    )
+    return column(db, sql)
+
+
+def pending(db: Db, ns: Namespace, limit: int, among: Sequence[int] | None = None) -> list[PendingText]:
+    sql = (
+        "SELECT id, title, text FROM waiting JOIN items ON id = item WHERE waiting.ns = %s AND {} "
+        "ORDER BY item LIMIT %s"
+    )
+    if among is None:
+        return rows(db, sql.format("refused IS NULL"), ns.id, limit)
+    return rows(db, sql.format("item = ANY(%s::bigint[])"), ns.id, possible(among), limit)
+
+
+def reject(db: Db, ns: Namespace, pending: PendingText, reason: str) -> None:
+    """An item whose text has changed meanwhile stays in the queue."""
+    sql = (
+        "UPDATE waiting SET refused = %s FROM items WHERE waiting.ns = %s AND item = %s AND id = item "
+        "AND title = %s AND text = %s"
+    )
+    run(db, sql, reason.replace("\x00", ""), ns.id, *pending)
+
+
+def retry_rejected(db: Db, ns: Namespace) -> bool:
+    """Whether there were any."""
+    return run(db, "UPDATE waiting SET refused = NULL WHERE ns = %s AND refused IS NOT NULL", ns.id) > 0

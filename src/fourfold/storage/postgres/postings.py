@@ -1,0 +1,325 @@
+"""Where each term stands, in a few large rows: what a plain server proposes the best rows of a keyword search from.
+
+The texts of a namespace are numbered by the change that wrote them. A *part* holds the terms of all texts from one
+change to another and never changes; texts that are newer than the last part are its tail, which the index on `texts`
+finds. A text that was replaced or removed is still in its old part: parts only propose, and what they propose
+is scored from the rows that there are. New parts take smaller ones in, so that there are few.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+from psycopg.errors import UniqueViolation
+
+from fourfold.errors import StoreBusy
+from fourfold.index.rows import term_hash
+from fourfold.storage.postgres import namespaces
+from fourfold.storage.postgres.database import LONG_SECONDS, Database
+from fourfold.storage.postgres.namespaces import Namespace
+from fourfold.storage.postgres.sql import Db, Packed, Statement, array, packed, rows, run, value
+from fourfold.storage.postgres.tuning import Tuning
+from fourfold.text import bm25
+from fourfold.text.keyword_query import KeywordQuery, Word
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from fourfold.index.rows import Floats, Ints
+    from fourfold.index.rows import Terms as Numbers
+
+    Bytes = NDArray[np.uint8]
+    Pairs = NDArray[np.uint64]
+
+LARGEST_PART_TEXTS = 200_000
+"""Bounds the memory that building a part takes."""
+_ROWS = -1
+"""The term of the row that lists the items of a part."""
+
+
+# ---------------------------------------------------------------- reading
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """The items of a part and how many terms each has."""
+
+    ids: Ints
+    lengths: Numbers
+
+    @staticmethod
+    def read(content: bytes) -> Part:
+        count = len(content) // 12
+        return Part(np.frombuffer(content, np.int64, count), np.frombuffer(content, np.uint32, count, count * 8))
+
+    def written(self) -> bytes:
+        return self.ids.tobytes() + self.lengths.tobytes()
+
+
+Uses = Mapping[int, bytes | memoryview]
+"""For each hash of a term its rows in a part, then its frequency in each."""
+
+
+class Shelf:
+    """The parts that this process has read. They never change, so they are read once."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[int, int], Part] = {}
+        self._changing = threading.Lock()
+
+    def parts(self, ns: Namespace) -> dict[int, Part]:
+        """Those of the parts of a namespace that are known."""
+        known = ((part, self._known.get((ns.id, part))) for part in ns.parts)
+        return {number: part for number, part in known if part is not None}
+
+    def learn(self, ns: Namespace, parts: dict[int, Part], found: Packed) -> list[tuple[Part, Uses]]:
+        """Adds the parts in the answer to `uses` to `parts`; returns all of them with the uses of the terms."""
+        terms: dict[int, dict[int, memoryview]] = {part: {} for part in ns.parts}
+        read: dict[int, Part] = {}
+        for part, term, content in found:
+            if term == _ROWS:
+                read[part] = Part.read(bytes(content))
+            else:
+                terms[part][term] = content
+        if read:
+            parts |= read
+            with self._changing:
+                others = {key: part for key, part in self._known.items() if key[0] != ns.id}
+                self._known = others | {(ns.id, number): part for number, part in parts.items()}
+        return [(parts[number], uses) for number, uses in terms.items() if number in parts]
+
+
+def rarest(query: KeywordQuery, items: int, most_uses: int) -> list[Word]:
+    """The rarest words that have this many uses together, in the order of the query; at least one."""
+    kept: set[Word] = set()
+    uses = 0.0
+    for word in sorted(query.words, key=lambda word: (word.share, -word.idf)):
+        uses += word.share * items
+        if kept and uses > most_uses:
+            break
+        kept.add(word)
+    return [word for word in query.words if word in kept]
+
+
+def uses(ns: Namespace, hashes: Sequence[int], known: Mapping[int, Part]) -> Statement:
+    """The uses of these terms in all parts, and the items of parts that are not known yet."""
+    sql = (
+        "SELECT part, term, uses FROM postings WHERE ns = %s AND (part = ANY(%s::bigint[]) AND term = ANY(%s::bigint[])"
+    )
+    asked = (f"{sql})", ns.id, array(ns.parts), array(hashes))
+    if lacking := [part for part in ns.parts if part not in known]:
+        asked = (f"{sql} OR part = ANY(%s::bigint[]) AND term = {_ROWS})", *asked[1:], array(lacking))
+    return packed(asked, "uses", first="part", second="term")
+
+
+@dataclass(frozen=True, slots=True)
+class Proposals:
+    """Items of parts that have one of the words, with what these earn."""
+
+    ids: Ints
+    scores: Floats
+
+    def best(self, count: int) -> tuple[list[int], float]:
+        """The best of them, ties by id, and the score of the last; minus infinity if there are fewer."""
+        if len(self.ids) <= count:
+            return self.ids.tolist(), -np.inf
+        least = -np.partition(-self.scores, count - 1)[count - 1]
+        better = self.ids[self.scores > least]
+        equal = np.sort(self.ids[self.scores == least])[: count - len(better)]
+        return [*better.tolist(), *equal.tolist()], float(least)
+
+
+def proposals(found: Iterable[tuple[Part, Uses]], words: Sequence[Word], average_length: float) -> Proposals:
+    ids, scores = [np.empty(0, np.int64)], [np.empty(0)]
+    for part, uses in found:
+        total = _scores(part, uses, words, average_length)
+        rows = np.flatnonzero(total)
+        ids.append(part.ids[rows])
+        scores.append(total[rows])
+    return Proposals(np.concatenate(ids), np.concatenate(scores))
+
+
+def _scores(part: Part, found: Uses, words: Sequence[Word], average_length: float) -> Floats:
+    total = np.zeros(len(part.ids))
+    for word in words:
+        variants = zip(map(term_hash, word.terms), word.values, strict=True)
+        earned = [_earned(part, found[hashed], worth, average_length) for hashed, worth in variants if hashed in found]
+        _add(total, earned)
+    return total
+
+
+def _uses(content: bytes | memoryview) -> tuple[Numbers, Bytes]:
+    count = len(content) // 5
+    return np.frombuffer(content, np.uint32, count), np.frombuffer(content, np.uint8, count, count * 4)
+
+
+def _earned(part: Part, uses: bytes | memoryview, worth: float, average_length: float) -> tuple[Numbers, Floats]:
+    """Rows, and what a term that is worth so much earns in each: as in `scoring`, so that equal scores are equal."""
+    rows, tf = _uses(uses)
+    relative = (part.lengths[rows] + bm25.BASE_LENGTH) / (average_length + bm25.BASE_LENGTH)
+    norm = bm25.K1 * (1 - bm25.B + bm25.B * relative)
+    return rows, worth * (tf * (bm25.K1 + 1) / (tf + norm))
+
+
+def _add(total: Floats, variants: Sequence[tuple[Numbers, Floats]]) -> None:
+    """Adds what a word earns: in every row, the best of its variants."""
+    if len(variants) == 1:
+        rows, scores = variants[0]
+        total[rows] += scores
+    elif variants:
+        most = np.zeros(len(total))
+        for rows, scores in variants:
+            most[rows] = np.maximum(most[rows], scores)
+        total += most
+
+
+# ---------------------------------------------------------------- making
+
+
+def end(ns: Namespace) -> int:
+    """The last change whose texts are in a part."""
+    return ns.parts[-1] if ns.parts else -1
+
+
+def is_due(db: Db, ns: Namespace, tuning: Tuning, *, everything: bool) -> bool:
+    least = 1 if everything else tuning.postings_tail_texts
+    return ns.items >= tuning.postings_items and has_grown(db, ns, end(ns), least)
+
+
+def has_grown(db: Db, ns: Namespace, since: int, least: int) -> bool:
+    """Whether at least this many texts are newer than a change."""
+    if since == ns.text_changes:
+        return False
+    sql = "SELECT count(*) FROM (SELECT 1 FROM texts WHERE ns = %s AND change > %s LIMIT %s) AS newer"
+    return value(db, sql, ns.id, since, least) >= least
+
+
+def build(database: Database, namespace: str, tuning: Tuning, *, everything: bool) -> None:
+    """Builds parts until none is due; readers and writers go on, and what they write is newer than the new part."""
+    is_over = False
+    while not is_over:
+        with database.write() as db:
+            db.wait_seconds = LONG_SECONDS
+            ns = namespaces.find(db, namespace)
+            is_over = not is_due(db, ns, tuning, everything=everything)
+            if not is_over:
+                _build_part(db, ns)
+
+
+def _build_part(db: Db, ns: Namespace) -> None:
+    run(db, "SET LOCAL statement_timeout = 0")
+    kept = _kept(db, ns)
+    first = kept[-1] if kept else -1
+    last = _last(db, ns, first)
+    busy = StoreBusy("another process builds the same index", "Nothing has to be done")
+    try:
+        _store(db, ns.id, last, *_collected(db, ns.id, first, last))
+    except UniqueViolation as error:
+        raise busy from error
+    published = [*kept, last]
+    sql = "UPDATE namespaces SET parts = %s::bigint[] WHERE id = %s AND parts = %s::bigint[]"
+    if not run(db, sql, published, ns.id, ns.parts):
+        raise busy
+    run(db, "DELETE FROM postings WHERE ns = %s AND part <> ALL(%s::bigint[])", ns.id, published)
+
+
+def _kept(db: Db, ns: Namespace) -> list[int]:
+    """The parts that stay beside a new one: those that are much larger than all that comes after them."""
+    count = "SELECT count(*) FROM texts WHERE ns = %s AND change > %s AND change <= %s"
+    kept, size = list(ns.parts), value(db, count, ns.id, end(ns), ns.text_changes)
+    while kept:
+        held = value(db, count, ns.id, kept[-2] if len(kept) > 1 else -1, kept[-1])
+        if held > 2 * size or held + size > LARGEST_PART_TEXTS:
+            break
+        size += held
+        kept.pop()
+    return kept
+
+
+def _last(db: Db, ns: Namespace, first: int) -> int:
+    """The change up to which a part that begins there goes."""
+    sql = "SELECT change FROM texts WHERE ns = %s AND change > %s ORDER BY change OFFSET %s LIMIT 1"
+    return value(db, sql, ns.id, first, LARGEST_PART_TEXTS - 1) or ns.text_changes
+
+
+def _collected(db: Db, ns: int, first: int, last: int) -> tuple[Part, Numbers]:
+    """The texts of some changes, and their terms one after the other."""
+    sql = "SELECT item, hashes FROM texts WHERE ns = %s AND change > %s AND change <= %s"
+    with db.cursor() as cursor:
+        found = cursor.execute(sql, (ns, first, last), binary=True).fetchall()
+    ids = [item for item, _ in found]
+    texts: list[bytes] = [hashed for _, hashed in found]
+    lengths = np.array([len(text) // 4 for text in texts], np.uint32)
+    return Part(np.array(ids, np.int64), lengths), np.frombuffer(b"".join(texts), np.uint32)
+
+
+def _store(db: Db, ns: int, number: int, part: Part, terms: Numbers) -> None:
+    with db.cursor() as cursor, cursor.copy("COPY postings FROM STDIN (FORMAT BINARY)") as copy:
+        copy.set_types(("int4", "int8", "int8", "bytea"))
+        copy.write_row((ns, number, _ROWS, part.written()))
+        for term, content in arranged(part.lengths, terms):
+            copy.write_row((ns, number, term, content))
+
+
+def arranged(lengths: Numbers, terms: Numbers) -> Iterator[tuple[int, bytes]]:
+    """For each term its rows, and its frequency in each (at most 255)."""
+    pairs, often = _counted(np.repeat(np.arange(len(lengths), dtype=np.uint64), lengths), terms)
+    hashes, places = pairs >> np.uint64(32), pairs.astype(np.uint32)
+    starts = np.flatnonzero(np.diff(hashes, prepend=np.uint64(1 << 32))).tolist()
+    for start, stop in pairwise([*starts, len(pairs)]):
+        yield int(hashes[start]), places[start:stop].tobytes() + often[start:stop].tobytes()
+
+
+def _counted(owners: Pairs, terms: Numbers) -> tuple[Pairs, Bytes]:
+    """Term and row in one number, in order; and how often the term stands there."""
+    pairs, counts = np.unique(terms.astype(np.uint64) << np.uint64(32) | owners, return_counts=True)
+    return pairs, np.minimum(counts, 255).astype(np.uint8)
+
+
+# ---------------------------------------------------------------- checks
+
+
+def drop(db: Db, ns: Namespace) -> None:
+    """The caller has the namespace locked."""
+    run(db, "DELETE FROM postings WHERE ns = %s", ns.id)
+    run(db, "UPDATE namespaces SET parts = '{}' WHERE id = %s", ns.id)
+
+
+def is_sound(db: Db, ns: Namespace) -> bool:
+    """Whether the parts have every text up to the last of their changes, as it is."""
+    sql = "SELECT term, uses FROM postings WHERE ns = %s AND part = %s"
+    first = -1
+    for number in ns.parts:
+        found = dict(rows(db, sql, ns.id, number))
+        if _ROWS not in found or not _holds(found, *_collected(db, ns.id, first, number)):
+            return False
+        first = number
+    return True
+
+
+def _holds(found: dict[int, bytes], texts: Part, terms: Numbers) -> bool:
+    """Whether a part has these texts; it may have others, which were replaced or removed."""
+    part = Part.read(found.pop(_ROWS))
+    row_of = {item: row for row, item in enumerate(part.ids.tolist())}
+    where = np.array([row_of.get(item, -1) for item in texts.ids.tolist()], np.int64)
+    if (where < 0).any() or (part.lengths[where] != texts.lengths).any():
+        return False
+    wanted, often = _counted(np.repeat(where, texts.lengths).astype(np.uint64), terms)
+    held, counts = _flat(found)
+    live = np.isin(held & np.uint64(0xFFFFFFFF), where.astype(np.uint64))
+    return np.array_equal(held[live], wanted) and np.array_equal(counts[live], often)
+
+
+def _flat(found: Uses) -> tuple[Pairs, Bytes]:
+    """All that a part says, in order."""
+    pairs, counts = [np.empty(0, np.uint64)], [np.empty(0, np.uint8)]
+    for term in sorted(found):
+        places, often = _uses(found[term])
+        pairs.append(np.uint64(term << 32) | places.astype(np.uint64))
+        counts.append(often)
+    return np.concatenate(pairs), np.concatenate(counts)

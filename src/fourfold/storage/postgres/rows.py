@@ -1,0 +1,184 @@
+"""Items as they are read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from fourfold.model import Filters, Item, Json
+from fourfold.storage.codec import moment
+from fourfold.storage.postgres import files
+from fourfold.storage.postgres.filters import where
+from fourfold.storage.postgres.sql import Db, column, digest, possible, rows, value
+from fourfold.storage.postgres.texts import Text
+from fourfold.storage.values import Vocabulary
+from fourfold.text.entities import has_headings
+
+if TYPE_CHECKING:
+    from fourfold.model import Vector
+    from fourfold.storage.postgres.snapshot import PostgresSnapshot
+
+_COLUMNS = "id, key, title, text, kind, metadata, language, created_at, updated_at, path, chunk_index, linked"
+_TAGS = "ARRAY(SELECT {} FROM item_tags WHERE item = id ORDER BY folded)"
+_LOAD = (
+    f"SELECT {_COLUMNS}, {_TAGS.format('folded')}, {_TAGS.format('name')}, "  # noqa: S608  (constants)
+    "ARRAY(SELECT raw FROM sources WHERE item = id ORDER BY position) FROM items "
+    "WHERE ns = %s AND id = ANY(%s::bigint[]) ORDER BY id"
+)
+
+
+@dataclass(slots=True)
+class Row:
+    """An item with its tags and sources, as it is stored or about to be."""
+
+    id: int
+    """0 until it is assigned."""
+    key: str | None
+    title: str
+    text: str
+    kind: str | None
+    metadata: dict[str, Json]
+    language: str
+    created_at: datetime
+    updated_at: datetime
+    path: str | None
+    chunk_index: int | None
+    linked: bool
+    tags: dict[str, str] = field(default_factory=dict[str, str])
+    """Folded to spelled."""
+    sources: list[int] = field(default_factory=list[int])
+    before: Text | None = None
+    """What was stored; None for a new item."""
+    retold: bool = False
+    """Title, text or language have changed."""
+    reworded: bool = False
+    """Title or text have changed."""
+    renamed: bool = False
+    """The aliases have changed, which name its nodes."""
+    vector: Vector | None = None
+    """Given by the caller."""
+    touched: bool = False
+
+    @property
+    def as_text(self) -> Text:
+        return Text(self.id, self.title, self.text, self.language)
+
+    def as_item(self, namespace: str) -> Item:
+        return Item(
+            self.id, namespace, self.key, self.title, self.text, tuple(sorted(self.tags.values())), self.kind,
+            self.metadata, self.language, self.created_at, self.updated_at, tuple(self.sources), self.path,
+            self.chunk_index,
+        )  # fmt: skip
+
+    @property
+    def identity(self) -> bytes | None:
+        return identity(self.key, self.path, self.title, self.text)
+
+    def set_text(self, title: str, text: str, language: str, now: datetime, *, links: bool) -> None:
+        """A new title or text moves `updated_at` and needs a new vector."""
+        changed = (self.title, self.text) != (title, text)
+        if not changed and self.language == language:
+            return
+        self.title, self.text, self.language, self.linked, self.retold = title, text, language, links, True
+        if changed:
+            self.updated_at, self.reworded, self.vector = now, True, None
+
+    def set_metadata(self, metadata: dict[str, Json], *, links: bool) -> None:
+        if self.metadata.get("aliases") != metadata.get("aliases"):
+            self.linked, self.renamed = links, True
+        self.metadata = metadata
+
+    def set_kind(self, kind: str | None, *, links: bool) -> None:
+        if has_headings(self.kind) != has_headings(kind):
+            self.linked, self.renamed = links, True
+        self.kind = kind
+
+
+def identity(key: str | None, path: str | None, title: str, text: str) -> bytes | None:
+    """An item that has neither key nor path is identified by its text."""
+    return None if key is not None or path is not None else digest(text.strip() or f"\0{title.strip()}")
+
+
+def load(db: Db, ns: int, ids: Sequence[int]) -> list[Row]:
+    """Stored items in the order of their ids."""
+    return [_row(row) for row in rows(db, _LOAD, ns, possible(dict.fromkeys(ids)))] if ids else []
+
+
+def load_all(db: Db, ns: int) -> Iterator[Row]:
+    """All items of a namespace, page by page."""
+    after = 0
+    while page := column(db, "SELECT id FROM items WHERE ns = %s AND id > %s ORDER BY id LIMIT 500", ns, after):
+        yield from load(db, ns, page)
+        after = page[-1]
+
+
+def _row(row: Any) -> Row:
+    id, key, title, text, kind, metadata, language, created, updated, path, chunk, linked, folded, names, sources = row
+    return Row(
+        id, key, title, text, kind, json.loads(metadata), language, moment(created), moment(updated), path, chunk,
+        linked, dict(zip(folded, names, strict=True)), sources, Text(id, title, text, language),
+    )  # fmt: skip
+
+
+def existing(db: Db, ns: int, ids: Sequence[int]) -> list[int]:
+    sql = "SELECT id FROM items WHERE ns = %s AND id = ANY(%s::bigint[]) ORDER BY id"
+    return column(db, sql, ns, possible(ids))
+
+
+class ItemRows:
+    def __init__(self, at: PostgresSnapshot) -> None:
+        self._at = at
+
+    def get(self, ids: Sequence[int]) -> dict[int, Item]:
+        """In the order of `ids`."""
+        known = {row.id: row.as_item(self._at.ns.name) for row in load(self._at.db, self._at.ns.id, ids)}
+        return {id: known[id] for id in dict.fromkeys(ids) if id in known}
+
+    def find_keys(self, keys: Sequence[str]) -> dict[str, int]:
+        sql = "SELECT key, id FROM items WHERE ns = %s AND key = ANY(%s)"
+        return dict(rows(self._at.db, sql, self._at.ns.id, list(keys)))
+
+    def list(self, filters: Filters, limit: int, offset: int) -> list[Item]:
+        matching, bindings = self._matching(filters)
+        sql = f"SELECT id {matching} ORDER BY created_at DESC, id DESC LIMIT %s OFFSET %s"
+        return list(self.get(column(self._at.db, sql, *bindings, limit, offset)).values())
+
+    def ids(self, filters: Filters, among: Sequence[int] | None = None) -> list[int]:
+        matching, bindings = self._matching(filters, among)
+        return column(self._at.db, f"SELECT id {matching} ORDER BY id", *bindings)
+
+    def first_ids(self, filters: Filters, most: int) -> list[int]:
+        """At most this many of the items that pass, in any order."""
+        matching, bindings = self._matching(filters)
+        return column(self._at.db, f"SELECT id {matching} LIMIT %s", *bindings, most)
+
+    def count(self, filters: Filters) -> int:
+        if filters.condition is None:
+            return self._at.ns.items
+        matching, bindings = self._matching(filters)
+        return value(self._at.db, f"SELECT count(*) {matching}", *bindings)
+
+    def _matching(self, filters: Filters, among: Sequence[int] | None = None) -> tuple[str, list[Any]]:
+        condition, bindings = where(self._at.db, filters, self._at.ns.id)
+        if among is None:
+            return f"FROM items WHERE ns = %s{condition}", [self._at.ns.id, *bindings]
+        sql = f"FROM items WHERE ns = %s AND id = ANY(%s::bigint[]){condition}"
+        return sql, [self._at.ns.id, possible(among), *bindings]
+
+    def chunks(self, path: str, first: int, last: int) -> list[Item]:
+        return list(self.get(files.chunk_ids(self._at.db, self._at.ns.id, [path], first, last)).values())
+
+    def named_chunks(self, names: Sequence[str], filters: Filters) -> list[tuple[int, str]]:
+        if not self._at.ns.has_files:
+            return []
+        condition = where(self._at.db, filters, self._at.ns.id)
+        return files.named(self._at.db, self._at.ns.id, names, condition)
+
+    def vocabulary(self, field: Vocabulary) -> dict[str, int]:
+        keys = ("pair.key", ", jsonb_object_keys(items.facts) AS pair(key)")
+        name, table = keys if field == "metadata" else (field, "")
+        sql = f"SELECT {name}, count(*) FROM items{table} WHERE ns = %s AND {name} IS NOT NULL GROUP BY 1"  # noqa: S608  (our own clauses)
+        return dict(rows(self._at.db, sql, self._at.ns.id))

@@ -1,0 +1,324 @@
+"""The tables of a PostgreSQL store, and how an older schema becomes a current one.
+
+Migrations run in one transaction under an advisory lock, so two servers that start at once do not meet.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+from fourfold.errors import InvalidSetting, NewerSchema
+from fourfold.storage.postgres import index_log
+from fourfold.storage.postgres.filters import facts
+from fourfold.storage.postgres.sql import Db, rows, run, run_many, value
+from fourfold.text.analysis import ANALYSER_VERSION
+
+_TABLES = """
+CREATE TABLE settings (name text PRIMARY KEY, value text NOT NULL);
+
+CREATE TABLE namespaces (
+    id integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    name text COLLATE "C" NOT NULL UNIQUE,
+    items bigint NOT NULL DEFAULT 0,
+    vectors bigint NOT NULL DEFAULT 0,
+    tokens bigint NOT NULL DEFAULT 0,             -- terms in all its texts
+    changes bigint NOT NULL DEFAULT 0,            -- moves with every write
+    text_changes bigint NOT NULL DEFAULT 0,
+    vector_changes bigint NOT NULL DEFAULT 0,
+    names bigint NOT NULL DEFAULT 0,              -- moves whenever a name of a node comes or goes
+    fingerprint text,                             -- the model whose vectors these are
+    dimension integer,
+    words text NOT NULL DEFAULT 'none'            -- its table for pg_textsearch: none, ready
+) WITH (fillfactor = 50);
+
+CREATE SEQUENCE item_ids;
+CREATE TABLE items (
+    id bigint PRIMARY KEY,
+    ns integer NOT NULL REFERENCES namespaces,
+    key text COLLATE "C",
+    path text COLLATE "C",
+    chunk_index bigint,
+    identity bytea,                               -- hash of the text where nothing else identifies the item
+    linked boolean NOT NULL DEFAULT true,         -- false: its text was stored with links off
+    title text NOT NULL,
+    text text NOT NULL,
+    kind text COLLATE "C",
+    language text COLLATE "C" NOT NULL,
+    metadata text NOT NULL,                       -- JSON as it was given
+    facts jsonb NOT NULL,                         -- the same in the form that filters compare
+    created_at bigint NOT NULL,                   -- microseconds since 1970, UTC
+    updated_at bigint NOT NULL
+);
+CREATE UNIQUE INDEX items_by_key ON items (ns, key) WHERE key IS NOT NULL;
+CREATE UNIQUE INDEX items_by_place ON items (ns, path, chunk_index) WHERE path IS NOT NULL AND key IS NULL;
+CREATE INDEX items_by_path ON items (ns, path) WHERE path IS NOT NULL;
+CREATE INDEX items_by_identity ON items (ns, identity) WHERE identity IS NOT NULL;
+CREATE INDEX items_by_ns ON items (ns, id);
+CREATE INDEX items_by_time ON items (ns, created_at, id);
+CREATE INDEX items_by_kind ON items (ns, kind) WHERE kind IS NOT NULL;
+CREATE INDEX items_by_fact ON items USING gin (facts jsonb_path_ops) WITH (fastupdate = off);
+
+CREATE TABLE item_tags (
+    item bigint NOT NULL REFERENCES items ON DELETE CASCADE,
+    ns integer NOT NULL,
+    folded text COLLATE "C" NOT NULL,
+    name text NOT NULL,                           -- as this item's author wrote it
+    PRIMARY KEY (item, folded)
+);
+CREATE INDEX item_tags_by_tag ON item_tags (ns, folded, item);
+
+CREATE TABLE languages (
+    ns integer NOT NULL,
+    language text COLLATE "C" NOT NULL,
+    items bigint NOT NULL,
+    PRIMARY KEY (ns, language)
+);
+
+CREATE TABLE texts (                              -- the analysed texts
+    item bigint PRIMARY KEY REFERENCES items ON DELETE CASCADE,
+    ns integer NOT NULL,
+    tokens integer NOT NULL,
+    hashes bytea NOT NULL,                        -- 4 bytes a term, in order
+    keys bigint[] NOT NULL                        -- namespace and hash of each term, once
+);
+CREATE INDEX texts_by_ns ON texts (ns, item);
+CREATE INDEX texts_by_term ON texts USING gin (keys) WITH (fastupdate = off);
+CREATE TABLE terms (                              -- what BM25 needs to know
+    ns integer NOT NULL,
+    term text COLLATE "C" NOT NULL,
+    items integer NOT NULL,
+    german integer NOT NULL,                      -- items in German that have it
+    PRIMARY KEY (ns, term)
+) WITH (fillfactor = 70);
+CREATE INDEX terms_reversed ON terms (ns, reverse(term) COLLATE "C") WHERE german > 0;
+
+CREATE TABLE files (                              -- what was found in each indexed file, or why nothing of it is stored
+    ns integer NOT NULL REFERENCES namespaces,
+    path text COLLATE "C" NOT NULL,
+    size bigint NOT NULL,
+    mtime_ns bigint NOT NULL,
+    digest text NOT NULL,
+    skipped text NOT NULL,
+    name text COLLATE "C" NOT NULL,               -- folded, what follows the last slash
+    PRIMARY KEY (ns, path)
+);
+CREATE INDEX files_by_name ON files (ns, name);
+
+CREATE SEQUENCE raw_ids;
+CREATE TABLE raw (
+    id bigint PRIMARY KEY,
+    ns integer NOT NULL REFERENCES namespaces,
+    content text NOT NULL,
+    speaker text,
+    session_id text,
+    metadata text NOT NULL,
+    created_at bigint NOT NULL
+);
+CREATE INDEX raw_by_ns ON raw (ns, id);
+CREATE TABLE sources (
+    item bigint NOT NULL REFERENCES items ON DELETE CASCADE,
+    position integer NOT NULL,
+    raw bigint NOT NULL REFERENCES raw,
+    PRIMARY KEY (item, position)
+);
+
+CREATE TABLE vectors (
+    item bigint PRIMARY KEY REFERENCES items ON DELETE CASCADE,
+    ns integer NOT NULL,
+    sample integer NOT NULL,                      -- the smaller, the larger the stores in whose sample it is
+    v vector NOT NULL
+);
+CREATE INDEX vectors_by_sample ON vectors (ns, sample);
+CREATE TABLE waiting (                            -- the queue of items without a vector
+    item bigint PRIMARY KEY REFERENCES items ON DELETE CASCADE,
+    ns integer NOT NULL,
+    refused text                                  -- why the embedder will not have this text
+);
+CREATE INDEX waiting_by_ns ON waiting (ns, item) WHERE refused IS NULL;
+
+CREATE SEQUENCE node_ids;
+CREATE TABLE nodes (
+    id bigint PRIMARY KEY,
+    ns integer NOT NULL REFERENCES namespaces,
+    name text NOT NULL,
+    digest bytea NOT NULL,                        -- of the folded name, which may be long
+    label text COLLATE "C" NOT NULL,
+    properties text NOT NULL,
+    made boolean NOT NULL,                        -- asked for by name; otherwise it exists because of a title
+    holders integer NOT NULL DEFAULT 0,           -- rows of node_items and edges, kept by the triggers below
+    degree integer NOT NULL DEFAULT 0,
+    UNIQUE (ns, digest, label)
+) WITH (fillfactor = 80);
+CREATE INDEX nodes_by_ns ON nodes (ns, id);
+CREATE TABLE names (
+    ns integer NOT NULL,
+    digest bytea NOT NULL,
+    node bigint NOT NULL REFERENCES nodes ON DELETE CASCADE,
+    opening bytea NOT NULL,                       -- of its only word, or of its first two
+    folded text COLLATE "C" NOT NULL,
+    alias text COLLATE "C",                       -- NULL: the node's own name
+    PRIMARY KEY (ns, digest, node)
+);
+CREATE INDEX names_by_node ON names (node);
+CREATE INDEX names_by_opening ON names (ns, opening);
+CREATE TABLE node_items (
+    node bigint NOT NULL REFERENCES nodes ON DELETE CASCADE,
+    item bigint NOT NULL REFERENCES items ON DELETE CASCADE,
+    made boolean NOT NULL,
+    PRIMARY KEY (node, item)
+);
+CREATE INDEX node_items_by_item ON node_items (item);
+CREATE TABLE edges (
+    source bigint NOT NULL REFERENCES nodes ON DELETE CASCADE,
+    relation text COLLATE "C" NOT NULL,
+    target bigint NOT NULL REFERENCES nodes ON DELETE CASCADE,
+    weight double precision NOT NULL,
+    PRIMARY KEY (source, relation, target)
+);
+CREATE INDEX edges_out ON edges (source, weight DESC, target);
+CREATE INDEX edges_in ON edges (target, weight DESC, source);
+CREATE TABLE mentions (                           -- an item that names a node in its text
+    item bigint NOT NULL REFERENCES items ON DELETE CASCADE,
+    node bigint NOT NULL REFERENCES nodes ON DELETE CASCADE,
+    PRIMARY KEY (item, node)
+);
+CREATE INDEX mentions_by_node ON mentions (node, item);
+CREATE TABLE pointers (                           -- what the links of a text name, whether a node has that name or not
+    ns integer NOT NULL,
+    digest bytea NOT NULL,
+    item bigint NOT NULL REFERENCES items ON DELETE CASCADE,
+    PRIMARY KEY (ns, digest, item)
+);
+CREATE FUNCTION count_holders() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+    UPDATE nodes SET holders = holders + CASE TG_OP WHEN 'INSERT' THEN n ELSE -n END
+    FROM (SELECT node, count(*) AS n FROM changed GROUP BY node) AS c WHERE id = node;
+    RETURN NULL;
+END $$;
+CREATE TRIGGER more_own AFTER INSERT ON node_items REFERENCING NEW TABLE AS changed EXECUTE FUNCTION count_holders();
+CREATE TRIGGER less_own AFTER DELETE ON node_items REFERENCING OLD TABLE AS changed EXECUTE FUNCTION count_holders();
+CREATE FUNCTION count_degrees() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+    UPDATE nodes SET degree = degree + CASE TG_OP WHEN 'INSERT' THEN n ELSE -n END
+    FROM (
+        SELECT node, count(*) AS n
+        FROM (SELECT source AS node FROM changed UNION ALL SELECT target FROM changed WHERE target <> source) AS ends
+        GROUP BY node
+    ) AS c WHERE id = node;
+    RETURN NULL;
+END $$;
+CREATE TRIGGER more_edges AFTER INSERT ON edges REFERENCING NEW TABLE AS changed EXECUTE FUNCTION count_degrees();
+CREATE TRIGGER less_edges AFTER DELETE ON edges REFERENCING OLD TABLE AS changed EXECUTE FUNCTION count_degrees();
+CREATE INDEX pointers_by_item ON pointers (item);
+CREATE TABLE unlinked (                           -- new nodes that have not been looked for in older items yet
+    ns integer NOT NULL,
+    node bigint NOT NULL REFERENCES nodes ON DELETE CASCADE,
+    PRIMARY KEY (node)
+);
+"""
+
+_PARTS = """
+ALTER TABLE namespaces ADD COLUMN parts bigint[] NOT NULL DEFAULT '{}';  -- of its postings, each by its last change
+ALTER TABLE namespaces ADD COLUMN worded bigint NOT NULL DEFAULT 0;  -- the last change in its table for pg_textsearch
+UPDATE namespaces SET words = 'none';
+ALTER TABLE texts ADD COLUMN change bigint NOT NULL DEFAULT 0;  -- the text_changes of its namespace that wrote it
+CREATE INDEX texts_by_change ON texts (ns, change);
+CREATE TABLE postings (                           -- where each term of the texts of a part stands
+    ns integer NOT NULL,
+    part bigint NOT NULL,
+    term bigint NOT NULL,
+    uses bytea NOT NULL,
+    PRIMARY KEY (ns, part, term)
+);
+ALTER TABLE postings ALTER COLUMN uses SET STORAGE EXTERNAL;
+"""
+
+
+def _refresh_facts(db: Db) -> None:
+    """Metadata with lists or maps in the form that filters on nested keys and elements compare."""
+    sql = "SELECT id, metadata FROM items WHERE id > %s AND metadata ~ '^.+[\\[{]' ORDER BY id LIMIT 1000"
+    last = 0
+    while found := rows(db, sql, last):
+        fresh = [(facts(json.loads(metadata)), item) for item, metadata in found]
+        run_many(db, "UPDATE items SET facts = %s::jsonb WHERE id = %s", fresh)
+        last = found[-1][0]
+
+
+_IDS = """
+CREATE TABLE id_blocks (                          -- which namespace takes its ids from which block
+    block bigint PRIMARY KEY,
+    ns integer NOT NULL
+);
+CREATE TABLE ids (                                -- the last id that a namespace gave, by table
+    ns integer NOT NULL,
+    kind text NOT NULL,
+    last bigint NOT NULL,
+    PRIMARY KEY (ns, kind)
+);
+"""
+
+_STEPS: tuple[str | Callable[[Db], None], ...] = (_TABLES, _PARTS, _refresh_facts, _IDS, index_log.TABLES)
+"""_STEPS[n] turns schema n into n + 1."""
+VERSION = len(_STEPS)
+_LOCK = 0x466F7572
+"""Ours among the advisory locks of a database."""
+
+
+def migrate(db: Db, schema: str) -> None:
+    """Brings the schema to VERSION in one transaction; does nothing when it is there already."""
+    if _known_version(db, schema) == VERSION:
+        return
+    with db.transaction():
+        run(db, "SELECT pg_advisory_xact_lock(%s, hashtext(%s))", _LOCK, schema)
+        found = _known_version(db, schema)  # another server may have been quicker
+        _prepare(db, schema)
+        for step in _STEPS[found:VERSION]:
+            (run(db, step) if isinstance(step, str) else step(db))
+        run(db, "DELETE FROM fourfold_schema")
+        run(db, "INSERT INTO fourfold_schema VALUES (%s)", VERSION)
+        if not found:
+            run(db, "INSERT INTO settings VALUES ('analyser', %s)", ANALYSER_VERSION)
+
+
+def exists(db: Db, schema: str) -> bool:
+    return _known_version(db, schema) > 0
+
+
+def _known_version(db: Db, schema: str) -> int:
+    # not to_regclass(), which may remember from before the lock that there was no such table
+    sql = "SELECT 1 FROM pg_tables WHERE schemaname = %s AND tablename = 'fourfold_schema'"
+    if value(db, sql, schema) is None:
+        return 0
+    found = value(db, f"SELECT max(version) FROM {schema}.fourfold_schema") or 0  # noqa: S608  (our own clauses)
+    if found > VERSION:
+        raise NewerSchema(
+            f"this store has schema {found}, this Fourfold knows up to {VERSION}", "Upgrade it: pip install -U fourfold"
+        )
+    return found
+
+
+def _prepare(db: Db, schema: str) -> None:
+    """Schema, extension and version table; an administrator may have made the first two."""
+    if value(db, "SELECT 1 FROM pg_namespace WHERE nspname = %s", schema) is None:
+        run(db, f"CREATE SCHEMA {schema}")
+    if value(db, "SELECT 1 FROM pg_available_extensions WHERE name = 'vector'") is None:
+        raise InvalidSetting("the server has no pgvector", "Install the extension `vector` on the server")
+    extend(db, "vector")
+    run(db, f"SET LOCAL search_path = {search_path(db, schema)}")
+    run(db, "CREATE TABLE IF NOT EXISTS fourfold_schema (version integer NOT NULL)")
+
+
+def extend(db: Db, extension: str) -> None:
+    """Gives the database an extension, if it has it not; one of its stores at a time, inside a transaction."""
+    sql = "SELECT 1 FROM pg_extension WHERE extname = %s"
+    if value(db, sql, extension) is None:
+        run(db, "SELECT pg_advisory_xact_lock(%s, 0)", _LOCK)
+        run(db, f"CREATE EXTENSION IF NOT EXISTS {extension} SCHEMA public")
+
+
+def search_path(db: Db, schema: str) -> str:
+    """Our schema, and those that the extensions live in."""
+    sql = (
+        "SELECT DISTINCT quote_ident(nspname) FROM pg_extension JOIN pg_namespace n ON n.oid = extnamespace "
+        "WHERE extname IN ('vector', 'pg_textsearch') AND nspname <> 'pg_catalog'"
+    )
+    return ", ".join(dict.fromkeys([schema, "public", *(name for (name,) in rows(db, sql))]))

@@ -1,0 +1,164 @@
+"""One namespace at one moment: a read-only transaction on one connection."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from typing import Generic, Self, TypeVar
+
+from psycopg.pq import TransactionStatus
+
+from fourfold import limits
+from fourfold.model import Filters
+from fourfold.storage.postgres import files, namespaces
+from fourfold.storage.postgres.connection import GRACE_SECONDS, Connection
+from fourfold.storage.postgres.connections import GraphReader, TagUses
+from fourfold.storage.postgres.database import READ_ONLY, Database
+from fourfold.storage.postgres.filters import Condition, where
+from fourfold.storage.postgres.index_search import Candidates, Index
+from fourfold.storage.postgres.postings import Part, Shelf
+from fourfold.storage.postgres.raw import RawRows
+from fourfold.storage.postgres.rows import ItemRows
+from fourfold.storage.postgres.tuning import Tuning
+from fourfold.storage.postgres.vectors import Sample, VectorSearch
+from fourfold.storage.postgres.words import KeywordSearch
+from fourfold.storage.protocols import Space
+from fourfold.storage.values import Deadline, FileRow, PendingText, Size
+from fourfold.text.keyword_query import KeywordQuery
+
+
+class Caches:
+    """What searches of one store remember until something changes."""
+
+    def __init__(self) -> None:
+        self.queries = Cache[KeywordQuery]()
+        self.samples = Cache[Sample]()
+        self.narrow = Cache[list[int] | None]()
+        self.tag_counts = Cache[tuple[float, Mapping[str, int]]]()
+        self.shelf = Shelf()
+
+
+class PostgresSnapshot:
+    """After a failed statement (the server aborts the transaction) or a broken connection, the next read opens another
+    transaction: it may then see a later moment."""
+
+    def __init__(
+        self,
+        database: Database,
+        namespace: str,
+        seconds: float,
+        caches: Caches,
+        tuning: Tuning,
+        index: Index | None = None,
+    ) -> None:
+        self._database = database
+        self._namespace = namespace
+        self._seconds = seconds
+        self.deadline = Deadline(seconds)
+        self.caches = caches
+        self.tuning = tuning
+        self._index = index
+        self.candidates = Candidates(self, index)
+        self.rows = ItemRows(self)
+        self.words = KeywordSearch(self)
+        self.vectors = VectorSearch(self)
+        self.graph = GraphReader(self)
+        self.tags = TagUses(self)
+        self.raw = RawRows(self)
+
+    def _begun(self) -> tuple[Connection, namespaces.Namespace]:
+        given = f"SET LOCAL statement_timeout = {max(1, int(self._seconds * 1000))}; "
+        timeout = "" if self._seconds == limits.READ_SECONDS else given  # otherwise that of the connection
+        sql = f"{READ_ONLY}; {timeout}{namespaces.finding(self._namespace)}"
+        db, found = self._database.begin(sql, self.deadline)
+        return db, namespaces.found(found, self._namespace)
+
+    @property
+    def db(self) -> Connection:
+        if self._db.closed or self._db.pgconn.transaction_status == TransactionStatus.INERROR:
+            self.reopen()
+        return self._db
+
+    def reopen(self) -> None:
+        """Looks at the namespace as it is now."""
+        self._database.end(self._db, commit=False)
+        self._db, self.ns = self._begun()
+        self.__dict__.pop("parts", None)
+        self.candidates = Candidates(self, self._index)
+
+    def __enter__(self) -> Self:
+        self.deadline.until = time.monotonic() + self._seconds + GRACE_SECONDS
+        self._db, self.ns = self._begun()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        # COMMIT, since psycopg forgets its prepared statements after a ROLLBACK
+        self._database.end(self._db, commit=not self._db.closed)
+
+    # ------------------------------------------------------------ reading
+
+    @property
+    def exists(self) -> bool:
+        return self.ns.exists
+
+    @property
+    def size(self) -> Size:
+        return self.ns.size
+
+    @property
+    def space(self) -> Space | None:
+        return self.ns.space
+
+    def files(self, prefix: str) -> Mapping[str, FileRow]:
+        return files.states(self.db, self.ns.id, prefix)
+
+    def pending(self, limit: int, among: Sequence[int] | None = None) -> list[PendingText]:
+        return namespaces.pending(self.db, self.ns, limit, among)
+
+    def keyword_query(self, text: str) -> KeywordQuery:
+        return self.words.query(text)
+
+    @cached_property
+    def parts(self) -> dict[int, Part]:
+        """The parts of the namespace's postings that this process has read."""
+        return self.caches.shelf.parts(self.ns)
+
+    def narrowed(self, filters: Filters) -> tuple[Condition, Sequence[int] | None]:
+        """The filters as a condition, or all items that pass if these are few."""
+        most = self.tuning.narrow_items
+
+        def few() -> list[int] | None:
+            found = self.rows.first_ids(filters, most + 1)
+            return sorted(found) if len(found) <= most else None
+
+        narrow = self.caches.narrow.get(self.ns.id, self.ns.changes, repr(filters), few)
+        return (where(self.db, filters, self.ns.id) if narrow is None else ("", ())), narrow
+
+
+T = TypeVar("T")
+
+_KEPT = 64
+
+
+class Cache(Generic[T]):
+    """Answers for a namespace, each valid for one change number."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[int, str], tuple[int, T]] = {}
+
+    def known(self, ns: int, change: int, what: str) -> T | None:
+        known = self._known.get((ns, what))
+        return known[1] if known is not None and known[0] == change else None
+
+    def add(self, ns: int, change: int, what: str, answer: T) -> T:
+        if len(self._known) >= _KEPT:
+            self._known.clear()
+        self._known[ns, what] = (change, answer)
+        return answer
+
+    def get(self, ns: int, change: int, what: str, fresh: Callable[[], T]) -> T:
+        known = self._known.get((ns, what))
+        if known is not None and known[0] == change:
+            return known[1]
+        return self.add(ns, change, what, fresh())

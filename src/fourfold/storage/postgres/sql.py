@@ -1,0 +1,171 @@
+"""SQL statements on a connection: rows, values, and what PostgreSQL can store."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import TYPE_CHECKING, Any, LiteralString, TypeAlias, cast
+
+import numpy as np
+import psycopg
+
+from fourfold.limits import LARGEST_ID
+from fourfold.storage.postgres.connection import Connection as Db
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Ints = NDArray[np.int64]
+
+
+Statement: TypeAlias = tuple[Any, ...]
+"""SQL and its bindings."""
+Answer: TypeAlias = tuple[str, int, int, bytes]
+"""A row of the statements that a keyword or vector search sends together."""
+
+_UNPREPARED = "to_bm25query"
+"""Statements that contain this are planned every time: pg_textsearch 1.0.0 remembers the LIMIT of the statement that
+was planned last, so a prepared plan that follows another one ranks every row."""
+
+
+def rows(db: Db, sql: str, *bindings: Any) -> list[Any]:
+    """All rows, as tuples."""
+    prepare = False if _UNPREPARED in sql else None
+    try:
+        return db.execute(cast("LiteralString", sql), bindings or None, binary=True, prepare=prepare).fetchall()
+    except psycopg.Error as error:
+        raise db.failure(error) from error
+
+
+def together(db: Db, statements: Sequence[Statement]) -> list[list[Any]]:
+    """The rows of several statements that have the same columns, in one round trip.
+
+    (A pipeline of psycopg needs one round trip, too, but several times the CPU time.)
+    """
+    if len(statements) <= 1:
+        return [rows(db, *statement) for statement in statements]
+    parts = (f"(SELECT {place}, q{place}.* FROM ({sql}) AS q{place})" for place, (sql, *_) in enumerate(statements))  # noqa: S608  (our own clauses)
+    found: list[list[Any]] = [[] for _ in statements]
+    for row in rows(db, " UNION ALL ".join(parts), *chain(*(bindings for _, *bindings in statements))):
+        found[row[0]].append(row[1:])
+    return found
+
+
+def column(db: Db, sql: str, *bindings: Any) -> list[Any]:
+    """The first column of all rows."""
+    return [row[0] for row in rows(db, sql, *bindings)]
+
+
+def value(db: Db, sql: str, *bindings: Any) -> Any:
+    """The first column of the first row, or None."""
+    found = rows(db, sql, *bindings)
+    return found[0][0] if found else None
+
+
+def run(db: Db, sql: str, *bindings: Any) -> int:
+    """Executes a statement; returns how many rows it changed."""
+    try:
+        return db.execute(cast("LiteralString", sql), bindings or None).rowcount
+    except psycopg.Error as error:
+        raise db.failure(error) from error
+
+
+def run_many(db: Db, sql: str, bindings: Sequence[Sequence[Any]]) -> None:
+    """Executes a statement for many rows, without waiting for the result of each."""
+    if not bindings:
+        return
+    try:
+        with db.cursor() as cursor:
+            cursor.executemany(cast("LiteralString", sql), bindings)
+    except psycopg.Error as error:
+        raise db.failure(error) from error
+
+
+def copy_rows(db: Db, table: str, data: Iterable[bytes]) -> None:
+    """Adds rows to a table, each in the binary format of COPY."""
+    try:
+        with db.cursor() as cursor, cursor.copy(f"COPY {table} FROM STDIN (FORMAT binary)".encode()) as copy:
+            copy.write(b"".join([b"PGCOPY\n\xff\r\n\x00", bytes(8), *data, b"\xff\xff"]))
+    except psycopg.Error as error:
+        raise db.failure(error) from error
+
+
+def possible(ids: Iterable[int]) -> list[int]:
+    """The ids that a store could have assigned."""
+    return [number for number in ids if 0 < number <= LARGEST_ID]
+
+
+def array(numbers: Iterable[int]) -> str:
+    """The text form of a `bigint[]`: psycopg inspects every element of a list several times."""
+    return f"{{{','.join(map(str, numbers))}}}"
+
+
+def sendable(texts: Iterable[str]) -> list[str]:
+    """The texts that PostgreSQL can store; the others cannot match anything."""
+    return [text for text in texts if "\x00" not in text and _is_unicode(text)]
+
+
+def _is_unicode(text: str) -> bool:
+    return text.isascii() or not any("\ud800" <= character <= "\udfff" for character in text)
+
+
+def digest(text: str) -> bytes:
+    """A key of fixed length for a text of any length."""
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+
+
+# ---------------------------------------------------------------- many rows in one
+#
+# A server sends row by row, and a client that waits for each of many pieces does little else. What is proposed or
+# scored comes as one row: numbers, lengths, and one long content. It needs no loop here, either.
+
+
+_HEAD = np.dtype([("first", ">i8"), ("second", ">i8"), ("length", ">i4")])
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    first: Ints
+    """Of each row: its item, or whatever was asked for."""
+    second: Ints
+    lengths: Ints
+    """Bytes of each row in `content`."""
+    content: memoryview
+    proposed: int
+    """Rows that there were before some were left out."""
+    note: str
+
+    @staticmethod
+    def read(answer: Answer) -> Packed:
+        note, count, proposed, content = answer
+        heads = np.frombuffer(content, _HEAD, count)
+        first, second, lengths = (heads[name].astype(np.int64) for name in ("first", "second", "length"))
+        return Packed(first, second, lengths, memoryview(content)[count * _HEAD.itemsize :], proposed, note)
+
+    def __iter__(self) -> Iterator[tuple[int, int, memoryview]]:
+        start = 0
+        for first, second, length in zip(self.first.tolist(), self.second.tolist(), self.lengths.tolist(), strict=True):
+            yield first, second, self.content[start : start + length]
+            start += length
+
+
+def packed(
+    statement: Statement,
+    content: str,
+    *,
+    first: str = "item",
+    second: str = "0::bigint",
+    kept: str = "true",
+    note: str = "NULL::text",
+) -> Statement:
+    """One row for all of a statement's: expressions over its columns. `note`: an aggregate; `kept`: which to send."""
+    sql, *bindings = statement
+    kept = "" if kept == "true" else f" FILTER (WHERE {kept})"
+    head = f"int8send({first}) || int8send({second}) || int4send(octet_length({content}))"
+    return (
+        f"SELECT {note}, count(*){kept}, count(*), coalesce(string_agg({head}, ''){kept}, '') || "  # noqa: S608  (our own clauses)
+        f"coalesce(string_agg({content}, ''){kept}, '') FROM ({sql}) AS found",
+        *bindings,
+    )

@@ -1,0 +1,105 @@
+"""Analysed texts and the statistics that BM25 needs, both written with the item they belong to."""
+
+from __future__ import annotations
+
+import zlib
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from fourfold.storage.postgres.namespaces import Namespace
+from fourfold.storage.postgres.sql import Db, run, run_many
+from fourfold.text.analysis import analyse_item
+from fourfold.text.bm25 import BASE_LENGTH
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+GERMAN = "de"
+TEXTSEARCH_READY = "ready"
+"""The `words` of a namespace that has a table for pg_textsearch."""
+FILLER = " zzzzzzzz" * BASE_LENGTH
+"""Makes pg_textsearch count lengths as we do; no term is spelled like that."""
+_LETTERS = bytes.maketrans(b"0123456789abcdef", b"abcdefghijklmnop")
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """An item as the keyword index sees it."""
+
+    id: int
+    title: str
+    text: str
+    language: str
+
+    @property
+    def terms(self) -> list[str]:
+        return analyse_item(self.title, self.text, self.language)
+
+
+def hashes(terms: Iterable[str]) -> NDArray[np.uint32]:
+    return np.array([zlib.crc32(term.encode("utf-8", "surrogatepass")) for term in terms], np.uint32)
+
+
+def keys(ns: int, hashed: NDArray[np.uint32]) -> list[int]:
+    """What the index looks terms up by: the namespace is part of it."""
+    return (np.unique(hashed).astype(np.int64) | np.int64(ns << 32)).tolist()
+
+
+def words(hashed: NDArray[np.uint32]) -> str:
+    """Terms as words of eight letters, which every text search configuration leaves as they are."""
+    letters = hashed.astype(">u4").tobytes().hex().encode().translate(_LETTERS).decode()
+    return " ".join(letters[place : place + 8] for place in range(0, len(letters), 8))
+
+
+def words_table(ns: int, change: int) -> str:
+    """Where pg_textsearch has the texts of a large namespace up to a change. (Its partial indexes hold rows that they
+    should not.)"""
+    return f"words_{ns}_{change}"
+
+
+def write(db: Db, ns: Namespace, old: Sequence[Text], new: Sequence[Text]) -> None:
+    """Takes the old texts out of the statistics and puts the new ones in."""
+    if not old and not new:
+        return
+    analysed = [(text, text.terms) for text in new]
+    change: Counter[tuple[str, bool]] = Counter()
+    for sign, texts in ((-1, ((text, text.terms) for text in old)), (1, analysed)):
+        for text, terms in texts:
+            ns.tokens += sign * len(terms)
+            for term in set(terms):
+                change[term, text.language == GERMAN] += sign
+    ns.text_changes += 1
+    _count(db, ns.id, change)
+    _store(db, ns, [(text.id, hashes(terms)) for text, terms in analysed])
+
+
+def _count(db: Db, ns: int, change: Counter[tuple[str, bool]]) -> None:
+    by_term: dict[str, tuple[int, int]] = {}
+    for (term, german), count in change.items():
+        items, spoken = by_term.get(term, (0, 0))
+        by_term[term] = (items + count, spoken + (count if german else 0))
+    moved = sorted((term, *counts) for term, counts in by_term.items() if any(counts))
+    if not moved:
+        return
+    run(
+        db,
+        "INSERT INTO terms SELECT %s, * FROM unnest(%s::text[], %s::int[], %s::int[]) ON CONFLICT (ns, term) "
+        "DO UPDATE SET items = terms.items + excluded.items, german = terms.german + excluded.german",
+        ns, *map(list, zip(*moved, strict=True)),
+    )  # fmt: skip
+    lost = [term for term, items, _ in moved if items < 0]
+    if lost:
+        run(db, "DELETE FROM terms WHERE ns = %s AND term = ANY(%s) AND items <= 0", ns, lost)
+
+
+def _store(db: Db, ns: Namespace, hashed: Sequence[tuple[int, NDArray[np.uint32]]]) -> None:
+    run_many(
+        db,
+        "INSERT INTO texts VALUES (%s, %s, %s, %s, %s::bigint[], %s) ON CONFLICT (item) DO UPDATE SET "
+        "tokens = excluded.tokens, hashes = excluded.hashes, keys = excluded.keys, change = excluded.change",
+        [(item, ns.id, len(found), found.tobytes(), keys(ns.id, found), ns.text_changes) for item, found in hashed],
+    )

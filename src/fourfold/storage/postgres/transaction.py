@@ -1,0 +1,194 @@
+"""One write to one namespace: a transaction that has the namespace's row locked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from fourfold.model import Edge, Item, ItemPatch, NewItem, Node, RawRecord
+from fourfold.storage.chunk_matching import renumber
+from fourfold.storage.linking import Linked, Linker
+from fourfold.storage.postgres import files as file_rows
+from fourfold.storage.postgres import graph, namespaces, raw
+from fourfold.storage.postgres import items as item_rows
+from fourfold.storage.postgres import vectors as vector_rows
+from fourfold.storage.postgres.links import PostgresLinkRows
+from fourfold.storage.postgres.namespaces import Namespace
+from fourfold.storage.postgres.rows import Row
+from fourfold.storage.postgres.sql import Db
+from fourfold.storage.protocols import Space
+from fourfold.storage.refusals import no_raw
+from fourfold.storage.values import FileUpdate, NewNode, NewRaw, PendingText
+from fourfold.text.entities import own_names
+
+if TYPE_CHECKING:
+    from fourfold.model import Vector
+
+
+class PostgresTransaction:
+    def __init__(self, db: Db, ns: Namespace, linkers: dict[int, Linker]) -> None:
+        self.db = db
+        self.ns = ns
+        self.changed = False
+        self._linkers = linkers
+        self.items = ItemWriter(self)
+        self.files = FileWriter(self)
+        self.raw = RawWriter(self)
+        self.vectors = VectorWriter(self)
+        self.graph = GraphWriter(self)
+
+    def stored(self) -> Namespace:
+        """The namespace, created if it does not exist: for a write that stores something."""
+        if not self.ns.exists:
+            self.ns = namespaces.create(self.db, self.ns.name)
+        self.changed = True
+        return self.ns
+
+    @property
+    def linker(self) -> Linker:
+        return self._linkers.setdefault(self.ns.id, Linker())
+
+    @property
+    def link_rows(self) -> PostgresLinkRows:
+        return PostgresLinkRows(self.db, self.ns)
+
+    def link(self, changed: Sequence[Row]) -> None:
+        seen = [_linked(row) for row in changed if row.touched and (row.retold or row.renamed)]
+        if seen:
+            self.linker.link(self.link_rows, seen)
+
+    def forget(self, ids: Sequence[int]) -> int:
+        owned = graph.nodes_of(self.db, ids)
+        gone = item_rows.forget(self.db, self.ns, ids)
+        self.linker.renamed(self.link_rows, gone=graph.prune(self.db, self.ns.id, owned))
+        self.changed = self.changed or gone > 0
+        return gone
+
+
+def _linked(row: Row) -> Linked:
+    if not row.linked:
+        return Linked(row.id, "", is_new=row.before is None)
+    names = own_names(row.title, row.text, row.metadata, row.kind)
+    return Linked(row.id, row.text, names, is_new=row.before is None)
+
+
+class ItemWriter:
+    def __init__(self, tx: PostgresTransaction) -> None:
+        self._tx = tx
+
+    def put(self, items: Sequence[NewItem], now: datetime, *, links: bool = True) -> list[Item]:
+        if not items:
+            return []
+        ns = self._tx.stored()
+        draft = item_rows.put(self._tx.db, ns, items, now, links=links)
+        self._tx.link(draft.rows)
+        return [row.as_item(ns.name) for row in draft.named]
+
+    def patch(self, item: int, patch: ItemPatch, now: datetime, *, links: bool = True) -> Item:
+        row = item_rows.patch(self._tx.db, self._tx.ns, item, patch, now, links=links)
+        self._tx.changed = True
+        self._tx.link([row])
+        return row.as_item(self._tx.ns.name)
+
+    def forget(self, ids: Sequence[int]) -> int:
+        return self._tx.forget(ids) if self._tx.ns.exists else 0
+
+
+class FileWriter:
+    def __init__(self, tx: PostgresTransaction) -> None:
+        self._tx = tx
+
+    def put(self, files: Sequence[FileUpdate], now: datetime, *, links: bool = True) -> None:
+        if not files:
+            return
+        db, ns = self._tx.db, self._tx.stored()
+        gone = [item for file in files for item in renumber(file_rows.Chunks(db, ns.id), file)]
+        if gone:
+            self._tx.forget(gone)
+        self._tx.items.put([chunk for file in files for chunk in file.chunks or ()], now, links=links)
+        file_rows.put_states(db, ns.id, [file.state for file in files])
+
+    def forget(self, paths: Sequence[str]) -> int:
+        db, ns = self._tx.db, self._tx.ns
+        if not ns.exists:
+            return 0
+        gone = self._tx.forget(file_rows.chunk_ids(db, ns.id, paths))
+        file_rows.forget_states(db, ns.id, paths)
+        self._tx.changed = True
+        return gone
+
+
+class RawWriter:
+    def __init__(self, tx: PostgresTransaction) -> None:
+        self._tx = tx
+
+    def add(self, record: NewRaw) -> RawRecord:
+        return raw.add(self._tx.db, self._tx.stored(), record)
+
+    def forget(self, ids: Sequence[int], *, force: bool = False) -> int:
+        if ids and not self._tx.ns.exists:
+            raise no_raw(ids[0])
+        self._tx.changed = self._tx.changed or bool(ids)
+        return raw.forget(self._tx.db, self._tx.ns, ids, force=force)
+
+
+class VectorWriter:
+    def __init__(self, tx: PostgresTransaction) -> None:
+        self._tx = tx
+
+    def set_space(self, space: Space) -> None:
+        if self._tx.ns.space != space:
+            namespaces.set_space(self._tx.stored(), space)
+
+    def reset_space(self, space: Space) -> None:
+        if self._tx.ns.space != space:
+            namespaces.reset_space(self._tx.db, self._tx.stored(), space)
+
+    def put(self, space: Space, vectors: Sequence[tuple[int, str, str, Vector]]) -> int:
+        return vector_rows.put_computed(self._tx.db, self._tx.stored(), space, vectors)
+
+    def reject(self, pending: PendingText, reason: str) -> None:
+        namespaces.reject(self._tx.db, self._tx.ns, pending, reason)
+
+    def retry_rejected(self) -> None:
+        namespaces.retry_rejected(self._tx.db, self._tx.ns)
+
+
+class GraphWriter:
+    def __init__(self, tx: PostgresTransaction) -> None:
+        self._tx = tx
+
+    def add_nodes(self, nodes: Sequence[NewNode]) -> list[Node]:
+        if not nodes:
+            return []
+        db, ns = self._tx.db, self._tx.stored()
+        added: list[int] = []
+        for new in nodes:
+            node, fresh = graph.add_node(db, ns, new)
+            self._named(fresh)
+            added.append(node)
+        found = graph.read_nodes(db, added)
+        return [found[node] for node in added]
+
+    def add_edges(self, edges: Sequence[Edge]) -> None:
+        if edges:
+            self._named(graph.add_edges(self._tx.db, self._tx.stored().id, edges))
+
+    def _named(self, fresh: Sequence[str]) -> None:
+        """Points older items to nodes that have just got these names."""
+        self._tx.linker.renamed(self._tx.link_rows, fresh)
+        self._tx.linker.announce(self._tx.link_rows, fresh)
+
+    def remove_node(self, name: str, label: str | None) -> bool:
+        db, ns = self._tx.db, self._tx.ns
+        node = graph.resolve(db, ns.id, name, label)
+        if node is not None:
+            self._tx.linker.renamed(self._tx.link_rows, gone=graph.remove_nodes(db, ns.id, [node]))
+            self._tx.changed = True
+        return node is not None
+
+    def remove_edge(self, source: str, relation: str, target: str) -> bool:
+        removed = graph.remove_edge(self._tx.db, self._tx.ns.id, source, relation, target)
+        self._tx.changed = self._tx.changed or removed
+        return removed

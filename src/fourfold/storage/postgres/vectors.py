@@ -1,0 +1,302 @@
+"""Vectors: pgvector proposes, and what it proposes gets its exact cosine here, in double precision."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from struct import Struct
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from fourfold.embed.vectors import check_dimension
+from fourfold.errors import IndexUnavailable
+from fourfold.index.rows import SAMPLE
+from fourfold.model import Filters
+from fourfold.retrieval import Background, Hit, Ranking
+from fourfold.storage.postgres.filters import Condition
+from fourfold.storage.postgres.index_search import MOST_CANDIDATES
+from fourfold.storage.postgres.namespaces import Namespace, set_space
+from fourfold.storage.postgres.sql import (
+    Db,
+    Packed,
+    Statement,
+    array,
+    copy_rows,
+    packed,
+    possible,
+    rows,
+    run,
+    run_many,
+    value,
+)
+from fourfold.storage.postgres.tuning import Tuning
+from fourfold.storage.protocols import Space
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from fourfold.model import Vector
+    from fourfold.storage.postgres.snapshot import PostgresSnapshot
+
+    Matrix = NDArray[np.float32]
+
+INDEXED_DIMENSIONS = 4_000
+"""The most that pgvector's HNSW takes of half-precision vectors; longer ones are searched exactly."""
+_BITS = 24
+_HEADER_BYTES = 4
+"""Before the numbers of a vector as the server sends it."""
+
+
+# ---------------------------------------------------------------- storing
+
+
+def put(db: Db, ns: Namespace, given: Sequence[tuple[int, Any]]) -> None:
+    """Stores the vectors of items, which leave the queue."""
+    if not given:
+        return
+    drop(db, ns, [item for item, _ in given])
+    run(db, "DELETE FROM waiting WHERE item = ANY(%s::bigint[])", [item for item, _ in given])
+    copy_rows(db, "vectors", [_row(item, ns.id, vector) for item, vector in given])
+    ns.vectors += len(given)
+    ns.vector_changes += 1
+    ns.touched.update(item for item, _ in given)
+
+
+def drop(db: Db, ns: Namespace, items: Sequence[int]) -> None:
+    if items and (gone := run(db, "DELETE FROM vectors WHERE item = ANY(%s::bigint[])", list(items))):
+        ns.vectors -= gone
+        ns.vector_changes += 1
+        ns.touched.update(items)
+
+
+def wait(db: Db, ns: int, items: Sequence[int]) -> None:
+    """Puts items into the queue, also those that were rejected: their text is new."""
+    run_many(
+        db,
+        "INSERT INTO waiting (item, ns) VALUES (%s, %s) ON CONFLICT (item) DO UPDATE SET refused = NULL",
+        [(item, ns) for item in items],
+    )
+
+
+def put_computed(db: Db, ns: Namespace, space: Space, computed: Sequence[tuple[int, str, str, Vector]]) -> int:
+    """Stores vectors of (id, title, text); an item whose text has changed stays in the queue."""
+    set_space(ns, space)
+    sql = "SELECT id, title, text FROM items WHERE ns = %s AND id = ANY(%s::bigint[])"
+    known = {item: texts for item, *texts in rows(db, sql, ns.id, possible(row[0] for row in computed))}
+    fitting = {item: vector for item, title, text, vector in computed if known.get(item) == [title, text]}
+    put(db, ns, list(fitting.items()))
+    return len(fitting)
+
+
+def _row(item: int, ns: int, vector: Any) -> bytes:
+    """A row of `vectors` for COPY in binary, which needs a tenth of the time of a vector as text."""
+    numbers = np.asarray(vector, ">f4")
+    size = 4 + numbers.nbytes
+    return _ROW.pack(4, 8, item, 4, ns, 4, sample_place(item), size, len(numbers), 0) + numbers.tobytes()
+
+
+_ROW = Struct(">h iq ii ii ihh")
+"""The number of columns; the length and the content of each; of a vector, its dimension and a zero come first."""
+
+
+def spelled(vector: Any) -> str:
+    return f"[{','.join(map(repr, np.asarray(vector, np.float32).tolist()))}]"
+
+
+def sample_place(item: int) -> int:
+    """The bits by which `in_sample` chooses, the other way round: a sample is what lies below a bound."""
+    mixed = (item * 0x9E3779B97F4A7C15 & (1 << 64) - 1) >> 64 - _BITS
+    return int(f"{mixed:0{_BITS}b}"[::-1], 2)
+
+
+def sample_bound(count: int) -> int:
+    level = max(0, int(np.ceil(np.log2(max(count, 1) / SAMPLE))))
+    return 1 << max(0, _BITS - level)
+
+
+# ---------------------------------------------------------------- searching
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """Some hundred vectors: the background from which the best hits of a query stand out."""
+
+    vectors: Matrix
+
+    def background(self, query: Vector) -> Background | None:
+        if not len(self.vectors):
+            return None
+        return Background(float(self.vectors.mean(axis=0, dtype=np.float64) @ query.astype(np.float64)))
+
+
+class VectorSearch:
+    def __init__(self, at: PostgresSnapshot) -> None:
+        self._at = at
+
+    def begin_nearest(self, vector: Vector, limit: int, filters: Filters) -> Callable[[], Ranking]:
+        """A distributed index searches beside the caller; PostgreSQL does when the result is asked for, since a
+        transaction has one connection."""
+        ns = self._at.ns
+        if ns.space is None:
+            return lambda: Ranking(pending=ns.size.pending)
+        check_dimension(len(vector), ns.space.dimension)
+        begun = self._at.candidates.begin_nearest(vector, _more(limit), filters)
+        return lambda: self._nearest(vector, limit, filters, begun)
+
+    def _nearest(self, vector: Vector, limit: int, filters: Filters, begun: Callable[[], list[int] | None]) -> Ranking:
+        ns = self._at.ns
+        found = self._of_index(vector, limit, filters, begun) or [self._proposed(vector, limit, filters)]
+        hits = _best([scored(each, ns.dimension or 0, vector) for each in found])[:limit]
+        note = self._at.candidates.note
+        sample = self._at.caches.samples.get(ns.id, ns.vector_changes, "", self._sample)
+        return Ranking(hits, sample.background(vector), ns.size.pending, () if note is None else (note,))
+
+    def _of_index(
+        self, vector: Vector, limit: int, filters: Filters, begun: Callable[[], list[int] | None]
+    ) -> list[Packed] | None:
+        """Rows that a distributed index proposes, and newer ones; None if PostgreSQL has to propose."""
+        at, count = self._at, _more(limit)
+        condition, narrow = ("", ()), None
+        if filters.condition is not None:
+            condition, narrow = at.narrowed(filters)
+        if narrow is not None or (proposed := begun()) is None:
+            return None
+        newer = self._read(_among(at.ns, vector, at.candidates.tail or (), limit, condition))
+        while proposed is not None:
+            found = self._read(_of_items(at.ns, proposed, condition))
+            if len(found.first) >= limit or len(proposed) < count:
+                return [found, newer]
+            if count >= MOST_CANDIDATES:
+                return None  # few items pass the filter: its condition finds them sooner
+            count = min(count * 4, MOST_CANDIDATES)
+            proposed = at.candidates.begin_nearest(vector, count, filters)()
+        return None
+
+    def _proposed(self, vector: Vector, limit: int, filters: Filters) -> Packed:
+        """Rows that contain the nearest of those that pass the filters."""
+        at = self._at
+        if at.candidates.note is not None and lacks_index(at.db, at.ns, at.tuning):
+            raise IndexUnavailable(at.candidates.note, "PostgreSQL has no vector index of its own here")
+        if filters.condition is None:
+            return self._read(proposal(at.ns, vector, limit, at.tuning))
+        condition, narrow = at.narrowed(filters)
+        if narrow is not None:
+            return self._read(_among(at.ns, vector, narrow, limit))
+        found = self._read(proposal(at.ns, vector, limit, at.tuning, condition))
+        if found.proposed < limit:  # the index gave up before enough rows passed
+            found = self._read(_of_items(at.ns, at.rows.ids(filters)))
+        return found
+
+    def cosines(self, vector: Vector, ids: Sequence[int]) -> Ranking:
+        space = self._at.ns.space
+        if space is None:
+            return Ranking()
+        check_dimension(len(vector), space.dimension)
+        return Ranking(scored(self._read(_of_items(self._at.ns, ids)), space.dimension, vector))
+
+    def _sample(self) -> Sample:
+        ns = self._at.ns
+        sql = "SELECT item, v FROM vectors WHERE ns = %s AND sample < %s"
+        found = self._read(_sent((sql, ns.id, sample_bound(ns.vectors))))
+        return Sample(matrix(found.content, ns.dimension or 0))
+
+    def _read(self, statement: Statement) -> Packed:
+        return Packed.read(rows(self._at.db, *statement)[0])
+
+
+def matrix(content: bytes | memoryview, dimension: int) -> Matrix:
+    """Consecutive vectors as the server sends them."""
+    width = _HEADER_BYTES + 4 * dimension
+    return np.frombuffer(content, np.uint8).reshape(-1, width)[:, _HEADER_BYTES:].copy().view(">f4").astype(np.float32)
+
+
+def scored(found: Packed, dimension: int, query: Vector) -> tuple[Hit, ...]:
+    """Exact cosines, rounded so that equal vectors tie. Best first, ties by id."""
+    if not len(found.first):
+        return ()
+    ids = found.first
+    products = np.vecdot(matrix(found.content, dimension).astype(np.float64), query.astype(np.float64))
+    cosines = cast("NDArray[np.float64]", np.round(products, 6))
+    best = np.lexsort((ids, -cosines))
+    return tuple(map(Hit, ids[best].tolist(), cosines[best].tolist()))
+
+
+def _of_items(ns: Namespace, ids: Sequence[int], condition: Condition = ("", ())) -> Statement:
+    sql, bindings = condition
+    statement = f"SELECT item, v FROM {_source(sql)} WHERE vectors.ns = %s AND item = ANY(%s::bigint[]){sql}"  # noqa: S608  (our own clauses)
+    return _sent((statement, ns.id, array(possible(ids)), *bindings))
+
+
+def _among(ns: Namespace, query: Vector, ids: Sequence[int], limit: int, condition: Condition = ("", ())) -> Statement:
+    """The nearest of some items and a few more, compared by the server in full precision."""
+    sql, bindings = condition
+    statement = (
+        f"SELECT item, v FROM {_source(sql)} WHERE vectors.ns = %s AND item = ANY(%s::bigint[]){sql} "  # noqa: S608  (our own clauses)
+        "ORDER BY v <=> %s::vector, item LIMIT %s"
+    )
+    return _sent((statement, ns.id, array(possible(ids)), *bindings, spelled(query), _more(limit) + 10))
+
+
+def _source(condition: str) -> str:
+    return "vectors JOIN items ON items.id = item" if condition else "vectors"
+
+
+def _more(limit: int) -> int:
+    """Proposals for this many hits: an index compares in less than full precision."""
+    return limit + limit // 10
+
+
+def _best(lists: Sequence[Sequence[Hit]]) -> tuple[Hit, ...]:
+    """Best first, ties by id, each once."""
+    if len(lists) == 1:
+        return tuple(lists[0])
+    return tuple(sorted({hit for hits in lists for hit in hits}, key=lambda hit: (-hit.score, hit.id)))
+
+
+def _sent(statement: Statement) -> Statement:
+    return packed(statement, "vector_send(v)")
+
+
+def proposal(ns: Namespace, query: Vector, limit: int, tuning: Tuning, condition: Condition = ("", ())) -> Statement:
+    """Proposes a few more than asked for. Its expression is that of the index, which then serves it."""
+    sql, bindings = condition
+    indexed = is_indexable(ns, tuning)
+    distance = f"{_expression(ns)} <=> %s::halfvec({ns.dimension})" if indexed else "v <=> %s::vector"
+    statement = f"SELECT item, v FROM {_source(sql)} WHERE vectors.ns = {ns.id}{sql} ORDER BY {distance} LIMIT %s"  # noqa: S608  (our own clauses)
+    return _sent((statement, *bindings, spelled(query), _more(limit)))
+
+
+def _expression(ns: Namespace) -> str:
+    return f"(v::halfvec({ns.dimension}))"
+
+
+def is_indexable(ns: Namespace, tuning: Tuning) -> bool:
+    return ns.dimension is not None and ns.dimension <= INDEXED_DIMENSIONS and ns.vectors >= tuning.vector_index_items
+
+
+# ---------------------------------------------------------------- the index
+
+
+def index_name(ns: Namespace) -> str:
+    return f"vectors_{ns.id}_{ns.dimension}"
+
+
+def lacks_index(db: Db, ns: Namespace, tuning: Tuning) -> bool:
+    if not is_indexable(ns, tuning):
+        return False
+    sql = "SELECT 1 FROM pg_index WHERE indexrelid = to_regclass(%s) AND indisvalid"
+    return value(db, sql, index_name(ns)) is None
+
+
+def build_index(db: Db, ns: Namespace) -> None:
+    """Does not block readers and writers; removes what an interrupted attempt left behind."""
+    stale = "SELECT indexname FROM pg_indexes WHERE schemaname = current_schema() AND starts_with(indexname, %s)"
+    for (name,) in rows(db, stale, f"vectors_{ns.id}_"):
+        run(db, f"DROP INDEX CONCURRENTLY IF EXISTS {name}")
+    run(
+        db,
+        f"CREATE INDEX CONCURRENTLY {index_name(ns)} ON vectors USING hnsw "
+        f"({_expression(ns)} halfvec_cosine_ops) WITH (m = 16, ef_construction = 64) WHERE ns = {ns.id}",
+    )
+    run(db, "ANALYZE vectors")

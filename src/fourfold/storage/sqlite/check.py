@@ -1,0 +1,206 @@
+"""Whether a store is sound: the file, its counters, its queue, and its indexes beside the rows."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+import apsw
+import numpy as np
+
+from fourfold.index.rows import Documents, term_hash
+from fourfold.index.segment_files import Damaged
+from fourfold.index.text_index import TextState
+from fourfold.index.text_segment import ItemTerms, item_terms
+from fourfold.index.vector_index import VectorState
+from fourfold.limits import VECTOR_DIMENSIONS
+from fourfold.storage import loading, repair
+from fourfold.storage.records import Audit
+from fourfold.storage.sqlite import items, portable, spaces
+from fourfold.storage.sqlite.changes import SqliteSourceSnapshot
+from fourfold.storage.sqlite.database import Database, chunks, rows, value
+from fourfold.storage.sqlite.indexes import Indexes
+
+_CHUNK = 2000
+_MANY = 2**31
+"""More items than have any term."""
+
+COUNTERS = (
+    ("namespaces", "items", "SELECT count(*) FROM items WHERE ns = namespaces.id"),
+    ("namespaces", "vectors", "SELECT count(*) FROM vectors JOIN items ON items.id = item WHERE ns = namespaces.id"),
+    ("tags", "uses", "SELECT count(*) FROM item_tags WHERE tag = tags.id"),
+    ("nodes", "holders", "SELECT count(*) FROM node_items WHERE node = nodes.id"),
+    ("nodes", "mentioned", "SELECT count(*) FROM mentions WHERE node = nodes.id"),
+    (
+        "nodes",
+        "degree",
+        "SELECT count(*) FROM edges WHERE source = nodes.id OR (target = nodes.id AND source <> target)",
+    ),
+)
+"""Table, column, and what it must be."""
+
+LANGUAGES = "SELECT ns, language, count(*) FROM items GROUP BY ns, language"
+WAITING = "SELECT ns, id FROM items WHERE id NOT IN (SELECT item FROM vectors)"
+MISSHAPEN = (
+    "SELECT item FROM vectors JOIN items ON items.id = item JOIN namespaces ON namespaces.id = ns "
+    "WHERE dimension IS NULL OR length(vector) <> dimension * 4"
+)
+
+
+def check(database: Database, indexes: Indexes) -> list[str]:
+    """Problems, a line each."""
+    with database.read() as db:
+        problems = [f"database: {line}" for line in broken(db)]
+        if problems:  # what is read from such a file says nothing
+            return problems
+        problems += sorted({f"{table}: a row points nowhere" for table, *_ in rows(db, "PRAGMA foreign_key_check")})
+        problems += miscounted(db)
+        if value(db, "SELECT 1 FROM settings WHERE name = ?", loading.SETTING):
+            problems.append(loading.UNFINISHED)
+        problems = problems or _against_the_rules(db)
+        namespaces = [(ns, name, spaces.space(db, ns)) for ns, name in rows(db, "SELECT id, name FROM namespaces")]
+    for ns, name, space in namespaces:
+        if space is not None and not 0 < space.dimension <= VECTOR_DIMENSIONS:
+            continue  # named above; there can be no index of such vectors
+        published = indexes.published(ns, space)  # before the rows are read: files may be older than they, never newer
+        with database.read() as db:
+            if spaces.space(db, ns) == space:  # otherwise another process has just begun to renew all vectors
+                texts, vectors = indexes.caught_up(ns, space, SqliteSourceSnapshot(db, ns), published)
+                problems += [f"namespace {name}: {problem}" for problem in _differences(db, ns, texts, vectors)]
+    return problems
+
+
+def _against_the_rules(db: apsw.Connection) -> list[str]:
+    """Rows that a write would refuse, and that an import of this store's export would."""
+    audit = Audit()
+    try:
+        for record in portable.records(db):
+            audit.look(record)
+    except (ValueError, KeyError) as error:
+        return [*audit.problems, f"database: a row cannot be read ({error})"]
+    return audit.problems
+
+
+def broken(db: apsw.Connection) -> list[str]:
+    try:
+        return [line for (line,) in rows(db, "PRAGMA integrity_check") if line != "ok"]
+    except apsw.CorruptError as error:  # too broken even to be looked through
+        return [str(error)]
+
+
+def miscounted(db: apsw.Connection) -> Iterator[str]:
+    return repair.miscounted(partial(value, db), COUNTERS, LANGUAGES, WAITING, MISSHAPEN)
+
+
+def _differences(db: apsw.Connection, ns: int, texts: TextState, vectors: VectorState | None) -> list[str]:
+    try:
+        return list(_drift(db, ns, texts, vectors))
+    except Damaged as error:
+        return [f"its index was damaged while it was read ({error})"]
+
+
+def _drift(db: apsw.Connection, ns: int, texts: TextState, vectors: VectorState | None) -> Iterator[str]:
+    """Where indexes differ from the rows."""
+    for name, state in (("keyword", texts), ("vector", vectors)):
+        if state is not None and state.segment.damage:
+            yield f"its {name} index is damaged ({state.segment.damage})"
+    stored = items.all_ids(db, ns)
+    seen = Vocabulary()
+    parts = chunks(stored, _CHUNK)
+    wrong = sum(_wrong_texts(seen, texts, item) for part in parts for item in item_terms(list(items.texts(db, part))))
+    yield from _differing("keyword", texts, stored, wrong)
+    yield from _misproposed(texts, seen)
+    if vectors is not None:
+        embedded = [item for (item,) in rows(db, _EMBEDDED, ns)]
+        wrong = sum(_wrong_vectors(db, vectors, part) for part in chunks(embedded, _CHUNK))
+        yield from _differing("vector", vectors, embedded, wrong)
+
+
+@dataclass
+class Vocabulary:
+    """What the texts hold: how many items have a term, and how many German ones."""
+
+    holders: Counter[str] = field(default_factory=Counter[str])
+    german: Counter[str] = field(default_factory=Counter[str])
+
+
+_EMBEDDED = "SELECT item FROM vectors JOIN items ON id = item WHERE ns = ? ORDER BY item"
+
+
+def _differing(name: str, state: TextState | VectorState, stored: Sequence[int], wrong: int) -> Iterator[str]:
+    found = {int(item) for part in (state.published, state.tail) for item in part.ids[part.live]}
+    missing, surplus = len(set(stored) - found), len(found.difference(stored))
+    if missing or surplus:
+        yield f"its {name} index lacks {missing} items and has {surplus} too many"
+    if wrong:
+        yield f"its {name} index has {wrong} items otherwise than they are"
+
+
+def _wrong_texts(seen: Vocabulary, state: TextState, item: ItemTerms) -> bool:
+    """Whether the columns have other terms for an item, or another language."""
+    terms, german, wrong = set(item.terms), item.language == "de", False
+    seen.holders.update(terms)
+    seen.german.update(terms if german else ())
+    for documents in (state.published, state.tail):
+        for row in documents.find(np.array([item.id], np.int64)).tolist():
+            end = documents.ends[row]
+            wrong |= not np.array_equal(documents.terms[end - documents.lengths[row] : end], item.hashes)
+            if documents is state.published:
+                wrong |= bool(state.segment.is_german[row]) != german
+    return wrong
+
+
+def _misproposed(state: TextState, seen: Vocabulary) -> Iterator[str]:
+    """Where tantivy would not lead a search to the right rows: it may hold other terms, or have them elsewhere."""
+    terms = list(seen.holders)
+    if any(seen.holders[term] != count for term, count in zip(terms, state.frequencies(terms), strict=True)):
+        yield "its keyword index counts terms otherwise than they are"
+    lost = sum(
+        len(set(expected).difference(state.segment.containing([{term}]).tolist()))
+        for term, expected in _rows_by_rarest(state.published, seen.holders).items()
+    )
+    if lost:
+        yield f"its keyword index does not find {lost} items"
+    known = Counter(state.segment.german) - Counter(state.segment.german_losses(state.died))
+    known.update(term for terms in state.german.values() for term in set(terms))
+    if known != seen.german:
+        yield "its keyword index has other German words than the texts"
+
+
+def _wrong_vectors(db: apsw.Connection, state: VectorState, ids: Sequence[int]) -> int:
+    stored, matrix = items.vectors(db, ids, state.tail.dimension)
+    wrong = 0
+    for vectors in (state.published, state.tail):
+        rows_ = vectors.find(stored)
+        places = np.searchsorted(stored, vectors.ids[rows_])
+        wrong += int((vectors.matrix[rows_] != matrix[places]).any(axis=1).sum())
+    return wrong
+
+
+def _rows_by_rarest(documents: Documents, holders: Counter[str]) -> dict[str, list[int]]:
+    """The live rows, by the term of each that the fewest items have. From the columns: terms of all rows as text would
+    take many times the memory of the index."""
+    by_hash: dict[int, str | None] = {}
+    for term in holders:
+        hashed = term_hash(term)
+        by_hash[hashed] = None if hashed in by_hash else term  # two terms of one hash cannot be told apart
+    ordered = sorted(by_hash)
+    known, named = np.array(ordered, np.uint32), [by_hash[hashed] for hashed in ordered]
+    counts = np.array([_MANY if term is None else holders[term] for term in named], np.uint64)
+    found: dict[str, list[int]] = {}
+    if not ordered:
+        return found
+    for part in chunks(documents.live[documents.lengths[documents.live] > 0].tolist(), _CHUNK):
+        rows_of_part = np.array(part, np.int64)
+        gathered = documents.gather(rows_of_part)
+        places = np.searchsorted(known, gathered.terms).clip(max=len(known) - 1)
+        keys = counts[places] << np.uint64(32) | places.astype(np.uint64)
+        starts = gathered.bounds - documents.lengths[rows_of_part]
+        rarest = np.minimum.reduceat(keys, starts) & np.uint64(0xFFFFFFFF)
+        for row, place in zip(part, rarest.tolist(), strict=True):
+            term = named[int(place)]
+            if term is not None:
+                found.setdefault(term, []).append(row)
+    return found

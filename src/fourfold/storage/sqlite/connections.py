@@ -1,0 +1,243 @@
+"""Links and tags as retrieval sees them: items near some nodes, items linked to some items, and uses of tags."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import apsw
+
+from fourfold.limits import HUB, WALK_EDGES
+from fourfold.model import NO_FILTERS, Filters
+from fourfold.ranking.connections import rarity
+from fourfold.retrieval import Link
+from fourfold.storage.sqlite.database import batches, marks, possible, rows, value
+from fourfold.storage.sqlite.filters import where
+from fourfold.storage.values import TagUse
+
+_Row = tuple[int, int, int]
+_Edge = tuple[int, int, float, int, int]
+
+
+def named(db: apsw.Connection, ns: int, names: Sequence[str]) -> dict[str, list[int]]:
+    """Those of the names that nodes have, with their nodes."""
+    found: dict[str, list[int]] = {}
+    for part in batches(names):
+        sql = f"SELECT folded, node FROM names WHERE ns = ? AND folded IN ({marks(len(part))})"  # noqa: S608  (placeholders)
+        for name, node in db.execute(sql, (ns, *part)):
+            found.setdefault(name, []).append(node)
+    return found
+
+
+def node_links(db: apsw.Connection, nodes: Sequence[int]) -> list[Link]:
+    """From nodes to their own items, to those that mention them, and over one edge to their neighbours' items."""
+    scope = _Scope(db)
+    own = [Link(node, item, "own", 1.0, degree) for node, item, degree in scope.own(nodes)]
+    naming = [Link(node, item, "names", 1.0, degree) for node, item, degree in scope.mentioning(nodes)]
+    return [*own, *naming, *_over_edges(scope, [(node, node, degree) for node, degree in scope.degrees(nodes)])]
+
+
+def item_links(db: apsw.Connection, ns: int, items: Sequence[int]) -> list[Link]:
+    """From items of the namespace to what they mention, to what mentions them, and over one edge from their nodes."""
+    scope = _Scope(db)
+    items = possible(items)
+    mentions = (Link(item, target, "mentions", 1.0, degree) for item, target, degree in scope.mentioned_by(ns, items))
+    mentioning = (Link(item, by, "mentioned-by", 1.0, degree) for item, by, degree in scope.mentioners_of(ns, items))
+    found = (*mentions, *mentioning, *_over_edges(scope, scope.nodes_of(ns, items)))
+    return [link for link in found if link.source != link.item]
+
+
+def _over_edges(scope: _Scope, starts: Sequence[_Row]) -> list[Link]:
+    """`starts`: (what the links start from, its node, the node's degree)."""
+    degree = {node: degree for _, node, degree in starts if degree}
+    if not degree:
+        return []
+    edges = scope.edges(degree)
+    targets: dict[int, list[int]] = {}
+    for node, item, _ in scope.own({target for _, target, *_ in edges}):
+        targets.setdefault(node, []).append(item)
+    sources: dict[int, list[int]] = {}
+    for source, node, _ in starts:
+        sources.setdefault(node, []).append(source)
+    return [
+        Link(source, item, "edge", weight, degree[node] * others * holders)
+        for node, target, weight, others, holders in edges
+        for item in targets.get(target, ())
+        for source in sources[node]
+    ]
+
+
+class _Scope:
+    """Batched look-ups, joined from the left to the right (CROSS). Hubs lead nowhere (limits.HUB)."""
+
+    def __init__(self, db: apsw.Connection) -> None:
+        self._db = db
+
+    def own(self, nodes: Iterable[int]) -> list[_Row]:
+        """(node, item, items of the node): the items whose title or heading a node is."""
+        return self._of_nodes("node_items", "holders", nodes)
+
+    def mentioning(self, nodes: Iterable[int]) -> list[_Row]:
+        """(node, item, mentions of the node): the items whose text names a node."""
+        return self._of_nodes("mentions", "mentioned", nodes)
+
+    def _of_nodes(self, table: str, count: str, nodes: Iterable[int]) -> list[_Row]:
+        sql = (
+            f"SELECT nodes.id, item, {count} FROM nodes CROSS JOIN {table} ON node = nodes.id "  # noqa: S608  (constants and our own clauses)
+            f"WHERE nodes.id IN ({{0}}) AND {count} <= {HUB} ORDER BY 1, 2"
+        )
+        return _batched(self._db, sql, nodes)
+
+    def nodes_of(self, ns: int, items: Iterable[int]) -> list[_Row]:
+        """(item, node, degree of the node): what items have as title or heading."""
+        sql = (
+            "SELECT item, node, degree FROM node_items CROSS JOIN nodes ON nodes.id = node "
+            "WHERE +nodes.ns = ? AND item IN ({0})"
+        )
+        return _batched(self._db, sql, items, ns)
+
+    def mentioned_by(self, ns: int, items: Iterable[int]) -> list[_Row]:
+        """(item, item, ways over the node between them): from what names something to the items that it names."""
+        return self._over_mentions("mentions", "node_items", f"AND holders <= {HUB}", ns, items)
+
+    def mentioners_of(self, ns: int, items: Iterable[int]) -> list[_Row]:
+        """The other way round."""
+        return self._over_mentions("node_items", "mentions", "", ns, items)
+
+    def _over_mentions(self, start: str, end: str, condition: str, ns: int, items: Iterable[int]) -> list[_Row]:
+        sql = (
+            f"SELECT a.item, b.item, mentioned * holders FROM {start} AS a CROSS JOIN nodes ON nodes.id = a.node "  # noqa: S608  (constants and our own clauses)
+            f"CROSS JOIN {end} AS b ON b.node = a.node "
+            f"WHERE +nodes.ns = ? AND a.item IN ({{0}}) AND mentioned <= {HUB} {condition}"
+        )
+        return _batched(self._db, sql, items, ns)
+
+    def degrees(self, nodes: Iterable[int]) -> list[tuple[int, int]]:
+        return _batched(self._db, "SELECT id, degree FROM nodes WHERE id IN ({0})", nodes)
+
+    def edges(self, degrees: Mapping[int, int]) -> list[_Edge]:
+        """(node, neighbour, weight, the neighbour's degree and items): each node's heaviest, and the heaviest of all.
+
+        In both directions.
+        """
+        few = [node for node, degree in degrees.items() if degree <= HUB]
+        found = [edge for sql in _EDGES for edge in _batched(self._db, sql.format("IN ({0})", ""), few)]
+        found += [edge for node, degree in degrees.items() if degree > HUB for edge in self._heaviest(node)]
+        return sorted(found, key=lambda edge: (-edge[2], edge[0], edge[1]))[:WALK_EDGES]
+
+    def _heaviest(self, node: int) -> list[_Edge]:
+        tail = f"ORDER BY weight DESC, nodes.id LIMIT {HUB}"
+        found = [edge for sql in _EDGES for edge in rows(self._db, sql.format("= ?", tail), node)]
+        return sorted(found, key=lambda edge: (-edge[2], edge[1]))[:HUB]
+
+
+_EDGES = tuple(
+    f"SELECT {near}, {far}, weight, degree, holders FROM edges CROSS JOIN nodes ON nodes.id = {far} "  # noqa: S608  (our own clauses)
+    f"WHERE {near} {{0}} {{1}}"
+    for near, far in (("source", "target"), ("target", "source"))
+)
+
+
+def _batched(db: apsw.Connection, sql: str, keys: Iterable[int], *before: int) -> list[Any]:
+    """`before`: what is bound before the keys."""
+    found: list[Any] = []
+    for part in batches(sorted(keys)):
+        found += rows(db, sql.format(marks(len(part))), *before, *part)
+    return found
+
+
+# ---------------------------------------------------------------- tags
+
+
+def tag_counts(db: apsw.Connection, ns: int) -> dict[str, int]:
+    """Folded tag to the number of items that carry it."""
+    return dict(rows(db, "SELECT folded, uses FROM tags WHERE ns = ? AND uses > 0 ORDER BY folded", ns))
+
+
+def carried(db: apsw.Connection, ns: int, ids: Sequence[int]) -> dict[str, int]:
+    """The tags of these items, folded, each with the number of items that carry it."""
+    found: dict[str, int] = {}
+    for part in batches(possible(ids)):
+        sql = (
+            "SELECT folded, uses FROM item_tags CROSS JOIN tags ON tags.id = tag "  # noqa: S608  (placeholders)
+            f"WHERE item IN ({marks(len(part))}) AND ns = ?"
+        )
+        found.update(rows(db, sql, *part, ns))
+    return found
+
+
+class _Seen(NamedTuple):
+    change: int
+    newest: int
+    """The highest number of a tag. With its name: where the last ones were removed, numbers are given again."""
+    name: str
+    tags: frozenset[str]
+
+
+class SeenTags:
+    """The tags that namespaces have or had: most words of a query are none, and then there is nothing to look up."""
+
+    def __init__(self) -> None:
+        self._seen: dict[int, _Seen] = {}
+
+    def among(self, db: apsw.Connection, ns: int, change: int, candidates: Sequence[str]) -> list[str]:
+        """Those of the candidates that may be tags at this change, the last that `db` sees."""
+        seen = self._seen.get(ns)
+        if seen is None or seen.change != change:
+            seen = self._seen[ns] = self._followed(db, ns, change, seen)
+        if len(seen.tags) > _REMEMBERED:
+            return list(candidates)
+        return [tag for tag in candidates if tag in seen.tags]
+
+    def _followed(self, db: apsw.Connection, ns: int, change: int, seen: _Seen | None) -> _Seen:
+        if seen is None or value(db, "SELECT folded FROM tags WHERE id = ?", seen.newest) != seen.name:
+            seen = _Seen(change, 0, "", frozenset())
+        sql = f"SELECT id, folded FROM tags WHERE id > ? AND +ns = ? ORDER BY id LIMIT {_REMEMBERED + 1}"  # noqa: S608  (constants)
+        fresh = rows(db, sql, seen.newest, ns)
+        if not fresh:
+            return seen._replace(change=change)
+        newest, name = fresh[-1]
+        return _Seen(change, newest, name, seen.tags.union(tag for _, tag in fresh))
+
+
+_REMEMBERED = 100_000
+
+
+def uses(db: apsw.Connection, ns: int, candidates: Sequence[str], filters: Filters, limit: int) -> list[TagUse]:
+    """Uses of those candidates that are tags, by the `limit` items that carry the most and rarest of them.
+
+    SQLite adds up and cuts off: a tag that 20,000 items carry makes no 20,000 objects here.
+    """
+    known = [row for part in batches(candidates) for row in rows(db, _KNOWN.format(marks(len(part))), ns, *part)]
+    condition, bindings = ("", ()) if filters is NO_FILTERS else where(filters, ns)
+    source = "item_tags" if not condition else "item_tags CROSS JOIN items ON items.id = item"
+    found: list[TagUse] = []
+    known = sorted(known, key=lambda row: row[2])[:_BITS]
+    if known:
+        weights = " ".join(f"WHEN {tag} THEN {rarity(count)!r}" for tag, _, count in known)
+        bits = " ".join(f"WHEN {tag} THEN {1 << place}" for place, (tag, *_) in enumerate(known))
+        sql = (
+            f"SELECT item, sum(CASE tag {bits} END) FROM {source} "  # noqa: S608  (numbers and our own clauses)
+            f"WHERE tag IN ({', '.join(str(tag) for tag, *_ in known)}){condition} "
+            f"GROUP BY item ORDER BY sum(CASE tag {weights} END) DESC, item LIMIT ?"
+        )
+        for item, carried in rows(db, sql, *bindings, limit):
+            found += (TagUse(item, tag, count) for place, (_, tag, count) in enumerate(known) if carried >> place & 1)
+    return sorted(found)
+
+
+_KNOWN = "SELECT id, folded, uses FROM tags WHERE ns = ? AND folded IN ({}) AND uses > 0"
+_BITS = 62
+"""Tags of one query that are looked at, the rarest: one bit of an integer each."""
+
+
+def tagged(db: apsw.Connection, ns: int, candidates: Sequence[str]) -> list[TagUse]:
+    """Every use of those of these folded strings that are tags."""
+    found: list[TagUse] = []
+    for part in batches(candidates):
+        sql = (
+            "SELECT item, folded, uses FROM tags CROSS JOIN item_tags ON tag = tags.id "  # noqa: S608  (placeholders)
+            f"WHERE ns = ? AND folded IN ({marks(len(part))})"
+        )
+        found.extend(map(TagUse._make, rows(db, sql, ns, *part)))
+    return sorted(found)

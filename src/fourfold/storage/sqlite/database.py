@@ -1,0 +1,361 @@
+"""One SQLite file: connections, transactions, and SQLite's errors in Fourfold's words."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import random
+import threading
+import time
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from functools import cache
+from pathlib import Path
+from typing import Any, cast
+
+import apsw
+
+from fourfold import owner_only
+from fourfold.errors import (
+    DamagedStore,
+    FourfoldError,
+    ReadOnlyStore,
+    StorageFull,
+    StoreBusy,
+    StoreReplaced,
+    StoreUnavailable,
+    TimedOut,
+)
+from fourfold.limits import BUSY_SECONDS
+from fourfold.scheduling import Mark, Marks
+from fourfold.storage import values
+from fourfold.storage.sqlite import schema
+from fourfold.storage.sqlite.tuning import DEFAULT, Tuning
+from fourfold.text.globs import matches
+from fourfold.threads import Flag
+
+_SUFFIXES = ("", "-wal", "-shm")
+"""The files of an open database."""
+_CACHE_KIB = 16 * 1024
+"""Page cache of the writer. Readers map the file instead."""
+_MMAP_BYTES = 0x7FFF0000
+"""The maximum that SQLite maps."""
+_WAL_WAIT_SECONDS = 0.25
+"""How long a writer waits for readers in order to reset the write-ahead log."""
+_STEPS_BETWEEN_CHECKS = 1000
+"""Instructions of SQLite's virtual machine between two checks of the deadline."""
+
+
+_WORLD = (
+    apsw.BusyError,
+    apsw.LockedError,
+    apsw.FullError,
+    apsw.ReadOnlyError,
+    apsw.PermissionsError,
+    apsw.CorruptError,
+    apsw.NotADBError,
+    apsw.CantOpenError,
+    apsw.IOError,
+    apsw.ProtocolError,
+    apsw.ConnectionClosedError,
+    json.JSONDecodeError,
+    OSError,
+)
+"""Errors that are translated. Any other error of apsw is a bug of ours."""
+
+
+class Deadline(values.Deadline):
+    """Ends reads of a snapshot that take too long. SQLite checks it every few hundred microseconds."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(seconds, time.monotonic() + seconds)
+
+    @property
+    def seconds_left(self) -> float:
+        return max(self.until - time.monotonic(), 0.0)
+
+    def is_over(self) -> bool:
+        return time.monotonic() > self.until
+
+    def exceeded(self, path: Path) -> TimedOut:
+        return TimedOut(f"{path.parent} did not answer within {self.seconds:g} s", "Ask for less, or try again")
+
+
+class Database:
+    """Each reader has its own connection and never waits; writers take turns and begin IMMEDIATE.
+
+    A commit is on disk when it returns (WAL, synchronous=FULL).
+    """
+
+    def __init__(self, path: Path, tuning: Tuning = DEFAULT) -> None:
+        self.path = path = path.absolute()
+        self._tuning = tuning
+        self._files = tuple(str(path) + suffix for suffix in _SUFFIXES)
+        self._inodes: list[tuple[int, int]] = []
+        """Device and inode of each file, as this process has it open."""
+        self._idle: list[apsw.Connection] = []
+        """Connections that no reader uses."""
+        self._readers = Marks()
+        self._closed = False
+        self._guard = threading.Lock()
+        """Guards the three above."""
+        self._drained = Flag()
+        """Set when the last reader has ended after `close` began."""
+        self._writing = threading.Lock()
+        self._wal = path.with_name(f"{path.name}-wal")
+        self._wal_retry_at = 0.0
+        with translated(path):
+            _create(path)
+        self._writer = self._connect()
+        with translated(path):
+            self._writer.pragma("cache_size", -_CACHE_KIB)
+            schema.migrate(self._writer, path)
+            self._inodes = self._inodes_now()
+
+    def _connect(self) -> apsw.Connection:
+        """Retries: when two processes create a file at once, SQLite refuses one of them without waiting."""
+        patience, attempts = _Patience(self._tuning.busy_seconds), 0
+        with translated(self.path):
+            while True:
+                self._require_same_files()
+                db = apsw.Connection(str(self.path), flags=apsw.SQLITE_OPEN_READWRITE)
+                try:
+                    self._prepare(db)
+                    self._require_same_files()
+                    break
+                except BaseException as error:
+                    db.close()
+                    if not isinstance(error, apsw.BusyError) or not patience(attempts):
+                        raise
+                    attempts += 1
+        return db
+
+    def _prepare(self, db: apsw.Connection) -> None:
+        db.set_busy_handler(_Patience(self._tuning.busy_seconds))
+        db.pragma("journal_mode", "wal")
+        db.pragma("synchronous", "full")
+        db.pragma("fullfsync", True)  # macOS: otherwise a sync ends in the disk's cache
+        db.pragma("foreign_keys", True)
+        db.pragma("mmap_size", _MMAP_BYTES)
+        db.pragma("temp_store", "memory")
+        db.create_scalar_function("regexp", _regexp, 2, deterministic=True)
+
+    @contextmanager
+    def read(self, deadline: Deadline | None = None) -> Generator[apsw.Connection]:
+        """A connection in one read transaction. Raises TimedOut after the deadline."""
+        with translated(self.path, deadline), self._reader() as db:
+            self._require_same_files()
+            _roll_back(db)  # Ctrl-C may have kept the last reader from it
+            db.set_progress_handler(None if deadline is None else deadline.is_over, _STEPS_BETWEEN_CHECKS)
+            try:
+                db.execute("BEGIN")
+                yield db
+            finally:
+                _roll_back(db)
+
+    @contextmanager
+    def _reader(self) -> Generator[apsw.Connection]:
+        db: apsw.Connection | None = None
+        reader = Mark()
+        try:
+            with self._guard:
+                if self._closed:
+                    raise self._was_closed()
+                self._readers.add(reader)
+                db = self._idle.pop() if self._idle else None
+            db = db or self._connect()
+            yield db
+        finally:
+            with self._guard:
+                self._readers.discard(reader)
+                if db is not None:
+                    self._idle.append(db)
+                if self._closed and not self._readers:
+                    self._drained.set()
+
+    @contextmanager
+    def write(self) -> Generator[apsw.Connection]:
+        """The writing connection of this process, in a transaction: committed, or rolled back after an error."""
+        with self._writing, translated(self.path):
+            if self._closed:
+                raise self._was_closed()
+            db = self._writer
+            _roll_back(db)  # Ctrl-C may have kept the last write from it
+            try:
+                db.execute("BEGIN IMMEDIATE")
+                schema.known_version(db)  # another process may have migrated it since this one opened it
+                yield db
+                self._require_same_files()
+                db.execute("COMMIT")
+            except BaseException:
+                _roll_back(db)
+                raise
+            self._shorten_wal(db)
+
+    def _require_same_files(self) -> None:
+        """Raises StoreReplaced if the store's path leads to other files than those that this process has open.
+
+        SQLite would keep using the open files, and everything it commits would be lost with them.
+        """
+        if self._inodes and self._inodes_now() != self._inodes:
+            raise StoreReplaced(
+                f"{self.path.parent} was deleted, renamed or replaced while it was open",
+                "Nothing was written. Close the store, or restart this process, and open the store that is meant",
+            )
+
+    def _inodes_now(self) -> list[tuple[int, int]]:
+        try:
+            found = map(os.stat, self._files)
+            return [(file.st_dev, file.st_ino) for file in found]
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+
+    def _shorten_wal(self, db: apsw.Connection) -> None:
+        """Resets a long write-ahead log. SQLite itself does so only if no reader is active when a write begins."""
+        with suppress(OSError, apsw.Error):  # commits in the log are safe, however long it is
+            if self._wal.stat().st_size < self._tuning.wal_bytes or time.monotonic() < self._wal_retry_at:
+                return
+            db.set_busy_handler(_Patience(_WAL_WAIT_SECONDS))
+            try:
+                busy, *_ = db.execute("PRAGMA wal_checkpoint(TRUNCATE)").get
+            finally:
+                db.set_busy_handler(_Patience(self._tuning.busy_seconds))
+            self._wal_retry_at = time.monotonic() + self._tuning.wal_retry_seconds if busy else 0.0
+
+    def vacuum(self) -> None:
+        """Rewrites the file without deleted content, and empties the write-ahead log. Nothing may be reading."""
+        with self._writing, translated(self.path):
+            self._writer.execute("VACUUM")
+            busy, *_ = self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").get
+            if busy:
+                raise apsw.BusyError("others are reading")
+
+    def close(self) -> None:
+        """Waits for readers and the writer to finish."""
+        with self._guard:
+            self._closed = True
+            reading = bool(self._readers)
+        if reading:
+            self._drained.wait(BUSY_SECONDS)
+        with self._guard:
+            for db in self._idle:
+                db.close()
+            self._idle.clear()
+        with self._writing:
+            self._writer.close()
+
+    def _was_closed(self) -> StoreUnavailable:
+        return StoreUnavailable(f"{self.path.parent} was closed", "Open it again")
+
+
+def _create(path: Path) -> None:
+    """Creates the file if it is missing. SQLite gives its companion files the same mode."""
+    owner_only.create_file(path)
+    for suffix in _SUFFIXES:
+        owner_only.tighten(path.with_name(path.name + suffix))
+
+
+def _roll_back(db: apsw.Connection) -> None:
+    if db.in_transaction:  # after a disk error SQLite may have ended it
+        db.execute("ROLLBACK")
+
+
+class _Patience:
+    """Busy handler: polls the lock of another process at short random intervals.
+
+    SQLite's own timeout sleeps longer and longer, while a process that has just written takes the lock again at once:
+    with 8 writers one waited 5 s, and waits 0.1 s with this handler.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._until = 0.0
+
+    def __call__(self, attempts: int) -> bool:
+        if attempts == 0:
+            self._until = time.monotonic() + self._seconds
+        time.sleep(random.uniform(0.001, 0.004))  # noqa: S311
+        return time.monotonic() < self._until
+
+
+@contextmanager
+def translated(path: Path, deadline: Deadline | None = None) -> Generator[None]:
+    try:
+        yield
+    except _WORLD as error:
+        raise _translate(error, path) from error
+    except apsw.InterruptError as error:
+        if deadline is None:
+            raise
+        raise deadline.exceeded(path) from error
+
+
+def _translate(error: Exception, path: Path) -> FourfoldError:
+    what = str(error) or type(error).__name__
+    match error:
+        case OSError(errno=errno.ENOSPC):
+            return StorageFull(f"no space left for {error.filename or path}", "Free some space; what is stored is safe")
+        case OSError(errno=errno.EROFS | errno.EACCES | errno.EPERM):
+            return ReadOnlyStore(f"{error.filename or path} cannot be written", "Check the permissions of the folder")
+        case apsw.BusyError() | apsw.LockedError():
+            return StoreBusy(f"another process has been using {path} for {BUSY_SECONDS:.0f} s", "Try again")
+        case apsw.ConnectionClosedError():
+            return StoreUnavailable(f"{path.parent} was closed", "Open it again")
+        case apsw.FullError():
+            return StorageFull(f"no space left for {path}", "Free some space; what was confirmed is safe")
+        case apsw.ReadOnlyError() | apsw.PermissionsError():
+            return ReadOnlyStore(f"{path} cannot be written", "Check the permissions of the folder and its files")
+        case apsw.CorruptError() | apsw.NotADBError() | json.JSONDecodeError():
+            return DamagedStore(
+                f"{path} is damaged ({what})",
+                "Restore a backup into a new folder: fourfold --store FOLDER restore FILE",
+            )
+        case _:
+            return StoreUnavailable(
+                f"{path} cannot be used ({what})", "Check that the folder exists and can be written"
+            )
+
+
+def rows(db: apsw.Connection, sql: str, *bindings: Any) -> list[Any]:
+    """All rows, as tuples."""
+    return cast("list[Any]", db.execute(sql, bindings).fetchall())
+
+
+def value(db: apsw.Connection, sql: str, *bindings: Any) -> Any:
+    """The first column of the first row, or None."""
+    found = db.execute(sql, bindings).fetchone()
+    return found[0] if found else None
+
+
+_LENGTHS = (2, 8, 32, 128, 512)
+"""Of IN lists."""
+_CHUNK = _LENGTHS[-1]
+
+
+def chunks(ids: Sequence[Any], size: int = _CHUNK) -> Iterator[Sequence[Any]]:
+    for start in range(0, len(ids), size):
+        yield ids[start : start + size]
+
+
+def possible(ids: Iterable[int]) -> list[int]:
+    """Those that SQLite could have given."""
+    return [number for number in ids if 0 < number < 1 << 63]
+
+
+def batches(keys: Sequence[Any]) -> Iterator[Sequence[Any]]:
+    """The keys in a few lengths only, the last one repeated: so few texts of SQL, which SQLite then has prepared."""
+    for start in range(0, len(keys), _CHUNK):
+        part = keys[start : start + _CHUNK]
+        length = next(size for size in _LENGTHS if size >= len(part))
+        yield (*part, *[part[-1]] * (length - len(part)))
+
+
+@cache
+def marks(count: int) -> str:
+    return ", ".join("?" * count)
+
+
+def _regexp(*arguments: Any) -> bool:
+    glob, path = arguments
+    return matches(glob, path)

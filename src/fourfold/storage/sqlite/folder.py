@@ -1,0 +1,75 @@
+"""The folder that a store lives in."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from pathlib import Path
+
+from fourfold import owner_only
+from fourfold.errors import ReadOnlyStore, StoreNotFound, StoreUnavailable
+from fourfold.storage.sqlite.database import Database, value
+from fourfold.storage.values import HOW_TO_CREATE
+
+DATABASE = "fourfold.db"
+INDEX = "index"
+RESTORING = "restoring.db"
+"""What an interrupted restore leaves."""
+_NETWORK = {"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "ceph", "glusterfs", "lustre", "fuse.sshfs"}
+
+
+def require(folder: Path) -> None:
+    """StoreNotFound unless the folder holds a store. Creates nothing."""
+    if not (folder / DATABASE).exists():
+        raise StoreNotFound(f"no store in {folder}", HOW_TO_CREATE)
+
+
+def prepare(folder: Path) -> None:
+    """Makes the folder, for its owner only, and refuses places where SQLite cannot keep its promises."""
+    try:
+        owner_only.make_folder(folder)
+    except PermissionError as error:
+        raise ReadOnlyStore(f"{folder} cannot be made ({error.strerror})", "Choose another folder: --store") from error
+    except OSError as error:
+        raise StoreUnavailable(f"{folder} cannot hold a store ({error.strerror})", "Choose another: --store") from error
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise ReadOnlyStore(f"{folder} cannot be written", "Change its permissions, or choose another folder: --store")
+    if owner_only.is_loose(folder / INDEX):  # made by an older version
+        owner_only.tighten_all(folder / INDEX)
+    kind = file_system(folder)
+    if kind in _NETWORK:
+        raise StoreUnavailable(
+            f"{folder} is on a network file system ({kind}), where file locks cannot be trusted",
+            "Choose a local folder, or share a store on PostgreSQL",
+        )
+
+
+def old_copies(folder: Path) -> list[Path]:
+    """Copies of the database that a migration or an interrupted restore left."""
+    return [*folder.glob("before-schema-*.db*"), *folder.glob(f"{RESTORING}*")]
+
+
+def file_system(folder: Path) -> str | None:
+    """The type of the file system, where the system tells (Linux)."""
+    mounts = Path("/proc/self/mounts")
+    if not mounts.exists():
+        return None
+    best, kind = "", None
+    for line in mounts.read_text("utf-8", "replace").splitlines():
+        point, found = line.split(" ")[1:3]
+        point = point.replace("\\040", " ")
+        inside = str(folder.resolve()).startswith(point.rstrip("/") + "/") or point == "/"
+        if inside and len(point) >= len(best):
+            best, kind = point, found
+    return kind
+
+
+def identity(database: Database) -> str:
+    """A name that no other store has: an index that carries another one is not ours."""
+    with database.read() as db:
+        known = value(db, "SELECT value FROM settings WHERE name = 'store'")
+    if known is not None:
+        return known
+    with database.write() as db:
+        db.execute("INSERT OR IGNORE INTO settings VALUES ('store', ?)", (uuid.uuid4().hex,))
+        return value(db, "SELECT value FROM settings WHERE name = 'store'")

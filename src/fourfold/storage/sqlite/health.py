@@ -1,0 +1,89 @@
+"""What a store holds, and copies of it. Whether it is sound is in `check`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import apsw
+
+from fourfold.errors import DamagedStore, RequestError
+from fourfold.index.segment_files import sync_folder
+from fourfold.model import Json
+from fourfold.storage.sqlite import folder as folders
+from fourfold.storage.sqlite import schema, spaces
+from fourfold.storage.sqlite.copies import copy_to
+from fourfold.storage.sqlite.database import rows, translated, value
+
+_COUNTED_CHANGES = 1_000_000
+
+
+def status(
+    db: apsw.Connection, folder: Path, unpublished: Callable[[apsw.Connection, int, int], int]
+) -> dict[str, Json]:
+    found = rows(db, "SELECT id, name, items, vectors, fingerprint, dimension FROM namespaces ORDER BY name")
+    namespaces = {
+        name: {
+            "items": count,
+            "vectors": vectors,
+            "pending_vectors": count - vectors,
+            "refused_by_embedder": value(db, "SELECT count(*) FROM waiting WHERE ns = ? AND refused IS NOT NULL", ns),
+            "unpublished_changes": unpublished(db, ns, _COUNTED_CHANGES),
+            "languages": list(spaces.languages(db, ns)),
+            "embedder": fingerprint,
+            "dimension": dimension,
+            "nodes": value(db, "SELECT count(*) FROM nodes WHERE ns = ?", ns),
+            "edges": value(db, "SELECT count(*) FROM edges JOIN nodes ON id = source WHERE ns = ?", ns),
+            "mentions": value(db, "SELECT coalesce(sum(mentioned), 0) FROM nodes WHERE ns = ?", ns),
+        }
+        for ns, name, count, vectors, fingerprint, dimension in found
+    }
+    return {
+        "store": str(folder),
+        "schema": schema.VERSION,
+        "database_bytes": _bytes(folder.glob("fourfold.db*")),
+        "index_bytes": _bytes((folder / "index").rglob("*")),
+        "namespaces": namespaces,
+    }
+
+
+def _bytes(paths: Iterable[Path]) -> int:
+    """On disk: a file that two generations share counts once."""
+    sizes = {(entry.st_ino, entry.st_size) for entry in (path.lstat() for path in paths)}
+    return sum(size for _, size in sizes)
+
+
+def backup(db: apsw.Connection, target: Path) -> None:
+    """A consistent copy of the database, taken while others read and write. Indexes are rebuilt from it."""
+    if target.exists():
+        raise RequestError(f"{target} exists", "Choose another name; a backup never replaces a file")
+    with translated(target):
+        copy_to(db, target)
+
+
+def restore(source: Path, folder: Path) -> None:
+    """Puts a backup into a folder that has no store yet."""
+    with translated(source):
+        if not source.exists():
+            raise RequestError(f"no backup {source}", "Name a file that `fourfold backup` wrote")
+    folders.prepare(folder)
+    target = folder / folders.DATABASE
+    if target.exists():
+        raise RequestError(f"{folder} holds a store already", "Restore into another folder, or move this one away")
+    aside = folder / folders.RESTORING
+    with translated(source):
+        origin = apsw.Connection(str(source), flags=apsw.SQLITE_OPEN_READONLY)
+        try:
+            if value(origin, "PRAGMA integrity_check") != "ok" or not origin.table_exists(None, "items"):
+                raise DamagedStore(f"{source} is not an intact backup of a store", "Try an older backup")
+            copy_to(origin, aside)
+        finally:
+            origin.close()
+    with translated(aside):
+        copy = apsw.Connection(str(aside))
+        try:
+            copy.execute("DELETE FROM settings WHERE name = 'store'")  # a store of its own: no index here is of it
+        finally:
+            copy.close()
+        aside.replace(target)
+        sync_folder(folder)

@@ -1,0 +1,365 @@
+"""Rows of items: storing, changing, reading, forgetting. Every function runs inside its caller's transaction."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import apsw
+import numpy as np
+
+from fourfold import validation as rules
+from fourfold.errors import NotFound
+from fourfold.index.source import Change
+from fourfold.limits import CANDIDATES
+from fourfold.model import NO_FILTERS, Filters, Item, ItemPatch, Json, NewItem
+from fourfold.scheduling import paced
+from fourfold.storage.codec import dumps, micros, moment
+from fourfold.storage.sqlite.database import batches, marks, possible, rows, value
+from fourfold.storage.sqlite.filters import where
+from fourfold.storage.values import Vocabulary
+from fourfold.text.entities import has_headings, own_names
+from fourfold.text.fold import fold
+
+if TYPE_CHECKING:
+    from fourfold.index.rows import Ints, Matrix
+
+_COLUMNS = "id, key, title, text, kind, metadata, language, created_at, updated_at, path, chunk_index"
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    id: int
+    change: Change
+
+
+# ---------------------------------------------------------------- writing
+
+
+def put_again(db: apsw.Connection, ns: int, item: NewItem, now: datetime) -> Written:
+    """Stores a checked item under the identity of one that is there."""
+    found = _find(db, ns, item)
+    if _identity(item) is not None:
+        return _unite(db, ns, found, item)
+    return _replace(db, ns, found, item, now)
+
+
+def rewrite(db: apsw.Connection, ns: int, item_id: int, item: NewItem, now: datetime) -> Change:
+    """Makes a stored item this one, whatever identifies it."""
+    change = _replace(db, ns, item_id, item, now).change
+    _refresh_identity(db, item_id, item.title, item.text)
+    return change
+
+
+def _identity(item: NewItem) -> bytes | None:
+    """The text itself identifies an item that has neither key nor path."""
+    return text_identity(item) if item.key is None and item.path is None else None
+
+
+def text_identity(item: NewItem) -> bytes:
+    text = item.text.strip() or f"\0{item.title.strip()}"
+    return hashlib.blake2b(text.encode(), digest_size=16).digest()
+
+
+def _find(db: apsw.Connection, ns: int, item: NewItem) -> int:
+    if item.key is not None:
+        return value(db, "SELECT id FROM items WHERE ns = ? AND key = ?", ns, item.key)
+    if item.path is not None:
+        return value(
+            db,
+            "SELECT id FROM items WHERE ns = ? AND path = ? AND chunk_index = ? AND key IS NULL",
+            ns,
+            item.path,
+            item.chunk_index or 0,
+        )
+    return value(db, "SELECT min(id) FROM items WHERE ns = ? AND identity = ?", ns, _identity(item))
+
+
+def chunk_of(item: NewItem) -> int | None:
+    """A path without a chunk is its first one."""
+    return item.chunk_index or 0 if item.path is not None else item.chunk_index
+
+
+def insert(db: apsw.Connection, ns: int, item: NewItem, updated: datetime, item_id: int) -> None:
+    """A row that is restored, under the id that it had."""
+    db.execute(
+        "INSERT INTO items (id, ns, key, path, chunk_index, identity, title, text, kind, language, metadata, "
+        "created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            item_id, ns, item.key, item.path, chunk_of(item), _identity(item), item.title, item.text, item.kind,
+            item.language, dumps(dict(item.metadata)), micros(item.created_at or updated), micros(updated),
+        ),
+    )  # fmt: skip
+    db.execute("INSERT INTO waiting (ns, item) VALUES (?, ?)", (ns, item_id))
+    add_tags(db, ns, item_id, item.tags)
+    _add_sources(db, ns, item_id, item.source_ids)
+    count_language(db, ns, item.language or "", 1)
+
+
+def _unite(db: apsw.Connection, ns: int, item_id: int, item: NewItem) -> Written:
+    """The same text again: the item that is there, with the tags and sources of both."""
+    tags = [tag for (tag,) in rows(db, "SELECT name FROM item_tags WHERE item = ?", item_id)]
+    sources = [raw for (raw,) in rows(db, "SELECT raw FROM sources WHERE item = ? ORDER BY position", item_id)]
+    rules.united(tags, sources, item)
+    before = db.total_changes()
+    add_tags(db, ns, item_id, item.tags)
+    _add_sources(db, ns, item_id, item.source_ids)
+    return Written(item_id, Change.LABELS if db.total_changes() > before else Change(0))
+
+
+def _replace(db: apsw.Connection, ns: int, item_id: int, item: NewItem, now: datetime) -> Written:
+    change = set_text(db, ns, item_id, item.title, item.text, item.language or "", now)
+    ((metadata, kind),) = rows(db, "SELECT metadata, kind FROM items WHERE id = ?", item_id)
+    if _aliases(metadata) != item.metadata.get("aliases") or has_headings(kind) != has_headings(item.kind):
+        change |= Change.TEXT
+    db.execute(
+        "UPDATE items SET kind = ?, metadata = ?, path = ?, chunk_index = ? WHERE id = ?",
+        (item.kind, dumps(dict(item.metadata)), item.path, chunk_of(item), item_id),
+    )
+    db.execute("DELETE FROM item_tags WHERE item = ?", (item_id,))
+    add_tags(db, ns, item_id, item.tags)
+    db.execute("DELETE FROM sources WHERE item = ?", (item_id,))
+    _add_sources(db, ns, item_id, item.source_ids)
+    return Written(item_id, change | Change.LABELS)
+
+
+def _aliases(metadata: str) -> Json:
+    """An item has nodes of these names: when they change, its links do."""
+    return json.loads(metadata).get("aliases") if "aliases" in metadata else None
+
+
+def set_text(db: apsw.Connection, ns: int, item_id: int, title: str, text: str, language: str, now: datetime) -> Change:
+    """Changes title and text; where they differ, `updated_at` moves and the vector has to be renewed."""
+    old_title, old_text, old_language = rows(db, "SELECT title, text, language FROM items WHERE id = ?", item_id)[0]
+    if old_language != language:
+        count_language(db, ns, old_language, -1)
+        count_language(db, ns, language, 1)
+        db.execute("UPDATE items SET language = ? WHERE id = ?", (language, item_id))
+    if (old_title, old_text) == (title, text):
+        return Change.TEXT if old_language != language else Change(0)
+    db.execute("UPDATE items SET title = ?, text = ?, updated_at = ? WHERE id = ?", (title, text, micros(now), item_id))
+    drop_vector(db, ns, item_id)
+    return Change.TEXT | Change.VECTOR
+
+
+def drop_vector(db: apsw.Connection, ns: int, item_id: int) -> None:
+    db.execute("DELETE FROM vectors WHERE item = ?", (item_id,))
+    if db.changes():
+        db.execute("UPDATE namespaces SET vectors = vectors - 1 WHERE id = ?", (ns,))
+    db.execute("INSERT OR REPLACE INTO waiting (ns, item) VALUES (?, ?)", (ns, item_id))
+
+
+def put_vector(db: apsw.Connection, ns: int, item_id: int, vector: bytes) -> None:
+    known = value(db, "SELECT 1 FROM vectors WHERE item = ?", item_id)
+    db.execute("INSERT OR REPLACE INTO vectors VALUES (?, ?)", (item_id, vector))
+    db.execute("DELETE FROM waiting WHERE ns = ? AND item = ?", (ns, item_id))
+    if not known:
+        db.execute("UPDATE namespaces SET vectors = vectors + 1 WHERE id = ?", (ns,))
+
+
+def patch(db: apsw.Connection, namespace: str, ns: int, item_id: int, change: ItemPatch, now: datetime) -> Change:
+    """Applies a checked patch to the row as it is now."""
+    old = get(db, namespace, ns, [item_id]).get(item_id)
+    if old is None:
+        raise NotFound(f"no item {item_id}", "fourfold list shows what is stored")
+    new = rules.patched(old, change)
+    changed = Change(0)
+    if change.title is not None or change.text is not None:
+        changed |= set_text(db, ns, item_id, new.title, new.text, new.language, now)
+        _refresh_identity(db, item_id, new.title, new.text)
+    if change.metadata is not None:
+        changed |= Change.TEXT if new.metadata.get("aliases") != old.metadata.get("aliases") else Change(0)
+        db.execute("UPDATE items SET metadata = ? WHERE id = ?", (dumps(dict(new.metadata)), item_id))
+    if new.tags != old.tags:
+        db.execute("DELETE FROM item_tags WHERE item = ?", (item_id,))
+        add_tags(db, ns, item_id, new.tags)
+    return changed | Change.LABELS
+
+
+def _refresh_identity(db: apsw.Connection, item_id: int, title: str, text: str) -> None:
+    """An edited text identifies its item from now on. Of several items with one text the oldest is the one."""
+    identity = _identity(NewItem(title=title, text=text))
+    db.execute("UPDATE items SET identity = ? WHERE id = ? AND identity IS NOT NULL", (identity, item_id))
+
+
+def add_tags(db: apsw.Connection, ns: int, item_id: int, tags: Iterable[str]) -> None:
+    for tag in tags:
+        folded = fold(tag)
+        db.execute("INSERT OR IGNORE INTO tags (ns, folded) VALUES (?, ?)", (ns, folded))
+        tag_id = value(db, "SELECT id FROM tags WHERE ns = ? AND folded = ?", ns, folded)
+        db.execute("INSERT OR IGNORE INTO item_tags VALUES (?, ?, ?)", (tag_id, item_id, tag))
+
+
+def _add_sources(db: apsw.Connection, ns: int, item_id: int, source_ids: Sequence[int]) -> None:
+    start = value(db, "SELECT coalesce(max(position) + 1, 0) FROM sources WHERE item = ?", item_id)
+    known = {raw for (raw,) in rows(db, "SELECT raw FROM sources WHERE item = ?", item_id)}
+    for offset, raw in enumerate(raw for raw in source_ids if raw not in known):
+        if not possible([raw]) or value(db, "SELECT 1 FROM raw WHERE ns = ? AND id = ?", ns, raw) is None:
+            raise NotFound(f"no raw record {raw}", "Store the original first, then refer to its id")
+        db.execute("INSERT INTO sources VALUES (?, ?, ?)", (item_id, start + offset, raw))
+
+
+def count_language(db: apsw.Connection, ns: int, language: str, by: int) -> None:
+    db.execute(
+        "INSERT INTO languages VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET items = items + excluded.items",
+        (ns, language, by),
+    )
+
+
+def forget(db: apsw.Connection, ns: int, item_id: int) -> bool:
+    """Removes an item and all that hangs on it. False if there is none."""
+    language = value(db, "SELECT language FROM items WHERE ns = ? AND id = ?", ns, item_id)
+    if language is None:
+        return False
+    db.execute("DELETE FROM vectors WHERE item = ?", (item_id,))
+    had_vector = db.changes()
+    db.execute("DELETE FROM items WHERE id = ?", (item_id,))
+    db.execute("UPDATE namespaces SET items = items - 1, vectors = vectors - ? WHERE id = ?", (had_vector, ns))
+    count_language(db, ns, language, -1)
+    return True
+
+
+# ---------------------------------------------------------------- reading
+
+
+def get(db: apsw.Connection, namespace: str, ns: int, ids: Sequence[int]) -> dict[int, Item]:
+    """The items of `ids` that exist."""
+    found: dict[int, Item] = {}
+    for part in batches(possible(ids)):
+        inside = marks(len(part))
+        tags = _grouped(db, f"SELECT item, name FROM item_tags WHERE item IN ({inside}) ORDER BY item, name", part)  # noqa: S608  (placeholders)
+        sources = _grouped(db, f"SELECT item, raw FROM sources WHERE item IN ({inside}) ORDER BY item, position", part)  # noqa: S608  (placeholders)
+        for row in db.execute(f"SELECT {_COLUMNS} FROM items WHERE +ns = ? AND id IN ({inside})", (ns, *part)):  # noqa: S608  (constants and placeholders)
+            found[row[0]] = _item(namespace, row, tuple(tags.get(row[0], ())), tuple(sources.get(row[0], ())))
+    return found
+
+
+def _grouped(db: apsw.Connection, sql: str, bindings: Sequence[Any]) -> dict[int, list[Any]]:
+    groups: dict[int, list[Any]] = {}
+    for item_id, member in db.execute(sql, tuple(bindings)):
+        groups.setdefault(item_id, []).append(member)
+    return groups
+
+
+def _item(namespace: str, row: tuple[Any, ...], tags: tuple[str, ...], sources: tuple[int, ...]) -> Item:
+    item_id, key, title, text, kind, metadata, language, created, updated, path, chunk = row
+    created_at = moment(created)
+    return Item(
+        item_id, namespace, key, title, text, tags, kind, {} if metadata == "{}" else json.loads(metadata), language,
+        created_at, created_at if updated == created else moment(updated), sources, path, chunk,
+    )  # fmt: skip
+
+
+def listed(db: apsw.Connection, ns: int, filters: Filters, limit: int, offset: int) -> list[int]:
+    """Ids, newest first."""
+    condition, bindings = where(filters, ns)
+    sql = f"SELECT id FROM items WHERE ns = ?{condition} ORDER BY created_at DESC, id DESC LIMIT ? OFFSET ?"  # noqa: S608  (our own clauses)
+    return [item_id for (item_id,) in db.execute(sql, (ns, *bindings, limit, offset))]
+
+
+def matching(db: apsw.Connection, ns: int, filters: Filters, among: Sequence[int] | None = None) -> list[int]:
+    """Ids of the items that pass the filters, in order: of all, or of `among`."""
+    condition, bindings = where(filters, ns)
+    if among is None:
+        sql = f"SELECT id FROM items WHERE ns = ?{condition} ORDER BY id"  # noqa: S608  (our own clauses)
+        return [item_id for (item_id,) in db.execute(sql, (ns, *bindings))]
+    found: list[int] = []
+    for part in batches(possible(among)):
+        sql = f"SELECT id FROM items WHERE +ns = ? AND id IN ({marks(len(part))}){condition}"  # noqa: S608  (our own clauses)
+        found += (item_id for (item_id,) in db.execute(sql, (ns, *part, *bindings)))
+    return sorted(found)
+
+
+def count(db: apsw.Connection, ns: int, filters: Filters) -> int:
+    condition, bindings = where(filters, ns)
+    return value(db, f"SELECT count(*) FROM items WHERE ns = ?{condition}", ns, *bindings)  # noqa: S608  (our own clauses)
+
+
+def named_chunks(db: apsw.Connection, ns: int, names: Sequence[str], filters: Filters) -> list[tuple[int, str]]:
+    condition, bindings = ("", ()) if filters is NO_FILTERS else where(filters, ns)
+    found: list[tuple[int, str]] = []
+    for part in batches(names):
+        sql = (
+            "SELECT items.id, items.path FROM files CROSS JOIN items "  # noqa: S608  (our own clauses and placeholders)
+            "ON items.ns = files.ns AND items.path = files.path "
+            f"WHERE files.ns = ? AND files.name IN ({marks(len(part))}) AND items.key IS NULL{condition} "
+            "ORDER BY items.path, items.chunk_index LIMIT ?"
+        )
+        found += rows(db, sql, ns, *part, *bindings, CANDIDATES)
+    return sorted(found, key=lambda row: row[1])[:CANDIDATES]
+
+
+def vocabulary(db: apsw.Connection, ns: int, field: Vocabulary) -> dict[str, int]:
+    """Kinds, languages or keys of metadata, each with the number of items that have it."""
+    name, table = ("pair.key", ", json_each(items.metadata) AS pair") if field == "metadata" else (f"items.{field}", "")
+    sql = f"SELECT {name}, count(*) FROM items{table} WHERE items.ns = ? AND {name} IS NOT NULL GROUP BY 1"  # noqa: S608  (our own clauses)
+    return dict(rows(db, sql, ns))
+
+
+def texts(db: apsw.Connection, ids: Sequence[int]) -> Iterator[tuple[int, str, str, str]]:
+    """(id, title, text, language) of the items that exist."""
+    for part in batches(ids):
+        sql = f"SELECT id, title, text, language FROM items WHERE id IN ({marks(len(part))}) ORDER BY id"  # noqa: S608  (placeholders)
+        yield from paced(db.execute(sql, tuple(part)))
+
+
+def linked_texts(db: apsw.Connection, ids: Sequence[int]) -> Iterator[tuple[int, str, str]]:
+    """(id, title, text) of the items that exist, as links see them: both empty where links were off."""
+    for part in batches(ids):
+        sql = (
+            "SELECT id, iif(linked, title, ''), iif(linked, text, '') FROM items "  # noqa: S608  (placeholders)
+            f"WHERE id IN ({marks(len(part))}) ORDER BY id"
+        )
+        yield from paced(db.execute(sql, tuple(part)))
+
+
+def known_by(db: apsw.Connection, ids: Sequence[int]) -> Iterator[tuple[int, list[str]]]:
+    """(id, names that the item gives itself) of the items that exist; none where links were off."""
+    for part in batches(ids):
+        sql = f"SELECT id, linked, title, text, metadata, kind FROM items WHERE id IN ({marks(len(part))}) ORDER BY id"  # noqa: S608  (placeholders)
+        for item, linked, title, text, metadata, kind in db.execute(sql, tuple(part)):
+            yield item, own_names(title, text, json.loads(metadata), kind) if linked else []
+
+
+def set_linked(db: apsw.Connection, ids: Iterable[int], linked: bool) -> None:
+    db.executemany("UPDATE items SET linked = ?1 WHERE id = ?2 AND linked <> ?1", ((linked, item) for item in ids))
+
+
+def is_linked(db: apsw.Connection, item_id: int) -> bool:
+    return bool(value(db, "SELECT linked FROM items WHERE id = ?", item_id))
+
+
+def all_ids(db: apsw.Connection, ns: int) -> list[int]:
+    return [item_id for (item_id,) in db.execute("SELECT id FROM items WHERE ns = ? ORDER BY id", (ns,))]
+
+
+def vectors(db: apsw.Connection, ids: Sequence[int], dimension: int) -> tuple[Ints, Matrix]:
+    """The vectors of those of these items that have one, with their ids."""
+    found: list[tuple[int, bytes]] = []
+    for part in batches(ids):
+        sql = (
+            f"SELECT item, vector FROM vectors WHERE item IN ({marks(len(part))}) AND length(vector) = ? ORDER BY item"  # noqa: S608  (placeholders)
+        )
+        found.extend(db.execute(sql, (*part, dimension * 4)))
+    matrix = np.frombuffer(b"".join(blob for _, blob in found), np.float32).reshape(-1, dimension)
+    return np.array([item_id for item_id, _ in found], np.int64), matrix
+
+
+def exists(db: apsw.Connection, ns: int, item_id: int) -> bool:
+    return value(db, "SELECT 1 FROM items WHERE ns = ? AND id = ?", ns, item_id) is not None
+
+
+def by_keys(db: apsw.Connection, ns: int, keys: Sequence[str]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for part in batches(keys):
+        sql = f"SELECT key, id FROM items WHERE ns = ? AND key IN ({marks(len(part))})"  # noqa: S608  (placeholders)
+        found.update(rows(db, sql, ns, *part))
+    return found
+
+
+def nodes_of(db: apsw.Connection, item_id: int) -> list[int]:
+    return [node for (node,) in rows(db, "SELECT node FROM node_items WHERE item = ?", item_id)]

@@ -1,0 +1,302 @@
+"""Publishing the indexes of a store: leases, generations, bulk loads, and pruning of the change log."""
+
+from __future__ import annotations
+
+import errno
+import threading
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
+from pathlib import Path
+from typing import Protocol
+
+import apsw
+
+from fourfold import scheduling, threads
+from fourfold.errors import StoreUnavailable, WorldError
+from fourfold.index import generations, segment_files
+from fourfold.index.locks import Lease
+from fourfold.index.publish import lacks_faiss, published_seq
+from fourfold.index.source import Change
+from fourfold.index.text_index import TextIndex
+from fourfold.index.vector_index import VectorIndex
+from fourfold.storage.sqlite import changes, spaces
+from fourfold.storage.sqlite.database import Database, translated
+from fourfold.storage.sqlite.publish_worker import (
+    KINDS,
+    BulkLoad,
+    NoChildProcess,
+    PublishJob,
+    publish_here,
+    publish_in_child,
+)
+from fourfold.storage.sqlite.tuning import Tuning
+from fourfold.text.analysis import ANALYSER_VERSION
+
+_PRUNE_BATCH_CHANGES = 50_000
+"""Changes that one transaction removes from the log."""
+_ANY_CHANGE = -1
+
+
+class OpenIndexes(Protocol):
+    """The indexes that this process searches."""
+
+    def is_damaged(self, ns: int) -> bool:
+        """Whether the published files of an open index cannot be used."""
+        ...
+
+    def reopen_repaired(self, ns: int) -> None:
+        """Opens damaged indexes again whose files another process has replaced."""
+        ...
+
+    def reopen(self, ns: int, kind: str) -> None:
+        """Opens an index again, if it is open, after it was published."""
+        ...
+
+
+class Publisher:
+    """Publishes in the calling thread, one publication at a time. Bulk loads are published by a thread of their own."""
+
+    def __init__(self, folder: Path, store: str, database: Database, tuning: Tuning, opened: OpenIndexes) -> None:
+        self._folder = folder
+        self._store = store
+        self._database = database
+        self._tuning = tuning
+        self._opened = opened
+        self.worker_lease = Lease(folder / "embedding-worker")
+        """Held by the process that embeds for the whole store."""
+        self._turns = threading.Lock()
+        """Held while this process publishes."""
+        self._waiting: set[int] = set()
+        """Threads that wait for a turn."""
+        self._changing = threading.Lock()
+        """Guards everything below."""
+        self._leases: dict[int, Lease] = {}
+        self._replaced: set[int] = set()
+        """Namespaces whose indexes of another version this process has replaced."""
+        self._written_items: dict[int, int] = {}
+        """By namespace, items that this process wrote since it last began to publish a bulk load."""
+        self._load: BulkLoad | None = None
+        self._loader: threads.Task[None] | None = None
+        self._closed = False
+
+    def owner(self, ns: int) -> str:
+        """The name of store and namespace in the manifests of their indexes."""
+        return f"{self._store}/{ns}"
+
+    def folder(self, ns: int) -> Path:
+        return self._folder / str(ns)
+
+    def lease(self, ns: int) -> Lease:
+        with self._changing:
+            return self._leases.setdefault(ns, Lease(self.folder(ns) / "lease"))
+
+    @contextmanager
+    def turn(self) -> Generator[None]:
+        """Around publications and repairs. Waits for the one that runs, but not for the end of a bulk load."""
+        thread = threading.get_ident()
+        try:
+            self._waiting.add(thread)
+            self._end_load()
+            with self._turns, scheduling.in_bulk():
+                self._waiting.discard(thread)
+                if self._closed:
+                    raise StoreUnavailable(f"{self._folder.parent} was closed", "Open it again")
+                yield
+        finally:
+            self._waiting.discard(thread)
+
+    # ------------------------------------------------------------ what is due
+
+    def publish_if_due(self, ns: int, *, everything: bool = False) -> bool:
+        """Publishes if there are many changes, or any with `everything`. False if another process holds the lease.
+
+        Damaged files are replaced even if nothing changed.
+        """
+        self._opened.reopen_repaired(ns)
+        limit = 1 if everything else self._tuning.publish_every_changes
+        with self._database.read() as db:
+            due = self.unpublished(db, ns, limit) >= limit or self._lacks_faiss(db, ns)
+        due = due or self._opened.is_damaged(ns)
+        if not due or (not everything and self._is_contested(ns)):
+            self._remove_released(ns)
+            return True
+        if not self.publish(ns):
+            return False
+        self._prune(ns)
+        return True
+
+    def published_seq(self, db: apsw.Connection, ns: int) -> int:
+        """The last change that all indexes hold; 0 if one of them is missing or cannot be used."""
+        return published_seq(self.folder(ns), self.owner(ns), spaces.space(db, ns))
+
+    def lacks_many_texts(self, db: apsw.Connection, ns: int) -> bool:
+        """Whether folding all unpublished texts into a tail takes as long as publishing them."""
+        seq, limit = published_seq(self.folder(ns), self.owner(ns), None), self._tuning.rebuild_at_changes
+        return self._count_after(db, ns, seq, limit, Change.TEXT | Change.REMOVED) >= limit
+
+    def unpublished(self, db: apsw.Connection, ns: int, limit: int) -> int:
+        """Changes that the indexes lack, counted up to `limit`."""
+        return self._count_after(db, ns, self.published_seq(db, ns), limit)
+
+    def _count_after(self, db: apsw.Connection, ns: int, seq: int, limit: int, kinds: int = _ANY_CHANGE) -> int:
+        """Changes after `seq`, counted up to `limit`; at least all items, if the log no longer covers them."""
+        count = changes.count_changes(db, ns, seq, limit, kinds)
+        return max(count, spaces.size(db, ns).items) if seq < changes.pruned(db, ns) else count
+
+    def _lacks_faiss(self, db: apsw.Connection, ns: int, expected_vectors: int = 0) -> bool:
+        """Whether FAISS must be trained, now or after a publication of `expected_vectors`."""
+        space = spaces.space(db, ns)
+        if space is None:
+            return False
+        folder = self.folder(ns) / VectorIndex.KIND
+        try:
+            manifest = segment_files.matching_manifest(folder, self.owner(ns), space.fingerprint)
+        except segment_files.Damaged:
+            return False
+        return manifest is not None and lacks_faiss(manifest, self._tuning, expected_vectors)
+
+    def _is_contested(self, ns: int) -> bool:
+        """Whether a process of another version keeps replacing the indexes. Each process replaces them once only."""
+        try:
+            manifest = segment_files.read_manifest(self.folder(ns) / TextIndex.KIND)
+        except segment_files.Damaged:
+            return False
+        if manifest is None or manifest.store != self.owner(ns):
+            return False
+        if (manifest.space, manifest.format) == (ANALYSER_VERSION, segment_files.FORMAT):
+            return False
+        contested = ns in self._replaced
+        self._replaced.add(ns)
+        return contested
+
+    # ------------------------------------------------------------ publishing
+
+    def publish(
+        self, ns: int, *, rebuild: bool = False, purge: bool = False, faiss: bool = True, load: BulkLoad | None = None
+    ) -> bool:
+        """Publishes all changes. False if another process holds the lease. Callers have the turn.
+
+        `rebuild`: from all items. `purge`: removes old generations even if they are being read. Without `faiss`, FAISS
+        is not trained. `load`: publishes until that load ends.
+        """
+        with translated(self._folder), self.lease(ns).held() as mine:
+            if not mine:
+                return False
+            rebuild = rebuild or self._opened.is_damaged(ns)
+            every = 0 if load is None else load.every_changes
+            database, folder = str(self._database.path), str(self.folder(ns))
+            job = PublishJob(database, folder, ns, self.owner(ns), self._tuning, rebuild, faiss, every)
+            try:
+                for kind in self._run(job, load):
+                    self._opened.reopen(ns, kind)
+                    if load is not None:
+                        self._prune(ns)
+            except (segment_files.Damaged, RuntimeError) as error:  # FAISS raises RuntimeError
+                raise OSError(errno.EIO, f"an index cannot be written ({error})") from error
+            finally:
+                self._remove_old(ns, even_if_read=purge)
+        return True
+
+    def try_publish_texts(self, ns: int, seconds: float) -> bool:
+        """Publishes without FAISS. False if another publication of this process did not end in time."""
+        self._end_load()
+        if not self._turns.acquire(timeout=seconds):
+            return self._closed
+        try:
+            with scheduling.in_bulk():
+                self.publish(ns, faiss=False)
+        finally:
+            self._turns.release()
+        return True
+
+    def _run(self, job: PublishJob, load: BulkLoad | None) -> Iterator[str]:
+        handle = self.lease(job.ns).handle
+        if handle is not None and (load is not None or self._takes_long(job)):
+            try:
+                yield from publish_in_child(job, handle, load)
+                return
+            except NoChildProcess:
+                pass  # this process publishes, and raises the error that the child may have met
+        yield from publish_here(job, self._database)
+
+    def _takes_long(self, job: PublishJob) -> bool:
+        limit = self._tuning.child_at_changes
+        with self._database.read() as db:
+            size = spaces.size(db, job.ns)
+            if job.rebuild:
+                return size.items >= limit
+            return self.unpublished(db, job.ns, limit) >= limit or self._lacks_faiss(db, job.ns, size.vectors)
+
+    def _remove_old(self, ns: int, *, even_if_read: bool = False) -> None:
+        for kind in KINDS:
+            generations.remove_old(self.folder(ns) / kind, even_if_read=even_if_read)
+
+    def _remove_released(self, ns: int) -> None:
+        """Removes generations that were still being read when the last publication ended."""
+        if any(generations.has_old(self.folder(ns) / kind) for kind in KINDS):
+            with translated(self._folder), self.lease(ns).held() as mine:
+                if mine:
+                    self._remove_old(ns)
+
+    def _prune(self, ns: int) -> None:
+        """Removes published changes from the log, except the last ones, which other processes may still need."""
+        kept = self._tuning.log_kept_changes
+        with self._database.read() as db:
+            last, done = self.published_seq(db, ns) - kept, changes.pruned(db, ns)
+        if last <= done + kept:
+            return
+        while done < last:
+            done = min(done + _PRUNE_BATCH_CHANGES, last)
+            with self._database.write() as db:
+                changes.prune(db, ns, done)
+
+    # ------------------------------------------------------------ bulk loads
+
+    def note_write(self, ns: int, items: int, *, searched: bool) -> None:
+        """Counts written items. From some number on, a thread publishes them, without FAISS, while writes continue."""
+        tuning = self._tuning
+        every = tuning.searched_every_changes if searched else tuning.load_every_changes
+        with self._changing:
+            self._written_items[ns] = written = self._written_items.get(ns, 0) + items
+            if written < (tuning.searched_every_changes if searched else tuning.load_at_items):
+                return
+            self._written_items[ns] = 0
+            if self._load is not None and self._load.ns == ns and self._load.every_changes <= every:
+                return
+        self._end_load()  # of another namespace, or published too rarely
+        with self._changing:
+            if self._closed:
+                return
+            load = self._load = BulkLoad(ns, every)
+            self._loader = threads.start(partial(self._publish_load, load, self._loader), "fourfold-load")
+
+    def _publish_load(self, load: BulkLoad, previous: threads.Task[None] | None) -> None:
+        if previous is not None:
+            previous.done.wait()
+        try:
+            with self._turns, scheduling.in_bulk(), suppress(WorldError):
+                if self._waiting:
+                    load.end()  # publishes once: another thread waits for its turn
+                if self.publish(load.ns, faiss=False, load=load):
+                    self._prune(load.ns)
+        finally:
+            with self._changing:
+                if self._load is load:
+                    self._load = None
+
+    def _end_load(self) -> None:
+        with self._changing:
+            load = self._load
+        if load is not None:
+            load.end()
+
+    def close(self) -> None:
+        """Waits for the publication that runs."""
+        with self._changing:
+            self._closed = True
+        self._end_load()
+        if self._loader is not None:
+            self._loader.done.wait()
+        with self._turns:
+            pass

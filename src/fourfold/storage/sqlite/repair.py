@@ -1,0 +1,138 @@
+"""Rebuilds counters, the queue and indexes from the rows; removes every trace of forgotten items."""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import apsw
+
+from fourfold.errors import DamagedStore, StoreBusy
+from fourfold.index import segment_files
+from fourfold.index.source import Change
+from fourfold.limits import LEASE_SECONDS, VECTOR_DIMENSIONS
+from fourfold.storage.sqlite import changes
+from fourfold.storage.sqlite.check import COUNTERS, LANGUAGES, MISSHAPEN, WAITING, broken, miscounted
+from fourfold.storage.sqlite.database import Database, rows
+from fourfold.storage.sqlite.folder import old_copies
+from fourfold.storage.sqlite.publishing import Publisher
+
+_RETRY_SECONDS = 0.2
+
+
+def repair(database: Database, publisher: Publisher, *, purge: bool = False) -> list[str]:
+    """Rebuilds from the rows, and lists what was wrong. `purge`: also removes older index files."""
+    _mend_file(database)
+    done: list[str] = []
+    with database.write() as db:
+        done += _without_orphans(db)
+        done += _without_strangers(db)
+        misshapen = [item for (item,) in rows(db, MISSHAPEN)]
+        db.executemany("DELETE FROM vectors WHERE item = ?", ((item,) for item in misshapen))
+        done += [f"mended: {problem}" for problem in miscounted(db)]
+        for table, column, truth in COUNTERS:
+            db.execute(f"UPDATE {table} SET {column} = ({truth}) WHERE {column} <> ({truth})")  # noqa: S608  (our own clauses)
+        db.execute("DELETE FROM languages")
+        db.execute(f"INSERT INTO languages {LANGUAGES}")
+        db.execute("DELETE FROM waiting WHERE item IN (SELECT item FROM vectors)")
+        db.execute(f"INSERT OR IGNORE INTO waiting (ns, item) {WAITING}")
+        db.execute("UPDATE waiting SET refused = NULL")
+        namespaces = rows(db, "SELECT id, name FROM namespaces")
+        for ns, _ in namespaces:
+            _begin_log(db, ns)
+    for ns, name in namespaces:
+        _publish(publisher, ns, purge=purge)
+        done.append(f"namespace {name}: indexes rebuilt")
+    return done
+
+
+def _mend_file(database: Database) -> None:
+    """Rebuilds the indexes of the database itself; damaged rows need a backup."""
+    with database.read() as db:
+        if not broken(db):
+            return
+    with database.write() as db:
+        with suppress(apsw.Error):
+            db.execute("REINDEX")
+        left = broken(db)
+        if left:
+            raise DamagedStore(
+                f"the database itself is damaged: {left[0]}",
+                "Restore a backup into a new folder: fourfold --store FOLDER restore FILE",
+            )
+
+
+def _without_orphans(db: apsw.Connection) -> list[str]:
+    """Takes away rows that point nowhere; what lost its namespace gets one."""
+    lost = {table for table, *_ in rows(db, "PRAGMA foreign_key_check")}
+    for table in ("items", "raw", "nodes", "tags"):
+        db.execute(
+            f"INSERT INTO namespaces (id, name) SELECT DISTINCT ns, 'recovered-' || ns FROM {table} "  # noqa: S608  (our own clauses)
+            "WHERE ns NOT IN (SELECT id FROM namespaces)"
+        )
+    for _ in range(len(lost) + 1):  # what goes may leave others behind
+        for table, _, parent, _ in rows(db, "PRAGMA foreign_key_check"):
+            for _, _, target, column, *_ in rows(db, f"PRAGMA foreign_key_list({table})"):
+                if target == parent:
+                    db.execute(f"DELETE FROM {table} WHERE {column} NOT IN (SELECT id FROM {parent})")  # noqa: S608  (our own clauses)
+    return [f"mended: {table} had rows that pointed nowhere" for table in sorted(lost)]
+
+
+_STRANGERS = {
+    "node_items: items of another namespace": "DELETE FROM node_items WHERE (SELECT ns FROM items WHERE id = item) "
+    "<> (SELECT ns FROM nodes WHERE id = node)",
+    "mentions: nodes of another namespace": "DELETE FROM mentions WHERE (SELECT ns FROM items WHERE id = item) "
+    "<> (SELECT ns FROM nodes WHERE id = node)",
+    "edges: nodes of two namespaces": "DELETE FROM edges WHERE (SELECT ns FROM nodes WHERE id = source) "
+    "<> (SELECT ns FROM nodes WHERE id = target)",
+    "sources: raw records of another namespace": "DELETE FROM sources WHERE (SELECT ns FROM items WHERE id = item) "
+    "<> (SELECT ns FROM raw WHERE raw.id = sources.raw)",
+    "edges: weights out of range": "UPDATE edges SET weight = 1 WHERE NOT (weight > 0 AND weight <= 1)",
+    "namespaces: dimensions out of range": "UPDATE namespaces SET fingerprint = NULL, dimension = NULL "  # noqa: S608  (constants)
+    f"WHERE dimension < 1 OR dimension > {VECTOR_DIMENSIONS} OR (fingerprint IS NULL) <> (dimension IS NULL)",
+}
+"""What an import of a crafted export could leave in an older version, and what takes it away."""
+
+
+def _without_strangers(db: apsw.Connection) -> list[str]:
+    done: list[str] = []
+    for what, sql in _STRANGERS.items():
+        db.execute(sql)
+        if db.changes():
+            done.append(f"mended: {what}")
+    return done
+
+
+def _begin_log(db: apsw.Connection, ns: int) -> None:
+    """Two entries, and none before them: every process has to open the indexes again."""
+    changes.log(db, ns, [(0, Change.LABELS)])
+    last = changes.last_change(db, ns)
+    changes.log(db, ns, [(0, Change.LABELS)])
+    changes.prune(db, ns, last)
+
+
+def _publish(publisher: Publisher, ns: int, *, purge: bool) -> None:
+    """From the rows alone. Another process may be publishing or embedding: that takes a moment."""
+    deadline = time.monotonic() + LEASE_SECONDS
+    while True:
+        if publisher.publish(ns, rebuild=True, purge=purge):
+            return
+        if time.monotonic() > deadline:
+            raise StoreBusy(
+                "another process has been working on the indexes for too long", "Close other clients, and repair again"
+            )
+        time.sleep(_RETRY_SECONDS)
+
+
+def purge(database: Database, folder: Path) -> list[str]:
+    """After a repair: nothing that was forgotten is left in any file of the store. Backups elsewhere stay."""
+    with database.write() as db:
+        db.execute("DELETE FROM tags WHERE uses = 0")
+    database.vacuum()
+    copies = old_copies(folder)
+    for path in copies:
+        path.unlink()
+    segment_files.sync_folder(folder)
+    removed = [f"removed {path.name}, which held what was stored then" for path in copies]
+    return ["forgotten text removed from the database, its log and the indexes", *removed]

@@ -1,0 +1,313 @@
+"""A namespace in one read transaction of the database, as the facets that the engine reads."""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import compress
+from threading import Lock
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+import apsw
+import numpy as np
+
+from fourfold.embed.vectors import wrong_dimension
+from fourfold.errors import TimedOut
+from fourfold.index import text_index, vector_index
+from fourfold.index.segment_files import Damaged
+from fourfold.limits import TAG_CACHE_SECONDS
+from fourfold.model import NO_FILTERS, Edge, Filters, Item, Neighbor, NodeSummary, NodeView, Page, RawRecord, Space
+from fourfold.ranking.connections import selective_tags
+from fourfold.retrieval import Link, Ranking
+from fourfold.storage.graph_paths import find_path, neighbors, view
+from fourfold.storage.sqlite import chunks, connections, graph, items, raw, spaces
+from fourfold.storage.sqlite.database import Database, Deadline
+from fourfold.storage.sqlite.graph import NodeRows
+from fourfold.storage.sqlite.indexes import Indexes
+from fourfold.storage.values import FileRow, NeighborQuery, PendingText, Size, TagUse, Vocabulary
+from fourfold.text.keyword_query import KeywordQuery, keyword_query
+from fourfold.threads import Workers
+
+if TYPE_CHECKING:
+    from fourfold.index.rows import Ints
+    from fourfold.model import Vector
+
+_VECTOR_THREADS = 4
+_CACHED_FILTERS = 16
+_SQL = (
+    "SELECT name, id, items, vectors, fingerprint, dimension, (SELECT max(seq) FROM changes WHERE ns = namespaces.id), "
+    "EXISTS (SELECT 1 FROM files WHERE ns = namespaces.id) FROM namespaces WHERE "
+)
+_BY_NAME, _BY_NUMBER = f"{_SQL}name = ?", f"{_SQL}id = ?"
+
+
+class Caches:
+    """What snapshots of one store share: indexes, threads for vector search, and values that hold until a change."""
+
+    def __init__(self, database: Database, indexes: Indexes) -> None:
+        self.database = database
+        self.indexes = indexes
+        self.vector_threads = Workers(_VECTOR_THREADS, "fourfold-near")
+        self.seen_tags = connections.SeenTags()
+        self.languages: dict[int, tuple[int, Mapping[str, int]]] = {}
+        """By namespace, with the change as of which they were read."""
+        self.tag_counts: dict[int, tuple[int, float, Mapping[str, int]]] = {}
+        self._allowed: OrderedDict[str, tuple[int, Ints]] = OrderedDict()
+        self._filtering = [Lock() for _ in range(_CACHED_FILTERS)]
+
+    def allowed(self, at: SqliteSnapshot, filters: Filters) -> Ints:
+        """The ids that pass, cached until the namespace changes."""
+        name = f"{at.ns} {filters!r}"
+        with self._filtering[hash(name) % _CACHED_FILTERS]:  # concurrent searches evaluate a filter once
+            known = self._allowed.get(name)
+            if known is None or known[0] != at.last_change:
+                known = (at.last_change, np.array(items.matching(at.db, at.ns, filters), np.int64))
+                self._allowed[name] = known
+                while len(self._allowed) > _CACHED_FILTERS:
+                    self._allowed.popitem(last=False)
+            return known[1]
+
+
+class SqliteSnapshot:
+    """Valid inside the transaction of `db`. A namespace that does not exist has the number 0, which no row has."""
+
+    def __init__(self, db: apsw.Connection, namespace: str | int, caches: Caches, deadline: Deadline) -> None:
+        """`namespace`: its name or number."""
+        row = db.execute(_BY_NAME if isinstance(namespace, str) else _BY_NUMBER, (namespace,)).fetchone()
+        self.db = db
+        self.caches = caches
+        self.deadline = deadline
+        self.namespace, self.ns, count, vectors, fingerprint, dimension, last, has_files = row or _MISSING
+        self.size = Size(count, vectors)
+        self.space = None if fingerprint is None else Space(fingerprint, dimension)
+        self.last_change: int = last or 0
+        self.has_files = bool(has_files)
+        self._filtered: tuple[Filters, Ints | TimedOut] | None = None
+        self.rows = SqliteRows(self)
+        self.words = SqliteWords(self)
+        self.vectors = SqliteVectors(self)
+        self.graph = SqliteGraph(self)
+        self.tags = SqliteTags(self)
+        self.raw = SqliteRawRecords(self)
+
+    @property
+    def exists(self) -> bool:
+        return bool(self.ns)
+
+    def files(self, prefix: str) -> Mapping[str, FileRow]:
+        return chunks.states(self.db, self.ns, prefix)
+
+    def pending(self, limit: int, among: Sequence[int] | None = None) -> list[PendingText]:
+        return spaces.pending(self.db, self.ns, limit, among)
+
+    def keyword_query(self, text: str) -> KeywordQuery:
+        def read(state: text_index.TextState) -> KeywordQuery:
+            return keyword_query(text, self.languages, state.lexicon, state.frequencies, state.documents)
+
+        return self.caches.indexes.read_texts(self, read) if self.exists else KeywordQuery((), 0.0, 0)
+
+    @property
+    def languages(self) -> Mapping[str, int]:
+        """With the number of their items, the commonest first."""
+        known = self.caches.languages.get(self.ns)
+        if known is None or known[0] != self.last_change:
+            known = self.caches.languages[self.ns] = (self.last_change, spaces.languages(self.db, self.ns))
+        return known[1]
+
+    def allowed(self, filters: Filters) -> Ints | None:
+        """The ids that pass, in order; None if all do. A filter that took too long is not evaluated again."""
+        if filters is NO_FILTERS or filters == NO_FILTERS:
+            return None
+        if self._filtered is None or self._filtered[0] != filters:
+            try:
+                self._filtered = filters, self.caches.allowed(self, filters)
+            except apsw.InterruptError:
+                self._filtered = filters, self.deadline.exceeded(self.caches.database.path)
+        known = self._filtered[1]
+        if isinstance(known, TimedOut):
+            raise known
+        return known
+
+    def passing(self, filters: Filters, found: list[I]) -> list[I]:
+        """Those of the found whose item passes."""
+        allowed = self.allowed(filters) if found else None
+        if allowed is None:
+            return found
+        ids = np.array([each.item for each in found], np.int64)
+        places = np.minimum(np.searchsorted(allowed, ids), max(len(allowed) - 1, 0))
+        passes = allowed[places] == ids if len(allowed) else np.zeros(len(ids), np.bool_)
+        return list(compress(found, passes))
+
+
+_MISSING: tuple[Any, ...] = ("", 0, 0, 0, None, None, 0, 0)
+
+
+class _OfItem(Protocol):
+    @property
+    def item(self) -> int: ...
+
+
+I = TypeVar("I", bound=_OfItem)  # noqa: E741
+
+
+class SqliteRows:
+    def __init__(self, at: SqliteSnapshot) -> None:
+        self._at = at
+
+    def get(self, ids: Sequence[int]) -> dict[int, Item]:
+        return items.get(self._at.db, self._at.namespace, self._at.ns, ids)
+
+    def find_keys(self, keys: Sequence[str]) -> dict[str, int]:
+        return items.by_keys(self._at.db, self._at.ns, keys)
+
+    def list(self, filters: Filters, limit: int, offset: int) -> list[Item]:
+        ids = items.listed(self._at.db, self._at.ns, filters, limit, offset)
+        found = self.get(ids)
+        return [found[item] for item in ids]
+
+    def ids(self, filters: Filters, among: Sequence[int] | None = None) -> list[int]:
+        return items.matching(self._at.db, self._at.ns, filters, among)
+
+    def count(self, filters: Filters) -> int:
+        if filters == NO_FILTERS:
+            return self._at.size.items
+        return items.count(self._at.db, self._at.ns, filters)
+
+    def chunks(self, path: str, first: int, last: int) -> list[Item]:
+        ids = chunks.ids(self._at.db, self._at.ns, path, first, last)
+        found = self.get(ids)
+        return [found[item] for item in ids]
+
+    def named_chunks(self, names: Sequence[str], filters: Filters) -> list[tuple[int, str]]:
+        return items.named_chunks(self._at.db, self._at.ns, names, filters) if self._at.has_files else []
+
+    def vocabulary(self, field: Vocabulary) -> dict[str, int]:
+        return items.vocabulary(self._at.db, self._at.ns, field)
+
+
+class SqliteWords:
+    def __init__(self, at: SqliteSnapshot) -> None:
+        self._at = at
+
+    def match(self, text: str, limit: int, filters: Filters) -> Ranking:
+        at = self._at
+        if not at.exists:
+            return Ranking()
+        allowed = at.allowed(filters)
+        return at.caches.indexes.read_texts(
+            at, lambda state: text_index.search(state, state.query(text, at.languages), limit, allowed)
+        )
+
+    def scores(self, text: str, ids: Sequence[int]) -> Ranking:
+        at = self._at
+        if not at.exists:
+            return Ranking()
+        return at.caches.indexes.read_texts(
+            at, lambda state: text_index.score(state, state.query(text, at.languages), ids)
+        )
+
+
+class SqliteVectors:
+    def __init__(self, at: SqliteSnapshot) -> None:
+        self._at = at
+
+    def begin_nearest(self, vector: Vector, limit: int, filters: Filters) -> Callable[[], Ranking]:
+        """FAISS and the kernel release the GIL, so the search of many vectors runs in a second thread."""
+        at, indexes = self._at, self._at.caches.indexes
+        space, pending = at.space, at.size.items - at.size.vectors
+        if space is None:
+            return lambda: Ranking(pending=pending)
+        if len(vector) != space.dimension:
+            raise wrong_dimension(len(vector), space.dimension)
+        allowed = at.allowed(filters)
+
+        search = partial(vector_index.search, query=vector, limit=limit, allowed=allowed)
+        if at.size.vectors <= indexes.tuning.inline_vectors:
+            found = replace(indexes.read_vectors(at, space, search), pending=pending)
+            return lambda: found
+        begun = indexes.read_vectors(at, space, lambda state: at.caches.vector_threads.submit(partial(search, state)))
+
+        def finish() -> Ranking:
+            if not begun.done.wait(at.deadline.seconds_left):
+                raise at.deadline.exceeded(at.caches.database.path)
+            try:
+                found = begun.result()
+            except Damaged:
+                found = indexes.read_vectors(at, space, search)  # searches the items, because the files cannot be used
+            return replace(found, pending=pending)
+
+        return finish
+
+    def cosines(self, vector: Vector, ids: Sequence[int]) -> Ranking:
+        at = self._at
+        if at.space is None:
+            return Ranking()
+        if len(vector) != at.space.dimension:
+            raise wrong_dimension(len(vector), at.space.dimension)
+        return at.caches.indexes.read_vectors(at, at.space, lambda state: vector_index.score(state, vector, ids))
+
+
+class SqliteGraph:
+    def __init__(self, at: SqliteSnapshot) -> None:
+        self._at = at
+
+    def named(self, names: Sequence[str]) -> dict[str, list[int]]:
+        return connections.named(self._at.db, self._at.ns, names)
+
+    def node_links(self, nodes: Sequence[int], filters: Filters) -> list[Link]:
+        return self._at.passing(filters, connections.node_links(self._at.db, nodes))
+
+    def item_links(self, ids: Sequence[int], filters: Filters) -> list[Link]:
+        return self._at.passing(filters, connections.item_links(self._at.db, self._at.ns, ids))
+
+    def nodes(self, like: str, limit: int, offset: int) -> list[NodeSummary]:
+        return graph.summaries(self._at.db, self._at.ns, like, limit, offset)
+
+    def view(self, name: str, label: str | None, limit: int) -> NodeView:
+        return view(NodeRows(self._at.db), graph.required(self._at.db, self._at.ns, name, label), limit)
+
+    def neighbors(self, wanted: NeighborQuery) -> Page[Neighbor]:
+        return neighbors(
+            NodeRows(self._at.db), graph.required(self._at.db, self._at.ns, wanted.name, wanted.label), wanted
+        )
+
+    def path(self, start: str, goal: str, max_depth: int) -> list[Edge]:
+        first, last = (graph.required(self._at.db, self._at.ns, name) for name in (start, goal))
+        return find_path(NodeRows(self._at.db), first, last, max_depth)
+
+
+class SqliteTags:
+    def __init__(self, at: SqliteSnapshot) -> None:
+        self._at = at
+
+    def counts(self) -> Mapping[str, int]:
+        at = self._at
+        known = at.caches.tag_counts.get(at.ns)
+        if known is None or known[0] != at.last_change or time.monotonic() - known[1] > TAG_CACHE_SECONDS:
+            known = (at.last_change, time.monotonic(), connections.tag_counts(at.db, at.ns))
+            at.caches.tag_counts[at.ns] = known
+        return known[2]
+
+    def uses(self, candidates: Sequence[str], filters: Filters, limit: int) -> list[TagUse]:
+        at = self._at
+        likely = at.caches.seen_tags.among(at.db, at.ns, at.last_change, candidates)
+        return connections.uses(at.db, at.ns, likely, filters, limit) if likely else []
+
+    def shared(self, ids: Sequence[int], filters: Filters) -> list[TagUse]:
+        at = self._at
+        shared = selective_tags(connections.carried(at.db, at.ns, ids))
+        return at.passing(filters, connections.tagged(at.db, at.ns, shared))
+
+
+class SqliteRawRecords:
+    def __init__(self, at: SqliteSnapshot) -> None:
+        self._at = at
+
+    def get(self, ids: Sequence[int]) -> dict[int, RawRecord]:
+        return raw.get(self._at.db, self._at.namespace, self._at.ns, ids)
+
+    def list(self, session_id: str | None, speaker: str | None, limit: int, offset: int) -> Page[RawRecord]:
+        return raw.page(self._at.db, self._at.namespace, self._at.ns, session_id, speaker, limit, offset)

@@ -1,0 +1,110 @@
+"""The embedded store: a folder with one SQLite file as the truth, and rebuildable indexes beside it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from fourfold import limits, scheduling
+from fourfold.errors import StoreBusy, TimedOut
+from fourfold.index import text_index
+from fourfold.model import Json
+from fourfold.storage.linking import Linker, name_terms
+from fourfold.storage.sqlite import changes, health, items
+from fourfold.storage.sqlite import folder as folders
+from fourfold.storage.sqlite.database import Database, Deadline, rows
+from fourfold.storage.sqlite.indexes import HiddenChanges, Indexes, IndexOpening
+from fourfold.storage.sqlite.maintenance import SqliteMaintenance
+from fourfold.storage.sqlite.portable import SqlitePortable
+from fourfold.storage.sqlite.snapshot import Caches, SqliteSnapshot
+from fourfold.storage.sqlite.transaction import SqliteTransaction
+from fourfold.storage.sqlite.tuning import DEFAULT, Tuning
+
+
+class SqliteStore:
+    """Durable through power loss when a write returns. Many processes may have one folder open."""
+
+    concurrent_searches = 2
+    """GIL contention: 8 concurrent searches reach two thirds of the throughput of 2."""
+
+    def __init__(self, folder: Path, *, create: bool = True, tuning: Tuning = DEFAULT) -> None:
+        if not create:
+            folders.require(folder)
+        folders.prepare(folder)
+        self.folder = folder
+        self._tuning = tuning
+        self._db = Database(folder / folders.DATABASE, tuning)
+        self._indexes = Indexes(folder / folders.INDEX, folders.identity(self._db), self._db, tuning)
+        self._caches = Caches(self._db, self._indexes)
+        self._linkers: dict[int, Linker] = {}
+        self._writing = threading.Lock()
+        self.maintenance = SqliteMaintenance(folder, self._db, self._indexes, self.transaction, self._may_mention)
+        self.portable = SqlitePortable(folder, self._db, self._writing, self.maintenance.catch_up)
+
+    @contextmanager
+    def snapshot(self, namespace: str, *, seconds: float | None = None) -> Generator[SqliteSnapshot]:
+        deadline = Deadline(limits.READ_SECONDS if seconds is None else seconds)
+        with self._db.read(deadline) as db:
+            yield SqliteSnapshot(db, namespace, self._caches, deadline)
+
+    @contextmanager
+    def transaction(self, namespace: str, *, names: bool = False) -> Generator[SqliteTransaction]:
+        """`names`: opens the index in which new names are looked up before the transaction blocks other writers."""
+        if names:
+            self._open_texts(namespace)
+        with self._writing, scheduling.in_bulk():
+            try:
+                with self._db.write() as db:
+                    tx = SqliteTransaction(db, namespace, self._linkers, self._may_mention)
+                    yield tx
+                    if tx.items_put >= self._tuning.bulk_items:
+                        hidden = HiddenChanges(tx.ns, tx.first_change, changes.last_change(db, tx.ns))
+                        self._indexes.hide(hidden)
+                self._indexes.fold_in()
+            except BaseException:
+                self._linkers.clear()  # they may hold names that were rolled back
+                raise
+            finally:
+                self._indexes.confirm()
+        if tx.items_put:
+            self._indexes.note_write(tx.ns, tx.items_put)
+
+    def _open_texts(self, namespace: str) -> None:
+        with suppress(StoreBusy, TimedOut), self.snapshot(namespace, seconds=limits.RETRIEVER_SECONDS) as at:
+            if at.exists:
+                self._indexes.read_texts(at, lambda _: None)
+
+    def _may_mention(self, ns: int, name: str) -> Sequence[int] | None:
+        """Items of earlier transactions that may contain all words of a name; None if the index cannot be read now."""
+        deadline = Deadline(limits.READ_SECONDS)
+        with self._db.read(deadline) as db:  # not the writer's connection: indexes must not see uncommitted changes
+            at = SqliteSnapshot(db, ns, self._caches, deadline)
+            if not at.last_change:
+                return []
+            groups = name_terms(name, tuple(at.languages))
+            if not groups:
+                return items.all_ids(db, at.ns)
+            try:
+                return self._indexes.read_open_texts(at, lambda state: text_index.containing(state, groups))
+            except IndexOpening:
+                return None
+
+    def namespaces(self) -> dict[str, int]:
+        with self._db.read(Deadline(limits.READ_SECONDS)) as db:
+            return dict(rows(db, "SELECT name, items FROM namespaces ORDER BY name"))
+
+    def status(self) -> dict[str, Json]:
+        with self._db.read(Deadline(limits.READ_SECONDS)) as db:
+            facts = health.status(db, self.folder, self._indexes.publisher.unpublished)
+        with self.maintenance.lease(None) as free:
+            return {**facts, "embedding_worker": not free}
+
+    def close(self) -> None:
+        """Waits for reads, the write and the publication that are running."""
+        with self._writing:
+            self._indexes.publisher.close()
+        self._db.close()  # before the indexes: a search that is running could open their files again
+        self._caches.vector_threads.close()
+        self._indexes.close()

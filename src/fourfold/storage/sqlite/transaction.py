@@ -1,0 +1,283 @@
+"""One write to one namespace: rows, links and the change log in one transaction of the database."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+import apsw
+
+from fourfold.errors import NotFound
+from fourfold.index.source import Change
+from fourfold.model import Edge, Item, ItemPatch, NewItem, Node, RawRecord, Space
+from fourfold.scheduling import paced
+from fourfold.storage.chunk_matching import renumber
+from fourfold.storage.linking import Linked, Linker
+from fourfold.storage.refusals import no_raw
+from fourfold.storage.sqlite import bulk, changes, chunks, graph, items, raw, spaces
+from fourfold.storage.sqlite.bulk import Fresh
+from fourfold.storage.sqlite.database import possible
+from fourfold.storage.sqlite.links import Lookup, SqliteLinkRows, changed_items
+from fourfold.storage.values import FileUpdate, NewNode, NewRaw, PendingText
+from fourfold.text.entities import own_names
+
+if TYPE_CHECKING:
+    from fourfold.model import Vector
+
+
+MOST_LINKED_ITEMS = 1000
+"""After more texts, one transaction leaves it to `publish` to search them for further new names."""
+
+
+class SqliteTransaction:
+    """The namespace is created by the first write that stores something: removals leave a missing one missing."""
+
+    def __init__(
+        self,
+        db: apsw.Connection,
+        namespace: str,
+        linkers: dict[int, Linker],
+        may_mention: Lookup,
+    ) -> None:
+        self.db = db
+        self.namespace = namespace
+        self._linkers = linkers
+        self._may_mention = may_mention
+        self._ns = spaces.find(db, namespace)
+        self.first_change = 0 if self._ns is None else changes.last_change(db, self._ns)
+        """The last change before this transaction."""
+        self.items_put = 0
+        self.linked_items: set[int] = set()
+        """Items whose texts this transaction wrote: the indexes do not know them."""
+
+    @property
+    def known_ns(self) -> int | None:
+        """The number of the namespace; None while it does not exist."""
+        return self._ns
+
+    @property
+    def ns(self) -> int:
+        if self._ns is None:
+            self._ns = spaces.ensure(self.db, self.namespace)
+        return self._ns
+
+    @property
+    def linker(self) -> Linker:
+        return self._linkers.setdefault(self.ns, Linker())
+
+    @property
+    def link_rows(self) -> SqliteLinkRows:
+        return SqliteLinkRows(self.db, self.ns, self._lookup)
+
+    def _lookup(self, ns: int, name: str) -> Sequence[int] | None:
+        committed = self._may_mention(ns, name)
+        if committed is None or len(self.linked_items) > MOST_LINKED_ITEMS:
+            return None
+        return sorted(self.linked_items.union(committed))
+
+    @property
+    def items(self) -> SqliteItemWriter:
+        return SqliteItemWriter(self)
+
+    @property
+    def files(self) -> SqliteFileWriter:
+        return SqliteFileWriter(self)
+
+    @property
+    def raw(self) -> SqliteRawWriter:
+        return SqliteRawWriter(self)
+
+    @property
+    def vectors(self) -> SqliteVectorWriter:
+        return SqliteVectorWriter(self)
+
+    @property
+    def graph(self) -> SqliteGraphWriter:
+        return SqliteGraphWriter(self)
+
+
+class SqliteItemWriter:
+    def __init__(self, tx: SqliteTransaction) -> None:
+        self._tx = tx
+
+    def put(self, items: Sequence[NewItem], now: datetime, *, links: bool = True) -> list[Item]:
+        if not items:
+            return []
+        tx = self._tx
+        return bulk.as_stored(tx.db, tx.namespace, tx.ns, self.write(items, now, links=links), now)
+
+    def write(self, new: Sequence[NewItem], now: datetime, *, links: bool) -> bulk.Put:
+        """Stores items without reading them back."""
+        tx = self._tx
+        done = bulk.put(tx.db, tx.ns, new, now, linked=links)
+        changed: dict[int, Change] = {}
+        for row in done.written:
+            known = changed.get(row.id)
+            changed[row.id] = row.change if known is None else known | row.change
+        with_text = {change for change in set(changed.values()) if change & Change.TEXT}
+        texts = [item for item, change in changed.items() if change in with_text]
+        fresh = {new.id for new in done.fresh}
+        again = [item for item in texts if item not in fresh]
+        self.link(again, links, done.fresh)
+        changes.log(tx.db, tx.ns, changed.items())
+        tx.items_put += len(new)
+        return done
+
+    def link(self, changed: Sequence[int], on: bool, fresh: Sequence[Fresh] = ()) -> None:
+        """Makes nodes and mentions of changed and new items follow their texts."""
+        items.set_linked(self._tx.db, changed, on)
+        linked = list(changed_items(self._tx.db, changed))
+        for id, new in paced(fresh) if on else ():
+            linked.append(Linked(id, new.text, own_names(new.title, new.text, new.metadata, new.kind), is_new=True))
+        linked.sort(key=lambda item: item.id)  # nodes are created in the order of items
+        self._tx.linker.link(self._tx.link_rows, linked)
+        self._tx.linked_items.update(item.id for item in linked)
+
+    def patch(self, item: int, patch: ItemPatch, now: datetime, *, links: bool = True) -> Item:
+        tx = self._tx
+        change = items.patch(tx.db, tx.namespace, tx.ns, item, patch, now)
+        if change & Change.TEXT:
+            self.link([item], links)
+        changes.log(tx.db, tx.ns, [(item, change)])
+        return items.get(tx.db, tx.namespace, tx.ns, [item])[item]
+
+    def rewrite(self, item: int, new: NewItem, now: datetime) -> None:
+        """Replaces an item that breaks a rule by one that does not; it is linked as before."""
+        tx = self._tx
+        change = items.rewrite(tx.db, tx.ns, item, new, now)
+        if change & Change.TEXT:
+            self.link([item], items.is_linked(tx.db, item))
+        changes.log(tx.db, tx.ns, [(item, change)])
+
+    def forget(self, ids: Sequence[int]) -> int:
+        tx = self._tx
+        if tx.known_ns is None:
+            return 0
+        known = possible(ids)
+        owned = [items.nodes_of(tx.db, item) for item in known]
+        gone = [item for item in known if items.forget(tx.db, tx.ns, item)]
+        lost = graph.prune(tx.db, tx.ns, {node for nodes in owned for node in nodes})
+        tx.linker.renamed(tx.link_rows, gone=lost)
+        changes.log(tx.db, tx.ns, ((item, Change.REMOVED) for item in gone))
+        return len(gone)
+
+
+class SqliteFileWriter:
+    def __init__(self, tx: SqliteTransaction) -> None:
+        self._tx = tx
+
+    def put(self, files: Sequence[FileUpdate], now: datetime, *, links: bool = True) -> None:
+        tx = self._tx
+        if gone := [item for file in files for item in renumber(chunks.Chunks(tx.db, tx.ns), file)]:
+            tx.items.forget(gone)
+        tx.items.write([chunk for file in files for chunk in file.chunks or ()], now, links=links)
+        for file in files:
+            chunks.note(tx.db, tx.ns, file.state)
+
+    def forget(self, paths: Sequence[str]) -> int:
+        tx = self._tx
+        if tx.known_ns is None:
+            return 0
+        gone = tx.items.forget([item for path in paths for item in chunks.ids(tx.db, tx.ns, path)])
+        chunks.forget_states(tx.db, tx.ns, paths)
+        return gone
+
+
+class SqliteRawWriter:
+    def __init__(self, tx: SqliteTransaction) -> None:
+        self._tx = tx
+
+    def add(self, record: NewRaw) -> RawRecord:
+        return raw.add(self._tx.db, self._tx.namespace, self._tx.ns, record)
+
+    def forget(self, ids: Sequence[int], *, force: bool = False) -> int:
+        if self._tx.known_ns is None and ids:
+            raise no_raw(ids[0])
+        return raw.forget(self._tx.db, self._tx.ns, ids, force=force) if ids else 0
+
+
+class SqliteVectorWriter:
+    def __init__(self, tx: SqliteTransaction) -> None:
+        self._tx = tx
+
+    def set_space(self, space: Space) -> None:
+        spaces.set_space(self._tx.db, self._tx.ns, space)
+
+    def reset_space(self, space: Space) -> None:
+        spaces.reset_space(self._tx.db, self._tx.ns, space)
+
+    def put(self, space: Space, vectors: Sequence[tuple[int, str, str, Vector]]) -> int:
+        return spaces.put_made(self._tx.db, self._tx.ns, space, vectors)
+
+    def reject(self, pending: PendingText, reason: str) -> None:
+        spaces.reject(self._tx.db, self._tx.ns, pending, reason)
+
+    def retry_rejected(self) -> None:
+        if self._tx.known_ns is not None:
+            spaces.retry_rejected(self._tx.db, self._tx.ns)
+
+
+class SqliteGraphWriter:
+    def __init__(self, tx: SqliteTransaction) -> None:
+        self._tx = tx
+
+    def add_nodes(self, nodes: Sequence[NewNode]) -> list[Node]:
+        tx = self._tx
+        made: list[int] = []
+        for new in nodes:
+            node, fresh = graph.add_node(tx.db, tx.ns, new.name, new.label, new.aliases, new.properties)
+            if new.item is not None:
+                if not items.exists(tx.db, tx.ns, new.item):
+                    raise NotFound(f"no item {new.item}", "Store the item first, then refer to its id")
+                graph.attach(tx.db, node, new.item, made=True)
+            self._name(fresh)
+            made.append(node)
+        self._log()
+        found = graph.read_nodes(tx.db, made)
+        return [found[node] for node in made]
+
+    def add_edges(self, edges: Sequence[Edge]) -> None:
+        tx = self._tx
+        fresh: list[str] = []
+        known: dict[str, int] = {}
+        for edge in edges:
+            for name in (edge.source, edge.target):
+                if name not in known:
+                    node = graph.resolve(tx.db, tx.ns, name)
+                    added: list[str] = []
+                    if node is None:
+                        node, added = graph.ensure_reference(tx.db, tx.ns, name)
+                    known[name] = node
+                    fresh += added
+            graph.set_edge(tx.db, known[edge.source], edge.relation, known[edge.target], edge.weight)
+        self._name(fresh)
+        self._log()
+
+    def remove_node(self, name: str, label: str | None) -> bool:
+        tx = self._tx
+        node = None if tx.known_ns is None else graph.resolve(tx.db, tx.ns, name, label)
+        if node is None:
+            return False
+        tx.linker.renamed(tx.link_rows, gone=graph.remove_node(tx.db, tx.ns, node))
+        self._log()
+        return True
+
+    def remove_edge(self, source: str, relation: str, target: str) -> bool:
+        tx = self._tx
+        if tx.known_ns is None:
+            return False
+        ends = [graph.resolve(tx.db, tx.ns, name) for name in (source, target)]
+        if ends[0] is None or ends[1] is None:
+            return False
+        removed = graph.remove_edge(tx.db, ends[0], relation, ends[1])
+        self._log()
+        return removed
+
+    def _name(self, fresh: Sequence[str]) -> None:
+        linker = self._tx.linker
+        linker.renamed(self._tx.link_rows, fresh)
+        linker.announce(self._tx.link_rows, fresh)
+
+    def _log(self) -> None:
+        changes.log(self._tx.db, self._tx.ns, [(0, Change.LABELS)])

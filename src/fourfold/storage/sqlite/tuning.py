@@ -1,0 +1,41 @@
+"""Sizes at which the embedded store changes its way of working. Tests pass smaller ones."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fourfold.index.tuning import IndexTuning
+from fourfold.limits import BUSY_SECONDS
+
+
+@dataclass(frozen=True, slots=True)
+class Tuning(IndexTuning):
+    publish_every_changes: int = 1000
+    """Changes in the tail that are worth a publication."""
+    rebuild_at_changes: int = 40_000
+    """Above this many changes an index is published before it is searched: folding them into a tail costs the same."""
+    child_at_changes: int = 10_000
+    """Above this many changes a child process publishes."""
+    load_at_items: int = 10_000
+    """Items written without a pause that count as a bulk load, which is published while it runs."""
+    load_every_changes: int = 20_000
+    """Changes between two publications of a bulk load."""
+    searched_every_changes: int = 5000
+    """Replaces the two above while the namespace is searched: a long tail slows searches down."""
+    log_kept_changes: int = 10_000
+    """Published changes that stay in the log for processes that have not followed yet."""
+    look_every_seconds: float = 1.0
+    """How often a search with a long tail looks for a newer publication."""
+    bulk_items: int = 64
+    """A write of this many items folds its changes into searched indexes itself, so that no search has to."""
+    inline_vectors: int = 4096
+    """Up to this many vectors are searched in the thread of the search: another thread costs more than it saves."""
+    wal_bytes: int = 64 * 1024 * 1024
+    """From this length on, writers wait a moment for readers in order to reset SQLite's write-ahead log."""
+    wal_retry_seconds: float = 10.0
+    """Time until the next attempt after readers did not finish."""
+    busy_seconds: float = BUSY_SECONDS
+    """How long a write waits for the lock of another process."""
+
+
+DEFAULT = Tuning()

@@ -1,0 +1,107 @@
+"""The values that storage takes and returns, besides those of the model."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal, NamedTuple, TypeAlias
+
+from fourfold.model import Json, NewItem
+
+Record = dict[str, Json]
+"""A line of an export."""
+
+Direction = Literal["both", "out", "in"]
+Vocabulary = Literal["kind", "language", "metadata"]
+
+PendingText: TypeAlias = tuple[int, str, str]
+"""(id, title, text) of an item that waits for a vector."""
+
+HOW_TO_CREATE = "Create a store with `fourfold add`, `import` or `index`, or name another one with --store"
+"""The remedy of StoreNotFound."""
+
+
+@dataclass(slots=True)
+class Deadline:
+    """When the reads of a snapshot have to end. The engine moves it while a retriever reads."""
+
+    seconds: float = math.inf
+    """Time that was given."""
+    until: float = math.inf
+    """On the monotonic clock."""
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    items: int
+    vectors: int
+
+    @property
+    def pending(self) -> int:
+        return self.items - self.vectors
+
+
+@dataclass(frozen=True, slots=True)
+class NewNode:
+    name: str
+    label: str = "entity"
+    aliases: tuple[str, ...] = ()
+    properties: Mapping[str, Json] | None = None
+    item: int | None = None
+
+
+class TagUse(NamedTuple):
+    """An item that carries a tag."""
+
+    item: int
+    tag: str
+    uses: int
+    """How many items carry it."""
+
+
+class NewRaw(NamedTuple):
+    """A raw record to be stored."""
+
+    content: str
+    speaker: str | None
+    session_id: str | None
+    metadata: Mapping[str, Json]
+    created_at: datetime
+
+
+class NeighborQuery(NamedTuple):
+    """Nodes within `depth` steps of one node, and the page of them that is wanted; without a limit, all."""
+
+    name: str
+    label: str | None
+    depth: int
+    direction: Direction
+    relation: str | None
+    limit: int | None = None
+    offset: int = 0
+
+
+class FileState(NamedTuple):
+    """A file as it was when it was last indexed."""
+
+    path: str
+    size: int
+    mtime_ns: int
+    digest: str
+    """Of its content, in hexadecimal; empty if the file was not read."""
+    skipped: str = ""
+    """Why nothing of it is stored; empty if something is."""
+
+
+FileRow = tuple[str, int, int, str, str]
+"""The fields of a FileState. A run over 100,000 files only compares most of them: plain tuples cost less."""
+
+
+class FileUpdate(NamedTuple):
+    state: FileState
+    chunks: Sequence[NewItem] | None = ()
+    """Checked, with the state's path, and numbered from 0 without a gap. None: the stored chunks stay as they are."""
+    moved_from: str | None = None
+    """The path under which this content is stored so far."""

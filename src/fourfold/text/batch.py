@@ -1,0 +1,100 @@
+"""Index terms of many items at once: `analyse_item` in C, which calls back to Python for new words only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import lru_cache, partial
+from itertools import pairwise
+from typing import TYPE_CHECKING, NamedTuple
+from zlib import crc32
+
+import numpy as np
+
+from fourfold.native.text import Found, Full, TermTable
+from fourfold.text.analysis import TERM_LENGTH, analyse_item, runs, token_terms
+from fourfold.text.stems import stems
+from fourfold.text.stopwords import stop_words
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_CACHED_LANGUAGES = 8
+_BATCH_CHARACTERS = 1 << 20
+"""Maximum size of the texts passed to C in one call."""
+
+
+class Terms(NamedTuple):
+    """Terms of one item: the hash of each in order, and the terms themselves with a space after each."""
+
+    hashes: NDArray[np.uint32]
+    letters: str
+
+
+def analyse_items(texts: Sequence[tuple[str, str]], language: str) -> Iterator[Terms]:
+    """Yield the terms of each (title, text); all are in one language."""
+    for batch in _batches(texts):
+        try:
+            found = _table(language).read([(_plain(title), _plain(text)) for title, text in batch])
+        except Full:
+            yield from (_one_by_one(title, text, language) for title, text in batch)
+        else:
+            yield from _split(found)
+
+
+def _batches(texts: Sequence[tuple[str, str]]) -> Iterator[Sequence[tuple[str, str]]]:
+    start, size = 0, 0
+    for place, (title, text) in enumerate(texts):
+        size += len(title) + len(text)
+        if size > _BATCH_CHARACTERS:
+            yield texts[start : place + 1]
+            start, size = place + 1, 0
+    if start < len(texts):
+        yield texts[start:]
+
+
+def _plain(text: str) -> str:
+    """Text that the C code can split into runs: ASCII as it is, other text as runs joined by spaces."""
+    if text.isascii() and "\0" not in text:
+        return text
+    return " ".join(runs(text))
+
+
+def _split(found: Found) -> Iterator[Terms]:
+    hash_ends, letter_ends = found.hash_ends.tolist(), found.letter_ends.tolist()
+    letters = found.letters.decode("ascii") if found.letters.isascii() else found.letters
+    for (a, b), (c, d) in zip(pairwise([0, *hash_ends]), pairwise([0, *letter_ends]), strict=True):
+        own = letters[c:d]
+        yield Terms(found.hashes[a:b], own if isinstance(own, str) else own.decode())
+
+
+def _one_by_one(title: str, text: str, language: str) -> Terms:
+    terms = analyse_item(title, text, language)
+    return Terms(np.array([crc32(term.encode()) for term in terms], np.uint32), _spaced(terms))
+
+
+def _spaced(terms: Sequence[str]) -> str:
+    return " ".join([*terms, ""])
+
+
+# ---------------------------------------------------------------- callback for new words
+
+
+@lru_cache(_CACHED_LANGUAGES)
+def _table(language: str) -> TermTable:
+    return TermTable(partial(_terms_of_new, language))
+
+
+def _terms_of_new(language: str, keys: Sequence[str]) -> list[str]:
+    """Return the terms of words and runs that the table does not know yet."""
+    stops, words = stop_words(language), [key for key in keys if _is_word(key)]
+    known = {
+        word: "" if word in stops else f"{stem[:TERM_LENGTH]} "
+        for word, stem in zip(words, stems(words, language), strict=True)
+    }
+    terms = token_terms(language)
+    return [known[key] if key in known else _spaced(terms[key]) for key in keys]
+
+
+def _is_word(key: str) -> bool:
+    """Whether a key is a single ASCII word; other keys are runs."""
+    return key.isascii() and len(key) <= TERM_LENGTH

@@ -1,0 +1,116 @@
+"""Keyword queries: the terms that a query text searches for in a store, with their weights."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from fourfold.limits import QUERY_TERMS
+from fourfold.text.analysis import query_words
+from fourfold.text.bm25 import idf
+from fourfold.text.compounds import Lexicon, with_relatives
+from fourfold.text.language import guess
+
+_GERMAN_SHARE = 0.01
+"""Share of German items from which every query is expanded by German compounds."""
+
+INNER_PART_ITEMS = 10_000
+"""Maximum number of German items up to which compounds are found by an inner part, which scans all terms."""
+
+Variant = tuple[str, float]
+"""A term and its weight."""
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """A word of the query with those of its variants that occur in the store."""
+
+    terms: tuple[str, ...]
+    values: tuple[float, ...]
+    """Idf times weight of each term: its score if it occurs once in a text of average length."""
+    idf: float
+    """Weight of the word in the coverage of a query."""
+    share: float
+    """Share of the store's items that contain one of the terms."""
+    surface: str = ""
+    """The folded word, as the user typed it."""
+
+
+@dataclass(frozen=True)
+class KeywordQuery:
+    words: tuple[Word, ...]
+    unknown: float
+    """Sum of the idf of words that occur in no item."""
+    documents: int
+    notes: tuple[str, ...] = ()
+    absent: tuple[str, ...] = ()
+    """The words that occur in no item, as the user typed them."""
+
+    @property
+    def terms(self) -> list[str]:
+        return [term for word in self.words for term in word.terms]
+
+    @cached_property
+    def weight(self) -> float:
+        """Sum of the idf of all words, which is full coverage."""
+        return sum(word.idf for word in self.words) + self.unknown
+
+    @cached_property
+    def unknown_share(self) -> float:
+        return self.unknown / self.weight if self.unknown else 0.0
+
+
+def keyword_query(
+    text: str,
+    languages: Mapping[str, int],
+    lexicon: Lexicon | None,
+    frequencies: Callable[[Sequence[str]], Sequence[int]],
+    documents: int,
+) -> KeywordQuery:
+    """Analyse a query against a store.
+
+    `languages` maps each language to its number of items, `lexicon` holds the terms of German items, and `frequencies`
+    returns the number of items for each term.
+    """
+    words = query_words(text, tuple(languages))
+    german = lexicon if _is_german(text, languages, documents) else None
+    inner = languages.get("de", 0) <= INNER_PART_ITEMS
+    related = [with_relatives(word, german, inner=inner) for word in words] if german is not None else words
+    terms = list(dict.fromkeys(term for word in related for term, _ in word.variants))
+    df = dict(zip(terms, frequencies(terms), strict=True))
+    built = [
+        _word(word.surface, dict(word.variants), full.variants, df, documents)
+        for word, full in zip(words, related, strict=True)
+    ]
+    known = [word for word in built if word.terms]
+    kept = sorted(range(len(known)), key=lambda index: -known[index].idf)[:QUERY_TERMS]
+    notes = (f"keyword search used the {QUERY_TERMS} rarest of {len(known)} words",) if len(kept) < len(known) else ()
+    unknown = sum(word.idf for word in built if not word.terms)
+    absent = tuple(word.surface for word in built if not word.terms)
+    return KeywordQuery(tuple(known[index] for index in sorted(kept)), unknown, documents, notes, absent)
+
+
+def _is_german(text: str, languages: Mapping[str, int], documents: int) -> bool:
+    """Whether to expand by compounds: in a store with some German items, or for a German query."""
+    count = languages.get("de", 0)
+    return count > 0 and (count >= _GERMAN_SHARE * documents or guess(text, tuple(languages)) == "de")
+
+
+def _word(
+    surface: str, own: Mapping[str, float], variants: Sequence[Variant], df: Mapping[str, int], documents: int
+) -> Word:
+    """Build a word; a related term scores at most as high as the word itself (`own`) if that occurs in the store."""
+    found = [(term, weight) for term, weight in variants if df[term]]
+    rarest = min((df[term] for term, _ in found if term in own), default=0)
+    limit = idf(rarest, documents)
+    return Word(
+        terms=tuple(term for term, _ in found),
+        values=tuple(
+            weight * min(idf(df[term], documents), limit if term not in own else math.inf) for term, weight in found
+        ),
+        idf=limit,
+        share=min(1.0, sum(df[term] for term, _ in found) / max(documents, 1)),
+        surface=surface,
+    )

@@ -1,0 +1,47 @@
+"""What tests of distributed indexes share."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import index_servers
+import numpy as np
+
+from fourfold.memory import Memory
+from fourfold.storage.engines import open_engine
+from fourfold.storage.engines.protocol import Document, Engine, Entry
+from fourfold.storage.postgres.index_log import Generation, every
+from fourfold.storage.postgres.namespaces import find
+from fourfold.storage.postgres.store import PostgresStore
+from fourfold.storage.postgres.tuning import Tuning
+
+for room in ("conformance", "postgres"):
+    sys.path.append(str(Path(__file__).parent.parent / room))
+
+TUNING = Tuning(narrow_items=0, feed_changes=1, vector_index_items=1)
+"""No filter so narrow that PostgreSQL answers by itself, and every publication feeds."""
+
+
+def opened(dsn: str, kind: str, tuning: Tuning = TUNING) -> PostgresStore:
+    return PostgresStore(dsn, tuning, open_engine(index_servers.address(kind)))
+
+
+def memory(store: PostgresStore, namespace: str = "notes") -> Memory:
+    return Memory(store, None, namespace, background=False)
+
+
+def document(item: int, version: int, terms: Sequence[int], vector: Any = None, facts: Sequence[int] = ()) -> Document:
+    found = None if vector is None else np.asarray(vector, np.float32)
+    return Document(Entry(item, version), np.array(terms, np.uint32), 1.0, found, list(facts))
+
+
+def entries(engine: Engine, collection: str) -> list[list[Entry]]:
+    """What each node holds."""
+    return [sorted(node.entries(collection, 1, 1 << 62)) for node in engine.nodes]
+
+
+def generations(store: PostgresStore, namespace: str) -> list[Generation]:
+    return store.database.read(lambda db: every(db, find(db, namespace).id))

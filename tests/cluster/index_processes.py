@@ -1,0 +1,117 @@
+"""Processes that use one store at the same time: a feeder that may be killed, a searcher, and clients of a soak.
+
+They are forked from a server that has imported everything, so that starting one takes some milliseconds.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import time
+from dataclasses import replace
+from multiprocessing.connection import Connection
+from random import Random
+from typing import Any
+
+import numpy as np
+
+from fourfold.errors import WorldError
+from fourfold.memory import Memory
+from fourfold.model import NO_FILTERS, NewItem
+from fourfold.storage.engines import open_engine
+from fourfold.storage.postgres.store import PostgresStore
+from fourfold.storage.postgres.tuning import Tuning
+
+NS = "notes"
+TUNING = Tuning(narrow_items=0, feed_changes=1, vector_index_items=1, check_grace_seconds=1.0)
+DIMENSION = 8
+
+processes: Any = multiprocessing.get_context("forkserver")
+processes.set_forkserver_preload(["index_processes", "pymilvus", "weaviate", "fourfold.storage.engines.weaviate"])
+
+
+def opened(dsn: str, address: str, tuning: Tuning = TUNING) -> PostgresStore:
+    return PostgresStore(dsn, tuning, open_engine(address))
+
+
+def unit(random: Random) -> Any:
+    numbers = np.array([random.gauss(0, 1) for _ in range(DIMENSION)])
+    return (numbers / np.linalg.norm(numbers)).astype(np.float32)
+
+
+def word_of(*numbers: int) -> str:
+    """A word that the analyser neither splits nor stems, another one for other numbers."""
+    return "q".join("".join("bcdfghjklm"[int(digit)] for digit in f"{number:05}") for number in numbers)
+
+
+def feed(dsn: str, address: str, batch: int, pause_seconds: float, ready: Connection) -> None:
+    """Feeds until it is killed."""
+    store = opened(dsn, address, replace(TUNING, feed_batch_items=batch))
+    ready.send("feeding")
+    while True:
+        store.maintenance.publish(NS, everything=True)
+        time.sleep(pause_seconds)
+
+
+def search(dsn: str, address: str, asked: Connection) -> None:
+    """Answers (word, vector) with the ids that keyword and vector search find first, and the note."""
+    store = opened(dsn, address)
+    while (question := asked.recv()) is not None:
+        word, vector = question
+        with store.snapshot(NS) as at:
+            words = [hit.id for hit in at.words.match(word, 10, NO_FILTERS).hits]
+            near = [hit.id for hit in at.vectors.begin_nearest(np.asarray(vector, np.float32), 3, NO_FILTERS)().hits]
+            asked.send((words, near, at.candidates.note))
+    store.close()
+
+
+def client(number: int, dsn: str, address: str, seconds: float, told: Connection) -> None:
+    """Reads and writes; reports what was confirmed, what was wrong, failures by type, and the time of searches."""
+    random, until = Random(number), time.monotonic() + seconds
+    store = opened(dsn, address, replace(TUNING, feed_changes=50, feed_seconds=1.0, vector_index_items=1_000_000))
+    memory = Memory(store, None, NS, background=True)
+    memory._maintenance.start()
+    mine: dict[str, str] = {}
+    doubtful: set[str] = set()
+    wrong: list[str] = []
+    failures: dict[str, int] = {}
+    spent: list[tuple[float, float]] = []
+    noted, turn = 0, 0
+    while time.monotonic() < until and len(wrong) < 20:
+        turn += 1
+        key, word = f"c{number}k{random.randrange(200)}", word_of(number, turn)
+        try:
+            doubtful.add(key)
+            if key in mine and random.random() < 0.3:
+                memory.forget([f"key:{key}"])
+                gone = mine.pop(key)
+                doubtful.discard(key)
+                word, wanted = gone, None
+            else:
+                vector = unit(random)
+                new = memory.add(NewItem(f"heron {word}", key=key, vector=vector.tolist()))
+                mine[key] = word
+                doubtful.discard(key)
+                wanted = key
+                with store.snapshot(NS) as at:
+                    near = at.vectors.begin_nearest(vector, 3, NO_FILTERS)().hits
+                if near[0].id != new.id:
+                    wrong.append(f"{key}: nearest is {near[0].id} instead of {new.id}")
+            started = time.monotonic()
+            response = memory.search(word, top_k=5)
+            spent.append((started, time.monotonic() - started))
+            keys = [result.key for result in response.results if word in result.item.text]
+            noted += any("the index" in note for note in response.notes)
+            if keys != ([] if wanted is None else [wanted]) and not any(
+                each.retriever == "keyword" for each in response.degraded
+            ):
+                wrong.append(f"{word}: {keys} instead of {wanted}")
+        except WorldError as error:
+            if key in doubtful:
+                mine.pop(key, None)
+            failures[type(error).__name__] = failures.get(type(error).__name__, 0) + 1
+        except Exception as error:  # noqa: BLE001  an untyped failure is what the test looks for
+            wrong.append(f"{type(error).__name__}: {error}")
+    memory.close()
+    told.send(
+        {"mine": mine, "doubtful": doubtful, "wrong": wrong, "failures": failures, "spent": spent, "noted": noted}
+    )

@@ -1,0 +1,124 @@
+"""Several processes: writes are seen by others at once, and killed feeders leave nothing missing or doubled."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from random import Random
+from typing import Any
+
+import index_processes
+import index_servers
+import pytest
+from cluster_support import entries, generations
+from conformance_subjects import NOW, item
+from index_processes import NS, opened, processes, unit, word_of
+from store_calls import StoreCalls
+from test_index_upkeep import collection, feed
+
+from fourfold.model import NO_FILTERS
+from fourfold.storage.postgres.store import PostgresStore
+
+FEEDERS: dict[str, tuple[int, float] | None] = {"paused": None, "slow": (5, 0.3), "normal": (500, 0.01)}
+"""Batch and pause."""
+
+
+@contextmanager
+def running(target: Callable[..., None], *arguments: Any) -> Iterator[tuple[Any, Any]]:
+    """A process, and the connection to it; killed at the end."""
+    ours, theirs = processes.Pipe()
+    process = processes.Process(target=target, args=(*arguments, theirs), daemon=True)
+    process.start()
+    theirs.close()  # so that the death of the process is an EOFError here
+    try:
+        yield process, ours
+    finally:
+        process.kill()
+        process.join()
+
+
+@pytest.mark.parametrize("mode", [pytest.param("paused", marks=pytest.mark.soak), "slow", "normal"])
+@pytest.mark.parametrize("operations", [30, pytest.param(2_000, marks=pytest.mark.soak)], ids=["short", "whole"])
+def test_another_process_sees_every_write_at_once(dsn: str, kind: str, mode: str, operations: int):
+    address, random = index_servers.address(kind), Random(operations)
+    store = opened(dsn, address)
+    calls, feeder = StoreCalls(store), FEEDERS[mode]
+    calls.put(NS, [item(f"heron {n}", key=f"old{n}", vector=unit(random)) for n in range(50)], NOW)
+    feed(store)
+    stored: dict[str, tuple[int, str, Any]] = {}
+    misses = resurrected = notes = 0
+    with running(index_processes.search, dsn, address) as (_, searcher), _feeding(dsn, address, feeder):
+        for turn in range(operations):
+            key, word, vector = f"k{random.randrange(60)}", word_of(turn), unit(random)
+            before = stored.pop(key, None)
+            if before is not None and random.random() < 0.4:
+                calls.forget(NS, [before[0]])
+                searcher.send((before[1], before[2].tolist()))
+                words, near, note = searcher.recv()
+                resurrected += words != [] or before[0] in near
+            else:
+                (new,) = calls.put(NS, [item(f"heron {word}", key=key, vector=vector)], NOW)
+                stored[key] = (new.id, word, vector)
+                searcher.send((word, vector.tolist()))
+                words, near, note = searcher.recv()
+                misses += words != [new.id] or near[0] != new.id
+                if before is not None:
+                    searcher.send((before[1], vector.tolist()))
+                    resurrected += searcher.recv()[0] != []
+            notes += note is not None
+    counted = f"{misses} misses, {resurrected} resurrected, {notes} answered by PostgreSQL"
+    print(f"{kind}, feeder {mode}: {operations} operations, {counted}")
+    assert (misses, resurrected, notes) == (0, 0, 0)
+    feed(store)
+    assert store.maintenance.check() == []
+    store.close()
+
+
+@contextmanager
+def _feeding(dsn: str, address: str, feeder: tuple[int, float] | None) -> Iterator[None]:
+    if feeder is None:
+        yield
+        return
+    with running(index_processes.feed, dsn, address, *feeder) as (_, ready):
+        ready.recv()
+        yield
+
+
+@pytest.mark.parametrize("kills", [5, pytest.param(100, marks=pytest.mark.soak)], ids=["short", "whole"])
+def test_a_feeder_that_is_killed_leaves_nothing_missing_or_doubled(dsn: str, kind: str, kills: int):
+    address, random = index_servers.address(kind), Random(kills)
+    store = opened(dsn, address)
+    calls = StoreCalls(store)
+    calls.put(NS, [item(f"heron {n}", key=f"k{n}", vector=unit(random)) for n in range(60)], NOW)
+    feed(store)
+    rebuilt = 0
+    for turn in range(kills):
+        for _ in range(8):
+            new = [item(f"heron {random.random()}", key=f"k{random.randrange(90)}", vector=unit(random))]
+            calls.put(NS, new, NOW)
+        calls.forget(NS, random.sample(calls.ids(NS, NO_FILTERS), 2))
+        if turn % 10 == 4:
+            store.feeder.rebuild(NS)
+            rebuilt += 1
+        with running(index_processes.feed, dsn, address, 3, 0.0) as (_, ready):
+            ready.recv()
+            time.sleep(random.uniform(0.0, 0.35))  # what is under test is a death at any moment
+    _until_free(store)
+    feed(store)
+    held, items = entries(store.feeder.engine, collection(store)), calls.ids(NS, NO_FILTERS)
+    print(f"{kind}: {kills} kills of the feeder, {rebuilt} of them near a rebuild; {len(items)} items, check clean")
+    assert all(sorted(entry.item for entry in each) == items for each in held)
+    assert store.maintenance.check() == []
+    assert [each.state for each in generations(store, NS)].count("active") == 1
+    store.close()
+
+
+def _until_free(store: PostgresStore) -> None:
+    """The server notices the death of the last feeder, and releases its lease."""
+    for _ in range(200):
+        with store.maintenance.lease(NS) as mine:
+            if mine:
+                return
+        time.sleep(0.05)
+    raise TimeoutError

@@ -1,0 +1,166 @@
+"""Searches over PostgreSQL with a distributed index: the same answers, and every write is seen at once."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from random import Random
+
+import pytest
+from cluster_support import TUNING, generations, opened
+from conformance_subjects import LATER, NOW, NS, RETRIEVERS, item
+from store_calls import StoreCalls
+from test_postgres_agreement import found_by, some_items, some_queries, vector
+
+from fourfold.errors import IndexUnavailable
+from fourfold.model import NO_FILTERS, Edge, Filters, ItemPatch
+from fourfold.storage.memory import MemoryStore
+from fourfold.storage.postgres import index_log
+from fourfold.storage.postgres.namespaces import find
+from fourfold.storage.postgres.store import PostgresStore
+
+
+def feed(store: PostgresStore) -> None:
+    store.feeder.create(NS)
+    assert store.maintenance.publish(NS, everything=True)
+
+
+def changed(calls: StoreCalls, count: int) -> None:
+    """Some of the items are changed, some are removed, and some are new."""
+    random = Random(11)
+    ids = calls.ids(NS, NO_FILTERS)
+    calls.forget(NS, ids[:: count // 8])
+    for id in ids[3 :: count // 8]:
+        calls.patch(NS, id, ItemPatch(text=f"another contract {id}"), LATER)
+    calls.put(NS, [replace(new, key=f"n{new.key}", text=f"{new.text} later") for new in some_items(count // 8)], NOW)
+    calls.put(NS, [item("moved", key="k5", vector=vector(random))], LATER)
+
+
+@pytest.mark.spec("S1.1")
+@pytest.mark.spec("S1.2")
+@pytest.mark.parametrize(
+    ("items", "queries"), [(80, 10), pytest.param(1_600, 300, marks=pytest.mark.soak)], ids=["short", "whole"]
+)
+def test_an_index_gives_the_answers_of_the_exact_store(calls: StoreCalls, items: int, queries: int):
+    exact, new = StoreCalls(MemoryStore()), some_items(items)
+    edges = [Edge("Anna", "knows", "Berlin", 1.0), Edge("Berlin", "near", "Paris", 0.5)]
+    for each in (exact, calls):
+        for start in range(0, items, 500):
+            each.put(NS, new[start : start + 500], NOW)
+        each.add_edges(NS, edges)
+    feed(calls.store)
+    for each in (exact, calls):
+        changed(each, items)  # a tail that the index lacks
+    recalls, overlaps, notes = list[float](), list[float](), list[str]()
+    for query in some_queries(queries):
+        for name in RETRIEVERS:
+            wanted = found_by(exact, name, query)
+            with calls.snapshot(NS) as at:
+                ranking = RETRIEVERS[name](at).search(query, 200)
+                notes += [] if at.candidates.note is None else [at.candidates.note]
+            if name in ("graph", "tags"):
+                assert [hit.id for hit in ranking.hits] == [hit.id for hit in wanted]
+                assert [hit.score for hit in ranking.hits] == pytest.approx([hit.score for hit in wanted], abs=1e-6)
+                continue
+            best = {hit.id for hit in wanted[:10]}
+            shared = len(best & {hit.id for hit in ranking.hits[:10]}) / len(best) if best else 1.0
+            (recalls if name == "semantic" else overlaps).append(shared)
+            scores = dict(wanted)
+            assert all(hit.score == pytest.approx(scores[hit.id], abs=1e-6) for hit in ranking.hits if hit.id in scores)
+    print(f"recall@10 {sum(recalls) / len(recalls):.4f}, keyword overlap {sum(overlaps) / len(overlaps):.4f}")
+    assert sum(recalls) / len(recalls) >= 0.98
+    assert sum(overlaps) / len(overlaps) >= 0.95
+    assert notes == []
+    assert calls.store.maintenance.check() == []
+
+
+def test_the_index_proposes(calls: StoreCalls):
+    """What the engine does not hold is not found, although PostgreSQL does: it did not propose."""
+    one, two = (each.id for each in calls.put(NS, some_items(2), NOW))
+    feed(calls.store)
+    (generation,) = generations(calls.store, NS)
+    (entry,) = calls.store.feeder.engine.nodes[0].entries(generation.collection, two, two + 1)
+    calls.store.feeder.engine.remove(generation.collection, [entry])
+    (query,) = some_queries(1)
+    assert [hit.id for hit in found_by(calls, "semantic", query)] == [one]
+
+
+def test_each_write_is_found_at_once_whatever_was_fed(calls: StoreCalls):
+    """Before and after the feeder has carried it to the index."""
+    (first,) = calls.put(NS, [item("a heron", key="a")], NOW)
+    feed(calls.store)
+    for fed in (False, True):
+        (second,) = calls.put(NS, [item(f"an egret {fed}", key=f"b{fed}")], NOW)
+        calls.patch(NS, first.id, ItemPatch(text=f"a kingfisher {fed}"), LATER)
+        if fed:
+            feed(calls.store)
+        assert [hit.id for hit in calls.match(NS, "kingfisher", 9, NO_FILTERS).hits] == [first.id]
+        assert calls.match(NS, "heron", 9, NO_FILTERS).hits == ()
+        assert second.id in [hit.id for hit in calls.match(NS, "egret", 9, NO_FILTERS).hits]
+        calls.forget(NS, [second.id])
+        assert calls.match(NS, "egret", 9, NO_FILTERS).hits == ()
+
+
+def test_filters_act_on_what_the_index_proposes(calls: StoreCalls):
+    calls.put(NS, some_items(150), NOW)
+    calls.store.feeder.create(NS)
+    feed(calls.store)
+    query = some_queries(1)[0]
+    for filters, kept in (
+        (Filters(kind="rare"), 2),
+        (Filters(where="kind = rare or key = k7"), 3),
+        (Filters(where="not kind = common"), 2),
+        (Filters(where="key = k7"), 1),
+    ):
+        near = calls.nearest(NS, query.vector, 10, filters)
+        assert len(near.hits) == kept
+        assert {hit.id for hit in calls.match(NS, "Vertrag contract the Haus house", 10, filters).hits} <= {
+            hit.id for hit in near.hits
+        }
+
+
+def test_postgresql_answers_while_the_index_is_late(dsn: str, kind: str):
+    store = opened(dsn, kind, replace(TUNING, tail_items=2, vector_index_items=1_000))
+    calls = StoreCalls(store)
+    calls.put(NS, some_items(3), NOW)
+    feed(store)
+    calls.put(NS, some_items(12)[3:], NOW)
+    query = some_queries(1)[0]
+    near, words = calls.nearest(NS, query.vector, 20, NO_FILTERS), calls.match(NS, "10 11", 20, NO_FILTERS)
+    assert len(near.hits) == 12
+    assert len(words.hits) == 2
+    assert all("2 changes behind" in ranking.notes[0] for ranking in (near, words))
+    store.close()
+
+
+def test_a_search_names_its_retriever_where_nothing_can_answer(dsn: str, kind: str):
+    store = opened(dsn, kind, replace(TUNING, tail_items=2))
+    calls = StoreCalls(store)
+    feed(store)
+    calls.put(NS, some_items(5), NOW)
+    with pytest.raises(IndexUnavailable, match="changes behind"):
+        calls.nearest(NS, some_queries(1)[0].vector, 20, NO_FILTERS)
+    store.close()
+
+
+def test_changes_are_numbered_in_the_order_of_commits(store: PostgresStore, dsn: str, kind: str):
+    """A reader that has seen a change never finds an earlier one that it has not seen."""
+    feed(store)
+    writers = [opened(dsn, kind) for _ in range(3)]
+
+    def write(writer: PostgresStore) -> None:
+        for number in range(12):
+            StoreCalls(writer).put(NS, [item(f"t{number}", key=f"k{id(writer)} {number}")], LATER)
+
+    seen: set[int] = set()
+    with ThreadPoolExecutor(len(writers)) as pool:
+        running = [pool.submit(write, writer) for writer in writers]
+        while not all(each.done() for each in running):
+            rows = store.database.read(lambda db: index_log.newer(db, find(db, NS).id, index_log.Cursor(0, 0), 99))
+            fresh = {change for change, _ in rows} - seen
+            assert not fresh or not seen or min(fresh) > max(seen)
+            seen |= fresh
+        for each in running:
+            each.result()
+    for writer in writers:
+        writer.close()

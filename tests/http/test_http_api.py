@@ -1,0 +1,300 @@
+"""The API: items, searches, cursors, conditions, keyed requests, scopes, limits."""
+
+from __future__ import annotations
+
+import sqlite3
+import subprocess
+import sys
+import zipfile
+from collections.abc import Iterator
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import httpx
+import postgres_servers
+import pytest
+from http_server import NS, Server, serving
+
+from fourfold import ItemPatch, Memory
+from fourfold.errors import Conflict
+
+READ, WRITE, ADMIN, ALL = (f"{name}-0123456789abcdef" for name in ("read", "write", "admin", "all"))
+TOKENS = f"alpha:read:{READ},alpha:write:{WRITE},alpha:{ADMIN},*:{ALL}"
+
+
+@pytest.fixture(scope="module", params=["sqlite", "postgres"])
+def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    folder = tmp_path_factory.mktemp("api")
+    store = folder / "store" if request.param == "sqlite" else postgres_servers.fresh("postgres")
+    with serving(store, XDG_DATA_HOME=str(folder)) as running:
+        yield running
+
+
+@pytest.fixture
+def client(server: Server) -> Iterator[httpx.Client]:
+    with server.client() as connected:
+        yield connected
+
+
+def test_pages_of_items_follow_each_other_while_items_are_added(client: httpx.Client) -> None:
+    base = "/v1/namespaces/pages"
+    for number in range(25):
+        client.post(f"{base}/items", json={"text": f"item {number}", "created_at": "2026-01-01"})
+    seen: list[int] = []
+    cursor = None
+    while True:
+        query = {"limit": 10, **({"cursor": cursor} if cursor else {})}
+        page = client.get(f"{base}/items", params=query).json()
+        seen += [item["id"] for item in page["items"]]
+        client.post(f"{base}/items", json={"text": f"newer {len(seen)}"})
+        if (cursor := page["next_cursor"]) is None:
+            break
+    assert len(seen) == len(set(seen)) == 25
+    assert client.get(f"{base}/items", params={"cursor": "?"}).status_code == 400
+
+
+def test_a_change_needs_the_etag_that_was_read(client: httpx.Client) -> None:
+    stored = client.post(f"{NS}/items", json={"text": "etag"})
+    place, etag = stored.headers["location"], stored.headers["etag"]
+    assert client.get(place).headers["etag"] == etag
+    changed = client.patch(place, json={"metadata": {"floor": 4}}, headers={"if-match": etag})
+    assert changed.status_code == 200
+    assert changed.headers["etag"] != etag
+    for method, body in (("PATCH", {"title": "x"}), ("DELETE", None)):
+        refused = client.request(method, place, json=body, headers={"if-match": etag})
+        assert (refused.status_code, refused.headers["content-type"]) == (412, "application/problem+json")
+        assert refused.json()["remedy"]
+    assert client.delete(place, headers={"if-match": changed.headers["etag"]}).status_code == 204
+    assert client.get(place).status_code == 404
+
+
+def test_a_keyed_request_is_carried_out_once(client: httpx.Client) -> None:
+    base, keyed = "/v1/namespaces/keyed", {"idempotency-key": "k1"}
+    first = client.post(f"{base}/raw", json={"content": "hello"}, headers=keyed)
+    again = client.post(f"{base}/raw", json={"content": "hello"}, headers=keyed)
+    assert first.json() == again.json()
+    assert again.headers["idempotent-replayed"] == "true"
+    assert client.get(f"{base}/raw").json()["total"] == 1
+    assert client.post(f"{base}/raw", json={"content": "other"}, headers=keyed).status_code == 422
+
+
+def lose_answers(folder: Path) -> None:
+    """Leaves what a server leaves that is killed before it records its answers."""
+    (file,) = folder.rglob("requests.db")
+    with sqlite3.connect(file) as db:
+        db.execute("UPDATE requests SET status = NULL")
+    db.close()
+
+
+def test_a_keyed_request_whose_answer_was_lost_is_answered_as_at_first(tmp_path: Path) -> None:
+    with serving(tmp_path) as server, server.client() as client:
+        first, second = (client.post(f"{NS}/items", json={"text": text}).json()["id"] for text in ("one", "two"))
+        client.post(f"{NS}/graph/nodes", json={"name": "Ada"})
+        requests: list[tuple[str, str, Any]] = [
+            ("POST", f"{NS}/raw", {"content": "said"}),
+            ("POST", f"{NS}/items", {"text": "three"}),
+            ("DELETE", f"{NS}/items/{first}", None),
+            ("POST", f"{NS}/items:delete", {"ids": [second], "dry_run": False}),
+            ("DELETE", f"{NS}/graph/nodes/Ada", None),
+        ]
+
+        def sent() -> list[tuple[int, bytes]]:
+            answers = [
+                client.request(method, path, json=body, headers={"idempotency-key": f"k{number}"})
+                for number, (method, path, body) in enumerate(requests)
+            ]
+            return [(answer.status_code, answer.content) for answer in answers]
+
+        before = sent()
+        assert [status for status, _ in before] == [201, 201, 204, 200, 204]
+        lose_answers(tmp_path)
+        assert sent() == before
+        assert client.get(f"{NS}/raw").json()["total"] == client.get(f"{NS}/items").json()["total"] == 1
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "status"),
+    [
+        ("POST", "/search", {"query": "x", "unknown": 1}, 422),
+        ("POST", "/search", {"query": ""}, 400),
+        ("POST", "/search", {"query": "x", "top_k": "5"}, 422),
+        ("POST", "/search", {"query": "x", "weights": {"semantic": 3}}, 400),
+        ("POST", "/search", {"query": "x", "filters": {"where": "kind >"}}, 400),
+        ("POST", "/items:delete", {"filters": {}}, 400),
+        ("GET", "/items?limits=3", None, 422),
+        ("GET", "/items/999", None, 404),
+        ("GET", "/graph/nodes/Nobody", None, 404),
+    ],
+)
+def test_a_wrong_request_is_a_problem_with_a_remedy(
+    client: httpx.Client, method: str, path: str, body: Any, status: int
+) -> None:
+    answer = client.request(method, NS + path, json=body)
+    assert (answer.status_code, answer.headers["content-type"]) == (status, "application/problem+json")
+    assert answer.json()["status"] == status
+    assert answer.json()["remedy"]
+
+
+def test_text_instead_of_json_is_refused(client: httpx.Client) -> None:
+    assert client.post(f"{NS}/search", content="x", headers={"content-type": "text/plain"}).status_code == 415
+    assert client.post(f"{NS}/search", content="{", headers={"content-type": "application/json"}).status_code == 422
+
+
+def test_bulk_deletion_counts_before_it_deletes(client: httpx.Client) -> None:
+    base = "/v1/namespaces/bulk"
+    client.post(f"{base}/items:batch", json={"items": [{"text": f"old {n}", "tags": ["old"]} for n in range(5)]})
+    wanted = {"filters": {"tags": ["old"]}}
+    assert client.post(f"{base}/items:delete", json=wanted).json() == {"matched": 5, "deleted": 0, "dry_run": True}
+    assert client.post(f"{base}/items:delete", json={**wanted, "dry_run": False}).json()["deleted"] == 5
+
+
+TYPED = {"content-type": "application/jsonl"}
+
+
+def test_rows_are_imported_and_a_wrong_one_names_its_line(client: httpx.Client) -> None:
+    rows = "".join(f'{{"text": "row {number}", "key": "{number}"}}\n' for number in range(1200))
+    for _ in range(2):
+        counts = client.post("/v1/namespaces/rows/import", content=rows, headers=TYPED).json()
+        assert counts == {"items": 1200, "raw": 0, "nodes": 0, "edges": 0}
+    assert client.get("/v1/namespaces/rows/items", params={"limit": 1}).json()["total"] == 1200
+    refused = client.post("/v1/namespaces/rows/import", content='{"text": "x"}\n[]\n', headers=TYPED)
+    assert (refused.status_code, ":2:" in refused.json()["detail"]) == (400, True)
+
+
+def test_a_namespace_moves_over_http_with_everything_in_it(client: httpx.Client, tmp_path: Path) -> None:
+    base = "/v1/namespaces/from"
+    raw = client.post(f"{base}/raw", json={"content": "Ada: the router is in room 4"}).json()["id"]
+    items = [{"text": f"row {number}", "key": str(number), "vector": [1.0, number, 0]} for number in range(450)]
+    items += [{"text": "The router is in room 4", "tags": ["office"], "source_ids": [raw], "metadata": {"floor": 4}}]
+    assert client.post(f"{base}/items:batch", json={"items": items}).status_code == 201
+    client.post(f"{base}/graph/edges", json={"edges": [{"from": "Ada", "relation": "has", "to": "Router"}]})
+    exported = client.get(f"{base}/export").content
+    counts = {"items": 451, "raw": 1, "nodes": 2, "edges": 1}
+    assert client.post("/v1/namespaces/to/import", content=exported, headers=TYPED).json() == counts
+    assert client.post("/v1/namespaces/to/import", content=exported, headers=TYPED).status_code == 409
+    (found,) = client.get("/v1/namespaces/to/items", params={"tags": "office", "metadata": '{"floor": 4}'}).json()[
+        "items"
+    ]
+    view = client.get(f"/v1/namespaces/to/items/{found['id']}", params={"include": ["sources", "vector"]}).json()
+    assert ([each["content"] for each in view["sources"]], view["vector"]) == (
+        ["Ada: the router is in room 4"],
+        "pending",
+    )
+    asked = {"query": "router", "vector": [1.0, 7.0, 0], "explain": True}
+    searched = [client.post(f"{there}/search", json=asked).json()["results"] for there in (base, "/v1/namespaces/to")]
+    assert [[(each["key"], each["score"], each["explanation"]) for each in found] for found in searched][1:] == [
+        [(each["key"], each["score"], each["explanation"]) for each in searched[0]]
+    ]
+    file = tmp_path / "export.jsonl"
+    file.write_bytes(exported)
+    with Memory.open(tmp_path / "other", embedder="none", namespace="from") as memory:
+        memory.import_file(file)
+        assert memory.count() == 451
+        assert [edge.relation for edge in memory.path("Ada", "Router")] == ["has"]
+
+
+def test_judgements_become_a_collection_that_eval_reads(client: httpx.Client, tmp_path: Path) -> None:
+    base = "/v1/namespaces/judged"
+    texts = ("the heron nests at the gate", "the router is in room 4", "lunch is at noon")
+    heron, router, _ = (client.post(f"{base}/items", json={"text": text}).json()["id"] for text in texts)
+    for query, item, relevance in (("heron", heron, 1), ("heron", router, 0), ("router", router, 2)):
+        judged = {"query": query, "item": item, "relevance": relevance}
+        assert client.post(f"{base}/judgements", json=judged).status_code == 200
+    measured = client.post(f"{base}/evaluation", json={"preset": "auto"}).json()
+    assert (measured["queries"], measured["metrics"]["ndcg@10"]) == (2, 1.0)
+    assert [(each["query"], each["scores"]["ndcg@10"], each["ranked"][0]) for each in measured["questions"]] == [
+        ("heron", 1.0, str(heron)),
+        ("router", 1.0, str(router)),
+    ]
+    worse = client.post(f"{base}/evaluation", json={"only": ["tags"]}).json()
+    assert [each["scores"]["ndcg@10"] for each in worse["questions"]] == [0.0, 0.0]
+    zipped = client.get(f"{base}/judgements/collection").content
+    zipfile.ZipFile(BytesIO(zipped)).extractall(tmp_path)
+    done = subprocess.run(
+        [sys.executable, "-m", "fourfold", "eval", str(tmp_path), "--json"],
+        env={"FOURFOLD_EMBEDDER": "none", "FOURFOLD_RETRIEVER_SECONDS": "60", "HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+    )
+    assert '"ndcg@10": 1.0' in done.stdout, done.stdout + done.stderr
+
+
+def test_metrics_tell_searches_latency_queue_index_lag_and_errors(client: httpx.Client) -> None:
+    base = "/v1/namespaces/measured"
+    client.post(f"{base}/items", json={"text": "a heron"})
+    before = client.get("/metrics").text
+    client.post(f"{base}/search", json={"query": "heron"})
+    after = client.get("/metrics")
+    assert after.headers["content-type"].startswith("text/plain; version=0.0.4")
+    values = [
+        {
+            name: float(value)
+            for name, _, value in (line.rpartition(" ") for line in text.splitlines())
+            if name[0] != "#"
+        }
+        for text in (before, after.text)
+    ]
+    assert values[1]["fourfold_searches_total"] == values[0].get("fourfold_searches_total", 0) + 1
+    assert values[1]['fourfold_search_stage_seconds_count{stage="keyword"}'] >= 1
+    assert values[1]["fourfold_vectors_pending"] >= 1
+    assert {"fourfold_changes_unpublished", "fourfold_errors_total", "fourfold_items"} <= values[1].keys()
+    assert values[1]["fourfold_errors_total"] == 0
+
+
+def test_the_page_has_a_strict_policy_and_needs_no_token(tmp_path: Path) -> None:
+    with serving(tmp_path, FOURFOLD_HTTP_TOKENS=TOKENS) as guarded, guarded.client() as nobody:
+        page = nobody.get("/")
+        assert page.status_code == 200
+        assert "default-src 'none'" in page.headers["content-security-policy"]
+        for path in ("/../../../etc/passwd", "/..%2f..%2fapp.py", "/web/index.html", "/%2e%2e/auth.py"):
+            assert nobody.get(path).status_code in (401, 404)
+        assert nobody.get("/v1/status").status_code == 401
+        assert nobody.get("/livez").status_code == 200
+
+
+# ---------------------------------------------------------------- tokens
+
+
+def bearer(token: str) -> dict[str, str]:
+    return {"authorization": f"Bearer {token}"}
+
+
+def test_scopes_decide_what_a_token_may_do(tmp_path: Path) -> None:
+    base = "/v1/namespaces/alpha"
+    with serving(tmp_path, FOURFOLD_HTTP_TOKENS=TOKENS) as server:
+        allowed = {
+            token: [
+                httpx.request(method, server.url + path, json=body, headers=bearer(token)).status_code
+                for method, path, body in (
+                    ("GET", f"{base}/items", None),
+                    ("POST", f"{base}/items", {"text": "heron"}),
+                    ("POST", f"{base}/items:delete", {"filters": {"tags": ["none"]}}),
+                    ("GET", f"{base}/export", None),
+                    ("GET", "/metrics", None),
+                )
+            ]
+            for token in (READ, WRITE, ADMIN, ALL)
+        }
+    assert allowed == {
+        READ: [200, 403, 403, 403, 403],
+        WRITE: [200, 201, 403, 403, 403],
+        ADMIN: [200, 201, 200, 200, 403],
+        ALL: [200, 201, 200, 200, 200],
+    }
+
+
+def test_a_limit_per_token_is_answered_with_retry_after(tmp_path: Path) -> None:
+    with serving(tmp_path, FOURFOLD_HTTP_TOKENS=TOKENS, FOURFOLD_HTTP_REQUESTS_PER_MINUTE="3") as server:
+        answers = [httpx.get(f"{server.url}/v1/namespaces", headers=bearer(READ)) for _ in range(5)]
+        assert [answer.status_code for answer in answers] == [200, 200, 200, 429, 429]
+        assert 1 <= int(answers[-1].headers["retry-after"]) <= 20
+        assert httpx.get(f"{server.url}/v1/namespaces", headers=bearer(WRITE)).status_code == 200
+
+
+def test_an_expected_item_that_changed_is_a_conflict(tmp_path: Path) -> None:
+    with Memory.open(tmp_path, embedder="none") as memory:
+        item = memory.add("heron")
+        memory.update(item.id, ItemPatch(title="x"), expected=item)
+        with pytest.raises(Conflict):
+            memory.forget([item.id], expected=item)

@@ -1,0 +1,337 @@
+"""`index`: the items of a run, and that the next run does only what is necessary."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from files_support import items, names, write
+
+from fourfold import limits
+from fourfold.errors import InvalidQuery, NotFound
+from fourfold.ingest import formats
+from fourfold.ingest import walk as walking
+from fourfold.ingest.ignore import Rules
+from fourfold.ingest.sync import index_folders
+from fourfold.memory import Memory
+from fourfold.model import Filters
+
+pytestmark = pytest.mark.spec("S3.1")
+
+LONG = "\n\n".join(f"Paragraph {number} is about bees. " + "It goes on. " * 20 for number in range(20))
+
+
+def test_chunks_are_stored_with_their_positions(memory: Memory, tree: Path) -> None:
+    write(
+        tree,
+        {
+            "notes/plan.md": "# Plan\n\nBees first.\n\n## Hives\n\n" + "Two hives. " * 50,
+            "page.html": "<title>A page</title><h1>Wasps</h1><p>None here.</p>",
+            "plain.txt": "Honey in jars.",
+            "tool.py": "import os\n\n\ndef smoke():\n    return 1\n",
+        },
+    )
+    report = memory.index_folders([tree])
+    assert (report.files, report.new, report.opened) == (4, 4, 4)
+    found = items(memory)
+    assert len(found) == report.chunks == 5
+    assert {name: item.kind for (name, _), item in found.items()} == {
+        "plan.md": "markdown",
+        "page.html": "html",
+        "plain.txt": "text",
+        "tool.py": "code",
+    }
+    hives = found["plan.md", 1]
+    assert hives.title == "Plan › Hives"
+    assert hives.path == (tree / "notes/plan.md").as_posix()
+    assert (hives.metadata["line"], hives.metadata["end_line"]) == (5, 7)
+    assert memory.search("honey", only=["keyword"]).results[0].item == found["plain.txt", 0]
+
+
+def test_a_second_run_opens_no_file(memory: Memory, tree: Path) -> None:
+    write(tree, {"a.md": "bees", "b/c.txt": "wasps", "picture.dat2": b"\0\1\2"})
+    memory.index_folders([tree])
+    report = memory.index_folders([tree])
+    assert (report.opened, report.unchanged, report.chunks, report.touched) == (0, 2, 0, False)
+    assert report.skipped["no text in a known encoding"].count == 1
+
+
+def test_one_changed_file_is_the_only_one_read(memory: Memory, tree: Path) -> None:
+    write(tree, {f"{number}.txt": f"number {number}" for number in range(20)})
+    memory.index_folders([tree])
+    before = items(memory)
+    write(tree, {"7.txt": "another number"})
+    report = memory.index_folders([tree])
+    assert (report.opened, report.changed, report.unchanged, report.chunks) == (1, 1, 19, 1)
+    after = items(memory)
+    assert after["7.txt", 0].text == "another number"
+    assert after["7.txt", 0].id == before["7.txt", 0].id
+    assert {key: item for key, item in after.items() if key[0] != "7.txt"} == {
+        key: item for key, item in before.items() if key[0] != "7.txt"
+    }
+
+
+def test_a_new_paragraph_at_the_top_keeps_the_items_below(memory: Memory, tree: Path) -> None:
+    text = "".join(f"## Part {number}\n\n{'word ' * 100}\n\n" for number in range(6))
+    write(tree, {"long.md": text})
+    memory.index_folders([tree])
+    before = {item.text: item.id for item in items(memory).values()}
+    write(tree, {"long.md": "## New\n\n" + "fresh " * 100 + "\n\n" + text})
+    memory.index_folders([tree])
+    after = {item.text: (item.id, item.chunk_index) for item in items(memory).values()}
+    assert all(after[text][0] == id for text, id in before.items())
+    assert sorted(number or 0 for _, number in after.values()) == list(range(7))
+
+
+def test_deleted_files_are_removed_and_moved_files_keep_their_items(memory: Memory, tree: Path) -> None:
+    write(tree, {"old/bees.md": LONG, "wasps.txt": "wasps"})
+    memory.index_folders([tree])
+    before = {number: item.id for (name, number), item in items(memory).items() if name == "bees.md"}
+    (tree / "new").mkdir()
+    (tree / "old/bees.md").rename(tree / "new/honey bees.md")
+    (tree / "wasps.txt").unlink()
+    report = memory.index_folders([tree])
+    assert (report.moved, report.removed, report.new) == (1, 1, 0)
+    after = items(memory)
+    assert {number: item.id for (_, number), item in after.items()} == before
+    assert names(memory) == {"honey bees.md"}
+    assert len(after) > 2
+
+
+def test_a_copy_is_not_a_move(memory: Memory, tree: Path) -> None:
+    write(tree, {"a.txt": "same"})
+    memory.index_folders([tree])
+    write(tree, {"b.txt": "same"})
+    report = memory.index_folders([tree])
+    assert (report.new, report.moved, report.removed) == (1, 0, 0)
+    assert names(memory) == {"a.txt", "b.txt"}
+
+
+def test_verify_finds_a_change_with_equal_size_and_time(memory: Memory, tree: Path) -> None:
+    write(tree, {"a.txt": "bees", "b.txt": "same"})
+    memory.index_folders([tree])
+    known = (tree / "a.txt").stat()
+    write(tree, {"a.txt": "wasp"})
+    os.utime(tree / "a.txt", ns=(known.st_atime_ns, known.st_mtime_ns))
+    assert memory.index_folders([tree]).opened == 0
+    report = memory.index_folders([tree], verify=True)
+    assert (report.opened, report.changed, report.unchanged) == (2, 1, 1)
+    assert items(memory)["a.txt", 0].text == "wasp"
+
+
+def test_a_touched_file_is_read_but_not_stored_again(memory: Memory, tree: Path) -> None:
+    write(tree, {"a.txt": "bees"})
+    memory.index_folders([tree])
+    before = items(memory)
+    os.utime(tree / "a.txt", (1, 1))
+    report = memory.index_folders([tree])
+    assert (report.opened, report.unchanged, report.changed) == (1, 1, 0)
+    assert items(memory) == before
+    assert memory.index_folders([tree]).opened == 0
+
+
+def test_forgotten_items_are_restored_by_the_next_run(memory: Memory, tree: Path) -> None:
+    write(tree, {"a.txt": "bees", "b.txt": "wasps"})
+    memory.index_folders([tree])
+    memory.forget_matching(Filters(path="**/a.txt"))
+    assert memory.index_folders([tree]).new == 1
+    assert names(memory) == {"a.txt", "b.txt"}
+
+
+def test_folders_and_namespaces_are_independent(memory: Memory, tree: Path, tmp_path: Path) -> None:
+    other = tmp_path / "tree2"
+    write(tree, {"a.txt": "bees"})
+    write(other, {"b.txt": "wasps"})
+    memory.index_folders([tree, other])
+    (other / "b.txt").unlink()
+    assert memory.index_folders([tree]).removed == 0
+    assert names(memory) == {"a.txt", "b.txt"}
+    assert memory.index_folders([other]).removed == 1
+    assert memory.within("elsewhere").index_folders([tree]).new == 1
+
+
+def test_indexing_a_missing_folder_removes_nothing(memory: Memory, tree: Path) -> None:
+    write(tree, {"a.txt": "bees"})
+    memory.index_folders([tree])
+    tree.rename(tree.with_name("away"))
+    with pytest.raises(NotFound):
+        memory.index_folders([tree])
+    tree.with_name("away").rename(tree)
+    with pytest.raises(NotFound):
+        memory.index_folders([tree / "gone.txt"])
+    assert names(memory) == {"a.txt"}
+
+
+def test_a_single_file_is_indexed_and_its_neighbours_are_left_alone(memory: Memory, tree: Path) -> None:
+    write(tree, {"a.md": "bees", "a.md.txt": "wasps", "hidden/.b.md": "ants", ".gitignore": "a.md"})
+    report = memory.index_folders([tree / "a.md", tree / "hidden" / ".b.md"])
+    assert (report.files, report.new) == (2, 2)
+    assert names(memory) == {"a.md", ".b.md"}
+    memory.index_folders([tree / "a.md.txt"])
+    write(tree, {"a.md": "bees and more"})
+    assert memory.index_folders([tree / "a.md"]).changed == 1
+    assert names(memory) == {"a.md", "a.md.txt", ".b.md"}
+
+
+def test_excluded_files_are_skipped_and_removed(memory: Memory, tree: Path) -> None:
+    write(tree, {"a.md": "bees", "drafts/b.md": "wasps", "c.log": "ants", ".gitignore": "!c.log"})
+    assert memory.index_folders([tree]).new == 3
+    report = memory.index_folders([tree], exclude=["drafts/", "*.log"])
+    assert report.removed == 2
+    assert report.skipped[walking.EXCLUDED].examples == [f"{tree.as_posix()}/{name}" for name in ("c.log", "drafts")]
+    assert names(memory) == {"a.md"}
+    for glob in ("", "# x", "!a.md"):
+        with pytest.raises(InvalidQuery, match="excludes nothing"):
+            memory.index_folders([tree], exclude=[glob])
+
+
+def test_tags_of_a_run_are_added_to_its_files(memory: Memory, tree: Path) -> None:
+    write(tree, {"a.md": "bees #hum", "b.txt": "wasps"})
+    memory.index_folders([tree])
+    report = memory.index_folders([tree], tags=["work", "Bees"])
+    assert report.changed == 2
+    tagged = {name: sorted(item.tags) for (name, _), item in items(memory).items()}
+    assert tagged == {"a.md": ["Bees", "hum", "work"], "b.txt": ["Bees", "work"]}
+    assert memory.index_folders([tree], tags=["work", "Bees"]).opened == 0
+    memory.index_folders([tree])
+    assert items(memory)["b.txt", 0].tags == ()
+
+
+def test_items_of_an_unreadable_folder_are_kept(memory: Memory, tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Simulates the refusal of the system, because permissions do not stop root."""
+    write(tree, {"in/a.txt": "bees", "b.txt": "wasps"})
+    memory.index_folders([tree])
+    real = walking.Folder.folder
+
+    def refused(self: walking.Folder, name: str) -> walking.Folder:
+        if name == "in":
+            raise PermissionError(13, "denied")
+        return real(self, name)
+
+    monkeypatch.setattr(walking.Folder, "folder", refused)
+    report = memory.index_folders([tree])
+    assert report.removed == 0
+    assert report.skipped[walking.UNREADABLE].examples == [f"{tree.as_posix()}/in/"]
+    assert names(memory) == {"a.txt", "b.txt"}
+
+
+def limit_file_size(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+    for module in (walking, formats):
+        monkeypatch.setattr(module, "FILE_BYTES", size)
+
+
+def test_large_empty_and_binary_files_are_skipped_and_named(
+    memory: Memory, tree: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limit_file_size(monkeypatch, 1000)
+    write(tree, {"large.txt": "x" * 1001, "fits.txt": "x" * 1000, "none.txt": "", "blank.txt": " \n ", "a.png": "x"})
+    report = memory.index_folders([tree])
+    assert names(memory) == {"fits.txt"}
+    reasons = {reason: few.count for reason, few in report.skipped.items()}
+    assert reasons == {walking.LARGE: 1, walking.EMPTY: 1, "only white space": 1, walking.BINARY_NAME: 1}
+    assert limits.FILE_BYTES == 10 * 1024 * 1024
+
+
+def test_a_file_that_grew_too_large_is_removed(memory: Memory, tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tree, {"a.txt": "bees"})
+    memory.index_folders([tree])
+    limit_file_size(monkeypatch, 3)
+    assert memory.index_folders([tree]).removed == 1
+    assert names(memory) == set()
+
+
+def test_progress_ends_with_all_files(memory: Memory, tree: Path) -> None:
+    write(tree, {f"{number}.txt": f"number {number}" for number in range(150)})
+    steps: list[tuple[int, int]] = []
+    memory.index_folders([tree], progress=lambda done, total: steps.append((done, total)))
+    assert steps[-1] == (150, 150)
+    assert steps == sorted(steps)
+    assert len(steps) >= 3
+
+
+def test_an_interrupted_run_keeps_its_progress(memory: Memory, tree: Path) -> None:
+    write(tree, {f"{number:03}.txt": f"number {number}" for number in range(200)})
+
+    class Stop(Exception): ...
+
+    def stop(done: int, total: int) -> None:
+        raise Stop
+
+    with pytest.raises(Stop):
+        index_folders(memory.store, memory.namespace, [tree], progress=stop)
+    stored = len(items(memory))
+    assert 0 < stored < 200
+    report = memory.index_folders([tree])
+    assert (report.new, report.unchanged) == (200 - stored, stored)
+
+
+@pytest.mark.spec("B12")
+def test_neighbours_of_a_chunk(memory: Memory, tree: Path) -> None:
+    write(tree, {"long.txt": LONG})
+    memory.index_folders([tree])
+    found = items(memory)
+    third = found["long.txt", 2]
+    assert [item.chunk_index for item in memory.around(third.id)] == [1, 2, 3]
+    assert [item.chunk_index for item in memory.around(third.id, 2, 0)] == [0, 1, 2]
+    alone = memory.add("no file")
+    assert memory.around(alone.id) == [alone]
+    with pytest.raises(InvalidQuery):
+        memory.around(third.id, 101, 0)
+
+
+def test_items_have_the_times_of_their_files(memory: Memory, tree: Path) -> None:
+    write(tree, {"a.txt": "bees", "odd.txt": "wasps"})
+    os.utime(tree / "a.txt", (1_000_000_000, 1_000_000_000))
+    os.utime(tree / "odd.txt", (1, -(10**11)))
+    memory.index_folders([tree])
+    assert items(memory)["a.txt", 0].created_at.year == 2001
+
+
+def test_a_file_of_a_gigabyte_is_not_opened(memory: Memory, tree: Path) -> None:
+    write(tree, {"a.txt": "bees", "huge.txt": ""})
+    os.truncate(tree / "huge.txt", 1 << 30)
+    report = memory.index_folders([tree])
+    assert (report.opened, report.skipped[walking.LARGE].examples) == (1, [(tree / "huge.txt").as_posix()])
+
+
+def test_a_file_that_grows_while_it_is_read_is_skipped(
+    memory: Memory, tree: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tree, {"a.txt": "bees"})
+    limit_file_size(monkeypatch, 4)
+    found = walking.walk(walking.Target(tree.resolve()))
+    monkeypatch.setattr(walking, "walk", lambda *_: found)
+    write(tree, {"a.txt": "bees and wasps"})
+    report = memory.index_folders([tree])
+    assert report.skipped[walking.LARGE].count == 1
+    assert names(memory) == set()
+
+
+def test_items_stored_by_others_during_a_run_are_kept(
+    memory: Memory, tmp_path: Path, tree: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def elsewhere() -> None:
+        with Memory.open(tmp_path / "store", embedder="none", background=False) as other:
+            other.index_folders([tree])
+
+    def walk(target: walking.Target, exclude: Rules | None) -> walking.Walk:
+        monkeypatch.undo()
+        found = walking.walk(target, exclude)
+        write(tree, {"b.txt": "wasps"})
+        elsewhere()
+        return found
+
+    write(tree, {"a.txt": "bees"})
+    monkeypatch.setattr(walking, "walk", walk)
+    assert memory.index_folders([tree]).removed == 0
+    assert names(memory) == {"a.txt", "b.txt"}
+
+
+def test_the_folder_of_a_store_is_not_indexed(tree: Path) -> None:
+    write(tree, {"a.txt": "bees"})
+    with Memory.open(tree / "store", embedder="none", background=False) as memory:
+        report = memory.index_folders([tree])
+        assert report.skipped[walking.STORE].examples == [f"{tree.as_posix()}/store/"]
+        assert memory.index_folders([tree]).opened == 0
+        assert names(memory) == {"a.txt"}

@@ -1,0 +1,328 @@
+"""Readers of Markdown, HTML, PDF, code and text: sections, titles, lines, tags, names."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from files_support import items, made_pdf, write
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fourfold.ingest import formats
+from fourfold.ingest.chunk import CHUNK_CHARACTERS, chunks
+from fourfold.ingest.document import Section, Unreadable, numbered
+from fourfold.ingest.file_items import checked_files, file_items
+from fourfold.ingest.formats import format_of
+from fourfold.ingest.reader_process import ReaderProcess, Request
+from fourfold.ingest.readers import code, html, markdown, pdf
+from fourfold.ingest.reading import decoded, read_chunks
+from fourfold.memory import Memory
+
+pytestmark = pytest.mark.spec("S3.1")
+
+
+def shape(sections: list[Section]) -> list[tuple[tuple[str, ...], int, int]]:
+    return [(part.headings, part.lines[0].number, part.lines[-1].number) for part in sections]
+
+
+# ---------------------------------------------------------------- Markdown
+
+
+def test_markdown_is_split_at_headings() -> None:
+    text = "intro\n\n# One\ntext\n```\n# no heading\n```\n## Two ##\nmore\n# Three\n"
+    assert shape(markdown.read(text, "a.md").sections) == [
+        ((), 1, 2),
+        (("One",), 3, 7),
+        (("One", "Two"), 8, 9),
+        (("Three",), 10, 11),
+    ]
+
+
+def test_underlined_headings_are_recognised() -> None:
+    assert shape(markdown.read("Title\n=====\n\ntext\n\nPart\n----\nmore", "a.md").sections) == [
+        (("Title",), 1, 5),
+        (("Title", "Part"), 6, 8),
+    ]
+    assert shape(markdown.read("- item\n---\ntext\n\n| a |\n---", "a.md").sections) == [((), 1, 6)]
+
+
+def test_front_matter_gives_title_tags_aliases_and_metadata() -> None:
+    front = (
+        "---\ntitle: The Plan\ntags: [a, '#b']\naliases: Old Name, Other\nyear: 2024\ndate: 2024-05-01\nn: .nan\n---\n"
+    )
+    document = markdown.read(front + "# Other title\nSee #garden and `#no` and [x](#anchor).\n", "a.md")
+    assert document.title == "The Plan"
+    assert document.tags == ("a", "b")
+    assert [use.tag for use in document.sections[0].tags] == ["garden"]
+    assert document.aliases == ("Old Name", "Other")
+    assert dict(document.metadata) == {"year": 2024, "date": "2024-05-01", "n": "nan"}
+    assert document.sections[0].lines[0].number == 9
+
+
+@pytest.mark.parametrize(
+    "front", ["---\n[: wrong\n---\n", "---\na: &x [1]\nb: *x\n---\n", "---\njust text\n---\n", "---\n"]
+)
+def test_invalid_front_matter_is_text(front: str) -> None:
+    document = markdown.read(front + "text", "a.md")
+    assert document.tags == ()
+    assert document.sections[0].lines[0].number == 1
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["!!bool foo", '!!int ""', "!!timestamp foo", "!!float x", "!!binary ä", "!!set [a]", "[" * 8000, "2024-13-45",
+     "9" * 5000, "? [a]\n: b", "&x [*x]", "!!python/object:os.system x", "a\x01b", "{a: b: c}", "'" + "\n" * 50],
+)  # fmt: skip
+def test_broken_front_matter_is_noted_and_the_text_is_indexed(value: str) -> None:
+    document = markdown.read(f"---\ntags: [a]\nx: {value}\n---\n# Title\n\ntext\n", "a.md")
+    assert document.note.startswith("indexed without its front matter (")
+    assert document.tags == ()
+    assert document.sections[-1].headings == ("Title",)
+
+
+@pytest.mark.parametrize("number", ["0x" + "f" * 5000, "1" + ":59" * 3000, "12345678901234567890123"])
+def test_numbers_too_large_to_store_are_kept_as_written(number: str) -> None:
+    assert markdown.read(f"---\nn: {number}\n---\ntext", "a.md").metadata == {"n": number}
+
+
+@pytest.mark.parametrize(
+    ("line", "tags"),
+    [
+        ("call Bob #todo", ["todo"]),
+        ("#todo call Bob", ["todo"]),
+        ("#project #Ready/soon, #2024-plans.", ["project", "Ready/soon", "2024-plans"]),
+        ("- item (see below) #größe!", ["größe"]),
+        ("    - deeper item #milk", ["milk"]),
+        ("> quoted #idea", ["idea"]),
+        ("see http://x.org/#fragment and [x](#anchor) and [y](a.md#part)", []),
+        ("colours #fff, #fff000, #FFAA00CC and #abcd", []),
+        ("fixes #123, #4-5 and gh#7", []),
+        ("`a #no b` and ``c #no `d`` and <b style='color: #no'>x</b>", []),
+        ("an unpaired ` mark #yes", ["yes"]),
+        ("[ref]: #anchor", []),
+        ("    code #no", []),
+        ("\tcode #no", []),
+        ("#include <stdio.h>", []),
+        ("Array#map and #map() and #a.b and #{x} and '#id' and \"#x\"", []),
+        ("C# and F# and ##x", []),
+    ],
+)
+def test_hashtags_are_recognised(line: str, tags: list[str]) -> None:
+    document = markdown.read(f"# Title\n\n{line}\n", "a.md")
+    assert [use.tag for section in document.sections for use in section.tags] == tags
+
+
+def test_headings_without_a_blank_are_not_tags() -> None:
+    document = markdown.read("#install\n\ntext #tag\n\n##Usage\n\n#api\n\n#one #two\n", "a.md")
+    assert [use.tag for section in document.sections for use in section.tags] == ["tag", "one", "two"]
+
+
+def test_a_chunk_has_its_own_tags_and_those_of_the_front_matter(memory: Memory, tree: Path) -> None:
+    text = f"---\ntags: [all]\n---\n# One\n\n{'words ' * 150}#first\n\n# Two\n\n{'words ' * 150}#second\n"
+    write(tree, {"a.md": text})
+    memory.index_folders([tree])
+    found = items(memory)
+    assert [sorted(found["a.md", number].tags) for number in range(2)] == [["all", "first"], ["all", "second"]]
+
+
+def test_a_readme_is_named_after_its_folder() -> None:
+    def named(path: str, text: str) -> tuple[str, object]:
+        (item,) = file_items(path, read_chunks(path.rpartition("/")[2], text.encode()), 0)
+        return item.title, item.metadata.get("aliases")
+
+    assert named("/srv/heron/README.md", "words") == ("heron", None)
+    assert named("/srv/heron/readme.txt", "words") == ("heron", None)
+    assert named("/srv/heron/Readme.md", "# README\n\nwords") == ("heron", None)
+    assert named("/srv/heron/README.md", "# The Heron\n\nwords") == ("The Heron", ["heron"])
+    assert named("/srv/heron/notes.md", "words") == ("notes", None)
+
+
+def test_the_title_is_a_first_heading_of_level_one() -> None:
+    assert markdown.read("# One *two* [three](x.md) `four`\n", "a.md").title == "One *two* three four"
+    assert markdown.read("intro\n\n# One\n", "a.md").title == "One"
+    assert markdown.read("## Part\n\n# One\n", "a.md").title == ""
+
+
+# ---------------------------------------------------------------- HTML
+
+
+def test_html_becomes_markdown_with_source_line_numbers() -> None:
+    page = (
+        "<html><head><title>A &amp; B</title><style>x</style></head>\n<body><nav>menu</nav>\n<h1>One</h1>\n"
+        "<p>See <a href='two.html'>the other</a> page.\n<script>bad()</script>\n<h2>Two</h2>\n<ul><li>x<li>y</ul>\n"
+        "<pre>a\n  b</pre>"
+    )
+    document = html.read(page, "a.html")
+    assert document.title == "A & B"
+    assert shape(document.sections)[0][0] == ("One",)
+    said = [line.text for part in document.sections for line in part.lines if line.text]
+    assert said == ["# One", "See [the other](two.html) page.", "## Two", "- x", "- y", "```", "a", "  b", "```"]
+    assert [part.lines[0].number for part in document.sections] == [3, 6]
+
+
+@given(st.text(alphabet="<>/apre h1&;#x\"'=!-\n[]()", max_size=200))
+def test_any_text_can_be_read_as_html(text: str) -> None:
+    html.read(text, "a.html")
+
+
+# ---------------------------------------------------------------- code
+
+
+def test_python_is_split_at_functions_and_classes() -> None:
+    text = (
+        'import os\n\n\n# why\n@deco\ndef one():\n    pass\n\n\nclass Two:\n    """doc"""\n\n    def three(self): ...\n'
+    )
+    assert shape(code.read(text, "x.py").sections) == [((), 1, 3), (("one",), 4, 7), (("Two",), 10, 13)]
+
+
+def test_a_long_class_is_split_at_its_methods() -> None:
+    methods = "".join(f"    def m{n}(self):\n        return {'x' * 500!r}\n\n" for n in range(4))
+    sections = code.read(f"class Big:\n    y = 1\n\n{methods}", "x.py").sections
+    assert [part.headings for part in sections] == [("Big",), *(("Big", f"m{n}") for n in range(4))]
+    assert sections[1].lines[0].number == 4
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "named"),
+    [
+        ("a.js", "export function add(a) {}\nclass Big { one() {} }\nconst f = (x) => x;\n", ["add", "Big", "f"]),
+        ("a.ts", "interface Shape { x: number }\nfunction go(): void {}\n", ["Shape", "go"]),
+        ("a.go", "package main\n\ntype T struct{}\n\nfunc (t *T) Run() {}\n", ["T", "Run"]),
+        ("a.rs", "struct A;\nimpl A { fn go(&self) {} }\n", ["A", "A"]),
+        ("a.java", "class Foo { int bar() { return 1; } }\n", ["Foo"]),
+        ("a.c", "#include <x.h>\nint main(int c) { return 0; }\n", ["main"]),
+        ("a.cpp", "namespace n { class K { int x; }; }\n", ["n"]),
+    ],
+)
+def test_other_languages_are_parsed(name: str, text: str, named: list[str]) -> None:
+    sections = code.read(text, name).sections
+    assert [part.headings[-1] for part in sections if part.headings] == named
+
+
+@pytest.mark.parametrize("name", ["broken.py", "x.rb", "x.yaml"])
+def test_code_without_a_parser_is_split_like_text(name: str) -> None:
+    text = "def broken(:\n  pass\n"
+    assert shape(code.read(text, name).sections) == [((), 1, 3)]
+
+
+# ---------------------------------------------------------------- chunks
+
+
+@given(st.lists(st.text(alphabet="ab \n", max_size=400), max_size=12), st.integers(1, 30))
+def test_chunks_contain_every_word_once_in_order(parts: list[str], width: int) -> None:
+    text = "\n".join(part * width for part in parts)
+    made = list(chunks([Section((), numbered(text))]))
+    assert "".join("".join(chunk.text for chunk in made).split()) == "".join(text.split())
+    assert all(len(chunk.text) <= CHUNK_CHARACTERS for chunk in made)
+    lines = text.split("\n")
+    for chunk in made:
+        assert lines[chunk.first - 1].strip()
+        assert chunk.first <= chunk.last
+    assert [chunk.first for chunk in made] == sorted(chunk.first for chunk in made)
+
+
+def test_paragraphs_stay_whole_if_possible() -> None:
+    paragraphs = ["word " * 80 + f"end{number}." for number in range(8)]
+    made = list(chunks([Section((), numbered("\n\n".join(paragraphs)))]))
+    assert len(made) == 4
+    assert all(chunk.text.count("end") == 2 and chunk.text.endswith(".") for chunk in made)
+
+
+# ---------------------------------------------------------------- encodings
+
+
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [
+        ("Grüße".encode(), "Grüße"),
+        ("Grüße".encode("utf-8-sig"), "Grüße"),
+        ("Grüße".encode("utf-16"), "Grüße"),
+        ("Grüße".encode("utf-32"), "Grüße"),
+        ("Viele Grüße aus Köln, schöne Straße".encode("cp1252"), "Viele Grüße aus Köln, schöne Straße"),
+        (b"one\r\ntwo\rthree", "one\ntwo\nthree"),
+    ],
+)
+def test_bytes_are_decoded(data: bytes, text: str) -> None:
+    assert decoded(data, "text") == text
+
+
+def test_other_encodings_are_guessed_or_declared() -> None:
+    russian = "Съешь же ещё этих мягких французских булок, да выпей чаю. " * 5
+    assert decoded(russian.encode("cp1251"), "text") == russian
+    said = b"<meta charset='shift_jis'>" + "日本語の文書です".encode("shift_jis")
+    assert (decoded(said, "html") or "").endswith("日本語の文書です")
+    assert (decoded(b"# -*- coding: koi8-r -*-\n# " + "привет".encode("koi8-r"), "code") or "").endswith("привет")
+
+
+@pytest.mark.parametrize(
+    "data", [b"\x00\x01\x02", bytes(range(256)) * 10, b"PK\x03\x04\x14\x00", b"\x7fELF\x02\x01\x01\x00"]
+)
+def test_binary_data_is_not_text(data: bytes) -> None:
+    assert decoded(data, "text") is None
+
+
+@given(st.binary(max_size=300), st.sampled_from(["text", "html", "code", "markdown"]))
+def test_any_bytes_can_be_decoded_or_rejected(data: bytes, kind: str) -> None:
+    text = decoded(data, kind)  # type: ignore[arg-type]
+    assert text is None or not set(text) & {"\0", "\r"}
+
+
+@given(st.binary(max_size=400), st.sampled_from(["a.md", "a.html", "a.py", "a.txt", "a.ts", "a.rs"]))
+def test_any_file_gives_items_or_a_reason(data: bytes, name: str) -> None:
+    try:
+        (found,) = checked_files([file_items(f"/x/{name}", read_chunks(name, data), 0)])
+    except Unreadable:
+        return
+    assert not isinstance(found, Unreadable)
+    assert [item.chunk_index for item in found] == list(range(len(found)))
+    assert {item.kind for item in found} == {format_of(name).kind}
+
+
+# ---------------------------------------------------------------- PDF
+
+
+def test_pdf_is_split_at_pages(memory: Memory, tree: Path) -> None:
+    write(tree, {"report.pdf": made_pdf("Bees make honey", "Wasps do not"), "broken.pdf": b"%PDF-1.4 nonsense"})
+    report = memory.index_folders([tree])
+    found = items(memory)
+    assert [(item.text, item.metadata["page"], item.title) for _, item in sorted(found.items())] == [
+        ("Bees make honey", 1, "report"),
+        ("Wasps do not", 2, "report › page 2"),
+    ]
+    assert report.skipped["cannot be parsed (PdfStreamError)"].examples == [(tree / "broken.pdf").as_posix()]
+
+
+@pytest.fixture
+def reader() -> Iterator[ReaderProcess]:
+    with closing(ReaderProcess()) as process:
+        yield process
+
+
+def test_a_pdf_bomb_is_skipped(reader: ReaderProcess) -> None:
+    """200 KB that unpack to 200 MB on one page."""
+    packer = zlib.compressobj(9)
+    bomb = b"".join(packer.compress(b"BT (x) Tj ET " * 80_000) for _ in range(200)) + packer.flush()
+    (result,) = reader.read([Request("bomb.pdf", made_pdf("x", stream=bomb))])
+    assert isinstance(result, Unreadable)
+
+
+def test_a_pdf_of_many_slow_pages_is_read_in_part() -> None:
+    pages = [f"page {number} " + "words " * 300 for number in range(2000)]
+    document = pdf.read(made_pdf(*pages), "long.pdf")
+    assert document.note == "PDF read in part: the remaining pages take too long"
+    assert 0 < len(document.sections) < len(pages)
+
+
+def test_without_the_extra_a_pdf_is_skipped_and_named(
+    memory: Memory, tree: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tree, {"a.pdf": made_pdf("Bees")})
+    with monkeypatch.context() as without:
+        without.setattr(formats, "_is_installed", lambda _: False)
+        report = memory.index_folders([tree])
+        assert report.skipped["PDF needs an extra: pip install 'fourfold[files]'"].count == 1
+    assert memory.index_folders([tree]).new == 1

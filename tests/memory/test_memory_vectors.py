@@ -1,0 +1,321 @@
+"""Vectors: the queue, an embedder that fails, one space a namespace, making them anew."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import apsw
+import numpy as np
+import pytest
+from concurrently import begin
+from engine_support import DIMENSION, Opener, StubbornEmbedder, WordEmbedder, eventually, ids, notes, row_counts, texts
+from store_calls import StoreCalls
+
+from fourfold.errors import EmbedderUnavailable, InvalidVector, SpaceMismatch
+from fourfold.memory import Memory
+from fourfold.model import ItemPatch, NewItem
+
+
+def unavailable() -> Exception:
+    return EmbedderUnavailable("the endpoint does not answer", "Check the network")
+
+
+def bug() -> Exception:
+    return RuntimeError("index out of range")
+
+
+def stored_vectors(folder: Path) -> dict[int, Any]:
+    db = apsw.Connection(str(folder / "fourfold.db"))
+    try:
+        return {item: np.frombuffer(blob, np.float32) for item, blob in db.execute("SELECT item, vector FROM vectors")}
+    finally:
+        db.close()
+
+
+# ---------------------------------------------------------------- the queue
+
+
+@pytest.mark.spec("B3")
+def test_the_response_says_how_many_items_wait_for_their_vectors(opened: Opener) -> None:
+    writer = opened(embedder="none")
+    writer.add_many(notes(12))
+    reader = opened(background=False)
+    response = reader.search("heron", top_k=100)
+    ((name, pending, reason),) = [(each.retriever, each.pending, each.reason) for each in response.degraded]
+    assert (name, pending) == ("semantic", 12)
+    assert "12 items wait" in reason
+    assert response.results  # keyword answers
+    assert reader.embed_pending() == 12
+    assert reader.search("heron").degraded == ()
+
+
+@pytest.mark.spec("B3")
+def test_vectors_follow_by_themselves(memory: Memory) -> None:
+    memory.add_many(notes(5))
+
+    def none_waits() -> bool:
+        return not StoreCalls(memory.store).size("default").pending
+
+    eventually(none_waits)
+    assert memory.search("heron").degraded == ()
+
+
+@pytest.mark.spec("B3", "S2.6")
+@pytest.mark.parametrize("error", [unavailable, bug])
+def test_an_embedder_that_fails_leaves_the_search_to_the_others(opened: Opener, error: Any) -> None:
+    memory = opened(embedder=StubbornEmbedder(0, error))
+    memory.add_many(notes(3))
+    response = memory.search("heron")
+    assert "heron" in texts(response)[0]
+    assert "semantic" in [each.retriever for each in response.degraded]
+    assert any(str(error()) in each.reason for each in response.degraded)
+    memory.add("a last one", wait=True)  # stored, and waiting
+    response = memory.search("last one")
+    assert texts(response)[0] == "a last one"
+    assert any("vectors are not being made" in note for note in response.notes)
+    memory._embedding.embedder.left = 100  # type: ignore[union-attr]
+    memory.embed_pending()
+    assert memory.search("last one").notes == ()
+
+
+class Broken(WordEmbedder):
+    """Its model cannot be read."""
+
+    @property
+    def fingerprint(self) -> str:  # type: ignore[override]
+        raise unavailable()
+
+    @fingerprint.setter
+    def fingerprint(self, value: str) -> None: ...
+
+    def load(self) -> None:
+        raise unavailable()
+
+
+@pytest.mark.spec("B3", "S2.6")
+def test_a_model_that_cannot_be_read_leaves_the_search_to_the_others(opened: Opener) -> None:
+    opened().add_many(notes(3), wait=True)
+    memory = opened(embedder=Broken())
+    response = memory.search("heron")
+    assert "heron" in texts(response)[0]
+    assert [each.retriever for each in response.degraded] == ["semantic"]
+
+
+class Odd(WordEmbedder):
+    """Gives what the test says for items, and proper vectors for queries."""
+
+    def __init__(self, rows: Any) -> None:
+        super().__init__()
+        self._rows = rows
+
+    def embed(self, texts: Sequence[str]) -> Any:
+        return super().embed(texts) if texts == ["heron"] else self._rows(super().embed(texts))
+
+
+NONSENSE: dict[str, Any] = {
+    "NaN": lambda rows: rows * np.nan,
+    "infinite": lambda rows: np.full_like(rows, np.inf),
+    "too few": lambda rows: rows[:-1],
+    "too many": lambda rows: np.concatenate([rows, rows]),
+    "narrow": lambda rows: rows[:, :-1],
+    "flat": lambda rows: rows.ravel(),
+    "words": lambda rows: [["a"] * DIMENSION] * len(rows),
+    "nothing": lambda rows: None,
+    "ragged": lambda rows: [[1.0], [1.0, 2.0]],
+}
+
+
+@pytest.mark.spec("B3", "B8")
+@pytest.mark.parametrize("name", NONSENSE)
+def test_nonsense_of_an_embedder_is_never_stored(opened: Opener, tmp_path: Path, name: str) -> None:
+    memory = opened(embedder=Odd(NONSENSE[name]))
+    memory.add_many(notes(2), wait=True)
+    with pytest.raises(EmbedderUnavailable, match="the embedder returned"):
+        memory.embed_pending()
+    assert stored_vectors(tmp_path / "store") == {}
+    assert texts(memory.search("heron"))
+
+
+@pytest.mark.spec("S1.1")
+@pytest.mark.parametrize(
+    "change", [lambda rows: rows.astype(np.float64), lambda rows: rows * 7, lambda rows: rows.tolist()]
+)
+def test_vectors_are_stored_as_unit_vectors_however_they_come(opened: Opener, tmp_path: Path, change: Any) -> None:
+    memory = opened(embedder=Odd(change))
+    memory.add_many(notes(4), wait=True)
+    for vector in stored_vectors(tmp_path / "store").values():
+        assert vector.shape == (DIMENSION,)
+        assert float(vector @ vector) == pytest.approx(1.0, abs=1e-5)
+
+
+def test_closing_in_the_middle_of_the_queue_loses_nothing(opened: Opener, tmp_path: Path) -> None:
+    blocked, release = threading.Event(), threading.Event()
+
+    class Slow(WordEmbedder):
+        def embed(self, texts: Sequence[str]) -> Any:
+            blocked.set()
+            release.wait(60)
+            return super().embed(texts)
+
+    memory = opened(embedder=Slow())
+    memory.add_many(notes(3))
+    assert blocked.wait(60)
+    closing = begin(memory.close)
+    release.set()
+    closing.result(60)
+    again = opened()
+    assert again.count() == 3
+    again.embed_pending()
+    assert len(stored_vectors(tmp_path / "store")) == 3
+
+
+def test_an_error_in_the_background_does_not_keep_a_memory_from_closing(opened: Opener) -> None:
+    memory = opened(embedder=StubbornEmbedder(0, bug))
+    memory.add("heron")
+    eventually(memory.troubles)
+    memory.close()
+    assert opened().count() == 1
+
+
+class Picky(WordEmbedder):
+    """Refuses batches with a certain word in them, as endpoints do with texts that are too long."""
+
+    def embed(self, texts: Sequence[str]) -> Any:
+        if any("poison" in text for text in texts):
+            raise unavailable()
+        return super().embed(texts)
+
+
+@pytest.mark.spec("B3")
+def test_a_text_that_the_embedder_refuses_keeps_no_other_from_its_vector(opened: Opener) -> None:
+    memory = opened(embedder=Picky(), background=False)
+    poison = [NewItem("a poison pill"), NewItem("more poison", key="p")]
+    memory.add_many([*notes(20), poison[0], *notes(40, "later"), poison[1]])
+    assert memory.embed_pending() == 60
+    response = memory.search("heron")
+    assert [(each.retriever, each.pending) for each in response.degraded] == [("semantic", 2)]
+    status = memory.status()
+    assert status["namespaces"]["default"]["refused_by_embedder"] == 2  # type: ignore[index,call-overload]
+    assert memory.troubles() == {}
+    memory.update("key:p", ItemPatch(text="more medicine"))
+    assert memory.embed_pending() == 1
+    kinder = opened(background=False)
+    assert kinder.embed_pending() == 1
+    assert kinder.check() == []
+
+
+def test_a_failure_that_passes_refuses_nothing(opened: Opener) -> None:
+    class Hiccup(WordEmbedder):
+        failed = False
+
+        def embed(self, texts: Sequence[str]) -> Any:
+            if not self.failed:
+                self.failed = True
+                raise unavailable()
+            return super().embed(texts)
+
+    memory = opened(embedder=Hiccup(), background=False)
+    memory.add("a heron")
+    assert memory.embed_pending() == 1
+
+
+def test_an_embedder_that_takes_nothing_refuses_nothing(opened: Opener) -> None:
+    memory = opened(embedder=StubbornEmbedder(0, unavailable), background=False)
+    memory.add_many(notes(40))
+    with pytest.raises(EmbedderUnavailable):
+        memory.embed_pending()
+    assert len(StoreCalls(memory.store).pending("default", 99)) == 40
+
+
+# ---------------------------------------------------------------- B8
+
+
+@pytest.mark.spec("B8")
+def test_another_model_is_refused_with_the_command_that_re_embeds(opened: Opener, tmp_path: Path) -> None:
+    opened().add_many(notes(3), wait=True)
+    before = row_counts(tmp_path / "store")
+    other = opened(embedder=WordEmbedder("other"))
+    for call in (
+        lambda: other.search("heron"),
+        lambda: other.add("heron", wait=True),
+        lambda: other.add(NewItem("heron", vector=[1.0] * DIMENSION)),
+        lambda: other.why(1, "heron"),
+    ):
+        with pytest.raises(SpaceMismatch) as raised:
+            call()
+        assert "words/32" in raised.value.message
+        assert "other/32" in raised.value.message
+        assert "fourfold reembed" in raised.value.remedy
+    assert row_counts(tmp_path / "store") == before
+    assert other.search("heron", only=["keyword"]).results  # what needs no vectors works
+
+
+@pytest.mark.spec("B8")
+@pytest.mark.parametrize("error", [unavailable, bug])
+def test_re_embedding_resumes_where_it_stopped_and_searches_work_meanwhile(
+    opened: Opener, tmp_path: Path, error: Any
+) -> None:
+    opened().add_many(notes(200), wait=True)
+    dying = opened(embedder=StubbornEmbedder(3, error, "other"), background=False)
+    with pytest.raises(EmbedderUnavailable):
+        dying.reembed()
+    made = set(stored_vectors(tmp_path / "store"))
+    assert 0 < len(made) < 200
+    response = opened(embedder="none").search("the otter met the lynx")
+    assert response.results
+    finisher = WordEmbedder("other")
+    memory = opened(embedder=finisher, background=False)
+    response = memory.search("the otter met the lynx")
+    assert response.degraded[0].pending == 200 - len(made)
+    assert response.results
+    finisher.texts.clear()
+    seen: list[tuple[int, int]] = []
+    assert memory.reembed(lambda done, total: seen.append((done, total))) == 200 - len(made)
+    assert len(finisher.texts) == 200 - len(made)  # only what was missing
+    assert seen[-1] == (200 - len(made), 200 - len(made))
+    assert memory.search("the otter met the lynx").degraded == ()
+
+
+@pytest.mark.spec("B8")
+def test_no_vector_of_the_old_model_survives(opened: Opener, tmp_path: Path) -> None:
+    """Another dimension would break every product, and another model's numbers mean nothing beside the new ones."""
+    old = opened()
+    old.add_many(notes(60), wait=True)
+    old.index()
+    wider = WordEmbedder("wide", 48)
+    memory = opened(embedder=wider)
+    memory.reembed()
+    for item, vector in stored_vectors(tmp_path / "store").items():
+        (stored,) = memory.get([item])
+        assert vector.tolist() == wider.vector(stored.text).tolist()
+    response = memory.search("note 17: the otter met the badger at gate 4", only=["semantic"])
+    assert texts(response)[0] == "note 17: the otter met the badger at gate 4"
+    assert response.degraded == ()
+    with pytest.raises(SpaceMismatch):
+        old.search("heron")  # it was open all the time
+
+
+@pytest.mark.spec("B8")
+def test_without_embedder_the_first_given_vector_fixes_the_space(opened: Opener) -> None:
+    memory = opened(embedder="none")
+    memory.add(NewItem("one", vector=[1.0, 0.0, 0.0]))
+    with pytest.raises(InvalidVector, match="3"):
+        memory.add(NewItem("two", vector=[1.0, 0.0]))
+    with pytest.raises(InvalidVector):
+        memory.add_many([NewItem("x", vector=[0.0, 1.0, 0.0]), NewItem("y", vector=[0.0, 1.0])])
+    assert memory.count() == 1
+    with pytest.raises(SpaceMismatch):
+        opened().search("anything")
+
+
+@pytest.mark.spec("B8")
+def test_each_namespace_has_a_space_of_its_own(opened: Opener) -> None:
+    opened().add("heron", wait=True)
+    other = opened(namespace="wide", embedder=WordEmbedder("wide", 64))
+    other.add("otter", wait=True)
+    assert texts(other.search("otter")) == ["otter"]
+    assert texts(opened().search("heron")) == ["heron"]
+    assert len(ids(other.search("heron", only=["semantic"]))) == 1

@@ -1,0 +1,48 @@
+"""Memory over a real store; the model is replaced by one that costs nothing, but for the few tests that ask for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from engine_support import NOTES, Opener, WordEmbedder
+
+from fourfold.memory import Memory
+from fourfold.storage.sqlite.store import SqliteStore
+from fourfold.storage.sqlite.tuning import Tuning
+
+
+@pytest.fixture
+def tuning() -> dict[str, Any]:
+    """Fields of Tuning that a test gives the stores that it opens from then on."""
+    return {}
+
+
+@pytest.fixture
+def opened(tmp_path: Path, tuning: dict[str, Any]) -> Iterator[Opener]:
+    """Opens stores and closes them when the test is over; `store` is the folder's name."""
+    memories: list[Memory] = []
+
+    def open_memory(store: str | Path = "store", **options: Any) -> Memory:
+        where = SqliteStore(tmp_path / store, tuning=Tuning(**tuning)) if tuning else tmp_path / store
+        memory = Memory.open(where, **{"embedder": WordEmbedder(), **options})
+        memories.append(memory)
+        return memory
+
+    yield open_memory
+    for memory in memories:
+        memory.close()
+
+
+@pytest.fixture
+def memory(opened: Opener) -> Memory:
+    return opened()
+
+
+@pytest.fixture
+def office(memory: Memory) -> Memory:
+    """A memory that holds NOTES, with their vectors."""
+    memory.add_many(NOTES, wait=True)
+    return memory

@@ -1,0 +1,6 @@
+"""Hypothesis without deadlines."""
+
+from hypothesis import settings
+
+settings.register_profile("fourfold", deadline=None)
+settings.load_profile("fourfold")

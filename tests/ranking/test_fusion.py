@@ -1,0 +1,276 @@
+"""RRF and weighted fusion: by hand, against ranx, and by properties."""
+
+import json
+import math
+import os
+import random
+import subprocess
+import sys
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from search_rankings import by_rank, named_lists, weights
+
+from fourfold.ranking.fusion import rrf, weighted
+from fourfold.ranking.presets import PRESETS
+from fourfold.ranking.retrievers import RETRIEVERS
+from fourfold.retrieval import Contribution, Hit
+
+BOTH = pytest.mark.parametrize("fuse", [rrf, weighted])
+
+
+# ---------------------------------------------------------------- by hand
+
+
+@pytest.mark.spec("S1.3")
+def test_rrf_is_the_weighted_sum_of_reciprocal_ranks():
+    fusion = rrf({"semantic": by_rank(1, 2), "keyword": by_rank(2, 3)}, {"semantic": 0.7, "keyword": 0.3}, k=60)
+    expected = [(2, 0.7 / 62 + 0.3 / 61), (1, 0.7 / 61), (3, 0.3 / 62)]
+    assert [hit.id for hit in fusion.ranked] == [id for id, _ in expected]
+    for hit, (_, score) in zip(fusion.ranked, expected, strict=True):
+        assert hit.score == pytest.approx(score, abs=1e-15)
+
+
+@pytest.mark.spec("S1.3")
+@pytest.mark.parametrize(
+    ("preset", "scores"),
+    [
+        ("insights-basic", {1: 0.7 / 61 + 0.3 / 63, 2: 0.7 / 62 + 0.3 / 61, 3: 0.7 / 63, 4: 0.3 / 62}),
+        ("insights", {1: 0.6 / 61 + 0.2 / 63 + 0.2 / 62, 2: 0.6 / 62 + 0.2 / 61, 3: 0.6 / 63, 4: 0.2 / 62 + 0.2 / 61}),
+        ("wiki", {1: 0.5 / 61 + 0.5 / 63, 2: 0.5 / 62 + 0.5 / 61, 3: 0.5 / 63, 4: 0.5 / 62}),
+        ("files", {1: 1 / 61 + 1 / 63, 2: 1 / 62 + 1 / 61, 3: 1 / 63, 4: 1 / 62}),
+    ],
+)
+def test_the_presets_score_as_specified(preset, scores):
+    lists = {"semantic": by_rank(1, 2, 3), "keyword": by_rank(2, 4, 1), "graph": by_rank(4, 1)}
+    fusion = rrf(lists, PRESETS[preset].weights or {}, PRESETS[preset].k)
+    assert dict(fusion.ranked) == pytest.approx(scores, abs=1e-12)
+
+
+@pytest.mark.spec("S3.3")
+@pytest.mark.spec("S3.7")
+def test_reciprocal_ranks_match_the_specification():
+    """Rank 10 gives 1/70 = 0.014; ranks 1 and 2 give 1/61 + 1/62."""
+    tenth = rrf({"semantic": by_rank(*range(10))}, {"semantic": 1.0}).ranked[9]
+    assert tenth == Hit(9, pytest.approx(1 / 70, abs=1e-15))
+    fusion = rrf({"semantic": by_rank(7, 8), "keyword": by_rank(9, 7)}, {"semantic": 1.0, "keyword": 1.0})
+    assert fusion.ranked[0] == Hit(7, pytest.approx(1 / 61 + 1 / 62, abs=1e-15))
+
+
+@pytest.mark.spec("S3.3")
+def test_weighted_scales_scores_within_each_list():
+    lists = {
+        "semantic": [Hit(1, 0.9), Hit(2, 0.6), Hit(3, 0.5)],
+        "keyword": [Hit(3, 12.0), Hit(4, 7.0), Hit(2, 2.0)],
+        "tags": [Hit(5, 3.0), Hit(6, 3.0)],
+    }
+    fusion = weighted(lists, {"semantic": 0.6, "keyword": 0.3, "tags": 0.1})
+    expected = {1: 0.6, 2: 0.6 * 0.25, 3: 0.3, 4: 0.15, 5: 0.1, 6: 0.1}
+    assert dict(fusion.ranked) == pytest.approx(expected, abs=1e-12)
+    assert fusion.ids == [1, 3, 2, 4, 5, 6]
+
+
+@pytest.mark.spec("S1.4")
+@BOTH
+def test_no_lists_give_an_empty_ranking_and_one_list_keeps_its_order(fuse):
+    both = {"semantic": 0.7, "keyword": 0.3}
+    assert fuse({"semantic": [], "keyword": []}, both).ranked == []
+    assert fuse({}, both).ranked == []
+    assert fuse({"semantic": [], "keyword": by_rank(5, 3, 9)}, both).ids == [5, 3, 9]
+
+
+@pytest.mark.spec("S1.4")
+@BOTH
+def test_weights_of_empty_lists_are_not_redistributed(fuse):
+    alone = fuse({"semantic": by_rank(1), "keyword": []}, {"semantic": 0.7, "keyword": 0.3})
+    assert alone.weights == {"semantic": 0.7, "keyword": 0.3, "graph": 0.0, "tags": 0.0}
+    assert alone.contributions(1)[0].weight == 0.7
+
+
+@pytest.mark.spec("S1.3")
+@BOTH
+def test_a_repeated_id_counts_once_at_its_best_rank(fuse):
+    twice = [Hit(1, 0.9), Hit(2, 0.8), Hit(1, 0.7), Hit(3, 0.6)]
+    once = [Hit(1, 0.9), Hit(2, 0.8), Hit(3, 0.6)]
+    assert fuse({"semantic": twice}, {"semantic": 1.0}).ranked == fuse({"semantic": once}, {"semantic": 1.0}).ranked
+
+
+@pytest.mark.spec("S1.3")
+@BOTH
+def test_ties_are_broken_by_id_whatever_the_order_of_addition(fuse):
+    """Three thirds of different ranks: plain float sums differ in the last digit, depending on the order."""
+    lists = {"semantic": by_rank(9, 4, 7), "keyword": by_rank(4, 7, 9), "graph": by_rank(7, 9, 4)}
+    fusion = fuse(lists, {"semantic": 1 / 3, "keyword": 1 / 3, "graph": 1 / 3})
+    assert fusion.ids == [4, 7, 9]
+    assert len(set(fusion.scores.values())) == 1
+
+
+@pytest.mark.spec("S1.3")
+@pytest.mark.parametrize("k", [1, 60, 10**9])
+def test_different_ranks_score_differently_for_any_k(k):
+    assert rrf({"semantic": by_rank(*range(200, 0, -1))}, {"semantic": 1.0}, k).ids == list(range(200, 0, -1))
+
+
+# ---------------------------------------------------------------- ties
+
+
+@pytest.mark.spec("C1")
+def test_equal_scores_share_the_best_rank_of_their_group():
+    hits = [Hit(9, 0.9), Hit(4, 0.5), Hit(7, 0.5), Hit(2, 0.5), Hit(1, 0.1)]
+    fusion = rrf({"tags": hits}, {"tags": 1.0})
+    assert dict(fusion.ranked) == pytest.approx({9: 1 / 61, 2: 1 / 62, 4: 1 / 62, 7: 1 / 62, 1: 1 / 65}, abs=1e-15)
+    assert fusion.ids == [9, 2, 4, 7, 1]
+    assert [fusion.contributions(id)[0].rank for id in fusion.ids] == [1, 2, 2, 2, 5]
+
+
+@pytest.mark.spec("C1")
+@BOTH
+def test_a_list_of_ties_does_not_change_the_order_of_another(fuse):
+    tied = [Hit(id, 0.3) for id in range(1, 63)]
+    order = [*range(62, 0, -1)]
+    assert fuse({"semantic": by_rank(*order), "tags": tied}, {"semantic": 0.5, "tags": 0.5}).ids == order
+
+
+@pytest.mark.spec("C1")
+def test_a_long_list_of_ties_adds_nothing_to_other_lists():
+    """62 items with a common word rank below the nearest item, which lacks it."""
+    order = [99, *range(62, 0, -1)]
+    fusion = rrf(
+        {"semantic": by_rank(*order), "keyword": [Hit(id, 0.3) for id in range(1, 64)]},
+        {"semantic": 0.7, "keyword": 0.3},
+    )
+    assert fusion.ids == [*order, 63]
+    assert fusion.contributions(63)[0] == Contribution("keyword", 1, 0.3, 0.0, 0.3, 0.0)
+
+
+@pytest.mark.spec("C1")
+def test_a_short_list_of_ties_counts_and_a_single_list_is_kept():
+    few = rrf({"semantic": by_rank(1, 2, 3), "tags": [Hit(2, 0.5), Hit(3, 0.5)]}, {"semantic": 0.5, "tags": 0.5})
+    assert few.ids == [2, 3, 1]
+    alone = rrf({"tags": [Hit(id, 0.5) for id in range(1, 30)]}, {"tags": 1.0})
+    assert alone.ranked == [Hit(id, pytest.approx(1 / 61)) for id in range(1, 30)]
+
+
+# ---------------------------------------------------------------- contributions
+
+
+@pytest.mark.spec("B2")
+def test_a_contribution_has_rank_raw_score_weight_and_value():
+    lists = {"semantic": [Hit(1, 0.9), Hit(2, 0.8)], "keyword": [Hit(2, 11.0)]}
+    contributions = rrf(lists, {"semantic": 0.75, "keyword": 0.25}).contributions(2)
+    assert contributions == (
+        Contribution("semantic", 2, 0.8, pytest.approx(1 / 62), 0.75, pytest.approx(0.75 / 62)),
+        Contribution("keyword", 1, 11.0, pytest.approx(1 / 61), 0.25, pytest.approx(0.25 / 61)),
+    )
+    assert rrf(lists, {"semantic": 0.75, "keyword": 0.25}).contributions(99) == ()
+
+
+@pytest.mark.spec("B2")
+@BOTH
+@given(lists=named_lists, weights=weights)
+def test_contributions_sum_to_the_score_exactly(fuse, lists, weights):
+    fusion = fuse(lists, weights)
+    for hit in fusion.ranked:
+        contributions = fusion.contributions(hit.id)
+        assert sum(line.value for line in reversed(contributions)) == hit.score
+        for line in contributions:
+            assert line.value == pytest.approx(line.weight * line.scaled, abs=1e-12)
+
+
+# ---------------------------------------------------------------- laws
+
+
+@pytest.mark.spec("S1.3")
+@BOTH
+@given(lists=named_lists, weights=weights, order=st.permutations(tuple(RETRIEVERS)))
+def test_the_order_of_the_lists_does_not_matter(fuse, lists, weights, order):
+    shuffled = {name: lists[name] for name in order if name in lists}
+    assert fuse(shuffled, weights).ranked == fuse(lists, weights).ranked
+
+
+@pytest.mark.spec("S1.3")
+@BOTH
+@given(lists=named_lists, weights=weights)
+def test_a_ranking_is_sorted_with_ties_by_id_and_distinct_ids(fuse, lists, weights):
+    ranked = fuse(lists, weights).ranked
+    assert ranked == sorted(ranked, key=lambda hit: (-hit.score, hit.id))
+    acting = [lists[name] for name in lists if weights[name] > 0]
+    assert sorted(hit.id for hit in ranked) == sorted({hit.id for hits in acting for hit in hits})
+
+
+@pytest.mark.spec("S1.3")
+@BOTH
+@given(lists=named_lists, weights=weights, name=st.sampled_from(tuple(RETRIEVERS)))
+def test_a_list_with_weight_zero_is_ignored(fuse, lists, weights, name):
+    without = {other: hits for other, hits in lists.items() if other != name}
+    silenced = {**weights, name: 0.0}
+    assert fuse(lists, silenced).ranked == fuse(without, silenced).ranked
+
+
+@pytest.mark.spec("S1.3")
+@given(lists=named_lists, weights=weights, name=st.sampled_from(tuple(RETRIEVERS)), data=st.data())
+def test_a_better_rank_never_lowers_a_score(lists, weights, name, data):
+    assume(len(lists.get(name, ())) > 1)
+    place = data.draw(st.integers(1, len(lists[name]) - 1))
+    hits = list(lists[name])
+    hits[place - 1], hits[place] = hits[place], hits[place - 1]
+    risen = hits[place - 1].id
+    after = rrf({**lists, name: hits}, weights)
+    assert after.scores.get(risen, 0.0) >= rrf(lists, weights).scores.get(risen, 0.0)
+
+
+@pytest.mark.spec("S1.3")
+@BOTH
+@given(lists=named_lists, weights=weights, name=st.sampled_from(tuple(RETRIEVERS)), more=st.floats(0, 1))
+def test_more_weight_never_lowers_a_score(fuse, lists, weights, name, more):
+    before, after = fuse(lists, weights), fuse(lists, {**weights, name: weights[name] + more})
+    for id, score in before.scores.items():
+        assert after.scores[id] >= score - 1e-12
+
+
+@pytest.mark.spec("B4")
+@BOTH
+@given(lists=named_lists, weights=weights, n=st.integers(1, 30), more=st.integers(0, 30))
+def test_fewer_results_are_a_prefix_of_more(fuse, lists, weights, n, more):
+    fusion = fuse(lists, weights)
+    assert fusion.top(n) == fusion.top(n + more)[:n] == fusion.ranked[:n]
+
+
+@pytest.mark.spec("S3.3")
+@given(lists=named_lists, weights=weights)
+def test_weighted_scores_stay_between_zero_and_the_sum_of_weights(lists, weights):
+    for hit in weighted(lists, weights).ranked:
+        assert 0 <= hit.score <= math.fsum(weights.values()) + 1e-12
+
+
+# ---------------------------------------------------------------- against ranx
+
+RANX = """
+import json, sys
+from ranx import Run, fuse
+print(json.dumps([
+    fuse([Run({"q": run}) for run in runs], method="rrf", params={"k": 60}, norm=None).to_dict()["q"]
+    for runs in json.load(sys.stdin)
+]))
+"""
+
+
+def ranx_rrf(queries: list[dict[str, list[Hit]]]) -> list[dict[int, float]]:
+    """Runs in a separate process without numba's compiler, which takes minutes and warns."""
+    asked = json.dumps([[{str(hit.id): hit.score for hit in hits} for hits in lists.values()] for lists in queries])
+    environment = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
+    ran = subprocess.run([sys.executable, "-c", RANX], input=asked, capture_output=True, text=True, env=environment)
+    assert ran.returncode == 0, ran.stderr
+    return [{int(id): score for id, score in fused.items()} for fused in json.loads(ran.stdout)]
+
+
+@pytest.mark.spec("S1.3")
+def test_rrf_with_equal_weights_matches_ranx():
+    chance = random.Random(60)
+    queries = [
+        {name: by_rank(*chance.sample(range(100), chance.randint(1, 60))) for name in list(RETRIEVERS)[: 2 + n % 3]}
+        for n in range(50)
+    ]
+    for lists, expected in zip(queries, ranx_rrf(queries), strict=True):
+        assert rrf(lists, dict.fromkeys(lists, 1.0), k=60).scores == pytest.approx(expected, abs=1e-12)

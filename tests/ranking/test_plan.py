@@ -1,0 +1,328 @@
+"""Plans for requests."""
+
+import math
+
+import pytest
+
+from fourfold.errors import InvalidQuery, InvalidWeights
+from fourfold.ranking.plan import PlanRequest, StoreFacts, make_plan
+from fourfold.ranking.presets import PlanSettings, RoutingConfig
+from fourfold.retrieval import Plan, Recency
+
+FOUR = ("semantic", "keyword", "graph", "tags")
+RELATIONAL = "Welche Technologie nutzt Fourfold?"
+TOP_K_RANGE = "from 1 to 100"
+
+
+def plan(
+    text: str = "how do vectors work", settings: PlanSettings | None = None, facts: StoreFacts | None = None, **asked
+) -> Plan:
+    return make_plan(PlanRequest(text, **asked), settings or PlanSettings(), facts or StoreFacts(items=1000))
+
+
+def weights_of(made: Plan) -> dict[str, float]:
+    assert made.weights is not None
+    assert tuple(made.weights) == made.retrievers
+    return dict(made.weights)
+
+
+# ---------------------------------------------------------------- what each preset plans
+
+
+@pytest.mark.spec("B1")
+def test_auto_is_the_default_with_all_retrievers_and_weights_per_query():
+    assert plan() == Plan("auto", FOUR, "auto", 60, 10, None, expand=True)
+
+
+@pytest.mark.spec("S1.3")
+def test_the_plan_of_insights_basic():
+    expected = Plan("insights-basic", ("semantic", "keyword"), "rrf", 60, 5, {"semantic": 0.7, "keyword": 0.3})
+    assert plan(preset="insights-basic") == expected
+
+
+@pytest.mark.spec("S4.3")
+@pytest.mark.spec("S4.5")
+def test_insights_switches_to_the_relational_weights():
+    standard = plan(preset="insights")
+    assert weights_of(standard) == {"semantic": 0.6, "keyword": 0.2, "graph": 0.2}
+    assert (standard.query_type, standard.matched_keywords) == ("standard", ())
+    relational = plan(RELATIONAL, preset="insights")
+    assert weights_of(relational) == {"semantic": 0.4, "keyword": 0.2, "graph": 0.4}
+    assert (relational.query_type, relational.matched_keywords) == ("relational", ("nutzt", "Technologie"))
+    assert (relational.fusion, relational.k, relational.top_k, relational.expand) == ("rrf", 60, 5, False)
+
+
+@pytest.mark.spec("S4.3")
+def test_insights_takes_lists_and_weights_from_the_configuration():
+    routing = RoutingConfig(en=("knows",), relational_weights={"semantic": 0.3, "graph": 0.5})
+    settings = PlanSettings(insights_weights={"semantic": 0.5, "keyword": 0.3}, routing=routing)
+    assert weights_of(plan("who knows", settings, preset="insights"))["graph"] == 0.5
+    assert weights_of(plan("who uses it", settings, preset="insights"))["keyword"] == 0.3
+
+
+@pytest.mark.spec("S4.5")
+def test_auto_reports_routing_and_the_other_presets_do_not_route():
+    reported = plan(RELATIONAL)
+    assert (reported.query_type, reported.matched_keywords) == ("relational", ("nutzt", "Technologie"))
+    assert reported.weights is None
+    for preset in ("insights-basic", "wiki", "files", "memories"):
+        assert plan(RELATIONAL, preset=preset).matched_keywords == ()
+
+
+@pytest.mark.spec("S2.3")
+def test_wiki_settings_apply_to_the_wiki_preset_only():
+    settings = PlanSettings(wiki_top_k=7, wiki_weights={"semantic": 0.25, "keyword": 0.75})
+    wiki = plan(settings=settings, preset="wiki")
+    assert (wiki.top_k, weights_of(wiki)) == (7, {"semantic": 0.25, "keyword": 0.75})
+    assert plan(settings=settings, preset="wiki", top_k=3).top_k == 3
+    default = plan(preset="wiki")
+    assert (default.top_k, weights_of(default)) == (20, {"semantic": 0.5, "keyword": 0.5})
+    for preset in ("auto", "insights-basic", "insights", "files", "memories"):
+        assert plan(settings=settings, preset=preset) == plan(preset=preset)
+
+
+@pytest.mark.spec("S3.3")
+@pytest.mark.parametrize(
+    ("fusion", "semantic", "keyword"), [("rrf", 1.0, 1.0), ("weighted", 0.6, 0.4), ("auto", 0.6, 0.4)]
+)
+def test_the_files_preset_has_different_weights_for_ranks_and_scores(fusion, semantic, keyword):
+    made = plan(preset="files", fusion=fusion)
+    assert (made.fusion, weights_of(made)) == (fusion, {"semantic": semantic, "keyword": keyword})
+
+
+@pytest.mark.spec("S3.3")
+@pytest.mark.parametrize("fusion", ["rrf", "weighted"])
+def test_auto_with_another_fusion_uses_equal_weights(fusion):
+    made = plan(fusion=fusion)
+    assert (made.fusion, made.expand, weights_of(made)) == (fusion, False, dict.fromkeys(FOUR, 0.25))
+
+
+@pytest.mark.spec("S3.3")
+def test_auto_fusion_under_another_preset_keeps_the_weights_of_the_preset():
+    made = plan(preset="insights-basic", fusion="auto")
+    assert (made.fusion, made.expand, weights_of(made)) == ("auto", False, {"semantic": 0.7, "keyword": 0.3})
+
+
+# ---------------------------------------------------------------- alpha and recency
+
+
+@pytest.mark.spec("S5.4")
+@pytest.mark.parametrize(
+    ("items", "tags", "semantic"), [(10, 0, 0.5), (500, 0, 0.7), (6000, 2, 0.8), (500, 3, 0.55), (10, 3, 0.25)]
+)
+def test_alpha_is_adaptive_and_boosted_by_three_matching_tags(items, tags, semantic):
+    expected = pytest.approx({"semantic": semantic, "tags": 1 - semantic}, abs=1e-12)
+    made = plan(preset="memories", facts=StoreFacts(items, tags))
+    assert (made.fusion, made.retrievers, made.weights, made.fixed) == ("auto", FOUR, None, expected)
+    for fusion in ("rrf", "weighted"):
+        made = plan(preset="memories", facts=StoreFacts(items, tags), fusion=fusion)
+        assert (made.fusion, weights_of(made), made.fixed) == (fusion, expected, None)
+
+
+@pytest.mark.spec("S5.3")
+@pytest.mark.spec("C1")
+def test_an_explicit_alpha_implies_rrf_of_vectors_and_tags():
+    explicit = plan(preset="memories", alpha=0.6)
+    assert (explicit.fusion, weights_of(explicit), explicit.fixed) == ("rrf", {"semantic": 0.6, "tags": 0.4}, None)
+    assert plan(preset="memories", settings=PlanSettings(memories_alpha=0.6)) == explicit
+    assert plan(preset="memories", alpha=0.6, fusion="weighted").fusion == "weighted"
+
+
+@pytest.mark.spec("S5.4")
+def test_explicit_alpha_overrides_environment_which_overrides_adaptive():
+    settings, facts = PlanSettings(memories_alpha=0.6), StoreFacts(items=10, matching_tags=5)
+    assert weights_of(plan(settings=settings, facts=facts, preset="memories", alpha=0.9))["semantic"] == 0.9
+    assert weights_of(plan(settings=settings, facts=facts, preset="memories"))["semantic"] == 0.6
+
+
+@pytest.mark.spec("S5.3")
+@pytest.mark.parametrize(("alpha", "retriever"), [(1, "semantic"), (1.0, "semantic"), (0, "tags"), (0.0, "tags")])
+def test_alpha_one_is_vectors_only_and_zero_is_tags_only(alpha, retriever):
+    assert weights_of(plan(preset="memories", alpha=alpha)) == {retriever: 1.0}
+    assert plan(preset="memories", settings=PlanSettings(memories_alpha=alpha)).retrievers == (retriever,)
+
+
+@pytest.mark.spec("S5.3")
+@pytest.mark.parametrize("alpha", [-0.1, 1.1, math.nan, math.inf, True, "0.5"])
+def test_alpha_out_of_range_is_rejected(alpha):
+    with pytest.raises(InvalidQuery, match="from 0"):
+        plan(preset="memories", alpha=alpha)
+
+
+@pytest.mark.spec("S5.3")
+@pytest.mark.parametrize("preset", ["auto", "insights", "wiki"])
+def test_alpha_outside_the_memories_preset_is_rejected(preset):
+    with pytest.raises(InvalidQuery, match="--preset memories"):
+        plan(preset=preset, alpha=0.5)
+
+
+@pytest.mark.spec("S5.5")
+def test_only_the_memories_preset_has_recency_and_decay_zero_disables_it():
+    assert plan(preset="memories").recency == Recency(0.01, 0.3, 0.2)
+    unbounded = PlanSettings(memories_recency=Recency(0.1, 0.0))
+    assert plan(preset="memories", settings=unbounded).recency == Recency(0.1, 0.0, 0.2)
+    assert plan(preset="memories", settings=PlanSettings(memories_recency=Recency(0.0))).recency is None
+    assert plan().recency is None
+
+
+@pytest.mark.spec("C1")
+def test_the_strength_of_recency_depends_on_the_fusion_or_the_settings():
+    assert {fusion: plan(preset="memories", fusion=fusion).recency for fusion in ("auto", "weighted", "rrf")} == {
+        "auto": Recency(0.01, 0.3, 0.2),
+        "weighted": Recency(0.01, 0.3, 0.2),
+        "rrf": Recency(0.01, 0.3, 0.02),
+    }
+    document = PlanSettings(memories_recency_strength=1.0)
+    assert plan(preset="memories", settings=document).recency == Recency(0.01, 0.3, 1.0)
+    assert plan(preset="memories", settings=PlanSettings(memories_recency_strength=0.0)).recency is None
+
+
+def test_a_request_sets_the_strength_of_recency_in_any_preset():
+    for preset in ("auto", "wiki", "memories"):
+        assert plan(preset=preset, recency=0.5).recency == Recency(0.01, 0.3, 0.5)
+        assert plan(preset=preset, recency=0).recency is None
+    for wrong in (-0.1, 1.1, math.nan, True):
+        with pytest.raises(InvalidQuery, match="recency is"):
+            plan(recency=wrong)
+
+
+# ---------------------------------------------------------------- weights of the caller
+
+
+@pytest.mark.spec("S1.5")
+@pytest.mark.parametrize("preset", ["auto", "insights-basic", "wiki", "files", "memories"])
+def test_callers_weights_replace_those_of_the_preset_and_choose_the_retrievers(preset):
+    made = plan(RELATIONAL, preset=preset, weights={"keyword": 0.5, "tags": 0.5, "graph": 0.0})
+    assert weights_of(made) == {"keyword": 0.5, "tags": 0.5}
+    assert made.fusion == plan(preset=preset).fusion
+    assert not made.expand
+
+
+@pytest.mark.spec("S4.3")
+@pytest.mark.spec("S4.4")
+def test_callers_weights_replace_routing_and_only_insights_completes_a_pair():
+    pair = {"semantic": 0.7, "keyword": 0.3}
+    completed = plan(RELATIONAL, preset="insights", weights=pair)
+    assert weights_of(completed) == pytest.approx({"semantic": 0.56, "keyword": 0.24, "graph": 0.2})
+    assert completed.query_type == "relational"
+    configured = PlanSettings(insights_weights={"semantic": 0.4, "graph": 0.4})
+    assert weights_of(plan(preset="insights", weights=pair, settings=configured))["graph"] == 0.4
+    assert weights_of(plan(preset="wiki", weights=pair)) == pair
+
+
+@pytest.mark.spec("S5.3")
+def test_callers_weights_replace_alpha():
+    assert weights_of(plan(preset="memories", alpha=0.2, weights={"semantic": 1.0})) == {"semantic": 1.0}
+
+
+@pytest.mark.spec("B1")
+def test_auto_with_a_weight_for_the_graph_expands_it():
+    assert plan(weights={"semantic": 0.5, "graph": 0.5}).expand
+
+
+@pytest.mark.spec("S1.5")
+def test_invalid_weights_are_rejected():
+    with pytest.raises(InvalidWeights, match=r"1\.0001"):
+        plan(weights={"semantic": 0.7, "keyword": 0.3001})
+
+
+# ---------------------------------------------------------------- only
+
+
+def test_a_single_retriever_in_only_gets_the_whole_weight():
+    assert weights_of(plan(only=("keyword",))) == {"keyword": 1.0}
+    assert weights_of(plan(only=["tags"], preset="memories", alpha=0.7)) == {"tags": 1.0}
+    assert weights_of(plan(only=("semantic",), fusion="rrf")) == {"semantic": 1.0}
+
+
+def test_several_retrievers_in_only_share_the_weights_of_the_preset():
+    made = plan(only=("graph", "semantic"), preset="insights")
+    assert weights_of(made) == pytest.approx({"semantic": 0.75, "graph": 0.25})
+    assert weights_of(plan(only={"graph", "tags"}, fusion="weighted")) == {"graph": 0.5, "tags": 0.5}
+
+
+def test_only_with_all_retrievers_of_the_preset_changes_nothing():
+    assert plan(only=("keyword", "semantic"), preset="files") == plan(preset="files")
+
+
+def test_only_in_auto_still_chooses_per_query():
+    made = plan(only=("keyword", "semantic"))
+    assert (made.retrievers, made.weights, made.expand) == (("semantic", "keyword"), None, False)
+
+
+@pytest.mark.parametrize(
+    ("only", "expands"),
+    [(("graph",), False), (("graph", "tags"), False), (("semantic", "graph"), True), (("keyword", "tags"), True)],
+)
+def test_graph_and_tags_expand_only_with_a_text_retriever(only, expands):
+    assert plan(only=only).expand is expands
+    assert not plan(only=only, fusion="rrf").expand
+
+
+@pytest.mark.spec("C1")
+def test_only_in_memories_keeps_the_weights_set_by_alpha():
+    made = plan(only=("keyword", "semantic"), preset="memories")
+    assert (made.retrievers, made.weights, made.fixed) == (("semantic", "keyword"), None, {"semantic": 0.7})
+    assert plan(only=("keyword", "graph"), preset="memories").fixed is None
+    assert weights_of(plan(only=("keyword",), preset="memories")) == {"keyword": 1.0}
+
+
+def test_only_does_not_rescale_the_callers_weights():
+    assert weights_of(plan(only=("keyword", "tags"), weights={"semantic": 0.7, "keyword": 0.3})) == {"keyword": 0.3}
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({"only": ("vectors",)}, "unknown retriever 'vectors'.*semantic, keyword, graph, tags"),
+        ({"only": ()}, "names no retriever"),
+        ({"only": ("graph",), "preset": "wiki"}, "wiki does not use graph"),
+        ({"only": ("keyword",), "weights": {"semantic": 1.0}}, "no weight is given for keyword"),
+        ({"fusion": "sum"}, "unknown fusion 'sum'.*auto, rrf, weighted"),
+        ({"preset": "best"}, "unknown preset 'best'"),
+    ],
+)
+def test_invalid_options_are_rejected_with_the_choices(asked, said):
+    with pytest.raises(InvalidQuery, match=said):
+        plan(**asked)
+
+
+# ---------------------------------------------------------------- text, top_k, k
+
+
+@pytest.mark.spec("S1.4")
+@pytest.mark.spec("S1.5")
+@pytest.mark.parametrize("top_k", [0, -5, 101, 200, 2.5, 5.0, "5", True, math.nan])
+def test_top_k_outside_1_to_100_is_rejected(top_k):
+    with pytest.raises(InvalidQuery, match=TOP_K_RANGE):
+        plan(top_k=top_k)
+
+
+@pytest.mark.spec("S1.4")
+@pytest.mark.parametrize("top_k", [1, 100])
+def test_top_k_from_1_to_100_is_accepted(top_k):
+    assert plan(top_k=top_k).top_k == top_k
+
+
+@pytest.mark.spec("S1.3")
+def test_k_defaults_to_60_and_can_be_set():
+    assert plan(preset="wiki").k == 60
+    assert plan(preset="wiki", k=1).k == 1
+    for wrong in (0, -1, 1.5, True):
+        with pytest.raises(InvalidQuery, match=r"k is .* from 1 upwards"):
+            plan(k=wrong)
+
+
+@pytest.mark.spec("S1.5")
+@pytest.mark.parametrize("text", ["", " ", "\n\t ", "\u00a0"])
+def test_a_blank_query_is_rejected(text):
+    with pytest.raises(InvalidQuery, match="empty"):
+        plan(text)
+
+
+@pytest.mark.spec("B4")
+def test_a_query_of_32_kilobytes_with_any_characters_is_accepted():
+    assert plan("ä" * (16 * 1024)).top_k == 10
+    assert plan("\ud800 \x00 \u202e").top_k == 10
+    with pytest.raises(InvalidQuery, match="32769 bytes"):
+        plan("ä" * (16 * 1024) + "x")

@@ -1,0 +1,295 @@
+"""Storing in bulk does not stand in the way of searches, which show all that was confirmed before they began."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from concurrently import begin
+from engine_support import Opener, WordEmbedder, eventually, notes, texts
+
+from fourfold import scheduling
+from fourfold.engine.pipeline import Pipeline
+from fourfold.errors import StoreUnavailable
+from fourfold.index.text_index import TextIndex
+from fourfold.index.vector_index import VectorIndex
+from fourfold.memory import Memory
+from fourfold.model import NewItem
+from fourfold.storage.sqlite import indexes
+from fourfold.storage.sqlite.publishing import Publisher
+from fourfold.storage.sqlite.transaction import SqliteItemWriter
+
+MANY = 300
+
+
+def given(count: int, word: str) -> list[NewItem]:
+    """Notes with their vectors."""
+    embedder = WordEmbedder()
+    return [NewItem(item.text, vector=embedder.vector(item.text)) for item in notes(count, word)]
+
+
+@pytest.fixture
+def folding(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The threads that fold changes into an index."""
+    threads: list[str] = []
+
+    def noted(fold: Callable[..., Any]) -> Callable[..., Any]:
+        def folded(*args: Any) -> Any:
+            threads.append(threading.current_thread().name)
+            return fold(*args)
+
+        return folded
+
+    for kind in (TextIndex, VectorIndex):
+        monkeypatch.setattr(kind, "_updated", noted(kind._updated))
+    return threads
+
+
+class Gate:
+    """Stands between the commit of a write and its confirmation."""
+
+    def __init__(self, fold_in: Callable[[indexes.Indexes], None]) -> None:
+        self.reached, self.open = threading.Event(), threading.Event()
+        self._fold_in = fold_in
+
+    def __call__(self, of: indexes.Indexes) -> None:
+        if of._unconfirmed is not None:
+            self.reached.set()
+            assert self.open.wait(60)
+        self._fold_in(of)
+
+
+@pytest.fixture
+def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[Gate]:
+    gate = Gate(indexes.Indexes.fold_in)
+    monkeypatch.setattr(indexes.Indexes, "fold_in", lambda of: gate(of))
+    yield gate
+    gate.open.set()
+
+
+# ---------------------------------------------------------------- what is written in bulk
+
+
+@pytest.mark.spec("B6")
+def test_a_large_write_is_folded_into_the_index_by_its_writer_and_found_by_the_next_search(
+    memory: Memory, folding: list[str]
+) -> None:
+    memory.add_many(given(MANY, "first"))
+    memory.search("heron")
+    folding.clear()
+    memory.add_many(given(MANY, "quince"))
+    found = memory.search("quince 299")
+    assert texts(found)[0].startswith("quince 299:")
+    assert not found.degraded
+    assert set(folding) == {threading.current_thread().name}
+    assert len(folding) > 2  # piece by piece
+    assert memory.check() == []
+
+
+def test_changes_are_not_folded_into_an_index_that_is_not_searched(memory: Memory, folding: list[str]) -> None:
+    memory.add_many(given(MANY, "first"))
+    memory.add_many(given(MANY, "second"))
+    assert not folding
+
+
+def test_pieces_give_what_the_whole_gives(opened: Opener) -> None:
+    searched, quiet = opened("searched"), opened("quiet")
+    for word in ("first", "second"):
+        searched.search("heron")
+        for each in (searched, quiet):
+            each.add_many(given(MANY, word))
+    again = [NewItem("the lynx has changed", vector=WordEmbedder().vector("lynx")), *given(MANY, "first")]
+    for each in (searched, quiet):
+        each.add_many(again)
+    asked = ("heron at gate 5", "lynx", "second 17")
+    found = [[(hit.id, hit.score) for hit in m.search(q).results] for m in (searched, quiet) for q in asked]
+    assert found[:3] == found[3:]
+
+
+@pytest.mark.spec("B6")
+def test_a_search_does_not_wait_for_what_is_not_confirmed(memory: Memory, gate: Gate, folding: list[str]) -> None:
+    gate.open.set()
+    memory.add_many(given(MANY, "first"))
+    before = texts(memory.search("heron quince 5"))
+    gate.open.clear()
+    gate.reached.clear()
+    folding.clear()
+    writing = begin(lambda: memory.add_many(given(MANY, "quince")))
+    assert gate.reached.wait(60)
+    meanwhile = memory.search("heron quince 5")
+    assert texts(meanwhile) == before
+    assert not meanwhile.degraded
+    assert not folding
+    gate.open.set()
+    writing.result(60)
+    assert texts(memory.search("quince 5"))[0].startswith("quince 5:")
+
+
+@pytest.mark.spec("B6")
+def test_what_another_process_has_confirmed_meanwhile_is_shown(opened: Opener, gate: Gate) -> None:
+    gate.open.set()
+    mine, other = opened(), opened(background=False)
+    mine.add_many(given(MANY, "first"))
+    mine.search("heron")
+    gate.open.clear()
+    gate.reached.clear()
+    writing = begin(lambda: mine.add_many(given(MANY, "quince")))
+    assert gate.reached.wait(60)
+    other.add(NewItem("a medlar from elsewhere"))
+    assert texts(mine.search("medlar"))[:1] == ["a medlar from elsewhere"]
+    gate.open.set()
+    writing.result(60)
+    assert texts(mine.search("quince 5"))[0].startswith("quince 5:")
+
+
+@pytest.mark.spec("B6")
+def test_after_a_write_that_failed_others_take_its_place(opened: Opener, monkeypatch: pytest.MonkeyPatch) -> None:
+    mine, other = opened(), opened(background=False)
+    mine.add_many(given(MANY, "first"))
+    mine.search("heron")
+    put = SqliteItemWriter.put
+
+    def failing(*args: Any, **options: Any) -> None:
+        put(*args, **options)
+        raise OSError("the disk has gone")
+
+    monkeypatch.setattr(SqliteItemWriter, "put", failing)
+    with pytest.raises(StoreUnavailable, match="the disk has gone"):
+        mine.add_many(given(MANY, "quince"))
+    monkeypatch.setattr(SqliteItemWriter, "put", put)
+    other.add_many(given(MANY, "medlar"))  # under the same numbers of changes
+    assert texts(mine.search("medlar 5"))[0].startswith("medlar 5:")
+    assert not any("quince" in text for text in texts(mine.search("quince")))
+
+
+@pytest.mark.parametrize("searched", [False, True])
+def test_a_bulk_load_is_published_while_it_runs_and_more_often_if_it_is_searched(
+    opened: Opener, searched: bool, tuning: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tuning |= {"load_at_items": 3 * MANY, "searched_every_changes": 2 * MANY}
+    memory = opened(background=False, embedder="none")
+    publisher: Publisher = memory.store._indexes.publisher  # type: ignore[attr-defined]
+    published: list[dict[str, Any]] = []
+    publish = publisher.publish
+
+    def noting(ns: int, **how: Any) -> bool:
+        published.append(how)
+        return publish(ns, **how)
+
+    loads: list[Any] = []
+    publish_load = publisher._publish_load
+
+    def noting_load(*args: Any) -> None:
+        loads.append(args)
+        publish_load(*args)
+
+    monkeypatch.setattr(publisher, "publish", noting)
+    monkeypatch.setattr(publisher, "_publish_load", noting_load)
+    monkeypatch.setattr(memory._maintenance, "_publish_soon", lambda: None)
+    counts: list[int] = []
+    for word in ("first", "second", "third"):
+        if searched:
+            memory.search("heron")
+        memory.add_many(given(MANY, word))
+        if publisher._loader is not None:
+            eventually(lambda: bool(loads))
+        counts.append(len(loads))
+    assert counts == ([0, 1, 1] if searched else [0, 0, 1])
+    with publisher.turn():
+        pass
+    assert publisher._loader is not None
+    assert publisher._loader.done.wait(60)
+    assert [(how["faiss"], how["load"].every_changes) for how in published] == [
+        (False, 2 * MANY if searched else 20_000)
+    ]
+    assert texts(memory.search("third 299"))[0].startswith("third 299:")
+
+
+def test_a_reopened_index_does_not_fall_behind(
+    memory: Memory, folding: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was folded in meanwhile is folded in again before searches get the new state."""
+    memory.add_many(given(MANY, "first"))
+    memory.index()
+    memory.search("heron")
+    index = memory.store._indexes._texts[1]  # type: ignore[attr-defined]
+    adopt, rounds = index.adopt, list[int]()
+
+    def late(state: Any, *, force: bool) -> bool:
+        rounds.append(state.seq)
+        if len(rounds) == 1:
+            begin(lambda: memory.add_many(given(MANY, "quince"))).result(60)
+        return adopt(state, force=force)
+
+    monkeypatch.setattr(index, "adopt", late)
+    memory.store._indexes._reopen(index)  # type: ignore[attr-defined]
+    assert len(rounds) == 2
+    assert rounds[0] < rounds[1] == index.state.seq
+    folding.clear()
+    assert texts(memory.search("quince 299"))[0].startswith("quince 299:")
+    assert not folding
+
+
+# ---------------------------------------------------------------- taking turns
+
+
+@pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every piece is worth giving way after, until no search is under way."""
+    monkeypatch.setattr(scheduling, "_PIECE", 0.0)
+    monkeypatch.setattr(scheduling, "_PATIENCE", 1e9)
+
+
+def worked(done: list[int], *, in_bulk: bool) -> threading.Thread:
+    def working() -> None:
+        if in_bulk:
+            with scheduling.in_bulk():
+                done.extend(scheduling.paced(range(3)))
+        done.extend(scheduling.paced(range(3)))
+
+    thread = threading.Thread(target=working, daemon=True)
+    thread.start()
+    return thread
+
+
+def test_work_in_bulk_waits_for_searches(patient: None) -> None:
+    done: list[int] = []
+    with scheduling.searching():
+        with scheduling.searching():
+            waiting = worked(done, in_bulk=True)
+        waiting.join(0.05)
+        assert waiting.is_alive()
+        assert not done
+    waiting.join(60)
+    assert done == [0, 1, 2, 0, 1, 2]
+
+
+def test_other_work_waits_for_nothing(patient: None) -> None:
+    done: list[int] = []
+    with scheduling.searching():
+        worked(done, in_bulk=False).join(60)
+    assert done == [0, 1, 2]
+
+
+def test_searches_that_never_end_do_not_stop_work_in_bulk() -> None:
+    done: list[int] = []
+    with scheduling.searching(), scheduling.in_bulk():
+        for number in scheduling.paced(range(200)):
+            done.append(sum(range(number * 100)))
+    assert len(done) == 200
+
+
+def test_searches_say_that_they_are_under_way(office: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
+    running: list[int] = []
+    retrieve = Pipeline.run
+
+    def noting(*arguments: Any) -> Any:
+        running.append(len(scheduling._searches))
+        return retrieve(*arguments)
+
+    monkeypatch.setattr(Pipeline, "run", noting)
+    office.search("router")
+    assert running == [1]
+    assert len(scheduling._searches) == 0

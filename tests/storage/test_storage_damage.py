@@ -1,0 +1,219 @@
+"""A store that cannot be opened, read or written: a typed error with a remedy, and nothing lost by it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from types import SimpleNamespace
+
+import apsw
+import pytest
+from engine_support import Opener, WordEmbedder, notes, row_counts, texts
+
+from fourfold.errors import DamagedStore, FourfoldError, InvalidSetting, NewerSchema, WorldError
+from fourfold.memory import Memory
+from fourfold.model import ItemPatch, NewItem
+from fourfold.storage.sqlite import schema
+
+
+def make(folder: Path, count: int = 400) -> None:
+    with Memory.open(folder, embedder=WordEmbedder()) as memory:
+        memory.add_many(notes(count), wait=True)
+        memory.add(NewItem("one more", title="Tower Clock", tags=("t",)))
+
+
+@pytest.mark.spec("B9")
+def test_a_store_of_a_newer_schema_is_refused_and_left_alone(opened: Opener, tmp_path: Path) -> None:
+    make(tmp_path / "store", 5)
+    db = apsw.Connection(str(tmp_path / "store" / "fourfold.db"))
+    db.pragma("user_version", 99)
+    db.close()
+    before = row_counts(tmp_path / "store")
+    with pytest.raises(NewerSchema, match="99") as raised:
+        opened()
+    assert raised.value.remedy
+    assert raised.value.exit_code == 4
+    assert row_counts(tmp_path / "store") == before
+    db = apsw.Connection(str(tmp_path / "store" / "fourfold.db"))
+    assert db.pragma("user_version") == 99
+    db.pragma("user_version", schema.VERSION)
+    db.close()
+    assert opened().count() == 6
+
+
+@pytest.mark.spec("B9")
+def test_a_store_that_a_newer_version_migrates_is_not_written_by_a_process_that_has_it_open(
+    opened: Opener, tmp_path: Path
+) -> None:
+    memory = opened(background=False)
+    memory.add("before")
+    db = apsw.Connection(str(tmp_path / "store" / "fourfold.db"))
+    db.pragma("user_version", 99)
+    with pytest.raises(NewerSchema, match="99"):
+        memory.add("after")
+    assert memory.count() == 1
+    db.pragma("user_version", schema.VERSION)
+    db.close()
+    memory.add("after")
+    assert memory.count() == 2
+
+
+@pytest.mark.parametrize("years", [-40, -1, 1, 40])
+def test_a_clock_that_jumps_loses_nothing(opened: Opener, monkeypatch: pytest.MonkeyPatch, years: int) -> None:
+    memory = opened()
+    old = memory.add(NewItem("the heron at the pond", tags=("bird",)), wait=True)
+    jumped = datetime.now(UTC) + timedelta(days=365 * years)
+    monkeypatch.setattr("fourfold.engine.item_methods.now", lambda: jumped)
+    monkeypatch.setattr("fourfold.memory.datetime", SimpleNamespace(now=lambda _: jumped))
+    new = memory.add(NewItem("the heron at the gate", tags=("bird",)), wait=True)
+    changed = memory.update(old.id, ItemPatch(text="the heron at the lake"))
+    assert changed.created_at == old.created_at
+    assert changed.updated_at == jumped
+    for preset in ("auto", "memories"):
+        response = memory.search("heron", preset=preset)
+        assert {result.item.id for result in response.results} == {old.id, new.id}
+        assert all(result.score > 0 and 0 < result.recency <= 1 for result in response.results)
+    assert memory.check() == []
+    assert memory.forget([old.id, new.id]) == 2
+
+
+@pytest.mark.parametrize("place", ["file", "file/below", "file/below/further"])
+def test_a_place_where_no_folder_can_be_is_refused(opened: Opener, tmp_path: Path, place: str) -> None:
+    (tmp_path / "file").write_text("precious")
+    with pytest.raises(WorldError) as raised:
+        opened(place)
+    assert raised.value.remedy
+    assert raised.value.exit_code == 3
+    assert (tmp_path / "file").read_text() == "precious"
+
+
+def test_a_folder_in_place_of_the_database_is_refused(opened: Opener, tmp_path: Path) -> None:
+    (tmp_path / "store" / "fourfold.db").mkdir(parents=True)
+    with pytest.raises(WorldError) as raised:
+        opened()
+    assert raised.value.remedy
+
+
+@pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="root writes everywhere")
+def test_a_folder_that_cannot_be_written_is_refused(opened: Opener, tmp_path: Path) -> None:
+    (tmp_path / "locked").mkdir(mode=0o500)
+    with pytest.raises(WorldError) as raised:
+        opened("locked/store")
+    assert raised.value.remedy
+
+
+def test_a_database_that_became_read_only_is_reported_and_can_still_be_searched(opened: Opener, tmp_path: Path) -> None:
+    memory = opened()
+    memory.add_many(notes(5), wait=True)
+    memory.store._db._writer.pragma("query_only", True)  # type: ignore[attr-defined]
+    before = row_counts(tmp_path / "store")
+    with pytest.raises(WorldError) as raised:
+        memory.add("heron")
+    assert raised.value.remedy
+    assert memory.search("heron").results
+    memory.store._db._writer.pragma("query_only", False)  # type: ignore[attr-defined]
+    assert row_counts(tmp_path / "store") == before
+    memory.add("works again")
+    assert memory.count() == 6
+
+
+@pytest.mark.parametrize("content", [b"", b"no database" * 1000, b"SQLite format 3\x00" + b"\xff" * 8000])
+def test_a_file_that_is_not_a_database_is_refused(opened: Opener, tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "store").mkdir()
+    (tmp_path / "store" / "fourfold.db").write_bytes(content)
+    if not content:  # an empty file is an empty database
+        assert opened().count() == 0
+        return
+    with pytest.raises(DamagedStore) as raised:
+        opened()
+    assert raised.value.remedy
+    assert raised.value.exit_code == 4
+    assert (tmp_path / "store" / "fourfold.db").read_bytes()[:11] == content[:11]
+
+
+def overwrite(folder: Path, *tables: str) -> None:
+    """Every page of these tables or indexes becomes 0xA5, but for the first page of the file."""
+    path = folder / "fourfold.db"
+    db = apsw.Connection(str(path))
+    size = db.pragma("page_size")
+    pages = [page for name, page in db.execute("SELECT name, pageno FROM dbstat") if name in tables and page > 1]
+    db.close()
+    assert pages
+    with path.open("r+b") as file:
+        for page in pages:
+            file.seek((page - 1) * size)
+            file.write(b"\xa5" * size)
+
+
+TABLES = ["items", "vectors", "changes", "namespaces", "tags", "names", "items_by_time", "sqlite_schema", "settings"]
+
+
+@pytest.mark.spec("B9", "S2.6")
+@pytest.mark.parametrize("table", TABLES)
+def test_a_damaged_database_is_an_error_and_never_an_empty_result(opened: Opener, tmp_path: Path, table: str) -> None:
+    make(tmp_path / "store")
+    shutil.rmtree(tmp_path / "store" / "index", ignore_errors=True)
+    shutil.copy(tmp_path / "store" / "fourfold.db", tmp_path / "sound.db")
+    overwrite(tmp_path / "store", table)
+    damaged = (tmp_path / "store" / "fourfold.db").read_bytes()
+    try:
+        memory = opened(background=False)
+    except DamagedStore:
+        assert (tmp_path / "store" / "fourfold.db").read_bytes() == damaged
+    else:
+        assert memory.check() != []
+        with pytest.raises(DamagedStore) as raised:
+            memory.repair()
+        assert "fourfold" in raised.value.remedy
+        for query in ("the heron met the otter", "Tower Clock", "t"):
+            with suppress(DamagedStore):
+                response = memory.search(query, top_k=100)
+                assert response.results or response.degraded
+                assert response.degraded or table in ("tags", "names", "items_by_time")
+        with suppress(DamagedStore):
+            memory.add("a new one")
+        memory.close()
+    Memory.restore(tmp_path / "sound.db", tmp_path / "again")
+    again = opened("again")
+    assert again.check() == []
+    assert texts(again.search("Tower Clock"))[0] == "one more"
+
+
+@pytest.mark.spec("B9")
+def test_repair_corrects_wrong_counters(opened: Opener, tmp_path: Path) -> None:
+    make(tmp_path / "store", 20)
+    db = apsw.Connection(str(tmp_path / "store" / "fourfold.db"))
+    db.execute("UPDATE namespaces SET items = 7, vectors = 3")
+    db.execute("DELETE FROM vectors WHERE item = 4")
+    db.close()
+    memory = opened(background=False)
+    assert memory.check() != []
+    assert memory.repair()
+    assert memory.check() == []
+    assert memory.namespaces() == [("default", 21)]
+    assert memory.embed_pending() >= 1
+    assert memory.search("heron").degraded == ()
+
+
+def test_an_unknown_embedder_is_refused_before_anything_is_made(opened: Opener, tmp_path: Path) -> None:
+    with pytest.raises(InvalidSetting):
+        opened(embedder="word2vec")
+    with pytest.raises(FourfoldError):
+        opened(namespace=" ")
+    assert not (tmp_path / "store").exists()
+
+
+@pytest.mark.spec("B9")
+def test_a_row_whose_json_is_damaged_is_named_as_damage(opened: Opener, tmp_path: Path) -> None:
+    make(tmp_path / "store", 5)
+    db = apsw.Connection(str(tmp_path / "store" / "fourfold.db"))
+    db.execute("UPDATE items SET metadata = char(0) WHERE id = 3")
+    db.close()
+    memory = opened()
+    with pytest.raises(DamagedStore) as raised:
+        memory.get([3])
+    assert raised.value.remedy
+    assert memory.get([2])[0].id == 2

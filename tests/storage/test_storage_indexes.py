@@ -1,0 +1,256 @@
+"""Rows are the truth, indexes are caches: lost, damaged or old ones change no answer."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from engine_support import Opener, eventually, ids, notes, scored, texts
+
+from fourfold.errors import StoreUnavailable
+from fourfold.memory import Memory
+from fourfold.model import Filters, ItemPatch, NewItem
+
+QUERIES = ("the heron met the otter", "note 17 at gate 4", "badger", "Reiher am Wassertor")
+
+
+def answers(memory: Memory) -> list[list[tuple[str, float]]]:
+    """Independent of ids, which differ between stores with different pasts."""
+    found = []
+    for query in QUERIES:
+        for only in (None, ["keyword"], ["semantic"]):
+            response = memory.search(query, only=only, top_k=100)
+            assert response.degraded == ()
+            found.append(sorted((round(result.score, 9), result.item.text) for result in response.results))
+    return found
+
+
+@pytest.fixture
+def published(opened: Opener) -> tuple[Path, Any]:
+    """The index folder of a closed store with published indexes and something behind them, and its answers."""
+    memory = opened()
+    memory.add_many([*notes(120), NewItem("Der Reiher am Wassertor", language="de")], wait=True)
+    memory.index()
+    memory.forget(list(range(1, 6)))
+    memory.add_many(notes(10, "later"), wait=True)
+    expected = answers(memory)
+    memory.close()
+    (folder,) = {path.parent for path in memory.store.folder.glob("index/*/text")}  # type: ignore[attr-defined]
+    return folder, expected
+
+
+def files(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.rglob("*") if path.is_file() and path.name not in ("lease", "manifest.json"))
+
+
+def flip(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    if content:
+        content[len(content) // 2] ^= 0xFF
+        content[-1] ^= 0x55
+    path.write_bytes(bytes(content))
+
+
+def each(folder: Path, damage: Callable[[Path], Any], part: str = "") -> None:
+    for path in files(folder):
+        if part in str(path.relative_to(folder)):
+            damage(path)
+
+
+DAMAGES: dict[str, Callable[[Path], Any]] = {
+    "no folder": lambda folder: shutil.rmtree(folder.parent),
+    "no text": lambda folder: shutil.rmtree(folder / "text"),
+    "no vectors": lambda folder: shutil.rmtree(folder / "vectors"),
+    "a file in its place": lambda folder: (shutil.rmtree(folder / "text"), (folder / "text").write_text("x")),
+    "no manifest": lambda folder: [path.unlink() for path in folder.rglob("manifest.json")],
+    "empty manifest": lambda folder: [path.write_text("") for path in folder.rglob("manifest.json")],
+    "other manifest": lambda folder: [path.write_text('{"crc": 1}') for path in folder.rglob("manifest.json")],
+    "list for manifest": lambda folder: [path.write_text("[]") for path in folder.rglob("manifest.json")],
+    "flipped manifest": lambda folder: [flip(path) for path in folder.rglob("manifest.json")],
+    "generations gone": lambda folder: [shutil.rmtree(path) for path in folder.glob("*/g*")],
+    "all flipped": lambda folder: each(folder, flip),
+    "all cut": lambda folder: each(folder, lambda path: path.write_bytes(path.read_bytes()[:-1])),
+    "all emptied": lambda folder: each(folder, lambda path: path.write_bytes(b"")),
+    "tantivy flipped": lambda folder: each(folder, flip, "tantivy"),
+    "tantivy gone": lambda folder: [shutil.rmtree(path) for path in folder.rglob("tantivy")],
+    "terms flipped": lambda folder: each(folder, flip, "terms"),
+    "ids flipped": lambda folder: each(folder, flip, "ids"),
+    "dead flipped": lambda folder: each(folder, flip, "dead"),
+    "german flipped": lambda folder: each(folder, flip, "german"),
+    "vectors flipped": lambda folder: each(
+        folder / "vectors", lambda path: path.write_bytes(b"U" * path.stat().st_size), "/vectors"
+    ),
+    "vectors gone": lambda folder: each(folder / "vectors", Path.unlink, "/vectors"),
+    "longer": lambda folder: each(folder, lambda path: path.write_bytes(path.read_bytes() + b"left by a crash")),
+}
+
+
+@pytest.mark.spec("B6", "B9")
+@pytest.mark.parametrize("name", DAMAGES)
+def test_damaged_indexes_change_no_answer(opened: Opener, published: tuple[Path, Any], name: str) -> None:
+    folder, expected = published
+    DAMAGES[name](folder)
+    memory = opened()
+    assert answers(memory) == expected
+    assert all("is damaged" in problem for problem in memory.check())
+    memory.add("one more kingfisher", wait=True)
+    assert texts(memory.search("kingfisher", only=["keyword"])) == ["one more kingfisher"]
+    memory.forget([memory.search("kingfisher", only=["keyword"]).results[0].id])
+    memory.index()
+    assert memory.check() == []
+    again = opened()
+    assert answers(again) == expected
+
+
+@pytest.mark.spec("B9")
+def test_a_failed_publication_is_reported_and_stops_nothing(
+    opened: Opener, tmp_path: Path, tuning: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tuning["publish_every_changes"] = 5
+    monkeypatch.setattr("fourfold.engine.maintenance._QUIET_SECONDS", 0)
+    (tmp_path / "store").mkdir()
+    (tmp_path / "store" / "index").write_text("a file where a folder should be")
+    memory = opened()
+    memory.add_many(notes(10), wait=True)
+    with pytest.raises(StoreUnavailable) as raised:
+        memory.index()
+    assert raised.value.remedy
+
+    def said() -> bool:
+        response = memory.search("heron")
+        assert response.results
+        return any("indexes are not being published" in note for note in response.notes)
+
+    eventually(said)
+    memory.close()
+    assert opened().count() == 10
+
+
+@pytest.mark.spec("B6")
+def test_after_many_deletions_scores_are_those_of_a_fresh_store(opened: Opener) -> None:
+    memory = opened()
+    memory.add_many(notes(200), wait=True)
+    memory.index()
+    gone = [item.id for item in memory.list(limit=1000) if item.id % 3 == 0]
+    memory.forget(gone)
+    before_publishing = answers(memory)
+    memory.index()
+    fresh = opened("fresh")
+    fresh.add_many([item for number, item in enumerate(notes(200), 1) if number % 3], wait=True)
+    assert answers(fresh) == answers(memory) == before_publishing
+    fresh.index()
+    assert answers(fresh) == answers(memory)
+
+
+@pytest.mark.spec("B6")
+@pytest.mark.parametrize("index", [False, True])
+def test_after_many_changes_the_new_texts_are_found_and_not_the_old(memory: Memory, index: bool) -> None:
+    stored = memory.add_many([NewItem(f"old heron {n}", key=str(n)) for n in range(100)], wait=True)
+    memory.index()
+    memory.add_many([NewItem(f"new otter {n}", key=str(n)) for n in range(90)], wait=True)
+    for item in stored[90:95]:
+        memory.update(item.id, ItemPatch(text=f"new otter {item.key}"))
+    memory.embed_pending()
+    if index:
+        memory.index()
+    found = memory.search("otter", only=["keyword"], top_k=100)
+    assert {result.key for result in found.results} == {str(n) for n in range(95)}
+    assert texts(memory.search("heron", only=["keyword"])) == [f"old heron {n}" for n in range(95, 100)]
+    nearest = memory.search("new otter 42", only=["semantic"], top_k=100)
+    assert texts(nearest)[0] == "new otter 42"
+    assert len(nearest.results) == 100
+    assert sorted(texts(nearest)[-5:]) == [f"old heron {n}" for n in range(95, 100)]
+    assert memory.check() == []
+
+
+@pytest.mark.spec("B6")
+def test_indexes_follow_through_many_generations(opened: Opener) -> None:
+    memory, reader = opened(), opened()
+    for generation in range(6):
+        memory.add_many(notes(20, f"g{generation}"), wait=True)
+        memory.index()
+        memory.forget([generation * 20 + 1])
+        assert len(reader.search("the heron met", only=["semantic"], top_k=100).results) == min(
+            100, 19 * (generation + 1)
+        )
+    assert reader.check() == []
+    assert scored(reader.search("otter")) == scored(opened().search("otter"))
+
+
+# ---------------------------------------------------------------- many vectors
+
+DIMENSION = 64
+
+
+@pytest.fixture
+def few_are_many(tuning: dict[str, Any]) -> None:
+    """FAISS from 300 vectors on, also under filters."""
+    tuning |= {"exact_rows": 300, "scan_rows": 20}
+
+
+def clustered(count: int, seed: int = 3) -> Any:
+    random = np.random.default_rng(seed)
+    centres = random.normal(size=(40, DIMENSION))
+    points = centres[random.integers(0, 40, count)] + 0.5 * random.normal(size=(count, DIMENSION))
+    return (points / np.linalg.norm(points, axis=1, keepdims=True)).astype(np.float32)
+
+
+def recall(memory: Memory, vectors: Any, allowed: Any, filters: Filters) -> float:
+    hits = 0
+    queries = clustered(60, seed=3) + 0.05 * clustered(60, seed=9)
+    for query in queries:
+        cosines = vectors @ query
+        best = {int(row) + 1 for row in allowed[np.argsort(-cosines[allowed])][:10]}
+        response = memory.search("anything", vector=query, only=["semantic"], filters=filters)
+        found = ids(response)
+        assert len(found) == 10
+        assert set(found) <= {int(row) + 1 for row in allowed}
+        for result in response.results:  # proposed by FAISS, scored by us
+            exact = float(vectors[result.id - 1] @ query / np.linalg.norm(query))
+            assert result.contributions[0].raw == pytest.approx(exact, abs=2e-6)
+        hits += len(best & set(found))
+    return hits / (10 * len(queries))
+
+
+@pytest.mark.spec("S1.1", "B5", "B6")
+def test_with_many_vectors_the_nearest_are_still_found(opened: Opener, few_are_many: None) -> None:
+    vectors = clustered(2600)
+    memory = opened(embedder="none")
+    items = [
+        NewItem(f"vector {row}", vector=vector, tags=("tenth",) if row % 10 == 0 else (), metadata={"row": row})
+        for row, vector in enumerate(vectors)
+    ]
+    memory.add_many(items[:2500])
+    memory.index()
+    index = next((memory.store.folder / "index").rglob("faiss"))  # type: ignore[attr-defined]
+    assert index.stat().st_size > 0
+    everything = np.arange(2500)
+    assert recall(memory, vectors, everything, Filters()) >= 0.95
+    memory.add_many(items[2500:])  # behind the index
+    assert recall(memory, vectors, np.arange(2600), Filters()) >= 0.95
+    tenth = np.arange(0, 2600, 10)
+    assert recall(memory, vectors, tenth, Filters(tags=("tenth",))) >= 0.95
+    memory.index()
+    memory.forget([int(row) + 1 for row in range(0, 2600, 10)])
+    left = np.array([row for row in range(2600) if row % 10])
+    assert recall(memory, vectors, left, Filters()) >= 0.95
+    assert memory.check() == []
+
+
+@pytest.mark.spec("S1.1")
+def test_a_damaged_faiss_index_is_never_opened(opened: Opener, few_are_many: None) -> None:
+    vectors = clustered(600)
+    memory = opened(embedder="none")
+    memory.add_many([NewItem(f"vector {row}", vector=vector) for row, vector in enumerate(vectors)])
+    memory.index()
+    expected = scored(memory.search("x", vector=vectors[5], only=["semantic"]))
+    memory.close()
+    flip(next((memory.store.folder / "index").rglob("faiss")))  # type: ignore[attr-defined]
+    again = opened(embedder="none")
+    found = scored(again.search("x", vector=vectors[5], only=["semantic"]))
+    assert found[0] == expected[0]
+    assert len(found) == 10

@@ -1,0 +1,193 @@
+"""SQLite's write-ahead log begins anew now and then, whoever reads meanwhile."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import apsw
+import pytest
+from engine_support import Opener, notes
+
+from fourfold.index import publish
+from fourfold.memory import Memory
+from fourfold.model import NewItem
+from fourfold.storage import linking
+from fourfold.storage.sqlite.database import Database
+from fourfold.storage.sqlite.tuning import Tuning
+
+KILOBYTE = 1000
+LIMIT = 500 * KILOBYTE
+WRITES = 150
+EACH = 50 * KILOBYTE
+
+
+@pytest.fixture
+def retry_seconds() -> float:
+    return 10.0
+
+
+@pytest.fixture
+def store(tmp_path: Path, retry_seconds: float) -> Iterator[Database]:
+    """A database with a short limit of its write-ahead log, and a table to fill."""
+    opened = Database(tmp_path / "fourfold.db", Tuning(wal_bytes=LIMIT, wal_retry_seconds=retry_seconds))
+    with opened.write() as db:
+        db.execute("CREATE TABLE filled (data BLOB)")
+    yield opened
+    opened.close()
+
+
+def fill(store: Database, writes: int) -> int:
+    """The longest that the log was."""
+    longest = 0
+    for _ in range(writes):
+        with store.write() as db:
+            db.execute("INSERT INTO filled VALUES (zeroblob(?))", (EACH,))
+        longest = max(longest, log_size(store))
+    return longest
+
+
+def log_size(store: Database) -> int:
+    return Path(f"{store.path}-wal").stat().st_size
+
+
+def filled(db: apsw.Connection) -> int:
+    return db.execute("SELECT count(*) FROM filled").get
+
+
+_COUNTING = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 20000) SELECT count(*) FROM n"
+
+
+@contextmanager
+def read_all_the_time(store: Database) -> Iterator[None]:
+    """As many clients do: hardly ever has nobody a snapshot."""
+    over = threading.Event()
+
+    def reading() -> None:
+        while not over.is_set():
+            with store.read() as db:
+                filled(db)
+                db.execute(_COUNTING).fetchall()
+
+    threads = [threading.Thread(target=reading) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        for thread in threads:
+            thread.join(60)
+
+
+@pytest.mark.parametrize("retry_seconds", [0.0])
+def test_the_log_stays_short_although_readers_overlap(store: Database) -> None:
+    with read_all_the_time(store):
+        assert fill(store, WRITES) < WRITES * EACH / 2
+    with store.read() as db:
+        assert filled(db) == WRITES
+
+
+def test_a_long_read_keeps_its_snapshot_and_blocks_no_write(store: Database) -> None:
+    begun, over = threading.Event(), threading.Event()
+    seen: list[int] = []
+
+    def staying() -> None:
+        with store.read() as db:
+            seen.append(filled(db))
+            begun.set()
+            over.wait(60)
+            seen.append(filled(db))
+
+    thread = threading.Thread(target=staying)
+    thread.start()
+    assert begun.wait(60)
+    longest = fill(store, WRITES)
+    over.set()
+    thread.join(60)
+    assert seen == [0, 0]
+    assert longest > WRITES * EACH  # it was tried, and given up for some time
+    store._wal_retry_at = 0.0
+    fill(store, 2)
+    assert log_size(store) < LIMIT
+
+
+def test_a_log_that_cannot_be_shortened_fails_no_write(store: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Failing:
+        def stat(self) -> Any:
+            raise PermissionError("the disk has gone")
+
+    monkeypatch.setattr(store, "_wal", Failing())
+    fill(store, WRITES // 5)
+    with store.read() as db:
+        assert filled(db) == WRITES // 5
+
+
+# ---------------------------------------------------------------- who reads long
+
+
+def outside(memory: Memory, called: list[str], work: Callable[..., Any]) -> Callable[..., Any]:
+    """The same call, which must find no snapshot open."""
+    store: Database = memory.store._db  # type: ignore[attr-defined]
+
+    def noted(*args: Any) -> Any:
+        called.append(threading.current_thread().name)
+        assert not store._readers
+        return work(*args)
+
+    return noted
+
+
+def test_no_snapshot_is_held_while_an_index_is_written(opened: Opener, monkeypatch: pytest.MonkeyPatch) -> None:
+    memory, called = opened(background=False), list[str]()
+    memory.add_many(notes(100), wait=True)
+    for of, name in ((publish._TantivyWriter, "add"), (publish, "row_sums"), (publish, "item_terms")):
+        monkeypatch.setattr(of, name, outside(memory, called, getattr(of, name)))
+    memory.index()
+    assert len(called) > 100
+    assert memory.check() == []
+
+
+def test_what_changes_while_an_index_is_written_is_found_as_it_is(
+    opened: Opener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its row in the index may be newer than what the index says that it holds."""
+    memory, other = opened(background=False), opened(background=False)
+    memory.add_many([NewItem(note.text, key=f"k{n}") for n, note in enumerate(notes(100))], wait=True)
+    begun, goes_on = threading.Event(), threading.Event()
+    changed = publish._changed
+
+    def waiting(*args: Any) -> Any:
+        found = changed(*args)
+        begun.set()
+        goes_on.wait(60)
+        return found
+
+    monkeypatch.setattr(publish, "_changed", waiting)
+    publishing = threading.Thread(target=memory.store._indexes.publisher.publish, args=(1,))  # type: ignore[attr-defined]
+    publishing.start()
+    assert begun.wait(60)
+    other.add(NewItem("a quince instead of a heron", key="k0"))
+    other.forget(["key:k1"])
+    goes_on.set()
+    publishing.join(60)
+    assert [r.item.text for r in memory.search("quince").results][:1] == ["a quince instead of a heron"]
+    scores = [[(r.id, r.score) for r in m.search("heron at gate 5").results] for m in (memory, other)]
+    assert scores[0] == scores[1]
+    assert memory.check() == []
+
+
+def test_names_are_looked_up_outside_of_any_snapshot(opened: Opener, monkeypatch: pytest.MonkeyPatch) -> None:
+    memory, called = opened(embedder="none", background=False), list[str]()
+    memory.add_many([NewItem(f"Number {n} belongs to project Heron{n % 50}") for n in range(600)])
+    memory.index()
+    memory.search("project")
+    maintenance: Any = memory.store.maintenance
+    monkeypatch.setattr(maintenance, "_may_mention", outside(memory, called, maintenance._may_mention))
+    memory.add_many([NewItem(f"a bird, the {n}th", title=f"Heron{n}") for n in range(linking.AT_ONCE + 8)])
+    memory.index()
+    assert len(called) == linking.AT_ONCE + 8
+    assert memory.check() == []

@@ -1,0 +1,458 @@
+"""Export and import, backup and restore, check and repair."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from concurrently import results
+from engine_support import NOTES, Opener, WordEmbedder, ids, notes, row_counts, scored, texts
+
+from fourfold.errors import (
+    DamagedStore,
+    FourfoldError,
+    InvalidItem,
+    InvalidVector,
+    NewerSchema,
+    RequestError,
+    StoreUnavailable,
+)
+from fourfold.memory import Memory
+from fourfold.model import Filters, ItemPatch, NewItem
+
+QUERIES = ("router settings", "Maria waters plants", "office printer", "Drucker Papier", "Blue Lagoon")
+
+
+def fill(memory: Memory) -> None:
+    """Something of every kind."""
+    raw = memory.add_raw("An original\nof two lines", "Maria", "s1", {"turn": 4})
+    memory.add_many(NOTES, wait=True)
+    memory.add_many(
+        [
+            NewItem("Open from ten", title="Blue Lagoon", key="lagoon", metadata={"ü": [1, None, {"x": 2.5}]}),
+            NewItem(
+                "We met at the Blue Lagoon", source_ids=(raw.id,), created_at=datetime(1999, 12, 31, 23, tzinfo=UTC)
+            ),
+            NewItem("a chunk", path="docs/ä.md", chunk_index=2, language="de", kind="page"),
+            NewItem("\u2028line separators\u2029 and \x1b[31mcontrols\x7f"),
+            NewItem("gone soon"),
+        ]
+    )
+    memory.add_node("Maria Lopez", "person", ["Mary"], {"born": 1980}, item=1)
+    memory.add_edge("Maria Lopez", "likes", "Blue Lagoon", 0.25)
+    memory.forget([memory.search("gone soon", only=["keyword"]).results[0].id])
+    memory.update("key:lagoon", ItemPatch(text="Open from nine"))
+    memory.index()
+
+
+def answers(memory: Memory) -> list[Any]:
+    return [
+        [(result.item, round(result.score, 9)) for result in memory.search(query, top_k=100).results]
+        for query in QUERIES
+    ]
+
+
+# ---------------------------------------------------------------- export and import
+
+
+@pytest.mark.spec("B9")
+def test_export_import_export_gives_the_same_bytes_and_the_same_answers(opened: Opener, tmp_path: Path) -> None:
+    memory = opened()
+    fill(memory)
+    other_namespace = opened(namespace="private")
+    other_namespace.add("mine", wait=True)
+    counts = memory.export(tmp_path / "a.jsonl")
+    assert counts["item"] == len(NOTES) + 5
+    assert counts["raw"] == 1
+    assert counts["edge"] == 1
+    again = opened("again")
+    assert again.import_file(tmp_path / "a.jsonl") == counts
+    again.export(tmp_path / "b.jsonl")
+    assert (tmp_path / "a.jsonl").read_bytes() == (tmp_path / "b.jsonl").read_bytes()
+    assert answers(again) == answers(memory)
+    assert again.namespaces() == memory.namespaces()
+    assert again.neighbors("Mary") == memory.neighbors("Mary")
+    assert again.check() == []
+
+
+@pytest.mark.spec("B9")
+def test_an_export_is_sorted_json_lines_in_utc(opened: Opener, tmp_path: Path) -> None:
+    memory = opened()
+    fill(memory)
+    memory.export(tmp_path / "a.jsonl")
+    lines = (tmp_path / "a.jsonl").read_text("utf-8").split("\n")
+    assert lines.pop() == ""
+    records = [json.loads(line) for line in lines]
+    assert records[0] == {"type": "fourfold-export", "format": 1}
+    order = ["fourfold-export", "namespace", "raw", "item", "node", "edge", "mention"]
+    assert [record["type"] for record in records] == sorted((r["type"] for r in records), key=order.index)
+    for record in records:
+        if "created_at" in record:
+            assert datetime.fromisoformat(record["created_at"]).utcoffset() == UTC.utcoffset(None)
+
+
+@pytest.mark.spec("B9")
+def test_an_imported_store_keeps_identity_queue_links_and_ids(opened: Opener, tmp_path: Path) -> None:
+    """New items continue where the exported store ended."""
+    memory = opened(embedder="none")
+    fill(memory)
+    memory.export(tmp_path / "a.jsonl")
+    again = opened("again")
+    again.import_file(tmp_path / "a.jsonl")
+    same = again.add(NewItem("Open from eight", key="lagoon"))
+    assert same.id == memory.get(["key:lagoon"])[0].id
+    assert again.add("Maria waters the plants on Monday").id == 5
+    fresh = again.add("At the Blue Lagoon again")
+    assert fresh.id > max(item.id for item in memory.list())
+    assert fresh.id in ids(again.search("Blue Lagoon", only=["graph"]))
+    again.embed_pending()
+    assert again.search("router").degraded == ()
+    assert again.check() == []
+
+
+@pytest.mark.spec("B9", "B11")
+def test_links_that_were_still_to_be_found_are_found_after_an_import(
+    opened: Opener, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fourfold.engine.maintenance._QUIET_SECONDS", 3600)
+    memory = opened()
+    memory.add("We met at the Lagoon Number Seven")
+    memory.add_many([NewItem(f"text {n}", title=f"Lagoon Number {word}") for n, word in enumerate(WORDS)])
+    memory.export(tmp_path / "a.jsonl")  # before the many new names were looked for in older texts
+    again = opened("again")
+    again.import_file(tmp_path / "a.jsonl")
+    again.index()
+    assert 1 in ids(again.search("Lagoon Number Seven", only=["graph"]))
+
+
+WORDS = [first + second for first in ("Seven", "Nine", "Twelve", "Forty") for second in ("", *"abcdefghijk")]
+
+
+@pytest.mark.spec("B9")
+def test_an_export_goes_into_an_empty_store_only(opened: Opener, tmp_path: Path) -> None:
+    memory = opened()
+    memory.add("heron", wait=True)
+    memory.export(tmp_path / "a.jsonl")
+    before = row_counts(tmp_path / "store")
+    with pytest.raises(RequestError, match="not empty"):
+        memory.import_file(tmp_path / "a.jsonl")
+    assert row_counts(tmp_path / "store") == before
+
+
+def damage(records: list[Any], change: str) -> list[str]:
+    """An export of `fill`, with one thing wrong."""
+    item = next(record for record in records if record["type"] == "item")
+    lines = [json.dumps(record) for record in records]
+    place = records.index(item)
+    match change:
+        case "not JSON":
+            lines[place] = lines[place][:-5]
+        case "not an object":
+            lines[place] = "[1, 2]"
+        case "nested":
+            lines[place] = "[" * 100_000
+        case "binary":
+            lines[place] = "\udcff"
+        case "unknown type":
+            lines[place] = json.dumps({**item, "type": "thing"})
+        case "no id":
+            lines[place] = json.dumps({name: data for name, data in item.items() if name != "id"})
+        case "id twice":
+            lines.insert(place, lines[place])
+        case "id of a wrong type":
+            lines[place] = json.dumps({**item, "id": "seven"})
+        case "text of a wrong type":
+            lines[place] = json.dumps({**item, "text": 5})
+        case "NUL":
+            lines[place] = json.dumps({**item, "text": "a\x00b"})
+        case "surrogate":
+            lines[place] = json.dumps({**item, "text": "\ud800"})
+        case "time":
+            lines[place] = json.dumps({**item, "created_at": "yesterday"})
+        case "vector cut":
+            lines[place] = json.dumps({**item, "vector": item["vector"][:40]})
+        case "vector no base64":
+            lines[place] = json.dumps({**item, "vector": "???"})
+        case "vector NaN":
+            lines[place] = json.dumps({**item, "vector": "AADAfwAAwH8AAMB/" * 10 + "AADAfwAAwH8="})
+        case "unknown source":
+            lines[place] = json.dumps({**item, "source_ids": [99]})
+        case "unknown node":
+            lines.append(json.dumps({"type": "mention", "namespace": "default", "item": 1, "node": 99}))
+        case "unknown edge":
+            lines.append(
+                json.dumps(
+                    {"type": "edge", "namespace": "default", "source": 1, "relation": "r", "target": 99, "weight": 1}
+                )
+            )
+    return lines
+
+
+DAMAGES = (
+    "not JSON|not an object|nested|binary|unknown type|no id|id twice|id of a wrong type|text of a wrong type|NUL|"
+    "surrogate|time|vector cut|vector no base64|vector NaN|unknown source|unknown node|unknown edge"
+)
+
+
+@pytest.mark.spec("B9", "S1.8")
+@pytest.mark.parametrize("change", DAMAGES.split("|"))
+def test_a_damaged_export_is_refused_as_a_whole_with_the_line(opened: Opener, tmp_path: Path, change: str) -> None:
+    memory = opened()
+    memory.add_many(NOTES[:3], wait=True)
+    memory.add(NewItem("more", title="Heading"), wait=True)
+    memory.export(tmp_path / "a.jsonl")
+    records = [json.loads(line) for line in (tmp_path / "a.jsonl").read_text("utf-8").splitlines()]
+    lines = damage(records, change)
+    (tmp_path / "b.jsonl").write_bytes("\n".join(lines).encode("utf-8", "surrogateescape"))
+    again = opened("again")
+    before = row_counts(tmp_path / "again")
+    with pytest.raises(FourfoldError) as raised:
+        again.import_file(tmp_path / "b.jsonl")
+    assert raised.value.remedy
+    wrong = {"unknown node": len(lines), "unknown edge": len(lines), "id twice": 4}.get(change, 3)
+    assert f":{wrong}: " in raised.value.message
+    assert row_counts(tmp_path / "again") == before
+    again.import_file(tmp_path / "a.jsonl")
+    assert texts(again.search("printer router", only=["keyword"]))
+
+
+@pytest.mark.spec("B9")
+def test_a_part_of_an_export_is_not_taken_for_rows(opened: Opener, tmp_path: Path) -> None:
+    memory, fresh = opened(), opened("fresh")
+    memory.within("other").add("text")
+    memory.export(tmp_path / "whole")
+    items = [line for line in (tmp_path / "whole").read_text().splitlines() if '"type":"item"' in line.replace(" ", "")]
+    (tmp_path / "part").write_text("\n".join(items))
+    with pytest.raises(InvalidItem, match="header is missing"):
+        fresh.import_file(tmp_path / "part")
+    assert fresh.namespaces() == [] or sum(count for _, count in fresh.namespaces()) == 0
+
+
+@pytest.mark.spec("B9")
+def test_an_export_of_a_newer_format_is_refused(opened: Opener, tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text('{"type":"fourfold-export","format":99}\n{"type":"future"}\n')
+    memory = opened()
+    with pytest.raises(NewerSchema) as raised:
+        memory.import_file(tmp_path / "a.jsonl")
+    assert raised.value.remedy
+
+
+@pytest.mark.spec("B9")
+def test_an_export_is_never_half_written(opened: Opener, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    memory = opened()
+    memory.add_many(notes(30))
+    target = tmp_path / "a.jsonl"
+    target.write_text("precious")
+    from fourfold.storage.sqlite import portable
+
+    records = portable.records
+
+    def breaking(*args: Any) -> Any:
+        for number, record in enumerate(records(*args)):
+            if number == 10:
+                raise DamagedStore("a page is broken", "Restore a backup")
+            yield record
+
+    monkeypatch.setattr(portable, "records", breaking)
+    with pytest.raises(DamagedStore):
+        memory.export(target)
+    assert target.read_text() == "precious"
+    assert [path.name for path in tmp_path.iterdir() if path.is_file()] == ["a.jsonl"]
+    monkeypatch.undo()
+    with pytest.raises(StoreUnavailable):
+        memory.export(tmp_path / "no" / "such" / "folder" / "a.jsonl")
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(StoreUnavailable):
+        memory.export(tmp_path / "folder")
+    assert memory.export(target)["item"] == 30
+
+
+# ---------------------------------------------------------------- rows of others
+
+
+@pytest.mark.spec("B9")
+def test_rows_of_other_peoples_files_are_imported(opened: Opener, tmp_path: Path) -> None:
+    rows = [
+        {"_id": "d1", "title": "BEIR", "text": "a document of a benchmark"},
+        {"id": 7, "text": "an id of a number"},
+        {"key": "k", "_id": "ignored", "text": "a key of its own", "tags": ["a", "B"], "kind": "fact"},
+        {"text": "with everything", "metadata": {"n": 1}, "created_at": "2020-02-02T02:02:02", "language": "en"},
+        {"title": "only a title"},
+        {"text": "own vector", "embedding": [1.0] + [0.0] * 31},
+    ]
+    file = tmp_path / "rows.jsonl"
+    file.write_text("\ufeff" + "\n\n".join(json.dumps(row) for row in rows), "utf-8")
+    memory = opened()
+    assert memory.import_file(file) == {"item": 6}
+    assert [item.text for item in memory.get(["key:d1", "key:7", "key:k"])] == [
+        "a document of a benchmark",
+        "an id of a number",
+        "a key of its own",
+    ]
+    (item,) = memory.get(["key:k"])
+    assert (item.tags, item.kind) == (("B", "a"), "fact")
+    dated = next(item for item in memory.list() if item.text == "with everything")
+    assert dated.created_at == datetime(2020, 2, 2, 2, 2, 2, tzinfo=UTC)
+    assert dict(dated.metadata) == {"n": 1}
+    assert memory.import_file(file) == {"item": 6}  # again: the same items
+    assert memory.count() == 6
+
+
+BAD_ROWS = {
+    "not JSON": "{",
+    "not an object": "5",
+    "empty": "{}",
+    "blank": '{"text": "  "}',
+    "text": '{"text": 5}',
+    "tags": '{"text": "x", "tags": "a"}',
+    "tag": '{"text": "x", "tags": [5]}',
+    "NUL": '{"text": "a\\u0000b"}',
+    "surrogate": '{"text": "\\ud800"}',
+    "time": '{"text": "x", "created_at": "soon"}',
+    "time number": '{"text": "x", "created_at": 5}',
+    "metadata": '{"text": "x", "metadata": ["ab"]}',
+    "NaN": '{"text": "x", "metadata": {"n": NaN}}',
+    "vector NaN": '{"text": "x", "embedding": [NaN, 1]}',
+    "vector words": '{"text": "x", "embedding": "abc"}',
+    "nested": "[" * 100_000,
+}
+
+
+@pytest.mark.spec("B9", "S1.8")
+@pytest.mark.parametrize("name", BAD_ROWS)
+def test_a_broken_line_names_its_line_and_the_rows_before_it_are_stored(
+    opened: Opener, tmp_path: Path, name: str
+) -> None:
+    file = tmp_path / "rows.jsonl"
+    file.write_text('{"text": "one"}\n\n{"text": "two"}\n' + BAD_ROWS[name] + '\n{"text": "three"}\n')
+    memory = opened()
+    with pytest.raises(RequestError) as raised:
+        memory.import_file(file)
+    assert "rows.jsonl:4: " in raised.value.message
+    assert raised.value.remedy
+    assert [item.text for item in memory.list()] == ["two", "one"]
+
+
+@pytest.mark.spec("B9", "S1.6")
+def test_vectors_of_the_wrong_dimension_name_their_lines(opened: Opener, tmp_path: Path) -> None:
+    file = tmp_path / "rows.jsonl"
+    file.write_text('{"text": "one", "embedding": [1, 0]}\n{"text": "two", "embedding": [1, 0, 0]}\n')
+    memory = opened(embedder="none")
+    with pytest.raises(InvalidVector, match=r"rows\.jsonl:1-2: "):
+        memory.import_file(file)
+    assert memory.count() == 0
+
+
+@pytest.mark.parametrize("name", [".", "nothing.jsonl"])
+def test_a_file_that_cannot_be_read_is_named(opened: Opener, tmp_path: Path, name: str) -> None:
+    memory = opened()
+    with pytest.raises(InvalidItem) as raised:
+        memory.import_file(tmp_path / name)
+    assert raised.value.remedy
+
+
+def test_an_empty_file_holds_nothing(opened: Opener, tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text("\n\n")
+    assert opened().import_file(tmp_path / "a.jsonl") == {"item": 0}
+
+
+# ---------------------------------------------------------------- backup, restore, check, repair
+
+
+@pytest.mark.spec("B9")
+def test_a_restored_backup_gives_the_same_answers(opened: Opener, tmp_path: Path) -> None:
+    memory = opened()
+    fill(memory)
+    memory.backup(tmp_path / "backup.db")
+    expected = answers(memory)
+    memory.add_many(notes(5))  # what came later is not in it
+    Memory.restore(tmp_path / "backup.db", tmp_path / "again")
+    again = opened("again")
+    assert answers(again) == expected
+    assert again.check() == []
+    again_count = again.count()
+    again.add("life goes on", wait=True)
+    assert again.count() == again_count + 1
+
+
+@pytest.mark.spec("B9")
+def test_a_restored_store_does_not_believe_the_indexes_of_a_later_one(opened: Opener, tmp_path: Path) -> None:
+    """The database was moved away, and its folder, with newer indexes, stayed."""
+    memory = opened()
+    memory.add_many(notes(20), wait=True)
+    memory.backup(tmp_path / "backup.db")
+    expected = scored(memory.search("the heron met", top_k=100))
+    memory.forget(list(range(1, 11)))
+    memory.add_many(notes(15, "later"), wait=True)
+    memory.index()
+    memory.close()
+    for path in (tmp_path / "store").glob("fourfold.db*"):
+        path.unlink()
+    Memory.restore(tmp_path / "backup.db", tmp_path / "store")
+    again = opened()
+    again.add("a kingfisher", wait=True)
+    again.forget([21])
+    assert scored(again.search("the heron met", top_k=100)) == expected
+    assert again.check() == []
+
+
+@pytest.mark.spec("B9")
+def test_backups_replace_nothing_and_restoring_replaces_nothing(opened: Opener, tmp_path: Path) -> None:
+    memory = opened()
+    memory.add("heron")
+    memory.backup(tmp_path / "backup.db")
+    with pytest.raises(RequestError, match="exists"):
+        memory.backup(tmp_path / "backup.db")
+    with pytest.raises(FourfoldError):
+        memory.backup(tmp_path / "no" / "folder" / "backup.db")
+    with pytest.raises(RequestError, match="holds a store"):
+        Memory.restore(tmp_path / "backup.db", tmp_path / "store")
+    with pytest.raises(RequestError, match="no backup"):
+        Memory.restore(tmp_path / "nothing.db", tmp_path / "new")
+    (tmp_path / "wrong.db").write_bytes(b"no database at all" * 1000)
+    with pytest.raises(DamagedStore):
+        Memory.restore(tmp_path / "wrong.db", tmp_path / "new")
+    Memory.restore(tmp_path / "backup.db", tmp_path / "new")
+    assert texts(opened("new").search("heron", only=["keyword"])) == ["heron"]
+
+
+@pytest.mark.spec("B9")
+def test_a_backup_is_consistent_while_others_write(opened: Opener, tmp_path: Path) -> None:
+    memory, other = opened(), opened()
+    memory.add_many(notes(20))
+    results(
+        lambda: memory.backup(tmp_path / "backup.db"),
+        lambda: other.add_many(notes(20, "second"), wait=True),
+    )
+    Memory.restore(tmp_path / "backup.db", tmp_path / "again")
+    again = opened("again")
+    assert again.count() in (20, 40)
+    assert again.check() == []
+
+
+@pytest.mark.spec("B9")
+def test_check_finds_nothing_wrong_and_repair_changes_no_answer(opened: Opener) -> None:
+    memory = opened()
+    fill(memory)
+    expected = answers(memory)
+    assert memory.check() == []
+    assert memory.repair()
+    assert memory.check() == []
+    assert answers(memory) == expected
+    assert memory.count(Filters(kind="page")) == 1
+
+
+@pytest.mark.spec("B9", "B8")
+def test_an_export_keeps_the_vector_space(opened: Opener, tmp_path: Path) -> None:
+    memory = opened()
+    memory.add_many(NOTES, wait=True)
+    memory.export(tmp_path / "a.jsonl")
+    embedder = WordEmbedder()
+    again = opened("again", embedder=embedder)
+    again.import_file(tmp_path / "a.jsonl")
+    again.embed_pending()
+    assert embedder.texts == []  # nothing to be made anew
+    assert scored(again.search("router")) == scored(memory.search("router"))

@@ -1,0 +1,195 @@
+"""Ctrl-C at every step of what calls share between threads leaves nothing locked, counted or held."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from functools import partial
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import pytest
+from concurrently import begin
+
+from fourfold import scheduling, threads
+from fourfold.index.locks import Lease
+from fourfold.scheduling import Turns
+from fourfold.storage.sqlite.database import Database
+
+pytestmark = pytest.mark.spec("S1.8", "B6")
+
+
+def interrupted(step: int, call: Callable[[], Any]) -> bool:
+    """Raises KeyboardInterrupt where CPython does, at this step; False if the call ended before.
+
+    CPython handles signals when a function begins and when a call of C code has returned.
+    """
+    left = step
+
+    def profile(frame: FrameType, event: str, _: Any) -> None:
+        nonlocal left
+        left -= event in ("call", "c_return")
+        if left < 0:
+            raise KeyboardInterrupt
+
+    sys.setprofile(profile)
+    try:
+        call()
+    except KeyboardInterrupt:
+        return True
+    finally:
+        sys.setprofile(None)
+    return False
+
+
+def every_interruption(call: Callable[[], Any]) -> Iterator[int]:
+    """Interrupts the call at its first step, its second, and so on up to its end; yields after each."""
+    step = 0
+    while interrupted(step, call):
+        yield step
+        step += 1
+    assert step > 3
+
+
+def enter(block: Callable[[], AbstractContextManager[Any]]) -> None:
+    with block():
+        pass
+
+
+def in_time(call: Callable[[], Any]) -> Any:
+    """The result of the call in another thread, which fails if it waits for a lock."""
+    return begin(call).result(10)
+
+
+def test_interrupted_wait_leaves_the_flag_usable() -> None:
+    flag = threads.Flag()
+    for _ in every_interruption(partial(flag.wait, 0.001)):
+        pass
+    others = [begin(partial(flag.wait, 10)) for _ in range(3)]
+    flag.set()
+    assert [other.result(10) for other in others] == [True] * 3
+    assert flag.wait(0)
+
+
+def test_interrupted_set_wakes_every_waiting_thread() -> None:
+    for step in range(40):
+        flag = threads.Flag()
+        others = [begin(partial(flag.wait, 10)) for _ in range(2)]
+        while len(flag.waiting) < 2:
+            time.sleep(0.0005)
+        if not interrupted(step, flag.set):
+            break
+        flag.set()
+        assert [other.result(10) for other in others] == [True] * 2
+    else:
+        raise AssertionError("set has more steps than this test looks at")
+
+
+def test_wait_for_any_ends_with_the_first_flag() -> None:
+    first, second = threads.Flag(), threads.Flag()
+    waiting = begin(partial(threads.wait_for_any, first, second, seconds=10))
+    second.set()
+    assert waiting.result(10)
+    assert not threads.wait_for_any(first, seconds=0.001)
+    first.set()
+    assert not first.waiting
+
+
+def test_task_has_the_result_or_the_error_of_its_call() -> None:
+    assert threads.start(lambda: 3, "fourfold-test").result(10) == 3
+    with pytest.raises(ZeroDivisionError):
+        threads.start(lambda: 1 / 0, "fourfold-test").result(10)
+    go = threads.Flag()
+    slow = threads.start(go.wait, "fourfold-test")
+    with pytest.raises(TimeoutError):
+        slow.result(0.001)
+    go.set()
+    assert slow.result(10)
+
+
+def test_thread_that_cannot_be_started_fails_its_task(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(_: threads.threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threads.threading.Thread, "start", refused)
+    with pytest.raises(RuntimeError, match="new thread"):
+        threads.start(lambda: 3, "fourfold-test").result(10)
+
+
+def test_interrupted_submit_leaves_the_workers_usable() -> None:
+    workers = threads.Workers(2, "fourfold-test")
+    for _ in every_interruption(lambda: workers.submit(lambda: 1).result(10)):
+        assert in_time(lambda: workers.submit(lambda: 2).result(10)) == 2
+    assert in_time(lambda: [task.result(10) for task in [workers.submit(lambda: 3)] * 9]) == [3] * 9
+    in_time(workers.close)
+    with pytest.raises(RuntimeError):
+        workers.submit(lambda: 4)
+
+
+def test_workers_run_at_most_their_number_of_calls_at_a_time_and_all_before_they_close() -> None:
+    workers = threads.Workers(2, "fourfold-test")
+    go, begun, done = threads.Flag(), list[int](), list[int]()
+
+    def work(number: int) -> None:
+        begun.append(number)
+        go.wait(10)
+        done.append(number)
+
+    tasks = [workers.submit(partial(work, number)) for number in range(5)]
+    while len(begun) < 2:
+        time.sleep(0.0005)
+    time.sleep(0.01)
+    assert sorted(begun) == [0, 1]
+    go.set()
+    in_time(workers.close)
+    assert sorted(done) == [0, 1, 2, 3, 4]
+    assert all(task.done.is_set for task in tasks)
+
+
+def test_interrupted_turn_is_given_back() -> None:
+    turns = Turns(1)
+
+    def is_free() -> bool:
+        with turns.turn(0.5) as granted:
+            return granted
+
+    for step in every_interruption(partial(enter, lambda: turns.turn(1))):
+        assert in_time(is_free), step
+
+
+def test_interrupted_search_no_longer_counts_as_running() -> None:
+    for step in every_interruption(partial(enter, scheduling.searching)):
+        assert not scheduling._searches, step
+
+
+@pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning")  # between `open` and what follows; it is closed
+def test_interrupted_holder_of_a_lease_gives_it_back(tmp_path: Path) -> None:
+    mine, other = Lease(tmp_path / "lease"), Lease(tmp_path / "lease")
+
+    def is_held(lease: Lease) -> bool:
+        with lease.held() as held:
+            return held
+
+    for step in every_interruption(partial(enter, mine.held)):
+        assert in_time(partial(is_held, mine)), step  # and gives back what an interruption left
+        assert in_time(partial(is_held, other)), step
+
+
+def test_interrupted_read_leaves_the_database_usable_and_closes_at_once(tmp_path: Path) -> None:
+    database = Database(tmp_path / "fourfold.db")
+    enter(database.read)
+    for step in every_interruption(partial(enter, database.read)):
+        in_time(partial(enter, database.read))
+        in_time(partial(enter, database.write))
+        assert not database._readers, step
+    in_time(database.close)
+
+
+def test_interrupted_write_leaves_the_database_usable(tmp_path: Path) -> None:
+    database = Database(tmp_path / "fourfold.db")
+    for _ in every_interruption(partial(enter, database.write)):
+        in_time(partial(enter, database.write))
+    in_time(database.close)

@@ -1,0 +1,276 @@
+"""Searching in the page: cards, exact lines, filters, sliders, comparison, copies, the URL."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+if TYPE_CHECKING:
+    from conftest import Workbench
+    from playwright.sync_api import Page, Route
+
+QUERY = "What did we decide after invoices went out twice?"
+
+
+def ids(page: Page, place: str = "#results") -> list[int]:
+    return page.locator(f"{place} > li").evaluate_all("cards => cards.map((card) => Number(card.dataset.id))")
+
+
+def state(page: Page) -> dict[str, list[str]]:
+    return parse_qs(urlsplit(page.url).fragment)
+
+
+def slide(page: Page, name: str, value: float) -> float:
+    """Moves a slider as a hand that does not let go; returns the milliseconds until the list is ranked and drawn."""
+    return page.locator(f"#{name}").evaluate(
+        """(slider, value) => {
+            slider.value = value;
+            const begun = performance.now();
+            slider.dispatchEvent(new Event('input'));
+            document.body.offsetHeight;
+            return performance.now() - begun;
+        }""",
+        str(value),
+    )
+
+
+def test_a_search_shows_cards_with_marked_snippets_and_lines_that_sum_to_the_score(bench: Workbench) -> None:
+    page = bench.open()
+    page.fill("#query", QUERY)
+    page.keyboard.press("Enter")
+    bench.settled()
+    page.wait_for_selector(".card")
+    assert len(ids(page)) == 10
+    first = page.locator(".card").first
+    assert first.locator("h3").inner_text() == "Double invoices in August"
+    assert {each.lower() for each in first.locator("mark").all_inner_texts()} >= {"invoices", "twice"}
+    assert first.locator(".bar i").count() == 4
+    first.locator(".bars").click()
+    values = [float(text) for text in first.locator(".lines tbody td:last-child").all_inner_texts()]
+    assert math.fsum(values[:-1]) == values[-1]
+    assert first.locator(".bars").get_attribute("aria-expanded") == "true"
+    assert page.locator(".check").get_attribute("data-status") == "same"
+    assert page.locator("#legend li").all_inner_texts() == ["semantic", "keyword", "walk", "shared"]
+    assert bench.sent("POST", "/search$") == 1
+    assert state(page)["q"] == [QUERY]
+
+
+def test_time_and_candidates_are_shown_by_stage(bench: Workbench) -> None:
+    page = bench.open(q="What uses Rabenhorst?")
+    page.locator("#stages summary").click()
+    rows = [row.locator("td").all_inner_texts() for row in page.locator("#stages tbody tr").all()]
+    stages = {row[0]: row[-1] for row in rows}
+    assert all(row[1].endswith(" ms") for row in rows)
+    assert {"embed", "semantic", "keyword", "graph", "tags", "walk", "fusion", "total"} <= stages.keys()
+    assert stages["semantic"] == "200"
+    assert stages["total"].endswith("results")
+
+
+def test_facets_and_filters_narrow_the_results(bench: Workbench) -> None:
+    page = bench.open(q="invoice")
+    page.get_by_role("group", name="Tags").get_by_role("button", name="finance").click()
+    page.wait_for_selector(".chosen .chip")
+    bench.settled()
+    assert all("finance" in each for each in page.locator(".card footer").all_inner_texts())
+    assert state(page)["tag"] == ["finance"]
+    page.get_by_role("group", name="Kinds").get_by_role("button", name="howto").click()
+    bench.settled()
+    assert all("howto" in each for each in page.locator(".card .meta").all_inner_texts())
+    page.get_by_text("More filters").click()
+    page.fill("#filter-where", "nonsense ((")
+    bench.refused = True
+    page.locator("#filter-where").blur()
+    page.wait_for_selector("#problem:not([hidden])")
+    page.fill("#filter-where", "created_at >= 2026-01-01")
+    page.locator("#filter-where").blur()
+    page.wait_for_selector("#problem", state="hidden")
+    bench.settled()
+    assert 0 < len(ids(page)) < 10
+    page.get_by_role("button", name="Clear all").click()
+    bench.settled()
+    assert len(ids(page)) == 10
+    assert "tag" not in state(page)
+
+
+def test_the_list_is_ranked_again_while_a_slider_moves_and_then_checked(bench: Workbench) -> None:
+    page = bench.open(q=QUERY, fusion="weighted", weights="50,50,0,0")
+    before = ids(page)
+    held: list[Route] = []
+    page.route("**/search", lambda route: held.append(route))
+    slide(page, "weight-semantic", 0)
+    assert page.locator(".check").get_attribute("data-status") == "preview"
+    moved = ids(page)
+    assert moved != before
+    page.locator("#weight-semantic").dispatch_event("change")
+    page.wait_for_timeout(400)
+    assert held[-1].request.post_data_json["weights"] == {"semantic": 0, "keyword": 1, "graph": 0, "tags": 0}
+    held[-1].continue_()  # an earlier one was given up by the page
+    page.unroute("**/search")
+    page.wait_for_selector(".check.same")
+    assert ids(page) == moved
+    assert state(page)["weights"] == ["0,50,0,0"]
+    page.get_by_role("button", name="Preset's weights").click()
+    bench.settled()
+    page.wait_for_selector(".check.same")
+    assert "weights" not in state(page)
+
+
+@pytest.mark.parametrize(
+    ("preset", "slider", "value", "option"),
+    [
+        ("memories", "set-alpha", 0.3, "alpha"),
+        ("auto", "set-recency", 0.9, "recency"),
+        ("wiki", "set-recency", 1, "recency"),
+    ],
+)
+def test_alpha_recency_preset_and_fusion_are_those_of_the_server(
+    bench: Workbench, preset: str, slider: str, value: float, option: str
+) -> None:
+    page = bench.open(q=QUERY)
+    page.select_option("#set-preset", preset)
+    bench.settled()
+    with page.expect_request("**/search") as asked:
+        slide(page, slider, value)
+    assert asked.value.post_data_json[option] == value
+    bench.settled()
+    page.wait_for_selector(".check.same")
+    page.select_option("#set-fusion", "weighted")
+    bench.settled()
+    assert "weighted" in page.locator("#told").inner_text()
+    page.wait_for_selector(".check.same")
+    assert state(page) | {"q": []} == {"q": [], option: [str(value)], "fusion": ["weighted"]} | (
+        {} if preset == "auto" else {"preset": [preset]}
+    )
+
+
+def test_a_difference_to_the_server_is_said(bench: Workbench) -> None:
+    page = bench.open(q=QUERY, fusion="rrf")
+    page.wait_for_selector(".check.same")
+
+    def tampered(route: Route) -> None:
+        answer: Any = route.fetch().json()
+        answer["candidates"]["order"] = answer["candidates"]["order"][::-1]
+        route.fulfill(json=answer)
+
+    page.route("**/search", tampered)
+    slide(page, "weight-tags", 40)
+    page.wait_for_selector(".check.differs")
+    assert "ranks otherwise from rank 1 on" in page.locator(".check").inner_text()
+
+
+def test_copies_of_a_search_give_the_same_results(bench: Workbench) -> None:
+    page = bench.open(
+        q="it's an invoice", tag=["finance", "billing"], any_tag="1", fusion="weighted", weights="30,70,0,10"
+    )
+    expected = ids(page)
+    page.click("#copy-button")
+    texts = {name: page.locator(f"#copy-{name}").inner_text() for name in ("CLI", "Python", "JSON", "curl")}
+    with bench.server.client() as client:
+        answer: Any = client.post("/v1/namespaces/default/search", json=json.loads(texts["JSON"])).json()
+    assert [result["id"] for result in answer["results"]] == expected
+    environment = {**os.environ, "FOURFOLD_EMBEDDER": "none", "PYTHONWARNINGS": "ignore"}
+    words = [sys.executable, "-m", "fourfold", *shlex.split(texts["CLI"])[1:], "--json"]
+    shown = subprocess.run(words, env=environment, capture_output=True, text=True, check=True)
+    assert [result["id"] for result in json.loads(shown.stdout)["results"]] == expected
+    shown = subprocess.run(
+        [sys.executable, "-c", texts["Python"]], env=environment, capture_output=True, text=True, check=True
+    )
+    assert [int(line.split()[0]) for line in shown.stdout.splitlines()] == expected
+    if shutil.which("curl"):
+        shown = subprocess.run(["sh", "-c", texts["curl"]], capture_output=True, text=True, check=True)
+        assert [result["id"] for result in json.loads(shown.stdout)["results"]] == expected
+    page.keyboard.press("Escape")
+    page.wait_for_selector("#copies", state="hidden")
+
+
+def test_copies_spell_every_filter(bench: Workbench) -> None:
+    filters = {"created_from": "2025-07-01", "created_to": "2026-09-30", "metadata": '{"lang": "en"}', "kind": "note"}
+    page = bench.open(q="invoice", **filters, where="not tag in (people)", top_k=20)
+    expected = ids(page)
+    assert len(expected) > 3
+    page.click("#copy-button")
+    environment = {**os.environ, "FOURFOLD_EMBEDDER": "none"}
+    words = [sys.executable, "-m", "fourfold", *shlex.split(page.locator("#copy-CLI").inner_text())[1:], "--json"]
+    shown = subprocess.run(words, env=environment, capture_output=True, text=True, check=True)
+    assert [result["id"] for result in json.loads(shown.stdout)["results"]] == expected
+    python = [sys.executable, "-c", page.locator("#copy-Python").inner_text()]
+    shown = subprocess.run(python, env=environment, capture_output=True, text=True, check=True)
+    assert [int(line.split()[0]) for line in shown.stdout.splitlines()] == expected
+
+
+def test_two_settings_are_compared_side_by_side(bench: Workbench) -> None:
+    page = bench.open(q=QUERY)
+    page.get_by_role("button", name="Compare").click()
+    page.wait_for_selector(".pair")
+    page.locator("#sides [data-side=b]").click()
+    page.select_option("#set-fusion", "rrf")
+    bench.settled()
+    page.wait_for_selector("[data-side=B] .check.same")
+    left, right = (ids(page, f".side[data-side={name}] ol") for name in "AB")
+    shared = set(left) & set(right)
+    counts = {
+        each.get_attribute("data-count"): int(each.locator("strong").inner_text())
+        for each in page.locator(".counts li").all()
+    }
+    assert counts["shared"] == len(shared) > 0
+    assert counts["only in A"] == counts["only in B"] == 10 - len(shared)
+    assert {int(each.get_attribute("data-id") or 0) for each in page.locator(".threads path").all()} == shared
+    assert state(page) == {"q": [QUERY], "b.fusion": ["rrf"], "side": ["b"], "view": ["compare"]}
+    slide(page, "weight-semantic", 100)
+    assert page.locator("[data-side=B] .check").get_attribute("data-status") == "preview"
+    assert ids(page, ".side[data-side=A] ol") == left
+    bench.settled()
+    page.wait_for_selector("[data-side=B] .check.same")
+
+
+def test_a_link_shows_the_same_ranking_and_back_returns(bench: Workbench) -> None:
+    page = bench.open(q=QUERY, preset="memories", alpha="0.4", recency="0.5", top_k="20", tag="finance")
+    expected = ids(page)
+    link = page.url
+    page.locator(".card h3 button").first.click()
+    page.wait_for_selector("#item[open]")
+    assert state(page)["item"] == [str(expected[0])]
+    page.go_back()
+    page.wait_for_selector("#item", state="hidden")
+    other = page.context.new_page()
+    other.goto(link)
+    other.wait_for_selector("body:not(.busy) .card")
+    assert ids(other) == expected
+    assert other.locator("#query").input_value() == QUERY
+    assert other.locator("#set-alpha").input_value() == "0.4"
+    assert other.locator("#set-preset").input_value() == "memories"
+
+
+def test_the_page_works_by_keyboard(bench: Workbench) -> None:
+    page = bench.open()
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.className") == "skip"
+    page.locator("#query").focus()
+    page.keyboard.type("invoice")
+    page.keyboard.press("Enter")
+    page.wait_for_selector(".card")
+    bench.settled()
+    page.locator("#weight-keyword").focus()
+    page.keyboard.press("Home")
+    page.wait_for_selector(".check.same")
+    assert state(page)["weights"][0].split(",")[1] == "0"
+    assert page.evaluate("document.activeElement.id") == "weight-keyword"
+    title = page.locator(".card h3 button").first
+    title.focus()
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#item[open]")
+    assert page.evaluate("document.activeElement.closest('dialog').id") == "item"
+    page.keyboard.press("Escape")
+    page.wait_for_selector("#item", state="hidden")
+    page.locator(".bars").first.focus()
+    page.keyboard.press("Space")
+    assert page.locator(".card .lines").count() == 1
