@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
 from fourfold import owner_only
@@ -65,14 +65,11 @@ def remove_old(folder: Path, *, even_if_read: bool = False) -> None:
 def columns(target: Path, manifest: Manifest | None, names: Sequence[str]) -> Generator[list[Column]]:
     """The append-only files of a generation. They are synced when the block ends without an error."""
     parts = manifest.parts if manifest is not None else dict[str, Part]()
-    opened = [Column(target / name, parts.get(name, Part())) for name in names]
-    try:
-        yield opened
-        for column in opened:
+    with ExitStack() as opened:
+        found = [opened.enter_context(closing(Column(target / name, parts.get(name, Part())))) for name in names]
+        yield found
+        for column in found:
             column.sync()
-    finally:
-        for column in opened:
-            column.close()
 
 
 def _all(folder: Path) -> list[Path]:

@@ -152,9 +152,13 @@ class Column:
         self.name = path.name
         self.part = part
         self._file = owner_only.open_file(path, "r+b" if path.exists() else "w+b")
-        if self._file.seek(0, os.SEEK_END) > part.size:  # left by an interrupted publication
-            self._file.truncate(part.size)
-        self._file.seek(part.size)
+        try:
+            if self._file.seek(0, os.SEEK_END) > part.size:  # left by an interrupted publication
+                self._file.truncate(part.size)
+            self._file.seek(part.size)
+        except BaseException:
+            self._file.close()
+            raise
 
     def append(self, values: Any) -> None:
         content = values.tobytes()
