@@ -21,7 +21,7 @@ ZIG = "ziglang>=0.13"
 
 
 def compile_kernel() -> Path:
-    """In one step: who has the old library open keeps it, and nobody sees half of the new one."""
+    """Replaces the library in one step: a process that has the old one open keeps it."""
     fresh = LIBRARY.with_name(f"{LIBRARY.name}.{os.getpid()}")
     libraries = [] if sys.platform == "win32" else ["-lm"]
     command = [

@@ -120,7 +120,7 @@ def build_all(folders: dict[str, Path], corpus: Corpus, reuse: bool) -> dict[str
 
 
 def build(name: str, folder: Path, corpus: Corpus, reuse: bool) -> Built:
-    """Build an engine anew, or take what an earlier run has built."""
+    """Build an engine, or reuse what an earlier run built."""
     note = folder.with_suffix(".json")
     if reuse and note.exists():
         built = Built(**json.loads(note.read_text(encoding="utf-8")))

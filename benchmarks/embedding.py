@@ -112,7 +112,7 @@ def inputs(batch: list[list[int]]) -> dict[str, Any]:
 
 
 def cut(rows: list[list[int]], batch_tokens: int) -> Iterator[list[list[int]]]:
-    """Batches of at most so many tokens when padded to their longest row."""
+    """Batches of at most this many tokens when padded to their longest row."""
     batch: list[list[int]] = []
     for row in rows:
         if batch and len(row) * (len(batch) + 1) > batch_tokens:

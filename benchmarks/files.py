@@ -1,7 +1,7 @@
 """Indexing real folders: how long a run takes, what the next one costs, and how much memory. No vectors are made.
 
 python benchmarks/files.py [FOLDER...]      this repository, Python's standard library, the machine's package docs
-python benchmarks/files.py --many 100000    so many small files
+python benchmarks/files.py --many 100000    this many small files
 python benchmarks/files.py --first FOLDER   the first run only: seconds of the clock and of the processor
 python benchmarks/files.py --crafted        files that are made to hold up a parser, one by one
 """
@@ -27,7 +27,7 @@ REPOSITORY = Path(__file__).parent.parent
 
 
 def real_folders(folder: Path) -> list[Path]:
-    """The standard library is copied: what is installed into it is another thing."""
+    """Copies the standard library without installed packages."""
     library = folder / "library"
     shutil.copytree(sysconfig.get_paths()["stdlib"], library, ignore=shutil.ignore_patterns("site-packages"))
     return [path for path in (REPOSITORY, library, Path("/usr/share/doc")) if path.is_dir()]
@@ -69,7 +69,7 @@ def measure(folders: Sequence[Path], changed: Path | None) -> None:
         for reason, few in reasons(report.skipped):
             print(f"    {few.count:7} skipped: {reason}")
         print(f"peak memory     {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:8.0f} MB")
-        memory.index()  # what goes on in the background has its end
+        memory.index()  # waits for background work
         beside_walks(memory, folders)
         if changed is not None:
             changed.write_text(f"changed at {time.time()}\n")

@@ -66,7 +66,7 @@ def main() -> None:
     corpus = prepare_corpus(options.cache, options.items, options.queries)
     describe(corpus)
     built = options.cache / f"{OURS}-{corpus.fingerprint}"
-    build(OURS, built, corpus, reuse=not options.anew)
+    build(OURS, built, corpus, reuse=not options.rebuild)
     with tempfile.TemporaryDirectory(dir=options.cache) as folder:
         shutil.copytree(built, folder, dirs_exist_ok=True)
         published(Path(folder))
@@ -83,7 +83,7 @@ def read_options() -> argparse.Namespace:
     parser.add_argument("--queries", type=int, default=500, help="of the corpus, as compare.py has it")
     parser.add_argument("--rounds", type=int, default=100, help="pairs of searches for each kind of write")
     parser.add_argument("--json", type=Path, help="also write all times to this file")
-    parser.add_argument("--anew", action="store_true", help="build the store even if an earlier run has built it")
+    parser.add_argument("--rebuild", action="store_true", help="build the store even if an earlier run has built it")
     parser.add_argument("--cache", type=Path, default=CACHE, help="data folder")
     return parser.parse_args()
 

@@ -18,7 +18,7 @@ VARIABLE = "FOURFOLD_BENCH_POSTGRES"
 
 
 class PostgresEngine(FourfoldEngine):
-    """Each corpus has a database of its own, which is dropped before it is built anew."""
+    """Each corpus has its own database, which is dropped before a rebuild."""
 
     label = "Fourfold on PostgreSQL"
     packages = ("fourfold", "psycopg")

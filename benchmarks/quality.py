@@ -63,7 +63,9 @@ def read_options() -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, default=ROOT.parent / "shared" / "data", help="where the collections are")
-    parser.add_argument("--questions", type=int, help="at most so many of each collection, always the same ones")
+    parser.add_argument(
+        "--questions", type=int, help="the maximum number of questions per collection, always the same ones"
+    )
     parser.add_argument("--cache", type=Path, help="where vectors are kept; default: the user's cache")
     parser.add_argument("--presets", action="store_true", help="measure presets only")
     parser.add_argument("names", nargs="*", metavar="NAME")

@@ -24,7 +24,7 @@ DURING_BAR = 3.0
 OVERHEAD_BAR = 1.0
 OPENINGS = 5
 ADDED_SHARE = 0.3
-"""Of the items, added again under other keys: more than the quarter that makes the approximate index be built anew."""
+"""Share of the items that is added again under other keys. Above a quarter the approximate index is rebuilt."""
 
 
 def serving_bars(setting: Setting) -> list[Bar]:
@@ -163,7 +163,7 @@ class Searching:
         self._next = 0
 
     def some(self, count: int) -> tuple[list[float], int]:
-        """Ask so many queries."""
+        """Run this many queries."""
         answers = [self._one() for _ in range(count)]
         return [seconds for seconds, _ in answers], sum(lacking for _, lacking in answers)
 

@@ -11,6 +11,8 @@ from cluster_support import document, entries
 from fourfold.errors import IndexUnavailable
 from fourfold.storage.engines.protocol import Applied, Engine, Entry
 
+pytestmark = pytest.mark.spec("C11")
+
 SECONDS = 5.0
 
 

@@ -9,6 +9,8 @@ from typing import Any
 import index_servers
 import pytest
 
+pytestmark = pytest.mark.spec("C11")
+
 
 @pytest.fixture
 def cli(kind: str, dsn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: Any) -> Callable[..., Any]:

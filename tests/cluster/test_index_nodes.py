@@ -23,6 +23,8 @@ from weaviate_nodes import Cluster
 from fourfold.limits import RETRIEVER_SECONDS
 from fourfold.model import NO_FILTERS
 
+pytestmark = pytest.mark.spec("C11")
+
 _SECONDS = float(os.environ.get("FOURFOLD_SOAK_SECONDS", "600"))
 _CLIENTS = 8
 

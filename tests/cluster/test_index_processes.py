@@ -20,6 +20,8 @@ from test_index_upkeep import collection, feed
 from fourfold.model import NO_FILTERS
 from fourfold.storage.postgres.store import PostgresStore
 
+pytestmark = pytest.mark.spec("C11")
+
 FEEDERS: dict[str, tuple[int, float] | None] = {"paused": None, "slow": (5, 0.3), "normal": (500, 0.01)}
 """Batch and pause."""
 

@@ -19,6 +19,8 @@ from fourfold.storage.postgres import index_log
 from fourfold.storage.postgres.namespaces import find
 from fourfold.storage.postgres.store import PostgresStore
 
+pytestmark = pytest.mark.spec("C11")
+
 
 def feed(store: PostgresStore) -> None:
     store.feeder.create(NS)

@@ -23,6 +23,8 @@ from fourfold.storage.postgres import index_feed
 from fourfold.storage.postgres.namespaces import find
 from fourfold.storage.postgres.store import PostgresStore
 
+pytestmark = pytest.mark.spec("C11")
+
 BACKUP = """
 DO $$ DECLARE t text; BEGIN
     EXECUTE format('CREATE SCHEMA %I', current_schema || '_copy');

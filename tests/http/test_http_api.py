@@ -19,6 +19,8 @@ from http_server import NS, Server, serving
 from fourfold import ItemPatch, Memory
 from fourfold.errors import Conflict
 
+pytestmark = pytest.mark.spec("C9")
+
 READ, WRITE, ADMIN, ALL = (f"{name}-0123456789abcdef" for name in ("read", "write", "admin", "all"))
 TOKENS = f"alpha:read:{READ},alpha:write:{WRITE},alpha:{ADMIN},*:{ALL}"
 

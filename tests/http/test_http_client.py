@@ -27,6 +27,8 @@ from fourfold.errors import (
     StoreUnavailable,
 )
 
+pytestmark = pytest.mark.spec("C9")
+
 PROMISED = {
     "search", "why", "add", "add_many", "get", "update", "forget", "forget_matching", "list", "count", "tags",
     "add_raw", "get_raw", "list_raw", "forget_raw", "sources", "add_node", "add_edge", "add_edges", "nodes", "node",

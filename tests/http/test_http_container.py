@@ -11,10 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import postgres_servers
+import pytest
 import yaml
 from http_server import serving
 
 from fourfold.config import Settings
+
+pytestmark = pytest.mark.spec("C9")
 
 ROOT = Path(__file__).parents[2]
 DOCKERFILE = (ROOT / "Dockerfile").read_text()

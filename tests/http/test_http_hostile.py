@@ -9,6 +9,8 @@ from http_attacks import ATTACKS, health, held
 from http_server import NS, Server, serving
 from mcp_http import code, raw
 
+pytestmark = pytest.mark.spec("C9")
+
 TOKEN = "0123456789abcdef"
 JSON_TYPES = ("application/json", "application/problem+json", "application/jsonl")
 

@@ -13,6 +13,8 @@ from http_server import serving
 
 from fourfold import Memory, NewItem
 
+pytestmark = pytest.mark.spec("C9")
+
 ADMIN = "admin-0123456789abcdef"
 SPACES = ({}, {}, {"namespace": "beta"}, {"namespace": "alpha"})
 HEADERS = {"accept": "application/json, text/event-stream", "mcp-protocol-version": "2025-06-18"}

@@ -16,6 +16,8 @@ from http_server import NS, Server, start
 
 from fourfold import Memory
 
+pytestmark = pytest.mark.spec("C9")
+
 CLIENTS = 32
 
 

@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from http_server import NS, Server, serving
 
+pytestmark = pytest.mark.spec("C9")
+
 CHECKS = (
     "not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance,"
     "response_headers_conformance,unsupported_method"

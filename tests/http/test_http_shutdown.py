@@ -8,9 +8,12 @@ import time
 from pathlib import Path
 
 import httpx
+import pytest
 from http_server import NS, start
 
 from fourfold import Memory
+
+pytestmark = pytest.mark.spec("C9")
 
 ROWS = 12_000
 

@@ -12,6 +12,8 @@ from fourfold.ranking.fusion import FILE_NAME_PRESETS
 from fourfold.ranking.presets import PRESETS
 from fourfold.ranking.retrievers import RETRIEVERS
 
+pytestmark = pytest.mark.spec("C10")
+
 if TYPE_CHECKING:
     from conftest import Workbench
 

@@ -16,6 +16,8 @@ import pytest
 from test_web_search import QUERY, ids, state
 from web_stores import SPOKES
 
+pytestmark = pytest.mark.spec("C10")
+
 if TYPE_CHECKING:
     from conftest import Workbench
     from playwright.sync_api import Page

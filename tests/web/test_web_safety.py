@@ -16,6 +16,8 @@ from web_stores import HOSTILE
 
 from fourfold.serve.http.app import WEB, page_files
 
+pytestmark = pytest.mark.spec("C10")
+
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 

@@ -14,6 +14,8 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
+pytestmark = pytest.mark.spec("C10")
+
 if TYPE_CHECKING:
     from conftest import Workbench
     from playwright.sync_api import Page, Route

@@ -50,7 +50,7 @@ def set_space(db: apsw.Connection, ns: int, wanted: Space) -> None:
     elif known != wanted:
         raise SpaceMismatch(
             f"the vectors here come from {known.fingerprint}, not from {wanted.fingerprint}",
-            "Go back to that embedder, or make all vectors anew: fourfold reembed",
+            "Go back to that embedder, or rebuild all vectors: fourfold reembed",
         )
 
 
