@@ -4,6 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 TEXTSEARCH := .venv-textsearch
 MILVUS := .venv-milvus
+FRAMEWORKS := .venv-frameworks
 AUDIT := .venv-audit
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
@@ -16,15 +17,16 @@ export PYTHONDONTWRITEBYTECODE :=
 demo: $(VENV)/installed
 	$(BIN)/fourfold demo
 
-test: $(VENV)/tested $(TEXTSEARCH)/installed $(MILVUS)/installed chromium
+test: $(VENV)/tested $(TEXTSEARCH)/installed $(MILVUS)/installed $(FRAMEWORKS)/installed chromium
 	$(BIN)/ruff check .
 	$(BIN)/python -m pytest -n auto --dist worksteal -m "not soak"
 
-lint: $(VENV)/tested
+lint: $(VENV)/tested $(FRAMEWORKS)/installed
 	$(BIN)/ruff check .
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright --pythonpath $(BIN)/python
+	$(BIN)/pyright --pythonpath $(FRAMEWORKS)/bin/python --project tests/frameworks
 	$(BIN)/python scripts/spec_table.py --check
 	$(BIN)/python scripts/reference_tables.py --check
 
@@ -32,7 +34,7 @@ lint: $(VENV)/tested
 audit: $(AUDIT)/installed
 	$(AUDIT)/bin/pip-audit --requirement constraints.txt --no-deps --disable-pip
 
-soak: $(VENV)/tested $(VENV)/fuzzed $(TEXTSEARCH)/installed $(MILVUS)/installed chromium
+soak: $(VENV)/tested $(VENV)/fuzzed $(TEXTSEARCH)/installed $(MILVUS)/installed $(FRAMEWORKS)/installed chromium
 	$(BIN)/python -m pytest -n auto --dist worksteal -m soak -rP
 	$(BIN)/python -m pytest -n auto --dist worksteal -m "not soak" --hypothesis-profile explore $$(grep -rl "from hypothesis" tests --include "test_*.py")
 
@@ -91,9 +93,19 @@ $(MILVUS)/installed: constraints.txt
 	$(MILVUS)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt milvus-lite "setuptools<80" || echo "no Milvus for this platform: its tests are skipped"
 	touch $@
 
+# LangChain, Haystack, LangGraph, LlamaIndex and the SDK of Anthropic, on top of $(VENV), which stays free of them and of
+# their plugins for pytest. Bytecode is compiled when it is needed: most of it never is.
+$(FRAMEWORKS)/installed: $(VENV)/tested
+	$(PYTHON) -m venv --without-pip --clear $(FRAMEWORKS)
+	$(BIN)/python -c "import sysconfig; print('import site; site.addsitedir(%r)' % sysconfig.get_path('purelib'))" \
+		> $$($(FRAMEWORKS)/bin/python -c "import sysconfig; print(sysconfig.get_path('purelib'))")/below.pth
+	$(FRAMEWORKS)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --no-compile \
+		$$($(BIN)/python scripts/groups.py frameworks)
+	touch $@
+
 $(VENV)/benched: $(VENV)/installed benchmarks/requirements.txt
 	$(PIP) --requirement benchmarks/requirements.txt
 	touch $@
 
 clean:
-	rm -rf $(VENV) $(TEXTSEARCH) $(MILVUS) $(AUDIT) dist build .pytest_cache .ruff_cache .hypothesis .import_linter_cache .grimp_cache
+	rm -rf $(VENV) $(TEXTSEARCH) $(MILVUS) $(FRAMEWORKS) $(AUDIT) dist build .pytest_cache .ruff_cache .hypothesis .import_linter_cache .grimp_cache

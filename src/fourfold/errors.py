@@ -26,7 +26,7 @@
     │   ├── ReadOnlyStore       the folder or file cannot be written
     │   ├── IndexUnavailable    the distributed index does not answer
     │   ├── EmbedderUnavailable the model or its endpoint does not answer
-    │   ├── MissingExtra        an optional dependency is not installed
+    │   ├── MissingExtra        an optional dependency is not installed; also an ImportError
     │   └── SearchFailed        every planned retriever failed
     └── DamagedError            a problem with the data                                 exit code 4
         ├── DamagedStore        the database or an index is corrupt
@@ -122,7 +122,7 @@ class IndexUnavailable(WorldError): ...
 class EmbedderUnavailable(WorldError): ...
 
 
-class MissingExtra(WorldError): ...
+class MissingExtra(WorldError, ImportError): ...
 
 
 class SearchFailed(WorldError): ...

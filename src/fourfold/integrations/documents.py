@@ -1,0 +1,112 @@
+"""Documents of frameworks as items: an id, a text and metadata in, the same id, text and metadata out.
+
+A title and tags in the metadata are also those of the item, so that all four retrievers can use them. Items that were
+stored otherwise are documents too: what they have beside the metadata is added to it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, cast
+
+from fourfold.client.remote import RemoteMemory
+from fourfold.errors import RequestError
+from fourfold.limits import FILTER_VALUES, PAGE_SIZE
+from fourfold.memory import Memory
+from fourfold.model import GivenFilters, Item, Json, NewItem
+
+if TYPE_CHECKING:
+    from fourfold.retrieval import Result
+
+T = TypeVar("T")
+
+AnyMemory: TypeAlias = Memory | RemoteMemory
+"""An open store, or one on a server."""
+
+EVERYTHING: Final[Mapping[str, Json]] = {"id": {"exists": True}}
+_ID: Final = re.compile(r"item:([1-9][0-9]{0,15})")
+
+
+def new_item(key: str, text: str, metadata: Mapping[str, Json], vector: Sequence[float] | None = None) -> NewItem:
+    title, tags = metadata.get("title"), metadata.get("tags")
+    named = title if isinstance(title, str) else ""
+    return NewItem(
+        text=text,
+        title=named if text.strip() or named.strip() else key,
+        key=key,
+        tags=tuple(cast("list[str]", tags)) if _is_texts(tags) else (),
+        metadata=metadata,
+        vector=vector,
+    )
+
+
+def _is_texts(value: Json) -> bool:
+    return isinstance(value, list) and all(isinstance(each, str) and each.strip() for each in cast("list[Json]", value))
+
+
+def metadata_of(item: Item) -> dict[str, Any]:
+    """The metadata of the document: those of the item, and what else it has."""
+    facts = {
+        "title": item.title if item.title != item.key else "",
+        "tags": list(item.tags),
+        "kind": item.kind,
+        "path": item.path,
+        "chunk_index": item.chunk_index,
+    }
+    return {**{name: fact for name, fact in facts.items() if fact not in (None, "", [])}, **item.metadata}
+
+
+def id_of(item: Item) -> str:
+    """The id of the document: the key, or `item:N` for an item without one."""
+    return item.key if item.key is not None else f"item:{item.id}"
+
+
+def scores_of(result: Result) -> dict[str, Any]:
+    """How the result was ranked: its score, its confidence, and what each retriever adds to the score."""
+    parts = {part.source: part.value for part in result.contributions}
+    return {"score": result.score, "confidence": result.confidence, "contributions": parts}
+
+
+def find(memory: AnyMemory, ids: Sequence[str]) -> dict[str, Item]:
+    """The items of those documents that exist, by the document's id."""
+    found = {id_of(item): item for part in _parts(ids) for item in each(memory, _among(part))}
+    return {id: found[id] for id in ids if id in found}
+
+
+def forget(memory: AnyMemory, ids: Sequence[str]) -> int:
+    """Removes documents; returns how many there were."""
+    return sum(memory.forget_matching(_among(part)) for part in _parts(ids))
+
+
+def each(memory: AnyMemory, filters: GivenFilters | None = None) -> Iterator[Item]:
+    """All items that match, newest first."""
+    offset = 0
+    while page := memory.list(filters, limit=PAGE_SIZE, offset=offset):
+        yield from page
+        if len(page) < PAGE_SIZE:
+            return
+        offset += len(page)
+
+
+def require_no_embedder(memory: AnyMemory, remedy: str) -> None:
+    """Vectors of a framework's model do not go together with those that the memory makes itself."""
+    own = memory.status().get("embedder")
+    if own is not None:
+        raise RequestError(f"this memory makes its own vectors ({own})", remedy)
+
+
+def _among(ids: Sequence[str]) -> Mapping[str, Json]:
+    keys: Mapping[str, Json] = {"key": {"in": [*ids]}}
+    numbers = [int(match[1]) for match in map(_ID.fullmatch, ids) if match is not None]
+    if not numbers:
+        return keys
+    return {"or": [keys, {"key": {"exists": False}, "id": {"in": numbers}}]}
+
+
+def _parts(ids: Iterable[T]) -> Iterator[list[T]]:
+    """Ids in parts that one filter can hold."""
+    rest = iter(ids)
+    while part := list(islice(rest, FILTER_VALUES // 2)):
+        yield part

@@ -1,0 +1,32 @@
+"""Runs the suites of the frameworks in .venv-frameworks: each passes completely, and nothing is skipped."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[1]
+PYTHON = ROOT / ".venv-frameworks/bin/python"
+SUITES = sorted(HERE.glob("suite_*.py"))
+
+pytestmark = pytest.mark.skipif(not PYTHON.exists(), reason="no frameworks here: `make test` makes .venv-frameworks")
+
+
+@pytest.mark.parametrize("suite", SUITES, ids=lambda suite: suite.stem.removeprefix("suite_"))
+def test_suite_of_a_framework_passes_completely(suite: Path, tmp_path: Path) -> None:
+    report = tmp_path / "report.xml"
+    options = [f"--confcutdir={HERE}", "-p", "no:cacheprovider", f"--basetemp={tmp_path / 'stores'}"]
+    command = [str(PYTHON), "-m", "pytest", "-q", *options, f"--junitxml={report}", str(suite)]
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stdout[-8000:] + done.stderr[-2000:]
+    (totals,) = ElementTree.parse(report).getroot().iter("testsuite")
+    assert int(totals.attrib["tests"]) > 0
+    assert {name: totals.attrib[name] for name in ("errors", "failures", "skipped")} == dict.fromkeys(
+        ("errors", "failures", "skipped"), "0"
+    )
