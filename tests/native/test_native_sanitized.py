@@ -14,7 +14,12 @@ from fourfold import native
 
 ROOT = Path(__file__).parent.parent.parent
 PACKAGE = ROOT / "src" / "fourfold"
-TESTS = ("tests/native/test_native_kernel.py", "tests/text/test_text_batch.py", "tests/text/test_text_language.py")
+TESTS = (
+    "tests/native/test_native_kernel.py",
+    "tests/native/test_native_codes.py",
+    "tests/text/test_text_batch.py",
+    "tests/text/test_text_language.py",
+)
 SANITIZED = ["-std=c99", "-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fPIC", "-shared"]
 
 

@@ -18,6 +18,8 @@ class IndexTuning:
     """Adjacent vectors that are multiplied in place: copying more of them costs more than the products."""
     rough_factor: int = 4
     """Above this many candidates for each wanted hit, cosines are computed in single precision first."""
+    coded_after_scans: int = 3
+    """Scans of all vectors after which their codes are made, which rule out most rows of later scans."""
     dead_share: float = 0.1
     """With a larger share of dead rows, an index is rebuilt from all items."""
     unknown_to_faiss_share: float = 0.25

@@ -23,6 +23,7 @@ from fourfold.index.rows import NONE, Mapped, Rows, in_sample
 from fourfold.index.segment_files import Damaged, Manifest
 from fourfold.index.source import Change, Source, SourceSnapshot
 from fourfold.index.tuning import DEFAULT, IndexTuning
+from fourfold.index.vector_codes import RowCodes
 from fourfold.model import Space
 from fourfold.retrieval import Background, Hits, Ranking
 
@@ -60,6 +61,8 @@ class Vectors(Rows):
     verified: list[tuple[int, int, list[int]]] = field(default_factory=list[tuple[int, int, list[int]]], compare=False)
     """Ranges of rows that were verified, with the modification time of the file then."""
     block_rows: int = DEFAULT.block_rows
+    coded: RowCodes | None = None
+    """For published rows without FAISS: their codes, shared by all states with the same rows."""
 
     @staticmethod
     def empty(dimension: int) -> Vectors:
@@ -90,6 +93,9 @@ class Vectors(Rows):
         products = np.vecdot(self.matrix[first:end], query)[block - first]
         self._verify(first, end)
         return np.concatenate([np.vecdot(self.rows(scattered), query), products])
+
+    def verify_all(self) -> None:
+        self._verify(0, len(self))
 
     def _verify(self, first: int, end: int) -> None:
         """Raises Damaged if rows that were just read have wrong checksums.
@@ -233,6 +239,7 @@ def _opened(folder: Path, manifest: Manifest, dimension: int, tuning: IndexTunin
         segment_files.verify(folder / "vectors", manifest.parts["vectors"])
         if vectors.mapped is not None:
             vectors.verified.append((0, len(vectors), vectors.mapped.times_before))
+        vectors = replace(vectors, coded=RowCodes(tuning.coded_after_scans))
         return VectorSegment(vectors, manifest.seq, manifest, lock=lock)
     content = segment_files.read(folder / "faiss", manifest.parts["faiss"])
     index = import_faiss().deserialize_index(np.frombuffer(content, np.uint8))
@@ -328,7 +335,10 @@ class VectorIndex(TailedIndex[VectorState]):
 def search(state: VectorState, query: Matrix, limit: int, allowed: Ints | None) -> Ranking:
     """The `limit` nearest of the allowed items (all, if None)."""
     parts = [(state.published, _candidates(state, query, limit, allowed)), (state.tail, state.tail.permitted(allowed))]
-    if sum(len(rows) for _, rows in parts) > state.tuning.rough_factor * limit:
+    most = state.tuning.rough_factor * limit
+    if len(parts[0][1]) > most:
+        parts[0] = state.published, _likely(*parts[0], query, limit)
+    if sum(len(rows) for _, rows in parts) > most:
         parts = _rough_selection(parts, query, limit)
     middle = state.middle
     background = None if middle is None else Background(float(middle @ query.astype(np.float64)))
@@ -351,6 +361,12 @@ def _scored(parts: Iterable[tuple[Vectors, Ints]], query: Matrix) -> Hits:
         return Hits(*found[0])
     ids, cosines = zip((NONE, np.empty(0)), *found, strict=True)
     return Hits(np.concatenate(ids), np.concatenate(cosines))
+
+
+def _likely(vectors: Vectors, rows: Ints, query: Matrix, limit: int) -> Ints:
+    """The rows that their codes do not rule out; all, if they have none yet."""
+    codes = None if vectors.coded is None else vectors.coded.codes(vectors.matrix, vectors.verify_all)
+    return rows if codes is None else codes.likely_rows(rows, query, limit)
 
 
 def _rough_selection(parts: list[tuple[Vectors, Ints]], query: Matrix, limit: int) -> list[tuple[Vectors, Ints]]:

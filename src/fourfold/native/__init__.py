@@ -31,7 +31,7 @@ class OutOfRange(Exception):
     """A column of a file points outside its target, or a row does not match its checksum."""
 
 
-def _function(library: ctypes.CDLL, name: str, result: Any, *arguments: Any) -> Any:
+def function(library: ctypes.CDLL, name: str, result: Any, *arguments: Any) -> Any:
     function = getattr(library, f"ff_{name}")
     function.restype, function.argtypes = result, arguments
     return function
@@ -52,20 +52,20 @@ _KEEPING_GIL = _load(ctypes.PyDLL)
 """Keeps the GIL, for calls shorter than a GIL switch."""
 _SHORT_CALL_ROWS = 512
 """Maximum number of rows of a call that keeps the GIL."""
-_order = _function(_KEEPING_GIL, "order", c_int, _P, _P, _N, _P)
-_sums = _function(_KEEPING_GIL, "sums", c_int64, _P, _P, _N, _P, _P)
-_places = _function(_KEEPING_GIL, "places", None, _P, _N, _P, _N, _P)
+_order = function(_KEEPING_GIL, "order", c_int, _P, _P, _N, _P)
+_sums = function(_KEEPING_GIL, "sums", c_int64, _P, _P, _N, _P, _P)
+_places = function(_KEEPING_GIL, "places", None, _P, _N, _P, _N, _P)
 
 
 def _for_rows(name: str, result: Any, *arguments: Any) -> tuple[Any, Any]:
     """Return the variants that keep and that release the GIL, for at most and for more than _SHORT_CALL_ROWS rows."""
-    short, long = (_function(library, name, result, *arguments) for library in (_KEEPING_GIL, LIBRARY))
+    short, long = (function(library, name, result, *arguments) for library in (_KEEPING_GIL, LIBRARY))
     return short, long
 
 
 _bm25 = _for_rows("bm25", c_int, _P, _N, _P, _P, _N, _P, _N, _P, _P, _P, _P, _P, _N, _D, _D, _D, _D, _D, _P, _P)
 _cosines = _for_rows("cosines", c_int, _P, _N, _N, _P, _P, _N, _P, _P)
-_term_sums = _function(LIBRARY, "term_sums", c_int, _P, _N, _P, _N, _P)
+_term_sums = function(LIBRARY, "term_sums", c_int, _P, _N, _P, _N, _P)
 _find = _for_rows("find", c_int64, _P, _P, _P, _N, _P, _N, _P)
 
 
@@ -83,7 +83,7 @@ def bm25(
     """
     (terms, ends, sums), (hashes, worth, same, firsts, idfs) = columns, words
     scores, coverage = np.empty(len(rows)), np.empty(len(rows))
-    all_terms, all_ends, expected, wanted, *query, scored, covered = _addresses(
+    all_terms, all_ends, expected, wanted, *query, scored, covered = addresses(
         (terms, _UINT32), (ends, _INT64), (sums, _UINT32), (rows, _INT64), (hashes, _UINT32), (worth, _FLOAT64),
         (same, _INT32), (firsts, _INT32), (idfs, _FLOAT64), (scores, _FLOAT64), (coverage, _FLOAT64),
     )  # fmt: skip
@@ -93,16 +93,16 @@ def bm25(
         weight, average_length, *constants, scored, covered,
     )  # fmt: skip
     if state < 0:
-        raise _error(state)
+        raise failure(state)
     return scores, coverage
 
 
 def term_sums(terms: Hashes, ends: Ints) -> Hashes:
     """Return the checksum of each row's terms; raise OutOfRange if an end lies outside the terms."""
     sums = np.empty(len(ends), np.uint32)
-    all_terms, all_ends, target = _addresses((terms, _UINT32), (ends, _INT64), (sums, _UINT32))
+    all_terms, all_ends, target = addresses((terms, _UINT32), (ends, _INT64), (sums, _UINT32))
     if (state := _term_sums(all_terms, len(terms), all_ends, len(ends), target)) < 0:
-        raise _error(state)
+        raise failure(state)
     return sums
 
 
@@ -111,49 +111,49 @@ def cosines(matrix: Matrix, sums: Hashes | None, rows: Ints, query: Matrix) -> F
     if query.shape != matrix.shape[1:]:
         raise ValueError(f"the shapes {query.shape} and {matrix.shape} do not match")
     found = np.empty(len(rows))
-    vectors, expected, wanted, asked, target = _addresses(
+    vectors, expected, wanted, asked, target = addresses(
         (matrix, _FLOAT32), (sums, _UINT32), (rows, _INT64), (query, _FLOAT32), (found, _FLOAT64)
     )
     call = _cosines[len(rows) > _SHORT_CALL_ROWS]
     if (state := call(vectors, *matrix.shape, expected, wanted, len(rows), asked, target)) < 0:
-        raise _error(state)
+        raise failure(state)
     return found
 
 
 def find(in_order: Ints, order: Ints, dead: NDArray[np.bool_], items: Ints) -> Ints:
     """Return the live rows of items. `in_order`: the sorted items of all rows; `order`: the row of each of these."""
     found = np.empty(len(items), np.int64)
-    known, places, flags, wanted, target = _addresses(
+    known, places, flags, wanted, target = addresses(
         (in_order, _INT64), (order, _INT64), (dead, _BOOL), (items, _INT64), (found, _INT64)
     )
     call = _find[len(items) > _SHORT_CALL_ROWS]
     if (count := call(known, places, flags, len(order), wanted, len(items), target)) < 0:
-        raise _error(count)
+        raise failure(count)
     return found[:count]
 
 
 def order(ids: Ints, scores: Floats) -> Ints:
     """Return the indexes of the scores, best first, ties by id."""
     found = np.empty(len(ids), np.int64)
-    given, values, target = _addresses((ids, _INT64), (scores, _FLOAT64), (found, _INT64))
+    given, values, target = addresses((ids, _INT64), (scores, _FLOAT64), (found, _INT64))
     if (state := _order(given, values, len(ids), target)) < 0:
-        raise _error(state)
+        raise failure(state)
     return found
 
 
 def sums(ids: Ints, values: Floats) -> tuple[Ints, Floats]:
     """Return the distinct ids and the sum of the values of each."""
     distinct, totals = np.empty(len(ids), np.int64), np.empty(len(ids))
-    given, parts, target, summed = _addresses((ids, _INT64), (values, _FLOAT64), (distinct, _INT64), (totals, _FLOAT64))
+    given, parts, target, summed = addresses((ids, _INT64), (values, _FLOAT64), (distinct, _INT64), (totals, _FLOAT64))
     if (count := _sums(given, parts, len(ids), target, summed)) < 0:
-        raise _error(count)
+        raise failure(count)
     return distinct[:count], totals[:count]
 
 
 def places(ids: Ints, wanted: Ints) -> Ints:
     """Return the index of the first occurrence of each wanted id, -1 for a missing one; for a few ids."""
     found = np.empty(len(wanted), np.int64)
-    given, asked, target = _addresses((ids, _INT64), (wanted, _INT64), (found, _INT64))
+    given, asked, target = addresses((ids, _INT64), (wanted, _INT64), (found, _INT64))
     _places(given, len(ids), asked, len(wanted), target)
     return found
 
@@ -163,7 +163,7 @@ _INT64, _FLOAT64, _FLOAT32, _UINT32, _INT32, _BOOL = (
 )
 
 
-def _addresses(*arrays: tuple[NDArray[Any] | None, str]) -> list[int | None]:
+def addresses(*arrays: tuple[NDArray[Any] | None, str]) -> list[int | None]:
     """Return the address of each array; raise ValueError unless it has the given type and is contiguous."""
     found: list[int | None] = []
     for array, kind in arrays:
@@ -177,5 +177,5 @@ def _addresses(*arrays: tuple[NDArray[Any] | None, str]) -> list[int | None]:
     return found
 
 
-def _error(result: int) -> Exception:
+def failure(result: int) -> Exception:
     return MemoryError() if result == _NO_MEMORY else OutOfRange()

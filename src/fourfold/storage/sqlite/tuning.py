@@ -28,7 +28,7 @@ class Tuning(IndexTuning):
     """How often a search with a long tail looks for a newer publication."""
     bulk_items: int = 64
     """A write of this many items folds its changes into searched indexes itself, so that no search has to."""
-    inline_vectors: int = 4096
+    inline_vectors: int = 20_000
     """Up to this many vectors are searched in the thread of the search: another thread costs more than it saves."""
     wal_bytes: int = 64 * 1024 * 1024
     """From this length on, writers wait a moment for readers in order to reset SQLite's write-ahead log."""

@@ -1,0 +1,165 @@
+/* Vectors in one byte per dimension, to rule out most rows before exact cosines are computed.
+
+   A vector v is stored as a scale s and whole numbers c from -127 to 127, with the length of the difference v - s c. So
+   the product with a query is known up to a bound, and a row whose upper bound lies below the lower bounds of enough
+   others cannot be among the best. Sums of whole numbers are exact: all machines choose the same rows. */
+
+#include <float.h>
+#include <math.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include "api.h"
+
+#if defined(__x86_64__) && defined(__GNUC__)
+#include <cpuid.h>
+#include <immintrin.h>
+#define HAS_AVX2_VARIANT 1
+#endif
+
+enum { DONE = 0, DAMAGED = -1, NO_MEMORY = -2, CODE_MAX = 127, QUERY_MAX = 8191, MAX_DIMENSION = 2048, MAX_LIMIT = 1 << 20 };
+
+/* Added to bounds for the rounding of floats; far below the differences that the codes leave. */
+static const double ROUNDING = 1e-5;
+
+/* Encodes `count` vectors: their codes, scales, and the lengths of what the codes leave out. DAMAGED: not finite. */
+API int ff_encode(const float *vectors, int64_t count, int64_t dimension, int8_t *codes, float *scales, float *errors)
+{
+    for (int64_t row = 0; row < count; row++) {
+        const float *vector = vectors + row * dimension;
+        int8_t *code = codes + row * dimension;
+        float largest = 0.0f;
+        double rest = 0.0;
+        for (int64_t i = 0; i < dimension; i++) {
+            const float size = fabsf(vector[i]);
+            if (!(size <= FLT_MAX)) return DAMAGED;
+            if (size > largest) largest = size;
+        }
+        const float scale = largest / CODE_MAX, steps = scale > 0 ? 1 / scale : 0;
+        if (!(steps <= FLT_MAX)) return DAMAGED;
+        for (int64_t i = 0; i < dimension; i++) {
+            const float number = vector[i] * steps;
+            const int32_t whole = (int32_t)(number + (number < 0 ? -0.5f : 0.5f));
+            code[i] = (int8_t)(whole > CODE_MAX ? CODE_MAX : whole < -CODE_MAX ? -CODE_MAX : whole);
+            const double left = (double)vector[i] - (double)scale * code[i];
+            rest += left * left;
+        }
+        scales[row] = scale;
+        errors[row] = (float)(sqrt(rest) * (1 + 1e-6));
+    }
+    return DONE;
+}
+
+/* Computes the products of rows with a query. At most 2048 x 127 x 8191: a sum fits into 32 bits. */
+static void multiply(
+    const int8_t *codes, int64_t dimension, const int64_t *rows, int64_t count, const int16_t *query, int32_t *products)
+{
+    for (int64_t r = 0; r < count; r++) {
+        const int8_t *code = codes + rows[r] * dimension;
+        int32_t sum = 0;
+        for (int64_t i = 0; i < dimension; i++) sum += (int32_t)code[i] * (int32_t)query[i];
+        products[r] = sum;
+    }
+}
+
+#ifdef HAS_AVX2_VARIANT
+/* The same with registers of 256 bits: 16 products at a time, in two sums. */
+__attribute__((target("avx2"))) static void multiply_avx2(
+    const int8_t *codes, int64_t dimension, const int64_t *rows, int64_t count, const int16_t *query, int32_t *products)
+{
+    for (int64_t r = 0; r < count; r++) {
+        const int8_t *code = codes + rows[r] * dimension;
+        __m256i even = _mm256_setzero_si256(), odd = _mm256_setzero_si256();
+        int64_t i = 0;
+        for (; i + 32 <= dimension; i += 32) {
+            const __m256i a = _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)(code + i)));
+            const __m256i b = _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)(code + i + 16)));
+            even = _mm256_add_epi32(even, _mm256_madd_epi16(a, _mm256_loadu_si256((const __m256i *)(query + i))));
+            odd = _mm256_add_epi32(odd, _mm256_madd_epi16(b, _mm256_loadu_si256((const __m256i *)(query + i + 16))));
+        }
+        const __m256i both = _mm256_add_epi32(even, odd);
+        __m128i four = _mm_add_epi32(_mm256_castsi256_si128(both), _mm256_extracti128_si256(both, 1));
+        four = _mm_add_epi32(four, _mm_shuffle_epi32(four, 0x4E));
+        int32_t sum = _mm_cvtsi128_si32(_mm_add_epi32(four, _mm_shuffle_epi32(four, 0xB1)));
+        for (; i < dimension; i++) sum += (int32_t)code[i] * (int32_t)query[i];
+        products[r] = sum;
+    }
+}
+
+static int has_avx2;
+
+/* Asks processor and operating system, once: a virtual machine takes 20 microseconds to answer. */
+__attribute__((constructor)) static void find_avx2(void)
+{
+    unsigned a, b, c, d, low, high;
+    if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & bit_OSXSAVE)) return;
+    __asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+    has_avx2 = (low & 6) == 6 && __get_cpuid_count(7, 0, &a, &b, &c, &d) && (b & bit_AVX2);
+}
+#endif
+
+/* Replaces the least number of a heap of the largest ones. */
+static void replace_least(float *heap, int64_t size, float number)
+{
+    int64_t at = 0;
+    for (int64_t child = 1; child < size; child = 2 * at + 1) {
+        if (child + 1 < size && heap[child + 1] < heap[child]) child++;
+        if (heap[child] >= number) break;
+        heap[at] = heap[child];
+        at = child;
+    }
+    heap[at] = number;
+}
+
+/* Writes those of the rows that can be among the `limit` with the highest products with the query; returns their number.
+
+   `longest`: the length of the longest vector. `chosen` has room for `count`. */
+API int64_t ff_likely_rows(
+    const int8_t *codes, const float *scales, const float *errors, int64_t row_count, int64_t dimension, const int64_t *rows,
+    int64_t count, const float *query, double longest, int64_t limit, int64_t *chosen)
+{
+    if (dimension < 1 || dimension > MAX_DIMENSION || limit < 1 || limit > MAX_LIMIT) return DAMAGED;
+    double most = 0.0, square = 0.0, rest = 0.0;
+    for (int64_t i = 0; i < dimension; i++) {
+        if (!isfinite(query[i])) return DAMAGED;
+        if (fabs((double)query[i]) > most) most = fabs((double)query[i]);
+        square += (double)query[i] * (double)query[i];
+    }
+    int16_t whole[MAX_DIMENSION];
+    const double step = most > 0 ? most / QUERY_MAX : 1.0;
+    for (int64_t i = 0; i < dimension; i++) {
+        const double number = rint((double)query[i] / step), left = (double)query[i] - step * number;
+        whole[i] = (int16_t)number;
+        rest += left * left;
+    }
+    for (int64_t i = 0; i < count; i++)
+        if (rows[i] < 0 || rows[i] >= row_count) return DAMAGED;
+    int32_t *products = malloc((size_t)count * sizeof *products + 1);
+    float *upper = malloc(((size_t)count + (size_t)limit) * sizeof *upper);
+    if (!products || !upper) {
+        free(products);
+        free(upper);
+        return NO_MEMORY;
+    }
+#ifdef HAS_AVX2_VARIANT
+    if (has_avx2) multiply_avx2(codes, dimension, rows, count, whole, products);
+    else
+#endif
+        multiply(codes, dimension, rows, count, whole, products);
+    float *floors = upper + count; /* a heap of the `limit` highest lower bounds */
+    for (int64_t i = 0; i < limit; i++) floors[i] = -INFINITY;
+    const double length = sqrt(square), loss = sqrt(rest);
+    for (int64_t i = 0; i < count; i++) {
+        const double about = (double)scales[rows[i]] * step * products[i], error = (double)errors[rows[i]];
+        const double bound = length * error + loss * (longest + error) + ROUNDING;
+        upper[i] = (float)(about + bound);
+        if ((float)(about - bound) > floors[0]) replace_least(floors, limit, (float)(about - bound));
+    }
+    int64_t found = 0;
+    for (int64_t i = 0; i < count; i++)
+        if (upper[i] >= floors[0]) chosen[found++] = rows[i];
+    free(products);
+    free(upper);
+    return found;
+}
