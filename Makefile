@@ -12,7 +12,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constr
 # Bytecode is kept, whatever the environment says: tests start many interpreters.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: chromium demo test lint audit bench quality soak cluster-test spec clean
+.PHONY: chromium demo test lint audit bench quality soak conformance mcpb cluster-test spec clean
 
 demo: $(VENV)/installed
 	$(BIN)/fourfold demo
@@ -37,6 +37,13 @@ audit: $(AUDIT)/installed
 soak: $(VENV)/tested $(VENV)/fuzzed $(TEXTSEARCH)/installed $(MILVUS)/installed $(FRAMEWORKS)/installed chromium
 	$(BIN)/python -m pytest -n auto --dist worksteal -m soak -rP
 	$(BIN)/python -m pytest -n auto --dist worksteal -m "not soak" --hypothesis-profile explore $$(grep -rl "from hypothesis" tests --include "test_*.py")
+
+# The official suite of MCP servers: an npm package, needs npx and the network.
+conformance: $(VENV)/tested
+	$(BIN)/python -m pytest tests/mcp/test_mcp_conformance.py -m soak
+
+mcpb: $(VENV)/installed
+	$(BIN)/python scripts/mcpb.py
 
 # Starts a Milvus core and a cluster of three Weaviate nodes; building Weaviate takes about a quarter of an hour, once.
 cluster-test: $(VENV)/tested $(MILVUS)/installed

@@ -73,7 +73,14 @@ def test_every_setting_has_an_environment_variable(name: str) -> None:
     text = {**known, "http_tokens": "a:0123456789abcdef"}.get(name, "3" if "top_k" in name else "0.0")
     if name.startswith(("retrieval_v", "retrieval_b", "hybrid_search", "query_routing.relational_w")):
         text = str(SETTINGS[name].default)
-    if name in ("http_requests_per_minute", "openai_dimensions", "openai_timeout", "retriever_seconds"):
+    if name in (
+        "http_requests_per_minute",
+        "openai_dimensions",
+        "openai_timeout",
+        "retriever_seconds",
+        "hook_seconds",
+        "hook_tokens",
+    ):
         text = "2"
     variable = f"FOURFOLD_{name.replace('.', '_').upper()}"
     assert load({}, {variable: text}, None).origins[name] == f"environment {variable}"

@@ -43,6 +43,7 @@ COMMANDS: Final = {
     "check": Command("fourfold.cli.upkeep:check", "Compare rows and indexes; exit code 4 if they differ."),
     "serve": Command("fourfold.cli.serve:serve", "Serve the HTTP API, MCP and a web page on one address."),
     "mcp": Command("fourfold.cli.mcp:app", "Serve the memory to an agent over MCP."),
+    "hook": Command("fourfold.cli.hook:hook", "Answer an event of Claude Code or Codex with memories."),
     "repair": Command("fourfold.cli.upkeep:repair", "Make the indexes agree with the rows again."),
     "backup": Command("fourfold.cli.transfer:backup", "Copy the store into one file, while it is in use."),
     "restore": Command("fourfold.cli.transfer:restore", "A new store from a backup."),

@@ -105,7 +105,8 @@ def _reject(rejected: Any, arguments: Sequence[str]) -> int:
         say_json(error_json(RequestError(rejected.format_message(), "See --help"), _command_name(arguments)))
     else:
         rejected.show()
-    return int(rejected.exit_code)
+    # A hook that exits with 2 would make Claude Code refuse the prompt.
+    return RequestError.exit_code if _command_name(arguments) == "hook" else int(rejected.exit_code)
 
 
 def _without_secrets(message: str, arguments: Sequence[str]) -> str:

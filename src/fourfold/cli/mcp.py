@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 from typing import Annotated, Any, Literal, cast, get_args
@@ -62,51 +61,72 @@ def _configure_logs(given: Globals) -> None:
     logs.configure(known, "json" if form == "json" else "text")
 
 
-Scope = Annotated[Literal["user", "project"], typer.Option(help="For all your projects, or .mcp.json of this folder.")]
+Scope = Annotated[
+    Literal["user", "project"], typer.Option(help="For all your projects, or the client's file in this folder.")
+]
+ForClient = Annotated[
+    Literal["claude-code", "claude-desktop", "cursor", "vscode", "codex", "gemini", "windsurf"],
+    typer.Option("--client", help="The agent or editor that starts the server."),
+]
 
 
 @app.command()
 def install(
     ctx: typer.Context,
+    client: ForClient = "claude-code",
     tools: Tools = "core",
     scope: Scope = "user",
     yes: Annotated[bool, typer.Option("--yes", help="Write it; without this it is only shown.")] = False,
 ) -> None:
-    """Show, or with --yes write, the entry that gives Claude Code this memory."""
+    """Show, or with --yes write, the entry that gives a client this memory."""
     import shlex
 
+    from fourfold.serve.mcp import clients
     from fourfold.serve.mcp import install as entries
     from fourfold.serve.schemas import dumps
 
+    chosen = clients.CLIENTS[client]
+    path = clients.file_of(chosen, scope, os.environ)
     arguments = ["--tools", tools] if tools != "core" else []
     config = cast("Globals", ctx.obj).config
     entry = entries.make_entry(load_config(ctx), config, arguments, scope, Path.cwd())
-    path, form = entries.file_of(scope, os.environ), entry.json()
+    form = entry.json(typed=chosen.typed)
     for variable in entry.left_out:
-        warn(f"{variable} holds a secret and is not written: set it where Claude Code starts")
+        warn(f"{variable} holds a secret and is not written: set it where {chosen.title} starts")
     if yes:
-        before = entries.write(path, form)
+        before = clients.write(chosen, path, form)
         say(f"{path} has it already" if before == form else f"written to {path}")
         if before not in (None, form):
             say(f"instead of {dumps(_shown(before))}")
         return
-    variables = [word for name, value in entry.environment.items() for word in ("--env", f"{name}={value}")]
-    say(f"claude mcp add --scope {scope} {entries.NAME} {shlex.join([*variables, '--', *entry.command])}\n")
-    say(f"or in {path} (fourfold mcp install --yes writes it):\n")
-    say(json.dumps({"mcpServers": {entries.NAME: form}}, indent=2, ensure_ascii=False))
+    if chosen.command and (scope == "user" or "{scope}" in chosen.command):
+        variables = [word for name, value in entry.environment.items() for word in ("--env", f"{name}={value}")]
+        words = [word.format(scope=scope) for word in chosen.command]
+        say(f"{shlex.join(words)} {entries.NAME} {shlex.join([*variables, '--', *entry.command])}\n")
+        say(f"or in {path} ({_again(client)} writes it):\n")
+    else:
+        say(f"in {path} ({_again(client)} writes it):\n")
+    say(clients.snippet(chosen, path, form))
+
+
+def _again(client: str) -> str:
+    return f"fourfold mcp install{f' --client {client}' if client != 'claude-code' else ''} --yes"
 
 
 @app.command()
 def uninstall(
+    client: ForClient = "claude-code",
     scope: Scope = "user",
     yes: Annotated[bool, typer.Option("--yes", help="Remove it; without this it is only shown.")] = False,
 ) -> None:
-    """Show, or with --yes remove, the entry that gives Claude Code this memory. The store stays."""
+    """Show, or with --yes remove, the entry that gives a client this memory. The store stays."""
+    from fourfold.serve.mcp import clients
     from fourfold.serve.mcp import install as entries
     from fourfold.serve.schemas import dumps
 
-    path = entries.file_of(scope, os.environ)
-    before = entries.write(path, None) if yes else entries.find(path)
+    chosen = clients.CLIENTS[client]
+    path = clients.file_of(chosen, scope, os.environ)
+    before = clients.write(chosen, path, None) if yes else clients.find(chosen, path)
     if before is None:
         say(f"{path} has no entry {entries.NAME}")
     else:

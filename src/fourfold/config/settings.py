@@ -8,7 +8,20 @@ from typing import TYPE_CHECKING, Final
 
 from fourfold import limits
 from fourfold.config.inherited import INHERITED
-from fourfold.config.kinds import RATE, SECONDS, SWITCH, TEXT, TOKENS, WORDS, Kind, Setting, of_option, one_of, whole
+from fourfold.config.kinds import (
+    RATE,
+    SECONDS,
+    SHARE,
+    SWITCH,
+    TEXT,
+    TOKENS,
+    WORDS,
+    Kind,
+    Setting,
+    of_option,
+    one_of,
+    whole,
+)
 from fourfold.ranking.options import OPTIONS
 from fourfold.ranking.presets import PlanSettings
 
@@ -39,6 +52,12 @@ class Settings:
     links: bool = True
     """Whether titles, links and mentions become nodes and edges of the graph."""
     retriever_seconds: float = limits.RETRIEVER_SECONDS
+    hook_seconds: float = 5.0
+    """The deadline of a hook of an agent, for everything that it does."""
+    hook_min_confidence: float = 0.2
+    """Confidence from which on a memory is given to an agent with a prompt."""
+    hook_tokens: int = 1000
+    """Budget of the memories that a hook gives to an agent."""
     log_level: Level = "warning"
     """For the command line and the servers; the library does not configure logging."""
     log_format: Format = "text"
@@ -68,6 +87,7 @@ SETTINGS: Final[Mapping[str, Setting]] = {
     **_own(http_hosts=WORDS, http_tokens=TOKENS, http_requests_per_minute=whole(1_000_000), token=TEXT),
     **_own(**{option.name: of_option(option) for option in OPTIONS.values() if option.setting}),
     **_own(links=SWITCH, retriever_seconds=SECONDS, embed_seconds=RATE),
+    **_own(hook_seconds=SECONDS, hook_min_confidence=SHARE, hook_tokens=whole(limits.ANSWER_TOKENS)),
     **INHERITED,
 }
 """By full name, such as `query_routing.relational_weights.graph`."""

@@ -1,25 +1,22 @@
-"""The entry with which Claude Code starts the server: shown, written into its file, or removed from there.
+"""The entry with which a client starts the server.
 
-The entry carries what flags and variables set now (store, namespace, embedder), because an agent starts the server in
+It carries what flags and variables set now (store, namespace, embedder), because an agent starts the server in
 another folder and environment. A password or key is never written. The entry of a project is shared, so that it holds
 no path of this machine.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import sys
-import tempfile
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Literal
 
 from fourfold import addresses
-from fourfold.errors import DamagedError, InvalidSetting, ReadOnlyStore
+from fourfold.errors import InvalidSetting
 from fourfold.model import Json
 
 if TYPE_CHECKING:
@@ -40,9 +37,11 @@ class Entry:
     left_out: list[str] = field(default_factory=list[str])
     """Variables that are needed and hold a secret."""
 
-    def json(self) -> dict[str, Json]:
+    def json(self, *, typed: bool = True) -> dict[str, Json]:
+        """`typed`: with the transport, which some clients want to be told and others do not know."""
         first, *rest = self.command
-        return {"type": "stdio", "command": first, "args": [*rest], "env": {**self.environment}}
+        form: dict[str, Json] = {"command": first, "args": [*rest], "env": {**self.environment}}
+        return {"type": "stdio", **form} if typed else form
 
 
 def make_entry(loaded: Loaded, config: Path | None, arguments: Sequence[str], scope: Scope, folder: Path) -> Entry:
@@ -117,68 +116,3 @@ def _secret_variable(variable: str, origin: str) -> str:
             f"Put the address into {variable}, or the password into ~/.pgpass",
         )
     return variable
-
-
-def file_of(scope: Scope, environ: Mapping[str, str]) -> Path:
-    """Where Claude Code reads its servers from."""
-    if scope == "project":
-        return Path.cwd() / ".mcp.json"
-    folder = environ.get("CLAUDE_CONFIG_DIR")
-    return (Path(folder) if folder else Path.home()) / ".claude.json"
-
-
-def find(path: Path) -> dict[str, Json] | None:
-    """The entry that the file has now."""
-    return _servers(_read(path), path).get(NAME)
-
-
-def write(path: Path, new: dict[str, Json] | None) -> dict[str, Json] | None:
-    """Puts the entry into the file, or removes it (None), in one step, and leaves the rest of the file as it is.
-    Returns the entry that was there before."""
-    known = _read(path)
-    servers = _servers(known, path)
-    before = servers.pop(NAME, None)
-    if before != new:
-        if new is not None:
-            servers[NAME] = new
-        _replace(path, json.dumps(known, indent=2, ensure_ascii=False) + "\n")
-    return before
-
-
-def _servers(known: dict[str, Any], path: Path) -> dict[str, Any]:
-    servers = known.setdefault("mcpServers", {})
-    if not isinstance(servers, dict):
-        raise InvalidSetting(f'"mcpServers" in {path} is not an object', "Mend the file first")
-    return cast("dict[str, Any]", servers)
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        known = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return {}
-    except (OSError, ValueError) as error:
-        raise DamagedError(f"{path} cannot be read ({error})", "Mend the file; it was left as it is") from error
-    if not isinstance(known, dict):
-        raise DamagedError(f"{path} holds no JSON object", "Mend the file; it was left as it is")
-    return cast("dict[str, Any]", known)
-
-
-def _replace(path: Path, text: str) -> None:
-    target = path.resolve()  # a link to the real file stays one
-    aside: Path | None = None
-    try:
-        handle, name = tempfile.mkstemp(dir=target.parent, prefix=".fourfold-")
-        aside = Path(name)
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(handle)
-        if target.exists():
-            shutil.copymode(target, aside)
-        aside.replace(target)
-    except OSError as error:
-        if aside is not None:
-            with suppress(OSError):
-                aside.unlink()
-        raise ReadOnlyStore(f"{path} cannot be written ({error})", "Add the entry by hand") from error

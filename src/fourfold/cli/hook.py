@@ -1,0 +1,132 @@
+"""hook: answers an event of Claude Code or Codex.
+
+A hook must never stop an agent. It exits with 0 whatever happens, writes one JSON object, and has a deadline for
+everything, from reading stdin to closing the store. At the deadline it sends what it has so far.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from fourfold.cli.session import load_config, open_memory
+from fourfold.errors import FourfoldError, StoreNotFound
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from fourfold.cli.hooks.capture import Captured, Pending
+    from fourfold.cli.hooks.events import Answer, Event
+    from fourfold.config import Settings
+    from fourfold.memory import Memory
+
+EventName = Annotated[
+    str, typer.Argument(metavar="EVENT", help="session-start, prompt, stop or pre-compact; its JSON is on stdin.")
+]
+_LATER: Final = "what you asked to remember is kept and will be stored later"
+
+
+def hook(ctx: typer.Context, event: EventName) -> None:
+    from fourfold import threads
+    from fourfold.cli.hooks.events import Answer
+
+    started, answer = time.monotonic(), Answer(event)
+    late = False
+    try:
+        settings = load_config(ctx).settings
+        task = threads.start(lambda: _work(ctx, answer, settings), "fourfold-hook")
+        task.result(max(0.0, settings.hook_seconds - (time.monotonic() - started)))
+    except TimeoutError:
+        late = True
+    except FourfoldError as error:
+        answer.messages.append(str(error))
+    except Exception as error:  # noqa: BLE001 - a failing hook must not fail the agent: the user is told instead
+        answer.messages.append(f"the hook failed ({type(error).__name__}: {error})")
+    with suppress(OSError, ValueError):
+        sys.stdout.write(answer.json() + "\n")
+        sys.stdout.flush()
+    if late:
+        os._exit(0)  # a thread that waits for a lock would delay the end
+
+
+def _work(ctx: typer.Context, answer: Answer, settings: Settings) -> None:
+    from fourfold.cli.hooks.capture import Pending, captured
+    from fourfold.cli.hooks.events import UnreadableEvent, read_event
+
+    try:
+        event = read_event(answer.event, sys.stdin.buffer)
+    except UnreadableEvent as error:
+        answer.messages.append(str(error))
+        return
+    pending = Pending(settings)
+    if new := captured(event):
+        answer.messages.append(_LATER)
+        _keep(pending, new)
+    waiting = list(pending.all())
+    if event.name in ("session-start", "prompt"):
+        _recall(ctx, event, answer, settings)
+    if waiting:
+        _store(ctx, waiting, answer)
+
+
+def _keep(pending: Pending, new: list[Captured]) -> None:
+    for item in new:
+        pending.keep(item)
+
+
+def _recall(ctx: typer.Context, event: Event, answer: Answer, settings: Settings) -> None:
+    """Fills the context. A prompt is first searched without a model, which may take longer than the hook has."""
+    from fourfold.cli.hooks import recall
+
+    if event.name == "prompt" and not recall.is_question(event.prompt):
+        return
+    with suppress(StoreNotFound), open_memory(ctx) as memory:
+        if event.name == "session-start":
+            answer.context = recall.session_context(memory, event, settings)
+        elif memory.count():
+            answer.context = recall.prompt_context(memory, event, settings, words_only=True)
+            if settings.embedder != "none":
+                answer.context = recall.prompt_context(memory, event, settings)
+
+
+def _store(ctx: typer.Context, waiting: list[tuple[Path, Captured]], answer: Answer) -> None:
+    """Moves kept texts into the store; an item without a vector gets it from a background process."""
+    try:
+        with open_memory(ctx, create=True) as memory:
+            ids = [_add(memory, path, item) for path, item in waiting]
+            _start_worker(memory)
+    except FourfoldError as error:
+        answer.messages[:] = [f"{_LATER}: {error}"]
+        return
+    answer.messages[:] = [f"remembered as {'item' if len(ids) == 1 else 'items'} {', '.join(map(str, ids))}"]
+
+
+def _add(memory: Memory, path: Path, item: Captured) -> int:
+    from datetime import datetime
+
+    from fourfold.cli.hooks.recall import project_tag
+    from fourfold.model import NewItem
+
+    new = NewItem(
+        item.text,
+        tags=(project_tag(item.project),) if item.project else (),
+        metadata={"session": item.session} if item.session else {},
+        created_at=datetime.fromisoformat(item.created_at),
+    )
+    added = memory.add(new)
+    path.unlink(missing_ok=True)
+    return added.id
+
+
+def _start_worker(memory: Any) -> None:
+    """Lets a background process make the vectors; a server makes its own."""
+    from fourfold.cli import embedding_worker
+    from fourfold.memory import Memory
+
+    if isinstance(memory, Memory) and memory.settings.embedder != "none":
+        embedding_worker.start(memory.settings)

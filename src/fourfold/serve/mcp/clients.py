@@ -1,0 +1,208 @@
+"""The clients that `fourfold mcp install` knows: where each keeps its servers, and how an entry is written there.
+
+A file is replaced in one step, and everything else in it stays: JSON keeps its values, TOML its lines and comments.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import sys
+import tempfile
+import tomllib
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path, PurePath
+from typing import Any, Final, Literal, cast
+
+from fourfold.errors import DamagedError, InvalidSetting, ReadOnlyStore
+from fourfold.model import Json
+from fourfold.serve.mcp.install import NAME, Scope
+
+_MEND: Final = "Mend the file, or add the entry by hand; it was left as it is"
+_OWN_TABLE: Final = re.compile(rf"\s*\[\[?\s*mcp_servers\s*\.\s*(?:\"{NAME}\"|'{NAME}'|{NAME})\s*[.\]]")
+_ANY_TABLE: Final = re.compile(r"\s*\[")
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    title: str
+    user: tuple[str, ...]
+    """The user's file: a folder (see `_folder`) and a path in it."""
+    project: str | None = None
+    """The file in the folder of a project; None if the client has none."""
+    key: str = "mcpServers"
+    typed: bool = False
+    """Whether an entry names its transport."""
+    command: tuple[str, ...] = ()
+    """The client's own command that adds a server, up to the name; {scope} is filled in."""
+
+
+ClientName = Literal["claude-code", "claude-desktop", "cursor", "vscode", "codex", "gemini", "windsurf"]
+CLIENTS: Final[Mapping[ClientName, Client]] = {
+    "claude-code": Client(
+        "Claude Code",
+        ("$CLAUDE_CONFIG_DIR", ".claude.json"),
+        ".mcp.json",
+        typed=True,
+        command=("claude", "mcp", "add", "--scope", "{scope}"),
+    ),
+    "claude-desktop": Client("Claude Desktop", ("applications", "Claude/claude_desktop_config.json")),
+    "cursor": Client("Cursor", ("home", ".cursor/mcp.json"), ".cursor/mcp.json", typed=True),
+    "vscode": Client("VS Code", ("applications", "Code/User/mcp.json"), ".vscode/mcp.json", key="servers", typed=True),
+    "codex": Client(
+        "Codex",
+        ("$CODEX_HOME", "config.toml", ".codex"),
+        ".codex/config.toml",
+        key="mcp_servers",
+        command=("codex", "mcp", "add"),
+    ),
+    "gemini": Client("Gemini CLI", ("home", ".gemini/settings.json"), ".gemini/settings.json"),
+    "windsurf": Client("Windsurf", ("home", ".codeium/windsurf/mcp_config.json")),
+}
+
+
+def file_of(client: Client, scope: Scope, environ: Mapping[str, str]) -> Path:
+    """Where the client reads its servers from."""
+    if scope == "project":
+        if client.project is None:
+            raise InvalidSetting(f"{client.title} has no file for a project", "Use --scope user")
+        return Path.cwd() / client.project
+    place, name, *default = client.user
+    return Path(_folder(place, default, environ), name)
+
+
+def _folder(place: str, default: list[str], environ: Mapping[str, str]) -> Path:
+    home = Path.home()
+    if place.startswith("$"):
+        return Path(environ[place[1:]]) if environ.get(place[1:]) else home.joinpath(*default)
+    if place == "home":
+        return home
+    match sys.platform:
+        case "darwin":
+            return home / "Library/Application Support"
+        case "win32":
+            return Path(environ.get("APPDATA") or home / "AppData/Roaming")
+        case _:
+            return Path(environ.get("XDG_CONFIG_HOME") or home / ".config")
+
+
+def snippet(client: Client, path: PurePath, entry: dict[str, Json]) -> str:
+    """The entry as it stands in the file."""
+    if path.suffix == ".toml":
+        return _toml(entry).rstrip()
+    return json.dumps({client.key: {NAME: entry}}, indent=2, ensure_ascii=False)
+
+
+def find(client: Client, path: Path) -> dict[str, Json] | None:
+    """The entry that the file has now."""
+    return _servers(_read(path)[0], client, path).get(NAME)
+
+
+def write(client: Client, path: Path, new: dict[str, Json] | None) -> dict[str, Json] | None:
+    """Puts the entry into the file, or removes it (None), in one step, and leaves the rest of the file as it is.
+    Returns the entry that was there before."""
+    known, text = _read(path)
+    servers = _servers(known, client, path)
+    before = servers.pop(NAME, None)
+    if before != new:
+        if new is not None:
+            servers[NAME] = new
+        _replace(path, _changed_toml(path, text, known, new) if path.suffix == ".toml" else _json(known))
+    return before
+
+
+def _json(known: dict[str, Any]) -> str:
+    return json.dumps(known, indent=2, ensure_ascii=False) + "\n"
+
+
+def _servers(known: dict[str, Any], client: Client, path: Path) -> dict[str, Any]:
+    servers = known.setdefault(client.key, {})
+    if not isinstance(servers, dict):
+        raise InvalidSetting(f'"{client.key}" in {path} is not an object', _MEND)
+    return cast("dict[str, Any]", servers)
+
+
+def _read(path: Path) -> tuple[dict[str, Any], str]:
+    """The content of the file, and its text."""
+    try:
+        text = path.read_text(encoding="utf-8")
+        known = tomllib.loads(text) if path.suffix == ".toml" else json.loads(text or "{}")
+    except FileNotFoundError:
+        return {}, ""
+    except (OSError, ValueError) as error:
+        raise DamagedError(f"{path} cannot be read ({error})", _MEND) from error
+    if not isinstance(known, dict):
+        raise DamagedError(f"{path} holds no JSON object", _MEND)
+    return cast("dict[str, Any]", known), text
+
+
+# ---------------------------------------------------------------- TOML
+
+
+def _changed_toml(path: Path, text: str, wanted: dict[str, Any], new: dict[str, Json] | None) -> str:
+    """The text without our tables and with the new one at its end; checked to mean what is wanted."""
+    kept: list[str] = []
+    own = False
+    for line in text.splitlines(keepends=True):
+        if _ANY_TABLE.match(line):
+            own = _OWN_TABLE.match(line) is not None
+        if not own:
+            kept.append(line)
+    body = "".join(kept).rstrip()
+    changed = "\n\n".join(part for part in (body, _toml(new) if new is not None else "") if part).rstrip() + "\n"
+    if not _means(changed, wanted):
+        raise InvalidSetting(f"{path} has {NAME} in a form that cannot be changed here", _MEND)
+    return changed
+
+
+def _means(text: str, wanted: dict[str, Any]) -> bool:
+    try:
+        return _without_empty(tomllib.loads(text)) == _without_empty(wanted)
+    except tomllib.TOMLDecodeError:
+        return False
+
+
+def _without_empty(known: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in known.items() if value != {}}
+
+
+def _toml(entry: dict[str, Json]) -> str:
+    """An entry as tables; strings of TOML and JSON are written alike."""
+    lines = [f"[mcp_servers.{NAME}]"]
+    tables = {name: cast("dict[str, Json]", value) for name, value in entry.items() if isinstance(value, dict)}
+    lines += [f"{name} = {_value(value)}" for name, value in entry.items() if name not in tables]
+    for name, table in tables.items():
+        lines += ["", f"[mcp_servers.{NAME}.{name}]", *(f"{key} = {_value(value)}" for key, value in table.items())]
+    return "\n".join(lines) + "\n"
+
+
+def _value(value: Json) -> str:
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+# ---------------------------------------------------------------- writing
+
+
+def _replace(path: Path, text: str) -> None:
+    target = path.resolve()  # a link to the real file stays one
+    aside: Path | None = None
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=target.parent, prefix=".fourfold-")
+        aside = Path(name)
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(handle)
+        if target.exists():
+            shutil.copymode(target, aside)
+        aside.replace(target)
+    except OSError as error:
+        if aside is not None:
+            with suppress(OSError):
+                aside.unlink()
+        raise ReadOnlyStore(f"{path} cannot be written ({error})", "Add the entry by hand") from error
