@@ -22,6 +22,9 @@ T = TypeVar("T")
 Json: TypeAlias = Any
 """A value that `json.loads` can return."""
 
+Source: TypeAlias = Literal["user", "agent", "tool", "file", "import"]
+"""The interface through which an item came in, the most trusted first."""
+
 
 @dataclass(frozen=True, slots=True)
 class Space:
@@ -48,6 +51,15 @@ class NewItem:
     path: str | None = None
     chunk_index: int | None = None
     vector: Sequence[float] | Vector | None = None
+    occurred_at: datetime | None = None
+    """When it happened, if that is not when it was stored."""
+    expires_at: datetime | None = None
+    source: Source | None = None
+    """None: `user`, or the least trusted source of its raw records."""
+    subject: str | None = None
+    """What it is about, such as a person."""
+    attribute: str | None = None
+    """Which fact about the subject it states, such as `address`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +79,12 @@ class Item:
     source_ids: tuple[int, ...]
     path: str | None
     chunk_index: int | None
+    occurred_at: datetime | None = None
+    expires_at: datetime | None = None
+    source: Source | None = None
+    """None: stored before sources were recorded."""
+    subject: str | None = None
+    attribute: str | None = None
 
     @property
     def location(self) -> str | None:
@@ -100,6 +118,7 @@ class RawRecord:
     session_id: str | None
     metadata: Mapping[str, Json]
     created_at: datetime
+    source: Source | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,6 +209,8 @@ class Filters:
     metadata: tuple[MetadataTest, ...] = ()
     where: Where | None = None
     """A condition as text, `line >= 10 and kind != code`, or as a mapping, {"line": {"gte": 10}}."""
+    source: str | None = None
+    subject: str | None = None
 
     @classmethod
     def of_options(cls, given: Mapping[str, Json]) -> Filters:

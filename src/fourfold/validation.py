@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Final, cast, get_args
 
 from fourfold import limits
 from fourfold.arguments import check_fields
@@ -15,7 +15,18 @@ from fourfold.embed.vectors import check_vector, check_vectors
 from fourfold.errors import InvalidItem, InvalidQuery, NotFound, RequestError
 from fourfold.filters import read_where
 from fourfold.filters.conditions import OPERATORS, stored_form
-from fourfold.model import NO_FILTERS, Edge, Filters, GivenFilters, Item, ItemPatch, Json, MetadataTest, NewItem
+from fourfold.model import (
+    NO_FILTERS,
+    Edge,
+    Filters,
+    GivenFilters,
+    Item,
+    ItemPatch,
+    Json,
+    MetadataTest,
+    NewItem,
+    Source,
+)
 from fourfold.text.entities import normal_name, split_label
 from fourfold.text.fold import clean, fold
 from fourfold.text.language import CODES, detect, detect_many
@@ -23,17 +34,22 @@ from fourfold.text.language import CODES, detect, detect_many
 if TYPE_CHECKING:
     from fourfold.model import Vector
 
+SOURCES: Final[tuple[Source, ...]] = get_args(Source)
+"""The most trusted first."""
 _CACHED_TAGS = 4096
 """Size of the cache of folded tags: many items have the same few tags."""
 
 
-def checked(item: NewItem) -> NewItem:
+def checked(item: NewItem, source: Source | None = None) -> NewItem:
     """Return the item as it will be stored; raise InvalidItem if it is not valid."""
-    return _checked(item, *_title_and_text(item), None, None)
+    return _checked(item, *_title_and_text(item), None, None, source)
 
 
-def checked_many(items: Sequence[NewItem]) -> list[NewItem]:
-    """Check several items; languages are detected and vectors checked in one go, which is faster."""
+def checked_many(items: Sequence[NewItem], source: Source | None = None) -> list[NewItem]:
+    """Check several items; languages are detected and vectors checked in one go, which is faster.
+
+    `source`: that of items which name none.
+    """
     try:
         spelled = [_title_and_text(item) for item in items]
         silent = [texts for item, texts in zip(items, spelled, strict=True) if item.language is None]
@@ -45,11 +61,12 @@ def checked_many(items: Sequence[NewItem]) -> list[NewItem]:
                 *texts,
                 next(languages) if item.language is None else None,
                 None if item.vector is None else next(vectors),
+                source,
             )
             for item, texts in zip(items, spelled, strict=True)
         ]
     except RequestError:  # raise the error of the first invalid item, not of the first check that fails
-        return [checked(item) for item in items]
+        return [checked(item, source) for item in items]
 
 
 def _title_and_text(item: NewItem) -> tuple[str, str]:
@@ -61,10 +78,14 @@ def _title_and_text(item: NewItem) -> tuple[str, str]:
     return title, text
 
 
-def _checked(item: NewItem, title: str, text: str, language: str | None, vector: Vector | None) -> NewItem:
+def _checked(
+    item: NewItem, title: str, text: str, language: str | None, vector: Vector | None, source: Source | None
+) -> NewItem:
     """Check an item; `language` and `vector` are None unless they were determined before."""
     if item.chunk_index is not None and not is_whole(item.chunk_index, 0):
         raise InvalidItem(f"chunk_index is {item.chunk_index!r}", "Count chunks from 0")
+    if item.attribute is not None and item.subject is None:
+        raise InvalidItem("the item has an attribute and no subject", "Say what the attribute belongs to: subject")
     return NewItem(
         title=title,
         text=text,
@@ -78,6 +99,11 @@ def _checked(item: NewItem, title: str, text: str, language: str | None, vector:
         path=optional_name(item.path, "path"),
         chunk_index=item.chunk_index,
         vector=check_vector(item.vector) if vector is None and item.vector is not None else vector,
+        occurred_at=None if item.occurred_at is None else in_utc(item.occurred_at),
+        expires_at=None if item.expires_at is None else in_utc(item.expires_at),
+        source=source if item.source is None else known_source(item.source),
+        subject=None if item.subject is None else name(item.subject, "subject"),
+        attribute=None if item.attribute is None else name(item.attribute, "attribute"),
     )
 
 
@@ -167,6 +193,8 @@ def checked_filters(given: GivenFilters | None) -> Filters:
             kind=optional_name(filters.kind, "kind"),
             language=known_language(filters.language),
             path=optional_name(filters.path, "path"),
+            source=None if filters.source is None else known_source(filters.source),
+            subject=optional_name(filters.subject, "subject"),
             metadata=tuple(_checked_test(test) for test in filters.metadata),
             where=None if filters.where is None else read_where(filters.where),
         )
@@ -206,6 +234,24 @@ def known_language(code: str | None) -> str | None:
         return code
     given = optional_name(code, "language") or ""
     raise InvalidItem(f"{given!r} is not a language code", "Use a two-letter code of ISO 639-1, such as de or en")
+
+
+def known_source(source: str) -> Source:
+    for known in SOURCES:
+        if source == known:
+            return known
+    raise InvalidItem(f"{source!r} is not a source", f"The sources are {', '.join(SOURCES)}")
+
+
+def least_trusted(sources: Iterable[Source | None]) -> Source | None:
+    """Return the source with the lowest trust; an unknown one has the lowest."""
+    ranks = [len(SOURCES) if source is None else SOURCES.index(source) for source in sources]
+    return SOURCES[max(ranks)] if max(ranks) < len(SOURCES) else None
+
+
+def most_trusted(stored: Source | None, again: Source | None) -> Source | None:
+    """Return the source of a text that came in twice."""
+    return next((source for source in SOURCES if source in (stored, again)), None)
 
 
 def language_of(title: str, text: str) -> str:

@@ -7,7 +7,7 @@ import inspect
 import json
 import re
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -115,7 +115,9 @@ def test_every_field_of_a_response_is_documented(memory: Memory) -> None:
 
 def test_every_field_of_applied_filters_is_documented() -> None:
     now = datetime.now(UTC)
-    everything = Filters(("a",), True, now, now, "note", "en", "*.md", (MetadataTest("a", "eq", 1),), "b = 1")
+    everything = Filters(
+        ("a",), True, now, now, "note", "en", "*.md", (MetadataTest("a", "eq", 1),), "b = 1", "user", "s"
+    )
     assert len(filters_json(everything)) == len(dataclasses.fields(Filters))
     form = filters_json(everything) | {"where": "a form of the grammar"}
     assert names(form) <= set(quoted(row(section("Response"), "applied_filters")[2]))
@@ -233,7 +235,10 @@ def test_every_error_is_documented_with_its_exit_code(kind: type[errors.Fourfold
 
 def test_every_record_of_an_export_is_documented(memory: Memory, tmp_path: Path) -> None:
     original = memory.add_raw("so they said")
-    memory.add_many([NewItem("a", title="Alpha", source_ids=(original.id,)), NewItem("Alpha again")])
+    now = datetime.now(UTC)
+    later = now + timedelta(days=1)
+    fact = NewItem("Alpha again", occurred_at=now, expires_at=later, subject="Alpha", attribute="name")
+    memory.add_many([NewItem("a", title="Alpha", source_ids=(original.id,)), fact])
     memory.add_edge("Alpha", "knows", "Beta")
     (tmp_path / "files").mkdir()
     (tmp_path / "files" / "note.md").write_text("a note")
@@ -243,14 +248,16 @@ def test_every_record_of_an_export_is_documented(memory: Memory, tmp_path: Path)
     assert json.dumps(header, separators=(",", ":")) in section("Export format")
     table = section("Export format")
     assert [quoted(cells[0])[0] for cells in rows(table)[1:]] == list(dict.fromkeys(each["type"] for each in records))
-    for record in records:
-        assert set(quoted(row(table, record.pop("type"))[1])) - {"null"} == record.keys()
+    for kind in dict.fromkeys(record["type"] for record in records):
+        keys = {key for record in records if record["type"] == kind for key in record} - {"type"}
+        assert set(quoted(row(table, kind)[1])) - {"null"} == keys
 
 
 def test_every_field_of_an_import_row_is_documented(memory: Memory, tmp_path: Path) -> None:
     line = {
         "_id": "k", "title": "t", "text": "x", "tags": ["a"], "type": "note", "metadata": {"n": 1}, "language": "de",
-        "created_at": "2026-01-02T03:04:05", "embedding": [1.0, 0.0],
+        "created_at": "2026-01-02T03:04:05", "embedding": [1.0, 0.0], "occurred_at": "2026-01-01",
+        "expires_at": "2999-01-02T03:04:05Z", "subject": "s", "attribute": "a",
     }  # fmt: skip
     assert line.keys() <= set(quoted(section("Rows for import")))
     (tmp_path / "rows.jsonl").write_text(json.dumps(line), "utf-8")
@@ -258,6 +265,11 @@ def test_every_field_of_an_import_row_is_documented(memory: Memory, tmp_path: Pa
     (item,) = memory.get(["key:k"])
     assert (item.title, item.text, item.tags, item.kind, item.metadata) == ("t", "x", ("a",), "note", {"n": 1})
     assert (item.language, item.created_at) == ("de", datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC))
+    assert (item.source, item.subject, item.attribute) == ("import", "s", "a")
+    assert (item.occurred_at, item.expires_at) == (
+        datetime(2026, 1, 1, tzinfo=UTC),
+        datetime(2999, 1, 2, 3, 4, 5, tzinfo=UTC),
+    )
 
 
 def test_every_field_of_a_patch_is_documented() -> None:

@@ -32,6 +32,10 @@ def add(
     source: Annotated[list[int] | None, typer.Option(metavar="RAW_ID", help="A raw record that it is made of.")] = None,
     meta: MetaOption = None,
     at: Annotated[str | None, typer.Option(metavar="TIME", help="When it was created.")] = None,
+    occurred: Annotated[str | None, typer.Option(metavar="TIME", help="When it happened.")] = None,
+    expires: Annotated[str | None, typer.Option(metavar="TIME", help="From when on it is not found.")] = None,
+    subject: Annotated[str | None, typer.Option(metavar="S", help="What it is about, such as a person.")] = None,
+    attribute: Annotated[str | None, typer.Option(metavar="A", help="Which fact about it, such as address.")] = None,
     vector: VectorOption = None,
     wait: WaitFlag = None,
 ) -> None:
@@ -48,6 +52,10 @@ def add(
         created_at=None if at is None else read_time(at),
         source_ids=tuple(source or ()),
         vector=None if vector is None else read_vector(vector),
+        occurred_at=None if occurred is None else read_time(occurred),
+        expires_at=None if expires is None else read_time(expires),
+        subject=subject,
+        attribute=attribute,
     )
 
     with open_memory(ctx, create=True) as memory:
@@ -237,6 +245,11 @@ def _in_full(item: Item) -> str:
         "metadata": dict(item.metadata),
         "created": local_time(item.created_at),
         "updated": local_time(item.updated_at),
+        "occurred": None if item.occurred_at is None else local_time(item.occurred_at),
+        "expires": None if item.expires_at is None else local_time(item.expires_at),
+        "source": item.source,
+        "subject": item.subject,
+        "attribute": item.attribute,
     }
     lines = (f"{name:<10} {one_line(str(value))}" for name, value in facts.items() if value not in (None, "", {}))
     return "\n".join([*lines, "", clean(item.text)])

@@ -31,6 +31,11 @@ def item_of(form: Form) -> Item:
         source_ids=tuple(form["source_ids"]),
         path=form["file_path"],
         chunk_index=form["chunk_index"],
+        occurred_at=_optional_time(form.get("occurred_at")),
+        expires_at=_optional_time(form.get("expires_at")),
+        source=form.get("source"),
+        subject=form.get("subject"),
+        attribute=form.get("attribute"),
     )
 
 
@@ -43,7 +48,12 @@ def raw_of(form: Form) -> RawRecord:
         form["session_id"],
         form["metadata"],
         datetime.fromisoformat(form["created_at"]),
+        form.get("source"),
     )
+
+
+def _optional_time(text: str | None) -> datetime | None:
+    return None if text is None else datetime.fromisoformat(text)
 
 
 def node_of(form: Form) -> Node:

@@ -32,6 +32,7 @@ from fourfold.model import (
     NodeView,
     Page,
     RawRecord,
+    Source,
 )
 from fourfold.retrieval import SearchResponse
 
@@ -229,7 +230,11 @@ class RemoteMemory:
         speaker: str | None = None,
         session_id: str | None = None,
         metadata: Mapping[str, Json] | None = None,
+        *,
+        source: Source = "user",
     ) -> RawRecord:
+        """Stores an original. Its `source` is checked here and stamped by the server."""
+        rules.known_source(source)
         body = {"content": content, "speaker": speaker, "session_id": session_id, "metadata": dict(metadata or {})}
         return reading.raw_of(self._call("POST", "/raw", body))
 
@@ -352,8 +357,10 @@ def _fields(value: NewItem | ItemPatch) -> dict[str, Json]:
 
 def _new(item: NewItem) -> dict[str, Json]:
     form = {name: value for name, value in _fields(item).items() if value not in (None, (), "")}
-    if item.created_at is not None:
-        form["created_at"] = item.created_at.isoformat()
+    for name in ("created_at", "occurred_at", "expires_at"):
+        if name in form:
+            form[name] = form[name].isoformat()
+    form.pop("source", None)  # the server stamps it
     if item.vector is not None:
         form["vector"] = _numbers(item.vector)
     return form

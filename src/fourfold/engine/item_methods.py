@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,7 @@ from fourfold.engine.maintenance import NO_VECTORS
 from fourfold.engine.open_store import OpenStore, no_item, now
 from fourfold.engine.search import unknown_names
 from fourfold.errors import Conflict, EmbedderUnavailable, InvalidQuery, RequestError, SpaceMismatch
-from fourfold.model import NO_FILTERS, GivenFilters, Item, ItemPatch, Json, NewItem, Page, RawRecord
+from fourfold.model import NO_FILTERS, GivenFilters, Item, ItemPatch, Json, NewItem, Page, RawRecord, Source
 from fourfold.storage.linking import bring_names
 from fourfold.storage.refusals import no_raw
 from fourfold.storage.values import NewRaw
@@ -38,7 +39,7 @@ class ItemMethods(OpenStore):
 
     def add_many(self, items: Sequence[NewItem], *, wait: bool = False) -> list[Item]:
         """Stores all of them, or none. An item that is already stored is returned or replaced."""
-        checked = _checked(items)
+        checked = self._as_trusted(_checked(items))
         if not checked:
             return []
         if self._embedding is not None:
@@ -50,6 +51,17 @@ class ItemMethods(OpenStore):
         if wait:
             self._embed_now([item.id for item in stored])
         return stored
+
+    def _as_trusted(self, items: Sequence[NewItem]) -> Sequence[NewItem]:
+        """Items that are drawn from raw records are trusted as little as the least trusted of these."""
+        drawn = {raw for item in items for raw in item.source_ids}
+        if not drawn:
+            return items
+        with self._reading() as snapshot:
+            known: dict[int, Source | None] = {
+                raw: record.source for raw, record in snapshot.raw.get(sorted(drawn)).items()
+            }
+        return [replace(item, source=_lowest(item, known)) if item.source_ids else item for item in items]
 
     def _embed_now(self, ids: Sequence[int]) -> None:
         """Makes their vectors before anything else. If the model fails, the items stay stored and pending."""
@@ -162,13 +174,15 @@ class ItemMethods(OpenStore):
         speaker: str | None = None,
         session_id: str | None = None,
         metadata: Mapping[str, Json] | None = None,
+        *,
+        source: Source = "user",
     ) -> RawRecord:
-        """Stores an original; items refer to it by `source_ids`."""
+        """Stores an original; items refer to it by `source_ids`, and are trusted no more than it is."""
         checked = rules.checked(NewItem(content))
         who, session = rules.optional_name(speaker, "speaker"), rules.optional_name(session_id, "session_id")
-        more = rules.checked_metadata(metadata or {})
+        more, came_from = rules.checked_metadata(metadata or {}), rules.known_source(source)
         with self._writing() as tx:
-            return tx.raw.add(NewRaw(checked.text, who, session, more, now()))
+            return tx.raw.add(NewRaw(checked.text, who, session, more, now(), came_from))
 
     def get_raw(self, ids: Sequence[int]) -> list[RawRecord]:
         """Raw records by id; NotFound names the first that is missing."""
@@ -278,8 +292,13 @@ def _checked(items: Sequence[NewItem]) -> list[NewItem]:
     with scheduling.in_bulk():
         for start in range(0, len(items), _CHECKED_ITEMS):
             scheduling.give_way()
-            checked += rules.checked_many(items[start : start + _CHECKED_ITEMS])
+            checked += rules.checked_many(items[start : start + _CHECKED_ITEMS], "user")
     return checked
+
+
+def _lowest(item: NewItem, known: Mapping[int, Source | None]) -> Source | None:
+    sources: list[Source | None] = [item.source, *(known[raw] for raw in item.source_ids if raw in known)]
+    return rules.least_trusted(sources)
 
 
 def _raw_ids(ids: Sequence[int]) -> list[int]:

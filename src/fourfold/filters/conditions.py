@@ -8,9 +8,10 @@ A test of a list, and of the tags, is true if it is true for the whole list or f
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
+from functools import partial
 from typing import Any, Final, Literal, TypeAlias, cast
 
 from fourfold import limits
@@ -182,12 +183,25 @@ def make_test(field: Field, op: Operator, value: Json, zone: tzinfo | None = UTC
         case "eq":
             return _equal(field, (value,), zone)
         case _:
-            return _ordered(field, op, value, zone)
+            return _with_fallback(partial(_ordered, op=op, value=value, zone=zone), field)
+
+
+def _with_fallback(test: Callable[[Field], Condition], field: Field) -> Condition:
+    """A test of a column that another one replaces where it is missing."""
+    if field.column is None or field.column.otherwise is None:
+        return test(field)
+    other = Field(column_named(field.column.otherwise))
+    return Some((test(field), Every((Not(Test(field, "exists")), test(other)))))
 
 
 def _equal(field: Field, values: Sequence[Json], zone: tzinfo | None) -> Condition:
     if field.column is not None and field.column.holds == "time":
-        parts = tuple(_during(field, value, zone) for value in values)
+        parts = tuple(
+            _with_fallback(partial(_during, value=value, zone=zone), field)
+            if value is not None
+            else _during(field, None, zone)
+            for value in values
+        )
         return parts[0] if len(parts) == 1 else Some(parts)
     return Test(field, "in", tuple(_value(field, value) for value in values))
 

@@ -45,6 +45,8 @@ class Column:
     options: tuple[FilterOption, ...] = ()
     advised: bool = True
     """Whether descriptions for language models mention the field."""
+    otherwise: str | None = None
+    """The column that is compared for items that lack this one."""
 
 
 _TABLE: Final = (
@@ -119,32 +121,64 @@ _TABLE: Final = (
             ),
         ),
     ),
+    Column("created_at", "time", ("created",)),
     Column(
-        "created_at",
+        "occurred_at",
         "time",
-        ("created",),
+        ("occurred",),
         (
             FilterOption(
                 "created_from",
                 "--from",
                 "D",
-                help="Created at or after.",
-                requires="be created then or later",
-                advice="Created at this ISO date or time, or later.",
+                help="Happened (else: created) at or after.",
+                requires="have happened then or later; without `occurred_at`: be created then or later",
+                advice="Happened (else: created) at this ISO date or time, or later.",
                 op="gte",
             ),
             FilterOption(
                 "created_to",
                 "--to",
                 "D",
-                help="Created until; a date includes that day.",
-                requires="be created then or earlier",
-                advice="Created up to this ISO date (that day included) or time.",
+                help="Happened (else: created) until; a date includes that day.",
+                requires="have happened then or earlier; without `occurred_at`: be created then or earlier",
+                advice="Happened (else: created) up to this ISO date (that day included) or time.",
                 op="lte",
             ),
         ),
+        otherwise="created_at",
     ),
     Column("updated_at", "time", ("updated",)),
+    Column("expires_at", "time", ("expires",), advised=False),
+    Column(
+        "source",
+        "text",
+        options=(
+            FilterOption(
+                "source",
+                "--source",
+                "S",
+                help="Only items from user, agent, tool, file or import.",
+                requires="come from this source: user, agent, tool, file or import",
+                advice="Came from: user, agent, tool, file or import.",
+            ),
+        ),
+    ),
+    Column(
+        "subject",
+        "text",
+        options=(
+            FilterOption(
+                "subject",
+                "--subject",
+                "S",
+                help="Only items about this subject.",
+                requires="have this subject",
+                advice="Is about this subject.",
+            ),
+        ),
+    ),
+    Column("attribute", "text", advised=False),
     Column("key", "text"),
     Column("title", "text"),
     Column("id", "number", advised=False),

@@ -71,6 +71,7 @@ class _Maker:
             created_at=self._created,
             path=self._path,
             chunk_index=number,
+            source="file",
         )
 
     def _metadata(self, number: int, chunk: Chunk) -> Mapping[str, Json]:

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
+_IF_SET = ("occurred_at", "expires_at", "source", "subject", "attribute")
+"""Fields that the JSON of an item has only if they are set."""
 _COMPACT = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
 
@@ -112,17 +114,17 @@ def degraded_json(degraded: Degraded) -> dict[str, Json]:
 
 def filters_json(filters: Filters) -> dict[str, Json]:
     """Return the fields that are set; {} if none is."""
-    form: dict[str, Json] = {field.name: _filter_json(getattr(filters, field.name)) for field in fields(filters)}
+    form: dict[str, Json] = {field.name: _value_json(getattr(filters, field.name)) for field in fields(filters)}
     form["where"] = _where_json(filters)
     return {name: value for name, value in form.items() if value not in (None, False, [])}
 
 
-def _filter_json(value: Json) -> Json:
+def _value_json(value: Json) -> Json:
     match value:
         case datetime():
             return time_json(value)
         case tuple():
-            return [_filter_json(part) for part in cast("tuple[Json, ...]", value)]
+            return [_value_json(part) for part in cast("tuple[Json, ...]", value)]
         case _:
             return asdict(value) if is_dataclass(value) and not isinstance(value, type) else value
 
@@ -190,6 +192,7 @@ def item_json(item: Item) -> dict[str, Json]:
         "file_path": item.path,
         "chunk_index": item.chunk_index,
         "location": item.location,
+        **{name: _value_json(value) for name in _IF_SET if (value := getattr(item, name)) is not None},
     }
 
 
@@ -202,6 +205,7 @@ def raw_json(record: RawRecord) -> dict[str, Json]:
         "session_id": record.session_id,
         "metadata": dict(record.metadata),
         "created_at": time_json(record.created_at),
+        **({} if record.source is None else {"source": record.source}),
     }
 
 

@@ -8,6 +8,7 @@ from functools import lru_cache
 
 from fourfold.errors import StorageFull
 from fourfold.model import Json
+from fourfold.text.fold import fold
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
@@ -24,6 +25,25 @@ def micros(moment: datetime) -> int:
 @lru_cache(64)  # items that were stored together have the same time
 def moment(stamp: int) -> datetime:
     return _EPOCH + timedelta(microseconds=stamp)
+
+
+def optional_micros(moment: datetime | None) -> int | None:
+    return None if moment is None else micros(moment)
+
+
+def optional_moment(stamp: int | None) -> datetime | None:
+    return None if stamp is None else moment(stamp)
+
+
+def text_identity(title: str, text: str, subject: str | None, attribute: str | None) -> str:
+    """What identifies an item that has neither key nor path: its text, and the fact that the text is a value of."""
+    words = text.strip() or f"\0{title.strip()}"
+    return words if subject is None else "\0".join((fold(subject), fold(attribute or ""), words))
+
+
+def fact_key(subject: str, attribute: str) -> str:
+    """Equal for two items that state the same attribute of the same subject, however they are spelled."""
+    return f"{fold(subject)}\0{fold(attribute)}"
 
 
 # ---------------------------------------------------------------- ids

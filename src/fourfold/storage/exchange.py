@@ -183,7 +183,7 @@ def new_item(row: Mapping[str, Any]) -> NewItem:
         raise InvalidItem("this is a record of an export, whose header is missing", "Import the export as a whole")
     key = next((row[name] for name in ("key", "_id", "id") if row.get(name) is not None), None)
     tags: Any = row.get("tags") or []
-    created, vector = row.get("created_at"), row.get("embedding")
+    vector = row.get("embedding")
     if not isinstance(tags, list):
         raise InvalidItem("tags is not a list", "Write a list of strings")
     new = NewItem(
@@ -194,14 +194,20 @@ def new_item(row: Mapping[str, Any]) -> NewItem:
         kind=row.get("kind") or row.get("type"),
         metadata=row.get("metadata") or {},
         language=row.get("language"),
-        created_at=None if created is None else _time(created),
+        created_at=_time(row, "created_at"),
         vector=None if vector is None else check_vector(vector),
+        occurred_at=_time(row, "occurred_at"),
+        expires_at=_time(row, "expires_at"),
+        source="import",
+        subject=row.get("subject"),
+        attribute=row.get("attribute"),
     )
     return rules.checked(new)
 
 
-def _time(text: Any) -> datetime:
+def _time(row: Mapping[str, Any], name: str) -> datetime | None:
+    text = row.get(name)
     try:
-        return datetime.fromisoformat(text)
+        return None if text is None else datetime.fromisoformat(text)
     except (TypeError, ValueError) as error:
-        raise InvalidItem(f"created_at is {text!r}", "Write it as 2026-11-15T10:00:00Z") from error
+        raise InvalidItem(f"{name} is {text!r}", "Write it as 2026-11-15T10:00:00Z") from error

@@ -30,9 +30,9 @@ _FIELDS: dict[str, frozenset[str]] = {
     kind: frozenset(("type", *fields.split()))
     for kind, fields in {
         "namespace": "name fingerprint dimension",
-        "raw": "namespace id content speaker session_id metadata created_at",
+        "raw": "namespace id content speaker session_id metadata created_at source",
         "item": "namespace id key title text tags kind metadata language created_at updated_at source_ids path "
-        "chunk_index linked vector",
+        "chunk_index linked vector occurred_at expires_at source subject attribute",
         "node": "namespace id name label aliases properties made items",
         "edge": "namespace source relation target weight",
         "mention": "namespace item node",
@@ -41,6 +41,9 @@ _FIELDS: dict[str, frozenset[str]] = {
 }
 """Kinds of records in the order in which an export has them, with their fields."""
 TYPES = tuple(_FIELDS)
+_OPTIONAL = frozenset(("occurred_at", "expires_at", "source", "subject", "attribute"))
+"""Fields that a record has only if they are set; exports of older versions do not have them."""
+_OPTIONAL_TIMES = frozenset(("occurred_at", "expires_at"))
 
 _UNIT_TOLERANCE = 1e-3
 _LARGEST_TIME = 2**63 - 1
@@ -53,7 +56,7 @@ _REPORTED = 100
 
 
 def raw_record(record: RawRecord) -> Record:
-    return {
+    form = {
         "type": "raw",
         "namespace": record.namespace,
         "id": record.id,
@@ -63,9 +66,11 @@ def raw_record(record: RawRecord) -> Record:
         "metadata": dict(record.metadata),
         "created_at": record.created_at.isoformat(),
     }
+    return form if record.source is None else {**form, "source": record.source}
 
 
 def item_record(item: Item, *, linked: bool, vector: bytes | None) -> Record:
+    optional = {name: getattr(item, name) for name in _OPTIONAL}
     return {
         "type": "item",
         "namespace": item.namespace,
@@ -84,6 +89,11 @@ def item_record(item: Item, *, linked: bool, vector: bytes | None) -> Record:
         "chunk_index": item.chunk_index,
         "linked": linked,
         "vector": None if vector is None else base64.b64encode(vector).decode(),
+        **{
+            name: value.isoformat() if isinstance(value, datetime) else value
+            for name, value in optional.items()
+            if value is not None
+        },
     }
 
 
@@ -136,7 +146,14 @@ def new_item(record: Record) -> NewItem:
         source_ids=tuple(record["source_ids"]),
         path=record["path"],
         chunk_index=record["chunk_index"],
+        **optional_fields(record),
     )
+
+
+def optional_fields(record: Record) -> dict[str, Any]:
+    """The fields of an accepted record of an item that it may lack, by the names that Item and NewItem have."""
+    found = {name: record[name] for name in _OPTIONAL if name in record}
+    return {name: moment(value) if name in _OPTIONAL_TIMES else value for name, value in found.items()}
 
 
 def vector(record: Record) -> Vector | None:
@@ -205,7 +222,7 @@ class RecordReader:
             raise InvalidItem(f"{_shown(kind, record)} cannot be read ({error})", _REMEDY) from error
 
     def _check_frame(self, kind: str, record: Record) -> None:
-        if differing := sorted(record.keys() ^ _FIELDS[kind]):
+        if differing := sorted((record.keys() ^ _FIELDS[kind]) - (_OPTIONAL & _FIELDS[kind] - record.keys())):
             raise _wrong(f"the fields {', '.join(map(repr, differing))} are missing or unknown")
         if kind == "namespace":
             namespace = record["name"]
@@ -255,6 +272,7 @@ class RecordReader:
             _same(record[field], rules.optional_name(record[field], field), field)
         _check_metadata(record["metadata"])
         _check_moment(record["created_at"])
+        _check_optional(record)
 
     def _read_item(self, record: Record) -> None:
         namespace = record["namespace"]
@@ -264,9 +282,10 @@ class RecordReader:
         _check_moment(record["updated_at"])
         _require_bool(record["linked"], "linked")
         _check_metadata(record["metadata"])
+        _check_optional(record)
         given = new_item(record)
         normal = rules.checked(given)
-        for field in ("title", "text", "key", "kind", "language", "path"):
+        for field in ("title", "text", "key", "kind", "language", "path", "subject", "attribute"):
             _same(getattr(given, field), getattr(normal, field), field)
         _same(record["tags"], sorted(normal.tags), "tags")
         _same(given.source_ids, normal.source_ids, "source_ids")
@@ -359,6 +378,17 @@ def _check_moment(text: Json) -> None:
     if not isinstance(text, str):
         raise _wrong("a time is not a text")
     _same(text, moment(text).isoformat(), "a time")
+
+
+def _check_optional(record: Record) -> None:
+    """Fields that are there have a value."""
+    for name in _OPTIONAL & record.keys():
+        if name in _OPTIONAL_TIMES:
+            _check_moment(record[name])
+        elif not isinstance(record[name], str):
+            raise _wrong(f"{name} is not a text")
+        elif name == "source":
+            rules.known_source(record[name])
 
 
 def _check_vector(encoded: Json, dimension: int | None) -> None:

@@ -70,7 +70,7 @@ def mended(item: Item) -> Mended | None:
         return None
     new = NewItem(
         item.text, title, item.key, tags, item.kind, metadata, item.language, item.created_at, sources, item.path,
-        item.chunk_index,
+        item.chunk_index, None, item.occurred_at, item.expires_at, item.source, item.subject, item.attribute,
     )  # fmt: skip
     return Mended(new, tuple(removed))
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, NamedTuple, TypeAlias
 
-from fourfold.model import Json, NewItem
+from fourfold.model import Json, NewItem, Source
 
 Record = dict[str, Json]
 """A line of an export."""
@@ -69,6 +69,7 @@ class NewRaw(NamedTuple):
     session_id: str | None
     metadata: Mapping[str, Json]
     created_at: datetime
+    source: Source | None = None
 
 
 class NeighborQuery(NamedTuple):

@@ -41,6 +41,11 @@ class ItemAnswer(Answer):
     file_path: str | None
     chunk_index: int | None
     location: str | None
+    occurred_at: str | None = Field(None, exclude=True)
+    expires_at: str | None = Field(None, exclude=True)
+    source: str | None = Field(None, exclude=True)
+    subject: str | None = Field(None, exclude=True)
+    attribute: str | None = Field(None, exclude=True)
 
 
 class RawAnswer(Answer):
@@ -51,6 +56,7 @@ class RawAnswer(Answer):
     session_id: str | None
     metadata: Metadata
     created_at: str
+    source: str | None = Field(None, exclude=True)
 
 
 class NodeSummaryAnswer(Answer):

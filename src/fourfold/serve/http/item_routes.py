@@ -54,6 +54,11 @@ def new_item(given: models.NewItemRequest) -> NewItem:
         path=given.path,
         chunk_index=given.chunk_index,
         vector=given.vector,
+        occurred_at=moment(given.occurred_at),
+        expires_at=moment(given.expires_at),
+        source="tool",
+        subject=given.subject,
+        attribute=given.attribute,
     )
 
 
@@ -177,7 +182,8 @@ def add_raw(call: Call) -> Response:
         known = None if begun is None else _stored_raw(call.memory, body, metadata, begun)
         if known is not None:
             return reply(raw_json(known), 201)
-    return reply(raw_json(call.memory.add_raw(body.content, body.speaker, body.session_id, metadata)), 201)
+    stored = call.memory.add_raw(body.content, body.speaker, body.session_id, metadata, source="tool")
+    return reply(raw_json(stored), 201)
 
 
 def _stored_raw(

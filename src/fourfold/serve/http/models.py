@@ -125,6 +125,10 @@ class NewItemRequest(Request):
     path: str | None = None
     chunk_index: Integer | None = None
     vector: list[Number] | None = Field(None, description="Instead of one made from the text.")
+    occurred_at: str | None = Field(None, description="ISO date or time at which it happened.")
+    expires_at: str | None = Field(None, description="ISO date or time after which it is not found any more.")
+    subject: str | None = Field(None, description="What it is about, such as a person.")
+    attribute: str | None = Field(None, description="Which fact about the subject it states, such as address.")
 
 
 class AddRequest(NewItemRequest):

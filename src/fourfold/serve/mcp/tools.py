@@ -52,6 +52,10 @@ class Tools:
         key: Annotated[str | None, Field(description="Your own id. Storing under it again replaces.")] = None,
         metadata: Annotated[dict[str, Any] | None, Field(description="Anything else.")] = None,
         source_ids: Sources = None,
+        subject: Annotated[str | None, Field(description="What it is about, such as a person.")] = None,
+        attribute: Annotated[str | None, Field(description="Which fact about it, such as address.")] = None,
+        occurred_at: Annotated[str | None, Field(description="ISO date or time at which it happened.")] = None,
+        expires_at: Annotated[str | None, accepted("ISO date or time after which it is not found any more.")] = None,
         created_at: Annotated[str | None, accepted("ISO date or time; now if left out.")] = None,
         language: Annotated[str | None, accepted("ISO 639-1; detected if left out.")] = None,
         embedding: Annotated[list[Number] | None, accepted("The vector, instead of one made from the text.")] = None,
@@ -68,6 +72,11 @@ class Tools:
             created_at=moment(created_at),
             language=language,
             vector=embedding,
+            occurred_at=moment(occurred_at),
+            expires_at=moment(expires_at),
+            source="agent",
+            subject=subject,
+            attribute=attribute,
         )
         # The agent may search for it at once in other words, so it waits for the vector.
         item = await (await self._sessions.memory(namespace)).add(new, wait=True)
@@ -170,7 +179,9 @@ class Tools:
         metadata: Annotated[dict[str, Any] | None, Field(description="Anything else.")] = None,
         namespace: Namespace = None,
     ) -> CallToolResult:
-        record = await (await self._sessions.memory(namespace)).add_raw(content, speaker, session_id, metadata)
+        record = await (await self._sessions.memory(namespace)).add_raw(
+            content, speaker, session_id, metadata, source="agent"
+        )
         return answer({"status": "success", "raw": {"id": record.id}})
 
     async def read_raw_dialogue(
@@ -215,7 +226,9 @@ class Tools:
         metadata: Annotated[dict[str, Any] | None, Field(description="Anything else.")] = None,
         namespace: Namespace = None,
     ) -> CallToolResult:
-        new = NewItem(content, tags=tuple(tags or ()), metadata=metadata or {}, source_ids=tuple(source_ids))
+        new = NewItem(
+            content, tags=tuple(tags or ()), metadata=metadata or {}, source_ids=tuple(source_ids), source="agent"
+        )
         item = await (await self._sessions.memory(namespace)).add(new, wait=True)
         return answer({"status": "success", "item": stored_form(item)})
 

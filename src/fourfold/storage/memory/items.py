@@ -74,6 +74,11 @@ def _insert(ns: Namespace, new: NewItem, now: datetime, links: bool) -> int:
         source_ids=new.source_ids,
         path=new.path,
         chunk_index=_chunk(new),
+        occurred_at=new.occurred_at,
+        expires_at=new.expires_at,
+        source=new.source,
+        subject=new.subject,
+        attribute=new.attribute,
     )
     ns.items[item.id] = Stored(item, links)
     return item.id
@@ -87,7 +92,9 @@ def _unite(ns: Namespace, id: int, new: NewItem) -> int:
     """Merges the tags and sources of an item with the same text into the stored one."""
     old = ns.items[id].item
     tags, sources = rules.united(old.tags, old.source_ids, new)
-    _set(ns, replace(old, tags=tags, source_ids=sources))
+    occurred, source = new.occurred_at or old.occurred_at, rules.most_trusted(old.source, new.source)
+    item = replace(old, tags=tags, source_ids=sources, occurred_at=occurred, expires_at=new.expires_at, source=source)
+    _set(ns, item)
     return id
 
 
@@ -104,6 +111,11 @@ def _replace(ns: Namespace, id: int, new: NewItem, now: datetime, links: bool) -
         source_ids=new.source_ids,
         path=new.path,
         chunk_index=_chunk(new),
+        occurred_at=new.occurred_at,
+        expires_at=new.expires_at,
+        source=new.source,
+        subject=new.subject,
+        attribute=new.attribute,
     )
     ns.items[id] = replace(ns.items[id], item=item, linked=links if renamed else ns.items[id].linked)
     return changed or renamed

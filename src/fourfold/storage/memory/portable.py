@@ -104,6 +104,7 @@ def _load_item(ns: Namespace, record: Record) -> None:
     for time in ("created_at", "updated_at"):
         fields[time] = formats.moment(fields[time])
     fields["tags"], fields["source_ids"] = tuple(fields["tags"]), tuple(fields["source_ids"])
+    fields |= formats.optional_fields(record)
     ns.items[record["id"]] = Stored(Item(**fields), record["linked"], formats.vector(record))
 
 

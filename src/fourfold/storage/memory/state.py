@@ -9,7 +9,7 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from fourfold.model import Item, Json, NewItem, Node, RawRecord, Space
-from fourfold.storage.codec import KINDS, block_of, bounds, check_room
+from fourfold.storage.codec import KINDS, block_of, bounds, check_room, text_identity
 from fourfold.storage.values import FileState, Size
 from fourfold.text.entities import normal_name
 
@@ -68,7 +68,7 @@ def identity(item: Item | NewItem) -> str | None:
     """The text itself identifies an item that has neither key nor path."""
     if item.key is not None or item.path is not None:
         return None
-    return item.text.strip() or f"\0{item.title.strip()}"
+    return text_identity(item.title, item.text, item.subject, item.attribute)
 
 
 @dataclass(frozen=True, slots=True)

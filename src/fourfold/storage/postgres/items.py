@@ -12,7 +12,7 @@ from fourfold import validation as rules
 from fourfold.embed.vectors import check_dimension
 from fourfold.errors import NotFound
 from fourfold.model import ItemPatch, NewItem
-from fourfold.storage.codec import dumps, micros
+from fourfold.storage.codec import dumps, micros, optional_micros
 from fourfold.storage.postgres import texts, vectors
 from fourfold.storage.postgres.filters import facts
 from fourfold.storage.postgres.ids import new as new_ids
@@ -66,14 +66,15 @@ class Draft:
 def _name(item: NewItem | Row) -> Any:
     """Two items with the same name are one."""
     place = None if item.key is not None or item.path is None else (item.path, item.chunk_index or 0)
-    return item.key or place or identity(item.key, item.path, item.title, item.text)
+    return item.key or place or identity(item)
 
 
 def _new_row(item: NewItem, updated: datetime, links: bool) -> Row:
     created = item.created_at or updated
     return Row(
         0, item.key, item.title, item.text, item.kind, dict(item.metadata), item.language or "", created, updated,
-        item.path, _chunk(item), links, _folded(item.tags), list(item.source_ids), retold=True, reworded=True,
+        item.path, _chunk(item), links, item.occurred_at, item.expires_at, item.source, item.subject, item.attribute,
+        _folded(item.tags), list(item.source_ids), retold=True, reworded=True,
     )  # fmt: skip
 
 
@@ -93,6 +94,8 @@ def _unite(row: Row, item: NewItem) -> None:
     """The same text again: the stored item gets the tags and sources of both."""
     tags, sources = rules.united(row.tags.values(), row.sources, item)
     row.tags, row.sources = _folded(tags), list(sources)
+    row.occurred_at, row.expires_at = item.occurred_at or row.occurred_at, item.expires_at
+    row.source = rules.most_trusted(row.source, item.source)
 
 
 def _replace(row: Row, item: NewItem, now: datetime, links: bool) -> None:
@@ -101,6 +104,8 @@ def _replace(row: Row, item: NewItem, now: datetime, links: bool) -> None:
     row.set_kind(item.kind, links=links)
     row.path, row.chunk_index = item.path, _chunk(item)
     row.tags, row.sources = _folded(item.tags), list(item.source_ids)
+    row.occurred_at, row.expires_at, row.source = item.occurred_at, item.expires_at, item.source
+    row.subject, row.attribute = item.subject, item.attribute
 
 
 # ---------------------------------------------------------------- storing
@@ -130,7 +135,7 @@ def _known(db: Db, ns: int, new: Sequence[NewItem]) -> list[Row]:
     """The stored items that these may be."""
     names = [item.key for item in new if item.key is not None]
     paths = [item.path for item in new if item.key is None and item.path is not None]
-    identities = [identity(item.key, item.path, item.title, item.text) for item in new]
+    identities = [identity(item) for item in new]
     found: set[int] = set()
     for sql, wanted in (
         ("key = ANY(%s)", names),
@@ -225,13 +230,15 @@ def _write_rows(db: Db, ns: int, touched: Sequence[Row], fresh: Sequence[Row]) -
     run_many(
         db,
         "INSERT INTO items (id, ns, created_at, key, path, chunk_index, identity, linked, title, text, kind, language, "
-        "metadata, facts, updated_at) VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s::jsonb, %s)",
+        "metadata, facts, updated_at, occurred_at, expires_at, source, subject, attribute, fact) VALUES "
+        "(%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s::jsonb, %s, %s, %s, %s, %s, %s, %s)",
         [(row.id, ns, micros(row.created_at), row.key, *_changeable(row)) for row in fresh],
     )
     run_many(
         db,
         "UPDATE items SET path = %s, chunk_index = %s, identity = %s, linked = %s, title = %s, text = %s, kind = %s, "
-        "language = %s, metadata = %s, facts = %s::jsonb, updated_at = %s WHERE id = %s",
+        "language = %s, metadata = %s, facts = %s::jsonb, updated_at = %s, occurred_at = %s, expires_at = %s, "
+        "source = %s, subject = %s, attribute = %s, fact = %s WHERE id = %s",
         [(*_changeable(row), row.id) for row in touched if row.before is not None],
     )
 
@@ -239,7 +246,8 @@ def _write_rows(db: Db, ns: int, touched: Sequence[Row], fresh: Sequence[Row]) -
 def _changeable(row: Row) -> tuple[Any, ...]:
     return (
         row.path, row.chunk_index, row.identity, row.linked, row.title, row.text, row.kind, row.language,
-        dumps(row.metadata), facts(row.metadata), micros(row.updated_at),
+        dumps(row.metadata), facts(row.metadata), micros(row.updated_at), optional_micros(row.occurred_at),
+        optional_micros(row.expires_at), row.source, row.subject, row.attribute, row.fact,
     )  # fmt: skip
 
 

@@ -179,11 +179,11 @@ def _load_namespace(db: Db, ns: Namespace, part: Sequence[Record]) -> None:
 def _load_raw(db: Db, ns: Namespace, part: Sequence[Record]) -> None:
     run_many(
         db,
-        "INSERT INTO raw VALUES (%s, %s, %s, %s, %s, %s, %s)",
+        "INSERT INTO raw VALUES (%s, %s, %s, %s, %s, %s, %s, %s)",
         [
             (
                 record["id"], ns.id, record["content"], record["speaker"], record["session_id"],
-                dumps(record["metadata"]), micros(formats.moment(record["created_at"])),
+                dumps(record["metadata"]), micros(formats.moment(record["created_at"])), record.get("source"),
             )
             for record in part
         ],

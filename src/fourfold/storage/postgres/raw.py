@@ -20,21 +20,21 @@ if TYPE_CHECKING:
 
 def add(db: Db, ns: Namespace, record: NewRaw) -> RawRecord:
     (id,) = new_ids(db, ns.id, "raw", 1)
-    *spoken, metadata, created = record
-    sql = "INSERT INTO raw VALUES (%s, %s, %s, %s, %s, %s, %s)"
-    run(db, sql, id, ns.id, *spoken, dumps(dict(metadata)), micros(created))
+    *spoken, metadata, created, source = record
+    sql = "INSERT INTO raw VALUES (%s, %s, %s, %s, %s, %s, %s, %s)"
+    run(db, sql, id, ns.id, *spoken, dumps(dict(metadata)), micros(created), source)
     return get(db, ns, [id])[id]
 
 
 def get(db: Db, ns: Namespace, ids: Sequence[int]) -> dict[int, RawRecord]:
     """In the order of their ids."""
     sql = (
-        "SELECT id, content, speaker, session_id, metadata, created_at FROM raw "
+        "SELECT id, content, speaker, session_id, metadata, created_at, source FROM raw "
         "WHERE ns = %s AND id = ANY(%s::bigint[]) ORDER BY id"
     )
     return {
-        record: RawRecord(record, ns.name, content, speaker, session, json.loads(metadata), moment(created))
-        for record, content, speaker, session, metadata, created in rows(db, sql, ns.id, possible(ids))
+        record: RawRecord(record, ns.name, content, speaker, session, json.loads(metadata), moment(created), source)
+        for record, content, speaker, session, metadata, created, source in rows(db, sql, ns.id, possible(ids))
     }
 
 

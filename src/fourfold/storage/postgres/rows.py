@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from fourfold.model import Filters, Item, Json
+from fourfold.model import Filters, Item, Json, NewItem, Source
+from fourfold.storage import codec
 from fourfold.storage.codec import moment
 from fourfold.storage.postgres import files
 from fourfold.storage.postgres.filters import where
@@ -21,7 +22,10 @@ if TYPE_CHECKING:
     from fourfold.model import Vector
     from fourfold.storage.postgres.snapshot import PostgresSnapshot
 
-_COLUMNS = "id, key, title, text, kind, metadata, language, created_at, updated_at, path, chunk_index, linked"
+_COLUMNS = (
+    "id, key, title, text, kind, metadata, language, created_at, updated_at, path, chunk_index, linked, occurred_at, "
+    "expires_at, source, subject, attribute"
+)
 _TAGS = "ARRAY(SELECT {} FROM item_tags WHERE item = id ORDER BY folded)"
 _LOAD = (
     f"SELECT {_COLUMNS}, {_TAGS.format('folded')}, {_TAGS.format('name')}, "  # noqa: S608  (constants)
@@ -47,6 +51,11 @@ class Row:
     path: str | None
     chunk_index: int | None
     linked: bool
+    occurred_at: datetime | None
+    expires_at: datetime | None
+    source: Source | None
+    subject: str | None
+    attribute: str | None
     tags: dict[str, str] = field(default_factory=dict[str, str])
     """Folded to spelled."""
     sources: list[int] = field(default_factory=list[int])
@@ -70,12 +79,19 @@ class Row:
         return Item(
             self.id, namespace, self.key, self.title, self.text, tuple(sorted(self.tags.values())), self.kind,
             self.metadata, self.language, self.created_at, self.updated_at, tuple(self.sources), self.path,
-            self.chunk_index,
+            self.chunk_index, self.occurred_at, self.expires_at, self.source, self.subject, self.attribute,
         )  # fmt: skip
 
     @property
     def identity(self) -> bytes | None:
-        return identity(self.key, self.path, self.title, self.text)
+        return identity(self)
+
+    @property
+    def fact(self) -> bytes | None:
+        """The hash of the pair that a new value supersedes older ones by; None without an attribute."""
+        if self.subject is None or self.attribute is None:
+            return None
+        return digest(codec.fact_key(self.subject, self.attribute))
 
     def set_text(self, title: str, text: str, language: str, now: datetime, *, links: bool) -> None:
         """A new title or text moves `updated_at` and needs a new vector."""
@@ -97,9 +113,11 @@ class Row:
         self.kind = kind
 
 
-def identity(key: str | None, path: str | None, title: str, text: str) -> bytes | None:
+def identity(item: NewItem | Row) -> bytes | None:
     """An item that has neither key nor path is identified by its text."""
-    return None if key is not None or path is not None else digest(text.strip() or f"\0{title.strip()}")
+    if item.key is not None or item.path is not None:
+        return None
+    return digest(codec.text_identity(item.title, item.text, item.subject, item.attribute))
 
 
 def load(db: Db, ns: int, ids: Sequence[int]) -> list[Row]:
@@ -116,10 +134,12 @@ def load_all(db: Db, ns: int) -> Iterator[Row]:
 
 
 def _row(row: Any) -> Row:
-    id, key, title, text, kind, metadata, language, created, updated, path, chunk, linked, folded, names, sources = row
+    id, key, title, text, kind, metadata, language, created, updated, path, chunk, linked, *rest = row
+    occurred, expires, source, subject, attribute, folded, names, sources = rest
     return Row(
         id, key, title, text, kind, json.loads(metadata), language, moment(created), moment(updated), path, chunk,
-        linked, dict(zip(folded, names, strict=True)), sources, Text(id, title, text, language),
+        linked, codec.optional_moment(occurred), codec.optional_moment(expires), source, subject, attribute,
+        dict(zip(folded, names, strict=True)), sources, Text(id, title, text, language),
     )  # fmt: skip
 
 

@@ -256,7 +256,29 @@ CREATE TABLE ids (                                -- the last id that a namespac
 );
 """
 
-_STEPS: tuple[str | Callable[[Db], None], ...] = (_TABLES, _PARTS, _refresh_facts, _IDS, index_log.TABLES)
+_FACTS = """
+ALTER TABLE items ADD COLUMN occurred_at bigint;            -- when it happened, if that is known
+ALTER TABLE items ADD COLUMN expires_at bigint;
+ALTER TABLE items ADD COLUMN source text COLLATE "C";       -- the interface it came through; NULL: not recorded then
+ALTER TABLE items ADD COLUMN subject text COLLATE "C";
+ALTER TABLE items ADD COLUMN attribute text COLLATE "C";
+ALTER TABLE items ADD COLUMN fact bytea;                    -- hash of subject and attribute; NULL without an attribute
+ALTER TABLE items ADD COLUMN valid_from bigint;             -- since when it is believed; NULL: since created_at
+ALTER TABLE items ADD COLUMN superseded_at bigint;          -- until when it was believed; NULL: it still is
+ALTER TABLE items ADD COLUMN supersedes bigint;             -- the value or version before it
+ALTER TABLE items ADD COLUMN version_of bigint;             -- the item whose earlier version this is
+CREATE INDEX items_by_occurrence ON items (ns, occurred_at) WHERE occurred_at IS NOT NULL;
+CREATE INDEX items_by_expiry ON items (ns, expires_at) WHERE expires_at IS NOT NULL;
+CREATE INDEX items_of_fact ON items (ns, fact) WHERE fact IS NOT NULL;
+CREATE INDEX items_by_successor ON items (supersedes) WHERE supersedes IS NOT NULL;
+CREATE INDEX items_by_version ON items (version_of) WHERE version_of IS NOT NULL;
+UPDATE items SET source = 'file' WHERE path IS NOT NULL AND key IS NULL;
+ALTER TABLE raw ADD COLUMN source text COLLATE "C";
+ALTER TABLE namespaces ADD COLUMN superseded bigint NOT NULL DEFAULT 0;     -- rows of items that are
+ALTER TABLE namespaces ADD COLUMN expiring bigint NOT NULL DEFAULT 0;
+"""
+
+_STEPS: tuple[str | Callable[[Db], None], ...] = (_TABLES, _PARTS, _refresh_facts, _IDS, index_log.TABLES, _FACTS)
 """_STEPS[n] turns schema n into n + 1."""
 VERSION = len(_STEPS)
 _LOCK = 0x466F7572

@@ -52,6 +52,7 @@ def _item(namespace: str, new: Fresh, now: datetime) -> Item:
     return Item(
         new.id, namespace, item.key, item.title, item.text, tuple(sorted(item.tags)), item.kind, dict(item.metadata),
         item.language or "", created, created, tuple(dict.fromkeys(item.source_ids)), item.path, items.chunk_of(item),
+        item.occurred_at, item.expires_at, item.source, item.subject, item.attribute,
     )  # fmt: skip
 
 
@@ -129,7 +130,8 @@ def insert(db: apsw.Connection, ns: int, fresh: Sequence[Fresh], now: datetime, 
     """New rows, with all that hangs on them but links and the log."""
     db.executemany(
         "INSERT INTO items (id, ns, key, path, chunk_index, identity, title, text, kind, language, metadata, "
-        "created_at, updated_at, linked) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        "created_at, updated_at, linked, occurred_at, expires_at, source, subject, attribute, fact) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         _item_rows(ns, fresh, now, linked),
     )
     _insert_vectors(db, ns, [new for new in fresh if new.item.vector is not None])
@@ -150,7 +152,7 @@ def _item_rows(ns: int, fresh: Iterable[Fresh], now: datetime, linked: bool) -> 
         metadata = dumps(dict(item.metadata)) if item.metadata else "{}"
         yield (
             item_id, ns, item.key, item.path, items.chunk_of(item), identity, item.title, item.text, item.kind,
-            item.language, metadata, created, created, linked,
+            item.language, metadata, created, created, linked, *items.described(item),
         )  # fmt: skip
 
 

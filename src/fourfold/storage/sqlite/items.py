@@ -18,6 +18,7 @@ from fourfold.index.source import Change
 from fourfold.limits import CANDIDATES
 from fourfold.model import NO_FILTERS, Filters, Item, ItemPatch, Json, NewItem
 from fourfold.scheduling import paced
+from fourfold.storage import codec
 from fourfold.storage.codec import dumps, micros, moment
 from fourfold.storage.sqlite.database import batches, marks, possible, rows, value
 from fourfold.storage.sqlite.filters import where
@@ -28,7 +29,10 @@ from fourfold.text.fold import fold
 if TYPE_CHECKING:
     from fourfold.index.rows import Ints, Matrix
 
-_COLUMNS = "id, key, title, text, kind, metadata, language, created_at, updated_at, path, chunk_index"
+_COLUMNS = (
+    "id, key, title, text, kind, metadata, language, created_at, updated_at, path, chunk_index, occurred_at, "
+    "expires_at, source, subject, attribute"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +55,7 @@ def put_again(db: apsw.Connection, ns: int, item: NewItem, now: datetime) -> Wri
 def rewrite(db: apsw.Connection, ns: int, item_id: int, item: NewItem, now: datetime) -> Change:
     """Makes a stored item this one, whatever identifies it."""
     change = _replace(db, ns, item_id, item, now).change
-    _refresh_identity(db, item_id, item.title, item.text)
+    _refresh_identity(db, item_id, item)
     return change
 
 
@@ -61,7 +65,17 @@ def _identity(item: NewItem) -> bytes | None:
 
 
 def text_identity(item: NewItem) -> bytes:
-    text = item.text.strip() or f"\0{item.title.strip()}"
+    return _digest(codec.text_identity(item.title, item.text, item.subject, item.attribute))
+
+
+def fact_of(item: NewItem) -> bytes | None:
+    """The hash of the pair that a new value supersedes older ones by; None without an attribute."""
+    if item.subject is None or item.attribute is None:
+        return None
+    return _digest(codec.fact_key(item.subject, item.attribute))
+
+
+def _digest(text: str) -> bytes:
     return hashlib.blake2b(text.encode(), digest_size=16).digest()
 
 
@@ -88,16 +102,24 @@ def insert(db: apsw.Connection, ns: int, item: NewItem, updated: datetime, item_
     """A row that is restored, under the id that it had."""
     db.execute(
         "INSERT INTO items (id, ns, key, path, chunk_index, identity, title, text, kind, language, metadata, "
-        "created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        "created_at, updated_at, occurred_at, expires_at, source, subject, attribute, fact) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
             item_id, ns, item.key, item.path, chunk_of(item), _identity(item), item.title, item.text, item.kind,
             item.language, dumps(dict(item.metadata)), micros(item.created_at or updated), micros(updated),
+            *described(item),
         ),
     )  # fmt: skip
     db.execute("INSERT INTO waiting (ns, item) VALUES (?, ?)", (ns, item_id))
     add_tags(db, ns, item_id, item.tags)
     _add_sources(db, ns, item_id, item.source_ids)
     count_language(db, ns, item.language or "", 1)
+
+
+def described(item: NewItem) -> tuple[Any, ...]:
+    """occurred_at, expires_at, source, subject, attribute and fact of a row."""
+    times = codec.optional_micros(item.occurred_at), codec.optional_micros(item.expires_at)
+    return *times, item.source, item.subject, item.attribute, fact_of(item)
 
 
 def _unite(db: apsw.Connection, ns: int, item_id: int, item: NewItem) -> Written:
@@ -108,6 +130,11 @@ def _unite(db: apsw.Connection, ns: int, item_id: int, item: NewItem) -> Written
     before = db.total_changes()
     add_tags(db, ns, item_id, item.tags)
     _add_sources(db, ns, item_id, item.source_ids)
+    ((*times, source),) = rows(db, "SELECT occurred_at, expires_at, source FROM items WHERE id = ?", item_id)
+    occurred = times[0] if item.occurred_at is None else micros(item.occurred_at)
+    renewed = [occurred, codec.optional_micros(item.expires_at), rules.most_trusted(source, item.source)]
+    if renewed != [*times, source]:
+        db.execute("UPDATE items SET occurred_at = ?, expires_at = ?, source = ? WHERE id = ?", (*renewed, item_id))
     return Written(item_id, Change.LABELS if db.total_changes() > before else Change(0))
 
 
@@ -117,8 +144,9 @@ def _replace(db: apsw.Connection, ns: int, item_id: int, item: NewItem, now: dat
     if _aliases(metadata) != item.metadata.get("aliases") or has_headings(kind) != has_headings(item.kind):
         change |= Change.TEXT
     db.execute(
-        "UPDATE items SET kind = ?, metadata = ?, path = ?, chunk_index = ? WHERE id = ?",
-        (item.kind, dumps(dict(item.metadata)), item.path, chunk_of(item), item_id),
+        "UPDATE items SET kind = ?, metadata = ?, path = ?, chunk_index = ?, occurred_at = ?, expires_at = ?, "
+        "source = ?, subject = ?, attribute = ?, fact = ? WHERE id = ?",
+        (item.kind, dumps(dict(item.metadata)), item.path, chunk_of(item), *described(item), item_id),
     )
     db.execute("DELETE FROM item_tags WHERE item = ?", (item_id,))
     add_tags(db, ns, item_id, item.tags)
@@ -170,7 +198,7 @@ def patch(db: apsw.Connection, namespace: str, ns: int, item_id: int, change: It
     changed = Change(0)
     if change.title is not None or change.text is not None:
         changed |= set_text(db, ns, item_id, new.title, new.text, new.language, now)
-        _refresh_identity(db, item_id, new.title, new.text)
+        _refresh_identity(db, item_id, NewItem(new.text, new.title, subject=new.subject, attribute=new.attribute))
     if change.metadata is not None:
         changed |= Change.TEXT if new.metadata.get("aliases") != old.metadata.get("aliases") else Change(0)
         db.execute("UPDATE items SET metadata = ? WHERE id = ?", (dumps(dict(new.metadata)), item_id))
@@ -180,10 +208,10 @@ def patch(db: apsw.Connection, namespace: str, ns: int, item_id: int, change: It
     return changed | Change.LABELS
 
 
-def _refresh_identity(db: apsw.Connection, item_id: int, title: str, text: str) -> None:
+def _refresh_identity(db: apsw.Connection, item_id: int, item: NewItem) -> None:
     """An edited text identifies its item from now on. Of several items with one text the oldest is the one."""
-    identity = _identity(NewItem(title=title, text=text))
-    db.execute("UPDATE items SET identity = ? WHERE id = ? AND identity IS NOT NULL", (identity, item_id))
+    sql = "UPDATE items SET identity = ? WHERE id = ? AND identity IS NOT NULL"
+    db.execute(sql, (text_identity(item), item_id))
 
 
 def add_tags(db: apsw.Connection, ns: int, item_id: int, tags: Iterable[str]) -> None:
@@ -246,11 +274,12 @@ def _grouped(db: apsw.Connection, sql: str, bindings: Sequence[Any]) -> dict[int
 
 
 def _item(namespace: str, row: tuple[Any, ...], tags: tuple[str, ...], sources: tuple[int, ...]) -> Item:
-    item_id, key, title, text, kind, metadata, language, created, updated, path, chunk = row
+    item_id, key, title, text, kind, metadata, language, created, updated, path, chunk, occurred, expires, *rest = row
     created_at = moment(created)
     return Item(
         item_id, namespace, key, title, text, tags, kind, {} if metadata == "{}" else json.loads(metadata), language,
         created_at, created_at if updated == created else moment(updated), sources, path, chunk,
+        None if occurred is None else moment(occurred), None if expires is None else moment(expires), *rest,
     )  # fmt: skip
 
 

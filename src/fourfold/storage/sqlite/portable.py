@@ -169,10 +169,11 @@ def _load_namespace(db: apsw.Connection, record: Record) -> None:
 
 def _load_raw(db: apsw.Connection, record: Record) -> None:
     db.execute(
-        "INSERT INTO raw VALUES (?, ?, ?, ?, ?, ?, ?)",
+        "INSERT INTO raw VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
         (
             record["id"], spaces.ensure(db, record["namespace"]), record["content"], record["speaker"],
             record["session_id"], dumps(record["metadata"]), micros(formats.moment(record["created_at"])),
+            record.get("source"),
         ),
     )  # fmt: skip
 

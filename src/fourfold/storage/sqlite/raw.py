@@ -17,9 +17,9 @@ from fourfold.storage.values import NewRaw
 
 def add(db: apsw.Connection, namespace: str, ns: int, record: NewRaw) -> RawRecord:
     (id,) = new_ids(db, ns, "raw", 1)
-    *spoken, metadata, created = record
-    bindings = (id, ns, *spoken, dumps(dict(metadata)), micros(created))
-    db.execute("INSERT INTO raw VALUES (?, ?, ?, ?, ?, ?, ?)", bindings)
+    *spoken, metadata, created, source = record
+    bindings = (id, ns, *spoken, dumps(dict(metadata)), micros(created), source)
+    db.execute("INSERT INTO raw VALUES (?, ?, ?, ?, ?, ?, ?, ?)", bindings)
     return get(db, namespace, ns, [id])[id]
 
 
@@ -27,12 +27,12 @@ def get(db: apsw.Connection, namespace: str, ns: int, ids: Sequence[int]) -> dic
     found: dict[int, RawRecord] = {}
     for part in batches(possible(ids)):
         sql = (
-            "SELECT id, content, speaker, session_id, metadata, created_at FROM raw "  # noqa: S608  (placeholders)
+            "SELECT id, content, speaker, session_id, metadata, created_at, source FROM raw "  # noqa: S608  (placeholders)
             f"WHERE +ns = ? AND id IN ({marks(len(part))})"
         )
-        for record, content, speaker, session, metadata, created in db.execute(sql, (ns, *part)):
+        for record, content, speaker, session, metadata, created, source in db.execute(sql, (ns, *part)):
             found[record] = RawRecord(
-                record, namespace, content, speaker, session, json.loads(metadata), moment(created)
+                record, namespace, content, speaker, session, json.loads(metadata), moment(created), source
             )
     return found
 

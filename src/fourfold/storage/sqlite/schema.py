@@ -215,7 +215,45 @@ CREATE TABLE ids (                          -- the last id that a namespace gave
 ) WITHOUT ROWID;
 """
 
-_STEPS = (_TABLES, _PRUNED, _FILES, _IDS)
+_FACTS = """
+ALTER TABLE items ADD COLUMN occurred_at INTEGER;   -- when it happened, if that is known
+ALTER TABLE items ADD COLUMN expires_at INTEGER;
+ALTER TABLE items ADD COLUMN source TEXT;           -- the interface it came through; NULL: not recorded then
+ALTER TABLE items ADD COLUMN subject TEXT;
+ALTER TABLE items ADD COLUMN attribute TEXT;
+ALTER TABLE items ADD COLUMN fact BLOB;             -- hash of subject and attribute, folded; NULL without an attribute
+ALTER TABLE items ADD COLUMN valid_from INTEGER;    -- since when it is believed; NULL: since created_at
+ALTER TABLE items ADD COLUMN superseded_at INTEGER; -- until when it was believed; NULL: it still is
+ALTER TABLE items ADD COLUMN supersedes INTEGER;    -- the value or version before it
+ALTER TABLE items ADD COLUMN version_of INTEGER;    -- the item whose earlier version this is
+CREATE INDEX items_by_occurrence ON items (ns, occurred_at) WHERE occurred_at IS NOT NULL;
+CREATE INDEX items_by_expiry ON items (ns, expires_at) WHERE expires_at IS NOT NULL;
+CREATE INDEX items_by_fact ON items (ns, fact) WHERE fact IS NOT NULL;
+CREATE INDEX items_by_successor ON items (supersedes) WHERE supersedes IS NOT NULL;
+CREATE INDEX items_by_version ON items (version_of) WHERE version_of IS NOT NULL;
+UPDATE items SET source = 'file' WHERE path IS NOT NULL AND key IS NULL;
+ALTER TABLE raw ADD COLUMN source TEXT;
+ALTER TABLE namespaces ADD COLUMN superseded INTEGER NOT NULL DEFAULT 0;    -- rows of items that are, see the triggers
+ALTER TABLE namespaces ADD COLUMN expiring INTEGER NOT NULL DEFAULT 0;
+CREATE TRIGGER hidden_came AFTER INSERT ON items
+WHEN NEW.superseded_at IS NOT NULL OR NEW.expires_at IS NOT NULL BEGIN
+    UPDATE namespaces SET superseded = superseded + (NEW.superseded_at IS NOT NULL),
+        expiring = expiring + (NEW.expires_at IS NOT NULL) WHERE id = NEW.ns;
+END;
+CREATE TRIGGER hidden_went AFTER DELETE ON items
+WHEN OLD.superseded_at IS NOT NULL OR OLD.expires_at IS NOT NULL BEGIN
+    UPDATE namespaces SET superseded = superseded - (OLD.superseded_at IS NOT NULL),
+        expiring = expiring - (OLD.expires_at IS NOT NULL) WHERE id = OLD.ns;
+END;
+CREATE TRIGGER hidden_changed AFTER UPDATE OF superseded_at, expires_at ON items BEGIN
+    UPDATE namespaces SET
+        superseded = superseded + (NEW.superseded_at IS NOT NULL) - (OLD.superseded_at IS NOT NULL),
+        expiring = expiring + (NEW.expires_at IS NOT NULL) - (OLD.expires_at IS NOT NULL)
+    WHERE id = NEW.ns;
+END;
+"""
+
+_STEPS = (_TABLES, _PRUNED, _FILES, _IDS, _FACTS)
 """_STEPS[n] turns schema n into n + 1."""
 VERSION = len(_STEPS)
 
