@@ -56,6 +56,7 @@ class Memory(ItemMethods, GraphMethods):
         weights: Mapping[str, float] | None = None,
         alpha: float | None = None,
         recency: float | None = None,
+        rerank: str | None = None,
         only: Collection[str] | None = None,
         k: int | None = None,
         filters: GivenFilters | None = None,
@@ -69,7 +70,8 @@ class Memory(ItemMethods, GraphMethods):
         filters = NO_FILTERS if filters is None else rules.checked_filters(filters)
         if top_k is None and preset is None:
             top_k = self.settings.top_k  # for the default preset only: each other one has its own
-        request = PlanRequest(text, preset or self.settings.preset, fusion, weights, alpha, top_k, only, k, recency)
+        chosen, second = preset or self.settings.preset, rerank or self.settings.rerank
+        request = PlanRequest(text, chosen, fusion, weights, alpha, top_k, only, k, recency, second)
         if per_source is not None:
             check_per_source(per_source)
         options = ResultOptions(per_source, _checked_confidence(min_confidence), explain, candidates=candidates)
@@ -96,6 +98,7 @@ class Memory(ItemMethods, GraphMethods):
         weights: Mapping[str, float] | None = None,
         alpha: float | None = None,
         recency: float | None = None,
+        rerank: str | None = None,
         filters: GivenFilters | None = None,
     ) -> Why:
         """Why an item has its place in the answer to a text, or was not found."""
@@ -103,7 +106,8 @@ class Memory(ItemMethods, GraphMethods):
         with self._reading() as snapshot:
             (stored,) = self._items(snapshot, [item])
             sources = tuple(self._sources(snapshot, stored))
-        request = PlanRequest(text, preset or self.settings.preset, fusion, weights, alpha, recency=recency)
+        chosen, second = preset or self.settings.preset, rerank or self.settings.rerank
+        request = PlanRequest(text, chosen, fusion, weights, alpha, recency=recency, rerank=second)
         given = None if vector is None else check_vector(vector)
         why = self._search.why(stored, request, given, filters, datetime.now(UTC))
         return replace(why, sources=sources)
@@ -117,9 +121,11 @@ class Memory(ItemMethods, GraphMethods):
         weights: Mapping[str, float] | None = None,
         alpha: float | None = None,
         recency: float | None = None,
+        rerank: str | None = None,
     ) -> Analysis:
         """How a search would read a text: its language, words, names and tags, and the plan."""
-        request = PlanRequest(text, preset or self.settings.preset, fusion, weights, alpha, recency=recency)
+        chosen, second = preset or self.settings.preset, rerank or self.settings.rerank
+        request = PlanRequest(text, chosen, fusion, weights, alpha, recency=recency, rerank=second)
         plan = self._search.plan(self.namespace, request)
         with self._reading() as snapshot:
             return analysis(snapshot, text, plan)
