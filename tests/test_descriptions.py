@@ -70,7 +70,7 @@ def fifth() -> Iterator[None]:
         unregister("trigram")
 
 
-MISSPELT = "Bycicle celar"
+MISSPELT = "Bycicle celer"
 
 
 @pytest.mark.usefixtures("fifth")

@@ -223,6 +223,7 @@ class WordAnswer(Answer):
     compounds: list[str]
     weight: float
     share: float
+    corrections: list[str]
 
 
 class CountAnswer(Answer):
