@@ -25,10 +25,15 @@ OF_RANX = {
     "ndcg@10": "ndcg@10",
     "recall@10": "recall@10",
     "recall@100": "recall@100",
+    "hit@1": "hit_rate@1",
+    "hit@5": "hit_rate@5",
     "hit@10": "hit_rate@10",
     "mrr": "mrr",
 }
-THEIRS = {"ndcg@10": nDCG @ 10, "recall@10": R @ 10, "recall@100": R @ 100, "hit@10": Success @ 10, "mrr": RR}
+THEIRS = {
+    **{"ndcg@10": nDCG @ 10, "recall@10": R @ 10, "recall@100": R @ 100, "mrr": RR},
+    **{"hit@1": Success @ 1, "hit@5": Success @ 5, "hit@10": Success @ 10},
+}
 
 pytestmark = pytest.mark.spec("S5.7")
 
@@ -86,12 +91,22 @@ def test_by_hand() -> None:
             "ndcg@10": found["q"]["ndcg@10"],
             "recall@10": 1,
             "recall@100": 1,
+            "hit@1": 0,
+            "hit@5": 1,
             "hit@10": 1,
             "mrr": 0.5,
+            "all_relevant@5": 1,
             "all_relevant@10": 1,
         }
     )
     assert set(found["nothing"].values()) == {0.0}
+
+
+def test_every_answer_has_to_be_among_the_first_five() -> None:
+    judgements = {"q": {"a": 1, "b": 1}}
+    for keys, five, ten in ((["a", "x", "b"], 1, 1), ([*"axyzvb"], 0, 1), (["a"], 0, 0), (["x", "b", "a"], 1, 1)):
+        row = measured(judgements, [answer("q", keys)])["q"]
+        assert (row["all_relevant@5"], row["all_relevant@10"]) == (five, ten), keys
 
 
 def test_the_engines_order_counts_where_scores_are_equal() -> None:

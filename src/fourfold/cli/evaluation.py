@@ -24,16 +24,28 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Ask: TypeAlias = "Callable[[Callable[[Any], T]], T]"
 
-Folder = Annotated[Path, typer.Argument(metavar="DIR", help="A folder with corpus.jsonl, queries.jsonl, qrels.tsv.")]
+Folder = Annotated[
+    Path,
+    typer.Argument(
+        metavar="DIR", help="A folder with corpus.jsonl, queries.jsonl, qrels.tsv; or a file of LongMemEval or LoCoMo."
+    ),
+]
 Source = Annotated[
     Path | None,
-    typer.Argument(metavar="[DIR]", help="A folder like that; with --store-items an export, or nothing: your store."),
+    typer.Argument(
+        metavar="[DIR]",
+        help="A folder with corpus.jsonl, queries.jsonl, qrels.tsv; or a file of LongMemEval or LoCoMo;"
+        " with --store-items an export, or nothing: your store.",
+    ),
 ]
 StoreItems = Annotated[
     Path | None,
     typer.Option(metavar="FILE.tsv", help="Ask your store: question, ids or key:K, category, 'known failure'."),
 ]
 Plain = Annotated[bool, typer.Option("--plain", help="Titles and texts only: no tags, links and edges.")]
+Per = Annotated[
+    str, typer.Option(metavar="UNIT", help="Of LongMemEval and LoCoMo: an item for each session, or for each turn.")
+]
 Cache = Annotated[
     Path | None, typer.Option(metavar="FOLDER", help="Where vectors are kept; default: the user's cache.")
 ]
@@ -45,6 +57,7 @@ def evaluate(
     folder: Source = None,
     store_items: StoreItems = None,
     plain: Plain = False,
+    per: Per = "session",
     table: Annotated[
         bool, typer.Option("--table", help="Every retriever, every preset and auto side by side.")
     ] = False,
@@ -54,7 +67,7 @@ def evaluate(
     as_json: JsonFlag = False,
 ) -> None:
     asked = how.arguments()
-    ask = _asker(ctx, folder, store_items, plain=plain, cache=cache)
+    ask = _asker(ctx, folder, store_items, per=per, plain=plain, cache=cache)
     if table:
         _refuse_beside_table({**asked, "baseline": baseline, "save": save})
         _show_table(ask, as_json=as_json)
@@ -63,13 +76,13 @@ def evaluate(
 
 
 def _asker(
-    ctx: typer.Context, folder: Path | None, store_items: Path | None, *, plain: bool, cache: Path | None
+    ctx: typer.Context, folder: Path | None, store_items: Path | None, *, per: str, plain: bool, cache: Path | None
 ) -> Ask[Any]:
     """Where the questions are asked: in a collection's own store, in the user's, or in an export of it."""
     if store_items is None:
         if folder is None:
             raise InvalidQuery("there is nothing to ask", "Name a folder of a collection, or --store-items FILE.tsv")
-        return partial(_on_bench, ctx, folder, plain=plain, cache=cache)
+        return partial(_on_bench, ctx, folder, per=per, plain=plain, cache=cache)
     if plain or (folder is not None and folder.is_dir()):
         what = "--plain" if plain else f"the folder {folder}"
         raise InvalidQuery(f"{what} has no meaning beside --store-items", "Leave one of them out")
@@ -107,6 +120,7 @@ def sweep(
     preset: Annotated[str | None, typer.Option(metavar="P", help="The weights of this preset only.")] = None,
     fusion: Annotated[str | None, typer.Option(metavar="F", help="By this fusion: auto, rrf or weighted.")] = None,
     plain: Plain = False,
+    per: Per = "session",
     plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw it: .png, .svg or .pdf.")] = None,
     cache: Cache = None,
     as_json: JsonFlag = False,
@@ -125,7 +139,7 @@ def sweep(
                 return sweeps.sweep(bench, progress)
             return sweeps.sweep_preset(bench, preset or "auto", fusion, progress)
 
-    found = _on_bench(ctx, folder, work, plain=plain, cache=cache)
+    found = _on_bench(ctx, folder, work, per=per, plain=plain, cache=cache)
     if plot is not None:
         plots.plot(found, plot)
     if as_json:
@@ -156,13 +170,17 @@ def _refuse_beside_table(asked: Mapping[str, Any]) -> None:
         raise InvalidQuery(f"--{given[0]} has no meaning beside --table", "Leave one of them out")
 
 
-def _on_bench(ctx: typer.Context, folder: Path, work: Callable[[Bench], T], *, plain: bool, cache: Path | None) -> T:
+def _on_bench(
+    ctx: typer.Context, folder: Path, work: Callable[[Bench], T], *, per: str, plain: bool, cache: Path | None
+) -> T:
     """What `work` makes of the collection, in a store of its own with the user's other settings."""
     from fourfold.evaluation.bench import open_bench
     from fourfold.evaluation.collection import read_collection
+    from fourfold.evaluation.conversations import checked_unit, read_conversations
 
     settings = load_config(ctx).settings
-    collection = read_collection(folder, plain=plain)
+    unit = checked_unit(per)
+    collection = read_conversations(folder, unit) if folder.is_file() else read_collection(folder, plain=plain)
     if collection.empty:
         warn(f"note: {collection.empty} documents have no text and are left out")
 
@@ -198,7 +216,8 @@ def _show(summary: Mapping[str, Json], comparison: Mapping[str, Comparison] | No
         return [name, scores["queries"], *(f"{scores[metric]:.3f}" for metric in METRICS)]
 
     rows = [row(name, scores) for name, scores in summary["by_category"].items()]
-    say_rows(("", "queries", *METRICS), [*rows, row(summary["dataset"], summary)], header=True)
+    headings = [metric.replace("all_relevant", "all") for metric in METRICS]
+    say_rows(("", "queries", *headings), [*rows, row(summary["dataset"], summary)], header=True)
     times = summary["latency_ms"]
     say(f"latency p50 {times['p50']:.1f} ms, p95 {times['p95']:.1f} ms")
     if "known_failures" in summary:

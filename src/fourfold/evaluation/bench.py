@@ -120,11 +120,14 @@ class Bench:
     def _ask(self, question: Question, variant: Variant, *, fresh: bool) -> Answer:
         started = time.perf_counter()
         vector = self._vector(question.text, fresh) if variant.embeds else None
-        arguments: dict[str, Any] = {"top_k": TOP_K, "filters": _earlier(question), **variant.arguments}
-        spaces = [self._spaces.get(question.scope, "default")]
-        response = self._memory.search(question.text, vector=vector, namespaces=spaces, **arguments)
+        response = self.search(question, vector=vector, **variant.arguments)
         keys = [str(result.key) for result in response.results]
         return answered(question, response, keys, (time.perf_counter() - started) * 1000)
+
+    def search(self, question: Question, **options: Any) -> SearchResponse:
+        """Searches what the question may see. Without a `vector`, the embedder with its cache makes one."""
+        asked: dict[str, Any] = {"top_k": TOP_K, "filters": _earlier(question), **options}
+        return self._memory.search(question.text, namespaces=[self._spaces.get(question.scope, "default")], **asked)
 
     def _vector(self, text: str, fresh: bool) -> Vector | None:
         """Embeds one text at a time: the rest of a batch changes the last digits of an int8 model."""

@@ -66,7 +66,8 @@ class Collection:
 def read_collection(folder: Path, *, plain: bool = False) -> Collection:
     """`plain`: titles and texts only, without tags, links and edges."""
     if not folder.is_dir():
-        raise NotFound(f"no folder {folder}", "Name one with corpus.jsonl, queries.jsonl and qrels.tsv")
+        what = "Name a folder with corpus.jsonl, queries.jsonl and qrels.tsv, or a file of LongMemEval or LoCoMo"
+        raise NotFound(f"no folder or file {folder}", what)
     documents = _documents(folder / "corpus.jsonl", plain=plain)
     questions = _questions(folder / "queries.jsonl")
     judgements = _judgements(folder / "qrels.tsv", questions.keys(), documents.keys())

@@ -13,7 +13,11 @@ Scores = Mapping[str, float]
 """By metric."""
 
 MAIN: Final = "ndcg@10"
-METRICS: Final = (MAIN, "recall@10", "recall@100", "hit@10", "mrr", "all_relevant@10")
+METRICS: Final = (
+    *(MAIN, "recall@10", "recall@100"),
+    *("hit@1", "hit@5", "hit@10", "mrr"),
+    *("all_relevant@5", "all_relevant@10"),
+)
 
 
 def measured(judgements: Judgements, answers: Iterable[Answer]) -> dict[str, Scores]:
@@ -27,13 +31,16 @@ def scores(relevant: Mapping[str, int], ranked: Sequence[str]) -> Scores:
     grades = [relevant.get(key, 0) for key in dict.fromkeys(ranked)]
     ideal = sorted(relevant.values(), reverse=True)
     places = [place for place, grade in enumerate(grades, 1) if grade]
-    in_10, in_100 = sum(place <= 10 for place in places), sum(place <= 100 for place in places)
+    in_1, in_5, in_10, in_100 = (sum(place <= most for place in places) for most in (1, 5, 10, 100))
     return {
         MAIN: _gain(grades[:10]) / _gain(ideal[:10]),
         "recall@10": in_10 / len(relevant),
         "recall@100": in_100 / len(relevant),
+        "hit@1": float(in_1 > 0),
+        "hit@5": float(in_5 > 0),
         "hit@10": float(in_10 > 0),
         "mrr": 1 / places[0] if places else 0.0,
+        "all_relevant@5": float(in_5 == len(relevant)),
         "all_relevant@10": float(in_10 == len(relevant)),
     }
 

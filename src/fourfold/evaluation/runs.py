@@ -163,15 +163,18 @@ def _check_header(row: Mapping[str, Json], file: Path) -> None:
 
 
 def _scores(row: Mapping[str, Json]) -> Scores:
-    wrong = [name for name in METRICS if isinstance(row.get(name), bool) or not isinstance(row.get(name), int | float)]
+    """The metrics that the version which saved the run knew."""
+    known = [name for name in METRICS if name in row]
+    wrong = [name for name in known if isinstance(row[name], bool) or not isinstance(row[name], int | float)]
     if wrong:
-        raise InvalidItem(f"{wrong[0]} is {row.get(wrong[0])!r}, not a number", "Save the run again")
-    return {name: float(row[name]) for name in METRICS}
+        raise InvalidItem(f"{wrong[0]} is {row[wrong[0]]!r}, not a number", "Save the run again")
+    return {name: float(row[name]) for name in known}
 
 
 def against(run: Run, baseline: Mapping[str, Scores]) -> dict[str, Comparison]:
-    """By metric: this run compared with an earlier one."""
+    """By metric that the baseline has: this run compared with an earlier one."""
     return {
         name: compared({question: row[name] for question, row in baseline.items()}, run.column(name))
         for name in METRICS
+        if all(name in row for row in baseline.values())
     }

@@ -8,6 +8,7 @@ from typing import Final
 from fourfold.evaluation.bench import Bench, Progress, Variant
 from fourfold.evaluation.compare import Comparison, compared
 from fourfold.evaluation.live import LiveBench
+from fourfold.evaluation.metrics import METRICS
 from fourfold.evaluation.runs import Run, measure
 from fourfold.model import Json
 from fourfold.ranking.presets import PRESETS
@@ -62,8 +63,7 @@ def table_json(runs: Sequence[Run]) -> dict[str, Json]:
 
 
 def _form(run: Run, comparison: Comparison | None) -> dict[str, Json]:
-    names = ("ndcg@10", "recall@10", "recall@100", "hit@10", "mrr", "all_relevant@10")
-    values = {name: round(run.mean(name), 4) for name in names}
+    values = {name: round(run.mean(name), 4) for name in METRICS}
     return values if comparison is None else {**values, "beside_best_single": comparison.form()}
 
 
