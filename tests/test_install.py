@@ -52,7 +52,13 @@ def test_the_base_has_no_tokenizer_library() -> None:
     assert PROJECT["optional-dependencies"]["onnx"] == ["tokenizers>=0.21"]
 
 
-@pytest.mark.parametrize(("module", "package", "extra"), [("langchain", "langchain_core", "langchain")])
+@pytest.mark.parametrize(
+    ("module", "package", "extra"),
+    [
+        ("haystack", "haystack", "haystack"),
+        ("langchain", "langchain_core", "langchain"),
+    ],
+)
 def test_an_adapter_without_its_framework_says_what_to_install(module: str, package: str, extra: str) -> None:
     code = f"import sys; sys.modules[{package!r}] = None; import fourfold.integrations.{module}"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300)
