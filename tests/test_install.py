@@ -55,6 +55,7 @@ def test_the_base_has_no_tokenizer_library() -> None:
 @pytest.mark.parametrize(
     ("module", "package", "extra"),
     [
+        ("claude_memory", "anthropic", "claude"),
         ("haystack", "haystack", "haystack"),
         ("langchain", "langchain_core", "langchain"),
     ],
