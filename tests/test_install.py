@@ -58,6 +58,8 @@ def test_the_base_has_no_tokenizer_library() -> None:
         ("claude_memory", "anthropic", "claude"),
         ("haystack", "haystack", "haystack"),
         ("langchain", "langchain_core", "langchain"),
+        ("langgraph", "langgraph", "langgraph"),
+        ("llama_index", "llama_index", "llama-index"),
     ],
 )
 def test_an_adapter_without_its_framework_says_what_to_install(module: str, package: str, extra: str) -> None:

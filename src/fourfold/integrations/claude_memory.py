@@ -8,7 +8,8 @@ from __future__ import annotations
 import asyncio
 import posixpath
 from collections.abc import Mapping
-from typing import Final, NamedTuple
+from dataclasses import fields, replace
+from typing import Any, Final, NamedTuple
 
 from fourfold.errors import Conflict, FourfoldError, MissingExtra
 from fourfold.integrations import documents
@@ -72,7 +73,7 @@ class FourfoldMemoryTool(BetaAbstractMemoryTool):
         if path in tree.files or path in tree.directories:
             raise ToolError(f"File {command.path} already exists")
         _require_directories(path, tree)
-        self.memory.add(NewItem(command.file_text, title=_title(path), key=path, kind=KIND))
+        self.memory.add(NewItem(command.file_text, title=_title(path), key=path, kind=KIND, source="agent"))
         return f"File created successfully at: {command.path}"
 
     def str_replace(self, command: BetaMemoryTool20250818StrReplaceCommand) -> str:
@@ -166,22 +167,7 @@ class FourfoldMemoryTool(BetaAbstractMemoryTool):
 
     def _move(self, found: Mapping[str, Item], names: Mapping[str, str]) -> None:
         """Stores the files under their new names, then removes the old ones: an interruption loses none."""
-        self.memory.add_many(
-            [
-                NewItem(
-                    item.text,
-                    title=_title(names[path]) if item.title == _title(path) else item.title,
-                    key=names[path],
-                    tags=item.tags,
-                    kind=KIND,
-                    metadata=item.metadata,
-                    language=item.language,
-                    created_at=item.created_at,
-                    source_ids=item.source_ids,
-                )
-                for path, item in found.items()
-            ]
-        )
+        self.memory.add_many([_renamed(item, path, names[path]) for path, item in found.items()])
         self.memory.forget([item.id for item in found.values()])
 
 
@@ -253,6 +239,15 @@ def _require_directories(path: str, tree: _Tree) -> None:
     for above in _above(path):
         if above in tree.files:
             raise ToolError(f"The path {above} is a file, not a directory")
+
+
+def _renamed(item: Item, old: str, new: str) -> NewItem:
+    """The item as a file of another name; everything else stays."""
+    kept: dict[str, Any] = {
+        field.name: getattr(item, field.name) for field in fields(NewItem) if hasattr(item, field.name)
+    }
+    title = _title(new) if item.title == _title(old) else item.title
+    return replace(NewItem(**kept), key=new, title=title)
 
 
 def _title(path: str) -> str:

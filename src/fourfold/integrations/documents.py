@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, cast
 
 from fourfold.client.remote import RemoteMemory
 from fourfold.errors import RequestError
+from fourfold.filters import Condition, Every, Some, field_at, make_test
 from fourfold.limits import FILTER_VALUES, PAGE_SIZE
 from fourfold.memory import Memory
-from fourfold.model import GivenFilters, Item, Json, NewItem
+from fourfold.model import Filters, GivenFilters, Item, Json, NewItem
 
 if TYPE_CHECKING:
     from fourfold.retrieval import Result
@@ -71,13 +72,13 @@ def scores_of(result: Result) -> dict[str, Any]:
 
 def find(memory: AnyMemory, ids: Sequence[str]) -> dict[str, Item]:
     """The items of those documents that exist, by the document's id."""
-    found = {id_of(item): item for part in _parts(ids) for item in each(memory, _among(part))}
+    found = {id_of(item): item for part in _parts(ids) for item in each(memory, Filters(where=among(part)))}
     return {id: found[id] for id in ids if id in found}
 
 
 def forget(memory: AnyMemory, ids: Sequence[str]) -> int:
     """Removes documents; returns how many there were."""
-    return sum(memory.forget_matching(_among(part)) for part in _parts(ids))
+    return sum(memory.forget_matching(Filters(where=among(part))) for part in _parts(ids))
 
 
 def each(memory: AnyMemory, filters: GivenFilters | None = None) -> Iterator[Item]:
@@ -97,12 +98,14 @@ def require_no_embedder(memory: AnyMemory, remedy: str) -> None:
         raise RequestError(f"this memory makes its own vectors ({own})", remedy)
 
 
-def _among(ids: Sequence[str]) -> Mapping[str, Json]:
-    keys: Mapping[str, Json] = {"key": {"in": [*ids]}}
+def among(ids: Sequence[str]) -> Condition:
+    """The condition that an item is one of these documents."""
     numbers = [int(match[1]) for match in map(_ID.fullmatch, ids) if match is not None]
+    key = field_at(["key"])
+    keys = make_test(key, "in", [*ids])
     if not numbers:
         return keys
-    return {"or": [keys, {"key": {"exists": False}, "id": {"in": numbers}}]}
+    return Some((keys, Every((make_test(key, "exists", False), make_test(field_at(["id"]), "in", numbers)))))
 
 
 def _parts(ids: Iterable[T]) -> Iterator[list[T]]:
