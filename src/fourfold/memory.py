@@ -20,9 +20,11 @@ from fourfold.engine.item_methods import ItemMethods
 from fourfold.engine.open_store import open_store
 from fourfold.engine.present import JUDGED, ResultOptions, check_per_source, merged
 from fourfold.engine.search import Why
+from fourfold.engine.time_windows import window_of
 from fourfold.errors import InvalidQuery, RequestError
 from fourfold.model import NO_FILTERS, GivenFilters, Json
 from fourfold.ranking.plan import PlanRequest
+from fourfold.ranking.time_windows import TimeMode, check_mode
 from fourfold.retrieval import SearchResponse
 from fourfold.storage.protocols import Store
 
@@ -56,7 +58,7 @@ class Memory(ItemMethods, GraphMethods):
         weights: Mapping[str, float] | None = None,
         alpha: float | None = None,
         recency: float | None = None,
-        rerank: str | None = None,
+        time: str | None = None,
         only: Collection[str] | None = None,
         k: int | None = None,
         filters: GivenFilters | None = None,
@@ -70,11 +72,16 @@ class Memory(ItemMethods, GraphMethods):
         filters = NO_FILTERS if filters is None else rules.checked_filters(filters)
         if top_k is None and preset is None:
             top_k = self.settings.top_k  # for the default preset only: each other one has its own
-        chosen, second = preset or self.settings.preset, rerank or self.settings.rerank
-        request = PlanRequest(text, chosen, fusion, weights, alpha, top_k, only, k, recency, second)
+        request = PlanRequest(text, preset or self.settings.preset, fusion, weights, alpha, top_k, only, k, recency)
         if per_source is not None:
             check_per_source(per_source)
-        options = ResultOptions(per_source, _checked_confidence(min_confidence), explain, candidates=candidates)
+        options = ResultOptions(
+            per_source,
+            _checked_confidence(min_confidence),
+            explain,
+            candidates=candidates,
+            time=self._time_mode(time),
+        )
         names = [rules.name(name, "namespace") for name in namespaces] if namespaces else [self.namespace]
         if len(set(names)) > 1:
             if candidates:
@@ -98,7 +105,7 @@ class Memory(ItemMethods, GraphMethods):
         weights: Mapping[str, float] | None = None,
         alpha: float | None = None,
         recency: float | None = None,
-        rerank: str | None = None,
+        time: str | None = None,
         filters: GivenFilters | None = None,
     ) -> Why:
         """Why an item has its place in the answer to a text, or was not found."""
@@ -106,10 +113,9 @@ class Memory(ItemMethods, GraphMethods):
         with self._reading() as snapshot:
             (stored,) = self._items(snapshot, [item])
             sources = tuple(self._sources(snapshot, stored))
-        chosen, second = preset or self.settings.preset, rerank or self.settings.rerank
-        request = PlanRequest(text, chosen, fusion, weights, alpha, recency=recency, rerank=second)
+        request = PlanRequest(text, preset or self.settings.preset, fusion, weights, alpha, recency=recency)
         given = None if vector is None else check_vector(vector)
-        why = self._search.why(stored, request, given, filters, datetime.now(UTC))
+        why = self._search.why(stored, request, given, filters, datetime.now(UTC), self._time_mode(time))
         return replace(why, sources=sources)
 
     def analyze(
@@ -121,14 +127,17 @@ class Memory(ItemMethods, GraphMethods):
         weights: Mapping[str, float] | None = None,
         alpha: float | None = None,
         recency: float | None = None,
-        rerank: str | None = None,
+        time: str | None = None,
     ) -> Analysis:
         """How a search would read a text: its language, words, names and tags, and the plan."""
-        chosen, second = preset or self.settings.preset, rerank or self.settings.rerank
-        request = PlanRequest(text, chosen, fusion, weights, alpha, recency=recency, rerank=second)
+        request = PlanRequest(text, preset or self.settings.preset, fusion, weights, alpha, recency=recency)
         plan = self._search.plan(self.namespace, request)
+        window = window_of(text, self._time_mode(time), datetime.now(UTC), self.settings.time_zone)
         with self._reading() as snapshot:
-            return analysis(snapshot, text, plan)
+            return replace(analysis(snapshot, text, plan), time_window=window)
+
+    def _time_mode(self, given: str | None) -> TimeMode:
+        return self.settings.time if given is None else check_mode(given)
 
     # ------------------------------------------------------------ the whole store
 

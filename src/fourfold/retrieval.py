@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeAlias, cast, overload, runtime_checkable
 
@@ -185,8 +186,6 @@ class Plan:
     """Weights used if the thing asked about has relations; empty: the weights of the plan."""
     expand: bool = False
     """Whether graph and tags search from the best hits before fusion."""
-    rerank: str | None = None
-    """The reranker, or `auto`; None: off."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +193,7 @@ class Contribution:
     """One term of a score; `value` is the amount it adds."""
 
     source: str
-    """A retriever, `walk` (graph) or `shared` (tags) for items reached from the best hits, `rerank`, `file name`."""
+    """semantic, keyword, graph, tags, or, for items reached from the best hits, `walk` (graph) or `shared` (tags)."""
     rank: int | None
     raw: float | None
     """The retriever's own score: cosine, BM25, ..."""
@@ -211,6 +210,20 @@ class Explanation:
     value: float
     description: str
     details: tuple[Explanation, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TimeWindow:
+    """The time that a query names, from `start` up to `end`, without the end; None: not limited on that side."""
+
+    start: datetime | None
+    end: datetime | None
+    words: str
+    """The part of the query that it was read from."""
+    applied: Literal["filter", "boost"] | None = None
+    """None: the query names a time, but does not ask for what was said or happened then."""
+    empty: bool = False
+    """Whether nothing was found in it; the results are then the nearest ones outside."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,6 +246,10 @@ class Result:
     explanation: Explanation | None = None
     also_in: tuple[str, ...] = ()
     """Locations of the same text in other files, which are left out of the results."""
+    window: float = 1.0
+    """The factor of the time window, by which the score is multiplied as by `recency`."""
+    outside_window: bool = False
+    """Whether the item lies outside of the time that the query names."""
     graph_distance: int | None = None
     """Steps from what the query names: 0 for its own items, 1 over a relation or mention; None if not connected."""
 
@@ -274,6 +291,8 @@ class Candidates:
     """By list and item: the number that the weight multiplies."""
     recency: Mapping[int, float]
     """By item; empty if the plan has no recency."""
+    windows: Mapping[int, float]
+    """By item: the factor of the time window; empty if the query names none."""
     ages: Mapping[int, float]
     """By item: the recency factor at strength 1, whatever the plan; `ranking/recency.py` has the formula."""
     files: Mapping[str, Sequence[int]]
@@ -301,3 +320,4 @@ class SearchResponse:
     results: tuple[Result, ...]
     candidates: Candidates | None = None
     """On request, for one namespace."""
+    time_window: TimeWindow | None = None

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from fourfold.model import Item, Json
-    from fourfold.retrieval import Result, SearchResponse
+    from fourfold.retrieval import Result, SearchResponse, TimeWindow
 
 _SEQUENCES = re.compile(
     r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"  # colours, cursor
@@ -110,8 +110,16 @@ def warn_degraded(response: SearchResponse) -> None:
     for degraded in response.degraded:
         remedy = " (`fourfold embed` makes them)" if degraded.pending and degraded.retriever == "semantic" else ""
         warn(f"degraded: {degraded.retriever}: {degraded.reason}{remedy}")
+    if response.time_window is not None and response.time_window.applied is not None:
+        warn(f"time: {_window(response.time_window)}")
     for note in response.notes:
         warn(f"note: {note}")
+
+
+def _window(window: TimeWindow) -> str:
+    bounds = [f"from {local_time(window.start)}"] if window.start is not None else []
+    bounds += [f"to {local_time(window.end)}"] if window.end is not None else []
+    return f"{one_line(window.words)!r} is {' '.join(bounds)}; --time off ignores it"
 
 
 def heading(item: Item) -> str:

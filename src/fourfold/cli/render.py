@@ -105,6 +105,8 @@ def _below(result: Result) -> Iterator[Text]:
     location = located(result)
     if location:
         yield Text(location, style="dim")
+    if result.outside_window:
+        yield Text("outside of the time", style="dim")
     yield _snippet(result)
 
 

@@ -63,9 +63,15 @@ def show_response(response: SearchResponse, *, as_json: bool, namespaces: bool) 
 def _plain(position: int, result: Result, namespaces: bool) -> str:
     ranks = (f"{part.source} {part.rank}" for part in result.contributions if part.rank is not None)
     space = [f"namespace {one_line(result.item.namespace)}"] if namespaces else []
-    facts = ", ".join([*space, f"score {result.score:.4f}", f"confidence {result.confidence:.2f}", *ranks])
+    facts = ", ".join(
+        [*space, f"score {result.score:.4f}", f"confidence {result.confidence:.2f}", *ranks, *_outside(result)]
+    )
     lines = (f"{position}. [{result.id}] {heading(result.item)}", located(result), one_line(result.snippet), facts)
     return "\n   ".join(line for line in lines if line)
+
+
+def _outside(result: Result) -> list[str]:
+    return ["outside of the time"] if result.outside_window else []
 
 
 def _explain(results: tuple[Result, ...]) -> None:

@@ -10,7 +10,7 @@ from fourfold import errors
 from fourfold.engine.search import Why
 from fourfold.errors import FourfoldError, StoreUnavailable
 from fourfold.model import NO_FILTERS, Edge, Filters, Item, Neighbor, Node, NodeSummary, NodeView, RawRecord
-from fourfold.retrieval import Contribution, Degraded, Explanation, Plan, Recency, Result, SearchResponse
+from fourfold.retrieval import Contribution, Degraded, Explanation, Plan, Recency, Result, SearchResponse, TimeWindow
 
 Form = Mapping[str, Any]
 
@@ -93,6 +93,8 @@ def result_of(form: Form, query: str) -> Result:
         query=query,
         contributions=tuple(Contribution(**line) for line in form["contributions"]),
         recency=form["recency"],
+        window=form["window"],
+        outside_window=form.get("outside_window", False),
         explanation=explanation_of(form.get("explanation")),
         also_in=tuple(form.get("also_in", ())),
         graph_distance=form["graph_distance"],
@@ -120,7 +122,15 @@ def response_of(form: Form, filters: Filters = NO_FILTERS) -> SearchResponse:
         notes=tuple(form["notes"]),
         timings_ms=form["timings_ms"],
         results=tuple(result_of(result, form["query"]) for result in form["results"]),
+        time_window=window_of(form.get("time_window")),
     )
+
+
+def window_of(form: Form | None) -> TimeWindow | None:
+    if form is None:
+        return None
+    start, end = (None if form[name] is None else datetime.fromisoformat(form[name]) for name in ("from", "to"))
+    return TimeWindow(start, end, form["words"], form["applied"], form["empty"])
 
 
 def why_of(form: Form) -> Why:

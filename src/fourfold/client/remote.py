@@ -119,7 +119,7 @@ class RemoteMemory:
         weights: Mapping[str, float] | None = None,
         alpha: float | None = None,
         recency: float | None = None,
-        rerank: str | None = None,
+        time: str | None = None,
         only: Collection[str] | None = None,
         k: int | None = None,
         filters: GivenFilters | None = None,
@@ -140,7 +140,7 @@ class RemoteMemory:
             "weights": weights,
             "alpha": alpha,
             "recency": recency,
-            "rerank": rerank,
+            "time": time,
             "only": None if only is None else list(only),
             "k": k,
             "filters": _filters(filters),
@@ -162,7 +162,7 @@ class RemoteMemory:
         weights: Mapping[str, float] | None = None,
         alpha: float | None = None,
         recency: float | None = None,
-        rerank: str | None = None,
+        time: str | None = None,
         filters: GivenFilters | None = None,
     ) -> Why:
         body = {
@@ -174,7 +174,7 @@ class RemoteMemory:
             "weights": weights,
             "alpha": alpha,
             "recency": recency,
-            "rerank": rerank,
+            "time": time,
             "filters": _filters(filters),
         }
         return reading.why_of(self._call("POST", "/why", _given(body)))

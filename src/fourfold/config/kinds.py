@@ -54,10 +54,6 @@ def one_of(*names: str) -> Kind:
 
 def of_option(option: SearchOption) -> Kind:
     """The kind of the setting that is the default of an option of a search."""
-    if option.accepts is not None:
-        accepts = option.accepts
-        # YAML reads `off` as false
-        return Kind(option.wanted, str, lambda value: value is False or accepts(value), lambda value: value or "off")
     return one_of(*option.choices) if option.choices else whole(int(option.most or 0))
 
 
@@ -87,12 +83,24 @@ def _are_tokens(value: object) -> bool:
     return _are_words(value) and all(_TOKEN.fullmatch(token) for token in cast("list[str]", value))
 
 
+def _is_zone(value: object) -> bool:
+    from zoneinfo import ZoneInfo
+
+    try:
+        return isinstance(value, str) and bool(ZoneInfo(value))
+    except (ValueError, OSError):  # ZoneInfoNotFoundError is a KeyError; a name may be a folder or no name at all
+        return False
+    except KeyError:
+        return False
+
+
 def _is_number(value: object) -> TypeGuard[int | float]:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 TEXT: Final = Kind("text (in quotes, if it looks like something else)", str, _is_text, secret=True)
 SWITCH: Final = Kind("on or off", _parse_switch, lambda value: isinstance(value, bool))
+ZONE: Final = Kind("a time zone, such as Europe/Berlin", str, _is_zone)
 WORDS: Final = Kind("a list of words", _parse_words, _are_words, tuple)
 TOKENS: Final = Kind(
     "a list of NAMESPACE[:SCOPE]:SECRET (16 letters and digits or more)", _parse_words, _are_tokens, tuple, secret=True

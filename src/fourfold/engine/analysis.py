@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from fourfold.engine.retrievers import tag_candidates
 from fourfold.model import NodeSummary
-from fourfold.retrieval import Plan
+from fourfold.retrieval import Plan, TimeWindow
 from fourfold.storage.protocols import Snapshot
 from fourfold.text.analysis import query_words
 from fourfold.text.entities import normal_name, query_names
@@ -29,8 +29,6 @@ class AnalysedWord:
     """The idf of the word: its share in how much of the query an item covers. 0 if no item contains it."""
     share: float
     """Share of the items that contain it."""
-    corrections: tuple[str, ...] = ()
-    """Words of the namespace that replace it, because no item contains it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,22 +42,20 @@ class Analysis:
     """Tags that the query names, with the number of their items."""
     plan: Plan
     notes: tuple[str, ...]
+    time_window: TimeWindow | None = None
 
 
 def analysis(snapshot: Snapshot, text: str, plan: Plan) -> Analysis:
     languages = tuple(snapshot.rows.vocabulary("language"))
     query = snapshot.keyword_query(text)
     known = {word.surface: word for word in query.words}
-    replaced = {correction.surface: correction for correction in query.corrections}
     words: list[AnalysedWord] = []
     for word in query_words(text, languages):
         stems = tuple(term for term, _ in word.variants)
         found = known.get(word.surface)
-        correction = replaced.get(word.surface)
-        corrected = () if correction is None else correction.spellings
-        related = () if found is None or corrected else tuple(term for term in found.terms if term not in stems)
+        related = () if found is None else tuple(term for term in found.terms if term not in stems)
         weight, share = (0.0, 0.0) if found is None else (found.idf, found.share)
-        words.append(AnalysedWord(word.surface, stems, related, weight, share, corrected))
+        words.append(AnalysedWord(word.surface, stems, related, weight, share))
     counts = snapshot.tags.counts()
     tags = tuple((tag, counts[tag]) for tag in tag_candidates(text) if tag in counts)
     return Analysis(text, guess(text, languages), tuple(words), _names(snapshot, text), tags, plan, query.notes)

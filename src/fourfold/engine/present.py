@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from fourfold import limits
 from fourfold.engine.pipeline import Found
+from fourfold.engine.time_windows import happened
 from fourfold.errors import InvalidQuery
 from fourfold.model import Filters, Item, Json
 from fourfold.ranking.auto import TEXTS
@@ -20,7 +21,8 @@ from fourfold.ranking.fusion import with_recency
 from fourfold.ranking.presets import PRESETS
 from fourfold.ranking.recency import recency_factor
 from fourfold.ranking.retrievers import RETRIEVERS
-from fourfold.retrieval import Candidates, Degraded, Hits, Plan, Ranking, Result, SearchResponse
+from fourfold.ranking.time_windows import TimeMode, window_factor
+from fourfold.retrieval import Candidates, Degraded, Hits, Plan, Ranking, Result, SearchResponse, TimeWindow
 
 if TYPE_CHECKING:
     from fourfold.retrieval import Ints
@@ -40,25 +42,36 @@ class ResultOptions:
     at_least: int = 1
     """Results to read even if top_k is smaller."""
     candidates: bool = False
+    time: TimeMode = "off"
 
 
 @dataclass(frozen=True, slots=True)
 class Ordered:
-    """The final ranking, with the items that had to be read for it and their recency factors."""
+    """The final ranking, with the items that had to be read for it and the factors of their scores."""
 
     hits: Hits
     items: dict[int, Item]
     factors: Mapping[int, float]
+    """Of recency."""
+    windows: Mapping[int, float] = field(default_factory=dict[int, float])
+    """Of the time window."""
 
 
-def ordered(found: Found, plan: Plan, fetch: Fetch, now: datetime) -> Ordered:
-    """Fusion's order, or what recency makes of it."""
+def ordered(found: Found, plan: Plan, fetch: Fetch, now: datetime, window: TimeWindow | None = None) -> Ordered:
+    """Fusion's order, or what recency and a time window make of it."""
     fusion = found.fusion
-    if plan.recency is None:
+    boosted = window if window is not None and window.applied == "boost" else None
+    if plan.recency is None and boosted is None:
         return Ordered(fusion.hits, {}, {})
     items = dict(fetch(fusion.ids))
-    factors = {item.id: recency_factor(plan.recency, item.updated_at, now, item.tags) for item in items.values()}
-    return Ordered(with_recency(fusion.hits, factors), items, factors)
+    hits, factors, windows = fusion.hits, dict[int, float](), dict[int, float]()
+    if plan.recency is not None:
+        factors = {item.id: recency_factor(plan.recency, item.updated_at, now, item.tags) for item in items.values()}
+        hits = with_recency(hits, factors)
+    if boosted is not None:
+        windows = {item.id: window_factor(boosted, happened(item), plan.fusion) for item in items.values()}
+        hits = with_recency(hits, windows)
+    return Ordered(hits, items, factors, windows)
 
 
 def results(found: Found, plan: Plan, order: Ordered, fetch: Fetch, options: ResultOptions, text: str) -> list[Result]:
@@ -110,6 +123,7 @@ def candidates(found: Found, order: Ordered, fetch: Fetch, age: Callable[[Item],
         weights=weights,
         scaled=scaled,
         recency=order.factors,
+        windows=order.windows,
         ages=ages,
         files=found.files,
         items=order.items,
@@ -136,7 +150,7 @@ def _results(found: Found, order: Ordered, options: ResultOptions, text: str, pa
         related = graph.related.get(item, 0.0)
         evidence = Evidence(cosines.get(item), coverage, tags.evidence.get(item, 0.0), related, other)
         connected = any(line.source == "graph" and line.rank is not None for line in lines)
-        factor = order.factors.get(item, 1.0)
+        factor, window = order.factors.get(item, 1.0), order.windows.get(item, 1.0)
         yield Result(
             item=order.items[item],
             score=score,
@@ -144,7 +158,9 @@ def _results(found: Found, order: Ordered, options: ResultOptions, text: str, pa
             query=text,
             contributions=lines,
             recency=factor,
-            explanation=explain(lines, score, factor) if options.explain else None,
+            window=window,
+            outside_window=window != 1,
+            explanation=explain(lines, score, factor, window) if options.explain else None,
             graph_distance=None if not connected else 0 if item in graph.evidence else 1,
         )
 
@@ -337,8 +353,15 @@ def merged(answers: Sequence[SearchResponse]) -> SearchResponse:
         degraded=_all_degraded(answers),
         notes=tuple(dict.fromkeys(note for answer in answers for note in answer.notes)),
         timings_ms=_summed([answer.timings_ms for answer in answers]),
+        time_window=_merged_window(answers),
         results=tuple(chosen),
     )
+
+
+def _merged_window(answers: Sequence[SearchResponse]) -> TimeWindow | None:
+    """Empty if nothing lies in it in any namespace."""
+    windows = [answer.time_window for answer in answers if answer.time_window is not None]
+    return next((window for window in windows if not window.empty), windows[0] if windows else None)
 
 
 def _scaled(result: Result, factor: float) -> Result:
@@ -346,8 +369,8 @@ def _scaled(result: Result, factor: float) -> Result:
     lines = tuple(
         replace(line, weight=line.weight * factor, value=line.value * factor) for line in result.contributions
     )
-    score = sum(line.value for line in lines) * result.recency
-    explanation = explain(lines, score, result.recency) if result.explanation is not None else None
+    score = sum(line.value for line in lines) * result.recency * result.window
+    explanation = None if result.explanation is None else explain(lines, score, result.recency, result.window)
     return replace(result, contributions=lines, score=score, explanation=explanation)
 
 

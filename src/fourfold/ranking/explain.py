@@ -20,13 +20,17 @@ class Bar(NamedTuple):
     """Share of the parent's value in 0..1; 0 if the rows do not add up to it (a factor, a rank)."""
 
 
-def explain(contributions: Sequence[Contribution], score: float, recency: float = 1.0) -> Explanation:
-    """Build the tree of score = (sum of contributions) x recency."""
+def explain(
+    contributions: Sequence[Contribution], score: float, recency: float = 1.0, window: float = 1.0
+) -> Explanation:
+    """Build the tree of score = (sum of contributions) x recency x window."""
     lines = tuple(_line(contribution) for contribution in contributions)
-    if recency == 1:
+    named = (("recency factor", recency), ("factor for the time outside of the window", window))
+    factors = tuple(Explanation(factor, name) for name, factor in named if factor != 1)
+    if not factors:
         return Explanation(score, "score: the sum of", lines)
     total = Explanation(math.fsum(line.value for line in lines), "the sum of", lines)
-    return Explanation(score, "score: the product of", (total, Explanation(recency, "recency factor")))
+    return Explanation(score, "score: the product of", (total, *factors))
 
 
 def render_bars(explanation: Explanation) -> list[Bar]:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from fourfold.ingest.report import IndexReport
     from fourfold.memory import Why
     from fourfold.model import Edge, Filters, Item, Json, Neighbor, Node, NodeView, RawRecord
-    from fourfold.retrieval import Contribution, Degraded, Explanation, Result, SearchResponse
+    from fourfold.retrieval import Contribution, Degraded, Explanation, Result, SearchResponse, TimeWindow
 
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -78,6 +78,7 @@ def response_facts(response: SearchResponse) -> dict[str, Json]:
         "hints": _hints_json(response),
         "degraded": [degraded_json(degraded) for degraded in response.degraded],
         "notes": list(response.notes),
+        **({} if response.time_window is None else {"time_window": window_json(response.time_window)}),
         "timings_ms": {name: round(milliseconds, 3) for name, milliseconds in response.timings_ms.items()},
     }
 
@@ -93,11 +94,23 @@ def result_json(result: Result) -> dict[str, Json]:
         **_ranks_json(result.contributions),
         "graph_distance": result.graph_distance,
     }
+    if result.outside_window:
+        form["outside_window"] = True
     if result.also_in:
         form["also_in"] = list(result.also_in)
     if result.explanation is not None:
         form["explanation"] = explanation_json(result.explanation)
     return form
+
+
+def window_json(window: TimeWindow) -> dict[str, Json]:
+    return {
+        "from": None if window.start is None else time_json(window.start),
+        "to": None if window.end is None else time_json(window.end),
+        "words": window.words,
+        "applied": window.applied,
+        "empty": window.empty,
+    }
 
 
 def explanation_json(explanation: Explanation) -> dict[str, Json]:

@@ -125,7 +125,6 @@ class PlanAnswer(Answer):
     matched_keywords: list[str]
     if_related: dict[str, float] | None
     expand: bool
-    rerank: str | None
 
 
 _RANKS: Final[dict[str, Any]] = {spec.rank_field: (int | None, None) for spec in RETRIEVERS.values()} | {
@@ -142,6 +141,8 @@ class _Result(ItemAnswer):
     confidence: float | None
     graph_distance: int | None
     recency: float
+    window: float = Field(description="The factor of the time window.")
+    outside_window: bool = False
     contributions: list[ContributionAnswer]
     also_in: list[str] = []
     explanation: ExplanationAnswer | None = None
@@ -169,6 +170,7 @@ class CandidateItem(Answer):
     updated_at: str
     recency: float
     age: float = Field(description="The recency factor at strength 1.")
+    window: float = Field(description="The factor of the time window.")
     file_path: str | None
     text_hash: str | None = Field(description="Equal for chunks of files with the same text.")
 
@@ -181,6 +183,16 @@ class CandidatesAnswer(Answer):
 
 
 _COUNTS: Final[dict[str, Any]] = {f"{name}_results_count": (int, 0) for name in RETRIEVERS}
+
+
+class TimeWindowAnswer(Answer):
+    """The time that the query names, without its end; null: not limited on that side."""
+
+    from_: str | None = Field(alias="from")
+    to: str | None
+    words: str
+    applied: Literal["filter", "boost"] | None
+    empty: bool = Field(description="Nothing was found in it: results are the nearest outside.")
 
 
 class _Search(Answer):
@@ -198,6 +210,7 @@ class _Search(Answer):
     hints: dict[str, int]
     degraded: list[DegradedAnswer]
     notes: list[str]
+    time_window: TimeWindowAnswer | None = None
     timings_ms: dict[str, float]
     plan: PlanAnswer
     results: list[ResultAnswer]  # type: ignore[valid-type]
@@ -223,7 +236,6 @@ class WordAnswer(Answer):
     compounds: list[str]
     weight: float
     share: float
-    corrections: list[str]
 
 
 class CountAnswer(Answer):
@@ -238,6 +250,7 @@ class AnalysisAnswer(Answer):
     names: list[NodeSummaryAnswer]
     tags: list[CountAnswer]
     plan: PlanAnswer
+    time_window: TimeWindowAnswer | None
     notes: list[str]
 
 

@@ -25,14 +25,12 @@ def etag(item: Item) -> str:
 
 def plan_json(plan: Plan) -> dict[str, Json]:
     form = asdict(plan)
-    lists = {"retrievers": list(plan.retrievers), "matched_keywords": list(plan.matched_keywords)}
-    rerank = plan.rerank and plan.rerank.partition(":")[0]  # the path of a folder is not for callers
-    return {**form, **lists, "rerank": rerank}
+    return {**form, "retrievers": list(plan.retrievers), "matched_keywords": list(plan.matched_keywords)}
 
 
 def http_result_json(result: Result) -> dict[str, Json]:
     lines = [{name: getattr(line, name) for name in _LINE} for line in result.contributions]
-    return {**result_json(result), "recency": result.recency, "contributions": lines}
+    return {**result_json(result), "recency": result.recency, "window": result.window, "contributions": lines}
 
 
 def search_json(response: SearchResponse, budget: int | None, *, content: bool = True) -> dict[str, Json]:
@@ -63,7 +61,8 @@ def _short(result: Form) -> Form:
 
 def candidates_json(found: Candidates) -> dict[str, Json]:
     items = [
-        _candidate(item, found.recency.get(item.id, 1.0), found.ages.get(item.id, 1.0)) for item in found.items.values()
+        _candidate(item, found.recency.get(item.id, 1.0), found.ages.get(item.id, 1.0), found.windows.get(item.id, 1.0))
+        for item in found.items.values()
     ]
     lists = {name: _list(name, ranking, found) for name, ranking in found.lists.items()}
     return {
@@ -91,7 +90,7 @@ def _list(name: str, ranking: Ranking, found: Candidates) -> dict[str, Json]:
     }
 
 
-def _candidate(item: Item, recency: float, age: float) -> dict[str, Json]:
+def _candidate(item: Item, recency: float, age: float, window: float) -> dict[str, Json]:
     text = shared_text(item)
     return {
         "id": item.id,
@@ -105,6 +104,7 @@ def _candidate(item: Item, recency: float, age: float) -> dict[str, Json]:
         "updated_at": time_json(item.updated_at),
         "recency": recency,
         "age": age,
+        "window": window,
         "file_path": item.path,
         "text_hash": None if text is None else sha256(text.encode("utf-8", "replace")).hexdigest()[:16],
     }

@@ -14,7 +14,7 @@ from fourfold.serve.http import answers, models
 from fourfold.serve.http.endpoint import Call, Endpoint, reply
 from fourfold.serve.http.forms import http_result_json, plan_json, search_json
 from fourfold.serve.http.paging import next_offset, offset_of
-from fourfold.serve.schemas import why_json
+from fourfold.serve.schemas import why_json, window_json
 from fourfold.serve.sessions import require_namespace
 
 NS: Final = "/v1/namespaces/{namespace}"
@@ -51,6 +51,7 @@ def analyze(call: Call) -> Response:
             "names": [asdict(node) for node in found.names],
             "tags": _counts(found.tags),
             "plan": plan_json(found.plan),
+            "time_window": None if found.time_window is None else window_json(found.time_window),
             "notes": list(found.notes),
         }
     )

@@ -79,7 +79,7 @@ def search_answer(
     """The results within the budget: the best in full, the others as snippets."""
     whole = schemas.response_facts(response)
     several = len({result.item.namespace for result in response.results}) > 1
-    said = {name: whole[name] for name in ("degraded", "notes") if whole[name]}
+    said = {name: whole[name] for name in ("degraded", "notes", "time_window") if whole.get(name)}
     frame: dict[str, Json] = dict(whole) if explain else {"confidence": _rounded(response.confidence), **said}
     frame |= page
     for asked in ("applied_filters", "query"):
@@ -101,6 +101,7 @@ def _result_forms(result: Result, *, several: bool) -> list[Form]:
         **_name(item),
         "score": _rounded(result.score),
         "confidence": _rounded(result.confidence),
+        **({"outside_window": True} if result.outside_window else {}),
         **({"also_in": list(result.also_in[:_COPIES])} if result.also_in else {}),
     }
     if not item.text:

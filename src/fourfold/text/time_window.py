@@ -1,0 +1,104 @@
+"""Time expressions of a question as a window of time: "last week", "letzten Dienstag", "between 3 and 10 May".
+
+A pure function of the text, its language, the moment and the time zone. tests/text/time_expressions.tsv lists what is
+recognised and what it means. What depends on anything but a calendar ("since the release") stays text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime, tzinfo
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final
+
+from fourfold.text.calendar_spans import Calendar
+
+if TYPE_CHECKING:
+    from fourfold.text.time_grammar import Bounds, Grammar
+
+LANGUAGES: Final = ("en", "de")
+_LONGEST: Final = 2000
+"""Characters of a text that are read; a longer one is a document rather than a question."""
+_MAYBE: Final = re.compile(
+    r"\d|day|week|month|year|quarter|night|noon|morning|evening|tomorrow|hour|minute"
+    r"|spring|summer|autumn|fall|winter|jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec|okt|dez|mai|mär|maerz|jän"
+    r"|heute|gestern|morgen|woche|tag|monat|jahr|quartal|mittwoch|nacht|stunde|minute"
+    r"|frühling|sommer|herbst",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """A window in UTC, half-open; None: not limited on that side. `words`: what it was read from."""
+
+    start: datetime | None
+    end: datetime | None
+    words: str
+    first: int
+    """Where the words begin in the text."""
+
+
+def time_window(text: str, language: str | None, now: datetime, zone: tzinfo | None) -> Words | None:
+    """The window that a text names; None if it names none, or several that do not lie within each other.
+
+    `language`: "de" or "en"; anything else: both are tried. `zone`: None is the time zone of this machine.
+    """
+    if len(text) > _LONGEST or _MAYBE.search(text) is None:
+        return None
+    calendar = Calendar(now.astimezone(zone).replace(tzinfo=None), zone)
+    tried = (language,) if language in LANGUAGES else LANGUAGES
+    read = [_read(text, name, calendar) for name in tried]
+    chosen = _narrowest(max(read, key=_covered))
+    if chosen is None:
+        return None
+    words = text[chosen.first : chosen.last].strip(" .,")
+    return Words(_utc(chosen.start, zone), _utc(chosen.end, zone), words, chosen.first)
+
+
+def _read(text: str, language: str, calendar: Calendar) -> list[Bounds]:
+    from fourfold.text.time_grammar import windows
+
+    return windows(text, _grammar(language), calendar)
+
+
+@lru_cache
+def _grammar(language: str) -> Grammar:
+    """Compiled on first use: importing the package stays fast."""
+    from fourfold.text import time_english, time_german
+
+    return time_german.GRAMMAR if language == "de" else time_english.GRAMMAR
+
+
+def _covered(found: Iterable[Bounds]) -> int:
+    """Characters of the text that a language explains."""
+    return sum(one.last - one.first for one in found)
+
+
+def _narrowest(found: Iterable[Bounds]) -> Bounds | None:
+    """The one that lies within all others."""
+    ordered = sorted(found, key=lambda one: (_size(one), one.first - one.last))
+    if not ordered:
+        return None
+    inner = ordered[0]
+    return inner if all(_within(inner, outer) for outer in ordered[1:]) else None
+
+
+def _size(bounds: Bounds) -> float:
+    if bounds.start is None or bounds.end is None:
+        return float("inf")
+    return (bounds.end - bounds.start).total_seconds()
+
+
+def _within(inner: Bounds, outer: Bounds) -> bool:
+    starts = outer.start is None or (inner.start is not None and inner.start >= outer.start)
+    ends = outer.end is None or (inner.end is not None and inner.end <= outer.end)
+    return starts and ends
+
+
+def _utc(local: datetime | None, zone: tzinfo | None) -> datetime | None:
+    if local is None:
+        return None
+    return (local.astimezone() if zone is None else local.replace(tzinfo=zone)).astimezone(UTC)
