@@ -6,13 +6,14 @@ TEXTSEARCH := .venv-textsearch
 MILVUS := .venv-milvus
 FRAMEWORKS := .venv-frameworks
 AUDIT := .venv-audit
+WHEELS := .venv-wheels
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 # Bytecode is kept, whatever the environment says: tests start many interpreters.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: chromium demo test lint audit bench quality soak conformance mcpb cluster-test spec clean
+.PHONY: chromium demo test lint audit bench quality soak conformance mcpb wheels wheels-check wheels-emulated cluster-test spec clean
 
 demo: $(VENV)/installed
 	$(BIN)/fourfold demo
@@ -44,6 +45,19 @@ conformance: $(VENV)/tested
 
 mcpb: $(VENV)/installed
 	$(BIN)/python scripts/mcpb.py
+
+# Wheels for Linux, macOS and Windows and the sdist, from this machine: `ziglang` is the cross compiler.
+wheels: $(WHEELS)/installed
+	rm -rf dist build
+	$(WHEELS)/bin/python scripts/wheels.py
+
+# Tags, content, the C library that is needed, and the tour from the wheel where there is no compiler.
+wheels-check: $(WHEELS)/installed
+	$(WHEELS)/bin/python scripts/check_wheels.py
+
+# The tests of the kernel from the aarch64 wheel: needs Debian with qemu-user, root and the network.
+wheels-emulated: $(WHEELS)/installed
+	$(WHEELS)/bin/python scripts/emulate_wheel.py
 
 # Starts a Milvus core and a cluster of three Weaviate nodes; building Weaviate takes about a quarter of an hour, once.
 cluster-test: $(VENV)/tested $(MILVUS)/installed
@@ -86,6 +100,11 @@ chromium:
 $(AUDIT)/installed: constraints.txt
 	$(PYTHON) -m venv $(AUDIT)
 	$(AUDIT)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt pip-audit
+	touch $@
+
+$(WHEELS)/installed: constraints.txt
+	$(PYTHON) -m venv $(WHEELS)
+	$(WHEELS)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt auditwheel build hatchling twine ziglang
 	touch $@
 
 # A server with pg_textsearch: its wheel does not go together with the other server's in one environment.

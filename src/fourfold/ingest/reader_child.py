@@ -14,6 +14,7 @@ import os
 import signal
 import sys
 import warnings
+from contextlib import suppress
 from typing import Any, BinaryIO, Final
 
 from fourfold.ingest.chunk import Chunk
@@ -61,7 +62,9 @@ def _limit() -> None:
         return
     import resource
 
-    resource.setrlimit(resource.RLIMIT_AS, (READ_MEMORY_BYTES, READ_MEMORY_BYTES))
+    # macOS refuses this limit on some machines; the parent's timeout applies there, too.
+    with suppress(*((OSError, ValueError) if sys.platform == "darwin" else ())):
+        resource.setrlimit(resource.RLIMIT_AS, (READ_MEMORY_BYTES, READ_MEMORY_BYTES))
     for kind in (resource.RLIMIT_CORE, resource.RLIMIT_FSIZE, resource.RLIMIT_NPROC):
         resource.setrlimit(kind, (0, 0))
 
