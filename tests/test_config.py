@@ -77,6 +77,7 @@ def test_every_setting_has_an_environment_variable(name: str) -> None:
         "store": "folder",
         "log_level": "info",
         "log_format": "json",
+        "rerank": "auto",
     }
     text = {**known, "http_tokens": "a:0123456789abcdef"}.get(name, "3" if "top_k" in name else "0.0")
     if name.startswith(("retrieval_v", "retrieval_b", "hybrid_search", "query_routing.relational_w")):
@@ -86,12 +87,20 @@ def test_every_setting_has_an_environment_variable(name: str) -> None:
         "openai_dimensions",
         "openai_timeout",
         "retriever_seconds",
+        "rerank_seconds",
         "hook_seconds",
         "hook_tokens",
     ):
         text = "2"
     variable = f"FOURFOLD_{name.replace('.', '_').upper()}"
     assert load({}, {variable: text}, None).origins[name] == f"environment {variable}"
+
+
+def test_a_reranker_can_be_switched_off_in_a_file(tmp_path: Path) -> None:
+    assert load({}, {}, write(tmp_path / "c.yaml", "rerank: off\n")).settings.rerank == "off"
+    assert load({}, {}, write(tmp_path / "c.yaml", "rerank: auto\n")).settings.rerank == "auto"
+    with pytest.raises(InvalidSetting, match="rerank has to be off, auto, ms-marco, endpoint or onnx:FOLDER"):
+        load({}, {}, write(tmp_path / "c.yaml", "rerank: on\n"))
 
 
 def test_an_empty_variable_is_not_set() -> None:

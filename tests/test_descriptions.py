@@ -70,7 +70,7 @@ def fifth() -> Iterator[None]:
         unregister("trigram")
 
 
-MISSPELT = "Bycicle celar"
+MISSPELT = "Bycicle celer"
 
 
 @pytest.mark.usefixtures("fifth")
@@ -239,9 +239,11 @@ async def test_tools_have_every_option_that_has_an_argument(tmp_path: Path) -> N
 def test_settings_of_options_take_what_the_options_take() -> None:
     from fourfold.config import SETTINGS
 
-    assert [name for name, option in OPTIONS.items() if option.setting] == ["top_k", "preset", "time"]
+    assert [name for name, option in OPTIONS.items() if option.setting] == ["top_k", "preset", "rerank", "time"]
     assert SETTINGS["preset"].kind.wanted == f"one of {', '.join(OPTIONS['preset'].choices)}"
     assert [SETTINGS["top_k"].kind.accepts(value) for value in (0, 1, 100, 101)] == [False, True, True, False]
+    asked = ("off", False, "auto", "ms-marco", "endpoint", "onnx:models/own", "onnx:", "ms", "", True, None)
+    assert [SETTINGS["rerank"].kind.accepts(value) for value in asked] == [True] * 6 + [False] * 5
 
 
 def test_the_tables_of_the_reference_are_up_to_date() -> None:

@@ -26,6 +26,7 @@
     │   ├── ReadOnlyStore       the folder or file cannot be written
     │   ├── IndexUnavailable    the distributed index does not answer
     │   ├── EmbedderUnavailable the model or its endpoint does not answer
+    │   ├── RerankerUnavailable the reranking model or its endpoint does not answer
     │   ├── MissingExtra        an optional dependency is not installed; also an ImportError
     │   └── SearchFailed        every planned retriever failed
     └── DamagedError            a problem with the data                                 exit code 4
@@ -120,6 +121,9 @@ class IndexUnavailable(WorldError): ...
 
 
 class EmbedderUnavailable(WorldError): ...
+
+
+class RerankerUnavailable(WorldError): ...
 
 
 class MissingExtra(WorldError, ImportError): ...

@@ -17,6 +17,9 @@ TOP_K = 100
 CANDIDATES = 200
 """Length of every retriever's list, whatever top_k is, so that the first k results do not depend on top_k."""
 
+RERANKED = 20
+"""Number of the best candidates that a reranker reads, if its time allows."""
+
 ITEM_BYTES = 1024 * 1024
 """Maximum size of an item's title and text together (InvalidItem)."""
 

@@ -58,6 +58,7 @@ class Memory(ItemMethods, GraphMethods):
         weights: Mapping[str, float] | None = None,
         alpha: float | None = None,
         recency: float | None = None,
+        rerank: str | None = None,
         time: str | None = None,
         only: Collection[str] | None = None,
         k: int | None = None,
@@ -72,7 +73,8 @@ class Memory(ItemMethods, GraphMethods):
         filters = NO_FILTERS if filters is None else rules.checked_filters(filters)
         if top_k is None and preset is None:
             top_k = self.settings.top_k  # for the default preset only: each other one has its own
-        request = PlanRequest(text, preset or self.settings.preset, fusion, weights, alpha, top_k, only, k, recency)
+        chosen, second = preset or self.settings.preset, rerank or self.settings.rerank
+        request = PlanRequest(text, chosen, fusion, weights, alpha, top_k, only, k, recency, second)
         if per_source is not None:
             check_per_source(per_source)
         options = ResultOptions(
@@ -105,6 +107,7 @@ class Memory(ItemMethods, GraphMethods):
         weights: Mapping[str, float] | None = None,
         alpha: float | None = None,
         recency: float | None = None,
+        rerank: str | None = None,
         time: str | None = None,
         filters: GivenFilters | None = None,
     ) -> Why:
@@ -113,7 +116,8 @@ class Memory(ItemMethods, GraphMethods):
         with self._reading() as snapshot:
             (stored,) = self._items(snapshot, [item])
             sources = tuple(self._sources(snapshot, stored))
-        request = PlanRequest(text, preset or self.settings.preset, fusion, weights, alpha, recency=recency)
+        chosen, second = preset or self.settings.preset, rerank or self.settings.rerank
+        request = PlanRequest(text, chosen, fusion, weights, alpha, recency=recency, rerank=second)
         given = None if vector is None else check_vector(vector)
         why = self._search.why(stored, request, given, filters, datetime.now(UTC), self._time_mode(time))
         return replace(why, sources=sources)
@@ -127,10 +131,12 @@ class Memory(ItemMethods, GraphMethods):
         weights: Mapping[str, float] | None = None,
         alpha: float | None = None,
         recency: float | None = None,
+        rerank: str | None = None,
         time: str | None = None,
     ) -> Analysis:
         """How a search would read a text: its language, words, names and tags, and the plan."""
-        request = PlanRequest(text, preset or self.settings.preset, fusion, weights, alpha, recency=recency)
+        chosen, second = preset or self.settings.preset, rerank or self.settings.rerank
+        request = PlanRequest(text, chosen, fusion, weights, alpha, recency=recency, rerank=second)
         plan = self._search.plan(self.namespace, request)
         window = window_of(text, self._time_mode(time), datetime.now(UTC), self.settings.time_zone)
         with self._reading() as snapshot:

@@ -186,6 +186,8 @@ class Plan:
     """Weights used if the thing asked about has relations; empty: the weights of the plan."""
     expand: bool = False
     """Whether graph and tags search from the best hits before fusion."""
+    rerank: str | None = None
+    """The reranker, or `auto`; None: off."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +195,7 @@ class Contribution:
     """One term of a score; `value` is the amount it adds."""
 
     source: str
-    """semantic, keyword, graph, tags, or, for items reached from the best hits, `walk` (graph) or `shared` (tags)."""
+    """A retriever, `walk` (graph) or `shared` (tags) for items reached from the best hits, `rerank`, `file name`."""
     rank: int | None
     raw: float | None
     """The retriever's own score: cosine, BM25, ..."""

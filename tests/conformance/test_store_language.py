@@ -116,3 +116,28 @@ def test_evidence_is_the_share_of_the_query_that_was_found(store):
     assert 0 < found.evidence[half] < 0.5
     unknown = store.match(NS, "router zeppelin", 9, NO_FILTERS)
     assert 0 < unknown.evidence[both] < 0.5
+
+
+@pytest.mark.parametrize(
+    ("typed", "text"),
+    [
+        ("resturant", "The restaurant at the harbour is closed"),
+        ("Quarantne", "Die Quarantäne dauert zwei Wochen"),
+        ("runnign", "She runs every morning in the park"),
+    ],
+)
+def test_a_misspelt_word_finds_the_word_that_it_means(store, typed, text):
+    wanted, *_ = add(store, text, "Nothing of this is in the other notes", "Und hier steht auch nichts davon")
+    assert search(store, "keyword", typed) == [wanted]
+    with store.snapshot(NS) as snapshot:
+        (correction,) = snapshot.keyword_query(typed).corrections
+        assert correction.items == (1,)
+        assert snapshot.words.match(typed, 10, NO_FILTERS).notes == snapshot.keyword_query(typed).notes
+
+
+def test_a_word_of_a_removed_item_is_no_correction(store):
+    gone, stays = add(store, "The restaurant is closed", "The harbour is open")
+    assert search(store, "keyword", "resturant harbuor") == [gone, stays]
+    with store.transaction(NS) as transaction:
+        transaction.items.forget([gone])
+    assert search(store, "keyword", "resturant harbuor") == [stays]

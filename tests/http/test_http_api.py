@@ -138,6 +138,16 @@ def test_a_wrong_request_is_a_problem_with_a_remedy(
     assert answer.json()["remedy"]
 
 
+def test_a_request_cannot_name_a_folder_with_a_reranker(client: httpx.Client) -> None:
+    for path, more in (("search", {}), ("why", {"item": 1}), ("analyze", {})):
+        answer = client.post(f"{NS}/{path}", json={"query": "router", "rerank": "onnx:/etc", **more})
+        assert answer.status_code == 400
+        assert "a server opens no model in a folder that a request names" in answer.json()["detail"]
+    assert client.post(f"{NS}/search", json={"query": "router", "rerank": "best"}).status_code == 400
+    found = client.post(f"{NS}/search", json={"query": "router", "rerank": "off"}).json()
+    assert found["plan"]["rerank"] is None
+
+
 def test_text_instead_of_json_is_refused(client: httpx.Client) -> None:
     assert client.post(f"{NS}/search", content="x", headers={"content-type": "text/plain"}).status_code == 415
     assert client.post(f"{NS}/search", content="{", headers={"content-type": "application/json"}).status_code == 422

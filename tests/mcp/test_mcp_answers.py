@@ -363,3 +363,11 @@ async def test_hints_name_tools(tmp_path: Path) -> None:
             await client.read_resource("memory://item/99")
         with pytest.raises(MCPError, match=r"no raw record 99\. read_raw_dialogue without ids shows what there is"):
             await client.read_resource("memory://raw/99")
+
+
+async def test_a_tool_takes_the_name_of_a_reranker_but_no_folder(tmp_path: Path) -> None:
+    await fill(tmp_path, [NewItem(text) for text in FIVE_NOTES])
+    async with serving(tmp_path) as client:
+        assert await call(client, "hybrid_search", query_text="router", rerank="off")
+        reason = await refused(client, "hybrid_search", query_text="router", rerank="onnx:/etc")
+    assert reason["error"] == "a server opens no model in a folder that a request names"

@@ -10,6 +10,8 @@ from test_web_search import ids, slide
 
 from fourfold.ranking.fusion import FILE_NAME_PRESETS
 from fourfold.ranking.presets import PRESETS
+from fourfold.ranking.rerank import SHARE
+from fourfold.ranking.rerankers import is_rerank
 from fourfold.ranking.retrievers import RETRIEVERS
 
 pytestmark = pytest.mark.spec("C10")
@@ -65,6 +67,7 @@ def random_setting(chance: random.Random) -> dict[str, Any]:
         "weights": weights if given else None,
         "alpha": round(chance.random(), 2) if not given and preset == "memories" and chance.random() < 0.7 else None,
         "recency": chance.choice((None, None, 0, 1, round(chance.random(), 2))),
+        "rerank": None,
         "top_k": chance.choice((5, 10, 50)),
     }
 
@@ -86,6 +89,21 @@ def test_the_order_of_the_page_is_that_of_the_server_for_random_settings(
     most = max(one["candidates"] for one in answer["found"])
     with capsys.disabled():
         print(f"\n  re-ranking up to {most} candidates in the browser: {answer['slowest']:.1f} ms at most")  # noqa: T201
+
+
+def test_the_order_of_the_page_is_that_of_the_server_with_a_reranker(bench: Workbench) -> None:
+    plain: dict[str, Any] = {"fusion": None, "weights": None, "alpha": None, "recency": None, "top_k": 10}
+    settings = [{**plain, "preset": preset, "rerank": "ms-marco"} for preset in ("auto", "files")]
+    page = bench.open(ns="files")
+    answer = page.evaluate(RANKED, ["files", "how does the router.md work in office 3", settings])
+    assert [(one["difference"], one["apart"], one["lines"]) for one in answer["found"]] == [("", 0, True)] * 2
+    read = page.evaluate(
+        "async (setting) => { const { Question } = await import('/ranking.js');"
+        " const ranked = await new Question('files', 'what does the router do?', {}).checked(setting);"
+        " return ranked.fused.lines(ranked.ids[0]).map((line) => line.source); }",
+        settings[0],
+    )
+    assert "rerank" in read
 
 
 def test_a_move_of_a_slider_draws_the_new_order_at_once(bench: Workbench, capsys: pytest.CaptureFixture[str]) -> None:
@@ -118,6 +136,8 @@ def test_the_table_of_retrievers_in_the_page_is_that_of_python(bench: Workbench)
     assert set(told["naming"]) == FILE_NAME_PRESETS
     assert told["per"] == {name: preset.per_source for name, preset in PRESETS.items() if preset.per_source}
     assert page.evaluate("import('/state.js').then(m => m.PRESETS)") == list(PRESETS)
+    assert all(map(is_rerank, page.evaluate("import('/state.js').then(m => m.RERANKERS)")))
+    assert page.evaluate("import('/fusion.js').then(m => m.RERANK_SHARE)") == SHARE
 
 
 def test_the_sum_of_the_page_is_rounded_as_fsum(bench: Workbench) -> None:

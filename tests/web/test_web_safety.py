@@ -229,7 +229,7 @@ CONTRASTS = """() => {
         return 0.2126 * r + 0.7152 * g + 0.0722 * b;
     };
     const contrast = (a, b) => (Math.max(shade(a), shade(b)) + 0.05) / (Math.min(shade(a), shade(b)) + 0.05);
-    const parts = ['semantic', 'keyword', 'graph', 'walk', 'tags', 'shared', 'file-name', 'strong-line'];
+    const parts = ['semantic', 'keyword', 'graph', 'walk', 'tags', 'shared', 'rerank', 'file-name', 'strong-line'];
     const texts = ['text', 'muted', 'accent', 'good', 'bad'];
     return {
         parts: Math.min(...parts.map((name) => contrast(`--${name}`, '--surface'))),

@@ -119,6 +119,7 @@ class RemoteMemory:
         weights: Mapping[str, float] | None = None,
         alpha: float | None = None,
         recency: float | None = None,
+        rerank: str | None = None,
         time: str | None = None,
         only: Collection[str] | None = None,
         k: int | None = None,
@@ -140,6 +141,7 @@ class RemoteMemory:
             "weights": weights,
             "alpha": alpha,
             "recency": recency,
+            "rerank": rerank,
             "time": time,
             "only": None if only is None else list(only),
             "k": k,
@@ -162,6 +164,7 @@ class RemoteMemory:
         weights: Mapping[str, float] | None = None,
         alpha: float | None = None,
         recency: float | None = None,
+        rerank: str | None = None,
         time: str | None = None,
         filters: GivenFilters | None = None,
     ) -> Why:
@@ -174,6 +177,7 @@ class RemoteMemory:
             "weights": weights,
             "alpha": alpha,
             "recency": recency,
+            "rerank": rerank,
             "time": time,
             "filters": _filters(filters),
         }

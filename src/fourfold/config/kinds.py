@@ -54,6 +54,10 @@ def one_of(*names: str) -> Kind:
 
 def of_option(option: SearchOption) -> Kind:
     """The kind of the setting that is the default of an option of a search."""
+    if option.accepts is not None:
+        accepts = option.accepts
+        # YAML reads `off` as false
+        return Kind(option.wanted, str, lambda value: value is False or accepts(value), lambda value: value or "off")
     return one_of(*option.choices) if option.choices else whole(int(option.most or 0))
 
 

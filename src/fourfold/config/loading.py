@@ -63,13 +63,15 @@ def _effective_top_k(given: Mapping[str, Given]) -> Given:
 
 def _shown(name: str, value: Any) -> Any:
     match name, value:
-        case "openai_api_key" | "http_tokens" | "token", _:
+        case "openai_api_key" | "rerank_api_key" | "http_tokens" | "token", _:
             return "set" if value else "not set"
         case "store", None:
             return str(default_store())
         case "store", str() if not addresses.is_address(value):
             return value
-        case "store" | "index" | "openai_base_url", str():
+        case ("rerank_base_url" | "rerank_model", "") | ("rerank_languages", ()):
+            return "none" if name == "rerank_base_url" else "the model's"
+        case "store" | "index" | "openai_base_url" | "rerank_base_url", str():
             return addresses.shown(value)
         case "time_zone", None:
             return "this machine's"

@@ -49,6 +49,15 @@ class Settings:
     preset: str = "auto"
     top_k: int | None = None
     """None: the preset's."""
+    rerank: str = "off"
+    rerank_seconds: float = 1.0
+    """Time of a search with reranking: the model gets what the retrievers leave of it."""
+    rerank_base_url: str = field(default="", repr=False)
+    """Of an endpoint in the format of Cohere and Jina."""
+    rerank_api_key: str = field(default="", repr=False)
+    rerank_model: str = ""
+    rerank_languages: tuple[str, ...] = ()
+    """Languages that the model of an endpoint or a folder knows; empty: all."""
     embed_seconds: float = 5.0
     """How long a command that does not wait embeds what it stored; a worker in the background does the rest."""
     time: TimeMode = "boost"
@@ -92,6 +101,8 @@ SETTINGS: Final[Mapping[str, Setting]] = {
     **_own(log_level=one_of("debug", "info", "warning", "error"), log_format=one_of("text", "json")),
     **_own(http_hosts=WORDS, http_tokens=TOKENS, http_requests_per_minute=whole(1_000_000), token=TEXT),
     **_own(**{option.name: of_option(option) for option in OPTIONS.values() if option.setting}),
+    **_own(rerank_seconds=SECONDS, rerank_base_url=TEXT, rerank_api_key=TEXT, rerank_model=TEXT),
+    **_own(rerank_languages=WORDS),
     **_own(time_zone=ZONE),
     **_own(links=SWITCH, retriever_seconds=SECONDS, embed_seconds=RATE),
     **_own(hook_seconds=SECONDS, hook_min_confidence=SHARE, hook_tokens=whole(limits.ANSWER_TOKENS)),

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 from fourfold import threads
 from fourfold.embed.provider import message_of, redirect_target, retry_after, shown
-from fourfold.errors import EmbedderUnavailable
+from fourfold.errors import EmbedderUnavailable, WorldError
 
 if TYPE_CHECKING:
     import httpx
@@ -34,9 +34,28 @@ ANSWER_BYTES = 64 * 1024 * 1024
 RETRIED_STATUSES = (408, 425, 429)
 """Temporary failures, like every 5xx."""
 
-REMEDY = "Check openai_base_url, the network and the provider's status, then try again"
-SETTINGS_REMEDY = "Check openai_api_key, openai_model and openai_base_url"
-REDIRECT_REMEDY = "Set openai_base_url to the address that answers by itself, if you trust it"
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """What an endpoint is for: the prefix of the settings that name it, and the error that its failures raise."""
+
+    prefix: str
+    error: type[WorldError]
+
+    @property
+    def remedy(self) -> str:
+        return f"Check {self.prefix}_base_url, the network and the provider's status, then try again"
+
+    @property
+    def settings_remedy(self) -> str:
+        return f"Check {self.prefix}_api_key, {self.prefix}_model and {self.prefix}_base_url"
+
+    @property
+    def redirect_remedy(self) -> str:
+        return f"Set {self.prefix}_base_url to the address that answers by itself, if you trust it"
+
+
+EMBEDDINGS = Service("openai", EmbedderUnavailable)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +76,16 @@ class Temporary(Exception):
 class Endpoint:
     """Safe to use from several threads."""
 
-    def __init__(self, url: str, key: str, seconds: float, pause: Callable[[float], bool] | None = None) -> None:
+    def __init__(
+        self,
+        url: str,
+        key: str,
+        seconds: float,
+        pause: Callable[[float], bool] | None = None,
+        service: Service = EMBEDDINGS,
+    ) -> None:
         """`pause` waits and returns whether to give up; the default ends with `close`."""
+        self._service = service
         self.host = urlsplit(url).hostname or ""
         self._url = url
         self._key = key
@@ -68,14 +95,18 @@ class Endpoint:
         self._client: httpx.Client | None = None
         self._lock = threading.Lock()
 
-    def post(self, body: object, private: Sequence[str]) -> Any:
-        """Returns the JSON of the answer. `private`: the texts in `body`, which no error quotes."""
+    def post(self, body: object, private: Sequence[str], seconds: float | None = None) -> Any:
+        """Returns the JSON of the answer. `private`: the texts in `body`, which no error quotes.
+
+        `seconds`: for this request, if it has less time than others.
+        """
         payload = json.dumps(body).encode()
-        deadline = time.monotonic() + self._seconds
+        seconds = self._seconds if seconds is None else seconds
+        deadline = time.monotonic() + seconds
         pauses = iter(BACKOFF_SECONDS)
         while True:
             try:
-                return self._judge(self._attempt(payload, deadline), private)
+                return self._judge(self._attempt(payload, deadline, seconds), private)
             except Temporary as problem:
                 self._wait(problem, next(pauses, None), deadline)
 
@@ -90,15 +121,15 @@ class Endpoint:
         wanted = (pause or 0.0) if problem.pause is None else problem.pause
         late = time.monotonic() + wanted >= deadline
         if pause is None or late or self._pause(wanted):
-            raise EmbedderUnavailable(f"{self.host} {problem}", REMEDY) from None
+            raise self._unavailable(f"{problem}", self._service.remedy) from None
 
-    def _attempt(self, payload: bytes, deadline: float) -> Answer:
+    def _attempt(self, payload: bytes, deadline: float, seconds: float) -> Answer:
         client = self._connected()
         try:
             return by(deadline, lambda: self._send(client, payload, deadline))
         except TimeoutError:
             client.close()  # ends the abandoned thread; other requests of this client are retried with a new one
-            raise EmbedderUnavailable(f"{self.host} did not answer within {self._seconds:g} s", REMEDY) from None
+            raise self._unavailable(f"did not answer within {seconds:g} s", self._service.remedy) from None
         finally:
             if self._closed.is_set:
                 client.close()
@@ -130,14 +161,14 @@ class Endpoint:
         body = bytearray()
         unpacked = _unpacker(response.headers.get("content-encoding", ""))
         if unpacked is None:
-            raise EmbedderUnavailable(f"{self.host} sent an encoding that was not asked for", SETTINGS_REMEDY)
+            raise self._unusable("sent an encoding that was not asked for")
         try:
             for chunk in response.iter_raw():
                 body += unpacked(chunk, ANSWER_BYTES + 1 - len(body))
                 if len(body) > ANSWER_BYTES:
-                    raise EmbedderUnavailable(f"{self.host} sent more than {ANSWER_BYTES} bytes", SETTINGS_REMEDY)
+                    raise self._unusable(f"sent more than {ANSWER_BYTES} bytes")
         except zlib.error:
-            raise EmbedderUnavailable(f"{self.host} sent damaged gzip", SETTINGS_REMEDY) from None
+            raise self._unusable("sent damaged gzip") from None
         return bytes(body)
 
     def _judge(self, answer: Answer, private: Sequence[str]) -> Any:
@@ -146,18 +177,24 @@ class Endpoint:
             return self._json(answer.body)
         if 300 <= answer.status < 400:
             target = redirect_target(answer.headers.get("location", ""))
-            raise EmbedderUnavailable(f"{self.host} redirects to {target}, which is refused", REDIRECT_REMEDY)
+            raise self._unavailable(f"redirects to {target}, which is refused", self._service.redirect_remedy)
         said = shown(message_of(answer.body), self._key, private)
         reason = f"answered {answer.status}" + (f": {said}" if said else "")
         if answer.status in RETRIED_STATUSES or answer.status >= 500:
             raise Temporary(reason, retry_after(answer.headers.get("retry-after", "")))
-        raise EmbedderUnavailable(f"{self.host} {reason}", SETTINGS_REMEDY)
+        raise self._unusable(reason)
 
     def _json(self, body: bytes) -> Any:
         try:
             return json.loads(body)
         except (ValueError, RecursionError):
-            raise EmbedderUnavailable(f"{self.host} sent no valid JSON", SETTINGS_REMEDY) from None
+            raise self._unusable("sent no valid JSON") from None
+
+    def _unusable(self, what: str) -> WorldError:
+        return self._unavailable(what, self._service.settings_remedy)
+
+    def _unavailable(self, what: str, remedy: str) -> WorldError:
+        return self._service.error(f"{self.host} {what}", remedy)
 
 
 def _unpacker(encoding: str) -> Callable[[bytes, int], bytes] | None:

@@ -56,11 +56,11 @@ class Graph:
         return {name: known[name].astype(dtype, copy=False) for name, dtype in self._inputs.items()}
 
 
-def open_native(model: bytes | Path) -> Any:
+def open_native(model: bytes | Path, remedy: str = REMEDY) -> Any:
     native = import_native()
     native.disable_telemetry_events()  # Windows builds have it on
     source = model if isinstance(model, bytes) else str(model)
-    with native_errors("open"):
+    with native_errors("open", remedy):
         return native.InferenceSession(source, session_options(native), providers=["CPUExecutionProvider"])
 
 
@@ -68,20 +68,20 @@ def import_native() -> Any:
     try:
         import onnxruntime
     except ImportError as error:
-        message = f"onnxruntime, which runs the embedding model, cannot be imported ({error})"
+        message = f"onnxruntime, which runs models, cannot be imported ({error})"
         raise EmbedderUnavailable(message, "Run `pip install --force-reinstall onnxruntime`") from error
     return onnxruntime
 
 
 @contextmanager
-def native_errors(action: str) -> Generator[None]:
+def native_errors(action: str, remedy: str = REMEDY) -> Generator[None]:
     """Turns onnxruntime's exceptions, which share no base of their own, into ours."""
     state = import_native().capi.onnxruntime_pybind11_state
     known = tuple(getattr(state, name) for name in ERRORS if hasattr(state, name))
     try:
         yield
     except known as error:
-        raise EmbedderUnavailable(f"onnxruntime cannot {action} the embedding model ({error})", REMEDY) from error
+        raise EmbedderUnavailable(f"onnxruntime cannot {action} the model ({error})", remedy) from error
 
 
 def session_options(native: Any) -> Any:

@@ -108,9 +108,7 @@ class OpenAIEmbedder:
 def check(settings: OpenAISettings) -> None:
     """Raises InvalidSetting for a setting that cannot work, or that would put a secret into an address."""
     check_url(settings.base_url)
-    key = key_of(settings)
-    if not (key.isascii() and key.isprintable()) or " " in key:
-        raise InvalidSetting("openai_api_key has characters that no key has", "Copy it again")
+    check_key(key_of(settings), "openai_api_key")
     if not settings.model.strip():
         raise InvalidSetting("openai_model is empty", "Name one, such as text-embedding-3-small")
     if settings.dimensions is not None and not 1 <= settings.dimensions <= limits.VECTOR_DIMENSIONS:
@@ -119,16 +117,21 @@ def check(settings: OpenAISettings) -> None:
         raise InvalidSetting("openai_timeout is not a positive number", "Give it in seconds")
 
 
-def check_url(base_url: str) -> None:
+def check_url(base_url: str, setting: str = "openai_base_url") -> None:
     """Rejects addresses with secrets: the address may be logged and shown."""
     remedy = "Give it as https://HOST/v1, without user, password, query or fragment"
     try:
         url = urlsplit(base_url)
         good = url.scheme in ("http", "https") and url.hostname and url.port != 0 and base_url.isprintable()
     except ValueError:
-        raise InvalidSetting("openai_base_url is not an address", remedy) from None
+        raise InvalidSetting(f"{setting} is not an address", remedy) from None
     if not good or url.username or url.password or url.query or url.fragment:
-        raise InvalidSetting("openai_base_url is not a plain http address", remedy)
+        raise InvalidSetting(f"{setting} is not a plain http address", remedy)
+
+
+def check_key(key: str, setting: str) -> None:
+    if not (key.isascii() and key.isprintable()) or " " in key:
+        raise InvalidSetting(f"{setting} has characters that no key has", "Copy it again")
 
 
 def key_of(settings: OpenAISettings) -> str:

@@ -29,6 +29,8 @@ class AnalysedWord:
     """The idf of the word: its share in how much of the query an item covers. 0 if no item contains it."""
     share: float
     """Share of the items that contain it."""
+    corrections: tuple[str, ...] = ()
+    """Words of the namespace that replace it, because no item contains it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,13 +51,16 @@ def analysis(snapshot: Snapshot, text: str, plan: Plan) -> Analysis:
     languages = tuple(snapshot.rows.vocabulary("language"))
     query = snapshot.keyword_query(text)
     known = {word.surface: word for word in query.words}
+    replaced = {correction.surface: correction for correction in query.corrections}
     words: list[AnalysedWord] = []
     for word in query_words(text, languages):
         stems = tuple(term for term, _ in word.variants)
         found = known.get(word.surface)
-        related = () if found is None else tuple(term for term in found.terms if term not in stems)
+        correction = replaced.get(word.surface)
+        corrected = () if correction is None else correction.spellings
+        related = () if found is None or corrected else tuple(term for term in found.terms if term not in stems)
         weight, share = (0.0, 0.0) if found is None else (found.idf, found.share)
-        words.append(AnalysedWord(word.surface, stems, related, weight, share))
+        words.append(AnalysedWord(word.surface, stems, related, weight, share, corrected))
     counts = snapshot.tags.counts()
     tags = tuple((tag, counts[tag]) for tag in tag_candidates(text) if tag in counts)
     return Analysis(text, guess(text, languages), tuple(words), _names(snapshot, text), tags, plan, query.notes)

@@ -95,6 +95,7 @@ class OpenStore:
             return
         try:
             self._maintenance.close()
+            self._search.close()
         finally:
             if self._embedding is not None:
                 self._embedding.close()

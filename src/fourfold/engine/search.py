@@ -5,8 +5,10 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from fourfold import limits, scheduling
@@ -15,8 +17,9 @@ from fourfold.engine import present
 from fourfold.engine.embedding_queue import EmbeddingQueue, require_space
 from fourfold.engine.pipeline import Found, Pipeline
 from fourfold.engine.present import Fetch, Ordered, ResultOptions
+from fourfold.engine.reranking import Reranking
 from fourfold.engine.retrievers import FACTORIES, tag_candidates
-from fourfold.engine.time_windows import nothing_inside, window_of, within, without_items
+from fourfold.engine.time_windows import is_outside, nothing_inside, window_of, within, without_items
 from fourfold.errors import EmbedderUnavailable
 from fourfold.filters.conditions import Condition, Test, leaves
 from fourfold.filters.fields import COLUMNS
@@ -24,9 +27,10 @@ from fourfold.model import NO_FILTERS, Filters, Item
 from fourfold.ranking.fusion import FILE_NAME_PRESETS, columns, ranks, with_file_names
 from fourfold.ranking.plan import PlanRequest, StoreFacts, make_plan
 from fourfold.ranking.recency import recency_factor
+from fourfold.ranking.rerank import RERANK
 from fourfold.ranking.retrievers import RETRIEVERS
 from fourfold.ranking.time_windows import TimeMode
-from fourfold.retrieval import Candidates, Degraded, Plan, Query, Result, Retriever, SearchResponse, TimeWindow
+from fourfold.retrieval import Candidates, Degraded, Plan, Query, Ranking, Result, Retriever, SearchResponse, TimeWindow
 from fourfold.storage.protocols import Snapshot, Store
 from fourfold.text.entities import file_names, named_files
 
@@ -100,8 +104,12 @@ class Search:
         self._embedding = embedding
         self._settings = settings
         self._troubles = troubles
+        self._reranking = Reranking(settings)
         self._injected = {each.name: each for each in retrievers}
         self._turns = scheduling.Turns(store.concurrent_searches)
+
+    def close(self) -> None:
+        self._reranking.close()
 
     def answer(
         self,
@@ -112,26 +120,55 @@ class Search:
         filters: Filters,
         now: datetime,
     ) -> SearchResponse:
-        started = time.perf_counter()
+        started, begun = time.perf_counter(), time.monotonic()
         window = window_of(request.text, options.time, now, self._settings.time_zone)
         question = self._question(namespace, request, vector, filters)
-        with self._turns.turn(_TURN_SECONDS), scheduling.searching(), self._store.snapshot(namespace) as snapshot:
-            found, order, window = self._ranked(snapshot, question, window, now)
-            fetch = snapshot.rows.get
-            chosen = present.results(found, found.plan, order, fetch, options, request.text)
-            fused = self._candidates(found, order, fetch, now) if options.candidates else None
-            ranked = bool(len(order.hits.ids))
-            if not ranked and not snapshot.exists:
-                found = replace(found, notes=(*found.notes, f"nothing was ever stored in the namespace {namespace!r}"))
-            elif filters.condition is not None:
-                unknown = unknown_names(snapshot.rows, snapshot.tags, filters.condition, negated_only=ranked)
-                found = replace(found, notes=(*found.notes, *unknown))
-        total = (time.perf_counter() - started) * 1000
-        response = present.response(request.text, found.plan, filters, found, chosen, total)
-        if fused is not None or window is not None:
-            response = replace(response, candidates=fused, time_window=window)
+        if question.plan.rerank is None:
+            with self._turns.turn(_TURN_SECONDS), scheduling.searching(), self._store.snapshot(namespace) as snapshot:
+                found, _, window = _windowed(question, window, partial(self._found, snapshot))
+                response = self._presented(snapshot, found, question, options, now, started, window)
+        else:
+            with ExitStack() as opened:
+                with self._turns.turn(_TURN_SECONDS), scheduling.searching():
+                    snapshot = opened.enter_context(self._store.snapshot(namespace))
+                    found, asked, window = _windowed(question, window, partial(self._retrieved, snapshot))
+                found = self._reranking.rerank(snapshot, asked.query, found, begun)  # others may search meanwhile
+                found = _staged(snapshot, asked, found)
+                response = self._presented(snapshot, found, question, options, now, started, window)
         log.info("search", extra={"fourfold": present.log_fields(response)})
         return response
+
+    def _presented(
+        self,
+        snapshot: Snapshot,
+        found: Found,
+        question: Question,
+        options: ResultOptions,
+        now: datetime,
+        started: float,
+        window: TimeWindow | None,
+    ) -> SearchResponse:
+        """`started`: of the search, by `time.perf_counter`."""
+        fetch, query = snapshot.rows.get, question.query
+        order = present.ordered(found, found.plan, fetch, now, window)
+        chosen = present.results(found, found.plan, order, fetch, options, query.text)
+        fused = self._candidates(found, order, fetch, now) if options.candidates else None
+        ranked = bool(len(order.hits.ids))
+        notes: Sequence[str] = ()
+        if window is not None and is_outside(window, order.windows):
+            window = without_items(window)
+            found = replace(found, notes=(*found.notes, nothing_inside(window)))
+        if not ranked and not snapshot.exists:
+            notes = [f"nothing was ever stored in the namespace {query.namespace!r}"]
+        elif query.filters.condition is not None:
+            notes = unknown_names(snapshot.rows, snapshot.tags, query.filters.condition, negated_only=ranked)
+        if notes:
+            found = replace(found, notes=(*found.notes, *notes))
+        total = (time.perf_counter() - started) * 1000
+        response = present.response(query.text, found.plan, query.filters, found, chosen, total)
+        if fused is None and window is None:
+            return response
+        return replace(response, candidates=fused, time_window=window)
 
     def why(
         self,
@@ -140,16 +177,21 @@ class Search:
         vector: Vector | None,
         filters: Filters,
         now: datetime,
-        time: TimeMode = "off",
+        mode: TimeMode = "off",
     ) -> Why:
-        window = window_of(request.text, time, now, self._settings.time_zone)
+        begun = time.monotonic()
+        window = window_of(request.text, mode, now, self._settings.time_zone)
         question = self._question(stored.namespace, request, vector, filters)
         with self._store.snapshot(stored.namespace) as snapshot:
             pipeline = self._pipeline(snapshot)
-            found, order, window = self._ranked(snapshot, question, window, now, pipeline)
+            found, asked, window = _windowed(question, window, partial(self._retrieved, snapshot, pipeline=pipeline))
+            if question.plan.rerank is not None:
+                found = self._reranking.rerank(snapshot, asked.query, found, begun)
+            found = _staged(snapshot, asked, found)
             fetch = snapshot.rows.get
-            narrowed = _narrowed(filters, window)
+            narrowed = asked.query.filters
             passes = narrowed == NO_FILTERS or bool(snapshot.rows.ids(narrowed, [stored.id]))
+            order = present.ordered(found, found.plan, fetch, now, window)
             ids = order.hits.ids.tolist()
             rank = ids.index(stored.id) + 1 if stored.id in ids else None
             result = None
@@ -225,40 +267,35 @@ class Search:
         with self._store.snapshot(namespace) as snapshot:
             return snapshot.rows.find_keys(keys)
 
-    def _ranked(
-        self,
-        snapshot: Snapshot,
-        question: Question,
-        window: TimeWindow | None,
-        now: datetime,
-        pipeline: Pipeline | None = None,
-    ) -> tuple[Found, Ordered, TimeWindow | None]:
-        """The ranking, in the window that the query names. If nothing lies in it: the nearest outside, and a note."""
-        query, fetch = question.query, snapshot.rows.get
-        narrowed = _narrowed(query.filters, window)
-        found = self._found(snapshot, replace(question, query=replace(query, filters=narrowed)), pipeline)
-        if window is not None and window.applied == "filter" and not len(found.fusion.ids):
-            window = without_items(window)
-            found = self._found(snapshot, question, pipeline)
-        order = present.ordered(found, found.plan, fetch, now, window)
-        if window is not None and window.applied == "boost" and order.windows and 1.0 not in order.windows.values():
-            window = without_items(window)
-            found = replace(found, notes=(*found.notes, nothing_inside(window)))
-        return found, order, window
+    def _found(self, snapshot: Snapshot, question: Question) -> Found:
+        return _staged(snapshot, question, self._retrieved(snapshot, question))
 
-    def _found(self, snapshot: Snapshot, question: Question, pipeline: Pipeline | None = None) -> Found:
+    def _retrieved(self, snapshot: Snapshot, question: Question, pipeline: Pipeline | None = None) -> Found:
         if question.fingerprint is not None:
             require_space(snapshot.space, question.fingerprint)
         pipeline = pipeline or self._pipeline(snapshot)
-        found = pipeline.run(question.query, question.plan, question.degraded)
-        for stage in STAGES:
-            found = stage(snapshot, question.query, found)
-        timings = {"embed": question.embed_ms, **found.timings_ms}
-        return replace(found, notes=(*found.notes, *question.notes), timings_ms=timings)
+        return pipeline.run(question.query, question.plan, question.degraded)
 
 
-def _narrowed(filters: Filters, window: TimeWindow | None) -> Filters:
-    return within(filters, window) if window is not None and window.applied == "filter" else filters
+def _staged(snapshot: Snapshot, question: Question, found: Found) -> Found:
+    for stage in STAGES:
+        found = stage(snapshot, question.query, found)
+    timings = {"embed": question.embed_ms, **found.timings_ms}
+    return replace(found, notes=(*found.notes, *question.notes), timings_ms=timings)
+
+
+def _windowed(
+    question: Question, window: TimeWindow | None, find: Callable[[Question], Found]
+) -> tuple[Found, Question, TimeWindow | None]:
+    """What lies in the window, and the question with it as a filter; if nothing does, everything, and the window."""
+    if window is None or window.applied != "filter":
+        return find(question), question, window
+    query = question.query
+    narrowed = replace(question, query=replace(query, filters=within(query.filters, window)))
+    found = find(narrowed)
+    if len(found.fusion.ids):
+        return found, narrowed, window
+    return find(question), question, without_items(window)
 
 
 # ---------------------------------------------------------------- why
@@ -270,7 +307,18 @@ def _reasons(item: int, plan: Plan, found: Found, scores: Mapping[str, float], p
     failed = {failure.retriever: failure.reason for failure in found.degraded}
     for name in plan.retrievers:
         lines.append(f"{name}: {failed.get(name) or _placed(name, item, found, scores.get(name))}")
+    if plan.rerank is not None:
+        lines.append(f"{RERANK}: {failed.get(RERANK) or _reread(item, found)}")
     return tuple(lines)
+
+
+def _reread(item: int, found: Found) -> str:
+    """What the reranker says of an item."""
+    read = columns(found.rankings.get(RERANK, Ranking()).hits)
+    for rank, hit in zip(ranks(read.scores).tolist(), read, strict=True):
+        if hit.id == item:
+            return f"rank {rank} of {len(read)}, score {hit.score:.4g}"
+    return f"not read: the model reads at most the {limits.RERANKED} best results, in languages that it knows"
 
 
 def _placed(name: str, item: int, found: Found, score: float | None) -> str:

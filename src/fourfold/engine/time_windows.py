@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
 from typing import Final
@@ -49,6 +50,11 @@ def within(filters: Filters, window: TimeWindow) -> Filters:
 def without_items(window: TimeWindow) -> TimeWindow:
     """The window of a search that found nothing in it: it then prefers what is near."""
     return replace(window, applied="boost", empty=True)
+
+
+def is_outside(window: TimeWindow, factors: Mapping[int, float]) -> bool:
+    """Whether all candidates lie outside. `factors`: of the window, by item."""
+    return window.applied == "boost" and bool(factors) and 1.0 not in factors.values()
 
 
 def nothing_inside(window: TimeWindow) -> str:

@@ -58,7 +58,7 @@ class TextSegment:
     mapped: Mapped | None = None
     """The files that tantivy reads."""
     counts: dict[str, int] = field(default_factory=dict[str, int])
-    """Cache: number of rows, live or dead, that contain a term."""
+    """Cache: number of rows, live or dead, that contain a term, for terms that occur."""
     lock: ReadLock | None = None
     damage: str = ""
     """Why the published files cannot be used; the segment is then empty."""
@@ -97,17 +97,25 @@ class TextSegment:
 
     def frequencies(self, terms: Sequence[str]) -> list[int]:
         """Number of live rows that contain each term."""
-        return [self._count(term) - self.dead_counts.get(term_hash(term), 0) for term in terms]
+        return [
+            count - self.dead_counts.get(term_hash(term), 0)
+            for term, count in zip(terms, self._counts(terms), strict=True)
+        ]
 
-    def _count(self, term: str) -> int:
-        """Number of rows, live or dead, that contain the term."""
-        known = self.counts.get(term)
-        if known is None and self.searcher is not None:
-            if len(self.counts) >= _CACHED_COUNTS:
-                self.counts.clear()
+    def _counts(self, terms: Sequence[str]) -> list[int]:
+        """Number of rows, live or dead, that contain each term."""
+        known = {term: self.counts[term] for term in terms if term in self.counts}
+        if self.searcher is not None and len(known) < len(terms):
             with self._reading():
-                known = self.counts[term] = self.searcher.doc_freq("body", term)
-        return known or 0
+                asked = {term: self.searcher.doc_freq("body", term) for term in terms if term not in known}
+            self._remember({term: count for term, count in asked.items() if count})
+            known |= asked
+        return [known.get(term, 0) for term in terms]
+
+    def _remember(self, counts: Mapping[str, int]) -> None:
+        if len(self.counts) + len(counts) > _CACHED_COUNTS:
+            self.counts.clear()
+        self.counts.update(counts)
 
     def proposing(self, query: KeywordQuery) -> Any:
         """The query as tantivy takes it; None if nothing is published."""
@@ -116,7 +124,7 @@ class TextSegment:
         terms = [term for word in query.words for term in word.terms]
         values = [value for word in query.words for value in word.values]
         # tantivy multiplies by an idf that counts dead rows, and does not know the tail
-        idfs = bm25.idfs([self._count(term) for term in terms], len(self.documents.ids))
+        idfs = bm25.idfs(self._counts(terms), len(self.documents.ids))
         weights = [value / idf for value, idf in zip(values, idfs, strict=True)]
         return tantivy.Query.boolean_query(
             [(tantivy.Occur.Should, self._term(*each)) for each in zip(terms, weights, strict=True)]

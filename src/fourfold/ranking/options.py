@@ -5,12 +5,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal, get_args
 
 from fourfold import limits
 from fourfold.ranking.presets import PRESETS
+from fourfold.ranking.rerankers import RERANKERS, is_rerank
 from fourfold.ranking.retrievers import names_of_all
 from fourfold.ranking.time_windows import MODES
 from fourfold.retrieval import FusionName
@@ -31,6 +32,9 @@ class SearchOption:
     spelled: str = ""
     """Form on the command line in the reference; empty: the flag with its value."""
     choices: tuple[str, ...] = ()
+    accepts: Callable[[object], bool] | None = None
+    """Whether a text is valid, where there are no fixed choices; `wanted` says what is."""
+    wanted: str = ""
     least: float | None = None
     most: float | None = None
     argument: str | None = None
@@ -139,6 +143,21 @@ _TABLE: Final = (
         least=0,
         most=1,
         explains=True,
+    ),
+    SearchOption(
+        "rerank",
+        "text",
+        f"Let a model that reads query and text together reorder the best results: {RERANKERS}.",
+        "the setting `rerank`: `off`",
+        flag="--rerank",
+        metavar="M",
+        accepts=is_rerank,
+        wanted=RERANKERS,
+        argument="rerank",
+        advice="off, auto or the name of a reranking model. Leave out unless told.",
+        listed=False,
+        explains=True,
+        setting=True,
     ),
     SearchOption(
         "time",

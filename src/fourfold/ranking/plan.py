@@ -17,6 +17,7 @@ from fourfold import limits
 from fourfold.errors import InvalidQuery
 from fourfold.ranking.fusion import scaled_to_one
 from fourfold.ranking.presets import PRESETS, PlanSettings, Preset, RoutingConfig
+from fourfold.ranking.rerankers import OFF, checked_rerank
 from fourfold.ranking.retrievers import EXPANSIONS, RETRIEVERS, names_of_all
 from fourfold.ranking.weights import (
     ALPHA_RANGE,
@@ -48,6 +49,7 @@ class PlanRequest:
     k: int | None = None
     recency: float | None = None
     """Strength, in any preset; None: that of the preset."""
+    rerank: str = OFF
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +85,7 @@ def make_plan(request: PlanRequest, settings: PlanSettings, facts: StoreFacts) -
         matched_keywords=matched,
         if_related=_if_related(request, preset, settings, facts, fusion, retrievers) if not matched else None,
         expand=_expands(request, fusion, retrievers),
+        rerank=checked_rerank(request.rerank),
     )
 
 

@@ -11,6 +11,7 @@ from pydantic import Strict
 from fourfold.errors import InvalidQuery
 from fourfold.filters.fields import FilterOption, filter_options
 from fourfold.model import Filters, Json, MetadataTest
+from fourfold.ranking.rerankers import FOLDER_PREFIX
 
 _LONGEST_DATE = len("2026-11-15")
 
@@ -30,6 +31,13 @@ TYPES: Mapping[str, Any] = {
     "metadata": dict[str, Any] | None,
 }
 """By what an option holds; a string for all others."""
+
+
+def refuse_folders(rerank: object) -> None:
+    """Raises InvalidQuery if a request names a folder of the server."""
+    if isinstance(rerank, str) and rerank.startswith(FOLDER_PREFIX):
+        remedy = "Set `rerank` in the settings of the server, and leave it out of the request"
+        raise InvalidQuery("a server opens no model in a folder that a request names", remedy)
 
 
 def read_filters(given: Mapping[str, Any]) -> Filters:

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from fourfold.limits import QUERY_TERMS
-from fourfold.text.analysis import query_words
+from fourfold.text.analysis import QueryWord, query_words
 from fourfold.text.bm25 import idf
 from fourfold.text.compounds import Lexicon, with_relatives
 from fourfold.text.language import guess
+from fourfold.text.spelling import CORRECTED_WEIGHT, Correction, corrections
 
 _GERMAN_SHARE = 0.01
 """Share of German items from which every query is expanded by German compounds."""
@@ -47,6 +48,8 @@ class KeywordQuery:
     notes: tuple[str, ...] = ()
     absent: tuple[str, ...] = ()
     """The words that occur in no item, as the user typed them."""
+    corrections: tuple[Correction, ...] = ()
+    """Words that occur in no item, and were replaced by similar ones that do."""
 
     @property
     def terms(self) -> list[str]:
@@ -84,12 +87,40 @@ def keyword_query(
         _word(word.surface, dict(word.variants), full.variants, df, documents)
         for word, full in zip(words, related, strict=True)
     ]
+    unknown = [word for word, found in zip(words, built, strict=True) if not found.terms]
+    corrected = corrections(unknown, tuple(languages), frequencies) if unknown else {}
+    built = [
+        _corrected(word, corrected[word.surface], documents) if not found.terms and word.surface in corrected else found
+        for word, found in zip(words, built, strict=True)
+    ]
     known = [word for word in built if word.terms]
     kept = sorted(range(len(known)), key=lambda index: -known[index].idf)[:QUERY_TERMS]
     notes = (f"keyword search used the {QUERY_TERMS} rarest of {len(known)} words",) if len(kept) < len(known) else ()
-    unknown = sum(word.idf for word in built if not word.terms)
-    absent = tuple(word.surface for word in built if not word.terms)
-    return KeywordQuery(tuple(known[index] for index in sorted(kept)), unknown, documents, notes, absent)
+    return KeywordQuery(
+        tuple(known[index] for index in sorted(kept)),
+        sum(word.idf for word in built if not word.terms),
+        documents,
+        (*notes, *map(_note, corrected.values())),
+        tuple(word.surface for word in built if not word.terms),
+        tuple(corrected.values()),
+    )
+
+
+def _corrected(word: QueryWord, correction: Correction, documents: int) -> Word:
+    """Build a word from the spellings that replace it, each below a word that occurs as it was typed."""
+    weight = CORRECTED_WEIGHT * max(weight for _, weight in word.variants)
+    idfs = [idf(count, documents) for count in correction.items]
+    return Word(
+        terms=correction.terms,
+        values=tuple(weight * each for each in idfs),
+        idf=CORRECTED_WEIGHT * max(idfs),
+        share=min(1.0, sum(correction.items) / max(documents, 1)),
+        surface=word.surface,
+    )
+
+
+def _note(correction: Correction) -> str:
+    return f"no item contains {correction.surface!r}; keyword search used {', '.join(map(repr, correction.spellings))}"
 
 
 def _is_german(text: str, languages: Mapping[str, int], documents: int) -> bool:

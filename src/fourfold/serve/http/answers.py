@@ -125,6 +125,7 @@ class PlanAnswer(Answer):
     matched_keywords: list[str]
     if_related: dict[str, float] | None
     expand: bool
+    rerank: str | None
 
 
 _RANKS: Final[dict[str, Any]] = {spec.rank_field: (int | None, None) for spec in RETRIEVERS.values()} | {
@@ -236,6 +237,7 @@ class WordAnswer(Answer):
     compounds: list[str]
     weight: float
     share: float
+    corrections: list[str]
 
 
 class CountAnswer(Answer):

@@ -25,7 +25,9 @@ def etag(item: Item) -> str:
 
 def plan_json(plan: Plan) -> dict[str, Json]:
     form = asdict(plan)
-    return {**form, "retrievers": list(plan.retrievers), "matched_keywords": list(plan.matched_keywords)}
+    lists = {"retrievers": list(plan.retrievers), "matched_keywords": list(plan.matched_keywords)}
+    rerank = plan.rerank and plan.rerank.partition(":")[0]  # the path of a folder is not for callers
+    return {**form, **lists, "rerank": rerank}
 
 
 def http_result_json(result: Result) -> dict[str, Json]:

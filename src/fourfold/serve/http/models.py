@@ -10,7 +10,7 @@ from fourfold import limits
 from fourfold.filters.fields import FilterOption, advised_fields, filter_options
 from fourfold.model import Filters
 from fourfold.ranking.options import OPTIONS, SearchOption
-from fourfold.serve.arguments import TYPES, Flag, Integer, Number, read_filters
+from fourfold.serve.arguments import TYPES, Flag, Integer, Number, read_filters, refuse_folders
 from fourfold.serve.budget import SMALLEST_TOKENS
 
 STRICT: Final = ConfigDict(extra="forbid", allow_inf_nan=False, populate_by_name=True)
@@ -105,6 +105,7 @@ AnalyzeRequest: Final = create_model(
 def search_arguments(body: BaseModel) -> dict[str, Any]:
     """What a request sets, by the names of the parameters of `Memory.search` and `Memory.why`."""
     given = {name: getattr(body, name) for name in OPTIONS if name != "filters" and hasattr(body, name)}
+    refuse_folders(given.get("rerank"))
     return {name: value for name, value in given.items() if value is not None and value is not False}
 
 
@@ -274,7 +275,7 @@ class JudgementRequest(Request):
     )
 
 
-_MEASURED: Final = ("preset", "fusion", "weights", "alpha", "recency", "only")
+_MEASURED: Final = ("preset", "fusion", "weights", "alpha", "recency", "rerank", "only")
 EvaluationRequest: Final = create_model(
     "EvaluationRequest", __config__=STRICT, **{name: _options(False)[name] for name in _MEASURED}
 )

@@ -12,7 +12,7 @@ from fourfold.errors import InvalidQuery
 from fourfold.limits import TOP_K
 from fourfold.model import Filters, Json
 from fourfold.retrieval import SearchResponse
-from fourfold.serve.arguments import Integer, Number
+from fourfold.serve.arguments import Integer, Number, refuse_folders
 from fourfold.serve.budget import check_budget
 from fourfold.serve.mcp.answers import SEARCH_TOKENS, answer, search_answer, why_answer
 from fourfold.serve.mcp.arguments import ItemId, MaxTokens, Namespace, Namespaces, Options, Query
@@ -28,7 +28,9 @@ class SearchTools:
         query_text: Query,
         filters: Filters,
         options: Annotated[
-            Options, "vector", "top_k", "weights", "fusion", "preset", "alpha", "time", "k", "min_confidence", "explain"
+            Options,
+            *("vector", "top_k", "weights", "fusion", "preset", "alpha", "k", "rerank", "time", "min_confidence"),
+            "explain",
         ],
         max_tokens: MaxTokens = None,
         namespace: Namespaces = None,
@@ -111,6 +113,7 @@ class SearchTools:
 
     async def _searched(self, namespace: str | None, text: str, **options: Any) -> SearchResponse:
         """Searches one or more namespaces, each of which the caller must be allowed to use."""
+        refuse_folders(options.get("rerank"))
         names = [name.strip() for name in (namespace or "").split(",") if name.strip()]
         memories = [await self._sessions.memory(name) for name in names] or [await self._sessions.memory()]
         return await memories[0].search(text, namespaces=[memory.namespace for memory in memories], **options)

@@ -1,9 +1,9 @@
 // @ts-check
-/** The panel of a setting: preset, fusion, weights, alpha, recency, number of results. */
+/** The panel of a setting: preset, fusion, weights, alpha, recency, reranker, number of results. */
 import { button, el, replace, short } from './dom.js';
 import { RETRIEVERS } from './fusion.js';
 import { slug } from './results.js';
-import { FUSIONS, noSetting, PRESETS } from './state.js';
+import { FUSIONS, noSetting, PRESETS, RERANKERS } from './state.js';
 
 /** @typedef {import('./state.js').Setting} Setting */
 
@@ -29,6 +29,7 @@ export class Controls {
     this.weights = RETRIEVERS.map(({ name }, index) => this._weight(name, index));
     this.alpha = this._slider('alpha', 'Alpha', 'tags ↔ vectors; preset memories', (value) => ({ alpha: value, weights: null }));
     this.recency = this._slider('recency', 'Recency', 'how much age lowers a score', (value) => ({ recency: value }));
+    this.rerank = this._choice('rerank', 'Rerank', ['', ...RERANKERS], (name) => name || "the server's");
     this.top = this._choice('top_k', 'Results', ['5', '10', '20', '50', '100'], (name) => name);
     this.reset = button('Reset', () => this.changed(noSetting(), true), { title: 'Back to the preset auto' });
     this.free = button("Preset's weights", () => this.changed({ weights: null }, true), {});
@@ -39,19 +40,20 @@ export class Controls {
       el('fieldset', {}, el('legend', {}, 'Weights'), this.weights.map((each) => each.row), this.free),
       this.alpha.row,
       this.recency.row,
+      this.rerank.row,
       this.top.row,
       this.reset,
     );
   }
 
-  /** @param {'preset' | 'fusion' | 'top_k'} name @param {string} label @param {string[]} values @param {(value: string) => string} spelled */
+  /** @param {'preset' | 'fusion' | 'rerank' | 'top_k'} name @param {string} label @param {string[]} values @param {(value: string) => string} spelled */
   _choice(name, label, values, spelled) {
     const input = el('select', { id: `set-${name}` }, values.map((value) => el('option', { value }, spelled(value))));
     input.addEventListener('change', () => {
       const value = input.value;
       if (name === 'top_k') this.changed({ top_k: Number(value) }, true);
       else if (name === 'preset') this.changed({ preset: value, fusion: null, weights: null, alpha: null, recency: null }, true);
-      else this.changed({ fusion: value || null }, true);
+      else this.changed({ [name]: value || null }, true);
     });
     return { input, row: el('div', { class: 'row' }, el('label', { for: input.id }, label), input) };
   }
@@ -95,6 +97,7 @@ export class Controls {
     this.applied = ranked?.answer.applied_weights ?? {};
     this.preset.input.value = setting.preset;
     this.fusion.input.value = setting.fusion ?? '';
+    this.rerank.input.value = setting.rerank ?? '';
     this._showTop(setting.top_k);
     const positions = setting.weights ?? this._positions();
     const total = positions.reduce((sum, each) => sum + each, 0);

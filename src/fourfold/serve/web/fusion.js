@@ -10,8 +10,8 @@
  *   file_path: string | null, text_hash: string | null}} Candidate
  * @typedef {{lists: Record<string, List>, items: Candidate[], files: Record<string, number[]>, order: [number, number][]}} Candidates
  * @typedef {{fusion: string, k: number, weights: Record<string, number> | null, applied: Record<string, number> | null,
- *   strength: number, preset: string}} Plan `weights`: given by the caller or the preset; `applied`: the weight of each list
- *   as the server chose it, for `auto` without given weights; `strength`: of recency, 0 for none
+ *   strength: number, preset: string, rerank: Row[] | null}} Plan `weights`: given by the caller or the preset; `applied`: the weight of each list
+ *   as the server chose it, for `auto` without given weights; `strength`: of recency, 0 for none; `rerank`: what a model read
  * @typedef {{source: string, rank: number | null, raw: number | null, scaled: number, weight: number, value: number}} Line
  * @typedef {{ids: number[], scores: number[]}} Hits
  * @typedef {{source: string, weight: number, listed: number, ids: number[], raw: (number | null)[], values: number[]}} Part
@@ -28,7 +28,9 @@ export const RETRIEVERS = Object.freeze([
 export const NAMES = Object.freeze(RETRIEVERS.map((spec) => spec.name));
 export const FILE_NAME = 'file name';
 /** Every source of a contribution, in the order of bars and legends. */
-export const SOURCES = Object.freeze(['semantic', 'keyword', 'graph', 'walk', 'tags', 'shared', FILE_NAME]);
+export const SOURCES = Object.freeze(['semantic', 'keyword', 'graph', 'walk', 'tags', 'shared', 'rerank', FILE_NAME]);
+/** The most that a reranker adds to a score, as a share of the best one. */
+export const RERANK_SHARE = 0.5;
 /** Presets in which a file that the query names comes first. */
 export const NAMING = Object.freeze(['auto', 'files']);
 /** Results from one file, by preset; no limit in the others. */
@@ -197,6 +199,17 @@ function cosines(/** @type {number[]} */ scores, /** @type {number | null} */ me
   return scores.map((score) => (score - average) * (score >= average ? above : below) + base - grid);
 }
 
+/** Adds what a reranker says of the candidates that it read. @param {Part[]} parts @param {Row[] | null} rows @returns {Part[]} */
+function withRerank(parts, rows) {
+  const highest = Math.max(0, ...summed(parts).map(([, score]) => score));
+  if (rows === null || rows.length < 2 || highest <= 0) return parts;
+  const hits = columns(rows);
+  const weight = RERANK_SHARE * highest;
+  const grid = gridFor(2 * highest);
+  const coarser = parts.map((each) => ({ ...each, values: each.values.map((value) => value + grid - grid) }));
+  return [...coarser, part('rerank', weight, hits, ranks(hits.scores).map((rank) => weight / rank), grid)];
+}
+
 /** Ranks the best chunk of each file that the query names first. @param {Part[]} parts @param {Record<string, number[]>} files */
 function withFileNames(parts, files) {
   const groups = Object.values(files);
@@ -219,6 +232,7 @@ export const recencyFactor = (age, strength) => (strength < 1 ? 1 - strength * (
  */
 export function fuse(lists, plan, items, files) {
   let parts = plan.fusion === 'auto' ? auto(lists, plan) : plan.fusion === 'rrf' ? rrf(lists, plan.weights ?? {}, plan.k) : weighted(lists, plan.weights ?? {});
+  parts = withRerank(parts, plan.rerank);
   if (NAMING.includes(plan.preset)) parts = withFileNames(parts, files);
   let order = summed(parts);
   if (plan.strength > 0) {

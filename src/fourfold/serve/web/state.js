@@ -3,7 +3,7 @@
  * The state of the page, all of it in the fragment of the URL: a link shares a ranking. A fragment is not sent to servers.
  *
  * @typedef {{preset: string, fusion: string | null, weights: number[] | null, alpha: number | null, recency: number | null,
- *   top_k: number}} Setting `weights`: positions of the sliders, 0 to 100, in the order of the retrievers
+ *   rerank: string | null, top_k: number}} Setting `weights`: positions of the sliders, 0 to 100, in the order of the retrievers
  * @typedef {{tags: string[], any_tag: boolean, kind: string, language: string, path: string, created_from: string,
  *   created_to: string, metadata: string, where: string}} Filters `metadata`: JSON
  * @typedef {{ns: string, q: string, filters: Filters, a: Setting, b: Setting, side: 'a' | 'b', view: string, item: string,
@@ -13,11 +13,12 @@ import { NAMES } from './fusion.js';
 
 export const PRESETS = ['auto', 'insights-basic', 'insights', 'wiki', 'files', 'memories'];
 export const FUSIONS = ['auto', 'rrf', 'weighted'];
+export const RERANKERS = ['off', 'auto', 'ms-marco', 'endpoint'];
 const TEXTS = /** @type {const} */ (['kind', 'language', 'path', 'created_from', 'created_to', 'metadata', 'where']);
 const PLACES = /** @type {const} */ (['item', 'tab', 'node']);
 
 /** @returns {Setting} */
-export const noSetting = () => ({ preset: 'auto', fusion: null, weights: null, alpha: null, recency: null, top_k: 10 });
+export const noSetting = () => ({ preset: 'auto', fusion: null, weights: null, alpha: null, recency: null, rerank: null, top_k: 10 });
 
 /** @returns {Filters} */
 export const noFilters = () => ({ tags: [], any_tag: false, kind: '', language: '', path: '', created_from: '', created_to: '', metadata: '', where: '' });
@@ -76,6 +77,7 @@ function setting(given, prefix) {
     weights: valid && weights.some((w) => w > 0) ? weights : null,
     alpha: number('alpha', 1),
     recency: number('recency', 1),
+    rerank: RERANKERS.includes(text('rerank')) ? text('rerank') : null,
     top_k: Math.round(Math.max(1, number('top_k', 100) ?? 10)),
   };
 }
@@ -102,6 +104,7 @@ export function options(setting) {
   if (setting.weights !== null) found.weights = weightsOf(setting.weights);
   else if (setting.alpha !== null && setting.preset === 'memories') found.alpha = setting.alpha;
   if (setting.recency !== null) found.recency = setting.recency;
+  if (setting.rerank) found.rerank = setting.rerank;
   return found;
 }
 

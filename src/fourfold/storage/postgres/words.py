@@ -170,10 +170,13 @@ class Preparation:
         self.query = self._tried()
 
     def _tried(self) -> KeywordQuery:
+        self._missing = []
         return keyword_query(self._text, self._ns.languages, self._lexicon, self._frequencies, self._ns.items)
 
     def _frequencies(self, terms: Sequence[str]) -> list[int]:
-        self._missing = [term for term in terms if term not in self._known]
+        """Spellings of words whose own frequencies are missing are not asked for: they may be known words."""
+        if not self._missing:
+            self._missing = [term for term in terms if term not in self._known]
         return [self._known.get(term, 0) for term in terms]
 
     @property

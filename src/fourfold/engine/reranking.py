@@ -1,0 +1,154 @@
+"""The reranking stage: a model reads the best candidates of a search, as many as its time allows.
+
+The budget covers the whole search, so the model gets what the retrievers have left of it. A model that fails, or that
+has no time for two candidates, is named in `degraded`, and the ranking stays as it was.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final
+
+from fourfold import limits, threads
+from fourfold.config import Settings
+from fourfold.engine.pipeline import Found
+from fourfold.errors import FourfoldError, InvalidSetting, RerankerUnavailable
+from fourfold.model import Item
+from fourfold.ranking.fusion import ranked
+from fourfold.ranking.rerank import FEWEST, RERANK, is_question, with_rerank
+from fourfold.ranking.rerankers import AUTO, BUILT_IN
+from fourfold.retrieval import Degraded, Query, Ranking
+from fourfold.storage.protocols import Snapshot
+from fourfold.text.language import guess
+
+if TYPE_CHECKING:
+    from fourfold.rerank import Budget, Reranker
+
+THREADS: Final = 2
+"""Models that read at the same time; each run of a local one uses several cores."""
+RESERVE: Final = 0.05
+"""Share of the budget that is kept for reading and presenting the results."""
+
+
+@dataclass(slots=True)
+class _Reading:
+    """Scores of the texts that a model has read so far, in their order."""
+
+    texts: Sequence[str]
+    scores: list[float] = field(default_factory=list[float])
+    loaded: bool = False
+
+    def run(self, model: Reranker, query: str, budget: Budget) -> None:
+        model.load()
+        self.loaded = True
+        for score in model.scores(query, self.texts, budget):
+            self.scores.append(score)
+
+
+class Reranking:
+    """The rerankers of a store, made on first use. Several threads may use it at once."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._models: dict[str, Reranker] = {}
+        self._changing = threading.Lock()
+        self._workers: threads.Workers | None = None
+
+    def close(self) -> None:
+        with self._changing:
+            models, self._models = self._models, {}
+            workers, self._workers = self._workers, None
+        for model in models.values():
+            model.close()
+        if workers is not None:
+            workers.close()
+
+    def rerank(self, snapshot: Snapshot, query: Query, found: Found, started: float) -> Found:
+        """The found ranking with the model's part. `started`: of the search, by `time.monotonic`."""
+        name = found.plan.rerank
+        if name is None or len(found.fusion.hits) < FEWEST:
+            return found
+        if name == AUTO and not is_question(query.text):
+            return _noted(found, "auto reorders the results of questions only")
+        if (model := self._model(name)) is None:
+            return found
+        begun = time.perf_counter()
+        try:
+            found = self._reranked(model, snapshot, query, found, started)
+        except InvalidSetting:
+            raise
+        except Exception as error:  # noqa: BLE001  WorldError or a bug in a model; `degraded` names it
+            reason = str(error) if isinstance(error, FourfoldError) else f"{type(error).__name__}: {error}"
+            found = replace(found, degraded=(*found.degraded, Degraded(RERANK, reason)))
+        spent = time.perf_counter() - begun
+        snapshot.deadline.until += spent  # it limits reads, not the model
+        return replace(found, timings_ms={**found.timings_ms, RERANK: spent * 1000})
+
+    def _model(self, name: str) -> Reranker | None:
+        """None: `auto` without an installed model."""
+        from fourfold.rerank import RerankSettings, create
+
+        if name == AUTO:
+            from fourfold.rerank.ms_marco import is_installed
+
+            if not is_installed():
+                return None
+            name = BUILT_IN
+        given = self._settings
+        with self._changing:
+            if name not in self._models:
+                endpoint = (given.rerank_base_url, given.rerank_api_key, given.rerank_model)
+                self._models[name] = create(name, RerankSettings(*endpoint, given.rerank_languages))
+            return self._models[name]
+
+    def _reranked(self, model: Reranker, snapshot: Snapshot, query: Query, found: Found, started: float) -> Found:
+        language = guess(query.text)
+        if not _knows(model, language):
+            return _noted(found, f"the model does not know the language of the query ({language})")
+        ids = found.fusion.ids[: limits.RERANKED]
+        rows = snapshot.rows.get(ids)
+        items = [rows[item] for item in ids if item in rows and _knows(model, rows[item].language)]
+        if len(items) < FEWEST:
+            return _noted(found, "the model does not know the language of the results")
+        scores = self._read(model, query.text, items, started)
+        ranking = Ranking(ranked(scores, len(scores)))
+        found = replace(found, fusion=with_rerank(found.fusion, scores), rankings={**found.rankings, RERANK: ranking})
+        return found if len(scores) == len(items) else _noted(found, f"read {len(scores)} of {len(items)} in its time")
+
+    def _read(self, model: Reranker, query: str, items: Sequence[Item], started: float) -> dict[int, float]:
+        """The scores of the first items: of those that the model has read when its time is over."""
+        from fourfold.rerank import Budget
+        from fourfold.rerank.passages import passages
+
+        seconds = self._settings.rerank_seconds
+        budget = Budget(started + seconds * (1 - RESERVE))
+        read = passages(query, items)
+        reading = _Reading(list(dict.fromkeys(read)))
+        task = self._submit(lambda: reading.run(model, query, budget))
+        try:
+            in_time = task.done.wait(budget.seconds_left)
+        finally:
+            budget.cancel()
+        if in_time:
+            task.result()
+        if len(reading.scores) < min(FEWEST, len(reading.texts)):
+            what = "has too little time" if reading.loaded else "is being loaded"
+            raise RerankerUnavailable(f"the model {what} ({seconds:g} s for the search)", "Raise rerank_seconds")
+        known = dict(zip(reading.texts, list(reading.scores), strict=False))
+        return {item.id: known[text] for item, text in zip(items, read, strict=True) if text in known}
+
+    def _submit(self, call: Callable[[], None]) -> threads.Task[None]:
+        with self._changing:
+            self._workers = self._workers or threads.Workers(THREADS, "fourfold-rerank")
+            return self._workers.submit(call)
+
+
+def _knows(model: Reranker, language: str) -> bool:
+    return model.languages is None or language in model.languages
+
+
+def _noted(found: Found, why: str) -> Found:
+    return replace(found, notes=(*found.notes, f"{RERANK}: {why}"))

@@ -1,0 +1,170 @@
+"""`onnx:FOLDER`: a cross-encoder that the user exported to ONNX, with its tokenizer beside it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from fourfold.embed.base import readable
+from fourfold.embed.files import content
+from fourfold.embed.onnx import MODELS, TOKENIZERS, max_tokens, one_of, settings
+from fourfold.embed.onnx_runtime import import_native, input_type, native_errors, open_native
+from fourfold.embed.wordpiece import WordPiece
+from fourfold.errors import MissingExtra, RerankerUnavailable
+from fourfold.rerank.base import Budget, of_reranker
+
+QUERY_TOKENS = 64
+PAIR_TOKENS = 192
+"""Most tokens of a query and a text together."""
+QUERY_CHARACTERS = 1000
+TEXT_CHARACTERS = 2000
+
+REMEDY = (
+    "Export a cross-encoder again: `optimum-cli export onnx --task text-classification --model NAME FOLDER`;"
+    " FOLDER needs model.onnx (or onnx/model.onnx) and tokenizer.json (or vocab.txt)"
+)
+
+Pair = tuple[list[int], list[int]]
+"""Token ids of a query and a text, and to which of both each belongs."""
+
+
+class PairTokenizer(Protocol):
+    def pair(self, query: str, text: str) -> Pair: ...
+
+
+@dataclass(frozen=True, slots=True)
+class CrossEncoderParts:
+    model: bytes | Path
+    tokenizer: PairTokenizer
+
+
+class CrossEncoder:
+    """A model from a pair of texts to one score. It loads on first use; several threads may use it at once."""
+
+    def __init__(self, parts: Callable[[], CrossEncoderParts], languages: frozenset[str] | None) -> None:
+        self.languages = languages
+        self._parts = parts
+        self._loading = threading.Lock()
+        self._session: _Session | None = None
+
+    def load(self) -> None:
+        self._loaded()
+
+    def scores(self, query: str, texts: Sequence[str], budget: Budget) -> Iterator[float]:
+        """Reads one text at a time, so that the score of a text does not depend on the others.
+
+        A model with 8-bit integers scales its numbers by the whole batch. On a CPU batches are not faster.
+        """
+        if texts and not budget.is_over:
+            session, asked = self._loaded(), readable(query, QUERY_CHARACTERS)
+            for text in texts:
+                if (score := session.score(asked, readable(text, TEXT_CHARACTERS), budget)) is None:
+                    return
+                yield score
+
+    def close(self) -> None:
+        with self._loading:
+            self._session = None
+
+    def _loaded(self) -> _Session:
+        with self._loading:
+            if self._session is None:
+                with of_reranker():
+                    self._session = _Session(self._parts())
+            return self._session
+
+
+class _Session:
+    """An open model."""
+
+    def __init__(self, parts: CrossEncoderParts) -> None:
+        self._tokenizer = parts.tokenizer
+        self._native = open_native(parts.model, REMEDY)
+        self._inputs = dict(input_type(node) for node in self._native.get_inputs())
+        self._output = self._native.get_outputs()[0].name
+
+    def score(self, query: str, text: str, budget: Budget) -> float | None:
+        """None if the budget ended before."""
+        options = import_native().RunOptions()
+        budget.on_cancel(lambda: setattr(options, "terminate", True))
+        if budget.is_over:
+            return None
+        try:
+            with of_reranker(), native_errors("run", REMEDY):
+                found = self._native.run([self._output], self._feeds(query, text), options)[0]
+        except RerankerUnavailable:
+            if budget.is_over:  # terminated
+                return None
+            raise
+        return relevance(found)
+
+    def _feeds(self, query: str, text: str) -> dict[str, Any]:
+        import numpy as np
+
+        ids, types = self._tokenizer.pair(query, text)
+        known = {"input_ids": ids, "attention_mask": [1] * len(ids), "token_type_ids": types}
+        return {name: np.array([known[name]], dtype) for name, dtype in self._inputs.items()}
+
+
+def relevance(logits: Any) -> float:
+    """The score of a pair: the only logit, or by how much `relevant` exceeds `not relevant`."""
+    import numpy as np
+
+    row = np.asarray(logits, np.float64).reshape(-1)
+    if row.size not in (1, 2) or not np.isfinite(row).all():
+        raise RerankerUnavailable(f"the model gave {row.size} numbers, or one that is not finite", REMEDY)
+    return float(row[-1] - row[0]) if row.size == 2 else float(row[0])
+
+
+def folder_model(folder: Path, languages: frozenset[str] | None) -> CrossEncoder:
+    place = folder.expanduser().absolute()
+    return CrossEncoder(lambda: CrossEncoderParts(one_of(place, MODELS), tokenizer(place)), languages)
+
+
+def tokenizer(folder: Path) -> PairTokenizer:
+    file, most = one_of(folder, TOKENIZERS), min(PAIR_TOKENS, max_tokens(folder))
+    if file.name == "vocab.txt":
+        lowercase = settings(folder, "tokenizer_config.json").get("do_lower_case", True)
+        return WordPiecePairs(content(file, REMEDY), most, lowercase=bool(lowercase))
+    return SavedPairs(file, most)
+
+
+class WordPiecePairs:
+    """`[CLS] query [SEP] text [SEP]`, from the vocabulary of a BERT model."""
+
+    def __init__(self, vocabulary: bytes, most: int, *, lowercase: bool = True) -> None:
+        self._pieces = WordPiece(vocabulary, most, lowercase=lowercase)
+        self._most = most
+
+    def pair(self, query: str, text: str) -> Pair:
+        first, second = self._pieces.encode([query, text])
+        end = first[-1]
+        asked = [*first[:-1][: QUERY_TOKENS - 1], end]
+        read = [*second[1:-1][: self._most - len(asked) - 1], end]
+        return asked + read, [0] * len(asked) + [1] * len(read)
+
+
+class SavedPairs:
+    """A `tokenizer.json`, read by the library that wrote it (extra `onnx`)."""
+
+    def __init__(self, file: Path, most: int) -> None:
+        try:
+            from tokenizers import Tokenizer
+        except ImportError as error:
+            raise MissingExtra(
+                f"{file} needs the package tokenizers ({error})", "Install it: pip install 'fourfold[onnx]'"
+            ) from error
+        try:
+            self._tokenizer = Tokenizer.from_buffer(content(file, REMEDY))
+        except Exception as error:  # tokenizers raises nothing narrower
+            raise RerankerUnavailable(f"{file} is not a tokenizer ({error})", REMEDY) from error
+        self._tokenizer.no_padding()
+        self._tokenizer.enable_truncation(most)
+
+    def pair(self, query: str, text: str) -> Pair:
+        """The library shortens the longer of both."""
+        found = self._tokenizer.encode(query, text)
+        return found.ids, found.type_ids
