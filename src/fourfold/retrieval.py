@@ -74,6 +74,37 @@ class Hits(Sequence[Hit]):
         return dict(zip(self.ids.tolist(), self.scores.tolist(), strict=True))
 
 
+class Numbers(Mapping[int, float]):
+    """Numbers by id, stored as columns; a dict is made at the first access. An id's last number counts."""
+
+    def __init__(self, *columns: tuple[Ints, Floats]) -> None:
+        self.columns = columns
+        self._by_id: dict[int, float] | None = None
+
+    def _found(self) -> dict[int, float]:
+        if self._by_id is None:
+            self._by_id = {}
+            for ids, values in self.columns:
+                self._by_id.update(zip(ids.tolist(), values.tolist(), strict=True))
+        return self._by_id
+
+    def __getitem__(self, id: int) -> float:
+        return self._found()[id]
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._found())
+
+    def __len__(self) -> int:
+        return len(self._found())
+
+    def __repr__(self) -> str:
+        return f"Numbers({self._found()!r})"
+
+    def highest(self, default: float) -> float:
+        """The highest number of all columns; `default` if they are empty."""
+        return max((float(values.max()) for _, values in self.columns if len(values)), default=default)
+
+
 class Background(NamedTuple):
     """Statistics of a retriever's scores over the whole namespace, against which a hit's score is judged."""
 

@@ -17,6 +17,8 @@ PACKAGE = ROOT / "src" / "fourfold"
 TESTS = (
     "tests/native/test_native_kernel.py",
     "tests/native/test_native_codes.py",
+    "tests/native/test_native_fusion.py",
+    "tests/storage/test_storage_link_columns.py",
     "tests/text/test_text_batch.py",
     "tests/text/test_text_language.py",
 )

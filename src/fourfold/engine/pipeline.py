@@ -14,10 +14,13 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
+import numpy as np
+
 from fourfold import threads
 from fourfold.arguments import checks_arguments
 from fourfold.errors import DamagedError, FourfoldError, InvalidRanking, RequestError, SearchFailed, StoreReplaced
 from fourfold.limits import CANDIDATES, RETRIEVER_SECONDS
+from fourfold.native.fusion import missing
 from fourfold.ranking.auto import TEXTS, WALK, AutoInputs, fuse_auto
 from fourfold.ranking.connections import walk_starts
 from fourfold.ranking.fusion import Fusion, columns, rrf, weighted
@@ -28,6 +31,7 @@ from fourfold.retrieval import (
     ExpandingRetriever,
     Hit,
     Hits,
+    Numbers,
     Plan,
     Query,
     Ranking,
@@ -64,14 +68,10 @@ class Found:
     files: Mapping[str, Sequence[int]] = field(default_factory=dict[str, "Sequence[int]"])
     """Files that the query names, with their chunks."""
 
-    def raw(self, retriever: str) -> dict[int, float]:
+    def raw(self, retriever: str) -> Numbers:
         """The retriever's own scores, of the items that it listed and of others."""
-        found: dict[int, float] = {}
-        for table in (self.scores, self.rankings):
-            if retriever in table:
-                hits = columns(table[retriever].hits)
-                found.update(zip(hits.ids.tolist(), hits.scores.tolist(), strict=True))
-        return found
+        found = (columns(table[retriever].hits) for table in (self.scores, self.rankings) if retriever in table)
+        return Numbers(*((hits.ids, hits.scores) for hits in found))
 
 
 @dataclass(slots=True)
@@ -127,7 +127,7 @@ class Pipeline:
         listed = {name: columns(ranking.hits).ids for name, ranking in progress.rankings.items()}
         scores = self._true_scores(query, listed, progress) if plan.fusion == "auto" else dict[str, Ranking]()
         if "keyword" in scores:
-            coverage |= scores["keyword"].evidence
+            coverage = _united(coverage, scores["keyword"].evidence)
         started = time.perf_counter()
         fusion = _fused(plan, progress.rankings, scores, coverage)
         progress.timings_ms["fusion"] = (time.perf_counter() - started) * 1000
@@ -170,8 +170,8 @@ class Pipeline:
     def _true_scores(self, query: Query, listed: Mapping[str, Ints], progress: _Progress) -> dict[str, Ranking]:
         """The scores of each retriever for the items that only others listed."""
         able = [name for name in listed if hasattr(self._retrievers.get(name), "score")]
-        every = set[int]().union(*(ids.tolist() for ids in listed.values()))
-        unlisted = {name: sorted(every.difference(listed[name].tolist())) for name in able}
+        every = np.concatenate(list(listed.values()))
+        unlisted = {name: missing(every, listed[name]).tolist() for name in able}
         scored = _Progress(degraded=progress.degraded)
         self._all(scored, {name: self._score(name, query, ids) for name, ids in unlisted.items() if ids})
         for name, milliseconds in scored.timings_ms.items():
@@ -273,8 +273,14 @@ def _timed(call: Call) -> tuple[Ranking | Exception, float]:
     return found, (time.perf_counter() - started) * 1000
 
 
-def _coverage(progress: _Progress) -> dict[int, float]:
-    return dict(progress.rankings["keyword"].evidence) if "keyword" in progress.rankings else {}
+def _coverage(progress: _Progress) -> Mapping[int, float]:
+    return progress.rankings["keyword"].evidence if "keyword" in progress.rankings else {}
+
+
+def _united(first: Mapping[int, float], more: Mapping[int, float]) -> Mapping[int, float]:
+    if isinstance(first, Numbers) and isinstance(more, Numbers):
+        return Numbers(*first.columns, *more.columns)
+    return {**first, **more}
 
 
 def _fused(

@@ -15,9 +15,10 @@ from fourfold.engine.pipeline import Found
 from fourfold.engine.time_windows import happened
 from fourfold.errors import InvalidQuery
 from fourfold.model import Filters, Item, Json
+from fourfold.native.fusion import missing
 from fourfold.ranking.auto import TEXTS
 from fourfold.ranking.explain import explain
-from fourfold.ranking.fusion import with_recency
+from fourfold.ranking.fusion import values_at, with_recency
 from fourfold.ranking.presets import PRESETS
 from fourfold.ranking.recency import recency_factor
 from fourfold.ranking.retrievers import RETRIEVERS
@@ -139,16 +140,16 @@ def _read(order: Ordered, ids: Ints, fetch: Fetch) -> None:
 def _results(found: Found, order: Ordered, options: ResultOptions, text: str, part: Hits) -> Iterator[Result]:
     tags, graph = found.rankings.get("tags", _SILENT), found.rankings.get("graph", _SILENT)
     unmatched = 0.0 if "keyword" in found.rankings else None
-    cosines = found.raw("semantic")
+    cosines, covered = values_at(found.raw("semantic"), part.ids), values_at(found.coverage, part.ids, unmatched)
     others = [(spec.log_odds, found.raw(name)) for name, spec in RETRIEVERS.items() if spec.log_odds]
-    columns = zip(part.ids.tolist(), part.scores.tolist(), found.fusion.lines(part.ids), strict=True)
-    for item, score, lines in columns:
+    lines_of = found.fusion.lines(part.ids)
+    columns = zip(part.ids.tolist(), part.scores.tolist(), lines_of, cosines, covered, strict=True)
+    for item, score, lines, cosine, coverage in columns:
         if item not in order.items:
             continue
-        coverage = found.coverage.get(item, unmatched)
         other = sum(odds * min(1.0, max(0.0, scores.get(item) or 0.0)) for odds, scores in others)
         related = graph.related.get(item, 0.0)
-        evidence = Evidence(cosines.get(item), coverage, tags.evidence.get(item, 0.0), related, other)
+        evidence = Evidence(cosine, coverage, tags.evidence.get(item, 0.0), related, other)
         connected = any(line.source == "graph" and line.rank is not None for line in lines)
         factor, window = order.factors.get(item, 1.0), order.windows.get(item, 1.0)
         yield Result(
@@ -208,9 +209,12 @@ class Evidence:
     """What further retrievers add, by their descriptions."""
 
 
+_NO_EVIDENCE: Final = Evidence()
+
+
 def result_confidence(evidence: Evidence) -> float:
     """Return a number in 0..1 that rises with each piece of evidence; 0 without any. The pieces add up as log odds."""
-    if evidence == Evidence():
+    if evidence == _NO_EVIDENCE:
         return 0.0
     words = min(1.0, max(0.0, evidence.coverage or 0.0, evidence.tags))
     if evidence.cosine is None:
@@ -278,7 +282,7 @@ def check_per_source(value: object) -> int:
 def response(
     text: str, plan: Plan, filters: Filters, found: Found, chosen: Sequence[Result], total_ms: float
 ) -> SearchResponse:
-    texts = [set[int](found.listed[name].tolist()) for name in TEXTS if name in found.listed]
+    texts = [found.listed[name] for name in TEXTS if name in found.listed]
     return SearchResponse(
         query=text,
         plan=plan,
@@ -286,7 +290,7 @@ def response(
         filters=filters,
         confidence=response_confidence(chosen),
         counts={name: len(ids) for name, ids in found.listed.items()},
-        overlap=len(set[int].intersection(*texts)) if len(texts) == len(TEXTS) else 0,
+        overlap=len(texts[0]) - len(missing(*texts)) if len(texts) == len(TEXTS) else 0,
         degraded=(*found.degraded, *_lacking(found)),
         notes=found.notes,
         timings_ms={name: round(spent, 3) for name, spent in {**found.timings_ms, "total": total_ms}.items()},

@@ -13,7 +13,6 @@ from fourfold.ranking.connections import (
     longest_named,
     named_items,
     rank_by_links,
-    rank_by_shared_tags,
     rank_by_tags,
     related_items,
 )
@@ -90,8 +89,7 @@ class GraphRetriever:
 
     def expand(self, query: Query, starts: Mapping[int, float], limit: int) -> Ranking:
         """One hop from what the query names and from the best hits of other retrievers."""
-        links = self._graph.item_links(list(starts), query.filters)
-        return Ranking(rank_by_links(starts, links, limit))
+        return Ranking(self._graph.walk(starts, query.filters, limit))
 
 
 _STOP_WORDS: Final = stop_words("en") | stop_words("de")
@@ -115,8 +113,7 @@ class TagRetriever:
 
     def expand(self, query: Query, starts: Mapping[int, float], limit: int) -> Ranking:
         """Items that carry the same tags as the best hits of other retrievers."""
-        carried = self._tags.shared(list(starts), query.filters)
-        return Ranking(rank_by_shared_tags(starts, carried, limit))
+        return Ranking(self._tags.rank_shared(starts, query.filters, limit))
 
 
 def tag_candidates(text: str) -> list[str]:

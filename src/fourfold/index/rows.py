@@ -20,7 +20,7 @@ import numpy as np
 
 from fourfold import native
 from fourfold.index.segment_files import Damaged
-from fourfold.retrieval import Hits, Ranking
+from fourfold.retrieval import Hits, Numbers, Ranking
 from fourfold.text import bm25
 from fourfold.text.keyword_query import KeywordQuery
 
@@ -234,7 +234,7 @@ class Scored:
         return Ranking(
             Hits(ids, self.scores[places]),
             notes=query.notes,
-            evidence=dict(zip(ids.tolist(), self.coverage[places].tolist(), strict=True)),
+            evidence=Numbers((ids, self.coverage[places])),
             unknown=query.unknown_share,
             items=query.documents,
         )

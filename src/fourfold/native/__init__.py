@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from ctypes import c_double, c_int, c_int64, c_void_p
+from collections.abc import Callable
+from ctypes import addressof, c_char, c_double, c_int, c_int64, c_void_p
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -48,18 +49,18 @@ def _load(kind: type[ctypes.CDLL]) -> ctypes.CDLL:
 _P, _N, _D = c_void_p, c_int64, c_double
 LIBRARY = _load(ctypes.CDLL)
 """Releases the GIL during a call."""
-_KEEPING_GIL = _load(ctypes.PyDLL)
+KEEPING_GIL = _load(ctypes.PyDLL)
 """Keeps the GIL, for calls shorter than a GIL switch."""
 _SHORT_CALL_ROWS = 512
 """Maximum number of rows of a call that keeps the GIL."""
-_order = function(_KEEPING_GIL, "order", c_int, _P, _P, _N, _P)
-_sums = function(_KEEPING_GIL, "sums", c_int64, _P, _P, _N, _P, _P)
-_places = function(_KEEPING_GIL, "places", None, _P, _N, _P, _N, _P)
+_order = function(KEEPING_GIL, "order", c_int, _P, _P, _N, _P)
+_sums = function(KEEPING_GIL, "sums", c_int64, _P, _P, _N, _P, _P)
+_places = function(KEEPING_GIL, "places", None, _P, _N, _P, _N, _P)
 
 
 def _for_rows(name: str, result: Any, *arguments: Any) -> tuple[Any, Any]:
     """Return the variants that keep and that release the GIL, for at most and for more than _SHORT_CALL_ROWS rows."""
-    short, long = (function(library, name, result, *arguments) for library in (_KEEPING_GIL, LIBRARY))
+    short, long = (function(library, name, result, *arguments) for library in (KEEPING_GIL, LIBRARY))
     return short, long
 
 
@@ -158,23 +159,29 @@ def places(ids: Ints, wanted: Ints) -> Ints:
     return found
 
 
-_INT64, _FLOAT64, _FLOAT32, _UINT32, _INT32, _BOOL = (
-    np.dtype(kind).str for kind in (np.int64, np.float64, np.float32, np.uint32, np.int32, np.bool_)
+_INT64, _FLOAT64, _FLOAT32, _UINT32, _INT32, _BOOL = map(
+    np.dtype, (np.int64, np.float64, np.float32, np.uint32, np.int32, np.bool_)
 )
 
 
-def addresses(*arrays: tuple[NDArray[Any] | None, str]) -> list[int | None]:
+def addresses(*arrays: tuple[NDArray[Any] | None, np.dtype[Any]]) -> list[int | None]:
     """Return the address of each array; raise ValueError unless it has the given type and is contiguous."""
     found: list[int | None] = []
     for array, kind in arrays:
         if array is None:
             found.append(None)
             continue
-        interface = array.__array_interface__
-        if interface["typestr"] != kind or interface["strides"] is not None:
+        flags = array.flags
+        if array.dtype != kind or not flags.c_contiguous:
             raise ValueError(f"a contiguous array of {kind} is needed, not of {array.dtype}")
-        found.append(interface["data"][0])
+        if flags.writeable and array.size:
+            found.append(addressof(_from_buffer(array)))
+        else:  # five times slower
+            found.append(array.__array_interface__["data"][0])
     return found
+
+
+_from_buffer: Callable[[Any], c_char] = c_char.from_buffer
 
 
 def failure(result: int) -> Exception:

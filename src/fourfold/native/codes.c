@@ -11,11 +11,11 @@
 #include <stdlib.h>
 
 #include "api.h"
+#include "cpu.h"
 
-#if defined(__x86_64__) && defined(__GNUC__)
+#ifdef HAS_AVX2_VARIANTS
 #include <cpuid.h>
 #include <immintrin.h>
-#define HAS_AVX2_VARIANT 1
 #endif
 
 enum { DONE = 0, DAMAGED = -1, NO_MEMORY = -2, CODE_MAX = 127, QUERY_MAX = 8191, MAX_DIMENSION = 2048, MAX_LIMIT = 1 << 20 };
@@ -63,9 +63,9 @@ static void multiply(
     }
 }
 
-#ifdef HAS_AVX2_VARIANT
+#ifdef HAS_AVX2_VARIANTS
 /* The same with registers of 256 bits: 16 products at a time, in two sums. */
-__attribute__((target("avx2"))) static void multiply_avx2(
+WITH_AVX2 static void multiply_avx2(
     const int8_t *codes, int64_t dimension, const int64_t *rows, int64_t count, const int16_t *query, int32_t *products)
 {
     for (int64_t r = 0; r < count; r++) {
@@ -87,7 +87,7 @@ __attribute__((target("avx2"))) static void multiply_avx2(
     }
 }
 
-static int has_avx2;
+int ff_has_avx2;
 
 /* Asks processor and operating system, once: a virtual machine takes 20 microseconds to answer. */
 __attribute__((constructor)) static void find_avx2(void)
@@ -95,7 +95,7 @@ __attribute__((constructor)) static void find_avx2(void)
     unsigned a, b, c, d, low, high;
     if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & bit_OSXSAVE)) return;
     __asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
-    has_avx2 = (low & 6) == 6 && __get_cpuid_count(7, 0, &a, &b, &c, &d) && (b & bit_AVX2);
+    ff_has_avx2 = (low & 6) == 6 && __get_cpuid_count(7, 0, &a, &b, &c, &d) && (b & bit_AVX2);
 }
 #endif
 
@@ -142,8 +142,8 @@ API int64_t ff_likely_rows(
         free(upper);
         return NO_MEMORY;
     }
-#ifdef HAS_AVX2_VARIANT
-    if (has_avx2) multiply_avx2(codes, dimension, rows, count, whole, products);
+#ifdef HAS_AVX2_VARIANTS
+    if (ff_has_avx2) multiply_avx2(codes, dimension, rows, count, whole, products);
     else
 #endif
         multiply(codes, dimension, rows, count, whole, products);

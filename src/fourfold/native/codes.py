@@ -21,7 +21,7 @@ MAX_DIMENSION: Final = 2048
 _P, _N = c_void_p, c_int64
 _encode = function(LIBRARY, "encode", c_int, _P, _N, _N, _P, _P, _P)
 _likely_rows = function(LIBRARY, "likely_rows", c_int64, _P, _P, _P, _N, _N, _P, _N, _P, c_double, _N, _P)
-_INT8, _FLOAT32, _INT64 = (np.dtype(kind).str for kind in (np.int8, np.float32, np.int64))
+_INT8, _FLOAT32, _INT64 = map(np.dtype, (np.int8, np.float32, np.int64))
 
 
 @dataclass(frozen=True, slots=True)

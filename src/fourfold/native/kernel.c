@@ -10,6 +10,8 @@
 #include <string.h>
 
 #include "api.h"
+#include "cpu.h"
+#include "table.h"
 
 enum { DONE = 0, DAMAGED = -1, NO_MEMORY = -2, SPARSE = 16, AHEAD = 8, LINE = 64 };
 
@@ -17,20 +19,6 @@ enum { DONE = 0, DAMAGED = -1, NO_MEMORY = -2, SPARSE = 16, AHEAD = 8, LINE = 64
 static void prefetch(const void *start, int64_t bytes)
 {
     for (int64_t at = 0; at < bytes; at += LINE) __builtin_prefetch((const char *)start + at);
-}
-
-/* A hash table of numbers above 0, at most half full. */
-typedef struct {
-    int32_t *slots;
-    uint64_t mask;
-} Table;
-
-static Table table_for(int64_t count)
-{
-    uint64_t size = 16;
-    while (size < 2 * (uint64_t)count) size *= 2;
-    const Table made = {calloc(size, sizeof(int32_t)), size - 1};
-    return made;
 }
 
 /* ---------------------------------------------------------------- words */
@@ -63,7 +51,7 @@ API int ff_bm25(
         if (i + 2 * AHEAD < count) prefetch(ends + rows[i + 2 * AHEAD], 1);
         if (i + AHEAD < count) {
             const int64_t next = rows[i + AHEAD], at = next ? ends[next - 1] : 0;
-            if (at >= 0 && at < term_count) prefetch(terms + at, 4 * LINE);
+            if (at >= 0 && at < term_count) prefetch(terms + at, 8 * LINE);
         }
         const int64_t row = rows[i], begin = row ? ends[row - 1] : 0, end = ends[row];
         if (begin < 0 || begin > end || end > term_count) {
@@ -124,7 +112,7 @@ API int ff_term_sums(const uint32_t *terms, int64_t term_count, const int64_t *e
 /* ---------------------------------------------------------------- vectors */
 
 /* Adds in eight lanes, whatever the vector width of the machine, so that all machines compute the same result. */
-static double dot(const float *a, const float *b, int64_t n)
+IN_EVERY_VARIANT double dot(const float *a, const float *b, int64_t n)
 {
     double sums[8] = {0};
     int64_t i = 0;
@@ -134,7 +122,7 @@ static double dot(const float *a, const float *b, int64_t n)
     return ((sums[0] + sums[4]) + (sums[2] + sums[6])) + ((sums[1] + sums[5]) + (sums[3] + sums[7]));
 }
 
-static uint32_t sum_of_bits(const float *row, int64_t n)
+IN_EVERY_VARIANT uint32_t sum_of_bits(const float *row, int64_t n)
 {
     uint32_t sum = 0;
     for (int64_t i = 0; i < n; i++) {
@@ -145,15 +133,11 @@ static uint32_t sum_of_bits(const float *row, int64_t n)
     return sum;
 }
 
-/* Computes the products of some rows of a matrix with a vector, rounded to six decimals, so that equal rows tie.
-   `sums` (optional) are the checksums of the rows: the sums of their bits. */
-API int ff_cosines(
-    const float *matrix, int64_t row_count, int64_t dimension, const uint32_t *sums, const int64_t *rows, int64_t count,
-    const float *query, double *cosines)
+IN_EVERY_VARIANT int cosines_of(
+    const float *matrix, int64_t dimension, const uint32_t *sums, const int64_t *rows, int64_t count, const float *query,
+    double *cosines)
 {
     const int64_t bytes = dimension * (int64_t)sizeof *matrix;
-    for (int64_t i = 0; i < count; i++)
-        if (rows[i] < 0 || rows[i] >= row_count) return DAMAGED;
     for (int64_t i = 0; i < count; i++) {
         if (i + 2 < count) prefetch(matrix + rows[i + 2] * dimension, bytes);
         if (sums && i + AHEAD < count) prefetch(sums + rows[i + AHEAD], 1);
@@ -162,6 +146,29 @@ API int ff_cosines(
         cosines[i] = rint(dot(vector, query, dimension) * 1e6) / 1e6;
     }
     return DONE;
+}
+
+#ifdef HAS_AVX2_VARIANTS
+WITH_AVX2 static int cosines_avx2(
+    const float *matrix, int64_t dimension, const uint32_t *sums, const int64_t *rows, int64_t count, const float *query,
+    double *cosines)
+{
+    return cosines_of(matrix, dimension, sums, rows, count, query, cosines);
+}
+#endif
+
+/* Computes the products of some rows of a matrix with a vector, rounded to six decimals, so that equal rows tie.
+   `sums` (optional) are the checksums of the rows: the sums of their bits. */
+API int ff_cosines(
+    const float *matrix, int64_t row_count, int64_t dimension, const uint32_t *sums, const int64_t *rows, int64_t count,
+    const float *query, double *cosines)
+{
+    for (int64_t i = 0; i < count; i++)
+        if (rows[i] < 0 || rows[i] >= row_count) return DAMAGED;
+#ifdef HAS_AVX2_VARIANTS
+    if (ff_has_avx2) return cosines_avx2(matrix, dimension, sums, rows, count, query, cosines);
+#endif
+    return cosines_of(matrix, dimension, sums, rows, count, query, cosines);
 }
 
 /* ---------------------------------------------------------------- rankings */
@@ -195,14 +202,6 @@ API int ff_order(const int64_t *ids, const double *scores, int64_t count, int64_
     if (from != order) memcpy(order, from, (size_t)count * sizeof *order);
     free(spare);
     return DONE;
-}
-
-/* The slot of an id, or the free one for it. A slot holds 1 + the index of its id. */
-static int32_t *slot_of(Table table, const int64_t *ids, int64_t id)
-{
-    uint64_t at = (((uint64_t)id * 0x9E3779B97F4A7C15u) >> 20) & table.mask;
-    while (table.slots[at] && ids[table.slots[at] - 1] != id) at = (at + 1) & table.mask;
-    return table.slots + at;
 }
 
 /* Adds up the values of each id; returns the number of distinct ids. `distinct` and `sums` have room for `count`. */

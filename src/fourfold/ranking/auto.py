@@ -21,12 +21,23 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 
-from fourfold.ranking.fusion import Fusion, Part, columns, fuse, grid_for, scaled_to_one
+from fourfold.native import fusion as native_fusion
+from fourfold.native.fusion import FusionList
+from fourfold.ranking.fusion import (
+    NO_HITS,
+    Fusion,
+    Part,
+    columns,
+    fuse,
+    grid_for,
+    scaled_to_one,
+    with_all_retrievers,
+)
 from fourfold.ranking.retrievers import EXPANSIONS, RETRIEVERS
-from fourfold.retrieval import Background, Hit, Hits
+from fourfold.retrieval import Background, Hit, Hits, Numbers
 
 if TYPE_CHECKING:
-    from fourfold.retrieval import Floats
+    from fourfold.retrieval import Floats, Ints
 
 TEXTS: Final = ("semantic", "keyword")
 NEARNESS_SLOPE: Final = 4.0
@@ -42,6 +53,7 @@ TEXT_FALLBACK: Final[Mapping[str, float]] = {"semantic": 0.4, "keyword": 0.6}
 """Weights used if the store's average cosine is unknown: the best fixed pair over 12 collections."""
 BELOW_AVERAGE: Final = 0.05
 """Part of the scale reserved for cosines below the store's average, so that these keep their order."""
+UNKNOWN_AVERAGE: Final = -2.0
 WALK: Final = "walk"
 
 Scores: TypeAlias = Mapping[int, float]
@@ -76,15 +88,59 @@ def fuse_auto(inputs: AutoInputs) -> Fusion:
     given = {name: columns(hits) for name, hits in inputs.lists.items()}
     lists = {name: hits for name, hits in given.items() if len(hits.ids)}
     unlisted = {name: columns(hits) for name, hits in inputs.unlisted.items()}
-    raw = {name: _joined(hits, unlisted[name]) if name in unlisted else hits for name, hits in lists.items()}
-    shares = _chosen(inputs, raw) if inputs.weights is None else _given(inputs.weights, lists)
+    shares = _chosen(inputs, lists, unlisted) if inputs.weights is None else _given(inputs.weights, lists)
     acting = [name for name in (*RETRIEVERS, *EXPANSIONS.values()) if name in lists]
     fixed = inputs.fixed or {}
     weights = _beside(fixed, shares, acting) if fixed else scaled_to_one(shares, acting)
+    return fuse_scaled(lists, unlisted, weights, inputs.backgrounds.get("semantic"), {**fixed, **_reported(weights)})
+
+
+def fuse_scaled(
+    lists: Mapping[str, Hits],
+    unlisted: Mapping[str, Hits],
+    weights: Mapping[str, float],
+    average: Background | None,
+    reported: Mapping[str, float],
+) -> Fusion:
+    """Scale the scores of each list, weigh them and add them up: `fused_in_python`, in the kernel."""
+    if not weights:
+        return fuse((), reported)
+    scales = _scales()
+    given = [
+        FusionList(*_columns(lists[name]), *_columns(unlisted.get(name)), scales[name], weight)
+        for name, weight in weights.items()
+    ]
+    mean = UNKNOWN_AVERAGE if average is None else average.mean
+    found = native_fusion.fuse(given, mean, BELOW_AVERAGE, grid_for(math.fsum(weights.values())))
+    parts = [
+        Part(name, weight, listed, Hits(ids, scores), values)
+        for (name, weight), (listed, ids, scores, values) in zip(weights.items(), found.parts, strict=True)
+    ]
+    return Fusion(Hits(found.ids, found.scores), with_all_retrievers(reported), tuple(parts))
+
+
+def fused_in_python(
+    lists: Mapping[str, Hits],
+    unlisted: Mapping[str, Hits],
+    weights: Mapping[str, float],
+    average: Background | None,
+    reported: Mapping[str, float],
+) -> Fusion:
+    """The arithmetic of `fuse_scaled` in Python, which tests compare with the kernel."""
+    raw = {name: _joined(hits, unlisted[name]) if name in unlisted else hits for name, hits in lists.items()}
     grid = grid_for(math.fsum(weights.values()))
-    average = inputs.backgrounds.get("semantic")
     parts = [_part(name, len(lists[name].ids), raw[name], average, weight, grid) for name, weight in weights.items()]
-    return fuse(parts, {**fixed, **_reported(weights)})
+    return fuse(parts, reported)
+
+
+def _columns(hits: Hits | None) -> tuple[Ints | None, Floats | None]:
+    return (None, None) if hits is None else (hits.ids, hits.scores)
+
+
+def _scales() -> dict[str, str]:
+    """By list."""
+    scales = {name: spec.scale for name, spec in RETRIEVERS.items()}
+    return {**scales, **{expansion: RETRIEVERS[name].scale for name, expansion in EXPANSIONS.items()}}
 
 
 def _beside(fixed: Mapping[str, float], shares: Mapping[str, float], names: Sequence[str]) -> dict[str, float]:
@@ -124,32 +180,36 @@ def _reported(weights: Mapping[str, float]) -> dict[str, float]:
 # ---------------------------------------------------------------- weights
 
 
-def _chosen(inputs: AutoInputs, raw: Mapping[str, Hits]) -> dict[str, float]:
+def _chosen(inputs: AutoInputs, lists: Mapping[str, Hits], unlisted: Mapping[str, Hits]) -> dict[str, float]:
     """The retrievers' default shares, adjusted by the evidence of this query."""
     shares = {name: spec.share for name, spec in RETRIEVERS.items()}
     shares |= {expansion: RETRIEVERS[name].expansion_share for name, expansion in EXPANSIONS.items()}
     shares["tags"] *= inputs.tagged**2  # a tag that is one word of many is weak evidence
-    return {**shares, **_text_shares(inputs, raw)}
+    return {**shares, **_text_shares(inputs, lists, unlisted)}
 
 
-def _text_shares(inputs: AutoInputs, raw: Mapping[str, Hits]) -> Mapping[str, float]:
+def _text_shares(inputs: AutoInputs, lists: Mapping[str, Hits], unlisted: Mapping[str, Hits]) -> Mapping[str, float]:
     """Weights of semantic and keyword, which sum to 1."""
-    if not ("semantic" in raw and "keyword" in raw):
+    if not ("semantic" in lists and "keyword" in lists):
         return {"semantic": 1.0, "keyword": 1.0}
     background = inputs.backgrounds.get("semantic")
     if background is None:
         return TEXT_FALLBACK
-    coverage = max(inputs.coverage.values(), default=UNKNOWN_COVERAGE)
+    coverage = _highest(inputs.coverage, UNKNOWN_COVERAGE)
     fall = _fall(inputs.lists["keyword"], inputs.items)
-    nearness = _nearness(raw["semantic"], background)
+    nearness = _nearness((lists["semantic"], unlisted.get("semantic", NO_HITS)), background)
     log_odds = NEARNESS_SLOPE * nearness + inputs.unknown - min(1.0, coverage) - fall - WORDS_LOG_ODDS
     share = 1 / (1 + math.exp(-log_odds))  # in 0.047..0.982, so hits of either retriever keep a score
     return {"semantic": share, "keyword": 1 - share}
 
 
-def _nearness(cosines: Hits, background: Background) -> float:
+def _highest(numbers: Scores, default: float) -> float:
+    return numbers.highest(default) if isinstance(numbers, Numbers) else max(numbers.values(), default=default)
+
+
+def _nearness(cosines: Sequence[Hits], background: Background) -> float:
     """Position of the best cosine between the store's average (0) and 1, the query itself (1)."""
-    best = float(cosines.scores.max())
+    best = max(float(part.scores.max()) for part in cosines if len(part.ids))
     return min(1.0, max(0.0, (best - background.mean) / max(1 - background.mean, LEAST_SPREAD)))
 
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from fourfold import native
 from fourfold.ranking.retrievers import RETRIEVERS
-from fourfold.retrieval import Contribution, Hit, Hits
+from fourfold.retrieval import Contribution, Hit, Hits, Numbers
 
 if TYPE_CHECKING:
     from fourfold.retrieval import Floats, Ints
@@ -69,14 +69,10 @@ class Part:
     values: Floats
     """Amount added to the fused score of each hit in `raw`."""
 
-    @cached_property
-    def ranks(self) -> Ints:
-        return ranks(self.raw.scores[: self.listed])
-
     def contributions(self, places: Ints) -> list[Contribution | None]:
         """Return the contributions of the hits at these places, None for a place below 0."""
         positions: list[int] = places.tolist()
-        listed: list[int] = self.ranks.tolist()
+        listed: list[int] = ranks(self.raw.scores[: self.listed]).tolist()
         columns = zip(positions, self.values[places].tolist(), self.raw.scores[places].tolist(), strict=True)
         return [
             Contribution(
@@ -153,13 +149,18 @@ def weighted(lists: Mapping[str, Sequence[Hit]], weights: Mapping[str, float]) -
 
 def fuse(parts: Sequence[Part], weights: Mapping[str, float]) -> Fusion:
     """Add up the values of the parts, which must lie on one grid."""
-    applied = {**dict.fromkeys(RETRIEVERS, 0.0), **weights}
+    applied = with_all_retrievers(weights)
     if not parts:
         return Fusion(NO_HITS, applied)
     ids, values = [part.raw.ids for part in parts], [part.values for part in parts]
     found, totals = native.sums(np.concatenate(ids), np.concatenate(values))
-    order = np.lexsort((found, -totals))
+    order = native.order(found, totals)
     return Fusion(Hits(found[order], totals[order]), applied, tuple(parts))
+
+
+def with_all_retrievers(weights: Mapping[str, float]) -> dict[str, float]:
+    """Return the weights, with 0 for retrievers that have none."""
+    return {**dict.fromkeys(RETRIEVERS, 0.0), **weights}
 
 
 FILE_NAME: Final = "file name"
@@ -186,6 +187,19 @@ def columns(hits: Sequence[Hit]) -> Hits:
     first = {hit.id: hit.score for hit in reversed(hits)}
     ids = list(dict.fromkeys(hit.id for hit in hits))
     return Hits(np.array(ids, np.int64), np.array([first[id] for id in ids], np.float64))
+
+
+def values_at(numbers: Mapping[int, float], ids: Ints, default: float | None = None) -> list[float | None]:
+    """The numbers of a few ids."""
+    if not isinstance(numbers, Numbers):
+        return [numbers.get(item, default) for item in ids.tolist()]
+    found = [default] * len(ids)
+    for known, values in numbers.columns:
+        places: list[int] = native.places(known, ids).tolist()
+        for number, place in enumerate(places):
+            if place >= 0:
+                found[number] = float(values[place])
+    return found
 
 
 def scaled_to_one(weights: Mapping[str, float], names: Iterable[str]) -> dict[str, float]:

@@ -36,7 +36,7 @@ from fourfold.model import (
     RawRecord,
     Space,
 )
-from fourfold.retrieval import Link, Ranking
+from fourfold.retrieval import Hits, Link, Ranking
 from fourfold.storage.values import (
     Deadline,
     FileRow,
@@ -114,7 +114,7 @@ class Vectors(Protocol):
 
 
 class Graph(Protocol):
-    """Nodes, edges and mentions."""
+    """Nodes, edges and mentions. `walk` is `ranking.connections.rank_by_links` of `item_links`."""
 
     def named(self, names: Sequence[str]) -> Mapping[str, Sequence[int]]:
         """Those of these names (in normal form) that nodes have, with their nodes."""
@@ -125,6 +125,8 @@ class Graph(Protocol):
         ...
 
     def item_links(self, ids: Sequence[int], filters: Filters) -> list[Link]: ...
+
+    def walk(self, strengths: Mapping[int, float], filters: Filters, limit: int) -> Hits: ...
 
     def nodes(self, like: str, limit: int, offset: int) -> list[NodeSummary]:
         """Nodes with a name or alias that contains `like` (in normal form, "" for all), most connected first."""
@@ -155,8 +157,10 @@ class Tags(Protocol):
         ...
 
     def shared(self, ids: Sequence[int], filters: Filters) -> list[TagUse]:
-        """Uses of those tags of these items that lead to others (`ranking.connections.selective_tags` bounds them)."""
+        """Uses of those tags of these items that lead to others (`selective_tags`); `rank_shared`: their ranking."""
         ...
+
+    def rank_shared(self, strengths: Mapping[int, float], filters: Filters, limit: int) -> Hits: ...
 
 
 class RawRecords(Protocol):

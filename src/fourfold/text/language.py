@@ -6,7 +6,7 @@ import math
 import re
 import struct
 from collections.abc import Collection, Mapping, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from importlib import import_module
 from itertools import repeat
 from typing import TYPE_CHECKING, Any, Protocol
@@ -113,6 +113,12 @@ def detect_many(texts: Sequence[str]) -> list[str]:
 
 def guess(text: str, known: Collection[str] = ()) -> str:
     """Like `detect`, but without the model, which takes long to load: for queries, where it only selects stop words."""
+    return _guessed(text, tuple(known))
+
+
+@lru_cache(64)
+def _guessed(text: str, known: tuple[str, ...]) -> str:
+    """Cached, because a search asks several times."""
     votes = _votes(text[:_VOTE_CHARACTERS], known or _EXPECTED)
     return _winner(votes) or _by_look(text[:_VOTE_CHARACTERS], votes, known)
 

@@ -12,8 +12,8 @@ import numpy as np
 from fourfold.embed.vectors import check_dimension
 from fourfold.index.rows import in_sample
 from fourfold.model import Filters, Item, Page, RawRecord, Space
-from fourfold.ranking.connections import rarity, selective_tags
-from fourfold.retrieval import Background, Hit, Ranking
+from fourfold.ranking.connections import rank_by_shared_tags, rarity, selective_tags
+from fourfold.retrieval import Background, Hit, Hits, Ranking
 from fourfold.storage.memory import files, items
 from fourfold.storage.memory.filters import passes
 from fourfold.storage.memory.state import Namespace
@@ -127,6 +127,9 @@ class MemoryTags:
         counts = self.counts()
         carried = {fold(tag) for id, item in items.all_items(self._ns) if id in ids for tag in item.tags}
         return self.uses(selective_tags({tag: counts[tag] for tag in carried}), filters, len(self._ns.items))
+
+    def rank_shared(self, strengths: Mapping[int, float], filters: Filters, limit: int) -> Hits:
+        return rank_by_shared_tags(strengths, self.shared(list(strengths), filters), limit)
 
 
 class MemoryRaw:

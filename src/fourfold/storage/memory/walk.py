@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 from fourfold.limits import HUB, WALK_EDGES
 from fourfold.model import Edge, Filters, Neighbor, NodeSummary, NodeView, Page
-from fourfold.retrieval import Link
+from fourfold.ranking.connections import rank_by_links
+from fourfold.retrieval import Hits, Link
 from fourfold.storage.memory.filters import passes
 from fourfold.storage.memory.graph import mentions, required
 from fourfold.storage.memory.state import Namespace
@@ -125,6 +126,9 @@ class MemoryGraph:
         ]
         found = [*out, *back, *_over_edges(ns, owned, filters)]
         return [link for link in found if link.source != link.item]
+
+    def walk(self, strengths: Mapping[int, float], filters: Filters, limit: int) -> Hits:
+        return rank_by_links(strengths, self.item_links(list(strengths), filters), limit)
 
 
 # ---------------------------------------------------------------- steps by name

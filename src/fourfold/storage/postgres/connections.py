@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from fourfold import limits
 from fourfold.limits import HUB, WALK_EDGES
 from fourfold.model import Edge, Filters, Neighbor, NodeSummary, NodeView, Page
-from fourfold.ranking.connections import rarity, selective_tags
-from fourfold.retrieval import Link
+from fourfold.ranking.connections import rank_by_links, rank_by_shared_tags, rarity, selective_tags
+from fourfold.retrieval import Hits, Link
 from fourfold.storage.graph_paths import find_path, neighbors, view
 from fourfold.storage.postgres import graph
 from fourfold.storage.postgres.filters import where
@@ -150,6 +150,9 @@ class GraphReader:
     def item_links(self, ids: Sequence[int], filters: Filters) -> list[Link]:
         return self._passing(item_links(self._at.db, self._at.ns.id, ids), filters)
 
+    def walk(self, strengths: Mapping[int, float], filters: Filters, limit: int) -> Hits:
+        return rank_by_links(strengths, self.item_links(list(strengths), filters), limit)
+
     def _passing(self, found: list[Link], filters: Filters) -> list[Link]:
         """The links whose item passes the filters."""
         if filters.condition is None or not found:
@@ -205,6 +208,9 @@ class TagUses:
         )
         carried = dict(rows(self._at.db, sql, self._at.ns.id, possible(ids)))
         return self._best({tag: carried[tag] for tag in selective_tags(carried)}, filters, limits.CANDIDATES)
+
+    def rank_shared(self, strengths: Mapping[int, float], filters: Filters, limit: int) -> Hits:
+        return rank_by_shared_tags(strengths, self.shared(list(strengths), filters), limit)
 
     def _best(self, uses: Mapping[str, int], filters: Filters, limit: int) -> list[TagUse]:
         """The uses of these tags by the items that carry the most and rarest of them, sorted."""

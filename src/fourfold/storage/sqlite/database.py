@@ -328,7 +328,7 @@ def value(db: apsw.Connection, sql: str, *bindings: Any) -> Any:
     return found[0] if found else None
 
 
-_LENGTHS = (2, 8, 32, 128, 512)
+_LENGTHS = (2, 10, 32, 128, 512)
 """Of IN lists."""
 _CHUNK = _LENGTHS[-1]
 

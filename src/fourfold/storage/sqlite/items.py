@@ -254,13 +254,16 @@ def forget(db: apsw.Connection, ns: int, item_id: int) -> bool:
 # ---------------------------------------------------------------- reading
 
 
-def get(db: apsw.Connection, namespace: str, ns: int, ids: Sequence[int]) -> dict[int, Item]:
-    """The items of `ids` that exist."""
+def get(
+    db: apsw.Connection, namespace: str, ns: int, ids: Sequence[int], *, have_sources: bool = True
+) -> dict[int, Item]:
+    """The items of `ids` that exist. `have_sources`: whether items may refer to raw records."""
     found: dict[int, Item] = {}
     for part in batches(possible(ids)):
         inside = marks(len(part))
         tags = _grouped(db, f"SELECT item, name FROM item_tags WHERE item IN ({inside}) ORDER BY item, name", part)  # noqa: S608  (placeholders)
-        sources = _grouped(db, f"SELECT item, raw FROM sources WHERE item IN ({inside}) ORDER BY item, position", part)  # noqa: S608  (placeholders)
+        sql = f"SELECT item, raw FROM sources WHERE item IN ({inside}) ORDER BY item, position"  # noqa: S608  (placeholders)
+        sources = _grouped(db, sql, part) if have_sources else dict[int, list[Any]]()
         for row in db.execute(f"SELECT {_COLUMNS} FROM items WHERE +ns = ? AND id IN ({inside})", (ns, *part)):  # noqa: S608  (constants and placeholders)
             found[row[0]] = _item(namespace, row, tuple(tags.get(row[0], ())), tuple(sources.get(row[0], ())))
     return found

@@ -8,10 +8,11 @@ from typing import Any
 
 import apsw
 
+from fourfold.index.source import Change
 from fourfold.scheduling import paced
 from fourfold.storage import linking
 from fourfold.storage.linking import PER_LOOKUP, Gone, Linked
-from fourfold.storage.sqlite import graph
+from fourfold.storage.sqlite import changes, graph
 from fourfold.storage.sqlite import items as item_rows
 from fourfold.storage.sqlite.database import Database, rows, value
 
@@ -152,6 +153,7 @@ def catch_up(database: Database, ns: int, lookup: Lookup = _no_lookup) -> None:
     def writing() -> Generator[SqliteLinkRows]:
         with database.write() as db:
             yield SqliteLinkRows(db, ns, lookup)
+            changes.log(db, ns, [(0, Change.LABELS)])
 
     linking.catch_up(reading, writing, lambda name: lookup(ns, name))
 

@@ -71,6 +71,8 @@ class SqlitePortable:
         ids.reset(tx)
         for record in records:
             _LOADERS[record["type"]](tx, record)
+        for ns, *_ in _namespaces(tx, None):
+            changes.log(tx, ns, [(0, Change.LABELS)])  # nodes, edges and mentions
 
     def store_namespace(self, tx: apsw.Connection, records: Iterable[Record], namespace: str) -> None:
         ns = spaces.ensure(tx, namespace)

@@ -20,18 +20,20 @@ from fourfold.index import text_index, vector_index
 from fourfold.index.segment_files import Damaged
 from fourfold.limits import TAG_CACHE_SECONDS
 from fourfold.model import NO_FILTERS, Edge, Filters, Item, Neighbor, NodeSummary, NodeView, Page, RawRecord, Space
-from fourfold.ranking.connections import selective_tags
-from fourfold.retrieval import Link, Ranking
+from fourfold.ranking.connections import rank_by_links, rank_by_shared_tags, selective_tags
+from fourfold.retrieval import Hits, Link, Ranking
 from fourfold.storage.graph_paths import find_path, neighbors, view
 from fourfold.storage.sqlite import chunks, connections, graph, items, raw, spaces
 from fourfold.storage.sqlite.database import Database, Deadline
 from fourfold.storage.sqlite.graph import NodeRows
 from fourfold.storage.sqlite.indexes import Indexes
+from fourfold.storage.sqlite.link_columns import LinkCache
 from fourfold.storage.values import FileRow, NeighborQuery, PendingText, Size, TagUse, Vocabulary
 from fourfold.text.keyword_query import KeywordQuery, keyword_query
 from fourfold.threads import Workers
 
 if TYPE_CHECKING:
+    from fourfold.index.link_state import LinkState
     from fourfold.index.rows import Ints
     from fourfold.model import Vector
 
@@ -39,7 +41,7 @@ _VECTOR_THREADS = 4
 _CACHED_FILTERS = 16
 _SQL = (
     "SELECT name, id, items, vectors, fingerprint, dimension, (SELECT max(seq) FROM changes WHERE ns = namespaces.id), "
-    "EXISTS (SELECT 1 FROM files WHERE ns = namespaces.id) FROM namespaces WHERE "
+    "EXISTS (SELECT 1 FROM files WHERE ns = namespaces.id), EXISTS (SELECT 1 FROM sources) FROM namespaces WHERE "
 )
 _BY_NAME, _BY_NUMBER = f"{_SQL}name = ?", f"{_SQL}id = ?"
 
@@ -51,6 +53,7 @@ class Caches:
         self.database = database
         self.indexes = indexes
         self.vector_threads = Workers(_VECTOR_THREADS, "fourfold-near")
+        self.links = LinkCache(database, indexes.tuning)
         self.seen_tags = connections.SeenTags()
         self.languages: dict[int, tuple[int, Mapping[str, int]]] = {}
         """By namespace, with the change as of which they were read."""
@@ -80,12 +83,13 @@ class SqliteSnapshot:
         self.db = db
         self.caches = caches
         self.deadline = deadline
-        self.namespace, self.ns, count, vectors, fingerprint, dimension, last, has_files = row or _MISSING
+        self.namespace, self.ns, count, vectors, fingerprint, dimension, last, *has = row or _MISSING
         self.size = Size(count, vectors)
         self.space = None if fingerprint is None else Space(fingerprint, dimension)
         self.last_change: int = last or 0
-        self.has_files = bool(has_files)
+        self.has_files, self.has_sources = map(bool, has)
         self._filtered: tuple[Filters, Ints | TimedOut] | None = None
+        self._links: tuple[LinkState | None] | None = None
         self.rows = SqliteRows(self)
         self.words = SqliteWords(self)
         self.vectors = SqliteVectors(self)
@@ -117,6 +121,13 @@ class SqliteSnapshot:
             known = self.caches.languages[self.ns] = (self.last_change, spaces.languages(self.db, self.ns))
         return known[1]
 
+    @property
+    def links(self) -> LinkState | None:
+        """Names, links and tags in memory, if this process has them as of this snapshot."""
+        if self._links is None:
+            self._links = (self.caches.links.state(self),)
+        return self._links[0]
+
     def allowed(self, filters: Filters) -> Ints | None:
         """The ids that pass, in order; None if all do. A filter that took too long is not evaluated again."""
         if filters is NO_FILTERS or filters == NO_FILTERS:
@@ -142,7 +153,7 @@ class SqliteSnapshot:
         return list(compress(found, passes))
 
 
-_MISSING: tuple[Any, ...] = ("", 0, 0, 0, None, None, 0, 0)
+_MISSING: tuple[Any, ...] = ("", 0, 0, 0, None, None, 0, 0, 0)
 
 
 class _OfItem(Protocol):
@@ -158,7 +169,8 @@ class SqliteRows:
         self._at = at
 
     def get(self, ids: Sequence[int]) -> dict[int, Item]:
-        return items.get(self._at.db, self._at.namespace, self._at.ns, ids)
+        at = self._at
+        return items.get(at.db, at.namespace, at.ns, ids, have_sources=at.has_sources)
 
     def find_keys(self, keys: Sequence[str]) -> dict[str, int]:
         return items.by_keys(self._at.db, self._at.ns, keys)
@@ -255,13 +267,22 @@ class SqliteGraph:
         self._at = at
 
     def named(self, names: Sequence[str]) -> dict[str, list[int]]:
-        return connections.named(self._at.db, self._at.ns, names)
+        links = self._at.links
+        return connections.named(self._at.db, self._at.ns, names) if links is None else links.named(names)
 
     def node_links(self, nodes: Sequence[int], filters: Filters) -> list[Link]:
-        return self._at.passing(filters, connections.node_links(self._at.db, nodes))
+        links = self._at.links
+        found = connections.node_links(self._at.db, nodes) if links is None else links.node_links(nodes)
+        return self._at.passing(filters, found)
 
     def item_links(self, ids: Sequence[int], filters: Filters) -> list[Link]:
         return self._at.passing(filters, connections.item_links(self._at.db, self._at.ns, ids))
+
+    def walk(self, strengths: Mapping[int, float], filters: Filters, limit: int) -> Hits:
+        links = self._at.links
+        if links is None:
+            return rank_by_links(strengths, self.item_links(list(strengths), filters), limit)
+        return links.walk(strengths, self._at.allowed(filters), limit)
 
     def nodes(self, like: str, limit: int, offset: int) -> list[NodeSummary]:
         return graph.summaries(self._at.db, self._at.ns, like, limit, offset)
@@ -300,6 +321,12 @@ class SqliteTags:
         at = self._at
         shared = selective_tags(connections.carried(at.db, at.ns, ids))
         return at.passing(filters, connections.tagged(at.db, at.ns, shared))
+
+    def rank_shared(self, strengths: Mapping[int, float], filters: Filters, limit: int) -> Hits:
+        links = self._at.links
+        if links is None:
+            return rank_by_shared_tags(strengths, self.shared(list(strengths), filters), limit)
+        return links.shared(strengths, self._at.allowed(filters), limit)
 
 
 class SqliteRawRecords:

@@ -105,6 +105,7 @@ class SqliteStore:
         """Waits for reads, the write and the publication that are running."""
         with self._writing:
             self._indexes.publisher.close()
+        self._caches.links.close()
         self._db.close()  # before the indexes: a search that is running could open their files again
         self._caches.vector_threads.close()
         self._indexes.close()

@@ -30,6 +30,12 @@ class Tuning(IndexTuning):
     """A write of this many items folds its changes into searched indexes itself, so that no search has to."""
     inline_vectors: int = 20_000
     """Up to this many vectors are searched in the thread of the search: another thread costs more than it saves."""
+    columns_after_searches: int = 4
+    """Searches of an unchanged namespace after which its names, links and tags are read into memory."""
+    columns_pause: float = 20.0
+    """They are read again at the earliest after this many times the duration of the last reading."""
+    max_column_rows: int = 2_000_000
+    """A namespace with more rows of names, links and tags is searched in the tables."""
     wal_bytes: int = 64 * 1024 * 1024
     """From this length on, writers wait a moment for readers in order to reset SQLite's write-ahead log."""
     wal_retry_seconds: float = 10.0
