@@ -209,6 +209,20 @@ def build(database: Database, namespace: str, tuning: Tuning, *, everything: boo
             is_over = not is_due(db, ns, tuning, everything=everything)
             if not is_over:
                 _build_part(db, ns)
+        if not is_over:
+            with database.write() as db:
+                db.wait_seconds = LONG_SECONDS
+                _remove_replaced(db, ns.id)
+
+
+def _remove_replaced(db: Db, ns: int) -> None:
+    """Removes the rows of parts that a larger one has replaced.
+
+    In a transaction of its own: the one that publishes a part has the namespace locked, which writers wait for.
+    """
+    run(db, "SET LOCAL statement_timeout = 0")
+    sql = "DELETE FROM postings USING namespaces WHERE postings.ns = %s AND namespaces.id = %s AND part <> ALL(parts)"
+    run(db, sql, ns, ns)
 
 
 def _build_part(db: Db, ns: Namespace) -> None:
@@ -225,7 +239,6 @@ def _build_part(db: Db, ns: Namespace) -> None:
     sql = "UPDATE namespaces SET parts = %s::bigint[] WHERE id = %s AND parts = %s::bigint[]"
     if not run(db, sql, published, ns.id, ns.parts):
         raise busy
-    run(db, "DELETE FROM postings WHERE ns = %s AND part <> ALL(%s::bigint[])", ns.id, published)
 
 
 def _kept(db: Db, ns: Namespace) -> list[int]:
