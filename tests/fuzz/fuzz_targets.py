@@ -25,6 +25,7 @@ from fourfold.ingest.chunk import chunks
 from fourfold.ingest.document import Unreadable
 from fourfold.ingest.formats import format_of
 from fourfold.ingest.ignore import TooManyRules, rules_of
+from fourfold.integrations.importers.formats import read as read_foreign
 from fourfold.memory import Memory
 from fourfold.model import NewItem
 from fourfold.serve.mcp.http import PATH, make_app
@@ -169,6 +170,26 @@ def import_lines(data: bytes) -> None:
 # ---------------------------------------------------------------- HTTP
 
 
+FOREIGN = {
+    "mem0": "json",
+    "basic-memory": "md",
+    "mcp-memory-service": "json",
+    "langchain-jsonl": "jsonl",
+    "claude-export": "json",
+}
+
+
+def import_foreign(data: bytes) -> None:
+    """The first byte chooses a tool; what is accepted, a store can hold."""
+    name, suffix = list(FOREIGN.items())[data[0] % len(FOREIGN)] if data else ("mem0", "json")
+    file = _folder() / f"foreign.{suffix}"
+    file.write_bytes(data[1:])
+    with suppress(FourfoldError):
+        found = read_foreign(name, file)
+        memory = Memory(MemoryStore(), None, background=False)
+        memory.add_many(found.items)
+
+
 @cache
 def _served() -> Any:
     """The app of the MCP server, started as a server would."""
@@ -246,5 +267,6 @@ TARGETS: dict[str, Target] = {
     "filter": read_filter,
     "config": read_settings,
     "import": import_lines,
+    "foreign": import_foreign,
     "http": post,
 }

@@ -29,7 +29,9 @@ COMMANDS: Final = {
     "list": Command("fourfold.cli.items:list_items", "List items, newest first."),
     "get": Command("fourfold.cli.items:get", "Show items in full."),
     "forget": Command("fourfold.cli.items:forget", "Delete items by id, tag or path."),
-    "import": Command("fourfold.cli.transfer:import_file", "Store the rows of a JSONL file, or an export."),
+    "import": Command(
+        "fourfold.cli.transfer:import_file", "Store rows of JSONL, an export, or what another tool wrote."
+    ),
     "export": Command("fourfold.cli.transfer:export", "Write everything into one file."),
     "index": Command("fourfold.cli.files:index", "Store what the files of folders hold, and keep up with them."),
     "embed": Command("fourfold.cli.vectors:embed", "Make the vectors that are pending, and wait for them."),

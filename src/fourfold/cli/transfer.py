@@ -15,6 +15,7 @@ from fourfold.cli.output import say, warn
 from fourfold.cli.session import load_config, open_memory
 from fourfold.cli.vectors import WaitFlag, finish_vectors
 from fourfold.errors import NotFound, RequestError
+from fourfold.integrations.importers.formats import FORMATS
 
 if TYPE_CHECKING:
     from fourfold.memory import Memory
@@ -22,18 +23,46 @@ if TYPE_CHECKING:
 
 FilePath = Annotated[Path, typer.Argument(metavar="FILE")]
 Target = Annotated[str, typer.Argument(metavar="TARGET", help="FOLDER or DSN")]
-Jsonl = Annotated[Path, typer.Argument(metavar="FILE.jsonl")]
+Foreign = Annotated[
+    str | None,
+    typer.Option("--from", metavar="TOOL", help=f"What another tool wrote, one of {', '.join(FORMATS)}."),
+]
 
 
-def import_file(ctx: typer.Context, file: Jsonl, wait: WaitFlag = None) -> None:
+def import_file(
+    ctx: typer.Context,
+    file: FilePath,
+    tool: Foreign = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="With --from: only report what would be stored.")] = False,
+    wait: WaitFlag = None,
+) -> None:
     from fourfold.cli.render import progress_bar
 
+    if tool is not None:
+        _import_from(ctx, tool, file, dry_run=dry_run, wait=wait)
+        return
+    if dry_run:
+        raise RequestError("--dry-run works with --from only", "Name the tool that wrote the file: --from TOOL")
     _must_exist(file)
     with open_memory(ctx, create=True) as memory:
         with progress_bar("import", in_bytes=True) as progress:
             counts = memory.import_file(file, progress=progress)
         finish_vectors(memory, wait)
     say(f"imported {_listed(counts)}")
+
+
+def _import_from(ctx: typer.Context, tool: str, place: Path, *, dry_run: bool, wait: bool | None) -> None:
+    from fourfold.integrations.importers.formats import read, report_of, store
+
+    found = read(tool, place)
+    if not dry_run:
+        with open_memory(ctx, create=True) as memory:
+            store(memory, found)
+            finish_vectors(memory, wait)
+    report = report_of(found)
+    say(f"{'would import' if dry_run else 'imported'} {_listed({'item': report.items, 'relation': report.relations})}")
+    for reason, count in report.left_out.items():
+        say(f"left out {count}: {reason}")
 
 
 def export(
