@@ -33,6 +33,12 @@ class Query:
     text: str
     vector: Vector | None = None
     filters: Filters = NO_FILTERS
+    typed: str | None = None
+    """The whole query, if `text` lacks a part of it that says what is not wanted."""
+
+    @property
+    def whole(self) -> str:
+        return self.text if self.typed is None else self.typed
 
 
 class Hit(NamedTuple):

@@ -11,6 +11,7 @@ from fourfold.storage.protocols import Snapshot
 from fourfold.text.analysis import query_words
 from fourfold.text.entities import normal_name, query_names
 from fourfold.text.language import guess
+from fourfold.text.negation import affirmed, negated_phrases, negation_note
 
 _NAMES = 64
 """Parts of a query that are looked up as names of nodes."""
@@ -34,6 +35,14 @@ class AnalysedWord:
 
 
 @dataclass(frozen=True, slots=True)
+class NegatedPhrase:
+    """A part of the query that says what is not wanted, and is not searched for."""
+
+    text: str
+    words: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Analysis:
     query: str
     language: str
@@ -45,10 +54,14 @@ class Analysis:
     plan: Plan
     notes: tuple[str, ...]
     time_window: TimeWindow | None = None
+    negated: tuple[NegatedPhrase, ...] = ()
+    """`words`, `names` and `tags` are those of the query without these phrases."""
 
 
 def analysis(snapshot: Snapshot, text: str, plan: Plan) -> Analysis:
     languages = tuple(snapshot.rows.vocabulary("language"))
+    whole, phrases = text, negated_phrases(text)
+    text = affirmed(whole, phrases)
     query = snapshot.keyword_query(text)
     known = {word.surface: word for word in query.words}
     replaced = {correction.surface: correction for correction in query.corrections}
@@ -63,7 +76,10 @@ def analysis(snapshot: Snapshot, text: str, plan: Plan) -> Analysis:
         words.append(AnalysedWord(word.surface, stems, related, weight, share, corrected))
     counts = snapshot.tags.counts()
     tags = tuple((tag, counts[tag]) for tag in tag_candidates(text) if tag in counts)
-    return Analysis(text, guess(text, languages), tuple(words), _names(snapshot, text), tags, plan, query.notes)
+    dropped = tuple(NegatedPhrase(whole[phrase.start : phrase.end], phrase.words) for phrase in phrases)
+    notes = (*query.notes, *map(negation_note, phrases))
+    names = _names(snapshot, text)
+    return Analysis(whole, guess(whole, languages), tuple(words), names, tags, plan, notes, negated=dropped)
 
 
 def _names(snapshot: Snapshot, text: str) -> tuple[NodeSummary, ...]:

@@ -33,6 +33,7 @@ from fourfold.ranking.time_windows import TimeMode
 from fourfold.retrieval import Candidates, Degraded, Plan, Query, Ranking, Result, Retriever, SearchResponse, TimeWindow
 from fourfold.storage.protocols import Snapshot, Store
 from fourfold.text.entities import file_names, named_files
+from fourfold.text.negation import affirmed, negated_phrases, negation_note
 
 if TYPE_CHECKING:
     from fourfold.model import RawRecord, Vector
@@ -151,7 +152,7 @@ class Search:
         """`started`: of the search, by `time.perf_counter`."""
         fetch, query = snapshot.rows.get, question.query
         order = present.ordered(found, found.plan, fetch, now, window)
-        chosen = present.results(found, found.plan, order, fetch, options, query.text)
+        chosen = present.results(found, found.plan, order, fetch, options, query.whole)
         fused = self._candidates(found, order, fetch, now) if options.candidates else None
         ranked = bool(len(order.hits.ids))
         notes: Sequence[str] = ()
@@ -165,7 +166,7 @@ class Search:
         if notes:
             found = replace(found, notes=(*found.notes, *notes))
         total = (time.perf_counter() - started) * 1000
-        response = present.response(query.text, found.plan, query.filters, found, chosen, total)
+        response = present.response(query.whole, found.plan, query.filters, found, chosen, total)
         if fused is None and window is None:
             return response
         return replace(response, candidates=fused, time_window=window)
@@ -202,7 +203,7 @@ class Search:
             scored = pipeline.scores(question.query, question.plan, stored.id)
             told = _reasons(stored.id, question.plan, found, scored, passes)
             better = list(fetch(ids[: min(rank - 1, limits.FOLD_DEPTH)]).values()) if rank else []
-        return Why(stored, rank, result, (*told, *_folded(stored, better)))
+        return Why(stored, rank, result, (*told, *found.notes, *_folded(stored, better)))
 
     # ------------------------------------------------------------ the question
 
@@ -211,14 +212,18 @@ class Search:
         return make_plan(request, self._settings.plan, self._facts(namespace, request))
 
     def _question(self, namespace: str, request: PlanRequest, given: Vector | None, filters: Filters) -> Question:
-        """Embeds the query before a snapshot is opened: a model may have to load, an endpoint to answer."""
-        plan = self.plan(namespace, request)
+        """Embeds the query before a snapshot is opened: a model may have to load, an endpoint to answer.
+
+        Retrievers get the query without the phrases that say what is not wanted.
+        """
+        plan, phrases = self.plan(namespace, request), negated_phrases(request.text)
+        text = affirmed(request.text, phrases)
         started = time.perf_counter()
-        vector, degraded = self._query_vector(plan, request.text, given)
+        vector, degraded = self._query_vector(plan, text, given)
         embed_ms = (time.perf_counter() - started) * 1000
         embedding = self._embedding if given is None and "semantic" in plan.retrievers else None
-        notes = self._notes(request.text, embedded=vector is not None and given is None)
-        query = Query(namespace, request.text, vector, filters)
+        notes = [*self._notes(text, embedded=vector is not None and given is None), *map(negation_note, phrases)]
+        query = Query(namespace, text, vector, filters, request.text if phrases else None)
         fingerprint = None if embedding is None or degraded else embedding.embedder.fingerprint
         return Question(query, plan, degraded, embed_ms, notes, fingerprint)
 

@@ -22,6 +22,7 @@ from fourfold.model import NO_FILTERS, Filters, MetadataTest, NewItem
 from fourfold.retrieval import Plan, SearchResponse
 from fourfold.storage.values import NewNode
 from fourfold.text.entities import normal_name
+from fourfold.text.negation import affirmed
 
 if TYPE_CHECKING:
     from fourfold.model import Vector
@@ -119,7 +120,7 @@ class Bench:
 
     def _ask(self, question: Question, variant: Variant, *, fresh: bool) -> Answer:
         started = time.perf_counter()
-        vector = self._vector(question.text, fresh) if variant.embeds else None
+        vector = self._vector(affirmed(question.text), fresh) if variant.embeds else None
         response = self.search(question, vector=vector, **variant.arguments)
         keys = [str(result.key) for result in response.results]
         return answered(question, response, keys, (time.perf_counter() - started) * 1000)

@@ -245,6 +245,11 @@ class CountAnswer(Answer):
     items: int
 
 
+class NegatedAnswer(Answer):
+    text: str
+    words: list[str]
+
+
 class AnalysisAnswer(Answer):
     query: str
     language: str
@@ -254,6 +259,7 @@ class AnalysisAnswer(Answer):
     plan: PlanAnswer
     time_window: TimeWindowAnswer | None
     notes: list[str]
+    negated: list[NegatedAnswer]
 
 
 class CountsAnswer(Answer):

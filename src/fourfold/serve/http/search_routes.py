@@ -53,6 +53,7 @@ def analyze(call: Call) -> Response:
             "plan": plan_json(found.plan),
             "time_window": None if found.time_window is None else window_json(found.time_window),
             "notes": list(found.notes),
+            "negated": [asdict(phrase) for phrase in found.negated],
         }
     )
 

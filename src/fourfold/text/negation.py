@@ -1,0 +1,290 @@
+"""Negated parts of a query: "restaurants without fish", "hotels not in Berlin", "Restaurants ohne Fisch".
+
+A negated word says what the answer is not about, so it must not pull items up. Only constraints count: "without fish",
+"not in Berlin", "that do not serve fish". The negation of a whole statement does not ("aspirin does not prevent
+strokes" is about aspirin and strokes), nor does a title ("Rebel Without a Cause") or a quotation.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from fourfold.text.fold import fold
+from fourfold.text.stopwords import stop_words
+
+_MOST_WORDS = 4
+"""Maximum number of content words of one negated phrase."""
+
+_WORD = re.compile(r"[\w'’]+(?:-[\w'’]+)*|[^\w\s]")
+_QUOTED = re.compile('["“„»«][^"“”„«»\n]{2,200}["”“«»]|`[^`\n]{2,200}`')
+
+
+def _words(listed: str) -> frozenset[str]:
+    return frozenset(map(fold, listed.split()))
+
+
+_WITHOUT: Final = _words("without sans except excluding minus ohne außer ausgenommen")
+"""Negate the phrase after them."""
+_PAIRS: Final = frozenset(
+    tuple(map(fold, pair.split()))
+    for pair in (
+        "other than",
+        "apart from",
+        "aside from",
+        "abgesehen von",
+        "except for",
+        "with no",
+        "mit keinem",
+        "mit keinen",
+        "mit keiner",
+    )
+)
+_NOT: Final = _words("not never nicht nie niemals")
+_NO: Final = _words("no kein keine keinen keinem keiner keines")
+_CONTRACTED: Final = re.compile("n['’]t$")
+_VERBS: Final = _words(
+    "is are was were be been do does did has have had can could will would should may might must "
+    "ist sind war waren hat haben hatte hatten wird werden kann können konnte soll sollte muss müssen darf dürfen gibt"
+)
+_RELATIVE: Final = _words("that which who whose der die das den dem deren dessen welche welcher welches")
+_CHOICES: Final = _words("which welche welcher welches welchen")
+"""Begin a question for things: which hotels are not in Berlin?"""
+_QUESTIONS: Final = _words(
+    "what why how when who whom whose where if was warum wie wann wer wem wen wo wieso weshalb wofür wodurch woher wenn"
+)
+_PREPOSITIONS: Final = _words(
+    "in at on from by near with for about of to via using containing inside around after before during since until "
+    "im am an aus auf bei beim mit vom von für über zu zum zur nahe neben unter nach vor während seit bis um"
+)
+_FILLERS: Final = _words(
+    "a an any the some this these such too very much my our your "
+    "ein eine einen einem einer eines der die das den dem des zu sehr viel viele mein unser"
+)
+_JOINTS: Final = _words("or nor and oder und noch sowie")
+_TURNS: Final = _words("but aber")
+_STOPS: Final = stop_words("en") | stop_words("de") | _PREPOSITIONS
+_END_OF_SENTENCE: Final = frozenset(".!?;:")
+_LONGEST = 20
+"""Maximum number of words of a query that asks for things with a constraint."""
+_LONGEST_CHARACTERS = 400
+_ANY_NEGATION: Final = re.compile(
+    r"\b(?:without|sans|except|excluding|minus|ohne|au(?:ß|ss)er|ausgenommen|other than|apart from|aside from"
+    r"|abgesehen von|not|never|nicht|nie|niemals|no|kein\w*)\b|n['’]t\b",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Negated:
+    """A part of a query that says what is not wanted."""
+
+    start: int
+    end: int
+    words: tuple[str, ...]
+    """Its content words, as typed."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Token:
+    text: str
+    start: int
+
+    @property
+    def folded(self) -> str:
+        return fold(self.text)
+
+    @property
+    def is_word(self) -> bool:
+        return self.text[0].isalnum() or self.text[0] == "_"
+
+    @property
+    def is_content(self) -> bool:
+        return self.is_word and self.folded not in _STOPS
+
+    @property
+    def end(self) -> int:
+        return self.start + len(self.text)
+
+
+def negated_phrases(text: str) -> tuple[Negated, ...]:
+    """Return the negated phrases of a query in order, each from its negation to its last word.
+
+    Empty if nothing else would be left to search for.
+    """
+    if len(text) > _LONGEST_CHARACTERS or not _ANY_NEGATION.search(text):
+        return ()
+    tokens = _tokens(text)
+    found: list[Negated] = []
+    free = 0
+    place = 0 if _asks_for_things(tokens) else len(tokens)
+    while place < len(tokens):
+        length = _negation(tokens, place)
+        end = _phrase_end(tokens, place + length) if length else 0
+        if end:
+            start = max(free, _first(tokens, place))
+            end = max(end, _german_clause_end(tokens, start))
+            words = tuple(token.text for token in tokens[place + length : end] if token.is_content)
+            found.append(Negated(tokens[start].start, tokens[end - 1].end, words))
+            free = end
+        place = max(end, place + 1)
+    return tuple(found) if any(token.is_content for token in _tokens(affirmed(text, found))) else ()
+
+
+def negation_note(phrase: Negated) -> str:
+    """Return what a search says about a phrase that it does not search for."""
+    return f"not searched for, because it is negated: {' '.join(phrase.words)}"
+
+
+def affirmed(text: str, phrases: Sequence[Negated] | None = None) -> str:
+    """Return the query without its negated phrases, which are looked for if they are not given."""
+    found = negated_phrases(text) if phrases is None else phrases
+    if not found:
+        return text
+    kept, last = "", 0
+    for each in found:
+        kept += text[last : each.start]
+        last = each.end
+    return " ".join((kept + text[last:]).split())
+
+
+def _tokens(text: str) -> list[_Token]:
+    """Words and punctuation; a quotation is one token."""
+    quoted = {found.start(): found.end() for found in _QUOTED.finditer(text)}
+    tokens: list[_Token] = []
+    free = 0
+    for found in _WORD.finditer(text):
+        if found.start() < free:
+            continue
+        free = quoted.get(found.start(), found.end())
+        tokens.append(_Token(text[found.start() : free], found.start()))
+    return tokens
+
+
+# ---------------------------------------------------------------- where a negation starts
+
+
+def _asks_for_things(tokens: Sequence[_Token]) -> bool:
+    """Whether a query is one short phrase or request: not a question for a fact, and not several sentences."""
+    words = [token for token in tokens if token.is_word]
+    ends = any(token.text in _END_OF_SENTENCE for token in tokens[:-1])
+    return 1 < len(words) <= _LONGEST and not ends and words[0].folded not in _QUESTIONS | _VERBS
+
+
+def _negation(tokens: Sequence[_Token], place: int) -> int:
+    """Number of tokens of the negation that starts here; 0 if none does."""
+    word, following = tokens[place].folded, tokens[place + 1].folded if place + 1 < len(tokens) else ""
+    if _is_in_title(tokens, place):
+        return 0
+    if (word, following) in _PAIRS:
+        return 2 if _is_constraint(tokens, place) else 0
+    if word in _WITHOUT or (word in _NOT and following in _PREPOSITIONS):
+        return 1 if _is_constraint(tokens, place) else 0
+    if word in _NOT or word in _NO or _CONTRACTED.search(word):
+        return 1 if _is_predicate(tokens, place) else 0
+    return 0
+
+
+def _is_in_title(tokens: Sequence[_Token], place: int) -> bool:
+    """Rebel Without a Cause, No Country for Old Men; but Ohne Zucker, because German nouns have capitals."""
+    if not tokens[place].text[0].isupper():
+        return False
+    followed = place + 1 < len(tokens) and tokens[place + 1].text[0].isupper()
+    return place > 0 or (followed and fold(tokens[place].text) not in _GERMAN)
+
+
+_GERMAN: Final = _words("ohne außer nicht kein keine keinen keinem keiner keines")
+
+
+def _is_constraint(tokens: Sequence[_Token], place: int) -> bool:
+    """Whether `without` or `not in` restricts what the query asks for: a main clause with a verb is a choice."""
+    if tokens[0].folded in _CHOICES or _relative(tokens, place) is not None:
+        return True
+    return not any(token.folded in _VERBS and token.text.islower() for token in tokens)  # not May
+
+
+def _is_predicate(tokens: Sequence[_Token], place: int) -> bool:
+    """Whether a verb is negated for the things asked for: hotels that are not full, which hotels have no pool."""
+    before = tokens[place - 1].folded if place > 0 else ""
+    if _relative(tokens, place) is not None or before in _TURNS:
+        return True
+    return tokens[0].folded in _CHOICES and (before in _VERBS or bool(_CONTRACTED.search(tokens[place].folded)))
+
+
+def _relative(tokens: Sequence[_Token], place: int) -> int | None:
+    """Where the relative clause of a negation starts: its pronoun is at most one verb or word away from it."""
+    for start in range(place - 1, max(-1, place - 4), -1):
+        if not tokens[start].is_word:
+            return None
+        if start > 0 and tokens[start].folded in _RELATIVE:
+            return start if tokens[start].folded in _ENGLISH or _is_after_comma(tokens, start) else None
+    return None
+
+
+_ENGLISH: Final = _words("that which who whose")
+
+
+def _is_after_comma(tokens: Sequence[_Token], place: int) -> bool:
+    return tokens[place - 1].text == ","
+
+
+def _first(tokens: Sequence[_Token], place: int) -> int:
+    """Where the part to drop starts: with the relative pronoun, the verb or the conjunction before the negation."""
+    relative = _relative(tokens, place)
+    start = place if relative is None else relative
+    while start > 0 and (tokens[start - 1].folded in _TURNS or (tokens[start - 1].folded in _VERBS and start > 1)):
+        start -= 1
+    return start
+
+
+# ---------------------------------------------------------------- where its phrase ends
+
+
+def _phrase_end(tokens: Sequence[_Token], start: int) -> int:
+    """End of the noun phrase, or of several joined by `or`; 0 if there is no content word."""
+    place, end, count = start, 0, 0
+    while place < len(tokens) and count < _MOST_WORDS:
+        token = tokens[place]
+        if token.is_content:
+            end, count = place + 1, count + 1
+            if _ends_german_noun(tokens, place):
+                break
+        elif not _continues(tokens, place, started=count > 0):
+            break
+        place += 1
+    return end
+
+
+def _continues(tokens: Sequence[_Token], place: int, *, started: bool) -> bool:
+    """Whether a phrase goes on after a word without content: an article, `or`, or the preposition of `not in`."""
+    word = tokens[place].folded
+    if word in _FILLERS or (not started and (word in _PREPOSITIONS or word in _VERBS)):
+        return True
+    following = tokens[place + 1] if place + 1 < len(tokens) else None
+    return (
+        started
+        and following is not None
+        and (word in _JOINTS or (tokens[place].text == "," and _is_listed(tokens, place)))
+    )
+
+
+def _german_clause_end(tokens: Sequence[_Token], start: int) -> int:
+    """End of a German relative clause, whose verb comes last: , die keinen Fisch servieren. 0 for anything else."""
+    if start == 0 or not _is_after_comma(tokens, start) or tokens[start].folded not in _RELATIVE:
+        return 0
+    return next((place for place in range(start, len(tokens)) if not tokens[place].is_word), len(tokens))
+
+
+def _is_listed(tokens: Sequence[_Token], place: int) -> bool:
+    """Whether a comma continues a list that ends with `or` or `and`: without fish, meat or eggs."""
+    return any(token.folded in _JOINTS for token in tokens[place + 1 : place + 4])
+
+
+def _ends_german_noun(tokens: Sequence[_Token], place: int) -> bool:
+    """A capitalised word in front of one that is neither capitalised nor a conjunction: ohne Fisch geöffnet."""
+    if not tokens[place].text[0].isupper() or place + 1 >= len(tokens):
+        return False
+    following = tokens[place + 1]
+    return following.is_content and not following.text[0].isupper()
