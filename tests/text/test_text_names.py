@@ -73,6 +73,14 @@ def test_a_title_is_a_name_with_and_without_its_final_bracket(title, names):
         ("was steht im »Handbuch für neue Leute im Einkauf und Verkauf«", HANDBOOK),
         ("the who", "The Who"),
         ("is IT part of US", "IT"),
+        (
+            "who directed The Day They Robbed the Bank of England?",
+            "The Day They Robbed the Bank of England",
+        ),
+        (
+            "When was Archduchess Maria Antonia Of Austria (1899–1977) born",
+            "archduchess maria antonia of austria 1899 1977",
+        ),
     ],
 )
 def test_a_name_in_a_query_is_found(query, name):
@@ -93,6 +101,11 @@ def test_a_name_in_a_query_is_found(query, name):
         ("who knows anna weber", ["anna weber"], ["anna", "knows"]),
         ("papers on `find` in ALGOL", ["find"], ["papers on"]),
         ("is utf8 a name", ["utf8"], ["is", "a name"]),
+        (
+            "is The Day They Robbed the Bank of England a film",
+            ["the day they robbed the bank of england"],
+            ["day they robbed the bank of england a film"],
+        ),
         ("東京 の 人口", ["の", "人口"], []),
         (f"{'word ' * 500}about Billy Elliot and more", ["billy elliot", "billy"], ["word"]),
     ],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import groupby, pairwise
+from itertools import groupby, islice, pairwise
 from typing import Any, cast
 from urllib.parse import unquote
 
@@ -14,6 +14,10 @@ from fourfold.text.stopwords import stop_words
 
 NAME_WORDS = 6
 """Maximum number of words of a name in a query."""
+
+LONG_NAME_WORDS = 14
+"""The same for a name whose first and last words are spelled as names: The Day They Robbed the Bank of England."""
+_MOST_LONG_NAMES = 100
 
 QUERY_NAMES = 400
 """Maximum number of names looked up for one query: about its first 70 words, and all quoted or capitalised names."""
@@ -85,7 +89,8 @@ def _unqualified(title: str) -> str:
 def query_names(text: str) -> list[str]:
     """Return candidate names in a query, in normal form: quoted text, capitalised words, then every run of words."""
     spelled = _spelled(text)
-    candidates = (*_quoted(text), *_capitalised(spelled), *_runs(spelled))
+    long = islice(_long_names(spelled), _MOST_LONG_NAMES)
+    candidates = (*_quoted(text), *_capitalised(spelled), *long, *_runs(spelled))
     return list(dict.fromkeys(filter(None, candidates)))[:QUERY_NAMES]
 
 
@@ -98,7 +103,9 @@ def spelled_names(text: str) -> list[str]:
     spelled = _spelled(text)
     marked = [place > 0 and _is_spelled_as_name(word) for place, word in enumerate(spelled)]
     runs = _runs(spelled, marked=marked) if any(marked) else _runs(spelled, fewest=2)
-    return list(dict.fromkeys(filter(None, (*_quoted(text), *_capitalised(spelled[1:]), *runs))))[:QUERY_NAMES]
+    long = islice(_long_names(spelled), _MOST_LONG_NAMES)
+    names = (*_quoted(text), *_capitalised(spelled[1:]), *long, *runs)
+    return list(dict.fromkeys(filter(None, names)))[:QUERY_NAMES]
 
 
 def _quoted(text: str) -> Iterator[str]:
@@ -113,6 +120,15 @@ def _capitalised(spelled: list[str]) -> Iterator[str]:
             names = [(place, _FOLDED[spelled[place]]) for place in group]
             yield " ".join(name for _, name in names[:NAME_WORDS]) if len(names) > 1 else ""
             yield from (name for place, name in names if place > 0 or name not in _STOP_WORDS)
+
+
+def _long_names(spelled: list[str]) -> Iterator[str]:
+    """Runs of more than NAME_WORDS words from one that is spelled as a name to another, the longest first."""
+    marked = [place for place, word in enumerate(spelled[:QUERY_NAMES]) if _is_spelled_as_name(word)]
+    for place, start in enumerate(marked):
+        for end in reversed(marked[place + 1 : place + LONG_NAME_WORDS]):
+            if NAME_WORDS <= end - start < LONG_NAME_WORDS:
+                yield " ".join(map(_FOLDED.__getitem__, spelled[start : end + 1]))
 
 
 def _runs(spelled: list[str], *, fewest: int = 1, marked: Sequence[bool] | None = None) -> Iterator[str]:
