@@ -7,13 +7,14 @@ MILVUS := .venv-milvus
 FRAMEWORKS := .venv-frameworks
 AUDIT := .venv-audit
 WHEELS := .venv-wheels
+SITE := .venv-docs
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 # Bytecode is kept, whatever the environment says: tests start many interpreters.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: chromium demo test lint audit bench quality soak conformance mcpb wheels wheels-check wheels-emulated cluster-test spec clean
+.PHONY: chromium demo test lint audit bench quality soak conformance mcpb wheels wheels-check wheels-emulated docs cluster-test spec clean
 
 demo: $(VENV)/installed
 	$(BIN)/fourfold demo
@@ -30,6 +31,7 @@ lint: $(VENV)/tested $(FRAMEWORKS)/installed
 	$(BIN)/pyright --pythonpath $(FRAMEWORKS)/bin/python --project tests/frameworks
 	$(BIN)/python scripts/spec_table.py --check
 	$(BIN)/python scripts/reference_tables.py --check
+	$(BIN)/python scripts/check_links.py
 
 # Compares the pinned dependencies with the database of known vulnerabilities: needs the network.
 audit: $(AUDIT)/installed
@@ -45,6 +47,10 @@ conformance: $(VENV)/tested
 
 mcpb: $(VENV)/installed
 	$(BIN)/python scripts/mcpb.py
+
+# The documentation site, in build/site: a wrong link is an error.
+docs: $(SITE)/installed
+	NO_MKDOCS_2_WARNING=1 $(SITE)/bin/mkdocs build --strict
 
 # Wheels for Linux, macOS and Windows and the sdist, from this machine: `ziglang` is the cross compiler.
 wheels: $(WHEELS)/installed
@@ -100,6 +106,11 @@ chromium:
 $(AUDIT)/installed: constraints.txt
 	$(PYTHON) -m venv $(AUDIT)
 	$(AUDIT)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt pip-audit
+	touch $@
+
+$(SITE)/installed: constraints.txt
+	$(PYTHON) -m venv $(SITE)
+	$(SITE)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt mkdocs-material "mkdocstrings[python]"
 	touch $@
 
 $(WHEELS)/installed: constraints.txt

@@ -54,6 +54,7 @@ def tracked() -> set[str]:
     return {line.removeprefix("src/") for line in listed.stdout.split("\n") if line}
 
 
+@pytest.mark.soak
 def test_the_wheel_and_the_sdist_have_every_file_of_the_package(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(tmp_path), str(ROOT)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=580)

@@ -79,7 +79,7 @@ class Settings:
     http_hosts: tuple[str, ...] = ()
     """Host names that a server over HTTP accepts besides its address."""
     http_tokens: tuple[str, ...] = field(default=(), repr=False)
-    """NAMESPACE[+NAMESPACE...][:SCOPE]:SECRET each; * for every namespace. If there is one, HTTP requires a token."""
+    """`NAMESPACE[+NAMESPACE...][:SCOPE]:SECRET` each; * for every namespace. If there is one, HTTP requires a token."""
     http_requests_per_minute: int | None = None
     """For each token; None: no limit."""
     token: str = field(default="", repr=False)
