@@ -136,6 +136,8 @@ class Ranking:
     """Share of the query's words, weighted by rarity, that occur in no item."""
     items: int = 0
     """Number of items ranked, listed or not; 0 if unknown."""
+    code: float = 0.0
+    """Share of the items that are source code, times the share of the query's words that are not identifiers."""
 
     @classmethod
     def of_keys(cls, hits: Sequence[tuple[str, float]]) -> Ranking:

@@ -141,3 +141,15 @@ def test_a_word_of_a_removed_item_is_no_correction(store):
     with store.transaction(NS) as transaction:
         transaction.items.forget([gone])
     assert search(store, "keyword", "resturant harbuor") == [stays]
+
+
+def test_every_store_knows_how_much_of_it_is_code(store):
+    code, *_ = add(store, "def double(number):\n    return 2 * number", "Notes about a double bed", "A return ticket")
+    with store.snapshot(NS) as snapshot:
+        found = snapshot.words.match("double a number", 10, NO_FILTERS)
+        assert found.code == snapshot.keyword_query("double a number").code == pytest.approx(1 / 3)
+        assert snapshot.words.match("double_number number", 10, NO_FILTERS).code == pytest.approx(1 / 6)
+    with store.transaction(NS) as transaction:
+        transaction.items.forget([code])
+    with store.snapshot(NS) as snapshot:
+        assert snapshot.words.match("double a number", 10, NO_FILTERS).code == 0

@@ -296,7 +296,7 @@ def _fused(
         tagged = max(tags.evidence.values(), default=1.0)
         unlisted = {name: ranking.hits for name, ranking in scores.items()}
         evidence = (coverage, words.unknown, words.items, tagged)
-        return fuse_auto(AutoInputs(lists, unlisted, backgrounds, plan.weights, *evidence, plan.fixed))
+        return fuse_auto(AutoInputs(lists, unlisted, backgrounds, plan.weights, *evidence, plan.fixed, words.code))
     weights = plan.weights or {}
     return rrf(lists, weights, plan.k) if plan.fusion == "rrf" else weighted(lists, weights)
 

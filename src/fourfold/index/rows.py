@@ -237,6 +237,7 @@ class Scored:
             evidence=Numbers((ids, self.coverage[places])),
             unknown=query.unknown_share,
             items=query.documents,
+            code=query.code,
         )
 
 

@@ -21,6 +21,7 @@ from fourfold.index.source import Change, Source, SourceSnapshot
 from fourfold.index.text_segment import LayeredLexicon, TextSegment, item_terms
 from fourfold.index.tuning import DEFAULT, IndexTuning
 from fourfold.retrieval import Ranking
+from fourfold.text.code import code_share
 from fourfold.text.compounds import Lexicon, SortedLexicon
 from fourfold.text.keyword_query import keyword_query
 
@@ -68,6 +69,11 @@ class TextState:
         tail = SortedLexicon(term for terms in self.german.values() for term in terms)
         return LayeredLexicon(segment.lexicon, frozenset(extinct), tail)
 
+    @cached_property
+    def code_share(self) -> float:
+        """Share of the items that are source code."""
+        return code_share(self.frequencies, self.documents)
+
     def frequencies(self, terms: Sequence[str]) -> list[int]:
         """Number of live rows that contain each term."""
         hashes = [term_hash(term) for term in terms]
@@ -80,7 +86,7 @@ class TextState:
         """The text as a keyword query; cached, because search and score use the same one."""
         known = self.prepared.get(text)
         if known is None:
-            query = keyword_query(text, languages, self.lexicon, self.frequencies, self.documents)
+            query = keyword_query(text, languages, self.lexicon, self.frequencies, self.documents, self.code_share)
             known = rows.prepare(query, self.segment.proposing(query))
             if len(self.prepared) >= _CACHED_QUERIES:
                 self.prepared.clear()

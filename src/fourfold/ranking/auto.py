@@ -8,6 +8,7 @@ one). The odds of vectors against words are
     e^(4 x nearness + unknown - coverage - fall - 1)
 
 A near vector and unknown words favour vectors; words that occur together in one item, and in few others, favour words.
+For a query in prose over source code, 2 x the share of the store that is code is added to the exponent.
 docs/ranking.md computes an example by hand; docs/quality-collections.md has the gain and docs/quality-tried.md the
 alternatives.
 """
@@ -43,6 +44,8 @@ TEXTS: Final = ("semantic", "keyword")
 NEARNESS_SLOPE: Final = 4.0
 WORDS_LOG_ODDS: Final = 1.0
 """Prior log odds in favour of words, the safer retriever where it finds anything."""
+CODE_LOG_ODDS: Final = 2.0
+"""Log odds in favour of vectors if the store is source code and the query is prose."""
 FALL_RANKS: Final = (10, 50)
 ITEMS_PER_FALL_RANK: Final = 25
 """The fall is measured at rank items / 25, limited to `FALL_RANKS`."""
@@ -78,6 +81,8 @@ class AutoInputs:
     """Share of the query's words that the tags of one item cover."""
     fixed: Mapping[str, float] | None = None
     """Weights applied unchanged, whatever their sum; chosen weights are scaled to the semantic one."""
+    code: float = 0.0
+    """Share of the store that is source code, times the share of the query that is prose."""
 
 
 def fuse_auto(inputs: AutoInputs) -> Fusion:
@@ -199,7 +204,8 @@ def _text_shares(inputs: AutoInputs, lists: Mapping[str, Hits], unlisted: Mappin
     fall = _fall(inputs.lists["keyword"], inputs.items)
     nearness = _nearness((lists["semantic"], unlisted.get("semantic", NO_HITS)), background)
     log_odds = NEARNESS_SLOPE * nearness + inputs.unknown - min(1.0, coverage) - fall - WORDS_LOG_ODDS
-    share = 1 / (1 + math.exp(-log_odds))  # in 0.047..0.982, so hits of either retriever keep a score
+    log_odds += CODE_LOG_ODDS * inputs.code
+    share = 1 / (1 + math.exp(-log_odds))  # in 0.047..0.998, so hits of either retriever keep a score
     return {"semantic": share, "keyword": 1 - share}
 
 

@@ -10,6 +10,7 @@ from functools import cached_property
 from fourfold.limits import QUERY_TERMS
 from fourfold.text.analysis import QueryWord, query_words
 from fourfold.text.bm25 import idf
+from fourfold.text.code import prose_share
 from fourfold.text.compounds import Lexicon, with_relatives
 from fourfold.text.language import guess
 from fourfold.text.spelling import CORRECTED_WEIGHT, Correction, corrections
@@ -50,6 +51,8 @@ class KeywordQuery:
     """The words that occur in no item, as the user typed them."""
     corrections: tuple[Correction, ...] = ()
     """Words that occur in no item, and were replaced by similar ones that do."""
+    code: float = 0.0
+    """Share of the items that are code, times the share of the query's words that are not."""
 
     @property
     def terms(self) -> list[str]:
@@ -71,11 +74,12 @@ def keyword_query(
     lexicon: Lexicon | None,
     frequencies: Callable[[Sequence[str]], Sequence[int]],
     documents: int,
+    code: float = 0.0,
 ) -> KeywordQuery:
     """Analyse a query against a store.
 
-    `languages` maps each language to its number of items, `lexicon` holds the terms of German items, and `frequencies`
-    returns the number of items for each term.
+    `languages` maps each language to its number of items, `lexicon` holds the terms of German items, `frequencies`
+    returns the number of items for each term, and `code` is the share of the items that are code.
     """
     words = query_words(text, tuple(languages))
     german = lexicon if _is_german(text, languages, documents) else None
@@ -103,6 +107,7 @@ def keyword_query(
         (*notes, *map(_note, corrected.values())),
         tuple(word.surface for word in built if not word.terms),
         tuple(corrected.values()),
+        code * prose_share(text) if code else 0.0,
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,7 @@ from fourfold.storage.memory.walk import MemoryGraph
 from fourfold.storage.values import Deadline, FileRow, PendingText, Size, TagUse, Vocabulary
 from fourfold.text.analysis import analyse_item
 from fourfold.text.bm25 import saturation
+from fourfold.text.code import code_share
 from fourfold.text.compounds import SortedLexicon
 from fourfold.text.fold import fold
 from fourfold.text.keyword_query import KeywordQuery, Word, keyword_query
@@ -162,9 +164,7 @@ class MemoryWords:
         found = self._scored(query, [id for id, stored in self._ns.items.items() if passes(stored.item, filters)])
         hits = sorted((hit for hit in found.hits if hit.score > 0), key=lambda hit: (-hit.score, hit.id))[:limit]
         evidence = {hit.id: found.evidence[hit.id] for hit in hits}
-        return Ranking(
-            tuple(hits), notes=query.notes, evidence=evidence, unknown=query.unknown_share, items=query.documents
-        )
+        return replace(found, hits=tuple(hits), notes=query.notes, evidence=evidence)
 
     def scores(self, text: str, ids: Sequence[int]) -> Ranking:
         return self._scored(self.query(text), [id for id in ids if id in self._ns.items])
@@ -180,7 +180,8 @@ class MemoryWords:
             term for id, terms in self._terms.items() if self._ns.items[id].item.language == "de" for term in terms
         }
         lexicon = SortedLexicon(german) if german else None
-        return keyword_query(text, self._ns.languages, lexicon, self._frequencies, len(self._terms))
+        code = code_share(self._frequencies, len(self._terms))
+        return keyword_query(text, self._ns.languages, lexicon, self._frequencies, len(self._terms), code)
 
     def _frequencies(self, terms: Sequence[str]) -> list[int]:
         return [sum(term in of_item for of_item in self._terms.values()) for term in terms]
@@ -197,7 +198,9 @@ class MemoryWords:
                 covered += word.idf if value > 0 else 0.0
             hits.append(Hit(id, score))
             evidence[id] = covered / (query.weight or 1.0)
-        return Ranking(tuple(hits), evidence=evidence, unknown=query.unknown_share, items=query.documents)
+        return Ranking(
+            tuple(hits), evidence=evidence, unknown=query.unknown_share, items=query.documents, code=query.code
+        )
 
 
 def _value(word: Word, terms: Counter[str], average: float) -> float:

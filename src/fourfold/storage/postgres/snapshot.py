@@ -33,6 +33,8 @@ class Caches:
 
     def __init__(self) -> None:
         self.queries = Cache[KeywordQuery]()
+        self.code_shares = Cache[float]()
+        """With one entry for each namespace."""
         self.samples = Cache[Sample]()
         self.narrow = Cache[list[int] | None]()
         self.tag_counts = Cache[tuple[float, Mapping[str, int]]]()

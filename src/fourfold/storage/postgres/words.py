@@ -28,6 +28,7 @@ from fourfold.storage.postgres.posted_search import NOTHING, joined, kth, of_ite
 from fourfold.storage.postgres.sql import Answer, Packed, Statement, array, packed, rows, sendable, together
 from fourfold.storage.postgres.texts import TEXTSEARCH_READY, words_table
 from fourfold.text import bm25
+from fourfold.text.code import MARKERS, code_share
 from fourfold.text.keyword_query import KeywordQuery, Word, keyword_query
 
 if TYPE_CHECKING:
@@ -95,13 +96,14 @@ class KeywordSearch:
         query = queries.known(ns.id, ns.text_changes, text)
         if query is not None:
             return query, None
-        preparing = Preparation(ns, text)
+        preparing = Preparation(ns, text, self._at.caches.code_shares.known(ns.id, ns.text_changes, ""))
         questions, terms = preparing.questions(), frozenset(preparing.terms)
         early = self._early(terms, limit) if limit is not None and terms else []
         answers = together(self._at.db, [*questions, *early])
         preparing.learn(answers[: len(questions)])
         while not preparing.is_complete:
             preparing.learn(together(self._at.db, preparing.questions()))
+        self._at.caches.code_shares.add(ns.id, ns.text_changes, "", preparing.code)
         query = queries.add(ns.id, ns.text_changes, text, preparing.query)
         return query, answers[len(questions) :] if early and terms.issuperset(query.terms) else None
 
@@ -161,8 +163,11 @@ class KeywordSearch:
 class Preparation:
     """A text that becomes a keyword query: it asks for the statistics that it lacks until it is complete."""
 
-    def __init__(self, ns: Namespace, text: str) -> None:
+    def __init__(self, ns: Namespace, text: str, code: float | None = None) -> None:
+        """`code`: the share of the items that are code; None if it has to be asked for."""
         self._ns = ns
+        self._markers = MARKERS if code is None else ()
+        self.code = code or 0.0
         self._text = text
         self._lexicon = AskedLexicon()
         self._known: dict[str, int] = {}
@@ -171,7 +176,8 @@ class Preparation:
 
     def _tried(self) -> KeywordQuery:
         self._missing = []
-        return keyword_query(self._text, self._ns.languages, self._lexicon, self._frequencies, self._ns.items)
+        ns = self._ns
+        return keyword_query(self._text, ns.languages, self._lexicon, self._frequencies, ns.items, self.code)
 
     def _frequencies(self, terms: Sequence[str]) -> list[int]:
         """Spellings of words whose own frequencies are missing are not asked for: they may be known words."""
@@ -190,11 +196,15 @@ class Preparation:
 
     def questions(self) -> list[Statement]:
         sql = "SELECT term, items::bigint, 0::bigint, NULL::bytea FROM terms WHERE ns = %s AND term = ANY(%s)"
-        return [(sql, self._ns.id, sendable(self._missing)), *self._lexicon.questions(self._ns.id)]
+        asked = dict.fromkeys([*self._missing, *self._markers])
+        return [(sql, self._ns.id, sendable(asked)), *self._lexicon.questions(self._ns.id)]
 
     def learn(self, answers: Sequence[Sequence[Answer]]) -> None:
         self._known.update(dict.fromkeys(self._missing, 0))
         self._known.update((term, items) for term, items, _, _ in answers[0])
+        if self._markers:
+            self.code = code_share(lambda terms: [self._known.get(term, 0) for term in terms], self._ns.items)
+            self._markers = ()
         self._lexicon.learn(answers[1:])
         self.query = self._tried()
 

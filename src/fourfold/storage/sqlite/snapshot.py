@@ -29,7 +29,7 @@ from fourfold.storage.sqlite.graph import NodeRows
 from fourfold.storage.sqlite.indexes import Indexes
 from fourfold.storage.sqlite.link_columns import LinkCache
 from fourfold.storage.values import FileRow, NeighborQuery, PendingText, Size, TagUse, Vocabulary
-from fourfold.text.keyword_query import KeywordQuery, keyword_query
+from fourfold.text.keyword_query import KeywordQuery
 from fourfold.threads import Workers
 
 if TYPE_CHECKING:
@@ -108,10 +108,9 @@ class SqliteSnapshot:
         return spaces.pending(self.db, self.ns, limit, among)
 
     def keyword_query(self, text: str) -> KeywordQuery:
-        def read(state: text_index.TextState) -> KeywordQuery:
-            return keyword_query(text, self.languages, state.lexicon, state.frequencies, state.documents)
-
-        return self.caches.indexes.read_texts(self, read) if self.exists else KeywordQuery((), 0.0, 0)
+        if not self.exists:
+            return KeywordQuery((), 0.0, 0)
+        return self.caches.indexes.read_texts(self, lambda state: state.query(text, self.languages).query)
 
     @property
     def languages(self) -> Mapping[str, int]:
