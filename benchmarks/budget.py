@@ -143,7 +143,7 @@ class Queries:
         self.vectors = corpus.query_vectors()
         self.count = corpus.query_count
         self._memory = Memory.open(folder, embedder="none")
-        for number in range(self.count, self.count + WARM_UP):
+        for number in range(self.count + WARM_UP):  # a whole round: columns are read into memory meanwhile
             self.ask(number)
 
     def ask(self, number: int) -> Any:

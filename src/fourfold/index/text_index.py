@@ -76,8 +76,10 @@ class TextState:
 
     def frequencies(self, terms: Sequence[str]) -> list[int]:
         """Number of live rows that contain each term."""
-        hashes = [term_hash(term) for term in terms]
         segment = self.segment.frequencies(terms)
+        if not len(self.died) and not len(self.tail.live):
+            return segment
+        hashes = [term_hash(term) for term in terms]
         died = rows.frequencies(self.published, self.died, hashes)
         tail = rows.frequencies(self.tail, self.tail.live, hashes)
         return [max(0, b - d) + t for b, d, t in zip(segment, died, tail, strict=True)]

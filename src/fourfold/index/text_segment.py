@@ -97,10 +97,10 @@ class TextSegment:
 
     def frequencies(self, terms: Sequence[str]) -> list[int]:
         """Number of live rows that contain each term."""
-        return [
-            count - self.dead_counts.get(term_hash(term), 0)
-            for term, count in zip(terms, self._counts(terms), strict=True)
-        ]
+        counts = self._counts(terms)
+        if not self.dead_counts:
+            return counts
+        return [count - self.dead_counts.get(term_hash(term), 0) for term, count in zip(terms, counts, strict=True)]
 
     def _counts(self, terms: Sequence[str]) -> list[int]:
         """Number of rows, live or dead, that contain each term."""
