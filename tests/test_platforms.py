@@ -15,8 +15,9 @@ import pytest
 from fourfold.ingest import reader_child
 
 WINDOWS = """
-import fcntl, os, stat, subprocess, sys, tempfile, threading, types
+import fcntl, os, stat, subprocess, sys, sysconfig, tempfile, threading, types
 import apsw, numpy, tantivy
+sysconfig.get_config_vars()  # the interpreter's own, which have other names on Windows
 import fourfold.native  # the kernel of this machine
 
 for name in ("O_NOFOLLOW", "O_CLOEXEC", "O_NONBLOCK", "O_NOCTTY", "O_DIRECTORY", "register_at_fork", "nice", "getuid"):
