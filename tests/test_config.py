@@ -71,6 +71,7 @@ def test_every_value_says_where_it_came_from(tmp_path: Path) -> None:
 def test_every_setting_has_an_environment_variable(name: str) -> None:
     known = {
         "time": "filter",
+        "secrets": "refuse",
         "time_zone": "Europe/Berlin",
         "preset": "wiki",
         "links": "off",

@@ -233,7 +233,7 @@ class Memory(ItemMethods, GraphMethods):
 
         with self._maintenance.writing(self.namespace):
             into = None if namespace is None else rules.name(namespace, "namespace")
-            return import_file(self, _file(source), progress, into)
+            return import_file(self, _file(source), progress, into, self._secrets.record)
 
 
 def _file(path: str | Path) -> Path:

@@ -64,7 +64,15 @@ def add(
         if memory.count() == before:
             _say_what_was_kept(added, item)
         _finish(memory, wait)
+    _warn_of_masks(added)
     say(str(added.id))
+
+
+def _warn_of_masks(stored: Item) -> None:
+    from fourfold.text.secrets import masks_in
+
+    if kinds := dict.fromkeys([*masks_in(stored.title), *masks_in(stored.text)]):
+        warn(f"masked: {', '.join(kinds)}; FOURFOLD_SECRETS=allow stores secrets as they are")
 
 
 def _say_what_was_kept(stored: Item, given: NewItem) -> None:
@@ -120,6 +128,7 @@ def update(
     with open_memory(ctx) as memory:
         updated = memory.update(read_id(item), patch, wait=wait is not False)
         _finish(memory, wait)
+    _warn_of_masks(updated)
     say(str(updated.id))
 
 

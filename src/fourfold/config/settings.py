@@ -29,6 +29,7 @@ from fourfold.ranking.presets import PlanSettings
 if TYPE_CHECKING:
     from fourfold.logs import Format, Level
     from fourfold.ranking.time_windows import TimeMode
+    from fourfold.text.secrets import SecretMode
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +65,8 @@ class Settings:
     """What a time in a query does."""
     time_zone: str | None = None
     """The zone in which queries name times, such as Europe/Berlin; None: that of this machine."""
+    secrets: SecretMode = "mask"
+    """What happens to API keys, tokens and passwords in what is stored."""
     links: bool = True
     """Whether titles, links and mentions become nodes and edges of the graph."""
     retriever_seconds: float = limits.RETRIEVER_SECONDS
@@ -103,7 +106,7 @@ SETTINGS: Final[Mapping[str, Setting]] = {
     **_own(**{option.name: of_option(option) for option in OPTIONS.values() if option.setting}),
     **_own(rerank_seconds=SECONDS, rerank_base_url=TEXT, rerank_api_key=TEXT, rerank_model=TEXT),
     **_own(rerank_languages=WORDS),
-    **_own(time_zone=ZONE),
+    **_own(time_zone=ZONE, secrets=one_of("mask", "refuse", "allow")),
     **_own(links=SWITCH, retriever_seconds=SECONDS, embed_seconds=RATE),
     **_own(hook_seconds=SECONDS, hook_min_confidence=SHARE, hook_tokens=whole(limits.ANSWER_TOKENS)),
     **INHERITED,

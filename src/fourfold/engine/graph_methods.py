@@ -30,10 +30,10 @@ class GraphMethods(OpenStore):
             with self._reading() as snapshot:
                 number = self._items(snapshot, [item])[0].id
         new = NewNode(
-            rules.node_name(name),
+            self._secrets.text(rules.node_name(name)),
             rules.name(label, "label"),
-            tuple(rules.node_name(alias) for alias in aliases),
-            None if properties is None else rules.checked_metadata(properties),
+            tuple(self._secrets.text(rules.node_name(alias)) for alias in aliases),
+            None if properties is None else self._secrets.mapping(rules.checked_metadata(properties)),
             number,
         )
         with self._writing(names=True) as tx:

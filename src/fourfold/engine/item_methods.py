@@ -15,6 +15,7 @@ from fourfold.engine.embedding_queue import EmbeddingQueue, Progress
 from fourfold.engine.maintenance import NO_VECTORS
 from fourfold.engine.open_store import OpenStore, no_item, now
 from fourfold.engine.search import unknown_names
+from fourfold.engine.secret_policy import SecretPolicy
 from fourfold.errors import Conflict, EmbedderUnavailable, InvalidQuery, RequestError, SpaceMismatch
 from fourfold.model import NO_FILTERS, GivenFilters, Item, ItemPatch, Json, NewItem, Page, RawRecord, Source
 from fourfold.storage.linking import bring_names
@@ -39,7 +40,7 @@ class ItemMethods(OpenStore):
 
     def add_many(self, items: Sequence[NewItem], *, wait: bool = False) -> list[Item]:
         """Stores all of them, or none. An item that is already stored is returned or replaced."""
-        checked = self._as_trusted(_checked(items))
+        checked = self._as_trusted(_checked(items, self._secrets))
         if not checked:
             return []
         if self._embedding is not None:
@@ -91,7 +92,7 @@ class ItemMethods(OpenStore):
 
         `expected`: the item as the caller knows it; Conflict, and nothing changed, if it is stored otherwise.
         """
-        checked = rules.checked_patch(patch)
+        checked = self._secrets.patch(rules.checked_patch(patch))
         with self._reading() as snapshot:
             (number,) = self._numbers(snapshot, [item])
         if not number:
@@ -181,8 +182,9 @@ class ItemMethods(OpenStore):
         checked = rules.checked(NewItem(content))
         who, session = rules.optional_name(speaker, "speaker"), rules.optional_name(session_id, "session_id")
         more, came_from = rules.checked_metadata(metadata or {}), rules.known_source(source)
+        text, more = self._secrets.text(checked.text), self._secrets.mapping(more)
         with self._writing() as tx:
-            return tx.raw.add(NewRaw(checked.text, who, session, more, now(), came_from))
+            return tx.raw.add(NewRaw(text, who, session, more, now(), came_from))
 
     def get_raw(self, ids: Sequence[int]) -> list[RawRecord]:
         """Raw records by id; NotFound names the first that is missing."""
@@ -278,6 +280,7 @@ class ItemMethods(OpenStore):
                 tags=tags,
                 links=self.settings.links,
                 verify=verify,
+                protect=self._secrets.item,
                 progress=progress,
             )
 
@@ -286,13 +289,14 @@ class ItemMethods(OpenStore):
         self.store.maintenance.publish(self.namespace, everything=True)
 
 
-def _checked(items: Sequence[NewItem]) -> list[NewItem]:
+def _checked(items: Sequence[NewItem], secrets: SecretPolicy) -> list[NewItem]:
     """The items as they will be stored."""
     checked: list[NewItem] = []
     with scheduling.in_bulk():
         for start in range(0, len(items), _CHECKED_ITEMS):
             scheduling.give_way()
-            checked += rules.checked_many(items[start : start + _CHECKED_ITEMS], "user")
+            some = rules.checked_many(items[start : start + _CHECKED_ITEMS], "user")
+            checked += [secrets.item(item) for item in some]
     return checked
 
 

@@ -18,6 +18,7 @@ from fourfold.embed.base import Embedder, EmbeddingModel, completed
 from fourfold.engine.embedding_queue import EmbeddingQueue
 from fourfold.engine.maintenance import Maintenance
 from fourfold.engine.search import Search
+from fourfold.engine.secret_policy import SecretPolicy
 from fourfold.errors import InvalidItem, InvalidSetting, MissingExtra, NotFound
 from fourfold.model import Item
 from fourfold.retrieval import Retriever
@@ -41,6 +42,7 @@ class OpenStore:
         self.store = store
         self.namespace = rules.name(namespace, "namespace")
         self.settings = settings
+        self._secrets = SecretPolicy(settings.secrets)
         self._embedding = EmbeddingQueue(completed(embedder), store) if embedder is not None else None
         self._maintenance = Maintenance(store, self._embedding, self.namespace, watch=background)
         self._search = Search(store, self._embedding, settings, self._maintenance.troubles, retrievers)

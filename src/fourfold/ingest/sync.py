@@ -60,15 +60,17 @@ def index_folders(
     tags: Sequence[str] = (),
     links: bool = True,
     verify: bool = False,
+    protect: Callable[[NewItem], NewItem] | None = None,
     progress: Progress | None = None,
 ) -> IndexReport:
     """Stores new and changed files of these folders, and removes deleted ones; nothing unless all folders exist.
 
+    `protect`: makes of each checked item what is stored; an InvalidItem leaves its file out.
     `exclude`: globs in the syntax of .gitignore. `tags`: for every item; if they differ from those of the last run, all
     files are read again.
     """
     report = IndexReport()
-    options = _Options(exclusions(exclude), checked_tags(tags), verify)
+    options = _Options(exclusions(exclude), checked_tags(tags), verify, protect)
     with closing(ReaderProcess()) as reader:
         for target in dict.fromkeys(map(walk.target_of, folders)):
             # Known files are read before the walk: one that another process stores meanwhile is read again, not missed.
@@ -93,6 +95,7 @@ class _Options(NamedTuple):
     exclude: Rules | None
     tags: tuple[str, ...]
     verify: bool
+    protect: Callable[[NewItem], NewItem] | None = None
 
     @property
     def version(self) -> str:
@@ -298,7 +301,7 @@ class _Batches:
             [] if isinstance(cut, Unreadable) else file_items(state.path, cut, state.mtime_ns, self._run.options.tags)
             for state, cut in zip(states, cuts, strict=True)
         ]
-        parsed = zip(cuts, checked_files(made), strict=True)
+        parsed = zip(cuts, checked_files(made, self._run.options.protect), strict=True)
         for content in group:
             yield self._update(content.update.state, *next(parsed)) if content.data else content.update
 

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, cast
 
 from fourfold.ranking.retrievers import RETRIEVERS
+from fourfold.text.secrets import masks_in
 
 if TYPE_CHECKING:
     from fourfold.errors import FourfoldError
@@ -189,6 +190,8 @@ def _finite(number: float | None) -> float | None:
 
 
 def item_json(item: Item) -> dict[str, Json]:
+    """Return an item; `masked` is present if secrets were masked in its text."""
+    kinds = dict.fromkeys((*masks_in(item.title), *masks_in(item.text)))
     return {
         "id": item.id,
         "key": item.key,
@@ -205,6 +208,7 @@ def item_json(item: Item) -> dict[str, Json]:
         "file_path": item.path,
         "chunk_index": item.chunk_index,
         "location": item.location,
+        **({"masked": list(kinds)} if kinds else {}),
         **{name: _value_json(value) for name in _IF_SET if (value := getattr(item, name)) is not None},
     }
 

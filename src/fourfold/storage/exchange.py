@@ -66,9 +66,16 @@ def line(record: Mapping[str, Json]) -> str:
 
 
 def import_file(
-    memory: Importer, source: Path, progress: Progress | None, namespace: str | None = None
+    memory: Importer,
+    source: Path,
+    progress: Progress | None,
+    namespace: str | None = None,
+    protect: Callable[[Record], Record] = lambda record: record,
 ) -> dict[str, int]:
-    """Loads an export into an empty store, or of one namespace into `namespace`; adds rows, batch by batch."""
+    """Loads an export into an empty store, or of one namespace into `namespace`; adds rows, batch by batch.
+
+    `protect`: makes of each record of an export what is stored.
+    """
     lines = Lines(source)
     first = next(iter(lines), None)
     if first is None or first[1].get("type") != HEADER["type"]:
@@ -76,10 +83,16 @@ def import_file(
     if first[1].get("format") != HEADER["format"]:
         found, known = first[1].get("format"), HEADER["format"]
         raise NewerSchema(f"{source.name} has the format {found}, this Fourfold knows {known}", "Upgrade Fourfold")
-    return _import_export(memory.store, lines, progress, namespace)
+    return _import_export(memory.store, lines, progress, namespace, protect)
 
 
-def _import_export(store: Store, lines: Lines, progress: Progress | None, namespace: str | None) -> dict[str, int]:
+def _import_export(
+    store: Store,
+    lines: Lines,
+    progress: Progress | None,
+    namespace: str | None,
+    protect: Callable[[Record], Record],
+) -> dict[str, int]:
     counts: Counter[str] = Counter()
 
     def counted() -> Iterator[Record]:
@@ -87,7 +100,7 @@ def _import_export(store: Store, lines: Lines, progress: Progress | None, namesp
             counts[str(record.get("type"))] += 1
             if progress is not None and counts.total() % _BATCH_ROWS == 0:
                 progress(lines.read, lines.size)
-            yield record
+            yield protect(record)
 
     lines.number = 0
     with lines.located():

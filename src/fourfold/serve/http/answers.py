@@ -41,6 +41,7 @@ class ItemAnswer(Answer):
     file_path: str | None
     chunk_index: int | None
     location: str | None
+    masked: list[str] | None = Field(None, exclude=True, description="Kinds of the secrets that were masked.")
     occurred_at: str | None = Field(None, exclude=True)
     expires_at: str | None = Field(None, exclude=True)
     source: str | None = Field(None, exclude=True)

@@ -29,7 +29,7 @@ _BEGINNING_CHARACTERS: Final = 240
 _DIGITS: Final = 3
 _COPIES: Final = 3
 """Other files with the same text that are named."""
-_ECHOED: Final = ("key", "namespace", "tags", "kind", "language", "source_ids")
+_ECHOED: Final = ("masked", "key", "namespace", "tags", "kind", "language", "source_ids")
 
 
 # ---------------------------------------------------------------- sending

@@ -1,0 +1,71 @@
+"""What happens to secrets in what callers store: masked, refused or allowed. Every way of writing passes here."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Final
+
+from fourfold.errors import InvalidItem
+from fourfold.model import ItemPatch, Json, NewItem
+from fourfold.storage.values import Record
+from fourfold.text.secrets import SecretMode, masked, masked_json, masks_in
+
+_TEXTS: Final = ("title", "text", "content", "metadata", "properties", "tags", "aliases")
+"""Fields of the records of an export that hold what callers wrote."""
+
+
+class SecretPolicy:
+    def __init__(self, mode: SecretMode) -> None:
+        self._mode: Final = mode
+
+    def item(self, item: NewItem) -> NewItem:
+        """A checked item as it may be stored."""
+        if self._mode == "allow":
+            return item
+        title, text = self.text(item.title), self.text(item.text)
+        metadata = self.mapping(item.metadata)
+        tags = tuple(self.text(tag) for tag in item.tags)
+        if (title, text, tags) == (item.title, item.text, item.tags) and metadata is item.metadata:
+            return item
+        return replace(item, title=title, text=text, tags=tags, metadata=metadata)
+
+    def patch(self, patch: ItemPatch) -> ItemPatch:
+        return replace(
+            patch,
+            title=None if patch.title is None else self.text(patch.title),
+            text=None if patch.text is None else self.text(patch.text),
+            add_tags=tuple(self.text(tag) for tag in patch.add_tags),
+            metadata=None if patch.metadata is None else self.mapping(patch.metadata),
+        )
+
+    def record(self, record: Record) -> Record:
+        """A line of an export."""
+        if self._mode == "allow":
+            return record
+        fields = (*_TEXTS, "name") if record.get("type") == "node" else _TEXTS
+        return {
+            name: self._checked(value, masked_json(value)) if name in fields else value
+            for name, value in record.items()
+        }
+
+    def text(self, text: str) -> str:
+        return text if self._mode == "allow" else self._checked(text, masked(text))
+
+    def mapping(self, metadata: Mapping[str, Json]) -> Mapping[str, Json]:
+        if self._mode == "allow" or not metadata:
+            return metadata
+        return self._checked(metadata, masked_json(dict(metadata)))
+
+    def _checked(self, given: Json, hidden: Json) -> Json:
+        """The given value itself if nothing is hidden in it."""
+        if hidden == given:
+            return given
+        if self._mode == "refuse":
+            kinds = masks_in(hidden if isinstance(hidden, str) else json.dumps(hidden, ensure_ascii=False))
+            raise InvalidItem(
+                f"the text contains a secret ({', '.join(dict.fromkeys(kinds))})",
+                "Remove it, or store it masked: set `secrets: mask`",
+            )
+        return hidden

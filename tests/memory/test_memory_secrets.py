@@ -1,0 +1,81 @@
+"""Secrets in what is stored are masked, refused or allowed, whatever the way of writing."""
+
+from __future__ import annotations
+
+import json
+import random
+import string
+from pathlib import Path
+
+import pytest
+from engine_support import Opener
+
+from fourfold.config import Settings
+from fourfold.errors import InvalidItem
+from fourfold.memory import Memory
+from fourfold.model import ItemPatch, NewItem
+from fourfold.serve.schemas import item_json
+
+KEY = "ghp_" + "".join(random.Random(7).choices(string.ascii_letters + string.digits, k=36))
+"""Made here, so that no scanner finds one in the repository."""
+MASK = "[secret: github token]"
+
+
+def stored_everywhere(memory: Memory, folder: Path) -> list[str]:
+    """Everything that is stored by every way of writing, as one text each."""
+    memory.add(f"add: {KEY}")
+    memory.add_many([NewItem(f"many: {KEY}", title=f"title {KEY}", tags=(f"tag-{KEY}",), metadata={"a": [KEY]})])
+    changed = memory.add("update: nothing yet")
+    memory.update(changed.id, ItemPatch(text=f"update: {KEY}", metadata={"token": KEY}))
+    memory.add_raw(f"raw: {KEY}", metadata={"header": KEY})
+    memory.add_node("Router", properties={"note": KEY})
+    (folder / "docs").mkdir()
+    (folder / "docs" / "notes.md").write_text(f"# Deploy\n\nfile: {KEY}\n")
+    memory.index_folders([folder / "docs"])
+    (folder / "rows.jsonl").write_text(json.dumps({"text": f"row: {KEY}"}) + "\n")
+    memory.import_file(folder / "rows.jsonl")
+    memory.export(folder / "export.jsonl")
+    return (folder / "export.jsonl").read_text().splitlines()
+
+
+def test_every_way_of_writing_stores_secrets_masked(opened: Opener, tmp_path: Path) -> None:
+    lines = stored_everywhere(opened(), tmp_path)
+    assert not [line for line in lines if KEY in line]
+    for way in ("add", "many", "update", "raw", "file", "row"):
+        assert [line for line in lines if f"{way}: {MASK}" in line], way
+
+
+def test_an_export_with_secrets_is_imported_masked(opened: Opener, tmp_path: Path) -> None:
+    lines = stored_everywhere(opened(settings=Settings(secrets="allow")), tmp_path)
+    assert [line for line in lines if KEY in line]
+    copy = opened("copy")
+    copy.import_file(tmp_path / "export.jsonl")
+    copy.export(tmp_path / "copy.jsonl")
+    assert KEY not in (tmp_path / "copy.jsonl").read_text()
+    assert copy.check() == []
+
+
+def test_the_answer_says_what_was_masked(opened: Opener) -> None:
+    memory = opened()
+    item = memory.add(f"the key is {KEY}")
+    assert item.text == f"the key is {MASK}"
+    assert item_json(item)["masked"] == ["github token"]
+    assert "masked" not in item_json(memory.add("no key here"))
+
+
+def test_refusing_names_the_kind_and_stores_nothing(opened: Opener, tmp_path: Path) -> None:
+    memory = opened(settings=Settings(secrets="refuse"))
+    kept = memory.add("without")
+    for write in (
+        lambda: memory.add_many([NewItem("fine"), NewItem(f"key {KEY}")]),
+        lambda: memory.update(kept.id, ItemPatch(text=KEY)),
+        lambda: memory.add_raw(KEY),
+        lambda: memory.add_node("n", properties={"k": KEY}),
+    ):
+        with pytest.raises(InvalidItem, match="github token") as raised:
+            write()
+        assert KEY not in str(raised.value)
+    (tmp_path / "secret.md").write_text(KEY)
+    report = memory.index_folders([tmp_path / "secret.md"])
+    assert [reason for reason in report.skipped if "github token" in reason]
+    assert memory.count() == 1

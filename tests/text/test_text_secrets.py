@@ -1,0 +1,132 @@
+"""Secrets are found by their form, made here at random: none is written into the repository."""
+
+from __future__ import annotations
+
+import base64
+import json
+import random
+import string
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+
+from fourfold.text.secrets import KINDS, masked, masked_json, masks_in, secrets_in
+
+ROOT = Path(__file__).parents[2]
+RANDOM = random.Random(20261117)
+WORDS = string.ascii_letters + string.digits
+
+
+def chars(count: int, alphabet: str = WORDS) -> str:
+    """Random characters, always with a digit and a letter."""
+    found = "".join(RANDOM.choice(alphabet) for _ in range(count - 2))
+    return found + RANDOM.choice([each for each in alphabet if each.isdigit()] or ["A"]) + alphabet[-1]
+
+
+def jwt() -> str:
+    parts = ({"alg": "HS256", "typ": "JWT"}, {"sub": chars(12), "iat": RANDOM.randrange(10**9)})
+    encoded = [base64.urlsafe_b64encode(json.dumps(part).encode()).decode().rstrip("=") for part in parts]
+    return ".".join([*encoded, chars(43)])
+
+
+def pem() -> str:
+    body = "\n".join(chars(64) for _ in range(6))
+    return f"-----BEGIN RSA PRIVATE KEY-----\n{body}\n-----END RSA PRIVATE KEY-----"
+
+
+UPPER = string.ascii_uppercase + string.digits
+HEX = "0123456789abcdef"
+MAKERS: dict[str, Callable[[], tuple[str, str]]] = {
+    "private key": lambda: ("{}", pem()),
+    "age key": lambda: ("{}", "AGE-SECRET-KEY-1" + chars(58, UPPER)),
+    "aws access key": lambda: ("aws_access_key_id = {}", "AKIA" + chars(16, UPPER)),
+    "aws secret key": lambda: ("AWS_SECRET_ACCESS_KEY={}", chars(40, WORDS + "/+" + "a")),
+    "github token": lambda: ("use {} for the runner", "ghp_" + chars(36)),
+    "gitlab token": lambda: ("git clone with {}", "glpat-" + chars(20)),
+    "slack token": lambda: ("bot: {}", "xoxb-" + chars(12, string.digits) + "-" + chars(24)),
+    "slack webhook": lambda: (
+        "https://hooks.slack.com/services/{}",
+        "T" + chars(9, UPPER) + "/B" + chars(9, UPPER) + "/" + chars(24),
+    ),
+    "anthropic key": lambda: ("ANTHROPIC: {}", "sk-ant-api03-" + chars(80)),
+    "openai key": lambda: ("the key is {}.", "sk-proj-" + chars(48)),
+    "stripe key": lambda: ("stripe {}", "sk_live_" + chars(24)),
+    "google api key": lambda: ("maps: {}", "AIza" + chars(35)),
+    "google oauth secret": lambda: ("{}", "GOCSPX-" + chars(28)),
+    "hugging face token": lambda: ("export HF={}", "hf_" + chars(34)),
+    "npm token": lambda: ("//registry/:_authToken={}", "npm_" + chars(36)),
+    "pypi token": lambda: ("upload with {}", "pypi-" + chars(100)),
+    "sendgrid key": lambda: ("{}", "SG." + chars(22) + "." + chars(43)),
+    "digitalocean token": lambda: ("{}", "dop_v1_" + chars(64, HEX)),
+    "azure storage key": lambda: ("AccountName=a;AccountKey={};EndpointSuffix=x", chars(86) + "=="),
+    "json web token": lambda: ("curl -H 'X: {}'", jwt()),
+    "authorization header": lambda: ("Authorization: Bearer {}", chars(40)),
+    "password in an address": lambda: ("postgres://app:{}@db.internal:5432/app", chars(14)),
+    "password": lambda: ('password = "{}"', chars(12)),
+    "key or token": lambda: ("api_key: {}", chars(32)),
+}
+
+
+def test_synthetic_secrets_of_every_kind_are_found_and_masked() -> None:
+    made = [(kind, *MAKERS[kind]()) for kind in MAKERS for _ in range(10)]
+    assert len(made) >= 200
+    assert len(MAKERS) >= 20
+    missed: list[str] = []
+    for kind, frame, secret in made:
+        text = f"Note: {frame.format(secret)} and more text."
+        hidden = masked(text)
+        if secret in hidden:
+            missed.append(kind)
+            continue
+        assert not any(part in hidden for part in (secret, secret[4:-4]))
+        assert masks_in(hidden)
+        assert masked(hidden) == hidden
+    assert len(missed) <= 0.02 * len(made), missed
+
+
+def lines_without_secrets() -> list[str]:
+    own = [*(ROOT / "src").rglob("*.py"), *(ROOT / "docs").glob("*.md"), *(ROOT / "benchmarks").glob("*.py")]
+    found = [line for path in sorted(own) for line in path.read_text("utf-8").splitlines() if len(line.strip()) > 20]
+    for package in ("pydantic", "starlette", "typer", "mcp"):
+        spec = find_spec(package)
+        assert spec is not None
+        assert spec.origin is not None
+        for path in sorted(Path(spec.origin).parent.rglob("*.py")):
+            found += [line for line in path.read_text("utf-8").splitlines() if len(line.strip()) > 20]
+    return found
+
+
+def test_lines_of_code_and_prose_raise_at_most_a_few_false_alarms() -> None:
+    """Of all lines, and of a thousand that have one of the words that make the scanner look closer."""
+    lines = lines_without_secrets()
+    assert len(lines) > 10_000
+    hints = {hint for kind in KINDS for hint in kind.hints}
+    suspicious = [line for line in lines if any(hint.lower() in line.lower() for hint in hints)]
+    for some in (lines[:: len(lines) // 1000], suspicious[:: max(1, len(suspicious) // 1000)]):
+        alarms = [line for line in some if secrets_in(line)]
+        assert len(alarms) <= 0.005 * len(some), alarms
+
+
+def test_metadata_is_masked_by_the_name_of_its_key() -> None:
+    password, key = chars(12), "ghp_" + chars(36)
+    hidden = masked_json({"password": password, "list": [f"see {key}"], "n": 3, "deep": {"note": "plain"}})
+    assert hidden == {
+        "password": "[secret: password]",
+        "list": ["see [secret: github token]"],
+        "n": 3,
+        "deep": {"note": "plain"},
+    }
+
+
+def test_ordinary_sentences_about_secrets_stay_as_they_are() -> None:
+    for text in (
+        "The wifi password is in the blue folder",
+        "password: required",
+        'password = os.environ["PASSWORD"]',
+        "token = tokenizer.next_token()",
+        "api_key: str | None = None",
+        "http://localhost:8080/path@home",
+        "postgres://user:password@host/db",
+        "the secret of good coffee = fresh beans",
+    ):
+        assert masked(text) == text
