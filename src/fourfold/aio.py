@@ -125,6 +125,7 @@ class AsyncMemory:
     status = _threaded(Memory.status)
     check = _threaded(Memory.check)
     repair = _threaded(Memory.repair)
+    scan_secrets = _threaded(Memory.scan_secrets)
     backup = _threaded(Memory.backup)
     export = _threaded(Memory.export)
     move = _threaded(Memory.move)

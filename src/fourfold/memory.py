@@ -185,6 +185,19 @@ class Memory(ItemMethods, GraphMethods):
         """
         return self.store.maintenance.repair(purge=purge)
 
+    def scan_secrets(self, *, mask: bool = False) -> list[str]:
+        """Lists secrets that are stored, in all namespaces, one line each: namespace, place and kind.
+
+        `mask`: masks them and removes every byte of them from the files of the store; lists what was done.
+        """
+        from fourfold.engine.secret_scan import mask as mask_stored
+        from fourfold.engine.secret_scan import scan
+
+        if not mask:
+            return scan(self.store)
+        with self._maintenance.writing(self.namespace):
+            return mask_stored(self.store, datetime.now(UTC), links=self.settings.links)
+
     def backup(self, target: str | Path) -> None:
         self.store.maintenance.backup(_file(target))
 

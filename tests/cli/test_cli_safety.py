@@ -32,6 +32,7 @@ Cli = Callable[..., Any]
         ["status"],
         ["check"],
         ["repair"],
+        ["scan-secrets"],
         ["reembed"],
         ["embed"],
         ["export", "-"],

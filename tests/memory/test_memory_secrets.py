@@ -7,14 +7,16 @@ import random
 import string
 from pathlib import Path
 
+import postgres_servers
 import pytest
-from engine_support import Opener
+from engine_support import Opener, WordEmbedder
 
 from fourfold.config import Settings
 from fourfold.errors import InvalidItem
 from fourfold.memory import Memory
 from fourfold.model import ItemPatch, NewItem
 from fourfold.serve.schemas import item_json
+from fourfold.storage.memory import MemoryStore
 
 KEY = "ghp_" + "".join(random.Random(7).choices(string.ascii_letters + string.digits, k=36))
 """Made here, so that no scanner finds one in the repository."""
@@ -79,3 +81,32 @@ def test_refusing_names_the_kind_and_stores_nothing(opened: Opener, tmp_path: Pa
     report = memory.index_folders([tmp_path / "secret.md"])
     assert [reason for reason in report.skipped if "github token" in reason]
     assert memory.count() == 1
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "memory", postgres_servers.KINDS[0]])
+def test_a_scan_finds_what_is_stored_and_masks_every_byte_of_it(kind: str, tmp_path: Path) -> None:
+    folder = tmp_path / "store"
+    where = MemoryStore() if kind == "memory" else folder if kind == "sqlite" else postgres_servers.fresh(kind)
+    with Memory.open(where, embedder=WordEmbedder(), settings=Settings(secrets="allow")) as memory:
+        stored_everywhere(memory, tmp_path)
+        memory.within("other").add(f"elsewhere: {KEY}", wait=True)
+        memory.embed_pending()
+        memory.index()
+        found = memory.scan_secrets()
+        assert {line.split(": ")[0] for line in found} == {"default", "other"}
+        assert {line.split(": ")[1].split()[0] for line in found} >= {"item", "raw", "node"}
+        assert not [line for line in found if KEY in line]
+        done = memory.scan_secrets(mask=True)
+        assert len([line for line in done if line.startswith("masked: ")]) == len(found)
+        assert memory.scan_secrets() == []
+        assert memory.check() == []
+        assert memory.count() == 5
+        memory.export(tmp_path / "after.jsonl")
+        assert KEY not in (tmp_path / "after.jsonl").read_text()
+        assert files_with_key(folder) == []
+    assert files_with_key(folder) == []
+
+
+def files_with_key(folder: Path) -> list[Path]:
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    return [path for path in files if KEY.lower().encode() in path.read_bytes().lower()]

@@ -47,6 +47,7 @@ COMMANDS: Final = {
     "mcp": Command("fourfold.cli.mcp:app", "Serve the memory to an agent over MCP."),
     "hook": Command("fourfold.cli.hook:hook", "Answer an event of Claude Code or Codex with memories."),
     "repair": Command("fourfold.cli.upkeep:repair", "Make the indexes agree with the rows again."),
+    "scan-secrets": Command("fourfold.cli.upkeep:scan_secrets", "List API keys, tokens and passwords that are stored."),
     "backup": Command("fourfold.cli.transfer:backup", "Copy the store into one file, while it is in use."),
     "restore": Command("fourfold.cli.transfer:restore", "A new store from a backup."),
     "copy": Command("fourfold.cli.transfer:copy", "Copy the store into another: a folder or a PostgreSQL address."),

@@ -1,4 +1,4 @@
-"""tags, namespaces, status, config, check, repair, reembed."""
+"""tags, namespaces, status, config, check, repair, scan-secrets, reembed."""
 
 from __future__ import annotations
 
@@ -73,6 +73,16 @@ def repair(
         actions = memory.repair(purge=purge)
     for action in actions or ("nothing to repair",):
         say(one_line(action))
+
+
+def scan_secrets(
+    ctx: typer.Context,
+    mask: Annotated[bool, typer.Option("--mask", help="Mask them, and remove them from every file.")] = False,
+) -> None:
+    with open_memory(ctx) as memory:
+        lines = memory.scan_secrets(mask=mask)
+    for line in lines or ("no secrets found",):
+        say(one_line(line))
 
 
 def reembed(ctx: typer.Context) -> None:

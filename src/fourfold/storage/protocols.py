@@ -255,6 +255,8 @@ class FileWriter(Protocol):
 class RawWriter(Protocol):
     def add(self, record: NewRaw) -> RawRecord: ...
 
+    def replace(self, id: int, content: str, metadata: Mapping[str, Json]) -> None: ...
+
     def forget(self, ids: Sequence[int], *, force: bool = False) -> int:
         """Removes raw records, all or none. NotFound names a missing one; `force` also removes sources of items."""
         ...
@@ -353,9 +355,7 @@ class Portable(Protocol):
         ...
 
     def load(self, records: Iterable[Record], *, mark: str | None = None) -> None:
-        """Fills an empty store with the records of an export, ids included; all or nothing. With a `mark` that
-        identifies the records, which the caller has checked, in pieces: an interrupted load resumes where it stopped.
-        """
+        """Fills an empty store, ids included: all or nothing; with a `mark` of checked records, in resumable pieces."""
         ...
 
     def load_namespace(self, records: Iterable[Record], namespace: str) -> None:

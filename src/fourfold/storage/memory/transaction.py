@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 from fourfold.errors import SpaceMismatch
-from fourfold.model import Edge, Item, ItemPatch, NewItem, Node, RawRecord, Space
+from fourfold.model import Edge, Item, ItemPatch, Json, NewItem, Node, RawRecord, Space
 from fourfold.storage.memory import files as file_rows
 from fourfold.storage.memory import graph
 from fourfold.storage.memory import items as item_rows
@@ -72,6 +72,9 @@ class MemoryRawWriter:
         id = self._ns.counters.new(self._ns.name, "raw")
         self._ns.raw[id] = stored = RawRecord(id, self._ns.name, **record._asdict())
         return stored
+
+    def replace(self, id: int, content: str, metadata: Mapping[str, Json]) -> None:
+        self._ns.raw[id] = replace(self._ns.raw[id], content=content, metadata=metadata)
 
     def forget(self, ids: Sequence[int], *, force: bool = False) -> int:
         wanted = list(dict.fromkeys(ids))

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from fourfold.model import Page, RawRecord
+from fourfold.model import Json, Page, RawRecord
 from fourfold.storage.codec import dumps, micros, moment
 from fourfold.storage.postgres.ids import new as new_ids
 from fourfold.storage.postgres.namespaces import Namespace
@@ -24,6 +24,11 @@ def add(db: Db, ns: Namespace, record: NewRaw) -> RawRecord:
     sql = "INSERT INTO raw VALUES (%s, %s, %s, %s, %s, %s, %s, %s)"
     run(db, sql, id, ns.id, *spoken, dumps(dict(metadata)), micros(created), source)
     return get(db, ns, [id])[id]
+
+
+def replace(db: Db, ns: Namespace, id: int, content: str, metadata: Mapping[str, Json]) -> None:
+    sql = "UPDATE raw SET content = %s, metadata = %s WHERE ns = %s AND id = %s"
+    run(db, sql, content, dumps(dict(metadata)), ns.id, id)
 
 
 def get(db: Db, ns: Namespace, ids: Sequence[int]) -> dict[int, RawRecord]:

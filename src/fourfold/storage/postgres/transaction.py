@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from fourfold.model import Edge, Item, ItemPatch, NewItem, Node, RawRecord
+from fourfold.model import Edge, Item, ItemPatch, Json, NewItem, Node, RawRecord
 from fourfold.storage.chunk_matching import renumber
 from fourfold.storage.linking import Linked, Linker
 from fourfold.storage.postgres import files as file_rows
@@ -125,6 +125,9 @@ class RawWriter:
 
     def add(self, record: NewRaw) -> RawRecord:
         return raw.add(self._tx.db, self._tx.stored(), record)
+
+    def replace(self, id: int, content: str, metadata: Mapping[str, Json]) -> None:
+        raw.replace(self._tx.db, self._tx.stored(), id, content, metadata)
 
     def forget(self, ids: Sequence[int], *, force: bool = False) -> int:
         if ids and not self._tx.ns.exists:

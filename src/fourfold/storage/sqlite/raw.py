@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import apsw
 
-from fourfold.model import Page, RawRecord
+from fourfold.model import Json, Page, RawRecord
 from fourfold.storage.codec import dumps, micros, moment
 from fourfold.storage.refusals import SHOWN_ITEMS, no_raw, still_a_source
 from fourfold.storage.sqlite.database import batches, marks, possible, rows, value
@@ -21,6 +21,12 @@ def add(db: apsw.Connection, namespace: str, ns: int, record: NewRaw) -> RawReco
     bindings = (id, ns, *spoken, dumps(dict(metadata)), micros(created), source)
     db.execute("INSERT INTO raw VALUES (?, ?, ?, ?, ?, ?, ?, ?)", bindings)
     return get(db, namespace, ns, [id])[id]
+
+
+def replace(db: apsw.Connection, ns: int, id: int, content: str, metadata: Mapping[str, Json]) -> None:
+    db.execute(
+        "UPDATE raw SET content = ?, metadata = ? WHERE ns = ? AND id = ?", (content, dumps(dict(metadata)), ns, id)
+    )
 
 
 def get(db: apsw.Connection, namespace: str, ns: int, ids: Sequence[int]) -> dict[int, RawRecord]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -10,7 +10,7 @@ import apsw
 
 from fourfold.errors import NotFound
 from fourfold.index.source import Change
-from fourfold.model import Edge, Item, ItemPatch, NewItem, Node, RawRecord, Space
+from fourfold.model import Edge, Item, ItemPatch, Json, NewItem, Node, RawRecord, Space
 from fourfold.scheduling import paced
 from fourfold.storage.chunk_matching import renumber
 from fourfold.storage.linking import Linked, Linker
@@ -190,6 +190,9 @@ class SqliteRawWriter:
 
     def add(self, record: NewRaw) -> RawRecord:
         return raw.add(self._tx.db, self._tx.namespace, self._tx.ns, record)
+
+    def replace(self, id: int, content: str, metadata: Mapping[str, Json]) -> None:
+        raw.replace(self._tx.db, self._tx.ns, id, content, metadata)
 
     def forget(self, ids: Sequence[int], *, force: bool = False) -> int:
         if self._tx.known_ns is None and ids:
