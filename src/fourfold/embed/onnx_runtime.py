@@ -22,6 +22,9 @@ Pooling = Literal["mean", "cls", "max"]
 THREADS = 4
 """Most cores for one run: a sentence cannot use more."""
 
+SLOW_FUSIONS = ["SkipLayerNormFusion"]
+"""Makes a sum and the layer normalisation after it five times slower (onnxruntime 1.31)."""
+
 INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 DTYPES = {"tensor(int64)": "int64", "tensor(int32)": "int32"}
 ERRORS = (
@@ -41,6 +44,8 @@ class Graph:
     def __init__(self, model: bytes | Path, pooling: Pooling) -> None:
         self._native = open_native(model)
         self._inputs = dict(input_type(node) for node in self._native.get_inputs())
+        self.pads = "attention_mask" in self._inputs
+        """Whether rows of different lengths may run together."""
         self._output = best_output([node.name for node in self._native.get_outputs()])
         self._pooling: Pooling = pooling
 
@@ -61,7 +66,9 @@ def open_native(model: bytes | Path, remedy: str = REMEDY) -> Any:
     native.disable_telemetry_events()  # Windows builds have it on
     source = model if isinstance(model, bytes) else str(model)
     with native_errors("open", remedy):
-        return native.InferenceSession(source, session_options(native), providers=["CPUExecutionProvider"])
+        return native.InferenceSession(
+            source, session_options(native), providers=["CPUExecutionProvider"], disabled_optimizers=SLOW_FUSIONS
+        )
 
 
 def import_native() -> Any:

@@ -81,7 +81,7 @@ class Session:
 
         rows = [ids or NO_TOKENS for ids in self._tokenizer.encode([self._readable(text) for text in texts])]
         order = sorted(range(len(rows)), key=lambda index: len(rows[index]))
-        vectors = np.concatenate(self._runs(list(batches([rows[index] for index in order]))))
+        vectors = np.concatenate(self._runs(list(batches([rows[index] for index in order], pads=self._graph.pads))))
         result = np.empty_like(vectors)
         result[order] = vectors
         return result
@@ -109,11 +109,14 @@ class Session:
         return readable(text, self._characters)
 
 
-def batches(rows: Sequence[list[int]]) -> Iterator[list[list[int]]]:
-    """Rows, shortest first, in runs of at most BATCH_TOKENS when padded to their longest (and of at least one row)."""
+def batches(rows: Sequence[list[int]], *, pads: bool = True) -> Iterator[list[list[int]]]:
+    """Rows, shortest first, in runs of at most BATCH_TOKENS when padded to their longest (and of at least one row).
+
+    Without padding, the rows of a run have one length.
+    """
     batch: list[list[int]] = []
     for row in rows:
-        if batch and len(row) * (len(batch) + 1) > BATCH_TOKENS:
+        if batch and (len(row) * (len(batch) + 1) > BATCH_TOKENS or not (pads or len(row) == len(batch[0]))):
             yield batch
             batch = []
         batch.append(row)

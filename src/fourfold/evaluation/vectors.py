@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-FILE: Final = "vectors.db"
+FILE: Final = "vectors-2.db"
+"""The number changes with the built-in encoders, whose fingerprint names the space and not the files."""
 _SCHEMA: Final = "CREATE TABLE IF NOT EXISTS vectors (hash BLOB PRIMARY KEY, vector BLOB NOT NULL) WITHOUT ROWID"
 _BUSY_MS: Final = 60_000
 
