@@ -159,6 +159,10 @@ class StoreCalls:
         with self.store.transaction(namespace) as transaction:
             transaction.vectors.reset_space(space)
 
+    def renew_vectors(self, namespace: str, space: Space, ids: Sequence[int]) -> None:
+        with self.store.transaction(namespace) as transaction:
+            transaction.vectors.renew(space, ids)
+
     def pending(self, namespace: str, limit: int, among: Sequence[int] | None = None) -> Sequence[PendingText]:
         with self.store.snapshot(namespace) as snapshot:
             return snapshot.pending(limit, among)

@@ -12,9 +12,10 @@ from fourfold import addresses
 from fourfold import validation as rules
 from fourfold.arguments import checks_arguments
 from fourfold.config import default_store
+from fourfold.embed.base import routed
 from fourfold.embed.vectors import check_vector
 from fourfold.engine.analysis import Analysis, analysis
-from fourfold.engine.embedding_queue import Progress
+from fourfold.engine.embedding_queue import EmbeddingQueue, Progress
 from fourfold.engine.graph_methods import GraphMethods
 from fourfold.engine.item_methods import ItemMethods
 from fourfold.engine.open_store import open_store
@@ -171,8 +172,20 @@ class Memory(ItemMethods, GraphMethods):
         return [*self.store.namespaces().items()]
 
     def status(self) -> dict[str, Json]:
-        embedder = self._embedding.embedder.fingerprint if self._embedding is not None else None
-        return {**self.store.status(), "namespace": self.namespace, "embedder": embedder}
+        facts = {**self.store.status(), "namespace": self.namespace}
+        if self._embedding is None:
+            return {**facts, "embedder": None}
+        return {**facts, "embedder": self._embedding.embedder.fingerprint, **self._encoder_facts(self._embedding)}
+
+    def _encoder_facts(self, embedding: EmbeddingQueue) -> dict[str, Json]:
+        """The encoders of the embedder, and how many German items of the namespace the English one embedded."""
+        several = routed(embedding.embedder)
+        if several is None:
+            return {}
+        facts: dict[str, Json] = {"encoders": list(several.encoders)}
+        if count := embedding.renewable(self.namespace):
+            facts["renewable"] = f"{count} German items have vectors of the English encoder; renew them: fourfold embed"
+        return facts
 
     def check(self) -> list[str]:
         """Lists what is wrong with the store, one line each."""

@@ -35,6 +35,8 @@ class Query:
     filters: Filters = NO_FILTERS
     typed: str | None = None
     """The whole query, if `text` lacks a part of it that says what is not wanted."""
+    second: Vector | None = None
+    """Of a query in an uncertain language, by the encoder of the other one: the better cosine counts."""
 
     @property
     def whole(self) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from conformance_subjects import NS, add, ids, item, unit
+from conformance_subjects import NOW, NS, add, ids, item, unit
 
 from fourfold.errors import InvalidVector, NotFound, SpaceMismatch
 from fourfold.model import NO_FILTERS
@@ -113,3 +113,25 @@ def test_nearest_first_by_cosine(store):
     assert [hit.score for hit in found.hits] == pytest.approx([1, 0.5**0.5, 0, -1], abs=1e-6)
     assert found.background is not None
     assert found.background.mean == pytest.approx(0.5**0.5 / 4, abs=1e-6)
+
+
+@pytest.mark.spec("B8")
+def test_renewed_items_wait_for_a_new_vector_and_the_others_keep_theirs(store):
+    one, two = add(store, item("one", vector=unit(1, 0)), item("two", vector=unit(0, 1)))
+    later = Space("model one, with a second encoder", 2)
+    store.renew_vectors(NS, later, [two, 999])
+    assert (store.space(NS), store.size(NS)) == (later, Size(2, 1))
+    assert store.pending(NS, 9) == [(two, "", "two")]
+    found = store.nearest(NS, unit(0, 1), 9, NO_FILTERS)
+    assert (ids(found), found.pending) == ([one], 1)
+    assert store.put_vectors(NS, later, [(two, "", "two", unit(1, 1))]) == 1
+    assert ids(store.nearest(NS, unit(0, 1), 9, NO_FILTERS)) == [two, one]
+    assert store.check() == []
+
+
+@pytest.mark.spec("S1.5")
+def test_renewing_does_not_touch_items_of_another_namespace(store):
+    (mine,) = add(store, item("mine", vector=unit(1, 0)))
+    (other,) = (stored.id for stored in store.put("other", [item("other", vector=unit(1, 0))], NOW))
+    store.renew_vectors(NS, Space("later", 2), [mine, other])
+    assert (store.size(NS), store.size("other")) == (Size(1, 0), Size(1, 1))

@@ -1,4 +1,4 @@
-"""demo: a small team's knowledge in a temporary store, searched in six ways."""
+"""demo: a small team's knowledge in a temporary store, searched in eight ways."""
 
 from __future__ import annotations
 
@@ -28,6 +28,12 @@ QUESTIONS: Final = (
     Question("who has a peanut allergy?", "Not one of these words is in the note: vectors find it."),
     Question("BRK-4471-B", "An exact part number: keywords find it, and the graph knows it too."),
     Question("Kündigungsfrist Büro", "German is searched as German, beside English in one store."),
+    Question(
+        "Wer verträgt keine Erdnüsse?", "A German question, an English note: both languages share one vector space."
+    ),
+    Question(
+        "How early must we give notice to our landlord?", "And the other way round: a German note.", 3, "semantic"
+    ),
     Question("What uses Rabenhorst?", "Only the graph: what is connected, the closest first.", 6, "graph"),
     Question("kitchen recipe", "Words that are tags count as tags."),
     Question(

@@ -77,23 +77,23 @@ def work(memory: Memory, pauses: Sequence[float] = RETRY_SECONDS) -> None:
 
 def embed_all(memory: Memory, pauses: Sequence[float] = RETRY_SECONDS) -> None:
     """Makes every pending vector of the embedder's space, unless another process is the worker."""
-    fingerprint, refused = memory.status()["embedder"], 0
-    while refused < _LEASE_ATTEMPTS and _queues(memory, fingerprint):
+    refused = 0
+    while refused < _LEASE_ATTEMPTS and _queues(memory):
         with memory.store.maintenance.lease(None) as mine:
-            if mine and not _embed(memory, fingerprint, pauses):
+            if mine and not _embed(memory, pauses):
                 return
         refused = 0 if mine else refused + 1
         if not mine:
             time.sleep(_LEASE_PAUSE_SECONDS)
 
 
-def _queues(memory: Memory, fingerprint: str) -> list[str]:
+def _queues(memory: Memory) -> list[str]:
     """Namespaces with pending items whose vectors come from this embedder."""
     spaces = {name: _space(memory, name) for name in memory.store.maintenance.queues()}
     return [
         name
         for name, space in spaces.items()
-        if (space.fingerprint == fingerprint if space is not None else name == memory.namespace)
+        if (memory.embeds_in(space) if space is not None else name == memory.namespace)
     ]
 
 
@@ -102,10 +102,10 @@ def _space(memory: Memory, namespace: str) -> Space | None:
         return snapshot.space
 
 
-def _embed(memory: Memory, fingerprint: str, pauses: Sequence[float]) -> bool:
+def _embed(memory: Memory, pauses: Sequence[float]) -> bool:
     """Drains the queues. False if the embedder or the store does not answer after all pauses."""
     left = list(pauses)
-    while queues := _queues(memory, fingerprint):
+    while queues := _queues(memory):
         try:
             for name in queues:
                 memory.within(name).embed_pending()

@@ -28,9 +28,11 @@ WaitFlag = Annotated[
 
 def embed(ctx: typer.Context) -> None:
     with open_memory(ctx) as memory:
-        made, size = _embed(memory), _size(memory)
+        renewed, made, size = _renew(memory), _embed(memory), _size(memory)
         if memory.settings.embedder == "none":
             raise RequestError("there is no embedder", "Set one: FOURFOLD_EMBEDDER=minilm")
+    if renewed:
+        say(f"renewed {renewed} vector{'s' * (renewed != 1)} of German items")
     say(f"made {made} vector{'s' * (made != 1)}; {size.vectors} of {size.items} items have one")
 
 
@@ -55,6 +57,13 @@ def _wait(memory: Memory, wait: bool | None) -> None:
         if wait:
             raise
         warn(f"stored, but vectors are not being made: {error}")
+
+
+def _renew(memory: Memory) -> int:
+    from fourfold.cli.render import progress_bar
+
+    with progress_bar("German vectors") as progress:
+        return memory.renew_vectors(progress)
 
 
 def _embed(memory: Memory, seconds: float | None = None) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from fourfold.embed.base import EmbeddingModel
-from fourfold.embed.minilm import built_in_model
+from fourfold.embed.bilingual import BilingualEmbedder
 from fourfold.embed.onnx import folder_model
 from fourfold.embed.openai import OpenAIEmbedder, OpenAISettings
 from fourfold.embed.vectors import check_vector
@@ -20,7 +20,7 @@ def create(spec: str, *, openai: OpenAISettings) -> EmbeddingModel | None:
     if provider == "onnx" and folder:
         return folder_model(Path(folder))
     if spec == "minilm":
-        return built_in_model()
+        return BilingualEmbedder()
     if spec == "openai":
         return OpenAIEmbedder(openai)
     if spec == "none":

@@ -64,6 +64,40 @@ class EmbeddingModel(Protocol):
     def close(self) -> None: ...
 
 
+class RoutedModel(EmbeddingModel, Protocol):
+    """A model with several encoders in one vector space; the text decides which one reads it."""
+
+    @property
+    def earlier_fingerprints(self) -> tuple[str, ...]:
+        """Of the same space, before an encoder was added. Only texts that `renews` names have better vectors now."""
+        ...
+
+    @property
+    def encoders(self) -> tuple[str, ...]:
+        """Their names; the first one reads every language that no other has."""
+        ...
+
+    def query_encoders(self, text: str) -> tuple[str, ...]:
+        """The encoder of a query, or all of them if its language is uncertain."""
+        ...
+
+    def embed_as(self, encoder: str, texts: Sequence[str]) -> NDArray[np.float32]: ...
+
+    def renews(self, text: str) -> bool:
+        """Whether an added encoder reads the stored text."""
+        ...
+
+
+def routed(model: EmbeddingModel) -> RoutedModel | None:
+    return cast("RoutedModel", model) if hasattr(type(model), "embed_as") else None
+
+
+def shares_space(model: EmbeddingModel, fingerprint: str) -> bool:
+    """Whether vectors with this fingerprint can be compared with those of the model."""
+    several = routed(model)
+    return fingerprint == model.fingerprint or (several is not None and fingerprint in several.earlier_fingerprints)
+
+
 class BaseEmbedder:
     """Completes an embedder: derive from it, set `name` and `dimension`, write `embed`, override what you need."""
 

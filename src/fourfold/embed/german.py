@@ -1,8 +1,21 @@
-"""The German encoder, in the vector space of the built-in model: see training/README.md."""
+"""The German encoder, in the vector space of the built-in model: training/README.md says how it was made."""
 
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Sequence
+from pathlib import Path
+
+from fourfold import limits
+from fourfold.embed.files import checked
+from fourfold.embed.minilm import DIMENSION, ENCODERS, REMEDY
+from fourfold.embed.session import LocalEmbedder, Recipe
+from fourfold.embed.wordpiece import WordPiece
+
+MODEL_SHA256 = "aebb4e051ac26500935f1b6ed6a6feea23308a6c6487c6edeffe18c55c3f8cb9"
+VOCABULARY = ENCODERS / "german-vocab.txt"
+VOCABULARY_SHA256 = "1d8d04a9a3f822f3e06bbfbad39512f16d32406eb6c6b6e6a94c50604e7abed0"
+FINGERPRINT = f"german/{MODEL_SHA256[:16]}/mean/{limits.MODEL_TOKENS}/{DIMENSION}"
 
 _FOLDED = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "Ä": "Ae", "Ö": "Oe", "Ü": "Ue", "ß": "ss", "ẞ": "SS"})
 
@@ -10,3 +23,30 @@ _FOLDED = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "Ä": "Ae", "Ö": "
 def fold(text: str) -> str:
     """Writes umlauts with two letters, because the tokenizer would remove their dots ("schon", "schön")."""
     return unicodedata.normalize("NFC", text).translate(_FOLDED)
+
+
+class GermanWordPiece:
+    """The tokenizer of the German encoder. Safe to use from several threads at once."""
+
+    def __init__(self, vocabulary: bytes, max_tokens: int) -> None:
+        self._pieces = WordPiece(vocabulary, max_tokens)
+
+    def encode(self, texts: Sequence[str]) -> list[list[int]]:
+        return self._pieces.encode([fold(text) for text in texts])
+
+    def truncates(self, text: str) -> bool:
+        return self._pieces.truncates(fold(text))
+
+
+def german_model() -> LocalEmbedder:
+    return LocalEmbedder(lambda: FINGERPRINT, recipe, DIMENSION)
+
+
+def recipe() -> Recipe:
+    model = checked(model_file(), MODEL_SHA256, REMEDY)
+    vocabulary = checked(VOCABULARY, VOCABULARY_SHA256, REMEDY)
+    return Recipe(model, GermanWordPiece(vocabulary, limits.MODEL_TOKENS), limits.MODEL_TOKENS, "mean")
+
+
+def model_file() -> Path:
+    return ENCODERS / "german.onnx"

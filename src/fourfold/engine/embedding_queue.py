@@ -10,11 +10,11 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from fourfold import threads
-from fourfold.embed.base import EmbeddingModel
+from fourfold.embed.base import EmbeddingModel, routed, shares_space
 from fourfold.embed.vectors import SMALLEST, UNIT
 from fourfold.errors import EmbedderUnavailable, FourfoldError, SpaceMismatch, StoreUnavailable
 from fourfold.limits import MODEL_LOAD_SECONDS
-from fourfold.model import Space
+from fourfold.model import NO_FILTERS, Space
 from fourfold.storage.protocols import Store
 from fourfold.storage.values import PendingText
 
@@ -29,6 +29,10 @@ Progress = Callable[[int, int], None]
 """Called with (done, total) while work proceeds."""
 
 _BATCH_ITEMS = 32
+_SCAN_ITEMS = 500
+_SCAN_SECONDS = 3600.0
+ADDED_LANGUAGE = "de"
+"""Of the items that an added encoder reads, as far as their stored language tells."""
 _LEASE_RETRY_SECONDS = 0.1
 _PROBE = "a harmless text"
 """An embedder that rejects this text is unavailable."""
@@ -39,11 +43,11 @@ def embedded_text(title: str, text: str) -> str:
     return f"{title}\n{text}" if title and text else title or text
 
 
-def require_space(known: Space | None, fingerprint: str) -> None:
+def require_space(known: Space | None, model: EmbeddingModel) -> None:
     """Raises SpaceMismatch if a namespace's vectors come from another model."""
-    if known is not None and known.fingerprint != fingerprint:
+    if known is not None and not shares_space(model, known.fingerprint):
         raise SpaceMismatch(
-            f"the vectors here come from {known.fingerprint}, the embedder is {fingerprint}",
+            f"the vectors here come from {known.fingerprint}, the embedder is {model.fingerprint}",
             "Return to that embedder, or renew all vectors: fourfold reembed",
         )
 
@@ -114,10 +118,32 @@ class EmbeddingQueue:
             raise EmbedderUnavailable("the embedder does not report its dimension", "Set openai_dimensions")
         return Space(self.embedder.fingerprint, dimension)
 
-    def query(self, text: str) -> Vector:
-        """The vector of a query. Waits up to MODEL_LOAD_SECONDS for the model's first load."""
+    def query(self, text: str, encoders: Sequence[str] = ()) -> list[Vector]:
+        """The vectors of a query, one per encoder. Waits up to MODEL_LOAD_SECONDS for the model's first load."""
         self.load(MODEL_LOAD_SECONDS)
-        return self._vectors(self._querying, [text])[0]
+        several = routed(self.embedder)
+        if several is None or not encoders:
+            return [self._vectors(self._querying, [text])[0]]
+        with self._querying:
+            rows = [self._ask(partial(several.embed_as, name, [text])) for name in encoders]
+        return [unit_rows(row, 1, self.embedder.dimension)[0] for row in rows]
+
+    def query_encoders(self, namespace: str, text: str) -> tuple[str, ...]:
+        """The encoders that read a query to this namespace; empty if the model has only one.
+
+        An uncertain query needs both where items of both languages are. So does one in the language of an added encoder
+        while its items still have vectors of the other.
+        """
+        several = routed(self.embedder)
+        wanted = () if several is None else several.query_encoders(text)
+        if several is None or wanted == several.encoders[:1]:
+            return wanted
+        with self._store.snapshot(namespace) as snapshot:
+            added = ADDED_LANGUAGE in snapshot.rows.vocabulary("language")
+            is_earlier = snapshot.space is not None and snapshot.space.fingerprint in several.earlier_fingerprints
+        if len(wanted) > 1:
+            return several.encoders if added else several.encoders[:1]
+        return several.encoders if added and is_earlier else wanted
 
     # ------------------------------------------------------------ the queue
 
@@ -164,7 +190,7 @@ class EmbeddingQueue:
 
     def _embed(self, namespace: str, batch: Sequence[PendingText]) -> int:
         """Makes and stores their vectors. A text that the embedder rejects, though it accepts others, is set aside."""
-        space = self.space()
+        space = self._space_of(namespace)
         texts = [embedded_text(title, text) for _, title, text in batch]
         try:
             vectors = self._vectors(self._embedding, texts)
@@ -186,7 +212,44 @@ class EmbeddingQueue:
     def check_space(self, namespace: str) -> None:
         """Raises SpaceMismatch if the namespace's vectors come from another model."""
         with self._store.snapshot(namespace) as snapshot:
-            require_space(snapshot.space, self.embedder.fingerprint)
+            require_space(snapshot.space, self.embedder)
+
+    def _space_of(self, namespace: str) -> Space:
+        """The namespace's own name of the embedder's space, which may be an earlier one."""
+        space = self.space()
+        with self._store.snapshot(namespace) as snapshot:
+            known = snapshot.space
+        return known if known is not None and shares_space(self.embedder, known.fingerprint) else space
+
+    # ------------------------------------------------------------ vectors that an added encoder renews
+
+    def renewable(self, namespace: str) -> int:
+        """About how many items have a vector that an encoder made which no longer reads their language."""
+        several = routed(self.embedder)
+        if several is None:
+            return 0
+        with self._store.snapshot(namespace) as snapshot:
+            if snapshot.space is None or snapshot.space.fingerprint not in several.earlier_fingerprints:
+                return 0
+            return snapshot.rows.vocabulary("language").get(ADDED_LANGUAGE, 0)
+
+    def requeue_renewable(self, namespace: str) -> int:
+        """Makes those items wait for a new vector, in one transaction; returns how many.
+
+        From then on the namespace has the embedder's fingerprint, and the queue can be interrupted and resumed.
+        """
+        several = routed(self.embedder)
+        if several is None or not self.renewable(namespace):
+            return 0
+        with self._store.snapshot(namespace, seconds=_SCAN_SECONDS) as snapshot:
+            ids = snapshot.rows.ids(NO_FILTERS)
+            found: list[int] = []
+            for start in range(0, len(ids), _SCAN_ITEMS):
+                items = snapshot.rows.get(ids[start : start + _SCAN_ITEMS]).values()
+                found += [item.id for item in items if several.renews(embedded_text(item.title, item.text))]
+        with self._store.transaction(namespace) as tx:
+            tx.vectors.renew(self.space(), found)
+        return len(found)
 
     def stop(self) -> None:
         """Makes running and later calls end with StoreUnavailable."""

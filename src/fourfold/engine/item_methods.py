@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING
 from fourfold import limits, scheduling
 from fourfold import validation as rules
 from fourfold.arguments import checks_arguments
+from fourfold.embed.base import shares_space
 from fourfold.embed.vectors import check_dimension
 from fourfold.engine.embedding_queue import EmbeddingQueue, Progress
+from fourfold.engine.filter_names import unknown_names
 from fourfold.engine.maintenance import NO_VECTORS
 from fourfold.engine.open_store import OpenStore, no_item, now
-from fourfold.engine.search import unknown_names
 from fourfold.engine.secret_policy import SecretPolicy
 from fourfold.errors import Conflict, EmbedderUnavailable, InvalidQuery, RequestError, SpaceMismatch
-from fourfold.model import NO_FILTERS, GivenFilters, Item, ItemPatch, Json, NewItem, Page, RawRecord, Source
+from fourfold.model import NO_FILTERS, GivenFilters, Item, ItemPatch, Json, NewItem, Page, RawRecord, Source, Space
 from fourfold.storage.linking import bring_names
 from fourfold.storage.refusals import no_raw
 from fourfold.storage.values import NewRaw
@@ -238,6 +239,19 @@ class ItemMethods(OpenStore):
         `seconds`: begins no further batch after this long, and leaves the rest pending.
         """
         return 0 if self._embedding is None else self._drain(self._embedding, progress, seconds)
+
+    def embeds_in(self, space: Space) -> bool:
+        """Whether the embedder's vectors can be compared with those of this space."""
+        return self._embedding is not None and shares_space(self._embedding.embedder, space.fingerprint)
+
+    def renew_vectors(self, progress: Progress | None = None) -> int:
+        """Renews the vectors of items in a language that the embedder has an encoder for since; returns how many.
+
+        They become pending at once, all together; if interrupted, `embed_pending` resumes. Other items keep theirs.
+        """
+        if self._embedding is None or not self._embedding.requeue_renewable(self.namespace):
+            return 0
+        return self._drain(self._embedding, progress)
 
     def reembed(self, progress: Progress | None = None) -> int:
         """Renews all vectors with the present embedder. If interrupted, it resumes; searches answer meanwhile."""

@@ -9,6 +9,7 @@ from contextlib import contextmanager, suppress
 from queue import Empty, SimpleQueue
 
 from fourfold import scheduling, threads
+from fourfold.embed.base import shares_space
 from fourfold.engine.embedding_queue import EmbeddingQueue, Progress
 from fourfold.errors import FourfoldError, StoreUnavailable
 from fourfold.storage.protocols import Store
@@ -210,7 +211,7 @@ class Maintenance:
         if namespace in self._served:
             return True
         with self._store.snapshot(namespace) as snapshot:
-            return snapshot.space is not None and snapshot.space.fingerprint == embedding.embedder.fingerprint
+            return snapshot.space is not None and shares_space(embedding.embedder, snapshot.space.fingerprint)
 
 
 def _is_running(task: threads.Task[None] | None) -> bool:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Final, TypeAlias
 
 from fourfold.ranking.connections import (
@@ -16,8 +17,9 @@ from fourfold.ranking.connections import (
     rank_by_tags,
     related_items,
 )
+from fourfold.ranking.fusion import columns
 from fourfold.ranking.retrievers import RetrieverSpec, register_spec, unregister_spec
-from fourfold.retrieval import Query, Ranking, Retriever
+from fourfold.retrieval import Hit, Query, Ranking, Retriever
 from fourfold.storage.protocols import Graph, Snapshot, Tags, Vectors, Words
 from fourfold.storage.values import TagUse
 from fourfold.text.entities import query_names, spelled_names
@@ -41,10 +43,31 @@ class SemanticRetriever:
         """Starts the search; the returned function waits for its result."""
         if query.vector is None:
             return Ranking
-        return self._vectors.begin_nearest(query.vector, limit, query.filters)
+        first = self._vectors.begin_nearest(query.vector, limit, query.filters)
+        if query.second is None:
+            return first
+        second = self._vectors.begin_nearest(query.second, limit, query.filters)
+        return lambda: better_scores(first(), second(), limit)
 
     def score(self, query: Query, ids: Sequence[int]) -> Ranking:
-        return Ranking() if query.vector is None else self._vectors.cosines(query.vector, ids)
+        if query.vector is None:
+            return Ranking()
+        first = self._vectors.cosines(query.vector, ids)
+        return first if query.second is None else better_scores(first, self._vectors.cosines(query.second, ids), None)
+
+
+def better_scores(one: Ranking, other: Ranking, limit: int | None) -> Ranking:
+    """The better score of each item, best first, ties by id.
+
+    Exact if both lists have the best `limit`: an item that one of them lacks has a score there below `limit` others.
+    """
+    best = dict(one.hits)
+    for id, score in other.hits:
+        best[id] = max(score, best.get(id, score))
+    hits = sorted(map(Hit._make, best.items()), key=lambda hit: (-hit.score, hit.id))[:limit]
+    known = [each.background for each in (one, other) if each.background is not None]
+    background = max(known, key=lambda each: each.mean, default=None)
+    return replace(one, hits=columns(hits), background=background, notes=tuple(dict.fromkeys(one.notes + other.notes)))
 
 
 class KeywordRetriever:

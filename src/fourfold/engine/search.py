@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from fourfold import limits, scheduling
 from fourfold.config import Settings
+from fourfold.embed.base import EmbeddingModel, routed
 from fourfold.engine import present
 from fourfold.engine.embedding_queue import EmbeddingQueue, require_space
+from fourfold.engine.filter_names import unknown_names
 from fourfold.engine.pipeline import Found, Pipeline
 from fourfold.engine.present import Fetch, Ordered, ResultOptions
 from fourfold.engine.reranking import Reranking
 from fourfold.engine.retrievers import FACTORIES, tag_candidates
 from fourfold.engine.time_windows import is_outside, nothing_inside, window_of, within, without_items
 from fourfold.errors import EmbedderUnavailable
-from fourfold.filters.conditions import Condition, Test, leaves
-from fourfold.filters.fields import COLUMNS
 from fourfold.model import NO_FILTERS, Filters, Item
 from fourfold.ranking.fusion import FILE_NAME_PRESETS, columns, ranks, with_file_names
 from fourfold.ranking.plan import PlanRequest, StoreFacts, make_plan
@@ -37,7 +37,6 @@ from fourfold.text.negation import affirmed, negated_phrases, negation_note
 
 if TYPE_CHECKING:
     from fourfold.model import RawRecord, Vector
-    from fourfold.storage.protocols import Rows, Tags
 
 log = logging.getLogger("fourfold")
 
@@ -67,8 +66,10 @@ class Question:
     """Retrievers that are known to be unable to answer."""
     embed_ms: float
     notes: Sequence[str]
-    fingerprint: str | None = None
-    """The vector space of the embedder, where the query has to be in it."""
+    model: EmbeddingModel | None = None
+    """The embedder, where the query has to be in its space."""
+    encoders: tuple[str, ...] = ()
+    """Those of its encoders that read the query, where it has several."""
 
 
 Stage: TypeAlias = Callable[[Snapshot, Query, Found], Found]
@@ -136,6 +137,8 @@ class Search:
                 found = self._reranking.rerank(snapshot, asked.query, found, begun)  # others may search meanwhile
                 found = _staged(snapshot, asked, found)
                 response = self._presented(snapshot, found, question, options, now, started, window)
+        if options.explain:
+            response = replace(response, notes=(*response.notes, *_encoded(question)))
         log.info("search", extra={"fourfold": present.log_fields(response)})
         return response
 
@@ -219,13 +222,14 @@ class Search:
         plan, phrases = self.plan(namespace, request), negated_phrases(request.text)
         text = affirmed(request.text, phrases)
         started = time.perf_counter()
-        vector, degraded = self._query_vector(plan, text, given)
+        vectors, encoders, degraded = self._query_vectors(namespace, plan, text, given)
         embed_ms = (time.perf_counter() - started) * 1000
         embedding = self._embedding if given is None and "semantic" in plan.retrievers else None
-        notes = [*self._notes(text, embedded=vector is not None and given is None), *map(negation_note, phrases)]
-        query = Query(namespace, text, vector, filters, request.text if phrases else None)
-        fingerprint = None if embedding is None or degraded else embedding.embedder.fingerprint
-        return Question(query, plan, degraded, embed_ms, notes, fingerprint)
+        notes = [*self._notes(text, embedded=bool(vectors) and given is None), *map(negation_note, phrases)]
+        first, second = (*vectors, None, None)[:2]
+        query = Query(namespace, text, first, filters, request.text if phrases else None, second)
+        model = None if embedding is None or degraded else embedding.embedder
+        return Question(query, plan, degraded, embed_ms, notes, model, encoders)
 
     def _facts(self, namespace: str, request: PlanRequest) -> StoreFacts:
         """Only adaptive alpha needs them."""
@@ -236,17 +240,21 @@ class Search:
             named = [tag for tag in tag_candidates(request.text) if tag in counts]
             return StoreFacts(snapshot.size.items, len(named))
 
-    def _query_vector(self, plan: Plan, text: str, given: Vector | None) -> tuple[Vector | None, list[Degraded]]:
+    def _query_vectors(
+        self, namespace: str, plan: Plan, text: str, given: Vector | None
+    ) -> tuple[list[Vector], tuple[str, ...], list[Degraded]]:
+        """One vector, or two of a query in an uncertain language, with the encoders that made them."""
         if given is not None:
-            return given, []  # the store checks whether it fits the namespace
+            return [given], (), []  # the store checks whether it fits the namespace
         if "semantic" not in plan.retrievers:
-            return None, []
+            return [], (), []
         if self._embedding is None:
-            return None, [Degraded("semantic", "there is no embedder, and the query came without a vector")]
+            return [], (), [Degraded("semantic", "there is no embedder, and the query came without a vector")]
         try:
-            return self._embedding.query(text), []
+            encoders = self._embedding.query_encoders(namespace, text)
+            return self._embedding.query(text, encoders), encoders, []
         except EmbedderUnavailable as error:
-            return None, [Degraded("semantic", str(error))]
+            return [], (), [Degraded("semantic", str(error))]
 
     def _notes(self, text: str, *, embedded: bool) -> list[str]:
         notes = [f"{what}: {why}" for what, why in self._troubles.items()]
@@ -276,8 +284,8 @@ class Search:
         return _staged(snapshot, question, self._retrieved(snapshot, question))
 
     def _retrieved(self, snapshot: Snapshot, question: Question, pipeline: Pipeline | None = None) -> Found:
-        if question.fingerprint is not None:
-            require_space(snapshot.space, question.fingerprint)
+        if question.model is not None:
+            require_space(snapshot.space, question.model)
         pipeline = pipeline or self._pipeline(snapshot)
         return pipeline.run(question.query, question.plan, question.degraded)
 
@@ -301,6 +309,17 @@ def _windowed(
     if len(found.fusion.ids):
         return found, narrowed, window
     return find(question), question, without_items(window)
+
+
+def _encoded(question: Question) -> tuple[str, ...]:
+    """A line about the encoders of the query, unless it is the one that reads most languages."""
+    several = None if question.model is None else routed(question.model)
+    if several is None or question.encoders in ((), several.encoders[:1]):
+        return ()
+    names = " and ".join(question.encoders)
+    if len(question.encoders) > 1:
+        return (f"the language of the query is uncertain: the better cosine of two encoders counts ({names})",)
+    return (f"the {names} encoder read the query",)
 
 
 # ---------------------------------------------------------------- why
@@ -343,59 +362,3 @@ def _folded(item: Item, better: Iterable[Item]) -> tuple[str, ...]:
     text = present.shared_text(item)
     same = (one for one in better if text is not None and one.path != item.path and present.shared_text(one) == text)
     return tuple(f"folded: item {one.id} ({one.location}) has the same text and comes first" for one in same)[:1]
-
-
-# ---------------------------------------------------------------- names in a filter that no item has
-
-
-_SHOWN: Final = 20
-_PROBED: Final = 20
-"""Names of one filter that are looked up."""
-_NAMING_COLUMNS: Final = ("tags", "kind", "language")
-
-
-def unknown_names(rows: Rows, tags: Tags, condition: Condition, *, negated_only: bool = False) -> tuple[str, ...]:
-    """A line for each kind, language, tag or metadata key of the condition that no item of the namespace has.
-
-    `negated_only`: only names under a `not`: a misspelt one excludes nothing, and the results do not show it.
-    """
-    lines: dict[str, None] = {}
-    probed = 0
-    for test, negated in leaves(condition):
-        for probe in _probes(test):
-            if probed < _PROBED and (negated or not negated_only):
-                probed += 1
-                if not rows.list(Filters(where=probe), 1, 0):
-                    lines[_line(rows, tags, probe)] = None
-    return tuple(lines)
-
-
-def _probes(test: Test) -> list[Test]:
-    """Tests that hold for an item that has one of the names."""
-    column = test.field.column
-    if column is None:
-        return [Test(test.field, "exists")]
-    if column.name not in _NAMING_COLUMNS or test.op != "in":
-        return []
-    return [Test(test.field, "in", (name,)) for name in test.values if name is not None]
-
-
-def _line(rows: Rows, tags: Tags, probe: Test) -> str:
-    column = probe.field.column
-    if column is None:
-        known = rows.vocabulary("metadata")
-        fields = ", ".join(COLUMNS)
-        name = probe.field.name.partition(".")[2]
-        return f"no item has the metadata key {name!r}; keys: {_listed(known)}; fields: {fields}"
-    name = probe.values[0]
-    if column.name == "tags":
-        return f"no item has the tag {name!r}; tags: {_listed(tags.counts())}"
-    known = rows.vocabulary("kind" if column.name == "kind" else "language")
-    return f"no item has the {column.name} {name!r}; {column.name}s: {_listed(known)}"
-
-
-def _listed(known: Mapping[str, int]) -> str:
-    """The most frequent first."""
-    names = sorted(known, key=lambda name: (-known[name], name))
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return ", ".join(names[:_SHOWN]) + more if names else "none"

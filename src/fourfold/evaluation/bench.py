@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from fourfold.config import Settings
 from fourfold.embed import OpenAISettings, create
@@ -22,10 +22,6 @@ from fourfold.model import NO_FILTERS, Filters, MetadataTest, NewItem
 from fourfold.retrieval import Plan, SearchResponse
 from fourfold.storage.values import NewNode
 from fourfold.text.entities import normal_name
-from fourfold.text.negation import affirmed
-
-if TYPE_CHECKING:
-    from fourfold.model import Vector
 
 Progress = Callable[[int, int], None]
 
@@ -40,12 +36,6 @@ class Variant:
 
     name: str
     arguments: Mapping[str, Any] = field(default_factory=dict[str, Any])
-
-    @property
-    def embeds(self) -> bool:
-        """Whether the search uses the vector of the query."""
-        only, weights = self.arguments.get("only"), self.arguments.get("weights")
-        return (only is None or "semantic" in only) and (weights is None or weights.get("semantic", 0) != 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,8 +110,9 @@ class Bench:
 
     def _ask(self, question: Question, variant: Variant, *, fresh: bool) -> Answer:
         started = time.perf_counter()
-        vector = self._vector(affirmed(question.text), fresh) if variant.embeds else None
-        response = self.search(question, vector=vector, **variant.arguments)
+        if self._embedder is not None:
+            self._embedder.fresh = fresh
+        response = self.search(question, **variant.arguments)
         keys = [str(result.key) for result in response.results]
         return answered(question, response, keys, (time.perf_counter() - started) * 1000)
 
@@ -129,12 +120,6 @@ class Bench:
         """Searches what the question may see. Without a `vector`, the embedder with its cache makes one."""
         asked: dict[str, Any] = {"top_k": TOP_K, "filters": _earlier(question), **options}
         return self._memory.search(question.text, namespaces=[self._spaces.get(question.scope, "default")], **asked)
-
-    def _vector(self, text: str, fresh: bool) -> Vector | None:
-        """Embeds one text at a time: the rest of a batch changes the last digits of an int8 model."""
-        if self._embedder is None:
-            return None
-        return (self._embedder.model if fresh else self._embedder).embed([text])[0]
 
 
 @contextmanager

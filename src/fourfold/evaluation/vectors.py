@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from fourfold import owner_only
-from fourfold.embed.base import EmbeddingModel
+from fourfold.embed.base import EmbeddingModel, routed
 from fourfold.errors import StoreUnavailable
 
 if TYPE_CHECKING:
     import apsw
     import numpy as np
     from numpy.typing import NDArray
+
+    Embed: TypeAlias = Callable[[Sequence[str]], NDArray[np.float32]]
 
 FILE: Final = "vectors-2.db"
 """The number changes with the built-in encoders, whose fingerprint names the space and not the files."""
@@ -36,6 +39,8 @@ class CachedEmbedder:
     def __init__(self, embedder: EmbeddingModel, folder: Path) -> None:
         self.model = embedder
         """The embedder without the cache."""
+        self.fresh = False
+        """Whether to leave the cache alone, for realistic times."""
         self._lock = threading.Lock()
         self._db = _opened(folder)
 
@@ -53,31 +58,60 @@ class CachedEmbedder:
     def truncates(self, text: str) -> bool:
         return self.model.truncates(text)
 
+    @property
+    def encoders(self) -> tuple[str, ...]:
+        several = routed(self.model)
+        return () if several is None else several.encoders
+
+    @property
+    def earlier_fingerprints(self) -> tuple[str, ...]:
+        several = routed(self.model)
+        return () if several is None else several.earlier_fingerprints
+
+    def query_encoders(self, text: str) -> tuple[str, ...]:
+        several = routed(self.model)
+        return () if several is None else several.query_encoders(text)
+
+    def renews(self, text: str) -> bool:
+        several = routed(self.model)
+        return several is not None and several.renews(text)
+
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        return self._cached("", texts, self.model.embed)
+
+    def embed_as(self, encoder: str, texts: Sequence[str]) -> NDArray[np.float32]:
+        several = routed(self.model)
+        return (
+            self.embed(texts) if several is None else self._cached(encoder, texts, partial(several.embed_as, encoder))
+        )
+
+    def _cached(self, encoder: str, texts: Sequence[str], embed: Embed) -> NDArray[np.float32]:
         import numpy as np
 
+        if self.fresh:
+            return embed(texts)
         with self._lock:
-            hashes = [self._hash(text) for text in texts]
+            hashes = [self._hash(encoder, text) for text in texts]
             known = self._known(hashes)
             missing = {key: text for key, text in zip(hashes, texts, strict=True) if key not in known}
             if missing:
-                known |= self._made(missing)
+                known |= self._made(missing, embed)
             return np.stack([np.frombuffer(known[key], "<f4") for key in hashes]).astype(np.float32)
 
     def close(self) -> None:
         self._db.close()
         self.model.close()
 
-    def _hash(self, text: str) -> bytes:
-        return hashlib.sha256(f"{self.fingerprint}\0{text}".encode("utf-8", "surrogatepass")).digest()
+    def _hash(self, encoder: str, text: str) -> bytes:
+        return hashlib.sha256(f"{self.fingerprint}\0{encoder}\0{text}".encode("utf-8", "surrogatepass")).digest()
 
     def _known(self, hashes: Sequence[bytes]) -> dict[bytes, bytes]:
         marks = ",".join("?" * len(hashes))
         sql = f"SELECT hash, vector FROM vectors WHERE hash IN ({marks})"  # noqa: S608 (question marks only)
         return {key: vector for key, vector in self._db.execute(sql, tuple(hashes)) if len(vector) % 4 == 0}
 
-    def _made(self, texts: dict[bytes, str]) -> dict[bytes, bytes]:
-        vectors = self.model.embed(list(texts.values()))
+    def _made(self, texts: dict[bytes, str], embed: Embed) -> dict[bytes, bytes]:
+        vectors = embed(list(texts.values()))
         made = {key: vector.astype("<f4").tobytes() for key, vector in zip(texts, vectors, strict=True)}
         with self._db:
             self._db.executemany("INSERT OR REPLACE INTO vectors VALUES (?, ?)", made.items())

@@ -9,7 +9,8 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from fourfold.embed.files import checked
-from fourfold.embed.minilm import VOCABULARY, VOCABULARY_REMEDY, VOCABULARY_SHA256
+from fourfold.embed.minilm import REMEDY as VOCABULARY_REMEDY
+from fourfold.embed.minilm import VOCABULARY, VOCABULARY_SHA256
 from fourfold.errors import MissingExtra
 from fourfold.rerank.onnx import PAIR_TOKENS, CrossEncoder, CrossEncoderParts, WordPiecePairs
 

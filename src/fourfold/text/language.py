@@ -35,6 +35,12 @@ _EXPECTED = ("en", "de")
 _VOTE_CHARACTERS = 400
 """Length of the beginning of a text whose words vote."""
 
+_READ_CHARACTERS = 1600
+"""Length of the beginning of a text that an encoder of 256 tokens reads at most."""
+
+_PART_CHARACTERS = 200
+"""Length of the parts of a text whose languages are weighed against each other."""
+
 _UNEXPECTED_FACTOR = 0.6
 """Factor on the votes for a language that is not expected."""
 _WINNING_MARGIN = 1.5
@@ -123,6 +129,25 @@ def _guessed(text: str, known: tuple[str, ...]) -> str:
     return _winner(votes) or _by_look(text[:_VOTE_CHARACTERS], votes, known)
 
 
+def is_mostly_german(text: str) -> bool:
+    """Whether the larger part of a text's beginning is German: what an encoder reads of it."""
+    beginning = text[:_READ_CHARACTERS]
+    parts = [beginning[start : start + _PART_CHARACTERS] for start in range(0, len(beginning), _PART_CHARACTERS)]
+    german = sum(len(part) for part in parts if detect(part) == "de")
+    return 2 * german > len(beginning)
+
+
+def german_query(text: str) -> bool | None:
+    """Whether a query is German; None if that is uncertain, as for names and numbers. Loads no model."""
+    beginning = text[:_VOTE_CHARACTERS]
+    winner = _winner(_votes(beginning, _EXPECTED))
+    if winner is not None:
+        return winner == "de"
+    if not _UMLAUTS.isdisjoint(beginning) or _german_surplus(beginning) >= _GERMAN_TRIGRAMS:
+        return True
+    return False if _OTHER_SCRIPT.search(beginning) else None
+
+
 def _votes(text: str, likely: Collection[str]) -> dict[str, float]:
     """Votes by language. Each distinct common word has one vote, which the languages that have it share."""
     ballots = _ballots()
@@ -203,12 +228,17 @@ def _by_model(text: str) -> str | None:
 
 def _by_look(text: str, votes: Mapping[str, float], known: Collection[str]) -> str:
     """German if the votes, trigrams or umlauts suggest it, else English or the first of the `known` languages."""
-    spelled = "".join(map("^{}$".format, words(text.lower())))  # no trigram contains "$^", so none spans two words
-    trigrams = map("".join, zip(spelled, spelled[1:], spelled[2:], strict=False))
-    surplus = sum(map(_TRIGRAMS.get, trigrams, repeat(0)))
-    if votes.get("de", 0.0) > votes.get("en", 0.0) or surplus >= _GERMAN_TRIGRAMS or not _UMLAUTS.isdisjoint(text):
+    more_votes = votes.get("de", 0.0) > votes.get("en", 0.0)
+    if more_votes or _german_surplus(text) >= _GERMAN_TRIGRAMS or not _UMLAUTS.isdisjoint(text):
         return "de"
     return DEFAULT if not known or DEFAULT in known else min(known)
+
+
+def _german_surplus(text: str) -> int:
+    """The number of German trigrams minus that of English ones."""
+    spelled = "".join(map("^{}$".format, words(text.lower())))  # no trigram contains "$^", so none spans two words
+    trigrams = map("".join, zip(spelled, spelled[1:], spelled[2:], strict=False))
+    return sum(map(_TRIGRAMS.get, trigrams, repeat(0)))
 
 
 class _Model(Protocol):

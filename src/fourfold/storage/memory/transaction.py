@@ -104,6 +104,11 @@ class MemoryVectorWriter:
             self._ns.space = space
             self._ns.items = {id: replace(stored, vector=None) for id, stored in self._ns.items.items()}
 
+    def renew(self, space: Space, ids: Sequence[int]) -> None:
+        self._ns.space = space
+        for id in self._ns.items.keys() & set(ids):
+            self._ns.items[id] = replace(self._ns.items[id], vector=None)
+
     def put(self, space: Space, vectors: Sequence[tuple[int, str, str, Vector]]) -> int:
         self.set_space(space)
         known = {id: (item.title, item.text) for id, item in item_rows.all_items(self._ns)}

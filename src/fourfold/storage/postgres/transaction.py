@@ -148,6 +148,9 @@ class VectorWriter:
         if self._tx.ns.space != space:
             namespaces.reset_space(self._tx.db, self._tx.stored(), space)
 
+    def renew(self, space: Space, ids: Sequence[int]) -> None:
+        vector_rows.renew(self._tx.db, self._tx.stored(), space, ids)
+
     def put(self, space: Space, vectors: Sequence[tuple[int, str, str, Vector]]) -> int:
         return vector_rows.put_computed(self._tx.db, self._tx.stored(), space, vectors)
 

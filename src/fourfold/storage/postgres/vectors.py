@@ -22,6 +22,7 @@ from fourfold.storage.postgres.sql import (
     Packed,
     Statement,
     array,
+    column,
     copy_rows,
     packed,
     possible,
@@ -68,6 +69,16 @@ def drop(db: Db, ns: Namespace, items: Sequence[int]) -> None:
         ns.vectors -= gone
         ns.vector_changes += 1
         ns.touched.update(items)
+
+
+def renew(db: Db, ns: Namespace, space: Space, items: Sequence[int]) -> None:
+    """Drops the vectors of these items and renames the space."""
+    sql = "SELECT item FROM vectors WHERE ns = %s AND item = ANY(%s::bigint[]) ORDER BY item"
+    known = column(db, sql, ns.id, possible(items))
+    drop(db, ns, known)
+    wait(db, ns.id, known)
+    ns.space = space
+    ns.vector_changes += 1
 
 
 def wait(db: Db, ns: int, items: Sequence[int]) -> None:

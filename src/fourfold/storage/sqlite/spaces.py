@@ -64,6 +64,17 @@ def reset_space(db: apsw.Connection, ns: int, wanted: Space) -> None:
     changes.log(db, ns, ((item, Change.VECTOR) for item in gone))
 
 
+def renew(db: apsw.Connection, ns: int, wanted: Space, ids: Sequence[int]) -> None:
+    """Drops the vectors of these items and renames the space."""
+    _write_space(db, ns, wanted)
+    sql = "SELECT item FROM vectors JOIN items ON id = item WHERE ns = ? AND item IN ({}) ORDER BY item"
+    for part in chunks(sorted(set(ids))):
+        gone = [item for (item,) in rows(db, sql.format(marks(len(part))), ns, *part)]
+        for item in gone:
+            items.drop_vector(db, ns, item)
+        changes.log(db, ns, ((item, Change.VECTOR) for item in gone))
+
+
 def _write_space(db: apsw.Connection, ns: int, wanted: Space) -> None:
     db.execute(
         "UPDATE namespaces SET fingerprint = ?, dimension = ? WHERE id = ?",

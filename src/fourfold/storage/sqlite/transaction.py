@@ -210,6 +210,9 @@ class SqliteVectorWriter:
     def reset_space(self, space: Space) -> None:
         spaces.reset_space(self._tx.db, self._tx.ns, space)
 
+    def renew(self, space: Space, ids: Sequence[int]) -> None:
+        spaces.renew(self._tx.db, self._tx.ns, space, ids)
+
     def put(self, space: Space, vectors: Sequence[tuple[int, str, str, Vector]]) -> int:
         return spaces.put_made(self._tx.db, self._tx.ns, space, vectors)
 
