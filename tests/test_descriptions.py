@@ -240,7 +240,7 @@ def test_settings_of_options_take_what_the_options_take() -> None:
     from fourfold.config import SETTINGS
 
     assert [name for name, option in OPTIONS.items() if option.setting] == ["top_k", "preset", "rerank", "time"]
-    assert SETTINGS["preset"].kind.wanted == f"one of {', '.join(OPTIONS['preset'].choices)}"
+    assert SETTINGS["preset"].kind.wanted == f"one of {', '.join(OPTIONS['preset'].choices)}, or a tuned preset"
     assert [SETTINGS["top_k"].kind.accepts(value) for value in (0, 1, 100, 101)] == [False, True, True, False]
     asked = ("off", False, "auto", "ms-marco", "endpoint", "onnx:models/own", "onnx:", "ms", "", True, None)
     assert [SETTINGS["rerank"].kind.accepts(value) for value in asked] == [True] * 6 + [False] * 5

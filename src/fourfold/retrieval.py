@@ -208,6 +208,20 @@ class Recency:
 
 
 @dataclass(frozen=True, slots=True)
+class Tuning:
+    """How a tuned preset changes the weights that `auto` chooses; the defaults change nothing."""
+
+    balance: float = 0.0
+    """Added to the log odds of vectors against words."""
+    graph: float = 1.0
+    """Factor of the shares of the graph and its walk."""
+    tags: float = 1.0
+    """Factor of the shares of tags and shared tags."""
+    name: str = ""
+    """Of the preset."""
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """The retrievers to run, their weights, and the reason for them."""
 
@@ -229,6 +243,8 @@ class Plan:
     """Whether graph and tags search from the best hits before fusion."""
     rerank: str | None = None
     """The reranker, or `auto`; None: off."""
+    tuning: Tuning | None = None
+    """Of a tuned preset, which is `auto` otherwise."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from rerank_server import Server
 
 from fourfold import Memory, NewItem, Settings
 from fourfold.errors import InvalidQuery
+from fourfold.retrieval import SearchResponse
 from fourfold.storage.memory import MemoryStore
 
 QUERY = "Where is the password of the router?"
@@ -35,13 +36,18 @@ def office(*texts: str, **settings: object) -> Iterator[Memory]:
         yield memory
 
 
+def told(response: SearchResponse) -> list[str]:
+    """What the notes say of reranking."""
+    return [note.removeprefix("rerank: ") for note in response.notes if note.startswith("rerank")]
+
+
 @pytest.mark.spec("C12")
 def test_the_reranker_adds_a_line_and_the_lines_make_the_score(reranker: Server) -> None:
     with office(rerank_base_url=reranker.url("ok")) as memory:
         plain = memory.search(QUERY)
         found = memory.search(QUERY, rerank="endpoint", explain=True)
         why = memory.why(found.results[-1].id, QUERY, rerank="endpoint")
-    assert (plain.plan.rerank, found.plan.rerank, found.degraded, found.notes) == (None, "endpoint", (), ())
+    assert (plain.plan.rerank, found.plan.rerank, found.degraded, told(found)) == (None, "endpoint", (), [])
     assert found.timings_ms["rerank"] > 0
     assert found.applied_weights == plain.applied_weights
     before = {result.id: result for result in plain.results}
@@ -90,7 +96,7 @@ def test_a_model_that_is_late_is_named_and_the_ranking_stays(reranker: Server) -
 def test_a_query_in_a_language_that_the_model_does_not_know_is_not_reranked(reranker: Server) -> None:
     with office(rerank_base_url=reranker.url("ok"), rerank_languages=("en",)) as memory:
         found = memory.search("Wo liegt das Passwort für den Router?", rerank="endpoint")
-    assert found.notes == ("rerank: the model does not know the language of the query (de)",)
+    assert told(found) == ["the model does not know the language of the query (de)"]
     assert not reranker.seen
     assert not found.degraded
 
@@ -106,12 +112,12 @@ def test_texts_in_a_language_that_the_model_does_not_know_are_not_read(reranker:
 
 def test_auto_reranks_english_questions_with_the_built_in_model() -> None:
     with office(rerank="auto") as memory:
-        asked, told = memory.search(QUERY), memory.search("router password folder")
+        asked, named = memory.search(QUERY), memory.search("router password folder")
         german = memory.search("Wo ist das Passwort?")
     assert {line.source for line in asked.results[0].contributions} >= {"keyword", "rerank"}
-    assert told.notes == ("rerank: auto reorders the results of questions only",)
-    assert german.notes == ("rerank: the model does not know the language of the query (de)",)
-    assert not any(line.source == "rerank" for line in told.results[0].contributions)
+    assert told(named) == ["auto reorders the results of questions only"]
+    assert told(german) == ["the model does not know the language of the query (de)"]
+    assert not any(line.source == "rerank" for line in named.results[0].contributions)
     assert asked.results[0].item.text == NOTES[0]
 
 
@@ -121,7 +127,7 @@ def test_auto_without_the_package_searches_as_without_reranking(monkeypatch: pyt
     monkeypatch.setattr(ms_marco, "PACKAGE", "no_such_package")
     with office(rerank="auto") as memory:
         auto, named = memory.search(QUERY), memory.search(QUERY, rerank="ms-marco")
-    assert (auto.degraded, auto.notes) == ((), ())
+    assert (auto.degraded, told(auto)) == ((), [])
     assert "pip install 'fourfold[rerank]'" in named.degraded[0].reason
 
 

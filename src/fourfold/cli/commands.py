@@ -58,6 +58,8 @@ COMMANDS: Final = {
     "graph": Command("fourfold.cli.graph:app", "Entities and the relations between them."),
     "eval": Command("fourfold.cli.evaluation:evaluate", "Measure the ranking on questions with known answers."),
     "sweep": Command("fourfold.cli.evaluation:sweep", "Try other alphas and weights on such questions."),
+    "tune": Command("fourfold.cli.tuning:tune", "Fit the constants of auto to such questions."),
+    "presets": Command("fourfold.cli.tuning:presets", "List or remove tuned presets."),
     "completion": Command("fourfold.cli.completion:completion", "Print the completion script of a shell."),
     "demo": Command("fourfold.cli.demo:demo", "Search the knowledge of a small team, in a temporary store."),
 }

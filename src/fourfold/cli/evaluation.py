@@ -82,7 +82,7 @@ def _asker(
     if store_items is None:
         if folder is None:
             raise InvalidQuery("there is nothing to ask", "Name a folder of a collection, or --store-items FILE.tsv")
-        return partial(_on_bench, ctx, folder, per=per, plain=plain, cache=cache)
+        return partial(on_bench, ctx, folder, per=per, plain=plain, cache=cache)
     if plain or (folder is not None and folder.is_dir()):
         what = "--plain" if plain else f"the folder {folder}"
         raise InvalidQuery(f"{what} has no meaning beside --store-items", "Leave one of them out")
@@ -139,7 +139,7 @@ def sweep(
                 return sweeps.sweep(bench, progress)
             return sweeps.sweep_preset(bench, preset or "auto", fusion, progress)
 
-    found = _on_bench(ctx, folder, work, per=per, plain=plain, cache=cache)
+    found = on_bench(ctx, folder, work, per=per, plain=plain, cache=cache)
     if plot is not None:
         plots.plot(found, plot)
     if as_json:
@@ -170,7 +170,7 @@ def _refuse_beside_table(asked: Mapping[str, Any]) -> None:
         raise InvalidQuery(f"--{given[0]} has no meaning beside --table", "Leave one of them out")
 
 
-def _on_bench(
+def on_bench(
     ctx: typer.Context, folder: Path, work: Callable[[Bench], T], *, per: str, plain: bool, cache: Path | None
 ) -> T:
     """What `work` makes of the collection, in a store of its own with the user's other settings."""

@@ -10,7 +10,17 @@ from fourfold import errors
 from fourfold.engine.search import Why
 from fourfold.errors import FourfoldError, StoreUnavailable
 from fourfold.model import NO_FILTERS, Edge, Filters, Item, Neighbor, Node, NodeSummary, NodeView, RawRecord
-from fourfold.retrieval import Contribution, Degraded, Explanation, Plan, Recency, Result, SearchResponse, TimeWindow
+from fourfold.retrieval import (
+    Contribution,
+    Degraded,
+    Explanation,
+    Plan,
+    Recency,
+    Result,
+    SearchResponse,
+    TimeWindow,
+    Tuning,
+)
 
 Form = Mapping[str, Any]
 
@@ -104,7 +114,8 @@ def result_of(form: Form, query: str) -> Result:
 def plan_of(form: Form) -> Plan:
     recency = None if form["recency"] is None else Recency(**form["recency"])
     lists = {name: tuple(form[name]) for name in ("retrievers", "matched_keywords")}
-    values: dict[str, Any] = {**form, **lists, "recency": recency}
+    tuning = None if form.get("tuning") is None else Tuning(**form["tuning"])
+    values: dict[str, Any] = {**form, **lists, "recency": recency, "tuning": tuning}
     return Plan(**values)
 
 

@@ -58,6 +58,8 @@ def of_option(option: SearchOption) -> Kind:
         accepts = option.accepts
         # YAML reads `off` as false
         return Kind(option.wanted, str, lambda value: value is False or accepts(value), lambda value: value or "off")
+    if option.name == "preset":  # tuned ones are known when the settings are loaded
+        return Kind(f"one of {', '.join(option.choices)}, or a tuned preset", str, _is_text)
     return one_of(*option.choices) if option.choices else whole(int(option.most or 0))
 
 

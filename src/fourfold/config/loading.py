@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Final
 
 from fourfold import addresses
 from fourfold.config.inherited import plan_settings
 from fourfold.config.kinds import Given
+from fourfold.config.presets_file import default_presets_file, read_presets
 from fourfold.config.settings import SETTINGS, Settings
 from fourfold.errors import InvalidSetting
 from fourfold.ranking.presets import PRESETS
+from fourfold.ranking.tuning import TUNED_PRESET
 
 _CORRECT: Final = "Correct it, or remove it; `fourfold config` shows every setting"
 _SECTIONS: Final = {name[: dot.start()] for name in SETTINGS for dot in re.finditer(r"\.", name)}
@@ -51,14 +53,27 @@ def load(flags: Mapping[str, object], environ: Mapping[str, str], config_file: P
     written = _read_file(config_file)
     given = {name: _given(name, flags, environ, written) for name in SETTINGS}
     own = {item.name: given[item.name].value for item in fields(Settings) if item.name in given}
-    return Loaded(Settings(**own, plan=plan_settings(given)), given | {"top_k": _effective_top_k(given)})
+    tuned = {name: preset.tuning for name, preset in read_presets(presets_file(own["presets_file"])).items()}
+    _check_preset(given["preset"], tuned)
+    plan = replace(plan_settings(given), tuned=tuned)
+    return Loaded(Settings(**own, plan=plan), given | {"top_k": _effective_top_k(given)})
+
+
+def presets_file(given: str | None) -> Path:
+    return default_presets_file() if given is None else Path(given).expanduser()
+
+
+def _check_preset(given: Given, tuned: Mapping[str, object]) -> None:
+    if given.value not in PRESETS and given.value not in tuned:
+        raise _refused("preset", given.value, given.origin)
 
 
 def _effective_top_k(given: Mapping[str, Given]) -> Given:
     preset = given["preset"].value
     if given["top_k"].value is not None:
         return given["top_k"]
-    return given["retrieval_top_k"] if preset == "wiki" else Given(PRESETS[preset].top_k, f"preset {preset}")
+    known = PRESETS.get(preset, PRESETS[TUNED_PRESET])
+    return given["retrieval_top_k"] if preset == "wiki" else Given(known.top_k, f"preset {preset}")
 
 
 def _shown(name: str, value: Any) -> Any:
@@ -75,6 +90,8 @@ def _shown(name: str, value: Any) -> Any:
             return addresses.shown(value)
         case "time_zone", None:
             return "this machine's"
+        case "presets_file", None:
+            return "presets.json in the configuration folder"
         case "openai_dimensions", None:
             return "the model's"
         case ("http_hosts", ()) | ("http_requests_per_minute", None) | ("index", None):

@@ -48,6 +48,8 @@ class Settings:
     openai_dimensions: int | None = None
     openai_timeout: float = 30.0
     preset: str = "auto"
+    presets_file: str | None = None
+    """Of tuned presets; None: presets.json in the user's configuration folder."""
     top_k: int | None = None
     """None: the preset's."""
     rerank: str = "off"
@@ -104,6 +106,7 @@ SETTINGS: Final[Mapping[str, Setting]] = {
     **_own(log_level=one_of("debug", "info", "warning", "error"), log_format=one_of("text", "json")),
     **_own(http_hosts=WORDS, http_tokens=TOKENS, http_requests_per_minute=whole(1_000_000), token=TEXT),
     **_own(**{option.name: of_option(option) for option in OPTIONS.values() if option.setting}),
+    **_own(presets_file=TEXT),
     **_own(rerank_seconds=SECONDS, rerank_base_url=TEXT, rerank_api_key=TEXT, rerank_model=TEXT),
     **_own(rerank_languages=WORDS),
     **_own(time_zone=ZONE, secrets=one_of("mask", "refuse", "allow")),

@@ -37,6 +37,7 @@ from fourfold.retrieval import (
     Ranking,
     Retriever,
     ScoringRetriever,
+    Tuning,
 )
 from fourfold.storage.values import Deadline
 
@@ -296,7 +297,8 @@ def _fused(
         tagged = max(tags.evidence.values(), default=1.0)
         unlisted = {name: ranking.hits for name, ranking in scores.items()}
         evidence = (coverage, words.unknown, words.items, tagged)
-        return fuse_auto(AutoInputs(lists, unlisted, backgrounds, plan.weights, *evidence, plan.fixed, words.code))
+        chosen = (plan.fixed, words.code, plan.tuning or Tuning())
+        return fuse_auto(AutoInputs(lists, unlisted, backgrounds, plan.weights, *evidence, *chosen))
     weights = plan.weights or {}
     return rrf(lists, weights, plan.k) if plan.fusion == "rrf" else weighted(lists, weights)
 

@@ -35,7 +35,8 @@ from fourfold.ranking.fusion import (
     with_all_retrievers,
 )
 from fourfold.ranking.retrievers import EXPANSIONS, RETRIEVERS
-from fourfold.retrieval import Background, Hit, Hits, Numbers
+from fourfold.ranking.tuning import tuned_shares
+from fourfold.retrieval import Background, Hit, Hits, Numbers, Tuning
 
 if TYPE_CHECKING:
     from fourfold.retrieval import Floats, Ints
@@ -83,6 +84,7 @@ class AutoInputs:
     """Weights applied unchanged, whatever their sum; chosen weights are scaled to the semantic one."""
     code: float = 0.0
     """Share of the store that is source code, times the share of the query that is prose."""
+    tuning: Tuning = field(default_factory=Tuning)
 
 
 def fuse_auto(inputs: AutoInputs) -> Fusion:
@@ -94,6 +96,8 @@ def fuse_auto(inputs: AutoInputs) -> Fusion:
     lists = {name: hits for name, hits in given.items() if len(hits.ids)}
     unlisted = {name: columns(hits) for name, hits in inputs.unlisted.items()}
     shares = _chosen(inputs, lists, unlisted) if inputs.weights is None else _given(inputs.weights, lists)
+    if inputs.weights is None and inputs.tuning.name:
+        shares = tuned_shares(shares, inputs.tuning)
     acting = [name for name in (*RETRIEVERS, *EXPANSIONS.values()) if name in lists]
     fixed = inputs.fixed or {}
     weights = _beside(fixed, shares, acting) if fixed else scaled_to_one(shares, acting)

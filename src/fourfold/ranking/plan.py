@@ -19,6 +19,7 @@ from fourfold.ranking.fusion import scaled_to_one
 from fourfold.ranking.presets import PRESETS, PlanSettings, Preset, RoutingConfig
 from fourfold.ranking.rerankers import OFF, checked_rerank
 from fourfold.ranking.retrievers import EXPANSIONS, RETRIEVERS, names_of_all
+from fourfold.ranking.tuning import TUNED_PRESET
 from fourfold.ranking.weights import (
     ALPHA_RANGE,
     adaptive_alpha,
@@ -63,8 +64,11 @@ class StoreFacts:
 
 def make_plan(request: PlanRequest, settings: PlanSettings, facts: StoreFacts) -> Plan:
     """Make the plan for a request; raise InvalidQuery or InvalidWeights if an option is not valid."""
-    if (preset := PRESETS.get(request.preset)) is None:
-        raise InvalidQuery(f"unknown preset {request.preset!r}", f"The presets are {', '.join(PRESETS)}")
+    tuning = settings.tuned.get(request.preset)
+    if (preset := PRESETS.get(request.preset if tuning is None else TUNED_PRESET)) is None:
+        raise InvalidQuery(
+            f"unknown preset {request.preset!r}", f"The presets are {', '.join([*PRESETS, *settings.tuned])}"
+        )
     check_text(request.text)
     _check_alpha(request)
     fusion = _fusion(request, preset, settings)
@@ -86,6 +90,7 @@ def make_plan(request: PlanRequest, settings: PlanSettings, facts: StoreFacts) -
         if_related=_if_related(request, preset, settings, facts, fusion, retrievers) if not matched else None,
         expand=_expands(request, fusion, retrievers),
         rerank=checked_rerank(request.rerank),
+        tuning=tuning,
     )
 
 

@@ -11,7 +11,7 @@ from fourfold.errors import InvalidSetting
 from fourfold.ranking.recency import DECAY, STRENGTHS, check_recency
 from fourfold.ranking.retrievers import RETRIEVERS
 from fourfold.ranking.weights import ALPHA_RANGE, configured_weights, is_alpha
-from fourfold.retrieval import FusionName, Recency
+from fourfold.retrieval import FusionName, Recency, Tuning
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +105,8 @@ class PlanSettings:
     memories_recency: Recency = field(default_factory=lambda: Recency(DECAY))
     memories_recency_strength: float | None = None
     """Replaces the default strength for the fusion (`recency.STRENGTHS`); 1: the score is multiplied by the age."""
+    tuned: Mapping[str, Tuning] = field(default_factory=dict[str, Tuning])
+    """Tuned presets by name."""
 
     def __post_init__(self) -> None:
         self._complete("wiki_weights", _WIKI_WEIGHTS, "wiki")

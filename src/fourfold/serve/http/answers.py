@@ -127,6 +127,7 @@ class PlanAnswer(Answer):
     if_related: dict[str, float] | None
     expand: bool
     rerank: str | None
+    tuning: dict[str, Any] | None
 
 
 _RANKS: Final[dict[str, Any]] = {spec.rank_field: (int | None, None) for spec in RETRIEVERS.values()} | {
