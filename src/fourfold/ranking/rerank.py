@@ -21,7 +21,7 @@ from fourfold.text.fold import folded_words
 
 RERANK: Final = "rerank"
 """The source of the model's part of a score, and its name in `degraded`, notes and timings."""
-SHARE: Final = 0.5
+SHARE: Final = 0.3
 """The most that the model adds to a score, as a share of the best fused score."""
 FEWEST: Final = 2
 """With fewer scored candidates there is nothing to order."""

@@ -30,7 +30,7 @@ export const FILE_NAME = 'file name';
 /** Every source of a contribution, in the order of bars and legends. */
 export const SOURCES = Object.freeze(['semantic', 'keyword', 'graph', 'walk', 'tags', 'shared', 'rerank', FILE_NAME]);
 /** The most that a reranker adds to a score, as a share of the best one. */
-export const RERANK_SHARE = 0.5;
+export const RERANK_SHARE = 0.3;
 /** Presets in which a file that the query names comes first. */
 export const NAMING = Object.freeze(['auto', 'files']);
 /** Results from one file, by preset; no limit in the others. */
