@@ -71,7 +71,7 @@ class Reranking:
         name = found.plan.rerank
         if name is None or len(found.fusion.hits) < FEWEST:
             return found
-        if name == AUTO and not is_question(query.text):
+        if name == AUTO and not is_question(query.whole):
             return _noted(found, "auto reorders the results of questions only")
         if (model := self._model(name)) is None:
             return found
@@ -105,7 +105,7 @@ class Reranking:
             return self._models[name]
 
     def _reranked(self, model: Reranker, snapshot: Snapshot, query: Query, found: Found, started: float) -> Found:
-        language = guess(query.text)
+        language = guess(query.whole)
         if not _knows(model, language):
             return _noted(found, f"the model does not know the language of the query ({language})")
         ids = found.fusion.ids[: limits.RERANKED]
@@ -113,7 +113,7 @@ class Reranking:
         items = [rows[item] for item in ids if item in rows and _knows(model, rows[item].language)]
         if len(items) < FEWEST:
             return _noted(found, "the model does not know the language of the results")
-        scores = self._read(model, query.text, items, started)
+        scores = self._read(model, query.whole, items, started)
         ranking = Ranking(ranked(scores, len(scores)))
         found = replace(found, fusion=with_rerank(found.fusion, scores), rankings={**found.rankings, RERANK: ranking})
         return found if len(scores) == len(items) else _noted(found, f"read {len(scores)} of {len(items)} in its time")
