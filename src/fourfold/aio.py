@@ -84,6 +84,8 @@ class AsyncMemory:
     add = _threaded(Memory.add)
     add_many = _threaded(Memory.add_many)
     update = _threaded(Memory.update)
+    undo = _threaded(Memory.undo)
+    history = _threaded(Memory.history)
     get = _threaded(Memory.get)
     around = _threaded(Memory.around)
     list = _threaded(Memory.list)

@@ -16,12 +16,14 @@ from fourfold.embed.base import routed
 from fourfold.embed.vectors import check_vector
 from fourfold.engine.analysis import Analysis, analysis
 from fourfold.engine.embedding_queue import EmbeddingQueue, Progress
+from fourfold.engine.expiry import remove_expired
 from fourfold.engine.graph_methods import GraphMethods
 from fourfold.engine.item_methods import ItemMethods
 from fourfold.engine.open_store import open_store
 from fourfold.engine.present import JUDGED, ResultOptions, check_per_source, merged
 from fourfold.engine.search import Why
 from fourfold.engine.time_windows import window_of
+from fourfold.engine.visibility import CURRENT, View
 from fourfold.errors import InvalidQuery, RequestError
 from fourfold.model import NO_FILTERS, GivenFilters, Json
 from fourfold.ranking.plan import PlanRequest
@@ -69,8 +71,13 @@ class Memory(ItemMethods, GraphMethods):
         explain: bool = False,
         candidates: bool = False,
         namespaces: Sequence[str] | None = None,
+        history: bool = False,
+        as_of: datetime | str | None = None,
     ) -> SearchResponse:
-        """The items that answer a text, best first, with the reasons. Several `namespaces` are searched separately."""
+        """The items that answer a text, best first, with the reasons. Several `namespaces` are searched separately.
+
+        `history` also shows what was superseded, `as_of` what was believed then.
+        """
         filters = NO_FILTERS if filters is None else rules.checked_filters(filters)
         if top_k is None and preset is None:
             top_k = self.settings.top_k  # for the default preset only: each other one has its own
@@ -91,8 +98,9 @@ class Memory(ItemMethods, GraphMethods):
                 raise InvalidQuery("candidates of several namespaces", "Ask for those of one namespace at a time")
             options = replace(options, at_least=JUDGED)
         given = None if vector is None else check_vector(vector)
+        view = View(history, rules.time_of(as_of, "as_of")) if history or as_of is not None else CURRENT
         answers = [
-            self._search.answer(name, request, options, given, filters, datetime.now(UTC))
+            self._search.answer(name, request, options, given, filters, datetime.now(UTC), view)
             for name in dict.fromkeys(names)
         ]
         return answers[0] if len(answers) == 1 else merged(answers)
@@ -194,9 +202,12 @@ class Memory(ItemMethods, GraphMethods):
     def repair(self, *, purge: bool = False) -> list[str]:
         """Rebuilds what can be rebuilt from the rows; lists what was done.
 
-        `purge`: also removes what was forgotten from all files of the store, so that no byte of it is left.
+        Items that have expired are removed. `purge`: also removes what was forgotten or has expired from all files of
+        the store, so that no byte of it is left.
         """
-        return self.store.maintenance.repair(purge=purge)
+        counts = {name: remove_expired(self.store, name, datetime.now(UTC)) for name in self.store.namespaces()}
+        removed = [f"namespace {name}: removed {count} expired items" for name, count in counts.items() if count]
+        return [*removed, *self.store.maintenance.repair(purge=purge)]
 
     def scan_secrets(self, *, mask: bool = False) -> list[str]:
         """Lists secrets that are stored, in all namespaces, one line each: namespace, place and kind.

@@ -85,6 +85,14 @@ class Item:
     """None: stored before sources were recorded."""
     subject: str | None = None
     attribute: str | None = None
+    valid_from: datetime | None = None
+    """Since when it is believed, if that is not `created_at`: the time of the last update."""
+    superseded_at: datetime | None = None
+    """Until when it was believed; None: it still is."""
+    supersedes: int | None = None
+    """The value or version before it."""
+    version_of: int | None = None
+    """The item of which this is an earlier version, kept by an update."""
 
     @property
     def location(self) -> str | None:

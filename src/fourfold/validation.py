@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from datetime import time as daytime
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, cast, get_args
 
@@ -370,6 +371,19 @@ def in_utc(time: datetime) -> datetime:
         return (time.replace(tzinfo=UTC) if time.tzinfo is None else time).astimezone(UTC)
     except OverflowError as error:
         raise InvalidItem(f"the time {time!r} is out of range", "Use a year from 2 to 9998") from error
+
+
+def time_of(time: datetime | str | None, what: str) -> datetime | None:
+    """Read a time of a query: a date means its last moment, a time without a zone is in UTC."""
+    if time is None or isinstance(time, datetime):
+        return None if time is None else in_utc(time)
+    try:
+        found = datetime.fromisoformat(time.strip())
+        if len(time.strip()) <= len("2026-11-15"):
+            found = datetime.combine(found, daytime.max)
+        return in_utc(found)
+    except (ValueError, InvalidItem) as wrong:
+        raise InvalidQuery(f"{what} is {time!r}", "Write a time: 2026-11-15 or 2026-11-15T10:00:00Z") from wrong
 
 
 def _text(value: str, what: str) -> str:

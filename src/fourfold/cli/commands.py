@@ -26,6 +26,8 @@ class Command(NamedTuple):
 COMMANDS: Final = {
     "add": Command("fourfold.cli.items:add", "Store an item and print its id."),
     "update": Command("fourfold.cli.items:update", "Change the text, tags or metadata of an item."),
+    "history": Command("fourfold.cli.history:history", "Show earlier versions and values of an item."),
+    "undo": Command("fourfold.cli.history:undo", "Bring the version or value before an item back."),
     "list": Command("fourfold.cli.items:list_items", "List items, newest first."),
     "get": Command("fourfold.cli.items:get", "Show items in full."),
     "forget": Command("fourfold.cli.items:forget", "Delete items by id, tag or path."),

@@ -10,11 +10,13 @@ import typer
 from fourfold.cli.options import FilterFlags, ItemId, JsonFlag, MetaOption, VectorOption
 from fourfold.cli.output import clean, heading, local_time, one_line, say, say_json, say_rows, warn
 from fourfold.cli.session import open_memory
-from fourfold.cli.values import read_id, read_metadata, read_time, read_vector, read_where
+from fourfold.cli.values import read_duration, read_id, read_metadata, read_time, read_vector, read_where
 from fourfold.cli.vectors import WaitFlag, finish_vectors
 from fourfold.errors import InvalidItem, RequestError
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from fourfold.memory import Memory
     from fourfold.model import Filters, Item, NewItem, RawRecord
 
@@ -34,6 +36,7 @@ def add(
     at: Annotated[str | None, typer.Option(metavar="TIME", help="When it was created.")] = None,
     occurred: Annotated[str | None, typer.Option(metavar="TIME", help="When it happened.")] = None,
     expires: Annotated[str | None, typer.Option(metavar="TIME", help="From when on it is not found.")] = None,
+    ttl: Annotated[str | None, typer.Option(metavar="N", help="How long it is found: 30m, 12h, 7d or 2w.")] = None,
     subject: Annotated[str | None, typer.Option(metavar="S", help="What it is about, such as a person.")] = None,
     attribute: Annotated[str | None, typer.Option(metavar="A", help="Which fact about it, such as address.")] = None,
     vector: VectorOption = None,
@@ -53,7 +56,7 @@ def add(
         source_ids=tuple(source or ()),
         vector=None if vector is None else read_vector(vector),
         occurred_at=None if occurred is None else read_time(occurred),
-        expires_at=None if expires is None else read_time(expires),
+        expires_at=_expiry(expires, ttl),
         subject=subject,
         attribute=attribute,
     )
@@ -61,7 +64,7 @@ def add(
     with open_memory(ctx, create=True) as memory:
         before = memory.count()
         added = memory.add(item, wait=wait is not False)
-        if memory.count() == before:
+        if memory.count() == before and added.supersedes is None:
             _say_what_was_kept(added, item)
         _finish(memory, wait)
     _warn_of_masks(added)
@@ -73,6 +76,16 @@ def _warn_of_masks(stored: Item) -> None:
 
     if kinds := dict.fromkeys([*masks_in(stored.title), *masks_in(stored.text)]):
         warn(f"masked: {', '.join(kinds)}; FOURFOLD_SECRETS=allow stores secrets as they are")
+
+
+def _expiry(time: str | None, ttl: str | None) -> datetime | None:
+    if time is not None and ttl is not None:
+        raise InvalidItem("--expires and --ttl", "Give one of them")
+    if ttl is not None:
+        from datetime import UTC, datetime
+
+        return datetime.now(UTC) + read_duration(ttl)
+    return None if time is None else read_time(time)
 
 
 def _say_what_was_kept(stored: Item, given: NewItem) -> None:
@@ -259,6 +272,8 @@ def _in_full(item: Item) -> str:
         "source": item.source,
         "subject": item.subject,
         "attribute": item.attribute,
+        "superseded": None if item.superseded_at is None else local_time(item.superseded_at),
+        "supersedes": item.supersedes,
     }
     lines = (f"{name:<10} {one_line(str(value))}" for name, value in facts.items() if value not in (None, "", {}))
     return "\n".join([*lines, "", clean(item.text)])

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, Literal, cast
 from fourfold.errors import InvalidItem, InvalidQuery, InvalidVector, InvalidWeights
 
 if TYPE_CHECKING:
-    from datetime import datetime
+    from datetime import datetime, timedelta
     from pathlib import Path
 
     from fourfold.filters import Condition
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 _LONGEST_DATE: Final = len("2026-11-15")
 _TEST: Final = re.compile(r"((?!!=)[^=<>]+?)(!=|<=|>=|==|=|<|>)(.*)", re.DOTALL)
+_DURATION: Final = re.compile("([0-9]{1,6})([mhdw])")
+_MINUTES: Final = {"m": 1, "h": 60, "d": 24 * 60, "w": 7 * 24 * 60}
 _ID: Final = re.compile("[0-9]{1,18}")
 _OPERATORS: Final[Mapping[str, Literal["eq", "ne", "lt", "lte", "gt", "gte"]]] = {
     "=": "eq", "==": "eq", "!=": "ne", "<": "lt", "<=": "lte", ">": "gt", ">=": "gte",
@@ -35,6 +37,16 @@ def read_time(text: str, *, end_of_day: bool = False) -> datetime:
         return moment.astimezone()
     except (ValueError, OverflowError, OSError) as wrong:
         raise InvalidQuery(f"{text!r} is not a time", "Write 2026-11-15 or 2026-11-15T10:00") from wrong
+
+
+def read_duration(text: str) -> timedelta:
+    """30m, 12h, 7d or 2w."""
+    from datetime import timedelta
+
+    found = _DURATION.fullmatch(text.strip())
+    if found is None:
+        raise InvalidItem(f"{text!r} is not a duration", "Write 30m, 12h, 7d or 2w")
+    return timedelta(minutes=int(found[1]) * _MINUTES[found[2]])
 
 
 def read_weights(text: str) -> dict[str, float]:

@@ -46,6 +46,10 @@ def item_of(form: Form) -> Item:
         source=form.get("source"),
         subject=form.get("subject"),
         attribute=form.get("attribute"),
+        valid_from=_optional_time(form.get("valid_from")),
+        superseded_at=_optional_time(form.get("superseded_at")),
+        supersedes=form.get("supersedes"),
+        version_of=form.get("version_of"),
     )
 
 

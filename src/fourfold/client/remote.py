@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import fields
+from datetime import datetime
 from json import dumps
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -129,6 +130,8 @@ class RemoteMemory:
         explain: bool = False,
         candidates: bool = False,
         namespaces: Sequence[str] | None = None,
+        history: bool = False,
+        as_of: datetime | str | None = None,
     ) -> SearchResponse:
         if candidates:
             raise NotOffered("a server gives candidates as JSON only", "Call POST /search with candidates")
@@ -150,6 +153,8 @@ class RemoteMemory:
             "min_confidence": min_confidence,
             "explain": explain,
             "namespaces": None if namespaces is None else list(namespaces),
+            "history": history,
+            "as_of": as_of.isoformat() if isinstance(as_of, datetime) else as_of,
         }
         return reading.response_of(self._call("POST", "/search", _given(body)), rules.checked_filters(filters))
 
@@ -197,6 +202,14 @@ class RemoteMemory:
         body = {name: value for name, value in _fields(patch).items() if value not in (None, ())}
         headers = self._if_match(expected)
         return reading.item_of(self._call("PATCH", f"/items/{quoted(item)}", {**body, "wait": wait}, headers=headers))
+
+    def history(self, item: int | str) -> list[Item]:
+        form = self._call("GET", f"/items/{quoted(item)}", query={"include": "history"})
+        return [reading.item_of(each) for each in form["history"]]
+
+    def undo(self, item: int | str, *, to: int | None = None, wait: bool = False) -> Item:
+        body = _given({"undo": True, "undo_to": to, "wait": wait})
+        return reading.item_of(self._call("PATCH", f"/items/{quoted(item)}", body))
 
     def _if_match(self, expected: Item | None) -> dict[str, str]:
         """The ETag of an item that is stored as the caller knows it."""

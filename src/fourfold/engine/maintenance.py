@@ -6,11 +6,13 @@ import threading
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
 from queue import Empty, SimpleQueue
 
 from fourfold import scheduling, threads
 from fourfold.embed.base import shares_space
 from fourfold.engine.embedding_queue import EmbeddingQueue, Progress
+from fourfold.engine.expiry import remove_expired
 from fourfold.errors import FourfoldError, StoreUnavailable
 from fourfold.storage.protocols import Store
 
@@ -26,6 +28,7 @@ _JOIN_SECONDS = 5.0
 """`close` waits this long for a batch that is being embedded."""
 NO_VECTORS = "vectors are not being made"
 NO_INDEX = "indexes are not being published"
+NOT_REMOVED = "expired items are not being removed"
 _STOPPED = "background work has stopped"
 
 
@@ -160,10 +163,23 @@ class Maintenance:
             while not self._woken.empty():
                 self._woken.get()
             pause = _WATCH_SECONDS if self._drain_all() else min(pause * 2, _LONGEST_PAUSE_SECONDS)
+            self._remove_expired()
             if not _is_running(self._publisher) and not self._closing.is_set:
                 self._publish()
             with suppress(Empty):
                 self._woken.get(timeout=pause)
+
+    def _remove_expired(self) -> None:
+        """In the namespaces that this process uses. Searches leave these items out anyway, so a failure can wait."""
+        with self._changing:
+            served = sorted(self._served)
+        try:
+            for namespace in served:
+                remove_expired(self._store, namespace, datetime.now(UTC))
+            self.troubles.pop(NOT_REMOVED, None)
+        except FourfoldError as error:
+            if not self._closing.is_set:
+                self.troubles[NOT_REMOVED] = str(error)
 
     def _drain_all(self) -> bool:
         """Makes the vectors of every namespace in this embedder's space. False if that failed."""

@@ -22,6 +22,7 @@ from fourfold.engine.present import Fetch, Ordered, ResultOptions
 from fourfold.engine.reranking import Reranking
 from fourfold.engine.retrievers import FACTORIES, tag_candidates
 from fourfold.engine.time_windows import is_outside, nothing_inside, window_of, within, without_items
+from fourfold.engine.visibility import CURRENT, View, visible, why_hidden
 from fourfold.errors import EmbedderUnavailable
 from fourfold.model import NO_FILTERS, Filters, Item
 from fourfold.ranking.fusion import FILE_NAME_PRESETS, columns, ranks, with_file_names
@@ -121,19 +122,22 @@ class Search:
         vector: Vector | None,
         filters: Filters,
         now: datetime,
+        view: View = CURRENT,
     ) -> SearchResponse:
         started, begun = time.perf_counter(), time.monotonic()
         window = window_of(request.text, options.time, now, self._settings.time_zone)
         question = self._question(namespace, request, vector, filters)
         if question.plan.rerank is None:
             with self._turns.turn(_TURN_SECONDS), scheduling.searching(), self._store.snapshot(namespace) as snapshot:
-                found, _, window = _windowed(question, window, partial(self._found, snapshot))
+                seen = _seen(question, visible(snapshot, filters, now, view))
+                found, _, window = _windowed(seen, window, partial(self._found, snapshot))
                 response = self._presented(snapshot, found, question, options, now, started, window)
         else:
             with ExitStack() as opened:
                 with self._turns.turn(_TURN_SECONDS), scheduling.searching():
                     snapshot = opened.enter_context(self._store.snapshot(namespace))
-                    found, asked, window = _windowed(question, window, partial(self._retrieved, snapshot))
+                    seen = _seen(question, visible(snapshot, filters, now, view))
+                    found, asked, window = _windowed(seen, window, partial(self._retrieved, snapshot))
                 found = self._reranking.rerank(snapshot, asked.query, found, begun)  # others may search meanwhile
                 found = _staged(snapshot, asked, found)
                 response = self._presented(snapshot, found, question, options, now, started, window)
@@ -187,6 +191,7 @@ class Search:
         window = window_of(request.text, mode, now, self._settings.time_zone)
         question = self._question(stored.namespace, request, vector, filters)
         with self._store.snapshot(stored.namespace) as snapshot:
+            question = _seen(question, visible(snapshot, filters, now))
             pipeline = self._pipeline(snapshot)
             found, asked, window = _windowed(question, window, partial(self._retrieved, snapshot, pipeline=pipeline))
             if question.plan.rerank is not None:
@@ -204,7 +209,7 @@ class Search:
                 shown = present.results(found, found.plan, alone, fetch, ResultOptions(explain=True), request.text)
                 result = next(iter(shown), None)
             scored = pipeline.scores(question.query, question.plan, stored.id)
-            told = _reasons(stored.id, question.plan, found, scored, passes)
+            told = (*why_hidden(stored, now), *_reasons(stored.id, question.plan, found, scored, passes))
             better = list(fetch(ids[: min(rank - 1, limits.FOLD_DEPTH)]).values()) if rank else []
         return Why(stored, rank, result, (*told, *found.notes, *_folded(stored, better)))
 
@@ -320,6 +325,13 @@ def _encoded(question: Question) -> tuple[str, ...]:
     if len(question.encoders) > 1:
         return (f"the language of the query is uncertain: the better cosine of two encoders counts ({names})",)
     return (f"the {names} encoder read the query",)
+
+
+def _seen(question: Question, filters: Filters) -> Question:
+    """The question, about what these filters let through."""
+    if filters is question.query.filters:
+        return question
+    return replace(question, query=replace(question.query, filters=filters))
 
 
 # ---------------------------------------------------------------- why

@@ -67,7 +67,7 @@ def _mask(tx: Transaction, record: Record, now: datetime, *, links: bool) -> boo
     """Whether the record is of a kind that can be changed."""
     match record["type"]:
         case "item":
-            tx.items.patch(record["id"], _patch(record), now, links=links)
+            tx.items.patch(record["id"], _patch(record), now, links=links, keep=False)
         case "raw":
             tx.raw.replace(record["id"], masked(record["content"]), _masked(record["metadata"]))
         case "node" if masked(record["name"]) != record["name"]:

@@ -45,6 +45,8 @@ class Column:
     options: tuple[FilterOption, ...] = ()
     advised: bool = True
     """Whether descriptions for language models mention the field."""
+    sparse: bool = False
+    """Whether few items have it, so that stores look these up instead of reading every row."""
     otherwise: str | None = None
     """The column that is compared for items that lack this one."""
 
@@ -149,7 +151,9 @@ _TABLE: Final = (
         otherwise="created_at",
     ),
     Column("updated_at", "time", ("updated",)),
-    Column("expires_at", "time", ("expires",), advised=False),
+    Column("expires_at", "time", ("expires",), advised=False, sparse=True),
+    Column("superseded_at", "time", ("superseded",), advised=False, sparse=True),
+    Column("valid_from", "time", advised=False, otherwise="created_at"),
     Column(
         "source",
         "text",

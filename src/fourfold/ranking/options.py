@@ -240,6 +240,24 @@ _TABLE: Final = (
         "the one that was opened",
         spelled="--namespace A,B",
     ),
+    SearchOption(
+        "history",
+        "flag",
+        "Also find superseded values and earlier versions.",
+        "`False`",
+        flag="--history",
+        argument="history",
+        advice="Also superseded values.",
+    ),
+    SearchOption(
+        "as_of",
+        "text",
+        "Find what was believed at this ISO date (its end) or time.",
+        flag="--as-of",
+        metavar="TIME",
+        argument="as_of",
+        advice="What was believed at this ISO date or time.",
+    ),
 )
 
 OPTIONS: Final[Mapping[str, SearchOption]] = {option.name: option for option in _TABLE}

@@ -24,7 +24,10 @@ if TYPE_CHECKING:
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
-_IF_SET = ("occurred_at", "expires_at", "source", "subject", "attribute")
+_IF_SET = (
+    "occurred_at", "expires_at", "source", "subject", "attribute", "valid_from", "superseded_at", "supersedes",
+    "version_of",
+)  # fmt: skip
 """Fields that the JSON of an item has only if they are set."""
 _COMPACT = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 

@@ -108,19 +108,25 @@ def renumbered(records: Iterable[Record], namespace: str, new_ids: NewIds) -> It
             )
         fresh = {kind: iter(new_ids(table, counts[kind])) for kind, table in TABLES.items()}
         for record in piece:
-            yield _renumbered(record, namespace, ids, fresh)
+            yield _renumbered(record, namespace, ids, fresh, new_ids)
 
 
 def _renumbered(
-    record: Record, namespace: str, ids: Mapping[str, dict[int, int]], fresh: Mapping[str, Iterator[int]]
+    record: Record,
+    namespace: str,
+    ids: Mapping[str, dict[int, int]],
+    fresh: Mapping[str, Iterator[int]],
+    new_ids: NewIds,
 ) -> Record:
     kind = record["type"]
     changed: Record = {"name": namespace} if kind == "namespace" else {"namespace": namespace}
     if kind in ids:
-        changed["id"] = ids[kind][record["id"]] = next(fresh[kind])
+        changed["id"] = _new_id(record["id"], kind, ids, fresh, new_ids)
     match kind:
         case "item":
             changed["source_ids"] = [ids["raw"][source] for source in record["source_ids"]]
+            referred = [name for name in ("supersedes", "version_of") if name in record]
+            changed |= {name: _new_id(record[name], "item", ids, fresh, new_ids) for name in referred}
         case "node":
             changed["items"] = [[ids["item"][item], made] for item, made in record["items"]]
         case "edge":
@@ -130,6 +136,21 @@ def _renumbered(
         case _:
             pass
     return {**record, **changed}
+
+
+def _new_id(
+    old: int,
+    kind: str,
+    ids: Mapping[str, dict[int, int]],
+    fresh: Mapping[str, Iterator[int]],
+    new_ids: NewIds,
+) -> int:
+    """The id that replaces an old one. A version may refer to an item that is not read yet."""
+    known = ids[kind]
+    if old not in known:
+        following = next(fresh[kind], None)
+        known[old] = next(iter(new_ids(TABLES[kind], 1))) if following is None else following
+    return known[old]
 
 
 def _require_empty(target: Target[T], tx: T) -> None:

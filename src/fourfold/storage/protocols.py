@@ -41,6 +41,7 @@ from fourfold.storage.values import (
     Deadline,
     FileRow,
     FileUpdate,
+    Hidden,
     NeighborQuery,
     NewNode,
     NewRaw,
@@ -85,7 +86,18 @@ class Rows(Protocol):
         ...
 
     def vocabulary(self, field: Vocabulary) -> dict[str, int]:
-        """Every kind, language, or top-level key of metadata, with the number of items that have it."""
+        """Every kind, language, or top-level key of metadata, with the number of items that have it.
+
+        Superseded items do not count.
+        """
+        ...
+
+    def history(self, item: int) -> list[Item]:
+        """The item with its earlier versions and all values of its fact, the latest first."""
+        ...
+
+    def last_expiry(self, now: datetime) -> datetime | None:
+        """The latest of the expiry times that have passed; None if nothing has expired."""
         ...
 
 
@@ -145,7 +157,10 @@ class Graph(Protocol):
 
 class Tags(Protocol):
     def counts(self) -> Mapping[str, int]:
-        """Folded tag to the number of items that carry it. May be cached until the namespace changes."""
+        """Folded tag to the number of items that carry it and are not superseded.
+
+        May be cached until the namespace changes.
+        """
         ...
 
     def uses(self, candidates: Sequence[str], filters: Filters, limit: int) -> list[TagUse]:
@@ -180,7 +195,12 @@ class Snapshot(Protocol):
         ...
 
     @property
-    def size(self) -> Size: ...
+    def size(self) -> Size:
+        """Hidden items count."""
+        ...
+
+    @property
+    def hidden(self) -> Hidden: ...
 
     @property
     def space(self) -> Space | None: ...
@@ -228,17 +248,21 @@ class ItemWriter(Protocol):
     def put(self, items: Sequence[NewItem], now: datetime, *, links: bool = True) -> list[Item]:
         """Stores checked items; returns them as stored, in order. With `links`, titles and mentions become nodes.
 
+        A new value of a fact (`subject` and `attribute`) supersedes the stored one (`storage.values.arranged`).
         InvalidVector if a vector is not in the namespace's space, NotFound for unknown source_ids, InvalidItem if a
         merged item exceeds a limit.
         """
         ...
 
-    def patch(self, item: int, patch: ItemPatch, now: datetime, *, links: bool = True) -> Item:
-        """Applies a checked patch to the item as it is stored now, so that concurrent patches keep the limits."""
+    def patch(self, item: int, patch: ItemPatch, now: datetime, *, links: bool = True, keep: bool = True) -> Item:
+        """Applies a checked patch to the item as it is stored now, so that concurrent patches keep the limits.
+
+        `keep`: the item as it was stays stored, as a superseded version of it.
+        """
         ...
 
     def forget(self, ids: Sequence[int]) -> int:
-        """Removes items with everything that belongs to them; returns how many existed."""
+        """Removes items with everything that belongs to them, versions included; returns how many existed."""
         ...
 
 

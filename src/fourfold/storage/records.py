@@ -32,7 +32,8 @@ _FIELDS: dict[str, frozenset[str]] = {
         "namespace": "name fingerprint dimension",
         "raw": "namespace id content speaker session_id metadata created_at source",
         "item": "namespace id key title text tags kind metadata language created_at updated_at source_ids path "
-        "chunk_index linked vector occurred_at expires_at source subject attribute",
+        "chunk_index linked vector occurred_at expires_at source subject attribute "
+        "valid_from superseded_at supersedes version_of",
         "node": "namespace id name label aliases properties made items",
         "edge": "namespace source relation target weight",
         "mention": "namespace item node",
@@ -41,9 +42,12 @@ _FIELDS: dict[str, frozenset[str]] = {
 }
 """Kinds of records in the order in which an export has them, with their fields."""
 TYPES = tuple(_FIELDS)
-_OPTIONAL = frozenset(("occurred_at", "expires_at", "source", "subject", "attribute"))
+_GIVEN = ("occurred_at", "expires_at", "source", "subject", "attribute")
+_VERSION = ("valid_from", "superseded_at", "supersedes", "version_of")
+_OPTIONAL = frozenset((*_GIVEN, *_VERSION))
 """Fields that a record has only if they are set; exports of older versions do not have them."""
-_OPTIONAL_TIMES = frozenset(("occurred_at", "expires_at"))
+_OPTIONAL_TIMES = frozenset(("occurred_at", "expires_at", "valid_from", "superseded_at"))
+_OPTIONAL_IDS = frozenset(("supersedes", "version_of"))
 
 _UNIT_TOLERANCE = 1e-3
 _LARGEST_TIME = 2**63 - 1
@@ -151,8 +155,17 @@ def new_item(record: Record) -> NewItem:
 
 
 def optional_fields(record: Record) -> dict[str, Any]:
-    """The fields of an accepted record of an item that it may lack, by the names that Item and NewItem have."""
-    found = {name: record[name] for name in _OPTIONAL if name in record}
+    """The fields of an accepted record of an item that callers may leave out, by the names that NewItem has."""
+    return _fields(record, _GIVEN)
+
+
+def version_fields(record: Record) -> dict[str, Any]:
+    """What an accepted record says about its place among versions and values, by the names that Item has."""
+    return _fields(record, _VERSION)
+
+
+def _fields(record: Record, names: Iterable[str]) -> dict[str, Any]:
+    found = {name: record[name] for name in names if name in record}
     return {name: moment(value) if name in _OPTIONAL_TIMES else value for name, value in found.items()}
 
 
@@ -385,6 +398,9 @@ def _check_optional(record: Record) -> None:
     for name in _OPTIONAL & record.keys():
         if name in _OPTIONAL_TIMES:
             _check_moment(record[name])
+        elif name in _OPTIONAL_IDS:
+            if not rules.is_whole(record[name], 1):
+                raise _wrong(f"{name} is not an id")
         elif not isinstance(record[name], str):
             raise _wrong(f"{name} is not a text")
         elif name == "source":

@@ -43,6 +43,13 @@ class Size:
         return self.items - self.vectors
 
 
+class Hidden(NamedTuple):
+    """Whether a namespace has items that searches may have to leave out."""
+
+    superseded: bool
+    expiring: bool
+
+
 @dataclass(frozen=True, slots=True)
 class NewNode:
     name: str
@@ -106,3 +113,34 @@ class FileUpdate(NamedTuple):
     """Checked, with the state's path, and numbered from 0 without a gap. None: the stored chunks stay as they are."""
     moved_from: str | None = None
     """The path under which this content is stored so far."""
+
+
+# ---------------------------------------------------------------- the order of the values of a fact
+
+
+class Place(NamedTuple):
+    """An item among the values of its fact. Times are in microseconds since 1970."""
+
+    id: int
+    valid_from: int
+    superseded_at: int | None
+    supersedes: int | None
+
+
+def arranged(values: Sequence[Place]) -> list[Place]:
+    """Return the values whose place changes, in the order in which they were believed.
+
+    Each value supersedes the one before it and is superseded when the next one begins. A value whose successor was
+    forgotten stays superseded: forgetting the present value does not bring an old one back.
+    """
+    ordered = sorted(values, key=lambda value: (value.valid_from, value.id))
+    changed: list[Place] = []
+    for number, value in enumerate(ordered):
+        before = ordered[number - 1].id if number else None
+        until = value.superseded_at
+        if number + 1 < len(ordered) and (until is None or until > ordered[number + 1].valid_from):
+            until = ordered[number + 1].valid_from
+        new = value._replace(superseded_at=until, supersedes=before)
+        if new != value:
+            changed.append(new)
+    return changed

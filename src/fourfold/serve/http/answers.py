@@ -47,6 +47,10 @@ class ItemAnswer(Answer):
     source: str | None = Field(None, exclude=True)
     subject: str | None = Field(None, exclude=True)
     attribute: str | None = Field(None, exclude=True)
+    valid_from: str | None = Field(None, exclude=True)
+    superseded_at: str | None = Field(None, exclude=True)
+    supersedes: int | None = Field(None, exclude=True)
+    version_of: int | None = Field(None, exclude=True)
 
 
 class RawAnswer(Answer):
@@ -73,6 +77,7 @@ class ItemView(ItemAnswer):
     sources: list[RawAnswer] | None = Field(None, exclude=True)
     vector: Literal["ready", "pending"] | None = Field(None, exclude=True)
     nodes: list[NodeSummaryAnswer] | None = Field(None, exclude=True)
+    history: list[ItemAnswer] | None = Field(None, exclude=True)
 
 
 class ItemsAnswer(Answer):

@@ -116,16 +116,23 @@ def get(call: Call) -> Response:
     if "nodes" in query.include:
         named = call.memory.analyze(f"{item.title}\n{item.text}"[:_NAMED_CHARACTERS])
         form["nodes"] = [asdict(node) for node in named.names]
+    if "history" in query.include:
+        form["history"] = [*map(item_json, call.memory.history(item.id))]
     return reply(form, headers={"etag": etag(item)})
 
 
 def update(call: Call) -> Response:
     body: models.PatchRequest = call.body
     patch = ItemPatch(body.text, body.title, tuple(body.add_tags), tuple(body.remove_tags), body.metadata)
-    if patch == ItemPatch():
-        raise InvalidItem("nothing to change", "Give text, title, add_tags, remove_tags or metadata")
+    if (patch == ItemPatch()) != body.undo or (body.undo_to is not None and not body.undo):
+        raise InvalidItem(
+            "nothing to change, or too much", "Give text, title, add_tags, remove_tags, metadata; or undo"
+        )
     wanted = item_id(call.path("id"))
     expected = _expected(call, wanted)
+    if body.undo:
+        item = call.memory.undo(wanted, to=body.undo_to, wait=body.wait)
+        return reply(item_json(item), headers={"etag": etag(item)})
     item = call.memory.update(wanted, patch, wait=body.wait, expected=expected)
     return reply(item_json(item), headers={"etag": etag(item)})
 

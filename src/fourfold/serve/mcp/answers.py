@@ -29,7 +29,7 @@ _BEGINNING_CHARACTERS: Final = 240
 _DIGITS: Final = 3
 _COPIES: Final = 3
 """Other files with the same text that are named."""
-_ECHOED: Final = ("masked", "key", "namespace", "tags", "kind", "language", "source_ids")
+_ECHOED: Final = ("masked", "key", "namespace", "tags", "kind", "language", "source_ids", "supersedes")
 
 
 # ---------------------------------------------------------------- sending
@@ -102,6 +102,7 @@ def _result_forms(result: Result, *, several: bool) -> list[Form]:
         "score": _rounded(result.score),
         "confidence": _rounded(result.confidence),
         **({"outside_window": True} if result.outside_window else {}),
+        **({} if item.superseded_at is None else {"superseded_at": schemas.time_json(item.superseded_at)}),
         **({"also_in": list(result.also_in[:_COPIES])} if result.also_in else {}),
     }
     if not item.text:

@@ -93,6 +93,7 @@ class Tools:
             Integer, Field(description="Characters of the text to skip: next_offset.", json_schema_extra={"minimum": 0})
         ] = 0,
         sources: Annotated[Flag, Field(description="With the raw records that they are drawn from.")] = False,
+        history: Annotated[Flag, Field(description="With earlier versions and values.")] = False,
         max_tokens: Annotated[Integer | None, accepted("Budget of the answer. Default: 10000.")] = None,
         namespace: Namespace = None,
     ) -> CallToolResult:
@@ -110,7 +111,7 @@ class Tools:
         drawn_from: dict[int, None] = {}
         unread = wanted
         while unread and len(forms) <= 2 * ANSWER_ROWS:
-            for item in await _read(memory, unread[:_READ_ITEMS], around):
+            for item in await _read(memory, unread[:_READ_ITEMS], around, history=history):
                 forms.setdefault(item.id, item_forms(item, offset, share))
                 drawn_from |= dict.fromkeys(item.source_ids)
             unread = unread[_READ_ITEMS:]
@@ -131,10 +132,14 @@ class Tools:
         add_tags: list[str] | None = None,
         remove_tags: list[str] | None = None,
         metadata: Annotated[dict[str, Any] | None, Field(description="Merged; null removes a key.")] = None,
+        undo: Annotated[Flag, Field(description="Instead: bring back what was stored before.")] = False,
         namespace: Namespace = None,
     ) -> CallToolResult:
+        memory = await self._sessions.memory(namespace)
         patch = ItemPatch(content, title, tuple(add_tags or ()), tuple(remove_tags or ()), metadata)
-        item = await (await self._sessions.memory(namespace)).update(id, patch, wait=True)
+        if undo and patch != ItemPatch():
+            raise InvalidQuery("undo with changes", "Undo first, then change what is there")
+        item = await (memory.undo(id, wait=True) if undo else memory.update(id, patch, wait=True))
         return answer({"status": "success", "item": stored_form(item)})
 
     async def delete_memory(self, ids: ItemIds, namespace: Namespace = None) -> CallToolResult:
@@ -233,8 +238,10 @@ class Tools:
         return answer({"status": "success", "item": stored_form(item)})
 
 
-async def _read(memory: "AsyncMemory", ids: Sequence[int | str], around: int) -> list[Item]:
+async def _read(memory: "AsyncMemory", ids: Sequence[int | str], around: int, *, history: bool) -> list[Item]:
     items = await memory.get(ids)
+    if history:
+        return [each for item in items for each in await memory.history(item.id)]
     if not around:
         return items
     return [near for item in items for near in await memory.around(item.id, around, around)]

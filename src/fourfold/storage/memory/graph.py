@@ -8,6 +8,7 @@ from dataclasses import replace
 from fourfold import validation as rules
 from fourfold.errors import NotFound
 from fourfold.model import Edge
+from fourfold.storage.memory import items
 from fourfold.storage.memory.state import Namespace, NodeRow
 from fourfold.storage.refusals import ambiguous, no_node
 from fourfold.storage.values import NewNode
@@ -117,7 +118,10 @@ def disown(ns: Namespace, item: int, *, keep: Iterable[int] = ()) -> set[int]:
 
 
 def forget(ns: Namespace, item: int) -> None:
-    """Removes an item with everything that belongs to it."""
+    """Removes an item with everything that belongs to it, its versions included."""
+    for version in items.versions_of(ns, [item]):
+        forget(ns, version)
+    items.relink(ns, item)
     del ns.items[item]
     nodes = [node for node, owned in ns.own if owned == item]
     for node in nodes:

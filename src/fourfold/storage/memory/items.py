@@ -13,8 +13,10 @@ from fourfold import validation as rules
 from fourfold.embed.vectors import check_dimension
 from fourfold.errors import NotFound
 from fourfold.model import Item, ItemPatch, NewItem, Space
+from fourfold.storage.codec import fact_key, micros, optional_micros, optional_moment
 from fourfold.storage.memory.state import Namespace, Stored, identity
 from fourfold.storage.refusals import SHOWN_ITEMS, still_a_source
+from fourfold.storage.values import Place, arranged
 from fourfold.text.entities import has_headings
 from fourfold.text.fold import fold
 
@@ -31,6 +33,9 @@ def put(ns: Namespace, new: NewItem, now: datetime, *, links: bool) -> tuple[int
     elif identity(new) is not None:
         item, changed = _unite(ns, found, new), False
     else:
+        old = ns.items[found].item
+        if (old.title, old.text) != (new.title, new.text) and (fact_of(old) or fact_of(new)):
+            keep(ns, found, now)
         item, changed = found, _replace(ns, found, new, now, links)
     if new.vector is not None:
         _give_vector(ns, item, np.asarray(new.vector, np.float32))
@@ -88,6 +93,72 @@ def _chunk(new: NewItem) -> int | None:
     return new.chunk_index or 0 if new.path is not None else new.chunk_index
 
 
+def settle(ns: Namespace, new: Iterable[NewItem]) -> None:
+    """Orders the values of the facts that these items state."""
+    for fact in dict.fromkeys(fact_of(item) for item in new):
+        if fact is not None:
+            values = [item for _, item in all_items(ns) if fact_of(item) == fact]
+            for place in arranged([_place_of(item) for item in values]):
+                until = optional_moment(place.superseded_at)
+                _set(ns, replace(ns.items[place.id].item, superseded_at=until, supersedes=place.supersedes))
+
+
+def fact_of(item: Item | NewItem) -> str | None:
+    if item.subject is None or item.attribute is None:
+        return None
+    return fact_key(item.subject, item.attribute)
+
+
+def _place_of(item: Item) -> Place:
+    since = micros(item.valid_from or item.created_at)
+    return Place(item.id, since, optional_micros(item.superseded_at), item.supersedes)
+
+
+def keep(ns: Namespace, id: int, now: datetime) -> None:
+    """Stores a copy of an item as its superseded version; the item is believed from now on."""
+    old = ns.items[id]
+    version = ns.counters.new(ns.name, "items")
+    kept = replace(
+        old.item,
+        id=version,
+        key=None,
+        path=None,
+        chunk_index=None,
+        valid_from=old.item.valid_from or old.item.created_at,
+        superseded_at=now,
+        version_of=id,
+    )
+    ns.items[version] = Stored(kept, linked=False, vector=old.vector)
+    if id in ns.rejected:
+        ns.rejected[version] = ns.rejected[id]
+    _set(ns, replace(old.item, valid_from=now, supersedes=version))
+
+
+def versions_of(ns: Namespace, ids: Iterable[int]) -> list[int]:
+    wanted = set(ids)
+    return [id for id, item in all_items(ns) if item.version_of in wanted]
+
+
+def relink(ns: Namespace, gone: int) -> None:
+    """Makes the successor of an item that is about to go the successor of its predecessor."""
+    before = ns.items[gone].item.supersedes
+    for _, item in all_items(ns):
+        if item.supersedes == gone:
+            _set(ns, replace(item, supersedes=before))
+
+
+def history(ns: Namespace, id: int) -> list[Item]:
+    if id not in ns.items:
+        return []
+    fact = fact_of(ns.items[id].item)
+    found = [
+        item
+        for other, item in all_items(ns)
+        if id in (other, item.version_of) or (fact is not None and fact_of(item) == fact)
+    ]
+    return sorted(found, key=lambda item: (item.valid_from or item.created_at, item.id), reverse=True)
+
+
 def _unite(ns: Namespace, id: int, new: NewItem) -> int:
     """Merges the tags and sources of an item with the same text into the stored one."""
     old = ns.items[id].item
@@ -121,11 +192,13 @@ def _replace(ns: Namespace, id: int, new: NewItem, now: datetime, links: bool) -
     return changed or renamed
 
 
-def patch(ns: Namespace, id: int, change: ItemPatch, now: datetime, *, links: bool) -> bool:
+def patch(ns: Namespace, id: int, change: ItemPatch, now: datetime, *, links: bool, kept: bool) -> bool:
     if id not in ns.items:
         raise NotFound(f"no item {id}", "fourfold list shows what is stored")
     old = ns.items[id].item
     new = rules.patched(old, change)
+    if kept and new != old:
+        keep(ns, id, now)
     changed = _set_text(ns, id, new.title, new.text, new.language, now, links)
     _set(ns, replace(ns.items[id].item, tags=new.tags, metadata=new.metadata))
     if new.metadata.get("aliases") != old.metadata.get("aliases"):

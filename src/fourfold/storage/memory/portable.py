@@ -86,6 +86,7 @@ def load_namespace(batch: Iterable[Record], ns: Namespace) -> None:
 
     for record in renumbered(batch, ns.name, new_ids):
         _LOADERS[record["type"]](ns, record)
+    ns.items = dict(sorted(ns.items.items()))  # an id may have been assigned before its record came
 
 
 def _load_namespace(ns: Namespace, record: Record) -> None:
@@ -104,7 +105,7 @@ def _load_item(ns: Namespace, record: Record) -> None:
     for time in ("created_at", "updated_at"):
         fields[time] = formats.moment(fields[time])
     fields["tags"], fields["source_ids"] = tuple(fields["tags"]), tuple(fields["source_ids"])
-    fields |= formats.optional_fields(record)
+    fields |= formats.optional_fields(record) | formats.version_fields(record)
     ns.items[record["id"]] = Stored(Item(**fields), record["linked"], formats.vector(record))
 
 

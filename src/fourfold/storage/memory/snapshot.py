@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -19,7 +20,7 @@ from fourfold.storage.memory import files, items
 from fourfold.storage.memory.filters import passes
 from fourfold.storage.memory.state import Namespace
 from fourfold.storage.memory.walk import MemoryGraph
-from fourfold.storage.values import Deadline, FileRow, PendingText, Size, TagUse, Vocabulary
+from fourfold.storage.values import Deadline, FileRow, Hidden, PendingText, Size, TagUse, Vocabulary
 from fourfold.text.analysis import analyse_item
 from fourfold.text.bm25 import saturation
 from fourfold.text.code import code_share
@@ -48,6 +49,12 @@ class MemorySnapshot:
     @property
     def size(self) -> Size:
         return self._ns.size
+
+    @property
+    def hidden(self) -> Hidden:
+        known = [item for _, item in items.all_items(self._ns)]
+        superseded = any(item.superseded_at is not None for item in known)
+        return Hidden(superseded, any(item.expires_at is not None for item in known))
 
     @property
     def space(self) -> Space | None:
@@ -100,10 +107,17 @@ class MemoryRows:
         return files.named(self._ns, names, filters)
 
     def vocabulary(self, field: Vocabulary) -> dict[str, int]:
-        known = [item for _, item in items.all_items(self._ns)]
+        known = [item for _, item in items.all_items(self._ns) if item.superseded_at is None]
         if field == "metadata":
             return dict(Counter(key for item in known for key in item.metadata))
         return dict(Counter(name for item in known if (name := getattr(item, field)) is not None))
+
+    def history(self, item: int) -> list[Item]:
+        return items.history(self._ns, item)
+
+    def last_expiry(self, now: datetime) -> datetime | None:
+        times = (item.expires_at for _, item in items.all_items(self._ns))
+        return max((time for time in times if time is not None and time <= now), default=None)
 
 
 class MemoryTags:
@@ -111,11 +125,16 @@ class MemoryTags:
         self._ns = ns
 
     def counts(self) -> Mapping[str, int]:
-        carried = Counter(fold(tag) for _, item in items.all_items(self._ns) for tag in item.tags)
+        known = [item for _, item in items.all_items(self._ns) if item.superseded_at is None]
+        carried = Counter(fold(tag) for item in known for tag in item.tags)
         return dict(sorted(carried.items()))
 
+    def _uses(self) -> Mapping[str, int]:
+        """Superseded items count: how rare a tag is does not depend on what is hidden."""
+        return Counter(fold(tag) for _, item in items.all_items(self._ns) for tag in item.tags)
+
     def uses(self, candidates: Sequence[str], filters: Filters, limit: int) -> list[TagUse]:
-        counts = self.counts()
+        counts = self._uses()
         carried = {
             id: sorted({fold(tag) for tag in item.tags} & set(candidates))
             for id, item in items.all_items(self._ns)
@@ -126,7 +145,7 @@ class MemoryTags:
         return [TagUse(id, tag, counts[tag]) for id in sorted(best) for tag in carried[id]]
 
     def shared(self, ids: Sequence[int], filters: Filters) -> list[TagUse]:
-        counts = self.counts()
+        counts = self._uses()
         carried = {fold(tag) for id, item in items.all_items(self._ns) if id in ids for tag in item.tags}
         return self.uses(selective_tags({tag: counts[tag] for tag in carried}), filters, len(self._ns.items))
 

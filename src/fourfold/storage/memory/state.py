@@ -66,7 +66,7 @@ class Stored:
 
 def identity(item: Item | NewItem) -> str | None:
     """The text itself identifies an item that has neither key nor path."""
-    if item.key is not None or item.path is not None:
+    if item.key is not None or item.path is not None or (isinstance(item, Item) and item.superseded_at is not None):
         return None
     return text_identity(item.title, item.text, item.subject, item.attribute)
 

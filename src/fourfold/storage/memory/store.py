@@ -63,7 +63,7 @@ class MemoryStore:
         return dict(sorted(self._namespaces.items()))
 
     def namespaces(self) -> dict[str, int]:
-        return {name: len(ns.items) for name, ns in self.content().items()}
+        return {name: visible(ns) for name, ns in self.content().items()}
 
     def status(self) -> dict[str, Json]:
         namespaces = {name: _status(ns) for name, ns in self.content().items()}
@@ -126,9 +126,14 @@ class MemoryPortable:
         raise RequestError("a store in memory has no files to remove", "Close it: it keeps nothing")
 
 
+def visible(ns: Namespace) -> int:
+    """The number of items that are not superseded."""
+    return sum(stored.item.superseded_at is None for stored in ns.items.values())
+
+
 def _status(ns: Namespace) -> dict[str, Json]:
     return {
-        "items": ns.size.items,
+        "items": visible(ns),
         "vectors": ns.size.vectors,
         "pending_vectors": ns.size.pending,
         "languages": list(ns.languages),

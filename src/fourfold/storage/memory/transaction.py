@@ -36,19 +36,21 @@ class MemoryItemWriter:
 
     def put(self, items: Sequence[NewItem], now: datetime, *, links: bool = True) -> list[Item]:
         written = [item_rows.put(self._ns, item, now, links=links) for item in items]
+        item_rows.settle(self._ns, items)
         graph.link(self._ns, [item for item, changed in written if changed])
         return [self._ns.items[item].item for item, _ in written]
 
-    def patch(self, item: int, patch: ItemPatch, now: datetime, *, links: bool = True) -> Item:
-        if item_rows.patch(self._ns, item, patch, now, links=links):
+    def patch(self, item: int, patch: ItemPatch, now: datetime, *, links: bool = True, keep: bool = True) -> Item:
+        if item_rows.patch(self._ns, item, patch, now, links=links, kept=keep):
             graph.link(self._ns, [item])
         return self._ns.items[item].item
 
     def forget(self, ids: Sequence[int]) -> int:
         known = sorted(self._ns.items.keys() & ids)
         for item in known:
-            file_rows.forget_state(self._ns, item)
-            graph.forget(self._ns, item)
+            if item in self._ns.items:  # not yet gone with the item of which it is a version
+                file_rows.forget_state(self._ns, item)
+                graph.forget(self._ns, item)
         return len(known)
 
 

@@ -20,6 +20,8 @@ _PAGE_TEXTS = 1000
 _COUNTERS = (
     ("namespaces", "items", "SELECT count(*) FROM items WHERE ns = namespaces.id"),
     ("namespaces", "vectors", "SELECT count(*) FROM vectors WHERE ns = namespaces.id"),
+    ("namespaces", "superseded", "SELECT count(*) FROM items WHERE ns = namespaces.id AND superseded_at IS NOT NULL"),
+    ("namespaces", "expiring", "SELECT count(*) FROM items WHERE ns = namespaces.id AND expires_at IS NOT NULL"),
     ("namespaces", "tokens", "SELECT coalesce(sum(tokens), 0) FROM texts WHERE ns = namespaces.id"),
     ("nodes", "holders", "SELECT count(*) FROM node_items WHERE node = nodes.id"),
     ("nodes", "degree", "SELECT count(*) FROM edges WHERE nodes.id IN (source, target)"),

@@ -191,7 +191,10 @@ class TagUses:
         return known[1]
 
     def _counted(self) -> tuple[float, Mapping[str, int]]:
-        sql = "SELECT folded, count(*) FROM item_tags WHERE ns = %s GROUP BY folded ORDER BY folded"
+        known = "item_tags WHERE ns = %s"
+        if self._at.hidden.superseded:
+            known = "item_tags JOIN items ON items.id = item WHERE item_tags.ns = %s AND superseded_at IS NULL"
+        sql = f"SELECT folded, count(*) FROM {known} GROUP BY folded ORDER BY folded"  # noqa: S608  (our own clauses)
         return time.monotonic(), dict(rows(self._at.db, sql, self._at.ns.id))
 
     def uses(self, candidates: Sequence[str], filters: Filters, limit: int) -> list[TagUse]:

@@ -28,7 +28,7 @@ def _namespace(db: Db, ns: Namespace) -> dict[str, Json]:
     refused = "SELECT count(*) FROM waiting WHERE ns = %s AND refused IS NOT NULL"
     edges = "SELECT count(*) FROM edges JOIN nodes ON id = source WHERE ns = %s"
     return {
-        "items": ns.items,
+        "items": ns.items - ns.superseded,
         "vectors": ns.vectors,
         "pending_vectors": ns.size.pending,
         "refused_by_embedder": value(db, refused, ns.id),

@@ -13,7 +13,7 @@ from fourfold.embed.vectors import check_dimension
 from fourfold.errors import NotFound
 from fourfold.model import ItemPatch, NewItem
 from fourfold.storage.codec import dumps, micros, optional_micros
-from fourfold.storage.postgres import texts, vectors
+from fourfold.storage.postgres import texts, vectors, versions
 from fourfold.storage.postgres.filters import facts
 from fourfold.storage.postgres.ids import new as new_ids
 from fourfold.storage.postgres.namespaces import Namespace
@@ -48,6 +48,13 @@ class Draft:
         self._add(row)
         return row
 
+    def replaced(self, item: NewItem) -> Row | None:
+        """The stored row of a fact whose text this item replaces, because it has the same key or place."""
+        row = self._by_identity.get(_name(item))
+        if row is None or row.identity is not None or (row.title, row.text) == (item.title, item.text):
+            return None
+        return row if row.fact is not None or item.attribute is not None else None
+
     def put(self, item: NewItem, now: datetime, *, links: bool) -> Row:
         row = self._by_identity.get(_name(item))
         if row is None:
@@ -74,7 +81,7 @@ def _new_row(item: NewItem, updated: datetime, links: bool) -> Row:
     return Row(
         0, item.key, item.title, item.text, item.kind, dict(item.metadata), item.language or "", created, updated,
         item.path, _chunk(item), links, item.occurred_at, item.expires_at, item.source, item.subject, item.attribute,
-        _folded(item.tags), list(item.source_ids), retold=True, reworded=True,
+        tags=_folded(item.tags), sources=list(item.source_ids), retold=True, reworded=True,
     )  # fmt: skip
 
 
@@ -115,11 +122,23 @@ def put(db: Db, ns: Namespace, new: Sequence[NewItem], now: datetime, *, links: 
     """Stores checked items; the draft's rows are in the order in which they were first named."""
     _check_sources(db, ns.id, new)
     draft = Draft(_known(db, ns.id, new))
+    known = {row.id: row for row in draft.rows}
     for item in new:
+        if (row := draft.replaced(item)) is not None and row.id in known:
+            keep(db, ns, known.pop(row.id), now)
         draft.put(item, now, links=links)
     _fix_space(ns, new)
     write(db, ns, draft.rows)
+    versions.settle(db, ns, draft.rows)
     return draft
+
+
+def keep(db: Db, ns: Namespace, row: Row, now: datetime) -> None:
+    """Stores the row as a superseded version of itself; it is believed from now on."""
+    kept = versions.version(db, ns, row, now)
+    write(db, ns, [kept])
+    versions.copy_refusal(db, row, kept)
+    row.valid_from, row.supersedes = now, kept.id
 
 
 def _check_sources(db: Db, ns: int, new: Sequence[NewItem]) -> None:
@@ -155,13 +174,16 @@ def _fix_space(ns: Namespace, new: Iterable[NewItem]) -> None:
             check_dimension(len(item.vector), known.dimension)
 
 
-def patch(db: Db, ns: Namespace, id: int, change: ItemPatch, now: datetime, *, links: bool) -> Row:
+def patch(db: Db, ns: Namespace, id: int, change: ItemPatch, now: datetime, *, links: bool, kept: bool) -> Row:
     """Applies a checked patch to the row as it is now."""
     found = load(db, ns.id, possible([id]))
     if not found:
         raise NotFound(f"no item {id}", "fourfold list shows what is stored")
     row = found[0]
-    new = rules.patched(row.as_item(ns.name), change)
+    old = row.as_item(ns.name)
+    new = rules.patched(old, change)
+    if kept and new != old:
+        keep(db, ns, row, now)
     row.touched = True
     row.set_text(new.title, new.text, new.language, now, links=links)
     row.set_metadata(dict(new.metadata), links=links)
@@ -183,6 +205,8 @@ def forget(db: Db, ns: Namespace, ids: Sequence[int]) -> int:
     gone = [Text(*row) for row in rows(db, sql, ns.id, sorted(set(possible(ids))))]
     if gone:
         found = [text.id for text in gone]
+        if ns.superseded:
+            versions.relink(db, found)
         vectors.drop(db, ns, found)
         texts.write(db, ns, gone, [])
         _forget_states(db, ns.id, found)
@@ -230,15 +254,17 @@ def _write_rows(db: Db, ns: int, touched: Sequence[Row], fresh: Sequence[Row]) -
     run_many(
         db,
         "INSERT INTO items (id, ns, created_at, key, path, chunk_index, identity, linked, title, text, kind, language, "
-        "metadata, facts, updated_at, occurred_at, expires_at, source, subject, attribute, fact) VALUES "
-        "(%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s::jsonb, %s, %s, %s, %s, %s, %s, %s)",
+        "metadata, facts, updated_at, occurred_at, expires_at, source, subject, attribute, fact, valid_from, "
+        "superseded_at, supersedes, version_of) VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s::jsonb, "
+        "%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)",
         [(row.id, ns, micros(row.created_at), row.key, *_changeable(row)) for row in fresh],
     )
     run_many(
         db,
         "UPDATE items SET path = %s, chunk_index = %s, identity = %s, linked = %s, title = %s, text = %s, kind = %s, "
         "language = %s, metadata = %s, facts = %s::jsonb, updated_at = %s, occurred_at = %s, expires_at = %s, "
-        "source = %s, subject = %s, attribute = %s, fact = %s WHERE id = %s",
+        "source = %s, subject = %s, attribute = %s, fact = %s, valid_from = %s, superseded_at = %s, supersedes = %s, "
+        "version_of = %s WHERE id = %s",
         [(*_changeable(row), row.id) for row in touched if row.before is not None],
     )
 
@@ -248,6 +274,7 @@ def _changeable(row: Row) -> tuple[Any, ...]:
         row.path, row.chunk_index, row.identity, row.linked, row.title, row.text, row.kind, row.language,
         dumps(row.metadata), facts(row.metadata), micros(row.updated_at), optional_micros(row.occurred_at),
         optional_micros(row.expires_at), row.source, row.subject, row.attribute, row.fact,
+        optional_micros(row.valid_from), optional_micros(row.superseded_at), row.supersedes, row.version_of,
     )  # fmt: skip
 
 

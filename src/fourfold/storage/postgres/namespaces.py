@@ -24,7 +24,8 @@ _LANGUAGES = (
 _SELECT = (
     "SELECT json_build_array(id, name, items, vectors, tokens, changes, text_changes, vector_changes, names, "  # noqa: S608  (constants)
     f"fingerprint, dimension, words, parts, worded, logged, "
-    f"EXISTS (SELECT 1 FROM files WHERE ns = namespaces.id), {index_log.ACTIVE}, {_LANGUAGES})::text FROM namespaces"
+    f"EXISTS (SELECT 1 FROM files WHERE ns = namespaces.id), superseded, expiring, "
+    f"{index_log.ACTIVE}, {_LANGUAGES})::text FROM namespaces"
 )
 
 
@@ -54,6 +55,9 @@ class Namespace:
     logged: bool = False
     """Whether a distributed index follows its changes. Written only by `index_log`."""
     has_files: bool = False
+    superseded: int = 0
+    """Items that are. Counted by triggers."""
+    expiring: int = 0
     generation: Generation | None = None
     """The one that answers searches. Written only by `index_log`."""
     touched: set[int] = field(default_factory=set[int])

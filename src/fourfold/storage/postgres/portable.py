@@ -196,6 +196,8 @@ def _load_items(db: Db, ns: Namespace, part: Sequence[Record]) -> None:
         row = draft.add(formats.new_item(record), formats.moment(record["updated_at"]), links=record["linked"])
         row.id = record["id"]
         row.vector = formats.vector(record)
+        for name, value_ in formats.version_fields(record).items():
+            setattr(row, name, value_)
     items.write(db, ns, draft.rows)
     pointed = {row.id: {normal_name(name) for name in links(row.text)} for row in draft.rows if row.linked}
     PostgresLinkRows(db, ns).set_pointers(pointed, [])

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _COLUMNS = (
     "id, key, title, text, kind, metadata, language, created_at, updated_at, path, chunk_index, linked, occurred_at, "
-    "expires_at, source, subject, attribute"
+    "expires_at, source, subject, attribute, valid_from, superseded_at, supersedes, version_of"
 )
 _TAGS = "ARRAY(SELECT {} FROM item_tags WHERE item = id ORDER BY folded)"
 _LOAD = (
@@ -56,6 +56,10 @@ class Row:
     source: Source | None
     subject: str | None
     attribute: str | None
+    valid_from: datetime | None = None
+    superseded_at: datetime | None = None
+    supersedes: int | None = None
+    version_of: int | None = None
     tags: dict[str, str] = field(default_factory=dict[str, str])
     """Folded to spelled."""
     sources: list[int] = field(default_factory=list[int])
@@ -80,11 +84,12 @@ class Row:
             self.id, namespace, self.key, self.title, self.text, tuple(sorted(self.tags.values())), self.kind,
             self.metadata, self.language, self.created_at, self.updated_at, tuple(self.sources), self.path,
             self.chunk_index, self.occurred_at, self.expires_at, self.source, self.subject, self.attribute,
+            self.valid_from, self.superseded_at, self.supersedes, self.version_of,
         )  # fmt: skip
 
     @property
     def identity(self) -> bytes | None:
-        return identity(self)
+        return identity(self) if self.superseded_at is None else None
 
     @property
     def fact(self) -> bytes | None:
@@ -135,10 +140,11 @@ def load_all(db: Db, ns: int) -> Iterator[Row]:
 
 def _row(row: Any) -> Row:
     id, key, title, text, kind, metadata, language, created, updated, path, chunk, linked, *rest = row
-    occurred, expires, source, subject, attribute, folded, names, sources = rest
+    occurred, expires, source, subject, attribute, since, until, before, version_of, folded, names, sources = rest
     return Row(
         id, key, title, text, kind, json.loads(metadata), language, moment(created), moment(updated), path, chunk,
         linked, codec.optional_moment(occurred), codec.optional_moment(expires), source, subject, attribute,
+        codec.optional_moment(since), codec.optional_moment(until), before, version_of,
         dict(zip(folded, names, strict=True)), sources, Text(id, title, text, language),
     )  # fmt: skip
 
@@ -197,8 +203,22 @@ class ItemRows:
         condition = where(self._at.db, filters, self._at.ns.id)
         return files.named(self._at.db, self._at.ns.id, names, condition)
 
+    def history(self, item: int) -> list[Item]:
+        sql = (
+            "SELECT id FROM items WHERE ns = %s AND (id = %s OR version_of = %s OR fact = "
+            "(SELECT fact FROM items AS asked WHERE asked.ns = %s AND asked.id = %s)) "
+            "ORDER BY coalesce(valid_from, created_at) DESC, id DESC"
+        )
+        ns = self._at.ns.id
+        return list(self.get(column(self._at.db, sql, ns, item, item, ns, item)).values()) if possible([item]) else []
+
+    def last_expiry(self, now: datetime) -> datetime | None:
+        sql = "SELECT max(expires_at) FROM items WHERE ns = %s AND expires_at <= %s"
+        return codec.optional_moment(value(self._at.db, sql, self._at.ns.id, codec.micros(now)))
+
     def vocabulary(self, field: Vocabulary) -> dict[str, int]:
         keys = ("pair.key", ", jsonb_object_keys(items.facts) AS pair(key)")
         name, table = keys if field == "metadata" else (field, "")
-        sql = f"SELECT {name}, count(*) FROM items{table} WHERE ns = %s AND {name} IS NOT NULL GROUP BY 1"  # noqa: S608  (our own clauses)
+        known = f"ns = %s AND {name} IS NOT NULL AND superseded_at IS NULL"
+        sql = f"SELECT {name}, count(*) FROM items{table} WHERE {known} GROUP BY 1"  # noqa: S608  (our own clauses)
         return dict(rows(self._at.db, sql, self._at.ns.id))

@@ -276,6 +276,32 @@ UPDATE items SET source = 'file' WHERE path IS NOT NULL AND key IS NULL;
 ALTER TABLE raw ADD COLUMN source text COLLATE "C";
 ALTER TABLE namespaces ADD COLUMN superseded bigint NOT NULL DEFAULT 0;     -- rows of items that are
 ALTER TABLE namespaces ADD COLUMN expiring bigint NOT NULL DEFAULT 0;
+CREATE INDEX items_superseded ON items (ns, superseded_at) WHERE superseded_at IS NOT NULL;
+CREATE FUNCTION count_hidden() RETURNS trigger LANGUAGE plpgsql AS $$ DECLARE
+    more_superseded integer := 0;
+    more_expiring integer := 0;
+BEGIN
+    IF TG_OP <> 'DELETE' THEN
+        more_superseded := (NEW.superseded_at IS NOT NULL)::integer;
+        more_expiring := (NEW.expires_at IS NOT NULL)::integer;
+    END IF;
+    IF TG_OP <> 'INSERT' THEN
+        more_superseded := more_superseded - (OLD.superseded_at IS NOT NULL)::integer;
+        more_expiring := more_expiring - (OLD.expires_at IS NOT NULL)::integer;
+    END IF;
+    IF more_superseded <> 0 OR more_expiring <> 0 THEN
+        UPDATE namespaces SET superseded = superseded + more_superseded, expiring = expiring + more_expiring
+        WHERE id = CASE TG_OP WHEN 'DELETE' THEN OLD.ns ELSE NEW.ns END;
+    END IF;
+    RETURN NULL;
+END $$;
+CREATE TRIGGER hidden_came AFTER INSERT ON items FOR EACH ROW
+    WHEN (NEW.superseded_at IS NOT NULL OR NEW.expires_at IS NOT NULL) EXECUTE FUNCTION count_hidden();
+CREATE TRIGGER hidden_went AFTER DELETE ON items FOR EACH ROW
+    WHEN (OLD.superseded_at IS NOT NULL OR OLD.expires_at IS NOT NULL) EXECUTE FUNCTION count_hidden();
+CREATE TRIGGER hidden_changed AFTER UPDATE ON items FOR EACH ROW
+    WHEN ((OLD.superseded_at IS NULL) <> (NEW.superseded_at IS NULL)
+        OR (OLD.expires_at IS NULL) <> (NEW.expires_at IS NULL)) EXECUTE FUNCTION count_hidden();
 """
 
 _STEPS: tuple[str | Callable[[Db], None], ...] = (_TABLES, _PARTS, _refresh_facts, _IDS, index_log.TABLES, _FACTS)

@@ -24,7 +24,7 @@ from fourfold.storage.postgres.tuning import Tuning
 from fourfold.storage.postgres.vectors import Sample, VectorSearch
 from fourfold.storage.postgres.words import KeywordSearch
 from fourfold.storage.protocols import Space
-from fourfold.storage.values import Deadline, FileRow, PendingText, Size
+from fourfold.storage.values import Deadline, FileRow, Hidden, PendingText, Size
 from fourfold.text.keyword_query import KeywordQuery
 
 
@@ -75,6 +75,10 @@ class PostgresSnapshot:
         sql = f"{READ_ONLY}; {timeout}{namespaces.finding(self._namespace)}"
         db, found = self._database.begin(sql, self.deadline)
         return db, namespaces.found(found, self._namespace)
+
+    @property
+    def hidden(self) -> Hidden:
+        return Hidden(self.ns.superseded > 0, self.ns.expiring > 0)
 
     @property
     def db(self) -> Connection:

@@ -77,7 +77,7 @@ class PostgresStore:
                 raise
 
     def namespaces(self) -> dict[str, int]:
-        return {ns.name: ns.items for ns in self.database.read(namespaces.everyone)}
+        return {ns.name: ns.items - ns.superseded for ns in self.database.read(namespaces.everyone)}
 
     def status(self) -> dict[str, Json]:
         facts = self.database.read(health.status)

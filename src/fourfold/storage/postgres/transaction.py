@@ -10,13 +10,13 @@ from fourfold.model import Edge, Item, ItemPatch, Json, NewItem, Node, RawRecord
 from fourfold.storage.chunk_matching import renumber
 from fourfold.storage.linking import Linked, Linker
 from fourfold.storage.postgres import files as file_rows
-from fourfold.storage.postgres import graph, namespaces, raw
+from fourfold.storage.postgres import graph, namespaces, raw, versions
 from fourfold.storage.postgres import items as item_rows
 from fourfold.storage.postgres import vectors as vector_rows
 from fourfold.storage.postgres.links import PostgresLinkRows
 from fourfold.storage.postgres.namespaces import Namespace
 from fourfold.storage.postgres.rows import Row
-from fourfold.storage.postgres.sql import Db
+from fourfold.storage.postgres.sql import Db, possible
 from fourfold.storage.protocols import Space
 from fourfold.storage.refusals import no_raw
 from fourfold.storage.values import FileUpdate, NewNode, NewRaw, PendingText
@@ -59,8 +59,9 @@ class PostgresTransaction:
             self.linker.link(self.link_rows, seen)
 
     def forget(self, ids: Sequence[int]) -> int:
-        owned = graph.nodes_of(self.db, ids)
-        gone = item_rows.forget(self.db, self.ns, ids)
+        versions_too = versions.versions_of(self.db, possible(ids))
+        owned = graph.nodes_of(self.db, [*ids, *versions_too])
+        gone = item_rows.forget(self.db, self.ns, [*ids, *versions_too]) - len(set(versions_too).difference(ids))
         self.linker.renamed(self.link_rows, gone=graph.prune(self.db, self.ns.id, owned))
         self.changed = self.changed or gone > 0
         return gone
@@ -85,8 +86,8 @@ class ItemWriter:
         self._tx.link(draft.rows)
         return [row.as_item(ns.name) for row in draft.named]
 
-    def patch(self, item: int, patch: ItemPatch, now: datetime, *, links: bool = True) -> Item:
-        row = item_rows.patch(self._tx.db, self._tx.ns, item, patch, now, links=links)
+    def patch(self, item: int, patch: ItemPatch, now: datetime, *, links: bool = True, keep: bool = True) -> Item:
+        row = item_rows.patch(self._tx.db, self._tx.ns, item, patch, now, links=links, kept=keep)
         self._tx.changed = True
         self._tx.link([row])
         return row.as_item(self._tx.ns.name)

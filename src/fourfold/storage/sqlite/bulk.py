@@ -39,7 +39,7 @@ class Put(NamedTuple):
 
 def as_stored(db: apsw.Connection, namespace: str, ns: int, done: Put, now: datetime) -> list[Item]:
     """The items of a write, in its order: new ones as they were given, the others read in the same transaction."""
-    found = {new.id: _item(namespace, new, now) for new in done.fresh}
+    found = {new.id: _item(namespace, new, now) for new in done.fresh if new.item.attribute is None}
     known = [row.id for row in done.written if row.id not in found]
     for part in paced(chunks(known, _READ_ITEMS)):
         found |= items.get(db, namespace, ns, part)

@@ -30,6 +30,8 @@ _MANY = 2**31
 COUNTERS = (
     ("namespaces", "items", "SELECT count(*) FROM items WHERE ns = namespaces.id"),
     ("namespaces", "vectors", "SELECT count(*) FROM vectors JOIN items ON items.id = item WHERE ns = namespaces.id"),
+    ("namespaces", "superseded", "SELECT count(*) FROM items WHERE ns = namespaces.id AND superseded_at IS NOT NULL"),
+    ("namespaces", "expiring", "SELECT count(*) FROM items WHERE ns = namespaces.id AND expires_at IS NOT NULL"),
     ("tags", "uses", "SELECT count(*) FROM item_tags WHERE tag = tags.id"),
     ("nodes", "holders", "SELECT count(*) FROM node_items WHERE node = nodes.id"),
     ("nodes", "mentioned", "SELECT count(*) FROM mentions WHERE node = nodes.id"),

@@ -149,8 +149,14 @@ def _batched(db: apsw.Connection, sql: str, keys: Iterable[int], *before: int) -
 # ---------------------------------------------------------------- tags
 
 
-def tag_counts(db: apsw.Connection, ns: int) -> dict[str, int]:
-    """Folded tag to the number of items that carry it."""
+def tag_counts(db: apsw.Connection, ns: int, *, hidden: bool) -> dict[str, int]:
+    """Folded tag to the number of items that carry it; `hidden`: whether some of these are superseded."""
+    if hidden:
+        sql = (
+            "SELECT folded, count(*) FROM tags JOIN item_tags ON tag = tags.id JOIN items ON items.id = item "
+            "WHERE tags.ns = ? AND superseded_at IS NULL GROUP BY folded ORDER BY folded"
+        )
+        return dict(rows(db, sql, ns))
     return dict(rows(db, "SELECT folded, uses FROM tags WHERE ns = ? AND uses > 0 ORDER BY folded", ns))
 
 

@@ -50,6 +50,9 @@ def _test(test: Test, ns: int) -> _Sql:
         return _metadata(test)
     if column.holds == "tags":
         return _tags(test, ns)
+    if column.sparse and None not in test.values:
+        compared, values = _compared(f"few.{column.name}", test)
+        return f"items.id IN (SELECT few.id FROM items AS few WHERE few.ns = ? AND {compared})", (ns, *values)  # noqa: S608  (our own clauses)
     name = f"items.{column.name}"
     if test.op == "exists":
         return f"({name} IS NOT NULL)", ()
@@ -65,6 +68,15 @@ def _test(test: Test, ns: int) -> _Sql:
     if len(given) < len(values):
         parts.append((f"{name} IS NULL", ()))
     return _joined(" OR ", parts)
+
+
+def _compared(name: str, test: Test) -> _Sql:
+    """A test of a column that never holds for a row without a value."""
+    if test.op == "exists":
+        return f"{name} IS NOT NULL", ()
+    values = tuple(_bound(value) for value in test.values)
+    sign = f"IN ({_marks(values)})" if test.op == "in" else f"{_SIGNS[test.op]} ?"
+    return f"{name} IS NOT NULL AND {name} {sign}", values
 
 
 def _bound(value: Json) -> Any:

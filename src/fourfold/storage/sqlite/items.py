@@ -20,6 +20,7 @@ from fourfold.model import NO_FILTERS, Filters, Item, ItemPatch, Json, NewItem
 from fourfold.scheduling import paced
 from fourfold.storage import codec
 from fourfold.storage.codec import dumps, micros, moment
+from fourfold.storage.sqlite import versions
 from fourfold.storage.sqlite.database import batches, marks, possible, rows, value
 from fourfold.storage.sqlite.filters import where
 from fourfold.storage.values import Vocabulary
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
 _COLUMNS = (
     "id, key, title, text, kind, metadata, language, created_at, updated_at, path, chunk_index, occurred_at, "
-    "expires_at, source, subject, attribute"
+    "expires_at, source, subject, attribute, valid_from, superseded_at, supersedes, version_of"
 )
 
 
@@ -49,6 +50,9 @@ def put_again(db: apsw.Connection, ns: int, item: NewItem, now: datetime) -> Wri
     found = _find(db, ns, item)
     if _identity(item) is not None:
         return _unite(db, ns, found, item)
+    ((title, text, fact),) = rows(db, "SELECT title, text, fact FROM items WHERE id = ?", found)
+    if (title, text) != (item.title, item.text) and (fact is not None or fact_of(item) is not None):
+        versions.keep(db, ns, found, now)
     return _replace(db, ns, found, item, now)
 
 
@@ -189,12 +193,16 @@ def put_vector(db: apsw.Connection, ns: int, item_id: int, vector: bytes) -> Non
         db.execute("UPDATE namespaces SET vectors = vectors + 1 WHERE id = ?", (ns,))
 
 
-def patch(db: apsw.Connection, namespace: str, ns: int, item_id: int, change: ItemPatch, now: datetime) -> Change:
+def patch(
+    db: apsw.Connection, namespace: str, ns: int, item_id: int, change: ItemPatch, now: datetime, *, keep: bool
+) -> Change:
     """Applies a checked patch to the row as it is now."""
     old = get(db, namespace, ns, [item_id]).get(item_id)
     if old is None:
         raise NotFound(f"no item {item_id}", "fourfold list shows what is stored")
     new = rules.patched(old, change)
+    if keep and new != old:
+        versions.keep(db, ns, item_id, now)
     changed = Change(0)
     if change.title is not None or change.text is not None:
         changed |= set_text(db, ns, item_id, new.title, new.text, new.language, now)
@@ -243,6 +251,7 @@ def forget(db: apsw.Connection, ns: int, item_id: int) -> bool:
     language = value(db, "SELECT language FROM items WHERE ns = ? AND id = ?", ns, item_id)
     if language is None:
         return False
+    versions.relink(db, item_id)
     db.execute("DELETE FROM vectors WHERE item = ?", (item_id,))
     had_vector = db.changes()
     db.execute("DELETE FROM items WHERE id = ?", (item_id,))
@@ -277,12 +286,15 @@ def _grouped(db: apsw.Connection, sql: str, bindings: Sequence[Any]) -> dict[int
 
 
 def _item(namespace: str, row: tuple[Any, ...], tags: tuple[str, ...], sources: tuple[int, ...]) -> Item:
-    item_id, key, title, text, kind, metadata, language, created, updated, path, chunk, occurred, expires, *rest = row
+    item_id, key, title, text, kind, metadata, language, created, updated, path, chunk, *described = row
+    occurred, expires, source, subject, attribute, since, until, before, version_of = described
     created_at = moment(created)
     return Item(
         item_id, namespace, key, title, text, tags, kind, {} if metadata == "{}" else json.loads(metadata), language,
         created_at, created_at if updated == created else moment(updated), sources, path, chunk,
-        None if occurred is None else moment(occurred), None if expires is None else moment(expires), *rest,
+        None if occurred is None else moment(occurred), None if expires is None else moment(expires), source, subject,
+        attribute, None if since is None else moment(since), None if until is None else moment(until), before,
+        version_of,
     )  # fmt: skip
 
 
@@ -328,7 +340,8 @@ def named_chunks(db: apsw.Connection, ns: int, names: Sequence[str], filters: Fi
 def vocabulary(db: apsw.Connection, ns: int, field: Vocabulary) -> dict[str, int]:
     """Kinds, languages or keys of metadata, each with the number of items that have it."""
     name, table = ("pair.key", ", json_each(items.metadata) AS pair") if field == "metadata" else (f"items.{field}", "")
-    sql = f"SELECT {name}, count(*) FROM items{table} WHERE items.ns = ? AND {name} IS NOT NULL GROUP BY 1"  # noqa: S608  (our own clauses)
+    known = f"items.ns = ? AND {name} IS NOT NULL AND items.superseded_at IS NULL"
+    sql = f"SELECT {name}, count(*) FROM items{table} WHERE {known} GROUP BY 1"  # noqa: S608  (our own clauses)
     return dict(rows(db, sql, ns))
 
 

@@ -14,8 +14,8 @@ from fourfold.errors import RequestError, StoreReplaced
 from fourfold.index.source import Change
 from fourfold.storage import loading
 from fourfold.storage import records as formats
-from fourfold.storage.codec import dumps, micros
-from fourfold.storage.sqlite import changes, graph, ids, items, raw, spaces
+from fourfold.storage.codec import dumps, micros, optional_micros
+from fourfold.storage.sqlite import changes, graph, ids, items, raw, spaces, versions
 from fourfold.storage.sqlite import chunks as file_rows
 from fourfold.storage.sqlite import folder as folders
 from fourfold.storage.sqlite.database import Database, chunks, rows, value
@@ -184,6 +184,10 @@ def _load_item(db: apsw.Connection, record: Record) -> None:
     ns = spaces.ensure(db, record["namespace"])
     items.insert(db, ns, formats.new_item(record), formats.moment(record["updated_at"]), item_id=record["id"])
     db.execute("UPDATE namespaces SET items = items + 1 WHERE id = ?", (ns,))
+    place = formats.version_fields(record)
+    if place:
+        times = (optional_micros(place.get(name)) for name in ("valid_from", "superseded_at"))
+        versions.restore(db, record["id"], (*times, place.get("supersedes"), place.get("version_of")))
     items.set_linked(db, [record["id"]], record["linked"])
     pointed = {normal_name(name) for name in links(record["text"])} if record["linked"] else set[str]()
     SqliteLinkRows(db, ns).set_pointers({record["id"]: pointed}, [])

@@ -228,6 +228,7 @@ ALTER TABLE items ADD COLUMN supersedes INTEGER;    -- the value or version befo
 ALTER TABLE items ADD COLUMN version_of INTEGER;    -- the item whose earlier version this is
 CREATE INDEX items_by_occurrence ON items (ns, occurred_at) WHERE occurred_at IS NOT NULL;
 CREATE INDEX items_by_expiry ON items (ns, expires_at) WHERE expires_at IS NOT NULL;
+CREATE INDEX items_superseded ON items (ns, superseded_at) WHERE superseded_at IS NOT NULL;
 CREATE INDEX items_by_fact ON items (ns, fact) WHERE fact IS NOT NULL;
 CREATE INDEX items_by_successor ON items (supersedes) WHERE supersedes IS NOT NULL;
 CREATE INDEX items_by_version ON items (version_of) WHERE version_of IS NOT NULL;

@@ -6,6 +6,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 from functools import partial
 from itertools import compress
 from threading import Lock
@@ -22,13 +23,14 @@ from fourfold.limits import TAG_CACHE_SECONDS
 from fourfold.model import NO_FILTERS, Edge, Filters, Item, Neighbor, NodeSummary, NodeView, Page, RawRecord, Space
 from fourfold.ranking.connections import rank_by_links, rank_by_shared_tags, selective_tags
 from fourfold.retrieval import Hits, Link, Ranking
+from fourfold.storage.codec import optional_moment
 from fourfold.storage.graph_paths import find_path, neighbors, view
-from fourfold.storage.sqlite import chunks, connections, graph, items, raw, spaces
+from fourfold.storage.sqlite import chunks, connections, graph, items, raw, spaces, versions
 from fourfold.storage.sqlite.database import Database, Deadline
 from fourfold.storage.sqlite.graph import NodeRows
 from fourfold.storage.sqlite.indexes import Indexes
 from fourfold.storage.sqlite.link_columns import LinkCache
-from fourfold.storage.values import FileRow, NeighborQuery, PendingText, Size, TagUse, Vocabulary
+from fourfold.storage.values import FileRow, Hidden, NeighborQuery, PendingText, Size, TagUse, Vocabulary
 from fourfold.text.keyword_query import KeywordQuery
 from fourfold.threads import Workers
 
@@ -41,7 +43,8 @@ _VECTOR_THREADS = 4
 _CACHED_FILTERS = 16
 _SQL = (
     "SELECT name, id, items, vectors, fingerprint, dimension, (SELECT max(seq) FROM changes WHERE ns = namespaces.id), "
-    "EXISTS (SELECT 1 FROM files WHERE ns = namespaces.id), EXISTS (SELECT 1 FROM sources) FROM namespaces WHERE "
+    "EXISTS (SELECT 1 FROM files WHERE ns = namespaces.id), EXISTS (SELECT 1 FROM sources), superseded > 0, "
+    "expiring > 0 FROM namespaces WHERE "
 )
 _BY_NAME, _BY_NUMBER = f"{_SQL}name = ?", f"{_SQL}id = ?"
 
@@ -87,7 +90,8 @@ class SqliteSnapshot:
         self.size = Size(count, vectors)
         self.space = None if fingerprint is None else Space(fingerprint, dimension)
         self.last_change: int = last or 0
-        self.has_files, self.has_sources = map(bool, has)
+        self.has_files, self.has_sources, *hidden = map(bool, has)
+        self.hidden = Hidden(*hidden)
         self._filtered: tuple[Filters, Ints | TimedOut] | None = None
         self._links: tuple[LinkState | None] | None = None
         self.rows = SqliteRows(self)
@@ -152,7 +156,7 @@ class SqliteSnapshot:
         return list(compress(found, passes))
 
 
-_MISSING: tuple[Any, ...] = ("", 0, 0, 0, None, None, 0, 0, 0)
+_MISSING: tuple[Any, ...] = ("", 0, 0, 0, None, None, 0, 0, 0, 0, 0)
 
 
 class _OfItem(Protocol):
@@ -197,6 +201,14 @@ class SqliteRows:
 
     def vocabulary(self, field: Vocabulary) -> dict[str, int]:
         return items.vocabulary(self._at.db, self._at.ns, field)
+
+    def history(self, item: int) -> list[Item]:
+        ids = versions.history(self._at.db, self._at.ns, item)
+        found = self.get(ids)
+        return [found[id] for id in ids]
+
+    def last_expiry(self, now: datetime) -> datetime | None:
+        return optional_moment(versions.last_expiry(self._at.db, self._at.ns, now))
 
 
 class SqliteWords:
@@ -307,7 +319,11 @@ class SqliteTags:
         at = self._at
         known = at.caches.tag_counts.get(at.ns)
         if known is None or known[0] != at.last_change or time.monotonic() - known[1] > TAG_CACHE_SECONDS:
-            known = (at.last_change, time.monotonic(), connections.tag_counts(at.db, at.ns))
+            known = (
+                at.last_change,
+                time.monotonic(),
+                connections.tag_counts(at.db, at.ns, hidden=at.hidden.superseded),
+            )
             at.caches.tag_counts[at.ns] = known
         return known[2]
 

@@ -93,7 +93,7 @@ class SqliteStore:
 
     def namespaces(self) -> dict[str, int]:
         with self._db.read(Deadline(limits.READ_SECONDS)) as db:
-            return dict(rows(db, "SELECT name, items FROM namespaces ORDER BY name"))
+            return dict(rows(db, "SELECT name, items - superseded FROM namespaces ORDER BY name"))
 
     def status(self) -> dict[str, Json]:
         with self._db.read(Deadline(limits.READ_SECONDS)) as db:

@@ -15,7 +15,7 @@ from fourfold.scheduling import paced
 from fourfold.storage.chunk_matching import renumber
 from fourfold.storage.linking import Linked, Linker
 from fourfold.storage.refusals import no_raw
-from fourfold.storage.sqlite import bulk, changes, chunks, graph, items, raw, spaces
+from fourfold.storage.sqlite import bulk, changes, chunks, graph, items, raw, spaces, versions
 from fourfold.storage.sqlite.bulk import Fresh
 from fourfold.storage.sqlite.database import possible
 from fourfold.storage.sqlite.links import Lookup, SqliteLinkRows, changed_items
@@ -111,6 +111,8 @@ class SqliteItemWriter:
         """Stores items without reading them back."""
         tx = self._tx
         done = bulk.put(tx.db, tx.ns, new, now, linked=links)
+        facts = dict.fromkeys(items.fact_of(item) for item in new if item.attribute is not None)
+        versions.settle(tx.db, tx.ns, [fact for fact in facts if fact is not None])
         changed: dict[int, Change] = {}
         for row in done.written:
             known = changed.get(row.id)
@@ -134,9 +136,9 @@ class SqliteItemWriter:
         self._tx.linker.link(self._tx.link_rows, linked)
         self._tx.linked_items.update(item.id for item in linked)
 
-    def patch(self, item: int, patch: ItemPatch, now: datetime, *, links: bool = True) -> Item:
+    def patch(self, item: int, patch: ItemPatch, now: datetime, *, links: bool = True, keep: bool = True) -> Item:
         tx = self._tx
-        change = items.patch(tx.db, tx.namespace, tx.ns, item, patch, now)
+        change = items.patch(tx.db, tx.namespace, tx.ns, item, patch, now, keep=keep)
         if change & Change.TEXT:
             self.link([item], links)
         changes.log(tx.db, tx.ns, [(item, change)])
@@ -154,13 +156,15 @@ class SqliteItemWriter:
         tx = self._tx
         if tx.known_ns is None:
             return 0
-        known = possible(ids)
+        named = list(dict.fromkeys(possible(ids)))
+        versions_too = [item for item in versions.versions_of(tx.db, named) if item not in set(named)]
+        known = [*named, *versions_too]
         owned = [items.nodes_of(tx.db, item) for item in known]
         gone = [item for item in known if items.forget(tx.db, tx.ns, item)]
         lost = graph.prune(tx.db, tx.ns, {node for nodes in owned for node in nodes})
         tx.linker.renamed(tx.link_rows, gone=lost)
         changes.log(tx.db, tx.ns, ((item, Change.REMOVED) for item in gone))
-        return len(gone)
+        return len(set(gone).difference(versions_too))
 
 
 class SqliteFileWriter:
