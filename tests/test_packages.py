@@ -14,6 +14,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+pytestmark = pytest.mark.spec("C19")
+
 ROOT = Path(__file__).parent.parent
 HOOK = runpy.run_path(str(ROOT / "hatch_build.py"), run_name="hatch_build")
 SCRIPT = runpy.run_path(str(ROOT / "scripts" / "check_wheels.py"), run_name="check_wheels")

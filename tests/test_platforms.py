@@ -14,6 +14,8 @@ import pytest
 
 from fourfold.ingest import reader_child
 
+pytestmark = pytest.mark.spec("C19")
+
 WINDOWS = """
 import fcntl, os, stat, subprocess, sys, sysconfig, tempfile, threading, types
 import apsw, numpy, tantivy

@@ -13,6 +13,8 @@ from fourfold.errors import InvalidSetting
 from fourfold.serve.mcp import clients
 from fourfold.serve.mcp.clients import CLIENTS, Client, ClientName
 
+pytestmark = pytest.mark.spec("C19")
+
 ENTRY: dict[str, Any] = {"command": "/opt/own/fourfold", "args": ["--namespace", 'a "b"', "mcp"], "env": {"X": "ü\\1"}}
 FILES: dict[ClientName, tuple[str, str | None]] = {
     "claude-code": (".claude.json", ".mcp.json"),

@@ -21,6 +21,8 @@ from fourfold.cli.hooks.events import NAMES
 from fourfold.config import SETTINGS
 from fourfold.serve.mcp.offers import offers
 
+pytestmark = pytest.mark.spec("C19")
+
 ROOT = Path(__file__).parent.parent.parent
 PLUGIN = ROOT / "plugins" / "fourfold"
 

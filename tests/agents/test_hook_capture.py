@@ -10,6 +10,8 @@ from fourfold.cli.hooks import capture
 from fourfold.cli.hooks.capture import Captured, Pending, requests
 from fourfold.config import Settings
 
+pytestmark = pytest.mark.spec("C19")
+
 ASKED = {
     "Remember that the staging host is blue-7.": ["The staging host is blue-7."],
     "please remember: use pnpm, never npm": ["Use pnpm, never npm"],

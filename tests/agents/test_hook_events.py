@@ -16,6 +16,8 @@ from fourfold import Memory, NewItem
 from fourfold.cli.hooks.events import UnreadableEvent, read_event
 from fourfold.cli.hooks.recall import QUERIES, QUERY_CHARACTERS, is_question, queries
 
+pytestmark = pytest.mark.spec("C19")
+
 KINDS = tuple(EVENTS)
 
 

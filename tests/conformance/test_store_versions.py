@@ -1,4 +1,4 @@
-"""New values of a fact supersede old ones, updates keep versions, and both stay readable."""
+"""New values of a fact supersede old ones, updates of facts keep versions, and both stay readable."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from fourfold.memory import Memory
 from fourfold.model import NO_FILTERS, Filters, ItemPatch, NewItem
 from fourfold.storage.memory import MemoryStore
 from fourfold.storage.values import Hidden
+
+pytestmark = pytest.mark.spec("C15")
 
 MARIA = {"subject": "Maria", "attribute": "address"}
 DAY = timedelta(days=1)
@@ -78,7 +80,7 @@ def test_forgetting_the_present_value_brings_no_old_one_back(store):
 
 
 def test_an_update_keeps_the_version_before_it_with_its_tags_and_vector(store):
-    (id,) = add(store, item("the old words", tags=("a",), metadata={"n": 1}, vector=unit(1, 0)), links=False)
+    (id,) = add(store, item("the old words", tags=("a",), metadata={"n": 1}, vector=unit(1, 0), **MARIA), links=False)
     edit(store, id, text="the new words", add_tags=("b",), remove_tags=("a",))
     new, old = (one(store, each) for each in history(store, id))
     assert (new.id, new.text, new.tags, new.valid_from, new.supersedes) == (id, "the new words", ("b",), LATER, old.id)
@@ -90,7 +92,7 @@ def test_an_update_keeps_the_version_before_it_with_its_tags_and_vector(store):
 
 
 def test_an_update_that_changes_nothing_keeps_no_version(store):
-    (id,) = add(store, item("words", tags=("a",)))
+    (id,) = add(store, item("words", tags=("a",), **MARIA))
     edit(store, id, text="words", add_tags=("A",))
     assert history(store, id) == [id]
     with store.transaction(NS) as tx:
@@ -98,8 +100,15 @@ def test_an_update_that_changes_nothing_keeps_no_version(store):
     assert history(store, id) == [id]
 
 
+def test_an_update_of_an_item_without_a_fact_keeps_no_version_and_hides_nothing(store):
+    (id,) = add(store, item("words", subject="Maria"))
+    edit(store, id, text="other words")
+    assert history(store, id) == [id]
+    assert hidden(store) == Hidden(superseded=False, expiring=False)
+
+
 def test_forgetting_an_item_forgets_its_versions(store):
-    (id,) = add(store, "one")
+    (id,) = add(store, item("one", **MARIA))
     edit(store, id, text="two")
     edit(store, id, text="three")
     assert len(history(store, id)) == 3

@@ -215,7 +215,7 @@ EXAMPLE = """status query method preset fusion_strategy k query_type matched_key
  timings_ms results"""
 RESULT = """id key namespace title content snippet score hybrid_score confidence source_ids tags kind language metadata
  created_at updated_at file_path chunk_index location semantic_rank semantic_similarity fts_rank fts_score graph_rank
- graph_score graph_distance tags_rank"""
+ graph_score graph_distance tags_rank source"""
 
 
 @pytest.mark.spec("S3.5")

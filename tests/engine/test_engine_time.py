@@ -17,6 +17,8 @@ from fourfold.model import NewItem
 from fourfold.serve.schemas import response_json
 from fourfold.storage.memory import MemoryStore
 
+pytestmark = pytest.mark.spec("C14")
+
 QUESTION = "What did we decide about the budget {}?"
 
 

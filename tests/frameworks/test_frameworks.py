@@ -14,7 +14,10 @@ ROOT = HERE.parents[1]
 PYTHON = ROOT / ".venv-frameworks/bin/python"
 SUITES = sorted(HERE.glob("suite_*.py"))
 
-pytestmark = pytest.mark.skipif(not PYTHON.exists(), reason="no frameworks here: `make test` makes .venv-frameworks")
+pytestmark = [
+    pytest.mark.spec("C18"),
+    pytest.mark.skipif(not PYTHON.exists(), reason="no frameworks here: `make test` makes .venv-frameworks"),
+]
 
 
 @pytest.mark.parametrize("suite", SUITES, ids=lambda suite: suite.stem.removeprefix("suite_"))

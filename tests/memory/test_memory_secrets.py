@@ -18,6 +18,8 @@ from fourfold.model import ItemPatch, NewItem
 from fourfold.serve.schemas import item_json
 from fourfold.storage.memory import MemoryStore
 
+pytestmark = pytest.mark.spec("C16")
+
 KEY = "ghp_" + "".join(random.Random(7).choices(string.ascii_letters + string.digits, k=36))
 """Made here, so that no scanner finds one in the repository."""
 MASK = "[secret: github token]"

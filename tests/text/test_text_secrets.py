@@ -10,7 +10,11 @@ from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 
+import pytest
+
 from fourfold.text.secrets import KINDS, masked, masked_json, masks_in, secrets_in
+
+pytestmark = pytest.mark.spec("C16")
 
 ROOT = Path(__file__).parents[2]
 RANDOM = random.Random(20261117)

@@ -19,6 +19,8 @@ import pytest
 from fourfold.text.time_intent import asks_when
 from fourfold.text.time_window import Words, time_window
 
+pytestmark = pytest.mark.spec("C14")
+
 BERLIN = ZoneInfo("Europe/Berlin")
 NOW = datetime(2026, 11, 18, 14, 30, tzinfo=BERLIN)
 

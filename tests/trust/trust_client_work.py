@@ -122,7 +122,8 @@ class Written:
     seconds: list[float] = field(default_factory=list)
 
 
-_LETTERS = str.maketrans("0123456789", "bcdfghjkmn")
+_LETTERS = str.maketrans({digit: 2 * letter for digit, letter in zip("0123456789", "bcdfghjkmn", strict=True)})
+"""Two letters for each digit: words that differ by one edit are taken for typing errors of each other."""
 
 
 def note(who: Any, number: int, version: int = 0) -> str:

@@ -165,7 +165,8 @@ class ItemMethods(OpenStore):
             next((each for each in earlier if each.id == to), None) if to is not None else next(iter(earlier), None)
         )
         if current.superseded_at is not None or chosen is None:
-            raise NotFound(f"item {current.id} has no such earlier version", "fourfold history ID shows what there is")
+            remedy = "Updates keep versions of items with a subject and an attribute; fourfold history ID shows them"
+            raise NotFound(f"item {current.id} has no such earlier version", remedy)
         if chosen.version_of != current.id:
             new = NewItem(
                 chosen.text, chosen.title, None, chosen.tags, chosen.kind, chosen.metadata, chosen.language,

@@ -257,7 +257,7 @@ class ItemWriter(Protocol):
     def patch(self, item: int, patch: ItemPatch, now: datetime, *, links: bool = True, keep: bool = True) -> Item:
         """Applies a checked patch to the item as it is stored now, so that concurrent patches keep the limits.
 
-        `keep`: the item as it was stays stored, as a superseded version of it.
+        `keep`: an item that states a fact stays stored as it was, as a superseded version of itself.
         """
         ...
 

@@ -197,7 +197,7 @@ def patch(ns: Namespace, id: int, change: ItemPatch, now: datetime, *, links: bo
         raise NotFound(f"no item {id}", "fourfold list shows what is stored")
     old = ns.items[id].item
     new = rules.patched(old, change)
-    if kept and new != old:
+    if kept and old.attribute is not None and new != old:
         keep(ns, id, now)
     changed = _set_text(ns, id, new.title, new.text, new.language, now, links)
     _set(ns, replace(ns.items[id].item, tags=new.tags, metadata=new.metadata))

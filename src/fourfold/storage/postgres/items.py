@@ -182,7 +182,7 @@ def patch(db: Db, ns: Namespace, id: int, change: ItemPatch, now: datetime, *, l
     row = found[0]
     old = row.as_item(ns.name)
     new = rules.patched(old, change)
-    if kept and new != old:
+    if kept and old.attribute is not None and new != old:
         keep(db, ns, row, now)
     row.touched = True
     row.set_text(new.title, new.text, new.language, now, links=links)

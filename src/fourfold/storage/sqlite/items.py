@@ -201,7 +201,7 @@ def patch(
     if old is None:
         raise NotFound(f"no item {item_id}", "fourfold list shows what is stored")
     new = rules.patched(old, change)
-    if keep and new != old:
+    if keep and old.attribute is not None and new != old:
         versions.keep(db, ns, item_id, now)
     changed = Change(0)
     if change.title is not None or change.text is not None:
