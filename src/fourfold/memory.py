@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,7 +19,7 @@ from fourfold.engine.embedding_queue import EmbeddingQueue, Progress
 from fourfold.engine.expiry import remove_expired
 from fourfold.engine.graph_methods import GraphMethods
 from fourfold.engine.item_methods import ItemMethods
-from fourfold.engine.open_store import open_store
+from fourfold.engine.open_store import now, open_store
 from fourfold.engine.present import JUDGED, ResultOptions, check_per_source, merged
 from fourfold.engine.search import Why
 from fourfold.engine.time_windows import window_of
@@ -100,8 +100,7 @@ class Memory(ItemMethods, GraphMethods):
         given = None if vector is None else check_vector(vector)
         view = View(history, rules.time_of(as_of, "as_of")) if history or as_of is not None else CURRENT
         answers = [
-            self._search.answer(name, request, options, given, filters, datetime.now(UTC), view)
-            for name in dict.fromkeys(names)
+            self._search.answer(name, request, options, given, filters, now(), view) for name in dict.fromkeys(names)
         ]
         return answers[0] if len(answers) == 1 else merged(answers)
 
@@ -128,7 +127,7 @@ class Memory(ItemMethods, GraphMethods):
         chosen, second = preset or self.settings.preset, rerank or self.settings.rerank
         request = PlanRequest(text, chosen, fusion, weights, alpha, recency=recency, rerank=second)
         given = None if vector is None else check_vector(vector)
-        why = self._search.why(stored, request, given, filters, datetime.now(UTC), self._time_mode(time))
+        why = self._search.why(stored, request, given, filters, now(), self._time_mode(time))
         return replace(why, sources=sources)
 
     def analyze(
@@ -147,7 +146,7 @@ class Memory(ItemMethods, GraphMethods):
         chosen, second = preset or self.settings.preset, rerank or self.settings.rerank
         request = PlanRequest(text, chosen, fusion, weights, alpha, recency=recency, rerank=second)
         plan = self._search.plan(self.namespace, request)
-        window = window_of(text, self._time_mode(time), datetime.now(UTC), self.settings.time_zone)
+        window = window_of(text, self._time_mode(time), now(), self.settings.time_zone)
         with self._reading() as snapshot:
             return replace(analysis(snapshot, text, plan), time_window=window)
 
@@ -205,7 +204,7 @@ class Memory(ItemMethods, GraphMethods):
         Items that have expired are removed. `purge`: also removes what was forgotten or has expired from all files of
         the store, so that no byte of it is left.
         """
-        counts = {name: remove_expired(self.store, name, datetime.now(UTC)) for name in self.store.namespaces()}
+        counts = {name: remove_expired(self.store, name, now()) for name in self.store.namespaces()}
         removed = [f"namespace {name}: removed {count} expired items" for name, count in counts.items() if count]
         return [*removed, *self.store.maintenance.repair(purge=purge)]
 
@@ -220,7 +219,7 @@ class Memory(ItemMethods, GraphMethods):
         if not mask:
             return scan(self.store)
         with self._maintenance.writing(self.namespace):
-            return mask_stored(self.store, datetime.now(UTC), links=self.settings.links)
+            return mask_stored(self.store, now(), links=self.settings.links)
 
     def backup(self, target: str | Path) -> None:
         self.store.maintenance.backup(_file(target))

@@ -39,8 +39,8 @@ def unit(random: Random) -> Any:
 
 
 def word_of(*numbers: int) -> str:
-    """A word that the analyser neither splits nor stems, another one for other numbers."""
-    return "q".join("".join("bcdfghjklm"[int(digit)] for digit in f"{number:05}") for number in numbers)
+    """A word that the analyser neither splits nor stems, at least two edits from that of other numbers."""
+    return "q".join("".join(2 * "bcdfghjklm"[int(digit)] for digit in f"{number:05}") for number in numbers)
 
 
 def feed(dsn: str, address: str, batch: int, pause_seconds: float, ready: Connection) -> None:

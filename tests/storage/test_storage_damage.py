@@ -7,7 +7,6 @@ import shutil
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from types import SimpleNamespace
 
 import apsw
 import pytest
@@ -67,7 +66,7 @@ def test_a_clock_that_jumps_loses_nothing(opened: Opener, monkeypatch: pytest.Mo
     old = memory.add(NewItem("the heron at the pond", tags=("bird",)), wait=True)
     jumped = datetime.now(UTC) + timedelta(days=365 * years)
     monkeypatch.setattr("fourfold.engine.item_methods.now", lambda: jumped)
-    monkeypatch.setattr("fourfold.memory.datetime", SimpleNamespace(now=lambda _: jumped))
+    monkeypatch.setattr("fourfold.memory.now", lambda: jumped)
     new = memory.add(NewItem("the heron at the gate", tags=("bird",)), wait=True)
     changed = memory.update(old.id, ItemPatch(text="the heron at the lake"))
     assert changed.created_at == old.created_at

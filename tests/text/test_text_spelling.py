@@ -49,6 +49,11 @@ def test_a_word_that_occurs_is_never_corrected():
     assert corrected("harbour", (*TEXTS, "arbour")) == {}
 
 
+@pytest.mark.parametrize("common", ["locked", "passwort"])
+def test_a_common_word_is_not_taken_for_a_typing_error(common: str):
+    assert corrected(common, ("She looked at it", "password")) == {}
+
+
 def test_a_corrected_word_has_less_weight_than_one_that_occurs():
     (typed,), (meant,) = query("harbuor").words, query("harbour").words
     assert typed.terms == meant.terms

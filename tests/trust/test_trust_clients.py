@@ -68,7 +68,7 @@ def test_eight_processes_and_many_threads_write_at_once_and_nothing_is_lost_or_r
         begin = time.perf_counter()
         started = [writer.begin(write, who, writes, SEED) for who, writer in enumerate(writers)]
         with Memory.open(tmp_path, embedder=words(), settings=PATIENT) as memory:
-            written = results(*(partial(write_and_search, memory, f"t{number}", 5) for number in range(THREADS)))
+            written = results(*(partial(write_and_search, memory, f"thread{number}", 5) for number in range(THREADS)))
             for writer, number in zip(writers, started, strict=True):
                 written.append(writer.answer(number))
             took = time.perf_counter() - begin

@@ -13,7 +13,6 @@ from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime, timedelta
 from multiprocessing.connection import Connection
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import trust_child
@@ -142,7 +141,7 @@ def tuned(patches: Patches, put: Callable[[Any, str, Any], None] = setattr) -> N
         assert hasattr(found, constant), f"{name} is gone"
         put(found, constant, value)
     put(item_methods, "now", lambda: Clock.now)
-    put(memory_module, "datetime", SimpleNamespace(now=lambda _: Clock.now))
+    put(memory_module, "now", lambda: Clock.now)
 
 
 # ---------------------------------------------------------------- doing the same on all sides
@@ -197,8 +196,12 @@ class Side:
         StoreCalls(self.memories[NAMESPACES[0]].store).export(records.append)
         names = {record["id"]: (record["name"], record["label"]) for record in records if record["type"] == "node"}
         hidden = [{**record, "id": 0} if record["type"] == "node" else record for record in records]
-        ends = ("source", "target", "node")
-        named = [{key: names[data] if key in ends else data for key, data in record.items()} for record in hidden]
+        named = [
+            record
+            if record["type"] in ("item", "raw")  # their `source` is the interface that they came through
+            else {key: names[data] if key in ("source", "target", "node") else data for key, data in record.items()}
+            for record in hidden
+        ]
         return sorted(named, key=lambda record: repr(sorted(record.items())))
 
 

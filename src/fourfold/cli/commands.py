@@ -54,7 +54,7 @@ COMMANDS: Final = {
     "restore": Command("fourfold.cli.transfer:restore", "A new store from a backup."),
     "copy": Command("fourfold.cli.transfer:copy", "Copy the store into another: a folder or a PostgreSQL address."),
     "move": Command("fourfold.cli.transfer:move", "The same; with --delete-source the source is removed after it."),
-    "db": Command("fourfold.cli.db:app", "A local PostgreSQL server from a wheel, and distributed indexes."),
+    "db": Command("fourfold.cli.db:app", "A local PostgreSQL server, and distributed indexes."),
     "reembed": Command("fourfold.cli.upkeep:reembed", "Rebuild all vectors with the configured model."),
     "raw": Command("fourfold.cli.raw:app", "Keep and show the originals that items are drawn from."),
     "graph": Command("fourfold.cli.graph:app", "Entities and the relations between them."),

@@ -31,9 +31,7 @@ QUESTIONS: Final = (
     Question(
         "Wer verträgt keine Erdnüsse?", "A German question, an English note: both languages share one vector space."
     ),
-    Question(
-        "How early must we give notice to our landlord?", "And the other way round: a German note.", 3, "semantic"
-    ),
+    Question("How early must we give notice to our landlord?", "And the other way round: a German note."),
     Question("What uses Rabenhorst?", "Only the graph: what is connected, the closest first.", 6, "graph"),
     Question("kitchen recipe", "Words that are tags count as tags."),
     Question(

@@ -1,14 +1,17 @@
 """Misspelt words of a query: the spellings at one edit that occur in a store.
 
-A word that no item contains may be a typing error. Every spelling that one edit (a letter too many, missing or wrong,
-or two neighbours exchanged) turns it into is looked up among the store's words, so no index is needed besides that of
-the words themselves, and an error is found wherever it is, also in an ending that stemming removes.
+A word that no item contains may be a typing error, unless it is a common word: in a small store most words of a
+question occur nowhere, and "locked" does not mean "looked". Every spelling that one edit (a letter too many, missing or
+wrong, or two neighbours exchanged) turns it into is looked up among the store's words, so no index is needed besides
+that of the words themselves, and an error is found wherever it is, also in an ending that stemming removes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
 
 from fourfold.text.analysis import QueryWord
 from fourfold.text.stems import stem
@@ -59,7 +62,14 @@ def corrections(
 
 
 def can_be_corrected(word: str) -> bool:
-    return len(word) in _LETTERS and word.isalpha() and _alphabet(word) != ""
+    return len(word) in _LETTERS and word.isalpha() and _alphabet(word) != "" and word not in _common_words()
+
+
+@cache
+def _common_words() -> frozenset[str]:
+    """English and German words, folded: those that the vocabulary of the built-in encoders has as a whole."""
+    pieces = files("fourfold").joinpath("embed", "encoders", "german-vocab.txt").read_text("utf-8").split("\n")
+    return frozenset(piece for piece in pieces if piece.isalpha())
 
 
 def _best(word: str, terms: Mapping[str, str], counts: Mapping[str, int]) -> Correction | None:

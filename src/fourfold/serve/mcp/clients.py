@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import Any, Final, Literal, cast
 
+from fourfold import owner_only
 from fourfold.errors import DamagedError, InvalidSetting, ReadOnlyStore
 from fourfold.model import Json
 from fourfold.serve.mcp.install import NAME, Scope
@@ -191,7 +192,7 @@ def _replace(path: Path, text: str) -> None:
     target = path.resolve()  # a link to the real file stays one
     aside: Path | None = None
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
+        owner_only.make_folder(target.parent)
         handle, name = tempfile.mkstemp(dir=target.parent, prefix=".fourfold-")
         aside = Path(name)
         with os.fdopen(handle, "w", encoding="utf-8") as file:
