@@ -163,9 +163,7 @@ def test_nested_metadata_of_an_older_schema_can_be_filtered(plain_dsn: str, call
     execute(plain_dsn, "DROP TABLE id_blocks, ids, index_log, index_generations, index_marks")
     execute(plain_dsn, "DROP FUNCTION count_hidden CASCADE")
     for table, columns in NEWER_COLUMNS.items():
-        execute(
-            plain_dsn, f"ALTER TABLE {table} {', '.join(f'DROP COLUMN {name}' for name in columns.split())}"
-        )
+        execute(plain_dsn, f"ALTER TABLE {table} {', '.join(f'DROP COLUMN {name}' for name in columns.split())}")
     execute(plain_dsn, "UPDATE fourfold_schema SET version = 2")
     migrated = PostgresStore(plain_dsn)
     for where in ("author.name = Ada", "who = Bob", "n = 1", "author.name >= A"):
