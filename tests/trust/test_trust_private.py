@@ -75,7 +75,7 @@ def test_every_file_of_stores_backups_exports_and_caches_is_for_its_owner_only(r
     assert while_open == {}
     assert afterwards == {}
     names = {path.name for path in root.rglob("*")}
-    assert {"fourfold.db", "lease", "manifest.json", "meta.json", "terms", "faiss", "vectors-2.db"} <= names
+    assert {"fourfold.db", "lease", "manifest.json", "meta.json", "terms", "faiss", "vectors-3.db"} <= names
     assert {"store.jsonl", "backup.db"} <= names
     assert any(name.startswith("before-schema") for name in names)
 

@@ -81,6 +81,14 @@ class RoutedModel(EmbeddingModel, Protocol):
         """The encoder of a query, or all of them if its language is uncertain."""
         ...
 
+    def encoder_of(self, text: str) -> str:
+        """The encoder of a stored text."""
+        ...
+
+    def revision(self, encoder: str) -> str:
+        """Names the weights of an encoder: equal revisions mean equal vectors."""
+        ...
+
     def embed_as(self, encoder: str, texts: Sequence[str]) -> NDArray[np.float32]: ...
 
     def renews(self, text: str) -> bool:
@@ -90,6 +98,18 @@ class RoutedModel(EmbeddingModel, Protocol):
 
 def routed(model: EmbeddingModel) -> RoutedModel | None:
     return cast("RoutedModel", model) if hasattr(type(model), "embed_as") else None
+
+
+def embed_routed(model: RoutedModel, texts: Sequence[str]) -> NDArray[np.float32]:
+    """One row per text, each by its encoder."""
+    import numpy as np
+
+    chosen = [model.encoder_of(text) for text in texts]
+    rows = np.empty((len(texts), model.dimension or 0), np.float32)
+    for name in sorted(set(chosen)):
+        places = [place for place, encoder in enumerate(chosen) if encoder == name]
+        rows[places] = model.embed_as(name, [texts[place] for place in places])
+    return rows
 
 
 def shares_space(model: EmbeddingModel, fingerprint: str) -> bool:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from fourfold import limits
 from fourfold.embed import german, minilm
+from fourfold.embed.base import embed_routed
 from fourfold.text.language import german_query, is_mostly_german
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ FINGERPRINT: Final = (
     f"minilm/all-MiniLM-L6-v2-int8@8199be6f699a395f+german@{german.MODEL_SHA256[:16]}"
     f"/mean/{limits.MODEL_TOKENS}/{minilm.DIMENSION}"
 )
+_REVISIONS: Final = {ENGLISH: minilm.MODEL_SHA256, GERMAN: german.MODEL_SHA256}
 
 
 def encoder_of(text: str) -> str:
@@ -57,14 +59,13 @@ class BilingualEmbedder:
         self._encoders[ENGLISH].load()
 
     def embed(self, texts: Sequence[str]) -> Floats:
-        import numpy as np
+        return embed_routed(self, texts)
 
-        chosen = [encoder_of(text) for text in texts]
-        rows = np.empty((len(texts), minilm.DIMENSION), np.float32)
-        for name in sorted(set(chosen)):
-            places = [place for place, encoder in enumerate(chosen) if encoder == name]
-            rows[places] = self.embed_as(name, [texts[place] for place in places])
-        return rows
+    def encoder_of(self, text: str) -> str:
+        return encoder_of(text)
+
+    def revision(self, encoder: str) -> str:
+        return _REVISIONS[encoder]
 
     def embed_as(self, encoder: str, texts: Sequence[str]) -> Floats:
         return self._encoders[encoder].embed(texts)

@@ -1,4 +1,7 @@
-"""A cache of vectors by model and text: a second evaluation of the same items embeds nothing."""
+"""A cache of vectors by model and text: a second evaluation of the same items embeds nothing.
+
+Vectors of a model with several encoders are kept by encoder: new weights of one leave those of the others valid.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from fourfold import owner_only
-from fourfold.embed.base import EmbeddingModel, routed
+from fourfold.embed.base import EmbeddingModel, embed_routed, routed
 from fourfold.errors import StoreUnavailable
 
 if TYPE_CHECKING:
@@ -21,8 +24,7 @@ if TYPE_CHECKING:
 
     Embed: TypeAlias = Callable[[Sequence[str]], NDArray[np.float32]]
 
-FILE: Final = "vectors-2.db"
-"""The number changes with the built-in encoders, whose fingerprint names the space and not the files."""
+FILE: Final = "vectors-3.db"
 _SCHEMA: Final = "CREATE TABLE IF NOT EXISTS vectors (hash BLOB PRIMARY KEY, vector BLOB NOT NULL) WITHOUT ROWID"
 _BUSY_MS: Final = 60_000
 
@@ -76,22 +78,33 @@ class CachedEmbedder:
         several = routed(self.model)
         return several is not None and several.renews(text)
 
+    def encoder_of(self, text: str) -> str:
+        several = routed(self.model)
+        return "" if several is None else several.encoder_of(text)
+
+    def revision(self, encoder: str) -> str:
+        several = routed(self.model)
+        return self.fingerprint if several is None else several.revision(encoder)
+
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        return self._cached("", texts, self.model.embed)
+        if routed(self.model) is None:
+            return self._cached(self.fingerprint, texts, self.model.embed)
+        return embed_routed(self, texts)
 
     def embed_as(self, encoder: str, texts: Sequence[str]) -> NDArray[np.float32]:
         several = routed(self.model)
-        return (
-            self.embed(texts) if several is None else self._cached(encoder, texts, partial(several.embed_as, encoder))
-        )
+        if several is None:
+            return self.embed(texts)
+        return self._cached(several.revision(encoder), texts, partial(several.embed_as, encoder))
 
-    def _cached(self, encoder: str, texts: Sequence[str], embed: Embed) -> NDArray[np.float32]:
+    def _cached(self, weights: str, texts: Sequence[str], embed: Embed) -> NDArray[np.float32]:
+        """`weights`: names the weights that make the vectors."""
         import numpy as np
 
         if self.fresh:
             return embed(texts)
         with self._lock:
-            hashes = [self._hash(encoder, text) for text in texts]
+            hashes = [_hash(weights, text) for text in texts]
             known = self._known(hashes)
             missing = {key: text for key, text in zip(hashes, texts, strict=True) if key not in known}
             if missing:
@@ -101,9 +114,6 @@ class CachedEmbedder:
     def close(self) -> None:
         self._db.close()
         self.model.close()
-
-    def _hash(self, encoder: str, text: str) -> bytes:
-        return hashlib.sha256(f"{self.fingerprint}\0{encoder}\0{text}".encode("utf-8", "surrogatepass")).digest()
 
     def _known(self, hashes: Sequence[bytes]) -> dict[bytes, bytes]:
         marks = ",".join("?" * len(hashes))
@@ -116,6 +126,10 @@ class CachedEmbedder:
         with self._db:
             self._db.executemany("INSERT OR REPLACE INTO vectors VALUES (?, ?)", made.items())
         return made
+
+
+def _hash(weights: str, text: str) -> bytes:
+    return hashlib.sha256(f"{weights}\0{text}".encode("utf-8", "surrogatepass")).digest()
 
 
 def _opened(folder: Path) -> apsw.Connection:
