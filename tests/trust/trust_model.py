@@ -87,7 +87,6 @@ Patches = Mapping[str, Any]
 
 TUNING = Tuning()
 """Of the stores that this process opens."""
-_SQLITE = "fourfold.storage.sqlite"
 
 
 def _small(publish_every: int, **others: Any) -> Tuning:
@@ -98,6 +97,8 @@ def _small(publish_every: int, **others: Any) -> Tuning:
         publish_batch_items=3,
         tantivy_heap_bytes=15_000_000,
         scan_rows=2,
+        columns_after_searches=1,
+        columns_pause=0.0,
         **others,
     )
 
@@ -106,8 +107,7 @@ _SMALL: Patches = {
     "fourfold.engine.maintenance._QUIET_SECONDS": 0.0,
     "fourfold.storage.linking._READ_NAMES": 2,
     "fourfold.storage.linking._PAGE_ITEMS": 5,
-    f"{_SQLITE}.connections.HUB": 3,
-    "fourfold.storage.memory.walk.HUB": 3,
+    "fourfold.limits.HUB": 3,
 }
 """For the store and the oracle alike: so small that a handful of items gets into every branch."""
 

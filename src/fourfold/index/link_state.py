@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fourfold.limits import CANDIDATES, HUB, WALK_EDGES
+from fourfold import limits
+from fourfold.limits import CANDIDATES, WALK_EDGES
 from fourfold.native.links import Bounds, LinkColumns, Lists, ends_of
 from fourfold.ranking.connections import NEARNESS
 from fourfold.retrieval import Hits, Link
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from fourfold.index.rows import Floats, Ints
 
 _WALKED = (NEARNESS["mentions"], NEARNESS["mentioned-by"], NEARNESS["edge"])
-_BOUNDS = Bounds(HUB, WALK_EDGES, CANDIDATES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ class LinkState:
             neighbours=Lists(ends_of(near, len(nodes)), far[heaviest].astype(np.int32)),
             weights=weights[heaviest],
             users=Lists.of_pairs(*tagged, len(order)),
-            bounds=_BOUNDS,
+            bounds=Bounds(limits.HUB, WALK_EDGES, CANDIDATES),
         )
 
     def named(self, names: Sequence[str]) -> dict[str, list[int]]:
@@ -102,7 +102,7 @@ class LinkState:
     def _to_items(self, place: int, lists: Lists, counts: NDArray[Any], kind: Any) -> Iterator[Link]:
         c, count = self._columns, int(counts[place])
         node = int(c.nodes[place])
-        if count <= HUB:
+        if count <= limits.HUB:
             yield from (Link(node, item, kind, 1.0, count) for item in c.items[lists.of(place)].tolist())
 
     def _over_edges(self, places: Sequence[int]) -> Iterator[Link]:
@@ -110,13 +110,13 @@ class LinkState:
         edges: list[tuple[float, int, int]] = []
         for place in places:
             start, end = c.neighbours.start(place), int(c.neighbours.ends[place])
-            if c.degrees[place] > HUB:
-                end = min(end, start + HUB)
+            if c.degrees[place] > limits.HUB:
+                end = min(end, start + limits.HUB)
             far, weights = c.neighbours.members[start:end].tolist(), c.weights[start:end].tolist()
             edges += ((-weight, place, other) for other, weight in zip(far, weights, strict=True))
         for weight, near, far in sorted(edges)[:WALK_EDGES]:
             holders = int(c.holders[far])
-            if holders <= HUB:
+            if holders <= limits.HUB:
                 node, degree = int(c.nodes[near]), int(c.degrees[near]) * int(c.degrees[far]) * holders
                 for item in c.items[c.owners.of(far)].tolist():
                     yield Link(node, item, "edge", -weight, degree)

@@ -163,7 +163,7 @@ class FourfoldVectorStore(BasePydanticVectorStore):
 
 
 class FourfoldRetriever(BaseRetriever):
-    """Ranks what a memory holds, whoever stored it; how, is in `metadata["fourfold"]` of each node."""
+    """Ranks everything a memory holds, stored by any client. `metadata["fourfold"]` of each node explains the rank."""
 
     def __init__(
         self,

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Final
 
-from fourfold.limits import CANDIDATES, HUB, WALK_STARTS
+from fourfold import limits
+from fourfold.limits import CANDIDATES, WALK_STARTS
 from fourfold.ranking.fusion import Fusion, ranked
 from fourfold.retrieval import Hits, Link, LinkKind
 
@@ -115,7 +116,7 @@ def selective_tags(uses: Mapping[str, int]) -> list[str]:
     """Tags shared by 2 to HUB items, rarest first, up to CANDIDATES uses in all."""
     chosen: list[str] = []
     total = 0
-    for count, tag in sorted([(count, tag) for tag, count in uses.items() if 1 < count <= HUB]):
+    for count, tag in sorted([(count, tag) for tag, count in uses.items() if 1 < count <= limits.HUB]):
         total += count
         if total > CANDIDATES:
             break

@@ -258,7 +258,7 @@ def _phrase_end(tokens: Sequence[_Token], start: int) -> int:
 
 
 def _continues(tokens: Sequence[_Token], place: int, *, started: bool) -> bool:
-    """Whether a phrase goes on after a word without content: an article, `or`, or the preposition of `not in`."""
+    """Whether a phrase continues after a word without content: an article, `or`, or the preposition of `not in`."""
     word = tokens[place].folded
     if word in _FILLERS or (not started and (word in _PREPOSITIONS or word in _VERBS)):
         return True

@@ -91,7 +91,7 @@ def spelling_terms(word: str, languages: Iterable[str]) -> dict[str, str]:
 def edits(word: str) -> list[str]:
     """Return every spelling at one edit, the likeliest kind of error first: exchanged, missing, additional, wrong.
 
-    The first letter of a short word stays: errors are rare there, and so many words differ in it only.
+    The first letter of a short word stays: errors are rare there, and many words differ only in it.
     """
     letters = _alphabet(word)
     cuts = range(0 if len(word) >= _FIRST_LETTER_TOO else 1, len(word))

@@ -44,7 +44,7 @@ def _read_collection(collection: Any, found: Found) -> None:
         for id, text, metadata in zip(ids, page["documents"], page["metadatas"], strict=True):
             _read_chunk(collection.name, id, text, metadata or {}, found)
         offset += len(ids)
-    found.left_out["vectors, which are made anew"] += offset
+    found.left_out["vectors, which are computed again"] += offset
 
 
 def _read_chunk(name: str, id: str, text: str | None, metadata: Mapping[str, Any], found: Found) -> None:

@@ -32,7 +32,7 @@ def read(file: Path) -> Found:
             row = mapping(value)
             content = text_of(row, "content")
             if row.get("embedding") is not None:
-                found.left_out["vectors, which are made anew"] += 1
+                found.left_out["vectors, which are computed again"] += 1
             if not content.strip():
                 found.left_out["memories without a text"] += 1
                 continue

@@ -36,7 +36,7 @@ IF_MATCH: Final = {"if-match": "Only if the item still has this ETag; otherwise 
 
 
 def item_id(text: str) -> int | str:
-    """An id as it stands in a path: a number, or key:K."""
+    """An id as it is written in a path: a number, or key:K."""
     return int(text) if text.isdecimal() and len(text) <= len(str(LARGEST_ID)) else text
 
 

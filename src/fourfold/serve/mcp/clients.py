@@ -92,7 +92,7 @@ def _folder(place: str, default: list[str], environ: Mapping[str, str]) -> Path:
 
 
 def snippet(client: Client, path: PurePath, entry: dict[str, Json]) -> str:
-    """The entry as it stands in the file."""
+    """The entry as the file has it."""
     if path.suffix == ".toml":
         return _toml(entry).rstrip()
     return json.dumps({client.key: {NAME: entry}}, indent=2, ensure_ascii=False)

@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from fourfold.limits import HUB, WALK_EDGES
+from fourfold import limits
+from fourfold.limits import WALK_EDGES
 from fourfold.model import Edge, Filters, Neighbor, NodeSummary, NodeView, Page
 from fourfold.ranking.connections import rank_by_links
 from fourfold.retrieval import Hits, Link
@@ -115,7 +116,7 @@ class MemoryGraph:
             Link(id, item, "mentions", 1.0, len(mentioning[node]) * owners)
             for id in wanted
             for node in mentioned.get(id, ())
-            if len(mentioning[node]) <= HUB
+            if len(mentioning[node]) <= limits.HUB
             for item, owners in _own(ns, node, filters)
         ]
         owned = [(id, node) for node, id in ns.own if id in wanted]
@@ -181,7 +182,7 @@ def _heaviest_edges(ns: Namespace, node: int) -> list[tuple[int, int, float]]:
     """The heaviest edges of a node, as (node, other end, weight)."""
     out = [(node, target, weight) for (source, _, target), weight in ns.edges.items() if source == node]
     back = [(node, source, weight) for (source, _, target), weight in ns.edges.items() if target == node]
-    return sorted([*out, *back], key=lambda edge: (-edge[2], edge[1]))[:HUB]
+    return sorted([*out, *back], key=lambda edge: (-edge[2], edge[1]))[: limits.HUB]
 
 
 def _own(ns: Namespace, node: int, filters: Filters) -> list[tuple[int, int]]:
@@ -199,6 +200,6 @@ def _mentioning(mentioned: Mapping[int, Iterable[int]]) -> dict[int, list[int]]:
 
 def _unless_hub(ns: Namespace, items: Sequence[int], filters: Filters) -> list[tuple[int, int]]:
     """Those of a node's items that pass, each with the number of all of them; nothing for a hub."""
-    if len(items) > HUB:
+    if len(items) > limits.HUB:
         return []
     return [(item, len(items)) for item in items if passes(ns.items[item].item, filters)]

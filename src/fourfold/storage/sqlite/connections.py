@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 
 import apsw
 
-from fourfold.limits import HUB, WALK_EDGES
+from fourfold import limits
+from fourfold.limits import WALK_EDGES
 from fourfold.model import NO_FILTERS, Filters
 from fourfold.ranking.connections import rarity
 from fourfold.retrieval import Link
@@ -84,7 +85,7 @@ class _Scope:
     def _of_nodes(self, table: str, count: str, nodes: Iterable[int]) -> list[_Row]:
         sql = (
             f"SELECT nodes.id, item, {count} FROM nodes CROSS JOIN {table} ON node = nodes.id "  # noqa: S608  (constants and our own clauses)
-            f"WHERE nodes.id IN ({{0}}) AND {count} <= {HUB} ORDER BY 1, 2"
+            f"WHERE nodes.id IN ({{0}}) AND {count} <= {limits.HUB} ORDER BY 1, 2"
         )
         return _batched(self._db, sql, nodes)
 
@@ -98,7 +99,7 @@ class _Scope:
 
     def mentioned_by(self, ns: int, items: Iterable[int]) -> list[_Row]:
         """(item, item, ways over the node between them): from what names something to the items that it names."""
-        return self._over_mentions("mentions", "node_items", f"AND holders <= {HUB}", ns, items)
+        return self._over_mentions("mentions", "node_items", f"AND holders <= {limits.HUB}", ns, items)
 
     def mentioners_of(self, ns: int, items: Iterable[int]) -> list[_Row]:
         """The other way round."""
@@ -108,7 +109,7 @@ class _Scope:
         sql = (
             f"SELECT a.item, b.item, mentioned * holders FROM {start} AS a CROSS JOIN nodes ON nodes.id = a.node "  # noqa: S608  (constants and our own clauses)
             f"CROSS JOIN {end} AS b ON b.node = a.node "
-            f"WHERE +nodes.ns = ? AND a.item IN ({{0}}) AND mentioned <= {HUB} {condition}"
+            f"WHERE +nodes.ns = ? AND a.item IN ({{0}}) AND mentioned <= {limits.HUB} {condition}"
         )
         return _batched(self._db, sql, items, ns)
 
@@ -120,15 +121,15 @@ class _Scope:
 
         In both directions.
         """
-        few = [node for node, degree in degrees.items() if degree <= HUB]
+        few = [node for node, degree in degrees.items() if degree <= limits.HUB]
         found = [edge for sql in _EDGES for edge in _batched(self._db, sql.format("IN ({0})", ""), few)]
-        found += [edge for node, degree in degrees.items() if degree > HUB for edge in self._heaviest(node)]
+        found += [edge for node, degree in degrees.items() if degree > limits.HUB for edge in self._heaviest(node)]
         return sorted(found, key=lambda edge: (-edge[2], edge[0], edge[1]))[:WALK_EDGES]
 
     def _heaviest(self, node: int) -> list[_Edge]:
-        tail = f"ORDER BY weight DESC, nodes.id LIMIT {HUB}"
+        tail = f"ORDER BY weight DESC, nodes.id LIMIT {limits.HUB}"
         found = [edge for sql in _EDGES for edge in rows(self._db, sql.format("= ?", tail), node)]
-        return sorted(found, key=lambda edge: (-edge[2], edge[1]))[:HUB]
+        return sorted(found, key=lambda edge: (-edge[2], edge[1]))[: limits.HUB]
 
 
 _EDGES = tuple(
