@@ -32,7 +32,7 @@ TARGETS = {
 
 
 def compile_kernel() -> Path:
-    """In one step: who has the old library open keeps it, and nobody sees half of the new one."""
+    """Replaces the library in one step: processes that use the old one keep it, and none sees a half-written one."""
     fresh = LIBRARY.with_name(f"{LIBRARY.name}.{os.getpid()}")
     _compile(_of_machine() or _zig(), fresh, windows=sys.platform == "win32")
     fresh.replace(LIBRARY)

@@ -154,7 +154,7 @@ def test_langchain_documents_keep_ids_and_metadata(memory: Memory) -> None:
 
 def test_chroma_keeps_all_collections_with_their_metadata(memory: Memory, chroma: Path) -> None:
     report = import_from(memory, "chroma", chroma / "chroma.sqlite3")
-    assert report == ImportReport(3, 0, {"chunks without a text": 1, "vectors, which are made anew": 4})
+    assert report == ImportReport(3, 0, {"chunks without a text": 1, "vectors, which are computed again": 4})
     found = {item.key: item for item in memory.list()}
     assert set(found) == {"chroma:notes:a", "chroma:notes:b", "chroma:work:a"}
     assert found["chroma:notes:a"].tags == ("heating", "yearly")

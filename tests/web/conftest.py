@@ -33,10 +33,16 @@ API = re.compile(r"/v1/(namespaces(/[^/]+/[a-z:]+(/.*)?)?|openapi\.json)")
 
 
 @pytest.fixture(scope="session")
-def browser() -> Iterator[Browser]:
-    chromium = shutil.which("chromium") or shutil.which("chromium-browser")
-    if chromium is None:
+def chromium() -> str:
+    found = shutil.which("chromium") or shutil.which("chromium-browser")
+    if found is None:
         pytest.skip("no Chromium: the workbench is not tested (apt-get install chromium)")
+    return found
+
+
+@pytest.fixture(scope="module")
+def browser(chromium: str) -> Iterator[Browser]:
+    """Closed after each module: Playwright keeps an event loop running in this thread, where later tests need one."""
     sync_api = pytest.importorskip("playwright.sync_api", reason="no playwright: the workbench is not tested")
     with sync_api.sync_playwright() as playwright:
         running = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
@@ -45,9 +51,7 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture(scope="session")
-def server(
-    browser: Browser, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Server]:
+def server(chromium: str, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """The demo and other namespaces, with the built-in model. Tests that write use namespaces of their own."""
     store = tmp_path_factory.mktemp("web") / "store"
     vectors = request.config.cache.mkdir("demo-vectors")
