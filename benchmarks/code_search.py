@@ -52,7 +52,7 @@ def main() -> None:
         bench.fill()
         semantic = measure(bench, Variant("semantic", {"only": ["semantic"]}))
         keyword = measure(bench, Variant("keyword", {"only": ["keyword"]}))
-        with patch.object(auto, "CODE_LOG_ODDS", 0.0):
+        with patch.object(auto, "TEXT_ODDS", auto.TextOdds(code=0.0)):
             before = measure(bench, Variant("auto"))
         now = measure(bench, Variant("auto"))
     print(f"{len(found.items)} functions, {len(found.questions)} questions, nDCG@10")

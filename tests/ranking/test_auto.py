@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from search_rankings import IDS, SCORES, named_lists, weights
 
-from fourfold.ranking.auto import BELOW_AVERAGE, CODE_LOG_ODDS, TEXT_FALLBACK, AutoInputs, fuse_auto
+from fourfold.ranking.auto import BELOW_AVERAGE, TEXT_FALLBACK, TEXT_ODDS, AutoInputs, fuse_auto
 from fourfold.ranking.retrievers import RETRIEVERS
 from fourfold.retrieval import Background, Hit
 
@@ -65,7 +65,7 @@ def test_unknown_words_favour_vectors(unknown):
 @pytest.mark.parametrize("code", [0.0, 0.3, 1.0])
 def test_a_question_in_prose_over_source_code_favours_vectors(code):
     inputs = replace(text_inputs(Background(0.1), None), code=code)
-    odds = math.exp(4 * 0.6 / 0.9 + CODE_LOG_ODDS * code - 0.5 - 1 - 1)
+    odds = math.exp(4 * 0.6 / 0.9 + TEXT_ODDS.code * code - 0.5 - 1 - 1)
     assert fuse_auto(inputs).weights["semantic"] == pytest.approx(odds / (1 + odds), abs=1e-9)
 
 

@@ -16,9 +16,10 @@ alternatives.
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -42,11 +43,6 @@ if TYPE_CHECKING:
     from fourfold.retrieval import Floats, Ints
 
 TEXTS: Final = ("semantic", "keyword")
-NEARNESS_SLOPE: Final = 4.0
-WORDS_LOG_ODDS: Final = 1.0
-"""Prior log odds in favour of words, the safer retriever where it finds anything."""
-CODE_LOG_ODDS: Final = 2.0
-"""Log odds in favour of vectors if the store is source code and the query is prose."""
 FALL_RANKS: Final = (10, 50)
 ITEMS_PER_FALL_RANK: Final = 25
 """The fall is measured at rank items / 25, limited to `FALL_RANKS`."""
@@ -61,6 +57,36 @@ UNKNOWN_AVERAGE: Final = -2.0
 WALK: Final = "walk"
 
 Scores: TypeAlias = Mapping[int, float]
+
+
+class TextEvidence(NamedTuple):
+    """What a query says about the balance between vectors and words; each number is in 0..1."""
+
+    nearness: float
+    unknown: float
+    coverage: float
+    fall: float
+    code: float
+    """Share of the store that is source code, times the share of the query that is prose."""
+
+
+class TextOdds(NamedTuple):
+    """Coefficients of the evidence in the log odds of vectors against words."""
+
+    nearness: float = 4.0
+    unknown: float = 1.0
+    coverage: float = -1.0
+    fall: float = -1.0
+    code: float = 2.0
+    prior: float = -1.0
+    """In favour of words, the safer retriever where it finds anything."""
+
+    def log_odds(self, evidence: TextEvidence) -> float:
+        """Return the log odds; in -3..6, so hits of either retriever keep a score."""
+        return self.prior + sum(map(operator.mul, self, evidence))
+
+
+TEXT_ODDS: Final = TextOdds()
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,16 +227,28 @@ def _text_shares(inputs: AutoInputs, lists: Mapping[str, Hits], unlisted: Mappin
     """Weights of semantic and keyword, which sum to 1."""
     if not ("semantic" in lists and "keyword" in lists):
         return {"semantic": 1.0, "keyword": 1.0}
+    evidence = text_evidence(inputs, lists["keyword"], [lists["semantic"], unlisted.get("semantic", NO_HITS)])
+    if evidence is None:
+        return TEXT_FALLBACK
+    share = 1 / (1 + math.exp(-TEXT_ODDS.log_odds(evidence)))
+    return {"semantic": share, "keyword": 1 - share}
+
+
+def text_evidence(inputs: AutoInputs, words: Hits, cosines: Sequence[Hits]) -> TextEvidence | None:
+    """Return the evidence of one query, None if the store's average cosine is unknown.
+
+    `words`: the hits of keyword search. `cosines`: those of vector search, listed and unlisted.
+    """
     background = inputs.backgrounds.get("semantic")
     if background is None:
-        return TEXT_FALLBACK
-    coverage = _highest(inputs.coverage, UNKNOWN_COVERAGE)
-    fall = _fall(inputs.lists["keyword"], inputs.items)
-    nearness = _nearness((lists["semantic"], unlisted.get("semantic", NO_HITS)), background)
-    log_odds = NEARNESS_SLOPE * nearness + inputs.unknown - min(1.0, coverage) - fall - WORDS_LOG_ODDS
-    log_odds += CODE_LOG_ODDS * inputs.code
-    share = 1 / (1 + math.exp(-log_odds))  # in 0.047..0.998, so hits of either retriever keep a score
-    return {"semantic": share, "keyword": 1 - share}
+        return None
+    return TextEvidence(
+        nearness=_nearness(cosines, background),
+        unknown=inputs.unknown,
+        coverage=min(1.0, _highest(inputs.coverage, UNKNOWN_COVERAGE)),
+        fall=_fall(words, inputs.items),
+        code=inputs.code,
+    )
 
 
 def _highest(numbers: Scores, default: float) -> float:
@@ -223,11 +261,11 @@ def _nearness(cosines: Sequence[Hits], background: Background) -> float:
     return min(1.0, max(0.0, (best - background.mean) / max(1 - background.mean, LEAST_SPREAD)))
 
 
-def _fall(words: Sequence[Hit], items: int) -> float:
+def _fall(words: Hits, items: int) -> float:
     """Relative drop from the best score to that of a lower rank; 1 if the list is shorter than that rank."""
     least, most = FALL_RANKS
     rank = min(most, max(least, items // ITEMS_PER_FALL_RANK)) if items else most
-    scores = columns(words).scores
+    scores = words.scores
     best = float(scores.max())
     return 1.0 - (float(scores[rank - 1]) / best if len(scores) >= rank and best > 0 else 0.0)
 
