@@ -94,6 +94,9 @@ class MilvusEngine:
                 self._called(lambda client, name=name, size=size: _create(client, name, size), _WRITE_SECONDS)
                 self._ready.add(name)
 
+    def exists(self, collection: str) -> bool:
+        return _words(collection) in self._existing(collection)
+
     def drop(self, collection: str) -> None:
         for name in (_words(collection), _vectors(collection)):
             self._ready.discard(name)

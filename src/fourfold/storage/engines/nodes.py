@@ -19,7 +19,7 @@ C = TypeVar("C", bound="tuple[int, ...]")
 ATTEMPT_SECONDS = 0.6
 """For one node. A retriever has time for two attempts and an answer of PostgreSQL."""
 _PAUSE_SECONDS = 2.0
-"""A node that failed is not asked again for this long."""
+"""A node that failed is not asked for the same collection again for this long."""
 _TRUSTED_SECONDS = 5.0
 """What a node holds is read again after this long: it may have been restored from a backup."""
 
@@ -50,7 +50,7 @@ class Nodes(Generic[C]):
     def __init__(self, nodes: Sequence[Node]) -> None:
         self._nodes = nodes
         self._turns = count()
-        self._paused: dict[str, tuple[float, IndexUnavailable]] = {}
+        self._paused: dict[tuple[str, str], tuple[float, IndexUnavailable]] = {}
         self._known: dict[tuple[str, str], _Known[C]] = {}
 
     def ask(
@@ -61,21 +61,22 @@ class Nodes(Generic[C]):
         IndexUnavailable says why no node could answer.
         """
         turn, reasons = next(self._turns), list[str]()
-        for place in range(len(self._nodes)):
-            node = self._nodes[(turn + place) % len(self._nodes)]
-            paused = self._paused.get(node.name)
+        for offset in range(len(self._nodes)):
+            node = self._nodes[(turn + offset) % len(self._nodes)]
+            place = (node.name, collection)
+            paused = self._paused.get(place)
             if paused is not None and time.monotonic() < paused[0]:
                 reasons.append(paused[1].message)
                 continue
             try:
                 if self._holds(node, collection, cursor, find_end):
                     found = call(node, ATTEMPT_SECONDS)
-                    self._paused.pop(node.name, None)
+                    self._paused.pop(place, None)
                     return found
                 reasons.append(f"{node.name} does not hold the last changes")
             except IndexUnavailable as error:
-                self._paused[node.name] = (time.monotonic() + _PAUSE_SECONDS, error)
-                self._known.pop((node.name, collection), None)
+                self._paused[place] = (time.monotonic() + _PAUSE_SECONDS, error)
+                self._known.pop(place, None)
                 reasons.append(error.message)
         raise IndexUnavailable("; ".join(dict.fromkeys(reasons)), "Check the nodes of the index")
 

@@ -91,6 +91,10 @@ class Engine(Protocol):
         """Creates what is missing of a collection; called again when the dimension becomes known."""
         ...
 
+    def exists(self, collection: str) -> bool:
+        """Whether the cluster has a collection: it may have been emptied or replaced."""
+        ...
+
     def drop(self, collection: str) -> None:
         """Removes a collection, if there is one."""
         ...

@@ -220,6 +220,9 @@ class WeaviateEngine:
             sharding_config=Configure.sharding(desired_count=self._shards),
         )
 
+    def exists(self, collection: str) -> bool:
+        return self._write(lambda client: client.collections.exists(collection))
+
     def drop(self, collection: str) -> None:
         self._write(lambda client: client.collections.delete(collection))
 

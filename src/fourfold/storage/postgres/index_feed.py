@@ -1,9 +1,10 @@
 """The feeder: carries logged changes into a distributed index, at least once and in batches.
 
-A batch notes a random mark in PostgreSQL, then writes the new versions, removes the old ones and notes the mark in the
-engine, then moves the cursor. A process that dies in between leaves a batch that is written again, with the same
+A batch notes a random mark in PostgreSQL, writes the new versions, notes the mark in the engine, removes the old
+versions, then moves the cursor. A process that dies in between leaves a batch that is written again, with the same
 result. A node whose mark is older than the cursor has lost writes: the cursor goes back to that mark. A node whose mark
-PostgreSQL does not know means that one side was restored from a backup: a new generation is built.
+PostgreSQL does not know means that one side was restored from a backup: a new generation is built. Nothing is removed
+before the mark is noted: a database that was restored to an earlier moment could miss it, and know the mark.
 """
 
 from __future__ import annotations
@@ -69,14 +70,24 @@ class Feeder:
             return
         self._drop_retired(ns)
         self._replace_unfit(ns)
+        failures: dict[int, IndexUnavailable] = {}
         for generation in self._generations(ns):
-            if generation.state == "retired":
-                continue
-            if generation.state == "filling":
-                generation = self._fill(ns, generation)
-            if self._catch_up(namespace, generation, until) and generation.state == "building":
-                with self._database.write() as db:
-                    index_log.activate(db, ns.id, generation.id)
+            try:
+                self._work_on(ns, generation, until)
+            except IndexUnavailable as error:  # the next generation may be the one that replaces this one
+                failures[generation.id] = error
+        for generation in self._generations(ns) if failures else ():
+            if generation.state != "retired" and generation.id in failures:
+                raise failures[generation.id]
+
+    def _work_on(self, ns: Namespace, generation: Generation, until: float) -> None:
+        if generation.state == "filling":
+            generation = self._fill(ns, generation)
+        if generation.state == "retired" or not self._catch_up(ns.name, generation, until):
+            return
+        if generation.state == "building":
+            with self._database.write() as db:
+                index_log.activate(db, ns.id, generation.id)
 
     # ------------------------------------------------------------ generations
 
@@ -93,7 +104,7 @@ class Feeder:
         with self._locked(namespace) as (db, ns):
             if ns.logged:
                 waiting = [each.id for each in index_log.every(db, ns.id) if each.state in ("filling", "building")]
-                index_log.retire(db, waiting)
+                index_log.retire(db, ns.id, waiting)
                 self._begin(db, ns)
             return ns.logged
 
@@ -103,7 +114,7 @@ class Feeder:
             generations = index_log.every(db, ns.id)
             if not ns.logged and not generations:
                 return False
-            index_log.retire(db, [each.id for each in generations])
+            index_log.retire(db, ns.id, [each.id for each in generations])
             index_log.stop(db, ns.id)
         for generation in generations:
             self._drop(generation)
@@ -129,14 +140,20 @@ class Feeder:
         if not wrong:
             return
         with self._locked(ns.name) as (db, now):
-            index_log.retire(db, [each.id for each in wrong if each.state != "active"])
+            index_log.retire(db, ns.id, [each.id for each in wrong if each.state != "active"])
             if len(wrong) == len(generations):
                 self._begin(db, now)
 
     def _is_ours(self, generation: Generation) -> bool:
-        """Whether this database knows the marks of the nodes that answer. Lost writes move the cursor back."""
+        """Whether the engine has the collection, and this database knows the marks of the nodes that answer.
+
+        Lost writes move the cursor back.
+        """
         if generation.state == "filling":
             return True
+        with suppress(IndexUnavailable):  # of all nodes: feeding reports it
+            if not self.engine.exists(generation.collection):
+                return False
         marks: list[Applied | None] = []
         for node in self.engine.nodes:
             with suppress(IndexUnavailable):  # writing needs every node, so this failure is reported there
@@ -205,25 +222,21 @@ class Feeder:
             if not page:
                 return False
             end = Cursor(*page[-1])
-            logged = index_log.versions(db, [item for _, item in page])
-            last = {item: change for change, item in page if logged[item][-1] == change}
-            documents = read_documents(db, ns, last, generation.fingerprint)
-        old = [Entry(item, version) for item, change in last.items() for version in logged[item] if version < change]
+            logged = index_log.versions(db, {item for _, item in page}, generation.cursor)
+            last = {item: known[-1] for item, known in logged.items()}
+            documents = read_documents(db, namespaces.find(db, ns.name), last, generation.fingerprint)
+        old = [Entry(item, version) for item, known in logged.items() for version in known[:-1]]
         mark = secrets.token_hex(8)
         with self._database.write() as db:
-            index_log.add_mark(db, generation.id, mark, end)
+            index_log.add_mark(db, ns.id, generation.id, mark, end, self._tuning.feed_marks)
         self.engine.put(generation.collection, documents)
-        self.engine.remove(generation.collection, old)
         marks = [node.applied(generation.collection, _STATE_SECONDS) for node in self.engine.nodes]
         if (went_back := self._goes_back(generation, marks)) is not False:
             return went_back  # a node has lost earlier writes: its mark must not move on
         self.engine.apply(generation.collection, Applied(mark, end.change))
-        fed = [document.entry for document in documents]
+        self.engine.remove(generation.collection, old)
         with self._database.write() as db:
-            if not index_log.advance(db, generation, end):
-                return None
-            index_log.prune(db, ns.id, end, fed, last.keys() - {entry.item for entry in fed})
-        return True
+            return True if index_log.advance(db, generation, end) else None
 
     # ------------------------------------------------------------ reading and locking
 

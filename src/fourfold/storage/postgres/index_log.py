@@ -2,19 +2,20 @@
 
 Every transaction that changes items of a logged namespace writes a row (change, item) for each, numbered by the counter
 of the namespace. That counter is a row which the transaction holds locked, so numbers are in the order of commits. The
-last row of an item stays as long as the item; that of a deleted item is its tombstone. A generation is a collection of
-the engine with a cursor in this log: it holds every row up to there. A rebuild is a new generation with its cursor at
-the beginning. The pointer to the generation that answers searches is in PostgreSQL.
+last row of an item stays as long as the item; that of a deleted item is its tombstone. Superseded rows and tombstones
+stay as long as any node of the engine may have to be fed from before them. A generation is a collection of the engine
+with a cursor in this log: it holds every row up to there. A rebuild is a new generation with its cursor at the
+beginning. The pointer to the generation that answers searches is in PostgreSQL.
 """
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Generator, Iterable, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from fourfold.storage.engines.protocol import Entry
 from fourfold.storage.postgres.sql import Db, array, column, rows, run, value
 
 TABLES = """
@@ -51,8 +52,8 @@ CREATE TABLE index_marks (                        -- batches that were begun, by
 );
 """
 
-_KEPT_MARKS = 1_000
 _FIELDS = "id, collection, state, analyser, fingerprint, dimension, change, item"
+_RETIRE = "UPDATE index_generations SET state = 'retired', retired_at = now() WHERE"
 ACTIVE = f"(SELECT json_build_array({_FIELDS}) FROM index_generations g WHERE g.id = namespaces.generation)"  # noqa: S608  (constants)
 
 
@@ -95,7 +96,7 @@ def begin(db: Db, ns: int, engine: str, analyser: str, fingerprint: str | None, 
         "VALUES (%s, %s, %s, 'filling', %s, %s, %s) RETURNING id"
     )
     generation = value(db, sql, ns, engine, name, analyser, fingerprint, dimension)
-    add_mark(db, generation, secrets.token_hex(8), Cursor(0, 0))
+    _insert_mark(db, generation, secrets.token_hex(8), Cursor(0, 0))
 
 
 def every(db: Db, ns: int) -> list[Generation]:
@@ -121,19 +122,20 @@ def set_state(db: Db, generation: int, state: str) -> None:
 
 
 def activate(db: Db, ns: int, generation: int) -> None:
-    """Moves the pointer. Searches that began before may use the old generation until it is dropped."""
-    run(db, "UPDATE namespaces SET generation = %s WHERE id = %s", generation, ns)
-    retire = "UPDATE index_generations SET state = 'retired', retired_at = now() WHERE ns = %s AND state = 'active'"
-    run(db, retire, ns)
-    set_state(db, generation, "active")
+    """Moves the pointer, unless the generation was retired meanwhile.
+
+    Searches that began before may use the old generation until it is dropped.
+    """
+    if value(db, "SELECT 1 FROM index_generations WHERE id = %s AND state = 'building' FOR UPDATE", generation):
+        with _pruned(db, ns):
+            run(db, f"{_RETIRE} ns = %s AND state = 'active'", ns)
+            set_state(db, generation, "active")
+            run(db, "UPDATE namespaces SET generation = %s WHERE id = %s", generation, ns)
 
 
-def retire(db: Db, generations: Sequence[int]) -> None:
-    sql = (
-        "UPDATE index_generations SET state = 'retired', retired_at = now() "
-        "WHERE id = ANY(%s::int[]) AND state <> 'retired'"
-    )
-    run(db, sql, list(generations))
+def retire(db: Db, ns: int, generations: Sequence[int]) -> None:
+    with _pruned(db, ns):
+        run(db, f"{_RETIRE} id = ANY(%s::int[]) AND state <> 'retired'", list(generations))
 
 
 def droppable(db: Db, ns: int, seconds: float) -> list[Generation]:
@@ -163,14 +165,20 @@ def adopt_space(db: Db, generation: int, fingerprint: str, dimension: int) -> No
 # ---------------------------------------------------------------- marks
 
 
-def add_mark(db: Db, generation: int, mark: str, end: Cursor) -> None:
-    sql = "INSERT INTO index_marks (generation, mark, change, item) VALUES (%s, %s, %s, %s)"
-    run(db, sql, generation, mark, *end)
+def add_mark(db: Db, ns: int, generation: int, mark: str, end: Cursor, kept: int) -> None:
+    """Notes that a batch begins. The oldest marks, and the rows that were kept for them, are removed."""
     old = (
         "DELETE FROM index_marks WHERE generation = %s AND number <= "
         "(SELECT number FROM index_marks WHERE generation = %s ORDER BY number DESC OFFSET %s LIMIT 1)"
     )
-    run(db, old, generation, generation, _KEPT_MARKS)
+    with _pruned(db, ns):
+        _insert_mark(db, generation, mark, end)
+        run(db, old, generation, generation, kept)
+
+
+def _insert_mark(db: Db, generation: int, mark: str, end: Cursor) -> None:
+    sql = "INSERT INTO index_marks (generation, mark, change, item) VALUES (%s, %s, %s, %s)"
+    run(db, sql, generation, mark, *end)
 
 
 def mark_end(db: Db, generation: int, mark: str) -> Cursor | None:
@@ -204,11 +212,18 @@ def lag(db: Db, ns: int, cursor: Cursor) -> tuple[int, float]:
     return rows(db, sql, ns, *cursor)[0]
 
 
-def versions(db: Db, items: Sequence[int]) -> dict[int, list[int]]:
-    """The logged versions of items, oldest first."""
+def versions(db: Db, items: Collection[int], cursor: Cursor) -> dict[int, list[int]]:
+    """The logged versions of items, oldest first: all that an engine which was fed up to the cursor may hold.
+
+    A batch holds the last version of each of its items, even if that is logged after the end of the batch.
+    """
+    sql = (
+        "SELECT asked, change FROM unnest(%s::bigint[]) AS asked, LATERAL (SELECT change FROM index_log "
+        "WHERE item = asked AND change >= coalesce((SELECT max(change) FROM index_log "
+        "WHERE item = asked AND (change, item) <= (%s, %s)), 0)) AS logged ORDER BY asked, change"
+    )
     found: dict[int, list[int]] = {}
-    sql = "SELECT item, change FROM index_log WHERE item = ANY(%s::bigint[]) ORDER BY item, change"
-    for item, change in rows(db, sql, array(items)):
+    for item, change in rows(db, sql, array(items), *cursor):
         found.setdefault(item, []).append(change)
     return found
 
@@ -219,18 +234,33 @@ def advance(db: Db, generation: Generation, to: Cursor) -> bool:
     return run(db, sql, *to, generation.id, *generation.cursor) == 1
 
 
-def prune(db: Db, ns: int, end: Cursor, fed: Iterable[Entry], gone: Iterable[int]) -> None:
-    """Removes rows that no generation needs: versions before those that were fed, and tombstones."""
-    slower = (
-        "SELECT 1 FROM index_generations WHERE ns = %s AND state <> 'retired' AND (change, item) < (%s, %s) LIMIT 1"
+@contextmanager
+def _pruned(db: Db, ns: int) -> Generator[None]:
+    """Removes the superseded rows and tombstones that nothing needs any more after the block, but did before."""
+    before = _needed_from(db, ns)
+    yield
+    after = _needed_from(db, ns)
+    if after <= before:
+        return
+    passed = "ns = %s AND (change, item) > (%s, %s) AND (change, item) <= (%s, %s)"
+    superseded = (
+        "DELETE FROM index_log old USING (SELECT item AS newer, max(change) AS version FROM index_log "  # noqa: S608  (constants)
+        f"WHERE {passed} GROUP BY item) AS passed WHERE item = newer AND change < version"
     )
-    if value(db, slower, ns, *end) is not None:
-        return  # the slowest generation does it
-    pairs: list[Any] = [(entry.item, entry.version) for entry in fed]
+    run(db, superseded, ns, *before, *after)
+    tombstones = (
+        f"DELETE FROM index_log old WHERE {passed} AND NOT EXISTS (SELECT 1 FROM items WHERE id = item) "  # noqa: S608  (constants)
+        "AND NOT EXISTS (SELECT 1 FROM index_log newer WHERE newer.item = old.item AND newer.change > old.change)"
+    )
+    run(db, tombstones, ns, *before, *after)
+
+
+def _needed_from(db: Db, ns: int) -> Cursor:
+    """The row after which a generation may have to be fed: its cursor, or the mark of a node that has lost writes."""
     sql = (
-        "DELETE FROM index_log USING unnest(%s::bigint[], %s::bigint[]) AS fed (i, version) "
-        "WHERE item = i AND change < version"
+        "SELECT g.change, g.item FROM index_generations g WHERE ns = %s AND state <> 'retired' UNION ALL "
+        "SELECT m.change, m.item FROM index_marks m JOIN index_generations g ON g.id = generation "
+        "WHERE ns = %s AND state <> 'retired' ORDER BY 1, 2 LIMIT 1"
     )
-    run(db, sql, array(item for item, _ in pairs), array(version for _, version in pairs))
-    sql = "DELETE FROM index_log WHERE ns = %s AND item = ANY(%s::bigint[]) AND (change, item) <= (%s, %s)"
-    run(db, sql, ns, array(gone), *end)
+    found = rows(db, sql, ns, ns)
+    return Cursor(*found[0]) if found else Cursor(0, 0)

@@ -27,6 +27,8 @@ class Tuning:
     feed_seconds: float = 10.0
     """Fewer changes are carried there when the first is this old."""
     feed_batch_items: int = 500
+    feed_marks: int = 1_000
+    """A node that has lost at most this many batches gets them again; with more, the index is rebuilt."""
     feed_turn_seconds: float = 20.0
     """Feeding lets other work under the lease have a turn after this long."""
     tail_items: int = 10_000

@@ -152,7 +152,7 @@ class VectorSearch:
         if ns.space is None:
             return lambda: Ranking(pending=ns.size.pending)
         check_dimension(len(vector), ns.space.dimension)
-        begun = self._at.candidates.begin_nearest(vector, _more(limit), filters)
+        begun = self._at.candidates.begin_nearest(vector, min(_more(limit), MOST_CANDIDATES), filters)
         return lambda: self._nearest(vector, limit, filters, begun)
 
     def _nearest(self, vector: Vector, limit: int, filters: Filters, begun: Callable[[], list[int] | None]) -> Ranking:
@@ -167,7 +167,7 @@ class VectorSearch:
         self, vector: Vector, limit: int, filters: Filters, begun: Callable[[], list[int] | None]
     ) -> list[Packed] | None:
         """Rows that a distributed index proposes, and newer ones; None if PostgreSQL has to propose."""
-        at, count = self._at, _more(limit)
+        at, count = self._at, min(_more(limit), MOST_CANDIDATES)
         condition, narrow = ("", ()), None
         if filters.condition is not None:
             condition, narrow = at.narrowed(filters)

@@ -118,16 +118,17 @@ class KeywordSearch:
 
     def _of_index(self, query: KeywordQuery, limit: int, filters: Filters, condition: Condition) -> Scored | None:
         """Rows that a distributed index proposes, and newer ones; None if PostgreSQL has to propose."""
-        candidates, count = self._at.candidates, 2 * limit + 50
-        while (proposed := candidates.match(query, min(count, MOST_CANDIDATES), filters)) is not None:
+        candidates, count = self._at.candidates, min(2 * limit + 50, MOST_CANDIDATES)
+        while (proposed := candidates.match(query, count, filters)) is not None:
             ids = [*proposed, *(candidates.tail or ())]
             statement = of_terms(self._at.ns, ids, query.terms, condition)
             scored = score(self._at.ns, query, Packed.read(rows(self._at.db, *statement)[0]))
-            if len(scored.ids) >= limit or len(proposed) < count:
+            kept = np.count_nonzero(np.isin(scored.ids, proposed))  # newer rows do not show how many the filter removed
+            if kept >= limit or len(proposed) < count:
                 return scored
             if count >= MOST_CANDIDATES:
                 return None  # few items pass the filter: its condition finds them sooner
-            count *= 4
+            count = min(count * 4, MOST_CANDIDATES)
         return None
 
     def _of_rarest(self, query: KeywordQuery, limit: int, condition: Condition) -> Scored:
