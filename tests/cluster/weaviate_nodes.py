@@ -17,6 +17,8 @@ import urllib.request
 from contextlib import suppress
 from pathlib import Path
 
+from partitions import Network
+
 VERSION = "1.39.2"
 NODES = 3
 _START_SECONDS = 120.0
@@ -50,13 +52,18 @@ def free_ports(count: int) -> list[int]:
 
 
 class Cluster:
-    """Ports of node n: REST, gRPC, gossip, data, RAFT, RAFT between nodes, profiling, metrics."""
+    """Ports of node n: REST, gRPC, gossip, data, RAFT, RAFT between nodes, profiling, metrics.
 
-    def __init__(self, folder: Path, *, shards: int = 1) -> None:
+    On loopback, or each node at an address of its own in a network that can be cut.
+    """
+
+    def __init__(self, folder: Path, *, shards: int = 1, network: Network | None = None) -> None:
         self._folder = folder
         self._shards = shards
+        self._network = network
+        self._hosts = ["127.0.0.1"] * NODES if network is None else network.hosts
         every = free_ports(8 * NODES)
-        self._ports = [every[8 * node : 8 * node + 8] for node in range(NODES)]
+        self._ports = [every[8 * node : 8 * node + 8] if network is None else every[:8] for node in range(NODES)]
         self._running: dict[int, subprocess.Popen[bytes]] = {}
 
     def detach(self) -> list[int]:
@@ -67,7 +74,7 @@ class Cluster:
 
     @property
     def address(self) -> str:
-        hosts = ",".join(f"127.0.0.1:{ports[0]}" for ports in self._ports)
+        hosts = ",".join(f"{host}:{ports[0]}" for host, ports in zip(self._hosts, self._ports, strict=True))
         return f"weaviate://{hosts}?grpc={','.join(str(ports[1]) for ports in self._ports)}&shards={self._shards}"
 
     def start(self) -> None:
@@ -78,6 +85,7 @@ class Cluster:
 
     def start_node(self, node: int) -> None:
         rest, grpc, gossip, data, raft, rpc, profiling, metrics = self._ports[node]
+        host, others = self._hosts[node], [other for other in range(NODES) if other != node]
         home = self._folder / f"node{node}"
         home.mkdir(parents=True, exist_ok=True)
         environment = {
@@ -91,12 +99,10 @@ class Cluster:
             "GRPC_PORT": str(grpc),
             "GO_PROFILING_PORT": str(profiling),
             "PROMETHEUS_MONITORING_PORT": str(metrics),
-            "CLUSTER_IN_LOCALHOST": "true",
-            "CLUSTER_ADVERTISE_ADDR": "127.0.0.1",
             "CLUSTER_HOSTNAME": f"node{node}",
             "CLUSTER_GOSSIP_BIND_PORT": str(gossip),
             "CLUSTER_DATA_BIND_PORT": str(data),
-            "CLUSTER_JOIN": ",".join(f"127.0.0.1:{ports[2]}" for ports in self._ports if ports[2] != gossip),
+            "CLUSTER_JOIN": ",".join(f"{self._hosts[other]}:{self._ports[other][2]}" for other in others),
             "RAFT_PORT": str(raft),
             "RAFT_INTERNAL_RPC_PORT": str(rpc),
             "RAFT_JOIN": ",".join(f"node{number}:{ports[4]}" for number, ports in enumerate(self._ports)),
@@ -105,7 +111,12 @@ class Cluster:
             "DISK_USE_READONLY_PERCENTAGE": "99",
             "DISK_USE_WARNING_PERCENTAGE": "99",
         }
-        command = [str(binary()), "--scheme", "http", "--host", "127.0.0.1", "--port", str(rest)]
+        command = [str(binary()), "--scheme", "http", "--host", host, "--port", str(rest)]
+        if self._network is None:
+            environment |= {"CLUSTER_IN_LOCALHOST": "true", "CLUSTER_ADVERTISE_ADDR": host}
+        else:
+            environment |= {"CLUSTER_BIND_ADDR": host}
+            command = [*self._network.command(node), *command]
         with (home / "log").open("ab") as log:
             self._running[node] = subprocess.Popen(
                 command, env=environment, cwd=home, stdout=log, stderr=log, start_new_session=True
@@ -123,7 +134,7 @@ class Cluster:
     def is_ready(self, node: int) -> bool:
         try:
             with urllib.request.urlopen(
-                f"http://127.0.0.1:{self._ports[node][0]}/v1/.well-known/ready", timeout=2
+                f"http://{self._hosts[node]}:{self._ports[node][0]}/v1/.well-known/ready", timeout=2
             ) as it:
                 return it.status == 200
         except OSError:
@@ -141,11 +152,19 @@ class Cluster:
         self._running.pop(node).wait()
 
     def freeze(self, node: int) -> None:
-        """As in a partition: connections stay open or are accepted, and nothing answers."""
+        """The process hangs: connections stay open or are accepted, and nothing answers."""
         self._running[node].send_signal(signal.SIGSTOP)
 
     def thaw(self, node: int) -> None:
         self._running[node].send_signal(signal.SIGCONT)
+
+    def cut(self, node: int) -> None:
+        assert self._network is not None
+        self._network.cut(node)
+
+    def join(self, node: int) -> None:
+        assert self._network is not None
+        self._network.join(node)
 
     def stop(self) -> None:
         for process in self._running.values():
