@@ -95,15 +95,15 @@ def _every_node_finds(store: Any, calls: StoreCalls) -> None:
     asked = random.sample(known, min(200, len(known)))
     for node in store.feeder.engine.nodes:
         lacking = [
-            item
-            for item, spelled in asked
-            if item not in node.nearest(name, np.array(json.loads(spelled), np.float32), 10, [], 5.0)
+            one
+            for one, spelled in asked
+            if one not in node.nearest(name, np.array(json.loads(spelled), np.float32), 10, [], 5.0)
         ]
         assert len(lacking) <= len(asked) // 50, f"{node.name} lacks {lacking}"  # the index is approximate
-        texts = calls.get(NS, [item for item, _ in asked])
-        for item, _ in asked:
-            word = term_hash(texts[item].text.split()[-1])
-            assert node.match(name, {word: 1.0}, 10, [], 5.0) == [item]
+        texts = calls.get(NS, [one for one, _ in asked])
+        for one, _ in asked:
+            word = term_hash(texts[one].text.split()[-1])
+            assert node.match(name, {word: 1.0}, 10, [], 5.0) == [one]
 
 
 def _disturb(cluster: Cluster, began: float) -> list[tuple[str, float, float]]:

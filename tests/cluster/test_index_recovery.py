@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from cluster_support import entries, generations, opened
+from cluster_support import document, entries, generations, opened
 from conformance_subjects import LATER, NOW, NS, item
 from postgres_support import execute
 from store_calls import StoreCalls
@@ -14,7 +14,6 @@ from test_index_upkeep import BACKUP, QUICK, RESTORE, collection, feed, found
 
 from fourfold.errors import IndexUnavailable
 from fourfold.model import NO_FILTERS
-from fourfold.storage.engines.protocol import Entry
 from fourfold.storage.postgres import index_feed
 from fourfold.storage.postgres.store import PostgresStore
 
@@ -115,17 +114,11 @@ def test_a_node_that_lost_deletes_gets_them_again(quick: PostgresStore):
         calls.put(NS, [item(f"heron {number}", key="k7")], LATER)
         feed(quick)
     assert earlier is not None
-    engine.put(name, [document_of(entry) for entry in held])  # as if the node had the files of that time
+    engine.put(name, [document(*entry, [1, 2]) for entry in held])  # as if the node had the files of that time
     engine.apply(name, earlier)
     calls.put(NS, [item("heron again", key="k8")], LATER)
     feed(quick)
     assert is_clean(quick, ids[3:])
-
-
-def document_of(entry: Entry) -> Any:
-    from cluster_support import document
-
-    return document(entry.item, entry.version, [1, 2])
 
 
 def test_rows_that_were_kept_for_lost_batches_are_removed_later(dsn: str, kind: str):
