@@ -37,6 +37,12 @@ def test_batch_analysis_gives_the_same_terms_as_single_analysis(texts, language)
     assert together(texts, language) == one_by_one(texts, language)
 
 
+@pytest.mark.parametrize("language", ["tr", "sr", "fr", "hu"])
+def test_stems_to_which_a_stemmer_adds_diacritics_are_the_same(language):
+    texts = [("", "america finland teenage adjustment djv projet")]
+    assert together(texts, language) == one_by_one(texts, language)
+
+
 def test_batch_analysis_handles_words_and_runs_of_any_length():
     lengths = [1, 63, 64, 65, 255, 256, 257, 1023, 1024, 1025, 5000]
     words = [("aB9_.-"[kind] * length) for length in lengths for kind in range(6)]

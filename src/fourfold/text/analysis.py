@@ -14,7 +14,7 @@ from fourfold.text.language import guess
 from fourfold.text.stems import stem
 from fourfold.text.stopwords import stop_words
 
-ANALYSER_VERSION = "2"
+ANALYSER_VERSION = "3"
 """Part of the stamp of every keyword index; a change makes stores rebuild it."""
 
 TERM_LENGTH = 64

@@ -14,7 +14,7 @@ from functools import cache
 from importlib.resources import files
 
 from fourfold.text.analysis import QueryWord
-from fourfold.text.stems import stem
+from fourfold.text.stems import stem, stems
 
 CORRECTED_WEIGHT = 0.8
 """Weight of a corrected spelling, compared with 1 for a word that occurs as it was typed."""
@@ -83,8 +83,9 @@ def spelling_terms(word: str, languages: Iterable[str]) -> dict[str, str]:
     found: dict[str, str] = {}
     spellings = edits(word)
     for language in languages:
-        for spelling in spellings:
-            found.setdefault(stem(spelling, language), spelling)
+        terms = stems(spellings, language) if word.isascii() else [stem(each, language) for each in spellings]
+        for term, spelling in zip(terms, spellings, strict=True):
+            found.setdefault(term, spelling)
     return found
 
 

@@ -18,6 +18,9 @@ _ALGORITHMS = {
     "sr": "serbian", "sv": "swedish", "ta": "tamil", "tr": "turkish", "yi": "yiddish",
 }  # fmt: skip
 
+_WITHOUT_MARKS = ("de", "en")
+"""Languages whose stemmers get words without diacritics; other stemmers may add some (Turkish finlandı)."""
+
 _LOCK = Lock()
 """A Snowball stemmer has one buffer, so it is not thread-safe."""
 
@@ -33,7 +36,8 @@ def stems(words: Sequence[str], language: str) -> Sequence[str]:
     if language not in _ALGORITHMS:
         return words
     with _LOCK:
-        return _snowball(language).stemWords(words)
+        found: list[str] = _snowball(language).stemWords(words)
+    return found if language in _WITHOUT_MARKS else [strip_marks(each) for each in found]
 
 
 @cache

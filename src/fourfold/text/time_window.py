@@ -21,13 +21,15 @@ if TYPE_CHECKING:
 LANGUAGES: Final = ("en", "de")
 _LONGEST: Final = 2000
 """Characters of a text that are read; a longer one is a document rather than a question."""
-_MAYBE: Final = re.compile(
-    r"\d|day|week|month|year|quarter|night|noon|morning|evening|tomorrow|hour|minute"
-    r"|spring|summer|autumn|fall|winter|jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec|okt|dez|mai|mär|maerz|jän"
-    r"|heute|gestern|morgen|woche|tag|monat|jahr|quartal|mittwoch|nacht|stunde|minute"
-    r"|frühling|sommer|herbst",
-    re.IGNORECASE,
+_WORDS: Final = (
+    *("day", "week", "month", "year", "quarter", "night", "noon", "morning", "evening", "tomorrow", "hour", "minute"),
+    *("spring", "summer", "autumn", "fall", "winter", "jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep"),
+    *("oct", "nov", "dec", "okt", "dez", "mai", "mär", "maerz", "jän", "heute", "gestern", "morgen", "woche", "tag"),
+    *("monat", "jahr", "quartal", "mittwoch", "nacht", "stunde", "frühling", "sommer", "herbst"),
 )
+"""Parts of words, one of which occurs in every expression of time without digits."""
+_DIGITS: Final = re.compile(r"(?:19|20)\d\d|\d{4}-\d|\d\. ?\d|\d(?:st|nd|rd|th)\b|q[1-4]|[ck]w *\d|\d0'?s\b|\d0er")
+"""Occurs in every expression of time that has digits and none of the words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +48,7 @@ def time_window(text: str, language: str | None, now: datetime, zone: tzinfo | N
 
     `language`: "de" or "en"; anything else: both are tried. `zone`: None is the time zone of this machine.
     """
-    if len(text) > _LONGEST or _MAYBE.search(text) is None:
+    if len(text) > _LONGEST or not may_name_time(text.lower()):
         return None
     calendar = Calendar(now.astimezone(zone).replace(tzinfo=None), zone)
     tried = (language,) if language in LANGUAGES else LANGUAGES
@@ -56,6 +58,11 @@ def time_window(text: str, language: str | None, now: datetime, zone: tzinfo | N
         return None
     words = text[chosen.first : chosen.last].strip(" .,")
     return Words(_utc(chosen.start, zone), _utc(chosen.end, zone), words, chosen.first)
+
+
+def may_name_time(lower: str) -> bool:
+    """Whether to read a text with the grammars, which takes fifty times as long as this check."""
+    return any(word in lower for word in _WORDS) or _DIGITS.search(lower) is not None
 
 
 def _read(text: str, language: str, calendar: Calendar) -> list[Bounds]:
