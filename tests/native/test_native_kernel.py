@@ -51,17 +51,19 @@ def test_bm25_matches_the_formula(texts, words, picked):
     assert np.array([scores, coverage]).T.ravel().tolist() == pytest.approx(expected)
 
 
-def columns(texts: list[list[int]]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    terms, ends = (
-        np.array([term for text in texts for term in text], np.uint32),
-        np.cumsum([len(text) for text in texts]),
-    )
+def columns(texts: list[list[int]]) -> native.TextColumns:
+    return native.TextColumns(*checked(texts))
+
+
+def checked(texts: list[list[int]]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    terms = np.array([term for text in texts for term in text], np.uint32)
+    ends = np.cumsum([len(text) for text in texts])
     return terms, ends, native.term_sums(terms, ends)
 
 
 def sought(words, idfs):
     hashes = [hashed for variants in words for hashed, _ in variants]
-    return (
+    return native.QueryColumns(
         np.array(hashes, np.uint32),
         np.array([worth for variants in words for _, worth in variants]),
         np.array([hashes.index(hashed) for hashed in hashes], np.int32),
@@ -75,7 +77,7 @@ def test_a_row_number_out_of_range_raises(row):
     with pytest.raises(native.OutOfRange):
         native.bm25(columns([[1], [2]]), ints([0, row]), sought([[(1, 1.0)]], [1.0]), 1.0, 1.0, CONSTANTS)
     with pytest.raises(native.OutOfRange):
-        native.cosines(np.eye(2, dtype=np.float32), None, ints([0, row]), np.ones(2, np.float32))
+        native.cosines(native.VectorColumns(np.eye(2, dtype=np.float32), None), ints([0, row]), np.ones(2, np.float32))
 
 
 @pytest.mark.parametrize("ends", [[1, 2**40], [-5, 2], [2, 1], [2**63 - 1, 2]])
@@ -84,17 +86,19 @@ def test_row_ends_outside_the_terms_raise(ends):
     with pytest.raises(native.OutOfRange):
         native.term_sums(terms, ints(ends))
     with pytest.raises(native.OutOfRange):
-        native.bm25((terms, ints(ends), None), ints([0, 1]), sought([[(1, 1.0)]], [1.0]), 1.0, 1.0, CONSTANTS)
+        native.bm25(
+            native.TextColumns(terms, ints(ends), None), ints([0, 1]), sought([[(1, 1.0)]], [1.0]), 1.0, 1.0, CONSTANTS
+        )
 
 
 def test_a_row_with_changed_terms_raises():
-    terms, ends, sums = columns([[1, 2], [], [3, 3]])
+    terms, ends, sums = checked([[1, 2], [], [3, 3]])
     assert sums.tolist() == [3, 0, 6]
     words = sought([[(1, 1.0)]], [1.0])
     terms[3] = 4
-    native.bm25((terms, ends, sums), ints([0, 1]), words, 1.0, 1.0, CONSTANTS)
+    native.bm25(native.TextColumns(terms, ends, sums), ints([0, 1]), words, 1.0, 1.0, CONSTANTS)
     with pytest.raises(native.OutOfRange):
-        native.bm25((terms, ends, sums), ints([0, 2]), words, 1.0, 1.0, CONSTANTS)
+        native.bm25(native.TextColumns(terms, ends, sums), ints([0, 2]), words, 1.0, 1.0, CONSTANTS)
 
 
 # ---------------------------------------------------------------- vectors
@@ -106,24 +110,26 @@ def test_cosines_are_products_in_double_precision(seed, dimension, count):
     matrix, query = rng.random((9, dimension), np.float32), rng.random(dimension, np.float32)
     rows = rng.integers(0, 9, count)
     expected = matrix[rows].astype(np.float64) @ query.astype(np.float64)
-    assert native.cosines(matrix, None, rows, query).tolist() == pytest.approx(expected.tolist(), abs=1e-6)
+    assert native.cosines(native.VectorColumns(matrix, None), rows, query).tolist() == pytest.approx(
+        expected.tolist(), abs=1e-6
+    )
 
 
 def test_equal_rows_have_equal_cosines():
     rng = np.random.default_rng(1)
     row, query = rng.random(100, np.float32), rng.random(100, np.float32)
-    found = native.cosines(np.array([row] * 50), None, np.arange(50), query)
+    found = native.cosines(native.VectorColumns(np.array([row] * 50), None), np.arange(50), query)
     assert len(set(found.tolist())) == 1
 
 
 def test_a_row_with_changed_bits_raises():
     matrix = np.ones((3, 8), np.float32)
     sums = matrix.view(np.uint32).sum(axis=1, dtype=np.uint32)
-    assert native.cosines(matrix, sums, ints([0, 1, 2]), matrix[0]).tolist() == [8.0, 8.0, 8.0]
+    assert native.cosines(native.VectorColumns(matrix, sums), ints([0, 1, 2]), matrix[0]).tolist() == [8.0, 8.0, 8.0]
     matrix.view(np.uint32)[1, 5] ^= 1
-    assert native.cosines(matrix, sums, ints([0, 2]), matrix[0]).tolist() == [8.0, 8.0]
+    assert native.cosines(native.VectorColumns(matrix, sums), ints([0, 2]), matrix[0]).tolist() == [8.0, 8.0]
     with pytest.raises(native.OutOfRange):
-        native.cosines(matrix, sums, ints([0, 1]), matrix[0])
+        native.cosines(native.VectorColumns(matrix, sums), ints([0, 1]), matrix[0])
 
 
 # ---------------------------------------------------------------- rankings
@@ -160,7 +166,7 @@ def test_find_returns_the_last_row_of_an_item_unless_it_is_dead(rows, wanted, ap
     last = {item: row for row, item in enumerate(items.tolist())}
     sought = [item * (1 + apart) for item in wanted]
     expected = [last[item] for item in sought if item in last and not dead[last[item]]]
-    assert native.find(items[order], order, dead, ints(sought)).tolist() == expected
+    assert native.find(native.RowColumns(items[order], order, dead), ints(sought)).tolist() == expected
 
 
 @given(st.lists(st.sampled_from([-(2**63), -(2**63) + 1, -1, 0, 1, 2**63 - 2, 2**63 - 1]), max_size=8, unique=True))
@@ -168,12 +174,15 @@ def test_find_handles_the_smallest_and_largest_ids(ids):
     rows = np.array(sorted(ids), np.int64)
     wanted = ints([*ids, -(2**63), 2**63 - 1])
     expected = [rows.tolist().index(id) for id in wanted.tolist() if id in ids]
-    assert native.find(rows, np.arange(len(rows)), np.zeros(len(rows), np.bool_), wanted).tolist() == expected
+    assert (
+        native.find(native.RowColumns(rows, np.arange(len(rows)), np.zeros(len(rows), np.bool_)), wanted).tolist()
+        == expected
+    )
 
 
 def test_find_raises_if_the_order_points_outside_the_rows():
     with pytest.raises(native.OutOfRange):
-        native.find(ints([5]), ints([2**40]), np.zeros(1, np.bool_), ints([5]))
+        native.find(native.RowColumns(ints([5]), ints([2**40]), np.zeros(1, np.bool_)), ints([5]))
 
 
 @pytest.mark.parametrize("ids", [np.arange(10)[::2], np.arange(10, dtype=np.int32), np.arange(10.0)])
@@ -183,8 +192,8 @@ def test_an_array_of_another_type_or_not_contiguous_is_rejected(ids):
 
 
 def test_a_query_of_another_length_is_rejected():
-    with pytest.raises(ValueError, match="do not match"):
-        native.cosines(np.ones((2, 8), np.float32), None, ints([0]), np.ones(7, np.float32))
+    with pytest.raises(ValueError, match="the rows have 8 numbers"):
+        native.cosines(native.VectorColumns(np.ones((2, 8), np.float32), None), ints([0]), np.ones(7, np.float32))
 
 
 def test_empty_input_gives_empty_output():
@@ -192,4 +201,7 @@ def test_empty_input_gives_empty_output():
     assert native.order(none, nothing).tolist() == []
     assert [column.tolist() for column in native.sums(none, nothing)] == [[], []]
     assert native.places(none, ints([1])).tolist() == [-1]
-    assert math.isclose(native.cosines(np.ones((1, 1), np.float32), None, ints([0]), np.ones(1, np.float32))[0], 1.0)
+    assert math.isclose(
+        native.cosines(native.VectorColumns(np.ones((1, 1), np.float32), None), ints([0]), np.ones(1, np.float32))[0],
+        1.0,
+    )

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import cache, partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -23,7 +24,17 @@ from fourfold.ranking.presets import PRESETS
 from fourfold.ranking.recency import recency_factor
 from fourfold.ranking.retrievers import RETRIEVERS
 from fourfold.ranking.time_windows import TimeMode, window_factor
-from fourfold.retrieval import Candidates, Degraded, Hits, Plan, Ranking, Result, SearchResponse, TimeWindow
+from fourfold.retrieval import (
+    Candidates,
+    Degraded,
+    Hits,
+    LazyContributions,
+    Plan,
+    Ranking,
+    Result,
+    SearchResponse,
+    TimeWindow,
+)
 
 if TYPE_CHECKING:
     from fourfold.retrieval import Ints
@@ -142,15 +153,16 @@ def _results(found: Found, order: Ordered, options: ResultOptions, text: str, pa
     unmatched = 0.0 if "keyword" in found.rankings else None
     cosines, covered = values_at(found.raw("semantic"), part.ids), values_at(found.coverage, part.ids, unmatched)
     others = [(spec.log_odds, found.raw(name)) for name, spec in RETRIEVERS.items() if spec.log_odds]
-    lines_of = found.fusion.lines(part.ids)
-    columns = zip(part.ids.tolist(), part.scores.tolist(), lines_of, cosines, covered, strict=True)
-    for item, score, lines, cosine, coverage in columns:
+    connected = found.fusion.listed("graph")
+    lines_of = cache(partial(found.fusion.lines, part.ids))
+    columns = zip(part.ids.tolist(), part.scores.tolist(), cosines, covered, strict=True)
+    for place, (item, score, cosine, coverage) in enumerate(columns):
         if item not in order.items:
             continue
-        other = sum(odds * min(1.0, max(0.0, scores.get(item) or 0.0)) for odds, scores in others)
+        other = sum([odds * min(1.0, max(0.0, scores.get(item) or 0.0)) for odds, scores in others])
         related = graph.related.get(item, 0.0)
         evidence = Evidence(cosine, coverage, tags.evidence.get(item, 0.0), related, other)
-        connected = any(line.source == "graph" and line.rank is not None for line in lines)
+        lines = LazyContributions(lines_of, place)
         factor, window = order.factors.get(item, 1.0), order.windows.get(item, 1.0)
         yield Result(
             item=order.items[item],
@@ -162,7 +174,7 @@ def _results(found: Found, order: Ordered, options: ResultOptions, text: str, pa
             window=window,
             outside_window=window != 1,
             explanation=explain(lines, score, factor, window) if options.explain else None,
-            graph_distance=None if not connected else 0 if item in graph.evidence else 1,
+            graph_distance=None if item not in connected else 0 if item in graph.evidence else 1,
         )
 
 
@@ -214,7 +226,7 @@ _NO_EVIDENCE: Final = Evidence()
 
 def result_confidence(evidence: Evidence) -> float:
     """Return a number in 0..1 that rises with each piece of evidence; 0 without any. The pieces add up as log odds."""
-    if evidence == _NO_EVIDENCE:
+    if evidence.cosine is None and evidence == _NO_EVIDENCE:
         return 0.0
     words = min(1.0, max(0.0, evidence.coverage or 0.0, evidence.tags))
     if evidence.cosine is None:

@@ -143,7 +143,8 @@ class Search:
                 response = self._presented(snapshot, found, question, options, now, started, window)
         if options.explain:
             response = replace(response, notes=(*response.notes, *_encoded(question)))
-        log.info("search", extra={"fourfold": present.log_fields(response)})
+        if log.isEnabledFor(logging.INFO):
+            log.info("search", extra={"fourfold": present.log_fields(response)})
         return response
 
     def _presented(

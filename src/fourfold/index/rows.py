@@ -42,7 +42,7 @@ class Rows:
     """The item of each row. An item that changed has several rows, of which at most the last is alive."""
     dead: Flags
 
-    _KEPT: ClassVar = ("_order", "_sorted", "lengths")
+    _KEPT: ClassVar = ("_order", "_sorted", "columns", "lengths")
     """Cached properties that do not change when a row dies."""
 
     def __len__(self) -> int:
@@ -65,13 +65,12 @@ class Rows:
         return self.ids[self._order]
 
     @cached_property
-    def places(self) -> tuple[Ints, Ints, Flags]:
-        """What `native.find` takes."""
-        return self._sorted, self._order, self.dead
+    def _places(self) -> native.RowColumns:
+        return native.RowColumns(self._sorted, self._order, self.dead)
 
     def find(self, ids: Ints) -> Ints:
         """The live rows of these items; some may have none."""
-        return native.find(*self.places, ids) if len(self.ids) else NONE
+        return native.find(self._places, ids) if len(self.ids) else NONE
 
     def permitted(self, allowed: Ints | None) -> Ints:
         """The live rows of the allowed items; all live rows if None."""
@@ -184,6 +183,10 @@ class Documents(Rows):
         return Documents(NONE, np.empty(0, np.bool_), NONE, np.empty(0, np.uint32))
 
     @cached_property
+    def columns(self) -> native.TextColumns:
+        return native.TextColumns(self.terms, self.ends, self.sums)
+
+    @cached_property
     def lengths(self) -> Ints:
         return np.diff(self.ends, prepend=0)
 
@@ -248,14 +251,14 @@ class PreparedQuery:
     query: KeywordQuery
     proposing: Any
     """The query in the form of the engine that proposes rows, if there is one."""
-    columns: tuple[Terms, Floats, NDArray[np.int32], NDArray[np.int32], Floats]
+    columns: native.QueryColumns
 
 
 def prepare(query: KeywordQuery, proposing: Any = None) -> PreparedQuery:
     hashes = term_hashes(query.terms)
     first: dict[int, int] = {}
     same = [first.setdefault(hashed, place) for place, hashed in enumerate(hashes)]
-    columns = (
+    columns = native.QueryColumns(
         np.array(hashes, np.uint32),
         np.array([value for word in query.words for value in word.values]),
         np.array(same, np.int32),
@@ -270,11 +273,7 @@ def score(parts: Iterable[tuple[Documents, Ints]], prepared: PreparedQuery, aver
     query = prepared.query
     scored = (prepared.columns, query.weight or 1.0, average_length, (bm25.K1, bm25.B, float(bm25.BASE_LENGTH)))
     try:
-        found = [
-            (texts.ids[rows], *native.bm25((texts.terms, texts.ends, texts.sums), rows, *scored))
-            for texts, rows in parts
-            if len(rows)
-        ]
+        found = [(texts.ids[rows], *native.bm25(texts.columns, rows, *scored)) for texts, rows in parts if len(rows)]
     except native.OutOfRange as error:
         raise Damaged("terms have a wrong checksum") from error
     if len(found) == 1:

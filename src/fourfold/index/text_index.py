@@ -149,7 +149,7 @@ def search(state: TextState, prepared: PreparedQuery, limit: int, allowed: Ints 
 def score(state: TextState, prepared: PreparedQuery, ids: Sequence[int]) -> Ranking:
     """BM25 and coverage of these items; zeros where no word matches."""
     wanted = np.array(ids, np.int64)
-    parts = ((each, native.find(*each.places, wanted)) for each in (state.published, state.tail))
+    parts = [(each, each.find(wanted)) for each in (state.published, state.tail)]
     return rows.score(parts, prepared, state.average_length).ranking(prepared.query)
 
 

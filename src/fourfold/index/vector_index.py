@@ -72,6 +72,10 @@ class Vectors(Rows):
     def dimension(self) -> int:
         return self.matrix.shape[1]
 
+    @cached_property
+    def columns(self) -> native.VectorColumns:
+        return native.VectorColumns(self.matrix, self.sums)
+
     def rows(self, rows: Ints) -> Matrix:
         """The vectors of these rows. Raises Damaged if their checksums are wrong."""
         found = self.matrix if rows is self.live and len(rows) == len(self) else self.matrix[rows]
@@ -351,9 +355,7 @@ def _scored(parts: Iterable[tuple[Vectors, Ints]], query: Matrix) -> Hits:
     """Cosines in double precision, rounded, so that equal vectors tie. Raises Damaged if checksums are wrong."""
     try:
         found = [
-            (vectors.ids[rows], native.cosines(vectors.matrix, vectors.sums, rows, query))
-            for vectors, rows in parts
-            if len(rows)
+            (vectors.ids[rows], native.cosines(vectors.columns, rows, query)) for vectors, rows in parts if len(rows)
         ]
     except native.OutOfRange as error:
         raise Damaged("vectors have a wrong checksum") from error
@@ -386,7 +388,7 @@ def _floor(near: Matrix, limit: int) -> float:
 def score(state: VectorState, query: Matrix, ids: Sequence[int]) -> Ranking:
     """Cosines of those of these items that have vectors."""
     wanted = np.array(ids, np.int64)
-    parts = ((each, native.find(*each.places, wanted)) for each in (state.published, state.tail))
+    parts = [(each, each.find(wanted)) for each in (state.published, state.tail)]
     return Ranking(_scored(parts, query))
 
 

@@ -70,32 +70,87 @@ _term_sums = function(LIBRARY, "term_sums", c_int, _P, _N, _P, _N, _P)
 _find = _for_rows("find", c_int64, _P, _P, _P, _N, _P, _N, _P)
 
 
+class _Held:
+    """Arrays that many calls take, checked once. Holds them, so that their addresses stay valid."""
+
+    __slots__ = ("_arrays", "arguments")
+
+    def __init__(self, *arrays: NDArray[Any] | None) -> None:
+        self._arrays = arrays
+        self.arguments: tuple[Any, ...] = ()
+        """What a call takes of them."""
+
+
+class TextColumns(_Held):
+    """Terms, the end of each row in them, and the checksums of the rows."""
+
+    __slots__ = ()
+
+    def __init__(self, terms: Hashes, ends: Ints, sums: Hashes | None) -> None:
+        super().__init__(terms, ends, sums)
+        if sums is not None and len(sums) != len(ends):
+            raise ValueError(f"there are {len(sums)} checksums of {len(ends)} rows")
+        all_terms, all_ends, expected = addresses((terms, _UINT32), (ends, _INT64), (sums, _UINT32))
+        self.arguments = all_terms, len(terms), all_ends, expected, len(ends)
+
+
+class QueryColumns(_Held):
+    """The words of a query; `kernel.c` describes the columns."""
+
+    __slots__ = ()
+
+    def __init__(self, hashes: Hashes, worth: Floats, same: Places, firsts: Places, idfs: Floats) -> None:
+        super().__init__(hashes, worth, same, firsts, idfs)
+        found = addresses((hashes, _UINT32), (worth, _FLOAT64), (same, _INT32), (firsts, _INT32), (idfs, _FLOAT64))
+        self.arguments = *found, len(idfs)
+
+
+class VectorColumns(_Held):
+    """A matrix, and the checksums of its rows."""
+
+    __slots__ = ("dimension",)
+
+    def __init__(self, matrix: Matrix, sums: Hashes | None) -> None:
+        super().__init__(matrix, sums)
+        rows, self.dimension = matrix.shape
+        if sums is not None and len(sums) != rows:
+            raise ValueError(f"there are {len(sums)} checksums of {rows} rows")
+        vectors, expected = addresses((matrix, _FLOAT32), (sums, _UINT32))
+        self.arguments = vectors, rows, self.dimension, expected
+
+
+class RowColumns(_Held):
+    """The sorted items of all rows, the row of each of these, and by row whether it is dead."""
+
+    __slots__ = ()
+
+    def __init__(self, in_order: Ints, order: Ints, dead: NDArray[np.bool_]) -> None:
+        super().__init__(in_order, order, dead)
+        if not len(in_order) == len(order) == len(dead):
+            raise ValueError("the columns have different lengths")
+        self.arguments = *addresses((in_order, _INT64), (order, _INT64), (dead, _BOOL)), len(order)
+
+
 def bm25(
-    columns: tuple[Hashes, Ints, Hashes | None],
+    columns: TextColumns,
     rows: Ints,
-    words: tuple[Hashes, Floats, Places, Places, Floats],
+    words: QueryColumns,
     weight: float,
     average_length: float,
     constants: tuple[float, float, float],
 ) -> tuple[Floats, Floats]:
-    """Return scores and coverage of rows; raise OutOfRange if the terms of a row do not match its checksum.
-
-    `columns`: terms, the end of each row in them, and the checksums of the rows. `words`: see `kernel.c`.
-    """
-    (terms, ends, sums), (hashes, worth, same, firsts, idfs) = columns, words
-    scores, coverage = np.empty(len(rows)), np.empty(len(rows))
-    all_terms, all_ends, expected, wanted, *query, scored, covered = addresses(
-        (terms, _UINT32), (ends, _INT64), (sums, _UINT32), (rows, _INT64), (hashes, _UINT32), (worth, _FLOAT64),
-        (same, _INT32), (firsts, _INT32), (idfs, _FLOAT64), (scores, _FLOAT64), (coverage, _FLOAT64),
-    )  # fmt: skip
-    call = _bm25[len(rows) > _SHORT_CALL_ROWS]
+    """Return scores and coverage of rows; raise OutOfRange if the terms of a row do not match its checksum."""
+    count = len(rows)
+    found = np.empty((2, count))
+    wanted, scored = addresses((rows, _INT64), (found, _FLOAT64))
+    call = _bm25[count > _SHORT_CALL_ROWS]
     state = call(
-        all_terms, len(terms), all_ends, expected, len(ends), wanted, len(rows), *query, len(idfs),
-        weight, average_length, *constants, scored, covered,
+        *columns.arguments, wanted, count, *words.arguments, weight, average_length, *constants,
+        scored, scored and scored + found.strides[0],
     )  # fmt: skip
     if state < 0:
         raise failure(state)
-    return scores, coverage
+    return found[0], found[1]
 
 
 def term_sums(terms: Hashes, ends: Ints) -> Hashes:
@@ -107,28 +162,24 @@ def term_sums(terms: Hashes, ends: Ints) -> Hashes:
     return sums
 
 
-def cosines(matrix: Matrix, sums: Hashes | None, rows: Ints, query: Matrix) -> Floats:
+def cosines(columns: VectorColumns, rows: Ints, query: Matrix) -> Floats:
     """Return the products of rows with the query; raise OutOfRange if a row does not match its checksum."""
-    if query.shape != matrix.shape[1:]:
-        raise ValueError(f"the shapes {query.shape} and {matrix.shape} do not match")
+    if query.shape != (columns.dimension,):
+        raise ValueError(f"the query has the shape {query.shape}, the rows have {columns.dimension} numbers")
     found = np.empty(len(rows))
-    vectors, expected, wanted, asked, target = addresses(
-        (matrix, _FLOAT32), (sums, _UINT32), (rows, _INT64), (query, _FLOAT32), (found, _FLOAT64)
-    )
+    wanted, asked, target = addresses((rows, _INT64), (query, _FLOAT32), (found, _FLOAT64))
     call = _cosines[len(rows) > _SHORT_CALL_ROWS]
-    if (state := call(vectors, *matrix.shape, expected, wanted, len(rows), asked, target)) < 0:
+    if (state := call(*columns.arguments, wanted, len(rows), asked, target)) < 0:
         raise failure(state)
     return found
 
 
-def find(in_order: Ints, order: Ints, dead: NDArray[np.bool_], items: Ints) -> Ints:
-    """Return the live rows of items. `in_order`: the sorted items of all rows; `order`: the row of each of these."""
+def find(columns: RowColumns, items: Ints) -> Ints:
+    """Return the live rows of items."""
     found = np.empty(len(items), np.int64)
-    known, places, flags, wanted, target = addresses(
-        (in_order, _INT64), (order, _INT64), (dead, _BOOL), (items, _INT64), (found, _INT64)
-    )
+    wanted, target = addresses((items, _INT64), (found, _INT64))
     call = _find[len(items) > _SHORT_CALL_ROWS]
-    if (count := call(known, places, flags, len(order), wanted, len(items), target)) < 0:
+    if (count := call(*columns.arguments, wanted, len(items), target)) < 0:
         raise failure(count)
     return found[:count]
 

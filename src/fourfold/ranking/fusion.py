@@ -114,6 +114,11 @@ class Fusion:
     def top(self, n: int) -> list[Hit]:
         return list(self.hits[:n])
 
+    def listed(self, source: str) -> frozenset[int]:
+        """Return the ids that a retriever listed, as far as they count."""
+        parts = (part.raw.ids[: part.listed].tolist() for part in self.parts if part.source == source)
+        return frozenset(next(parts, ()))
+
     def contributions(self, id: int) -> tuple[Contribution, ...]:
         """Return the contributions that sum to the score of `id`; empty if it is not in the ranking."""
         return self.lines(np.array([id], np.int64))[0]

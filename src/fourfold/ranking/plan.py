@@ -328,9 +328,12 @@ def route(text: str, config: RoutingConfig) -> tuple[QueryType, tuple[str, ...]]
     spelled = [_CONTRACTED.get(word, word) for word in folded_words(text)[:_QUERY_WORDS]]
     terms = {language: [_terms(word, language) for word in spelled] for language in ("de", "en")}
     found = {language: set[str]().union(*own) for language, own in terms.items()}
+    keywords, beginnings = _keywords(config.de, config.en)
+    if all(found[language].isdisjoint(starts) for language, starts in beginnings.items()):
+        return "standard", ()
     matched = [
         keyword.spelled
-        for keyword in _keywords(config.de, config.en)
+        for keyword in keywords
         if all(not found[keyword.language].isdisjoint(part) for part in keyword.parts)
         or (keyword.separated is not None and _has_separated(*keyword.separated, terms[keyword.language]))
     ]
@@ -357,10 +360,14 @@ def routed(plan: Plan, relations: int) -> Plan:
 
 
 @lru_cache(maxsize=16)
-def _keywords(de: tuple[str, ...], en: tuple[str, ...]) -> tuple[_Keyword, ...]:
+def _keywords(de: tuple[str, ...], en: tuple[str, ...]) -> tuple[tuple[_Keyword, ...], dict[str, frozenset[str]]]:
+    """The configured words, and by language the terms one of which every query has that matches one of them."""
     named = [(keyword, "de") for keyword in de] + [(keyword, "en") for keyword in en]
-    made = (_keyword(keyword, language) for keyword, language in named)
-    return tuple(keyword for keyword in made if keyword.parts)
+    made = tuple(made for keyword, language in named if (made := _keyword(keyword, language)).parts)
+    starts: dict[str, set[str]] = {"de": set(), "en": set()}
+    for keyword in made:
+        starts[keyword.language] |= keyword.parts[0] | (keyword.separated[0] if keyword.separated else frozenset())
+    return made, {language: frozenset(terms) for language, terms in starts.items()}
 
 
 def _keyword(spelled: str, language: str) -> _Keyword:

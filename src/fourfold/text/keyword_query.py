@@ -18,6 +18,9 @@ from fourfold.text.spelling import CORRECTED_WEIGHT, Correction, corrections
 _GERMAN_SHARE = 0.01
 """Share of German items from which every query is expanded by German compounds."""
 
+_SPELT_SHARE = 0.01
+"""Share of the items that a language needs for misspelt words to be looked up in it, besides the commonest one."""
+
 INNER_PART_ITEMS = 10_000
 """Maximum number of German items up to which compounds are found by an inner part, which scans all terms."""
 
@@ -92,7 +95,7 @@ def keyword_query(
         for word, full in zip(words, related, strict=True)
     ]
     unknown = [word for word, found in zip(words, built, strict=True) if not found.terms]
-    corrected = corrections(unknown, tuple(languages), frequencies) if unknown else {}
+    corrected = corrections(unknown, _spelt(languages, documents), frequencies) if unknown else {}
     built = [
         _corrected(word, corrected[word.surface], documents) if not found.terms and word.surface in corrected else found
         for word, found in zip(words, built, strict=True)
@@ -109,6 +112,13 @@ def keyword_query(
         tuple(corrected.values()),
         code * prose_share(text) if code else 0.0,
     )
+
+
+def _spelt(languages: Mapping[str, int], documents: int) -> list[str]:
+    """Languages in which misspelt words are looked up: each has hundreds of spellings, which have to be stemmed."""
+    return [
+        name for place, (name, count) in enumerate(languages.items()) if not place or count >= _SPELT_SHARE * documents
+    ]
 
 
 def _corrected(word: QueryWord, correction: Correction, documents: int) -> Word:
