@@ -363,7 +363,8 @@ def routed(plan: Plan, relations: int) -> Plan:
 def _keywords(de: tuple[str, ...], en: tuple[str, ...]) -> tuple[tuple[_Keyword, ...], dict[str, frozenset[str]]]:
     """The configured words, and by language the terms one of which every query has that matches one of them."""
     named = [(keyword, "de") for keyword in de] + [(keyword, "en") for keyword in en]
-    made = tuple(made for keyword, language in named if (made := _keyword(keyword, language)).parts)
+    every = [_keyword(keyword, language) for keyword, language in named]
+    made = tuple(keyword for keyword in every if keyword.parts)
     starts: dict[str, set[str]] = {"de": set(), "en": set()}
     for keyword in made:
         starts[keyword.language] |= keyword.parts[0] | (keyword.separated[0] if keyword.separated else frozenset())
