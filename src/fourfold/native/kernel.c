@@ -112,13 +112,13 @@ API int ff_term_sums(const uint32_t *terms, int64_t term_count, const int64_t *e
 /* ---------------------------------------------------------------- vectors */
 
 /* Adds in eight lanes, whatever the vector width of the machine, so that all machines compute the same result. */
-IN_EVERY_VARIANT double dot(const float *a, const float *b, int64_t n)
+IN_EVERY_VARIANT double dot(const float *a, const double *b, int64_t n)
 {
     double sums[8] = {0};
     int64_t i = 0;
     for (; i + 8 <= n; i += 8)
-        for (int lane = 0; lane < 8; lane++) sums[lane] += (double)a[i + lane] * (double)b[i + lane];
-    for (int lane = 0; i < n; i++, lane++) sums[lane] += (double)a[i] * (double)b[i];
+        for (int lane = 0; lane < 8; lane++) sums[lane] += (double)a[i + lane] * b[i + lane];
+    for (int lane = 0; i < n; i++, lane++) sums[lane] += (double)a[i] * b[i];
     return ((sums[0] + sums[4]) + (sums[2] + sums[6])) + ((sums[1] + sums[5]) + (sums[3] + sums[7]));
 }
 
@@ -134,7 +134,7 @@ IN_EVERY_VARIANT uint32_t sum_of_bits(const float *row, int64_t n)
 }
 
 IN_EVERY_VARIANT int cosines_of(
-    const float *matrix, int64_t dimension, const uint32_t *sums, const int64_t *rows, int64_t count, const float *query,
+    const float *matrix, int64_t dimension, const uint32_t *sums, const int64_t *rows, int64_t count, const double *query,
     double *cosines)
 {
     const int64_t bytes = dimension * (int64_t)sizeof *matrix;
@@ -150,7 +150,14 @@ IN_EVERY_VARIANT int cosines_of(
 
 #ifdef HAS_AVX2_VARIANTS
 WITH_AVX2 static int cosines_avx2(
-    const float *matrix, int64_t dimension, const uint32_t *sums, const int64_t *rows, int64_t count, const float *query,
+    const float *matrix, int64_t dimension, const uint32_t *sums, const int64_t *rows, int64_t count, const double *query,
+    double *cosines)
+{
+    return cosines_of(matrix, dimension, sums, rows, count, query, cosines);
+}
+
+WITH_VNNI static int cosines_avx512(
+    const float *matrix, int64_t dimension, const uint32_t *sums, const int64_t *rows, int64_t count, const double *query,
     double *cosines)
 {
     return cosines_of(matrix, dimension, sums, rows, count, query, cosines);
@@ -165,10 +172,18 @@ API int ff_cosines(
 {
     for (int64_t i = 0; i < count; i++)
         if (rows[i] < 0 || rows[i] >= row_count) return DAMAGED;
+    double *exact = malloc((size_t)dimension * sizeof *exact + 1);
+    if (!exact) return NO_MEMORY;
+    for (int64_t i = 0; i < dimension; i++) exact[i] = (double)query[i];
+    int result;
 #ifdef HAS_AVX2_VARIANTS
-    if (ff_has_avx2) return cosines_avx2(matrix, dimension, sums, rows, count, query, cosines);
+    if (ff_has_vnni) result = cosines_avx512(matrix, dimension, sums, rows, count, exact, cosines);
+    else if (ff_has_avx2) result = cosines_avx2(matrix, dimension, sums, rows, count, exact, cosines);
+    else
 #endif
-    return cosines_of(matrix, dimension, sums, rows, count, query, cosines);
+        result = cosines_of(matrix, dimension, sums, rows, count, exact, cosines);
+    free(exact);
+    return result;
 }
 
 /* ---------------------------------------------------------------- rankings */
