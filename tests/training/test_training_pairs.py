@@ -1,10 +1,12 @@
 """Pairs of German and English texts from files as Debian packages have them."""
 
 import gzip
+import lzma
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 TRAINING = Path(__file__).parents[2] / "training"
@@ -14,6 +16,7 @@ import align  # noqa: E402
 import licences  # noqa: E402
 import pairs  # noqa: E402
 import readers  # noqa: E402
+import weights  # noqa: E402
 
 
 def test_documents_of_the_same_structure_are_paired_by_place():
@@ -106,3 +109,60 @@ def test_a_package_counts_as_weak_only_if_its_translations_are(tmp_path, text, w
     path = tmp_path / "copyright"
     path.write_text(text, encoding="utf-8")
     assert licences.is_weak(path) is weak
+
+
+def test_verses_are_paired_by_number_and_the_heading_of_a_psalm_is_skipped(tmp_path):
+    verse = "<VERS vnumber='{}'>{}</VERS>"
+    texts = dict.fromkeys(readers.BOOKS, "")
+    texts["1Mo"] = (
+        "<CHAPTER cnumber='1'>" + verse.format(1, "Am Anfang") + verse.format(2, "Und die Erde") + "</CHAPTER>"
+    )
+    texts["2Mo"] = "<CHAPTER cnumber='1'>" + verse.format(1, "Dies sind") + "</CHAPTER>"
+    texts["Ps"] = (
+        "<CHAPTER cnumber='3'>" + verse.format(1, "Ein Psalm Davids") + verse.format(2, "Ach HERR") + "</CHAPTER>"
+    )
+    for book, text in texts.items():
+        (tmp_path / f"{book}.xml").write_text(
+            f"<XMLBIBLE><BIBLEBOOK>{text}</BIBLEBOOK></XMLBIBLE>", encoding="utf-8-sig"
+        )
+    english = tmp_path / "plain_text_bible.py"
+    english.write_text(
+        'bible = Bible(Version.X, """1. In the beginning 2. And the earth 1. Now these 2. And all 1. LORD, how""", '
+        "{1001001: 0, 1001002: 20, 2001001: 37, 2001002: 50, 19003001: 61})"
+    )
+    assert list(readers.bible(english, tmp_path)) == [
+        ("In the beginning", "Am Anfang"),
+        ("And the earth", "Und die Erde"),
+        ("LORD, how", "Ach HERR"),
+    ]
+
+
+def test_nested_messages_are_paired_by_key(tmp_path):
+    english, german = tmp_path / "en.json", tmp_path / "de.json"
+    english.write_text('{"en": {"door": {"open": "Is the door open?"}, "only": "English only"}}', encoding="utf-8")
+    german.write_text('{"de": {"door": {"open": "Ist die Tür offen?"}}}', encoding="utf-8")
+    assert list(readers.messages(english, german)) == [("Is the door open?", "Ist die Tür offen?")]
+
+
+def test_dialogues_hold_both_languages(tmp_path):
+    script = tmp_path / "dialogs_de.lua"
+    script.write_text('dialogId("a-b", "font", "Welcome, \\"friend\\".")\ndialogStr("Willkommen, \\"Freund\\".")\n')
+    assert list(readers.dialogues(script)) == [('Welcome, "friend".', 'Willkommen, "Freund".')]
+
+
+def test_weights_survive_packing_within_a_step_of_their_row(tmp_path):
+    draw = np.random.default_rng(1)
+    tensors = {
+        weights.WORDS: draw.normal(size=(5, 8)).astype(np.float32),
+        "layer.weight": draw.normal(size=(4, 8)).astype(np.float32),
+        "layer.bias": draw.normal(size=8).astype(np.float32),
+    }
+    packed = tmp_path / "teacher.npz.xz"
+    with lzma.open(packed, "wb") as file:
+        weights.write(tensors, file, levels=1_023)
+    found = weights.read(packed)
+    assert found.keys() == tensors.keys()
+    for name, levels in ((weights.WORDS, 127), ("layer.weight", 1_023)):
+        step = np.abs(tensors[name]).max(axis=1, keepdims=True) / levels
+        assert (np.abs(found[name] - tensors[name]) <= 0.51 * step).all()
+    assert (found["layer.bias"] == tensors["layer.bias"]).all()
