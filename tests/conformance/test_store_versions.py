@@ -68,6 +68,27 @@ def test_a_value_that_comes_late_takes_its_place_among_the_others(store):
     assert [found[id].supersedes for id in (first, second, third)] == [None, first, second]
 
 
+@pytest.mark.parametrize("again", ["Bonn", "Kiel"])
+def test_a_superseded_item_that_is_stored_again_by_its_key_is_the_present_value(store, again):
+    (bonn,) = add(store, item("Bonn", key="form", **MARIA))
+    (rome,) = add(store, item("Rome", key="letter", **MARIA), now=LATER)
+    assert add(store, item(again, key="form", **MARIA), now=LATER + DAY) == [bonn]
+    present, other = one(store, bonn), one(store, rome)
+    assert (present.text, present.superseded_at, present.supersedes) == (again, None, rome)
+    assert other.superseded_at == LATER + DAY
+    version = history(store, bonn)[-1]
+    assert (one(store, version).text, one(store, version).superseded_at) == ("Bonn", LATER)
+    assert history(store, bonn) == [bonn, rome, version]
+    assert store.check() == []
+
+
+def test_a_superseded_item_that_no_longer_states_a_fact_is_visible_again(store):
+    (form,) = add(store, item("Bonn", key="form", **MARIA))
+    add(store, item("Rome", key="letter", **MARIA), now=LATER)
+    add(store, item("The form was lost", key="form"), now=LATER + DAY)
+    assert one(store, form).superseded_at is None
+
+
 def test_forgetting_the_present_value_brings_no_old_one_back(store):
     ids = [add(store, item(town, **MARIA), now=NOW + day * DAY)[0] for day, town in enumerate(("Bonn", "Oslo", "Rome"))]
     assert store.forget(NS, [ids[1]]) == 1

@@ -34,7 +34,8 @@ def put(ns: Namespace, new: NewItem, now: datetime, *, links: bool) -> tuple[int
         item, changed = _unite(ns, found, new), False
     else:
         old = ns.items[found].item
-        if (old.title, old.text) != (new.title, new.text) and (fact_of(old) or fact_of(new)):
+        is_new = (old.title, old.text) != (new.title, new.text) or old.superseded_at is not None
+        if is_new and (fact_of(old) or fact_of(new)):
             keep(ns, found, now)
         item, changed = found, _replace(ns, found, new, now, links)
     if new.vector is not None:
@@ -125,13 +126,13 @@ def keep(ns: Namespace, id: int, now: datetime) -> None:
         path=None,
         chunk_index=None,
         valid_from=old.item.valid_from or old.item.created_at,
-        superseded_at=now,
+        superseded_at=old.item.superseded_at or now,
         version_of=id,
     )
     ns.items[version] = Stored(kept, linked=False, vector=old.vector)
     if id in ns.rejected:
         ns.rejected[version] = ns.rejected[id]
-    _set(ns, replace(old.item, valid_from=now, supersedes=version))
+    _set(ns, replace(old.item, valid_from=now, superseded_at=None, supersedes=version))
 
 
 def versions_of(ns: Namespace, ids: Iterable[int]) -> list[int]:

@@ -49,9 +49,11 @@ class Draft:
         return row
 
     def replaced(self, item: NewItem) -> Row | None:
-        """The stored row of a fact whose text this item replaces, because it has the same key or place."""
+        """The stored row of a fact that this item replaces, because it has the same key or place."""
         row = self._by_identity.get(_name(item))
-        if row is None or row.identity is not None or (row.title, row.text) == (item.title, item.text):
+        if row is None or row.identity is not None:
+            return None
+        if (row.title, row.text) == (item.title, item.text) and row.superseded_at is None:
             return None
         return row if row.fact is not None or item.attribute is not None else None
 
@@ -138,7 +140,7 @@ def keep(db: Db, ns: Namespace, row: Row, now: datetime) -> None:
     kept = versions.version(db, ns, row, now)
     write(db, ns, [kept])
     versions.copy_refusal(db, row, kept)
-    row.valid_from, row.supersedes = now, kept.id
+    row.valid_from, row.superseded_at, row.supersedes = now, None, kept.id
 
 
 def _check_sources(db: Db, ns: int, new: Sequence[NewItem]) -> None:

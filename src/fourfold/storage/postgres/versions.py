@@ -48,7 +48,7 @@ def version(db: Db, ns: Namespace, row: Row, now: datetime) -> Row:
         chunk_index=None,
         linked=False,
         valid_from=row.valid_from or row.created_at,
-        superseded_at=now,
+        superseded_at=row.superseded_at or now,
         version_of=row.id,
         tags=dict(row.tags),
         sources=list(row.sources),

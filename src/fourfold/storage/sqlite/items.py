@@ -50,8 +50,9 @@ def put_again(db: apsw.Connection, ns: int, item: NewItem, now: datetime) -> Wri
     found = _find(db, ns, item)
     if _identity(item) is not None:
         return _unite(db, ns, found, item)
-    ((title, text, fact),) = rows(db, "SELECT title, text, fact FROM items WHERE id = ?", found)
-    if (title, text) != (item.title, item.text) and (fact is not None or fact_of(item) is not None):
+    ((title, text, fact, until),) = rows(db, "SELECT title, text, fact, superseded_at FROM items WHERE id = ?", found)
+    is_new = (title, text) != (item.title, item.text) or until is not None
+    if is_new and (fact is not None or fact_of(item) is not None):
         versions.keep(db, ns, found, now)
     return _replace(db, ns, found, item, now)
 

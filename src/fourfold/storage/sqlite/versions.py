@@ -19,7 +19,7 @@ _COPIED = (
 )
 _KEEP = (
     f"INSERT INTO items (id, ns, linked, {_COPIED}, valid_from, superseded_at, version_of) "  # noqa: S608  (constants)
-    f"SELECT ?1, ns, 0, {_COPIED}, coalesce(valid_from, created_at), ?2, id "
+    f"SELECT ?1, ns, 0, {_COPIED}, coalesce(valid_from, created_at), coalesce(superseded_at, ?2), id "
     "FROM items WHERE id = ?3"
 )
 
@@ -54,7 +54,8 @@ def keep(db: apsw.Connection, ns: int, item: int, now: datetime) -> None:
         "UPDATE languages SET items = items + 1 WHERE ns = ? AND language = (SELECT language FROM items WHERE id = ?)",
         (ns, version),
     )
-    db.execute("UPDATE items SET valid_from = ?, supersedes = ? WHERE id = ?", (micros(now), version, item))
+    sql = "UPDATE items SET valid_from = ?, superseded_at = NULL, supersedes = ? WHERE id = ?"
+    db.execute(sql, (micros(now), version, item))
     changes.log(db, ns, [(version, Change.TEXT | Change.VECTOR)])
 
 
