@@ -72,6 +72,41 @@ def test_two_times_are_a_window_only_if_one_lies_within_the_other() -> None:
     assert window("Compare March 2024 with April 2025") is None
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "meetings not in March",
+        "all meetings except last week",
+        "Termine, aber nicht am Montag",
+        "alles außer letzte Woche",
+        "not between Monday and Wednesday",
+        "Nachricht von Jan",
+        "a message from Jan",
+        "beans in Spring Boot",
+    ],
+)
+def test_a_time_that_is_ruled_out_and_a_name_are_no_window(text: str) -> None:
+    assert window(text) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "hour"),
+    [
+        ("yesterday evening at 8", 20),
+        ("gestern Abend um 8", 20),
+        ("gestern Abend um 20 Uhr", 20),
+        ("yesterday morning at 8", 8),
+        ("gestern Mittag um 1", 13),
+        ("last night at 2", 24 + 2),
+        ("yesterday at 8", 8),
+    ],
+)
+def test_an_hour_belongs_to_its_part_of_the_day(text: str, hour: int) -> None:
+    found = window(text)
+    assert found is not None
+    assert found.start == datetime(2026, 11, 17, tzinfo=BERLIN).astimezone(UTC) + timedelta(hours=hour)
+
+
 def test_a_zone_changes_what_yesterday_is() -> None:
     now = datetime(2026, 6, 30, 23, 30, tzinfo=UTC)
     india, utc = (time_window("yesterday", "en", now, zone) for zone in (ZoneInfo("Asia/Kolkata"), UTC))
@@ -101,6 +136,16 @@ def test_a_long_text_is_a_document_rather_than_a_question() -> None:
         ("Was soll ich heute erledigen?", False),
         ("Budget für März 2026", False),
         ("What happens next week?", False),
+        ("Protokoll vom 3. März", True),
+        ("Am 3. März haben wir was beschlossen?", True),
+        ("notes from Sept. 11", True),
+        ("Is the shop open on Sunday?", False),
+        ("Ist der Laden am Sonntag offen?", False),
+        ("Wie ist das Wetter im Mai?", False),
+        ("When does the train leave on Friday?", False),
+        ("May I park here on Sunday?", False),
+        ("Was the shop open on Sunday?", True),
+        ("What does Dacey propose on Saturday?", True),
         ("This week is impossible. My boss gave me more work. I can do no research.", False),
     ],
 )

@@ -2,7 +2,8 @@
 
 A negated word says what the answer is not about, so it must not pull items up. Only constraints count: "without fish",
 "not in Berlin", "that do not serve fish". The negation of a whole statement does not ("aspirin does not prevent
-strokes" is about aspirin and strokes), nor does a title ("Rebel Without a Cause") or a quotation.
+strokes" is about aspirin and strokes, "food that Anna does not eat" about Anna and eating), nor does a fixed expression
+("with or without milk", "not in sync"), a title ("Rebel Without a Cause") or a quotation.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ def _words(listed: str) -> frozenset[str]:
 
 _WITHOUT: Final = _words("without sans except excluding minus ohne außer ausgenommen")
 """Negate the phrase after them."""
+_ENGLISH_WITHOUT: Final = _words("without except excluding minus with")
 _PAIRS: Final = frozenset(
     tuple(map(fold, pair.split()))
     for pair in (
@@ -63,6 +65,13 @@ _FILLERS: Final = _words(
     "a an any the some this these such too very much my our your "
     "ein eine einen einem einer eines der die das den dem des zu sehr viel viele mein unser"
 )
+_STATES: Final = _words(
+    "sync range scope use stock place order list dict set array path cache service effect time sale home all least "
+    "only betrieb haus kontrolle kraft dienst gefahr frage reichweite lage stande weiteres zweifel gewähr nur"
+)
+"""After a negation they are a fixed expression: not in sync, last but not least, außer Betrieb."""
+_SYNTAX: Final = _words("clause block statement keyword operator")
+"""Python and SQL have an `except`, too."""
 _JOINTS: Final = _words("or nor and oder und noch sowie")
 _TURNS: Final = _words("but aber")
 _STOPS: Final = stop_words("en") | stop_words("de") | _PREPOSITIONS
@@ -122,7 +131,7 @@ def negated_phrases(text: str) -> tuple[Negated, ...]:
     place = 0 if _asks_for_things(tokens) else len(tokens)
     while place < len(tokens):
         length = _negation(tokens, place)
-        end = _phrase_end(tokens, place + length) if length else 0
+        end = _phrase_end(tokens, place, place + length) if length else 0
         if end:
             start = max(free, _first(tokens, place))
             end = max(end, _german_clause_end(tokens, start))
@@ -176,7 +185,7 @@ def _asks_for_things(tokens: Sequence[_Token]) -> bool:
 def _negation(tokens: Sequence[_Token], place: int) -> int:
     """Number of tokens of the negation that starts here; 0 if none does."""
     word, following = tokens[place].folded, tokens[place + 1].folded if place + 1 < len(tokens) else ""
-    if _is_in_title(tokens, place):
+    if _is_in_title(tokens, place) or _is_fixed(tokens, place):
         return 0
     if (word, following) in _PAIRS:
         return 2 if _is_constraint(tokens, place) else 0
@@ -195,7 +204,30 @@ def _is_in_title(tokens: Sequence[_Token], place: int) -> bool:
     return place > 0 or (followed and fold(tokens[place].text) not in _GERMAN)
 
 
-_GERMAN: Final = _words("ohne außer nicht kein keine keinen keinem keiner keines")
+_GERMAN: Final = _words("ohne außer ausgenommen nicht nie niemals kein keine keinen keinem keiner keines")
+
+
+def _is_fixed(tokens: Sequence[_Token], place: int) -> bool:
+    """With or without milk, not in sync, try ... except, ohne VPN arbeiten."""
+    before = [token.folded for token in tokens[max(0, place - 2) : place]]
+    after = [token.folded for token in tokens[place + 1 : place + 3]]
+    if len(before) == 2 and before[0] in _WITH and before[1] in _JOINTS:
+        return True
+    if tokens[place].folded == "except" and ("try" in before or _is_syntax(tokens[place + 1 :])):
+        return True
+    is_plain = tokens[place].folded in _NOT or tokens[place].folded in _GERMAN
+    if is_plain and after and (after[0] in _STATES or (after[0] in _PREPOSITIONS and after[-1] in _STATES)):
+        return True
+    last = tokens[-1].text
+    return tokens[place].folded == "ohne" and place + 3 == len(tokens) and last.islower() and last.endswith("en")
+
+
+_WITH: Final = _words("with mit")
+
+
+def _is_syntax(following: Sequence[_Token]) -> bool:
+    first = following[0] if following else None
+    return first is not None and (first.folded in _SYNTAX or first.text.endswith(("Error", "Exception")))
 
 
 def _is_constraint(tokens: Sequence[_Token], place: int) -> bool:
@@ -214,13 +246,13 @@ def _is_predicate(tokens: Sequence[_Token], place: int) -> bool:
 
 
 def _relative(tokens: Sequence[_Token], place: int) -> int | None:
-    """Where the relative clause of a negation starts: its pronoun is at most one verb or word away from it."""
-    for start in range(place - 1, max(-1, place - 4), -1):
-        if not tokens[start].is_word:
-            return None
-        if start > 0 and tokens[start].folded in _RELATIVE:
-            return start if tokens[start].folded in _ENGLISH or _is_after_comma(tokens, start) else None
-    return None
+    """Where the relative clause of a negation starts; None if it has a subject of its own (that Anna does not eat)."""
+    start = place - 1
+    while start > 0 and tokens[start].folded in _VERBS:
+        start -= 1
+    if start <= 0 or tokens[start].folded not in _RELATIVE:
+        return None
+    return start if tokens[start].folded in _ENGLISH or _is_after_comma(tokens, start) else None
 
 
 _ENGLISH: Final = _words("that which who whose")
@@ -242,14 +274,15 @@ def _first(tokens: Sequence[_Token], place: int) -> int:
 # ---------------------------------------------------------------- where its phrase ends
 
 
-def _phrase_end(tokens: Sequence[_Token], start: int) -> int:
+def _phrase_end(tokens: Sequence[_Token], negation: int, start: int) -> int:
     """End of the noun phrase, or of several joined by `or`; 0 if there is no content word."""
+    ends = _ends_english_noun if tokens[negation].folded in _ENGLISH_WITHOUT else _ends_noun
     place, end, count = start, 0, 0
     while place < len(tokens) and count < _MOST_WORDS:
         token = tokens[place]
         if token.is_content:
             end, count = place + 1, count + 1
-            if _ends_german_noun(tokens, place):
+            if ends(tokens, place):
                 break
         elif not _continues(tokens, place, started=count > 0):
             break
@@ -282,9 +315,15 @@ def _is_listed(tokens: Sequence[_Token], place: int) -> bool:
     return any(token.folded in _JOINTS for token in tokens[place + 1 : place + 4])
 
 
-def _ends_german_noun(tokens: Sequence[_Token], place: int) -> bool:
-    """A capitalised word in front of one that is neither capitalised nor a conjunction: ohne Fisch geöffnet."""
+def _ends_noun(tokens: Sequence[_Token], place: int) -> bool:
+    """A capitalised word in front of one that is not: ohne Fisch geöffnet, not in Berlin open late."""
     if not tokens[place].text[0].isupper() or place + 1 >= len(tokens):
         return False
     following = tokens[place + 1]
     return following.is_content and not following.text[0].isupper()
+
+
+def _ends_english_noun(tokens: Sequence[_Token], place: int) -> bool:
+    """A word in lower case in front of a name: without pool Berlin."""
+    following = tokens[place + 1].text[0] if place + 1 < len(tokens) else ""
+    return tokens[place].text.islower() and following.isupper()

@@ -50,6 +50,10 @@ _NOT_OF: Final = r"(?! +of\b)"
 _NOT_VERB: Final = (
     r"(?! +(?:be|have|not|also|need|contain|fail|cause|differ|include|only|still|vary|take|lead|on|well)\b)"
 )
+_NOT_JAN: Final = rf"(?!(?<=from )Jan\b(?!{_TO}))"
+"""A message from Jan is one from a person; from Jan to March is a time."""
+_NOT_NAME: Final = r"(?!(?-i:[A-Z])\w+ +(?-i:[A-Z]))"
+"""In Spring Boot is not a time."""
 _OF_YEAR: Final = rf"(?:,? +(?:of +)?{_YEAR})"
 
 
@@ -243,7 +247,7 @@ RULES: Final = (
     _rule(rf"{_ANY_MONTH},? +(?:of +)?{_YEAR}", _in_month, repeats="year"),
     _rule(rf"{_ANY_MONTH} +(?:of +)?{_WHICH} +year\b", _month_of_year),
     _rule(rf"{_WHICH} +year,? +in +{_ANY_MONTH}", _month_of_year),
-    _rule(_MONTH, _in_month, alone=False, cased=True, repeats="year"),
+    _rule(rf"{_NOT_JAN}{_MONTH}", _in_month, alone=False, cased=True, repeats="year"),
     _rule(
         r"(?P<month>(?:(?<=\bin )|(?<=\bIn ))(?:may|march|mar|dec|sep|jan|jun))\b",
         _in_month,
@@ -263,7 +267,7 @@ RULES: Final = (
     _rule(r"last +night\b", lambda match, calendar: spans.part_of_day(calendar.day(-1), "night")),
     _rule(rf"{_WEEKDAY}(?!')", _weekday, alone=False, repeats="week"),
     _rule(rf"{_WEEKDAY} +{_PART}", _weekday_part, alone=False, repeats="week"),
-    _rule(rf"{_WHICH} +{_WEEKDAY} +{_PART}", _weekday_part, repeats="week"),
+    _rule(rf"{_WHICH} +{_WEEKDAY} +{_PART}", _weekday_part),
     _rule(rf"{_WEEKDAY},? +(?:of +)?{_WHICH} +week\b", _weekday_of_week),
     _rule(rf"{_WHICH} +week(?:'s)?,? +(?:on +)?{_WEEKDAY}", _weekday_of_week),
     _rule(r"the +(?P<day>3[01]|[12]\d|[1-9])(?:st|nd|rd|th)(?= *(?:$|[?.!,;]))", _day_of_month, alone=False),
@@ -296,7 +300,7 @@ RULES: Final = (
     _rule(rf"(?:calendar +week|CW) *(?P<number>\d\d?)\b(?: +(?:of +)?{_YEAR})?", _week_number),
     _rule(rf"week +(?P<number>\d\d?) +of +{_YEAR}", _week_number),
     _rule(rf"(?:the +)?{_SEASON} +(?:of +)?{_YEAR}", _in_season, repeats="year"),
-    _rule(r"(?:the +)?(?P<season>spring|summer|autumn|winter)\b", _in_season, alone=False, repeats="year"),
+    _rule(rf"(?:the +)?{_NOT_NAME}(?P<season>spring|summer|autumn|winter)\b", _in_season, alone=False, repeats="year"),
     _rule(rf"(?:the +year +)?{_YEAR}{NOT_COUNTED}", _in_year, alone=False),
     _rule(r"the +(?P<decade>(?:19|20)?[0-9]0)'?s\b", _decade, alone=False),
 )
@@ -315,4 +319,5 @@ GRAMMAR: Final = Grammar(
         r",? +(?:at|around) +(?P<hour>[01]?\d|2[0-3])(?::[0-5]\d)?(?: *(?P<half>[ap]\.?m\b\.?)| *o'clock)?(?![\w:])"
     ),
     never=before(r"every|each|per|any|by|a|an|version"),
+    negated=before(r"not|except|excluding|without|other than|apart from"),
 )

@@ -64,6 +64,8 @@ _PART: Final = r"(?P<part>morgen|früh|vormittag|mittag|nachmittag|abend|nacht)\
 _SEASON: Final = rf"(?P<season>{'|'.join(_SEASONS)})\b"
 _NAMED: Final = r"(?:(?:mon|diens|donners|frei|sams|sonn)tag|mittwoch|sonnabend),? +(?:de[nm] +)?"
 _TO: Final = r" *(?:-|–|\bbis(?: +zum)?\b|\bund(?: +de[mn])?\b) *"
+_NOT_JAN: Final = rf"(?!(?<=von )jan\b(?!{_TO}))"
+"""A message from Jan is one from a person; von Jan bis März is a time."""
 
 Resolve: TypeAlias = Callable[[Match, Calendar], Span | None]
 
@@ -258,7 +260,7 @@ RULES: Final = (
     _rule(rf"{_MONTH} +{_YEAR}", _in_month, repeats="year"),
     _rule(rf"{_MONTH} +{_OF}{_WHICH} +jahr(?:es)?\b", _month_of_year),
     _rule(rf"{_WHICH} +jahr,? +im +{_MONTH}", _month_of_year),
-    _rule(_MONTH, _in_month, alone=False, repeats="year"),
+    _rule(rf"{_NOT_JAN}{_MONTH}", _in_month, alone=False, repeats="year"),
     # days
     _rule(r"(?<!bis )(?<!von )heute\b", _day(0)),
     _rule(r"vorgestern\b", _day(-2)),
@@ -272,7 +274,7 @@ RULES: Final = (
     _rule(r"(?:in der +)?(?:letzten?|vergangenen?) +nacht\b", _night(-1)),
     _rule(rf"{_WEEKDAY}\b", _weekday, alone=False, repeats="week"),
     _rule(rf"{_WEEKDAY} ?{_PART}", _weekday_part, alone=False, repeats="week"),
-    _rule(rf"{_WHICH} +{_WEEKDAY} ?{_PART}", _weekday_part, repeats="week"),
+    _rule(rf"{_WHICH} +{_WEEKDAY} ?{_PART}", _weekday_part),
     _rule(rf"{_WEEKDAY},? +{_OF}{_WHICH} +woche\b", _weekday_of_week),
     _rule(rf"{_WHICH} +woche,? +(?:am +)?{_WEEKDAY}\b", _weekday_of_week),
     # letzte Woche, diesen März, nächsten Sommer, Ende letzten Jahres
@@ -326,4 +328,5 @@ GRAMMAR: Final = Grammar(
     dashes=compiled(r" *(?:bis(?: zu[mr]?)?|-|–) *"),
     clock=compiled(r",? +(?:um|gegen) +(?P<hour>[01]?\d|2[0-3])(?:[:.][0-5]\d)?(?: *uhr)?(?![\w:])"),
     never=before(r"jede[nrs]?|pro|je|alle|eine?[nmr]?|version"),
+    negated=before(r"nicht|außer|ausser|ohne|ausgenommen"),
 )

@@ -51,6 +51,7 @@ class Bounds:
     end: datetime | None
     first: int
     last: int
+    repeats: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +75,8 @@ class Grammar:
     """A time of day after a day, with the groups `hour` and, for 12 hours, `half`."""
     never: re.Pattern[str]
     """What before a point makes it something else: every, per."""
+    negated: re.Pattern[str]
+    """What before an expression rules it out: not, except."""
 
 
 def compiled(pattern: str, *, cased: bool = False) -> re.Pattern[str]:
@@ -98,7 +101,7 @@ def windows(text: str, grammar: Grammar, calendar: Calendar) -> list[Bounds]:
             next(rest, None)
         elif (one := _limited(text, points[index], grammar)) is not None:
             found.append(one)
-    return found
+    return [one for one in found if grammar.negated.search(text, 0, one.first) is None]
 
 
 def _points(text: str, grammar: Grammar, calendar: Calendar) -> Iterator[Point]:
@@ -135,7 +138,9 @@ def _with_clock(text: str, point: Point, grammar: Grammar) -> Point:
     if hour > 23:  # not a time of day
         return point
     midnight = replace(point.span, start=point.span.start.replace(hour=0))
-    return replace(point, end=match.end(), span=hour_of_day(midnight, hour))
+    spans = [hour_of_day(midnight, later) for later in (hour, hour + 12, hour + 24)]
+    within = (span for span in spans if point.span.start <= span.start < point.span.end)
+    return replace(point, end=match.end(), span=spans[0] if half else next(within, spans[0]))
 
 
 def _range(text: str, first: Point, last: Point, grammar: Grammar, calendar: Calendar) -> Bounds | None:
@@ -158,8 +163,8 @@ def _range(text: str, first: Point, last: Point, grammar: Grammar, calendar: Cal
             end = _earlier(end, last.repeats, -1)
     if start.start >= end.end:
         return None
-    span = joined(start, end)
-    return Bounds(span.start, span.end, first.begin if opened is None else opened.start(), last.end)
+    span, begin = joined(start, end), first.begin if opened is None else opened.start()
+    return Bounds(span.start, span.end, begin, last.end, None not in (first.repeats, last.repeats))
 
 
 def _earlier(span: Span, repeats: Literal["week", "year"], times: int = 1) -> Span:
@@ -179,13 +184,14 @@ def _limited(text: str, point: Point, grammar: Grammar) -> Bounds | None:
         (grammar.after, (end, None)),
     ):
         if (word := pattern.search(text, 0, point.begin)) is not None:
-            return Bounds(*bounds, word.start(), point.end)
+            return Bounds(*bounds, word.start(), point.end, point.repeats is not None)
     word = grammar.governs.search(text, 0, point.begin)
     if word is None:
         if not point.alone:
             return None
         word = grammar.opens.search(text, 0, point.begin)
-    return Bounds(start, end, point.begin if word is None else word.start(), point.end)
+    begin = point.begin if word is None else word.start()
+    return Bounds(start, end, begin, point.end, point.repeats is not None)
 
 
 def number(words: Mapping[str, int], text: str) -> int:

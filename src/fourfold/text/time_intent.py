@@ -29,15 +29,19 @@ _PARTICIPLE: Final = re.compile(
 )
 """German: also the form of many infinitives, which follow a modal verb."""
 _NOT_YET: Final = re.compile(
-    r"\b(?:will|shall|should|going to|gonna|plan|want|need|can|could|must|let's|please|how (?:do|can)|werden?|wird"
-    r"|soll(?:en|te)?|will|wollen|möchte|muss|müssen|kann|können|plane[n]?)\b",
+    r"\b(?:will|shall|should|going to|gonna|plan|want|need|can|could|may|might|must|let's|please|how (?:do|can)|werden?"
+    r"|wird|soll(?:en|te)?|will|wollen|möchte|muss|müssen|darf|dürfen|kann|können|plane[n]?)\b",
     re.IGNORECASE,
 )
 _DATED: Final = re.compile(
     r"\d|\b(?:jan|feb|mar|mär|apr|may|mai|jun|jul|aug|sep|oct|okt|nov|dec|dez)[a-z]*\b", re.IGNORECASE
 )
 _FOR: Final = re.compile(r"\b(?:for|für|due|by|until|bis)\s+(?:the\s+|den\s+|die\s+|das\s+)?$", re.IGNORECASE)
-_SENTENCE: Final = re.compile(r"[.!?]\s+|\n+")
+_SENTENCE: Final = re.compile(r"(?:(?<!\b\d)(?<!\b\d\d)\.|[!?])\s+|\n+")
+"""The end of a sentence: "3. März" has none."""
+_HABIT: Final = re.compile(r"\s*(?:do|does|when|how|wann|wie)\b|.*\b(?:is|are|ist|sind|gibt)\b", re.IGNORECASE)
+"""What is so at any time: "Is the shop open ...", "When does the train leave ..."."""
+_DIGIT: Final = re.compile(r"\d")
 _FEW_WORDS: Final = 8
 """Keywords with a time: "meeting notes last week"."""
 
@@ -47,7 +51,7 @@ def asks_when(text: str, found: Words, now: datetime) -> bool:
         return False
     if _FOR.search(text[: found.first]):
         return False
-    sentence = _sentence_at(text, found.first)
+    sentence = _sentence_at(text, found)
     if len(text) > len(sentence) + 2 and "?" not in text:
         return False  # several sentences that ask nothing
     rest = sentence.replace(found.words, " ")
@@ -55,13 +59,15 @@ def asks_when(text: str, found: Words, now: datetime) -> bool:
     was = _WAS.search(rest) is not None and _GERMAN.search(sentence) is None
     if was or _PAST.search(rest) or (not later and _PARTICIPLE.search(rest)):
         return True
+    if found.repeats and _HABIT.match(sentence) and not _DIGIT.search(found.words):
+        return False  # about any Sunday, or any March
     over = found.end is not None and found.end <= now
     if over and _DATED.search(found.words) and sentence.rstrip().endswith("?"):
         return True  # "What does she report on 6 January?"
     return len(text.split()) <= _FEW_WORDS and not later
 
 
-def _sentence_at(text: str, place: int) -> str:
-    begin = max((match.end() for match in _SENTENCE.finditer(text, 0, place)), default=0)
-    end = _SENTENCE.search(text, place)
+def _sentence_at(text: str, found: Words) -> str:
+    begin = max((match.end() for match in _SENTENCE.finditer(text, 0, found.first)), default=0)
+    end = _SENTENCE.search(text, found.first + len(found.words))
     return text[begin : len(text) if end is None else end.start() + 1]

@@ -41,6 +41,8 @@ class Words:
     words: str
     first: int
     """Where the words begin in the text."""
+    repeats: bool = False
+    """Whether they come true again and again: on Monday, in March."""
 
 
 def time_window(text: str, language: str | None, now: datetime, zone: tzinfo | None) -> Words | None:
@@ -57,7 +59,7 @@ def time_window(text: str, language: str | None, now: datetime, zone: tzinfo | N
     if chosen is None:
         return None
     words = text[chosen.first : chosen.last].strip(" .,")
-    return Words(_utc(chosen.start, zone), _utc(chosen.end, zone), words, chosen.first)
+    return Words(_utc(chosen.start, zone), _utc(chosen.end, zone), words, chosen.first, chosen.repeats)
 
 
 def may_name_time(lower: str) -> bool:
