@@ -49,6 +49,22 @@ def test_every_way_of_writing_stores_secrets_masked(opened: Opener, tmp_path: Pa
         assert [line for line in lines if f"{way}: {MASK}" in line], way
 
 
+def test_a_private_key_that_is_longer_than_a_chunk_is_masked_to_its_end(opened: Opener, tmp_path: Path) -> None:
+    letters = random.Random(8).choices(string.ascii_letters + string.digits + "+/", k=64 * 50)
+    lines = ["".join(letters[start : start + 64]) for start in range(0, len(letters), 64)]
+    key = "\n".join(["-----BEGIN RSA PRIVATE KEY-----", *lines, "-----END RSA PRIVATE KEY-----"])
+    (tmp_path / "notes.md").write_text(f"# Deploy\n\nBefore.\n\n```\n{key}\n```\n\nAfter.\n")
+    (tmp_path / "settings.py").write_text(f'KEY = """{key}"""\n\n\ndef after():\n    return KEY\n')
+    memory = opened()
+    memory.index_folders([tmp_path])
+    texts = [item.text for item in memory.list(limit=100)]
+    assert len(texts) > 4
+    assert not [line for line in lines for text in texts if line in text]
+    assert [text for text in texts if "Before." in text]
+    assert [text for text in texts if "After." in text]
+    assert [text for text in texts if "def after()" in text]
+
+
 def test_an_export_with_secrets_is_imported_masked(opened: Opener, tmp_path: Path) -> None:
     lines = stored_everywhere(opened(settings=Settings(secrets="allow")), tmp_path)
     assert [line for line in lines if KEY in line]

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from fourfold.text.secrets import KINDS, masked, masked_json, masks_in, secrets_in
+from fourfold.text.secrets import KINDS, masked, masked_json, masked_parts, masks_in, secrets_in
 
 pytestmark = pytest.mark.spec("C16")
 
@@ -113,13 +113,48 @@ def test_lines_of_code_and_prose_raise_at_most_a_few_false_alarms() -> None:
 
 def test_metadata_is_masked_by_the_name_of_its_key() -> None:
     password, key = chars(12), "ghp_" + chars(36)
-    hidden = masked_json({"password": password, "list": [f"see {key}"], "n": 3, "deep": {"note": "plain"}})
+    hidden = masked_json(
+        {"password": password, "passwords": [password], "list": [f"see {key}"], "n": 3, "deep": {"note": "plain"}}
+    )
     assert hidden == {
         "password": "[secret: password]",
+        "passwords": ["[secret: password]"],
         "list": ["see [secret: github token]"],
         "n": 3,
         "deep": {"note": "plain"},
     }
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        "The password is {}",
+        "Das Passwort ist {}!",
+        "Das neue Passwort für Anna lautet: {}.",
+        "Passwort vom Router: {}",
+        "password for the guest wifi is {}, ask Bob",
+        "Datenbankpasswort: {}",
+        "export PGPASSWORD={}",
+        'dbPassword: "{}"',
+        "curl -u admin:{} https://host.internal",
+    ],
+)
+@pytest.mark.parametrize("password", ["Katze" + "1234", "x7$kQ%2" + "z", "blue-horse-" + "battery-9"])
+def test_passwords_in_sentences_and_in_longer_names_are_masked(frame: str, password: str) -> None:
+    assert masked(frame.format(password)) == frame.format("[secret: password]")
+
+
+def test_an_encoded_password_in_an_address_is_masked() -> None:
+    assert "%40" not in masked("postgresql://app:p%40ss" + "wort@db.internal/app")
+
+
+def test_a_private_key_in_several_parts_of_a_text_is_masked_in_each() -> None:
+    first, _, rest = pem().partition("\n")
+    middle, _, last = rest.rpartition("\n")
+    parts = ["before", f"then\n{first}", middle, f"{last}\nafter"]
+    mark = "[secret: private key]"
+    assert masked_parts(parts) == ["before", f"then\n{mark}", mark, f"{mark}\nafter"]
+    assert masked_parts(["a", "password: " + "Katze1234"]) == ["a", "password: [secret: password]"]
 
 
 def test_ordinary_sentences_about_secrets_stay_as_they_are() -> None:
@@ -132,5 +167,17 @@ def test_ordinary_sentences_about_secrets_stay_as_they_are() -> None:
         "http://localhost:8080/path@home",
         "postgres://user:password@host/db",
         "the secret of good coffee = fresh beans",
+        "PWD=/home/anna/project1",
+        "pwd: C:\\Users\\anna2",
+        "private_key: ~/.ssh/id_ed25519_work",
+        "secret: k8s-secret-name-production-2",
+        "token: process.env.GITHUB_TOKEN_V2",
+        "password = user.password2",
+        "sk-estuary-north-bay-2024-pipeline",
+        "The password is base64-encoded",
+        "Das Passwort ist SHA256-gehasht",
+        "password for admin: see KeePass2",
+        "the password is longer than 12 characters",
+        "https://ci:${TOKEN}@host/x",
     ):
         assert masked(text) == text

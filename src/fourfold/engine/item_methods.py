@@ -333,7 +333,7 @@ class ItemMethods(OpenStore):
                 tags=tags,
                 links=self.settings.links,
                 verify=verify,
-                protect=self._secrets.item,
+                protect=self._secrets.file,
                 progress=progress,
             )
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
 from fourfold.errors import InvalidItem
 from fourfold.model import ItemPatch, Json, NewItem
 from fourfold.storage.values import Record
-from fourfold.text.secrets import SecretMode, masked, masked_json, masks_in
+from fourfold.text.secrets import SecretMode, masked, masked_json, masked_parts, masks_in
 
 _TEXTS: Final = ("title", "text", "content", "metadata", "properties", "tags", "aliases")
 """Fields of the records of an export that hold what callers wrote."""
@@ -22,9 +22,18 @@ class SecretPolicy:
 
     def item(self, item: NewItem) -> NewItem:
         """A checked item as it may be stored."""
+        return item if self._mode == "allow" else self._item(item, masked(item.text))
+
+    def file(self, items: Sequence[NewItem]) -> Sequence[NewItem]:
+        """The checked chunks of one file as they may be stored."""
         if self._mode == "allow":
-            return item
-        title, text = self.text(item.title), self.text(item.text)
+            return items
+        texts = masked_parts([item.text for item in items])
+        return [self._item(item, text) for item, text in zip(items, texts, strict=True)]
+
+    def _item(self, item: NewItem, hidden: str) -> NewItem:
+        """`hidden`: its text, masked."""
+        title, text = self.text(item.title), self._checked(item.text, hidden)
         metadata = self.mapping(item.metadata)
         tags = tuple(self.text(tag) for tag in item.tags)
         if (title, text, tags) == (item.title, item.text, item.tags) and metadata is item.metadata:

@@ -30,7 +30,7 @@ def file_items(path: str, cut: ChunkedFile, mtime_ns: int, tags: Sequence[str] =
     return [maker.item(number, chunk) for number, chunk in enumerate(cut.chunks)]
 
 
-Protect = Callable[[NewItem], NewItem]
+Protect = Callable[[Sequence[NewItem]], Sequence[NewItem]]
 
 
 def checked_files(
@@ -38,23 +38,22 @@ def checked_files(
 ) -> list[Sequence[NewItem] | Unreadable]:
     """Check the items of all files in one go, which is faster; a file with an invalid item gives Unreadable.
 
-    `protect`: makes of each checked item what is stored.
+    `protect`: makes of the checked items of a file what is stored.
     """
     try:
-        checked = iter(_protected([item for items in files for item in items], protect))
-        return [list(islice(checked, len(items))) for items in files]
+        checked = iter(rules.checked_many([item for items in files for item in items]))
+        return [_protected(list(islice(checked, len(items))), protect) for items in files]
     except InvalidItem:
         return [_checked(items, protect) for items in files]
 
 
-def _protected(items: Sequence[NewItem], protect: Protect | None) -> Sequence[NewItem]:
-    checked = rules.checked_many(items)
-    return checked if protect is None else [protect(item) for item in checked]
+def _protected(checked: Sequence[NewItem], protect: Protect | None) -> Sequence[NewItem]:
+    return checked if protect is None else protect(checked)
 
 
 def _checked(items: Sequence[NewItem], protect: Protect | None) -> Sequence[NewItem] | Unreadable:
     try:
-        return _protected(items, protect)
+        return _protected(rules.checked_many(items), protect)
     except InvalidItem as error:
         return Unreadable(f"cannot be stored: {error.message}")
 

@@ -14,7 +14,7 @@ from fourfold.ingest.document import Document, Unreadable
 from fourfold.ingest.formats import Format, format_of
 from fourfold.limits import FILE_BYTES
 
-FORMAT = "2"
+FORMAT = "3"
 """Version of the conversion of files to items. After a change, the next run reads every file again."""
 
 

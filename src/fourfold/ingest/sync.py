@@ -21,7 +21,7 @@ from typing import NamedTuple, cast
 from fourfold import threads
 from fourfold.ingest import reading, walk
 from fourfold.ingest.document import Unreadable
-from fourfold.ingest.file_items import checked_files, file_items
+from fourfold.ingest.file_items import Protect, checked_files, file_items
 from fourfold.ingest.formats import format_of
 from fourfold.ingest.ignore import Rules, exclusions
 from fourfold.ingest.reader_process import ReaderProcess, Request
@@ -60,12 +60,12 @@ def index_folders(
     tags: Sequence[str] = (),
     links: bool = True,
     verify: bool = False,
-    protect: Callable[[NewItem], NewItem] | None = None,
+    protect: Protect | None = None,
     progress: Progress | None = None,
 ) -> IndexReport:
     """Stores new and changed files of these folders, and removes deleted ones; nothing unless all folders exist.
 
-    `protect`: makes of each checked item what is stored; an InvalidItem leaves its file out.
+    `protect`: makes of the checked items of a file what is stored; an InvalidItem leaves the file out.
     `exclude`: globs in the syntax of .gitignore. `tags`: for every item; if they differ from those of the last run, all
     files are read again.
     """
@@ -95,7 +95,7 @@ class _Options(NamedTuple):
     exclude: Rules | None
     tags: tuple[str, ...]
     verify: bool
-    protect: Callable[[NewItem], NewItem] | None = None
+    protect: Protect | None = None
 
     @property
     def version(self) -> str:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast
 
@@ -20,14 +20,27 @@ Json: TypeAlias = Any
 SecretMode: TypeAlias = Literal["mask", "refuse", "allow"]
 MARK: Final = "[secret: "
 _MARKED: Final = re.compile(r"\[secret: ([a-z ]{1,40})\]")
+_PRIVATE_KEY: Final = "PRIVATE KEY"
 _B64: Final = r"[A-Za-z0-9_-]"
 _ENTROPY_BITS: Final = 3.0
 """Per character, of a random key. English words and identifiers of this length have less, or contain no digit."""
 _PLACEHOLDER: Final = re.compile(
-    r"(?i)example|sample|dummy|placeholder|change.?me|your[_-]?|\bxxx|x{4}|\*{3}|\.{3}|<|>|\$|%|\{|\}|\(|\)|\[|\]"
-    r"|^(?:none|null|true|false|undefined|required|optional|string|secret|password|token|hidden|redacted)$"
+    r"(?i)example|sample|dummy|placeholder|change.?me|your[_-]?|\bxxx|x{4}|\*{3}|\.{3}"
+    r"|^(?:none|null|true|false|undefined|required|optional|string|secret|password|pass|pw|token|hidden|redacted)$"
+    r"|^\$[A-Z_a-z]\w*$|\$[({]|^%\w+%$|^%[sd]|%\(|^[<{\[].*[>}\]]$|\{\{|\w[(\[].*|^https?:"
 )
+"""What stands for a secret: examples, variables of a shell or a template, calls, addresses."""
+_REFERENCE: Final = re.compile(
+    r"(?:self|this|process|os|env|config|settings|args|options|request|req|params|user|data|form|body|ctx|app|vault)\.\w"
+    r"|(?:~|\.{1,2})?/[\w.@-]+(?:/[\w.@-]*)*$|[A-Za-z]:\\\\?\w"
+)
+"""A variable of a program, or a path: PWD=/home/anna."""
+_WORDS: Final = re.compile(r"(?:[A-Za-z]{1,14}|[0-9]{1,4}|\w{1,3})(?:[-_./](?:[A-Za-z]{1,14}|[0-9]{1,4}|\w{1,3}))+")
+"""Words with hyphens are a name, not a key: team-backup-2024."""
 _WORD_AND_DIGIT: Final = re.compile(r"(?=.*[A-Za-z])(?=.*[0-9!#&+=?@^~])")
+
+
+_PARTICIPLE: Final = re.compile(r"[A-Za-z0-9]+-[a-z]+")
 
 
 class Secret(NamedTuple):
@@ -47,20 +60,29 @@ class _Kind:
 
 
 def _random(secret: str) -> bool:
-    return _entropy(secret) >= _ENTROPY_BITS and _WORD_AND_DIGIT.match(secret) is not None
+    if _entropy(secret) < _ENTROPY_BITS or _WORDS.fullmatch(secret):
+        return False
+    return _WORD_AND_DIGIT.match(secret) is not None
 
 
 def _assigned(secret: str) -> bool:
     """A password that a person chose, or a key: with a letter and a digit or sign, and not the name of something."""
-    return _PLACEHOLDER.search(secret) is None and _WORD_AND_DIGIT.match(secret) is not None
+    if _PLACEHOLDER.search(secret) or _REFERENCE.match(secret):
+        return False
+    return _WORD_AND_DIGIT.match(secret) is not None
 
 
 def _assigned_key(secret: str) -> bool:
     return _assigned(secret) and _random(secret)
 
 
+def _in_prose(secret: str) -> bool:
+    """Said rather than assigned: the password is ...; but not: the password is base64-encoded."""
+    return _assigned(secret) and not _PARTICIPLE.fullmatch(secret)
+
+
 def _in_address(secret: str) -> bool:
-    return _PLACEHOLDER.search(secret) is None and secret.casefold() not in {"password", "pass", "pw", "secret"}
+    return _PLACEHOLDER.search(secret) is None
 
 
 def _kind(name: str, hints: str, pattern: str, accepts: Callable[[str], bool] | None = None) -> _Kind:
@@ -72,7 +94,10 @@ def _kind(name: str, hints: str, pattern: str, accepts: Callable[[str], bool] | 
 
 _END: Final = r"(?![A-Za-z0-9_-])"
 _BEGIN: Final = r"(?<![A-Za-z0-9])"
-_NAME: Final = r"(?i:(?<![A-Za-z])"
+_NAME: Final = r"(?:(?<![A-Za-z])|(?<=[a-z])(?=[A-Z]))(?i:"
+"""githubToken and GITHUB_TOKEN, but not `subtoken`."""
+_ACCESS_WORD: Final = r"(?i:passwords?|passwd|passwort|kennwort|passphrase)"
+"""Also at the end of a longer word: PGPASSWORD, Datenbankpasswort."""
 _IS: Final = r"[\"']?\s{0,3}(?:=|:|=>|:=)\s{0,3}"
 _VALUE: Final = r"(?:\"(?P<a>[^\"\s]{N,200})\"|'(?P<b>[^'\s]{N,200})'|(?P<c>[^\s\"'`,;]{N,200}))"
 
@@ -101,7 +126,9 @@ KINDS: Final = (
     _kind("json web token", ".eyJ", rf"{_BEGIN}eyJ{_B64}{{10,2000}}\.eyJ{_B64}{{10,4000}}\.{_B64}{{10,2000}}{_END}", _random),
     _kind("authorization header", "bearer basic", r"(?i:authorization)[\"']?\s{0,3}[:=]\s{0,3}[\"']?(?i:bearer|basic|token)\s{1,3}(?P<secret>[A-Za-z0-9._~+/=-]{16,2000})", _random),
     _kind("password in an address", "://", r"(?i:[a-z][a-z0-9+.-]{1,20})://[^\s:/@?#\"'<>]{0,100}:(?P<secret>[^\s:/@?#\"'<>]{3,200})@(?=[A-Za-z0-9\[])", _in_address),
-    _kind("password", "passw pwd passphrase kennwort", rf"{_NAME}(?:password|passwd|passwort|kennwort|passphrase|pwd)){_IS}{_VALUE.replace('N', '6')}", _assigned),
+    _kind("password", "passw pwd passphrase kennwort", rf"(?:{_ACCESS_WORD}|{_NAME}pwd)){_IS}{_VALUE.replace('N', '6')}", _assigned),
+    _kind("password", "passw passphrase kennwort", rf"{_ACCESS_WORD}(?i:(?: (?:for|of|to|für|vom|von|des|der|zum|im|am)(?: [\w.-]{{1,40}}){{1,4}})?(?: (?:is|was|ist|war|lautet)(?: now| jetzt)?:?|:)) (?P<secret>[^\s\"'`,;]{{6,60}}?)(?=[.,;:!?)]{{0,2}}(?:\s|$))", _in_prose),
+    _kind("password", "curl wget", r"(?:curl|wget)\b[^\n]{0,200}? (?:-u|--user)[ =][\"']?[^\s:\"']{1,60}:(?P<secret>[^\s\"']{3,100})", _in_address),
     _kind("key or token", "key token secret credential", rf"{_NAME}(?:api[_-]?key|access[_-]?key|secret[_-]?key|private[_-]?key|auth[_-]?key|(?:access|auth|api|refresh|bearer|session)[_-]?token|token|client[_-]?secret|secret|credentials?)){_IS}{_VALUE.replace('N', '16')}", _assigned_key),
 )  # fmt: skip
 
@@ -130,6 +157,23 @@ def masked(text: str) -> str:
     return text
 
 
+def masked_parts(parts: Sequence[str]) -> list[str]:
+    """Consecutive parts of one text, masked. A private key may begin in one of them and end in another."""
+    if not any(_PRIVATE_KEY in part for part in parts):
+        return [masked(part) for part in parts]
+    found = secrets_in("\n".join(parts))
+    hidden: list[str] = []
+    start = 0
+    for part in parts:
+        end = start + len(part)
+        here = [secret for secret in found if secret.start < end and secret.end > start]
+        for kind, first, last in reversed(here):
+            part = f"{part[: max(0, first - start)]}{MARK}{kind}]{part[last - start :]}"
+        hidden.append(part)
+        start = end + 1
+    return hidden
+
+
 def masked_json(value: Json) -> Json:
     """A JSON value with masked strings; a value under a key that names a password or key is read with it."""
     match value:
@@ -150,6 +194,8 @@ def masks_in(text: str) -> list[str]:
 
 
 def _member(name: str, value: Json) -> Json:
+    if isinstance(value, list):
+        return [_member(name, member) for member in cast("list[Json]", value)]
     if not isinstance(value, str):
         return masked_json(value)
     prefix = f"{name} = "
