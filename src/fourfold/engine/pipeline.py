@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, cast
 
 import numpy as np
 
@@ -21,8 +21,10 @@ from fourfold.arguments import checks_arguments
 from fourfold.errors import DamagedError, FourfoldError, InvalidRanking, RequestError, SearchFailed, StoreReplaced
 from fourfold.limits import CANDIDATES, RETRIEVER_SECONDS
 from fourfold.native.fusion import missing
-from fourfold.ranking.auto import TEXTS, WALK, AutoInputs, fuse_auto
+from fourfold.model import Filters
+from fourfold.ranking.auto import TEXTS, WALK, AutoInputs, auto_weights, fuse_auto
 from fourfold.ranking.connections import walk_starts
+from fourfold.ranking.expansion import MOST_NAMED, Expander, Expansion
 from fourfold.ranking.fusion import Fusion, columns, rrf, weighted
 from fourfold.ranking.plan import routed
 from fourfold.ranking.retrievers import EXPANSIONS, RETRIEVERS
@@ -101,13 +103,18 @@ class Pipeline:
         seconds: float,
         deadline: Deadline,
         find_keys: FindKeys | None,
+        expander: Callable[[Filters], Expander | None] | None = None,
     ) -> None:
-        """`seconds`: for each retriever. `deadline`: of the snapshot that the built-in ones read."""
+        """`seconds`: for each retriever. `deadline`: of the snapshot that the built-in ones read.
+
+        `expander`: of a snapshot, if no built-in retriever is replaced.
+        """
         self._retrievers = {**built_in, **injected}
         self._injected = injected
         self._seconds = seconds
         self._deadline = deadline
         self._find_keys = find_keys
+        self._expander = expander
 
     def run(self, query: Query, plan: Plan, degraded: Sequence[Degraded] = ()) -> Found:
         """`degraded` names retrievers that are known to be unable to answer; they are not called."""
@@ -123,10 +130,11 @@ class Pipeline:
         if relations := progress.rankings.get("graph", Ranking()).relations:
             plan = routed(plan, relations)
         coverage = _coverage(progress)
-        if plan.fusion == "auto" and plan.expand:
-            self._expand(query, plan, progress)
+        unlisted = self._expand(query, plan, progress) if plan.fusion == "auto" and plan.expand else None
         listed = {name: columns(ranking.hits).ids for name, ranking in progress.rankings.items()}
-        scores = self._true_scores(query, listed, progress) if plan.fusion == "auto" else dict[str, Ranking]()
+        scores = dict[str, Ranking]()
+        if plan.fusion == "auto":
+            scores = self._true_scores(query, self._unlisted(listed) if unlisted is None else unlisted, progress)
         if "keyword" in scores:
             coverage = _united(coverage, scores["keyword"].evidence)
         started = time.perf_counter()
@@ -168,19 +176,26 @@ class Pipeline:
     def _score(self, name: str, query: Query, ids: Sequence[int]) -> Call:
         return partial(cast("ScoringRetriever", self._retrievers[name]).score, query, ids)
 
-    def _true_scores(self, query: Query, listed: Mapping[str, Ints], progress: _Progress) -> dict[str, Ranking]:
-        """The scores of each retriever for the items that only others listed."""
+    def _unlisted(self, listed: Mapping[str, Ints]) -> dict[str, Ints]:
+        """For each retriever that can score, the ids that only others listed."""
         able = [name for name in listed if hasattr(self._retrievers.get(name), "score")]
         every = np.concatenate(list(listed.values()))
-        unlisted = {name: missing(every, listed[name]).tolist() for name in able}
+        return {name: missing(every, listed[name]) for name in able}
+
+    def _true_scores(self, query: Query, unlisted: Mapping[str, Ints], progress: _Progress) -> dict[str, Ranking]:
+        """The scores of each retriever for the items that only others listed."""
         scored = _Progress(degraded=progress.degraded)
-        self._all(scored, {name: self._score(name, query, ids) for name, ids in unlisted.items() if ids})
+        calls = {name: self._score(name, query, ids.tolist()) for name, ids in unlisted.items() if len(ids)}
+        self._all(scored, calls)
         for name, milliseconds in scored.timings_ms.items():
             progress.timings_ms[name] += milliseconds
         return scored.rankings
 
-    def _expand(self, query: Query, plan: Plan, progress: _Progress) -> None:
-        """Graph and tags search from the best hits of semantic and keyword together, and from what the query names."""
+    def _expand(self, query: Query, plan: Plan, progress: _Progress) -> Mapping[str, Ints] | None:
+        """Graph and tags search from the best hits of semantic and keyword together, and from what the query names.
+
+        Returns what `_unlisted` would, if the store found that in the same step.
+        """
         weighted = plan.weights is not None or plan.fixed is not None
         able: dict[str, ExpandingRetriever] = {}
         for name, expansion in EXPANSIONS.items():
@@ -189,12 +204,20 @@ class Pipeline:
             if expands and name in progress.rankings:
                 able[expansion] = cast("ExpandingRetriever", retriever)
         if not able:
-            return
+            return None
         texts = {name: progress.rankings[name] for name in TEXTS if name in progress.rankings}
         named = progress.rankings[able[WALK].name].evidence if WALK in able else dict[int, float]()
+        if self._expander is not None and len(named) <= MOST_NAMED and (expand := self._expander(query.filters)):
+            given = _expansion(plan, progress, texts, named, frozenset(able))
+            found = self._attempt(progress, next(iter(able)), partial(expand, given))
+            if found is not None:
+                progress.rankings |= {name: Ranking(hits) for name, hits in found.lists.items()}
+                return {name: ids for name, ids in found.unlisted.items() if name in texts}
+            return None
         starts = walk_starts(_fused(plan, texts, {}, _coverage(progress)), named)
         if starts:
             self._all(progress, {name: partial(each.expand, query, starts, CANDIDATES) for name, each in able.items()})
+        return None
 
     # ------------------------------------------------------------ calls
 
@@ -290,17 +313,42 @@ def _fused(
     scores: Mapping[str, Ranking],
     coverage: Mapping[int, float],
 ) -> Fusion:
-    lists: dict[str, Sequence[Hit]] = {name: ranking.hits for name, ranking in rankings.items()}
     if plan.fusion == "auto":
-        backgrounds = {name: ranking.background for name, ranking in rankings.items()}
-        words, tags = rankings.get("keyword", Ranking()), rankings.get("tags", Ranking())
-        tagged = max(tags.evidence.values(), default=1.0)
-        unlisted = {name: ranking.hits for name, ranking in scores.items()}
-        evidence = (coverage, words.unknown, words.items, tagged)
-        chosen = (plan.fixed, words.code, plan.tuning or Tuning())
-        return fuse_auto(AutoInputs(lists, unlisted, backgrounds, plan.weights, *evidence, *chosen))
+        return fuse_auto(_auto_inputs(plan, rankings, scores, coverage))
+    lists: dict[str, Sequence[Hit]] = {name: ranking.hits for name, ranking in rankings.items()}
     weights = plan.weights or {}
     return rrf(lists, weights, plan.k) if plan.fusion == "rrf" else weighted(lists, weights)
+
+
+def _auto_inputs(
+    plan: Plan, rankings: Mapping[str, Ranking], scores: Mapping[str, Ranking], coverage: Mapping[int, float]
+) -> AutoInputs:
+    lists: dict[str, Sequence[Hit]] = {name: ranking.hits for name, ranking in rankings.items()}
+    backgrounds = {name: ranking.background for name, ranking in rankings.items()}
+    words, tags = rankings.get("keyword", _SILENT), rankings.get("tags", _SILENT)
+    tagged = max(tags.evidence.values(), default=1.0)
+    unlisted = {name: ranking.hits for name, ranking in scores.items()}
+    evidence = (coverage, words.unknown, words.items, tagged)
+    chosen = (plan.fixed, words.code, plan.tuning or _UNTUNED)
+    return AutoInputs(lists, unlisted, backgrounds, plan.weights, *evidence, *chosen)
+
+
+def _expansion(
+    plan: Plan,
+    progress: _Progress,
+    texts: Mapping[str, Ranking],
+    named: Mapping[int, float],
+    wanted: frozenset[str],
+) -> Expansion:
+    inputs = _auto_inputs(plan, texts, {}, _coverage(progress))
+    lists = {name: columns(hits) for name, hits in inputs.lists.items()}
+    weights = auto_weights(inputs, {name: hits for name, hits in lists.items() if len(hits.ids)}, {})
+    others = [columns(found.hits).ids for name, found in progress.rankings.items() if name not in texts]
+    return Expansion(lists, weights, inputs.backgrounds.get("semantic"), named, others, wanted)
+
+
+_SILENT: Final = Ranking()
+_UNTUNED: Final = Tuning()
 
 
 def _reason(error: Exception) -> str:

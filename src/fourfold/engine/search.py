@@ -279,7 +279,9 @@ class Search:
 
     def _pipeline(self, snapshot: Snapshot) -> Pipeline:
         built_in = {name: make(snapshot) for name, make in FACTORIES.items() if name not in self._injected}
-        return Pipeline(built_in, self._injected, self._settings.retriever_seconds, snapshot.deadline, self._find_keys)
+        expander = None if self._injected else snapshot.expander
+        seconds = self._settings.retriever_seconds
+        return Pipeline(built_in, self._injected, seconds, snapshot.deadline, self._find_keys, expander)
 
     def _find_keys(self, namespace: str, keys: Sequence[str]) -> Mapping[str, int]:
         """For injected retrievers, which run in threads of their own."""

@@ -11,7 +11,7 @@ import numpy as np
 from fourfold import limits
 from fourfold.limits import CANDIDATES, WALK_EDGES
 from fourfold.native.links import Bounds, LinkColumns, Lists, ends_of
-from fourfold.ranking.connections import NEARNESS
+from fourfold.ranking.expansion import WALKED, Expanded, Expansion, expanded
 from fourfold.retrieval import Hits, Link
 
 if TYPE_CHECKING:
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from fourfold.index.rows import Floats, Ints
 
-_WALKED = (NEARNESS["mentions"], NEARNESS["mentioned-by"], NEARNESS["edge"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +122,10 @@ class LinkState:
 
     def walk(self, strengths: Mapping[int, float], allowed: Ints | None, limit: int) -> Hits:
         """What `rank_by_links` makes of the links of these items."""
-        return Hits(*self._columns.walk(strengths, _WALKED, allowed, limit))
+        return Hits(*self._columns.walk(strengths, WALKED, allowed, limit))
+
+    def expand(self, given: Expansion, allowed: Ints | None) -> Expanded:
+        return expanded(self._columns, given, allowed)
 
     def shared(self, strengths: Mapping[int, float], allowed: Ints | None, limit: int) -> Hits:
         """What `rank_by_shared_tags` makes of the tags of these items."""

@@ -6,23 +6,10 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "api.h"
+#include "rankings.h"
 #include "table.h"
 
-enum { DONE = 0, DAMAGED = -1, NO_MEMORY = -2, COSINE = 0, ABSOLUTE = 1, BEST = 2 };
-
-API int64_t ff_sums(const int64_t *ids, const double *values, int64_t count, int64_t *distinct, double *sums);
-API int ff_order(const int64_t *ids, const double *scores, int64_t count, int64_t *order);
-
-/* One list: the hits that a retriever listed, and its scores of other items. Filled in by native/fusion.py. */
-typedef struct {
-    const int64_t *ids, *more_ids;
-    const double *scores, *more_scores;
-    int64_t count, more_count;
-    int64_t scale;
-    double weight;
-    int64_t length, listed; /* results: items of this list, and how many of them were listed */
-} List;
+enum { COSINE = 0, ABSOLUTE = 1, BEST = 2 };
 
 /* Scales cosines from the store's average to the best one; lower ones share the bottom (`below_share`) of the scale. */
 static void cosine_values(

@@ -25,8 +25,8 @@ _INT64, _FLOAT64 = map(np.dtype, (np.int64, np.float64))
 class FusionList(NamedTuple):
     """The hits that a retriever listed, best first, and its scores of other items."""
 
-    ids: Ints | None
-    scores: Floats | None
+    ids: Ints
+    scores: Floats
     more_ids: Ints | None
     more_scores: Floats | None
     scale: str
@@ -42,8 +42,8 @@ class Fused:
     """For each list: how many of its hits were listed, ids, raw scores and the values that it adds."""
 
 
-class _List(Structure):
-    """`List` of fusion.c."""
+class List(Structure):
+    """`List` of rankings.h."""
 
     _fields_ = (
         *((name, c_void_p) for name in ("ids", "more_ids", "scores", "more_scores")),
@@ -56,19 +56,8 @@ class _List(Structure):
 
 def fuse(lists: Sequence[FusionList], average: float, below_share: float, grid: float) -> Fused:
     """Add up what the lists say of each item. `average`: cosine of the store; below -1 if unknown."""
-    given: Any = (_List * len(lists))()
-    room = 0
-    for place, one in enumerate(lists):
-        made = given[place]
-        made.ids, made.scores, made.more_ids, made.more_scores = addresses(
-            (one.ids, _INT64), (one.scores, _FLOAT64), (one.more_ids, _INT64), (one.more_scores, _FLOAT64)
-        )
-        made.count, made.more_count = (
-            0 if one.ids is None else len(one.ids),
-            0 if one.more_ids is None else len(one.more_ids),
-        )
-        made.scale, made.weight = SCALES[one.scale], one.weight
-        room += made.count + made.more_count
+    given: Any = (List * len(lists))(*[in_kernel(each) for each in lists])
+    room = sum([len(one.ids) + (0 if one.more_ids is None else len(one.more_ids)) for one in lists])
     numbers, floats = np.empty((2, room), np.int64), np.empty((3, room))
     start, column = cast("tuple[int, int]", tuple(addresses((numbers, _INT64), (floats, _FLOAT64))))
     step = room * floats.itemsize
@@ -84,6 +73,15 @@ def fuse(lists: Sequence[FusionList], average: float, below_share: float, grid: 
         parts.append((made.listed, numbers[0, begin:end], floats[0, begin:end], floats[1, begin:end]))
         begin = end
     return Fused(numbers[1, :found], floats[2, :found], parts)
+
+
+def in_kernel(one: FusionList) -> List:
+    """Return the list as the kernel takes it; the arrays must stay alive during the call."""
+    ids, scores, more_ids, more_scores = addresses(
+        (one.ids, _INT64), (one.scores, _FLOAT64), (one.more_ids, _INT64), (one.more_scores, _FLOAT64)
+    )
+    more = 0 if one.more_ids is None else len(one.more_ids)
+    return List(ids, more_ids, scores, more_scores, len(one.ids), more, SCALES[one.scale], one.weight)
 
 
 def missing(ids: Ints, known: Ints) -> Ints:

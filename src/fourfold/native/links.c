@@ -9,31 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api.h"
-
-enum { DONE = 0, DAMAGED = -1, NO_MEMORY = -2 };
-
-typedef struct {
-    const int64_t *ends;
-    const int32_t *members;
-} Lists;
-
-/* Filled in by native/links.py, field by field. */
-typedef struct {
-    int64_t item_count, node_count, tag_count;
-    const int64_t *items;      /* ids, ascending */
-    const int64_t *nodes;      /* ids, ascending */
-    const int32_t *holders;    /* by node: items whose title or heading it is */
-    const int32_t *mentioned;  /* by node: items that mention it */
-    const int32_t *degrees;    /* by node: edges */
-    const int32_t *uses;       /* by tag: items that carry it */
-    Lists own, said, tags;     /* by item: its nodes, the nodes that it mentions, its tags */
-    Lists owners, speakers;    /* by node: the items of the first two */
-    Lists neighbours;          /* by node, heaviest edge first, ties by the neighbour's number */
-    const double *weights;     /* of the edges */
-    Lists users;               /* by tag */
-    int64_t hub, most_edges, most_uses;
-} Columns;
+#include "rankings.h"
 
 static int64_t first_of(Lists lists, int64_t number) { return number ? lists.ends[number - 1] : 0; }
 
@@ -73,9 +49,6 @@ static int add(Sums *sums, int64_t id, double value)
     sums->values[sums->count++] = value;
     return DONE;
 }
-
-API int64_t ff_sums(const int64_t *ids, const double *values, int64_t count, int64_t *distinct, double *sums);
-API int ff_order(const int64_t *ids, const double *scores, int64_t count, int64_t *order);
 
 /* Adds up, rounds to nine decimals, and writes the best `limit` with a score above 0; returns their number. */
 static int64_t ranked(const Sums *sums, int64_t limit, int64_t *ids, double *scores)

@@ -68,7 +68,7 @@ class _Lists(Structure):
 
 
 class _Columns(Structure):
-    """`Columns` of links.c."""
+    """`Columns` of rankings.h."""
 
     _fields_ = (
         *((name, c_int64) for name in ("item_count", "node_count", "tag_count")),
@@ -127,7 +127,7 @@ class LinkColumns:
         return np.diff(self.users.ends, prepend=0).astype(np.int32)
 
     @cached_property
-    def _struct(self) -> _Columns:
+    def struct(self) -> _Columns:
         found = _Columns(
             item_count=len(self.items),
             node_count=len(self.nodes),
@@ -173,7 +173,7 @@ class LinkColumns:
         shares = () if nearness is None else (near,)
         permitted = -1 if allowed is None else len(allowed)
         found = call(
-            byref(self._struct), given, powers, count, *shares, passing, permitted, limit, target, found_scores
+            byref(self.struct), given, powers, count, *shares, passing, permitted, limit, target, found_scores
         )
         if found < 0:
             raise failure(found)

@@ -31,7 +31,7 @@ from fourfold.ranking.fusion import (
     Part,
     columns,
     fuse,
-    grid_for,
+    grid_of,
     scaled_to_one,
     with_all_retrievers,
 )
@@ -118,16 +118,20 @@ def fuse_auto(inputs: AutoInputs) -> Fusion:
 
     The weight reported for a retriever is the sum over both of its lists.
     """
-    given = {name: columns(hits) for name, hits in inputs.lists.items()}
-    lists = {name: hits for name, hits in given.items() if len(hits.ids)}
+    lists = {name: hits for name, given in inputs.lists.items() if len((hits := columns(given)).ids)}
     unlisted = {name: columns(hits) for name, hits in inputs.unlisted.items()}
+    weights = auto_weights(inputs, lists, unlisted)
+    reported = {**(inputs.fixed or {}), **_reported(weights)}
+    return fuse_scaled(lists, unlisted, weights, inputs.backgrounds.get("semantic"), reported)
+
+
+def auto_weights(inputs: AutoInputs, lists: Mapping[str, Hits], unlisted: Mapping[str, Hits]) -> dict[str, float]:
+    """Return the weights of the lists, all of which have hits."""
     shares = _chosen(inputs, lists, unlisted) if inputs.weights is None else _given(inputs.weights, lists)
     if inputs.weights is None and inputs.tuning.name:
         shares = tuned_shares(shares, inputs.tuning)
     acting = [name for name in (*RETRIEVERS, *EXPANSIONS.values()) if name in lists]
-    fixed = inputs.fixed or {}
-    weights = _beside(fixed, shares, acting) if fixed else scaled_to_one(shares, acting)
-    return fuse_scaled(lists, unlisted, weights, inputs.backgrounds.get("semantic"), {**fixed, **_reported(weights)})
+    return _beside(inputs.fixed, shares, acting) if inputs.fixed else scaled_to_one(shares, acting)
 
 
 def fuse_scaled(
@@ -140,13 +144,8 @@ def fuse_scaled(
     """Scale the scores of each list, weigh them and add them up: `fused_in_python`, in the kernel."""
     if not weights:
         return fuse((), reported)
-    scales = _scales()
-    given = [
-        FusionList(*_columns(lists[name]), *_columns(unlisted.get(name)), scales[name], weight)
-        for name, weight in weights.items()
-    ]
-    mean = UNKNOWN_AVERAGE if average is None else average.mean
-    found = native_fusion.fuse(given, mean, BELOW_AVERAGE, grid_for(math.fsum(weights.values())))
+    given = as_lists(lists, unlisted, weights)
+    found = native_fusion.fuse(given, mean_of(average), BELOW_AVERAGE, grid_of(weights))
     parts = [
         Part(name, weight, listed, Hits(ids, scores), values)
         for (name, weight), (listed, ids, scores, values) in zip(weights.items(), found.parts, strict=True)
@@ -163,9 +162,24 @@ def fused_in_python(
 ) -> Fusion:
     """The arithmetic of `fuse_scaled` in Python, which tests compare with the kernel."""
     raw = {name: _joined(hits, unlisted[name]) if name in unlisted else hits for name, hits in lists.items()}
-    grid = grid_for(math.fsum(weights.values()))
+    grid = grid_of(weights)
     parts = [_part(name, len(lists[name].ids), raw[name], average, weight, grid) for name, weight in weights.items()]
     return fuse(parts, reported)
+
+
+def as_lists(
+    lists: Mapping[str, Hits], unlisted: Mapping[str, Hits], weights: Mapping[str, float]
+) -> list[FusionList]:
+    """Return the lists that have weights as the kernel takes them."""
+    scales = _scales()
+    return [
+        FusionList(lists[name].ids, lists[name].scores, *_columns(unlisted.get(name)), scales[name], weight)
+        for name, weight in weights.items()
+    ]
+
+
+def mean_of(average: Background | None) -> float:
+    return UNKNOWN_AVERAGE if average is None else average.mean
 
 
 def _columns(hits: Hits | None) -> tuple[Ints | None, Floats | None]:

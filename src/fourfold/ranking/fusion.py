@@ -214,6 +214,11 @@ def scaled_to_one(weights: Mapping[str, float], names: Iterable[str]) -> dict[st
     return {name: weight / total for name, weight in kept.items()}
 
 
+def grid_of(weights: Mapping[str, float]) -> float:
+    """Return the grid of scores that are at most the sum of the weights."""
+    return grid_for(math.fsum(weights.values()))
+
+
 def grid_for(largest: float) -> float:
     """Return a power of two above the largest total; (x + grid) - grid rounds x to the grid."""
     return math.ldexp(1.0, math.frexp(largest)[1])

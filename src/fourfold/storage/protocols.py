@@ -36,6 +36,7 @@ from fourfold.model import (
     RawRecord,
     Space,
 )
+from fourfold.ranking.expansion import Expander
 from fourfold.retrieval import Hits, Link, Ranking
 from fourfold.storage.values import (
     Deadline,
@@ -222,6 +223,10 @@ class Snapshot(Protocol):
 
     @property
     def raw(self) -> RawRecords: ...
+
+    def expander(self, filters: Filters) -> Expander | None:
+        """Walk and shared tags in one step; None if this store has no columns for that now."""
+        ...
 
     def files(self, prefix: str) -> Mapping[str, FileRow]:
         """The known files whose path begins with this, by path."""

@@ -60,6 +60,9 @@ class MemorySnapshot:
     def space(self) -> Space | None:
         return self._ns.space
 
+    def expander(self, filters: Filters) -> None:
+        return None
+
     def files(self, prefix: str) -> Mapping[str, FileRow]:
         return {path: state for path, state in sorted(self._ns.files.items()) if path.startswith(prefix)}
 

@@ -116,6 +116,9 @@ class PostgresSnapshot:
     def space(self) -> Space | None:
         return self.ns.space
 
+    def expander(self, filters: Filters) -> None:
+        return None
+
     def files(self, prefix: str) -> Mapping[str, FileRow]:
         return files.states(self.db, self.ns.id, prefix)
 

@@ -22,6 +22,7 @@ from fourfold.index.segment_files import Damaged
 from fourfold.limits import TAG_CACHE_SECONDS
 from fourfold.model import NO_FILTERS, Edge, Filters, Item, Neighbor, NodeSummary, NodeView, Page, RawRecord, Space
 from fourfold.ranking.connections import rank_by_links, rank_by_shared_tags, selective_tags
+from fourfold.ranking.expansion import Expander
 from fourfold.retrieval import Hits, Link, Ranking
 from fourfold.storage.codec import optional_moment
 from fourfold.storage.graph_paths import find_path, neighbors, view
@@ -130,6 +131,10 @@ class SqliteSnapshot:
         if self._links is None:
             self._links = (self.caches.links.state(self),)
         return self._links[0]
+
+    def expander(self, filters: Filters) -> Expander | None:
+        links = self.links
+        return None if links is None else lambda given: links.expand(given, self.allowed(filters))
 
     def allowed(self, filters: Filters) -> Ints | None:
         """The ids that pass, in order; None if all do. A filter that took too long is not evaluated again."""

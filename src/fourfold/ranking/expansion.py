@@ -1,0 +1,75 @@
+"""Expansion: what links and tags find from the best hits of vectors and words, before all lists are fused.
+
+1. The lists of vectors and words are fused, with the weights that `auto` gives them.
+2. The best hits and what the query names are starts (`connections.walk_starts`).
+3. Links lead from the starts to items (`walk`), and so do tags (`shared`).
+4. Vectors and words have to score the items that are in other lists only (`unlisted`).
+
+A store with columns of links and tags does all of it in one call of the kernel; tests compare both ways.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from fourfold.limits import CANDIDATES, WALK_STARTS
+from fourfold.native.expansion import StartRules, expand
+from fourfold.ranking.auto import BELOW_AVERAGE, TEXTS, WALK, as_lists, mean_of
+from fourfold.ranking.connections import BEST_HIT, LEAST_START, NEARNESS
+from fourfold.ranking.fusion import NO_HITS, grid_of
+from fourfold.retrieval import Background, Hits
+
+if TYPE_CHECKING:
+    from fourfold.native.links import LinkColumns
+    from fourfold.retrieval import Ints
+
+SHARED: Final = "shared"
+MOST_NAMED: Final = 200
+"""Items that the query names, up to which the kernel expands: it compares all of them with each other."""
+WALKED: Final = (NEARNESS["mentions"], NEARNESS["mentioned-by"], NEARNESS["edge"])
+_RULES: Final = StartRules(WALK_STARTS, BEST_HIT, LEAST_START)
+
+
+@dataclass(frozen=True, slots=True)
+class Expansion:
+    texts: Mapping[str, Hits]
+    """The lists of vectors and words that answered."""
+    weights: Mapping[str, float]
+    """Of those that have hits and count."""
+    average: Background | None
+    named: Mapping[int, float]
+    """Items that the query names, with strengths in 0..1."""
+    others: Sequence[Ints]
+    """Ids in the lists of other retrievers."""
+    wanted: frozenset[str]
+    """`walk`, `shared` or both."""
+
+
+@dataclass(frozen=True, slots=True)
+class Expanded:
+    lists: Mapping[str, Hits]
+    """Those that were wanted; none if there is nothing to start from."""
+    unlisted: Mapping[str, Ints]
+    """For vectors and words, the ids that are in other lists only."""
+
+
+Expander: TypeAlias = Callable[[Expansion], Expanded]
+
+
+def expanded(columns: LinkColumns, given: Expansion, allowed: Ints | None) -> Expanded:
+    """Expand in the kernel."""
+    every = {name: given.texts.get(name, NO_HITS) for name in TEXTS}
+    scale = mean_of(given.average), BELOW_AVERAGE, grid_of(given.weights)
+    semantic, keyword = as_lists(every, {}, {name: given.weights.get(name, 0.0) for name in TEXTS})
+    nearness = WALKED if WALK in given.wanted else None
+    found = expand(
+        columns, (semantic, keyword), scale, given.named, _RULES, nearness, given.others, allowed, CANDIDATES,
+        shares=SHARED in given.wanted,
+    )  # fmt: skip
+    lists = {WALK: Hits(*found.walk), SHARED: Hits(*found.shared)} if found.starts else {}
+    return Expanded(
+        {name: hits for name, hits in lists.items() if name in given.wanted},
+        dict(zip(TEXTS, found.unlisted, strict=True)),
+    )
