@@ -20,8 +20,8 @@ from fourfold import threads
 from fourfold.arguments import checks_arguments
 from fourfold.errors import DamagedError, FourfoldError, InvalidRanking, RequestError, SearchFailed, StoreReplaced
 from fourfold.limits import CANDIDATES, RETRIEVER_SECONDS
-from fourfold.native.fusion import missing
 from fourfold.model import Filters
+from fourfold.native.fusion import missing
 from fourfold.ranking.auto import TEXTS, WALK, AutoInputs, auto_weights, fuse_auto
 from fourfold.ranking.connections import walk_starts
 from fourfold.ranking.expansion import MOST_NAMED, Expander, Expansion

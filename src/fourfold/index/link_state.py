@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from fourfold.index.rows import Floats, Ints
 
 
-
 @dataclass(frozen=True, slots=True)
 class LinkRows:
     """Columns of the tables, in any order; pairs are arrays with two rows."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from ctypes import Structure, byref, c_double, c_int64, c_void_p
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
@@ -80,14 +80,13 @@ def expand(
         np.fromiter(named.values(), np.float64, len(named)),
     )
     near = None if nearness is None else np.array(nearness)
-    first, scores, ids, powers, links_near, passing, known = addresses(
-        (numbers, _INT64), (floats, _FLOAT64), (starts, _INT64), (strengths, _FLOAT64), (near, _FLOAT64),
-        (allowed, _INT64), (listed, _INT64),
-    )  # fmt: skip
-    assert first is not None and scores is not None
+    ids, powers, shares_of, passing, known = addresses(
+        (starts, _INT64), (strengths, _FLOAT64), (near, _FLOAT64), (allowed, _INT64), (listed, _INT64)
+    )
+    first, scores = cast("tuple[int, int]", tuple(addresses((numbers, _INT64), (floats, _FLOAT64))))
     step = numbers.itemsize
     given: Any = _Expansion(
-        (in_kernel(texts[0]), in_kernel(texts[1])), *scale, ids, powers, len(named), *rules, links_near, shares,
+        (in_kernel(texts[0]), in_kernel(texts[1])), *scale, ids, powers, len(named), *rules, shares_of, shares,
         passing, -1 if allowed is None else len(allowed), limit, known, len(listed),
         first, first + limit * step, scores, scores + limit * step,
         (first + 2 * limit * step, first + (2 * limit + room) * step),

@@ -172,9 +172,7 @@ class LinkColumns:
         )  # fmt: skip
         shares = () if nearness is None else (near,)
         permitted = -1 if allowed is None else len(allowed)
-        found = call(
-            byref(self.struct), given, powers, count, *shares, passing, permitted, limit, target, found_scores
-        )
+        found = call(byref(self.struct), given, powers, count, *shares, passing, permitted, limit, target, found_scores)
         if found < 0:
             raise failure(found)
         return ids[:found], scores[:found]

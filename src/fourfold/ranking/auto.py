@@ -167,9 +167,7 @@ def fused_in_python(
     return fuse(parts, reported)
 
 
-def as_lists(
-    lists: Mapping[str, Hits], unlisted: Mapping[str, Hits], weights: Mapping[str, float]
-) -> list[FusionList]:
+def as_lists(lists: Mapping[str, Hits], unlisted: Mapping[str, Hits], weights: Mapping[str, float]) -> list[FusionList]:
     """Return the lists that have weights as the kernel takes them."""
     scales = _scales()
     return [
