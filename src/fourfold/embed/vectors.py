@@ -30,8 +30,8 @@ def check_vector(values: Numbers, dimension: int | None = None) -> Floats:
 
     vector = as_row(values).astype(np.float64, copy=False)
     check_dimension(vector.size, dimension)
-    with np.errstate(over="ignore", invalid="ignore"):
-        length = math.sqrt(np.dot(vector, vector))
+    square = float(np.dot(vector, vector))
+    length = math.sqrt(square) if square >= 0 else math.nan
     if abs(length - 1.0) < UNIT:  # then no number is too large, and one is large enough
         return vector.astype(np.float32)
     check_size(float(np.abs(vector).max()))

@@ -116,9 +116,19 @@ class Pipeline:
         self._find_keys = find_keys
         self._expander = expander
 
-    def run(self, query: Query, plan: Plan, degraded: Sequence[Degraded] = ()) -> Found:
-        """`degraded` names retrievers that are known to be unable to answer; they are not called."""
-        progress = _Progress(degraded=list(degraded))
+    def run(
+        self,
+        query: Query,
+        plan: Plan,
+        degraded: Sequence[Degraded] = (),
+        notes: Sequence[str] = (),
+        timings_ms: Mapping[str, float] | None = None,
+    ) -> Found:
+        """`degraded` names retrievers that are known to be unable to answer; they are not called.
+
+        `notes` and `timings_ms`: of steps before this one.
+        """
+        progress = _Progress(degraded=list(degraded), timings_ms=dict(timings_ms or {}))
         lost = {failure.retriever for failure in degraded}
         wanted = [name for name in plan.retrievers if name in self._retrievers and name not in lost]
         self._all(progress, self._searches(query, wanted, progress))
@@ -140,8 +150,8 @@ class Pipeline:
         started = time.perf_counter()
         fusion = _fused(plan, progress.rankings, scores, coverage)
         progress.timings_ms["fusion"] = (time.perf_counter() - started) * 1000
-        notes = tuple(note for ranking in progress.rankings.values() for note in ranking.notes)
-        told = (tuple(progress.degraded), notes, progress.timings_ms, plan)
+        found = [note for ranking in progress.rankings.values() for note in ranking.notes]
+        told = (tuple(progress.degraded), (*found, *notes), progress.timings_ms, plan)
         return Found(progress.rankings, scores, listed, fusion, coverage, *told)
 
     def scores(self, query: Query, plan: Plan, item: int) -> dict[str, float]:

@@ -295,14 +295,14 @@ class Search:
         if question.model is not None:
             require_space(snapshot.space, question.model)
         pipeline = pipeline or self._pipeline(snapshot)
-        return pipeline.run(question.query, question.plan, question.degraded)
+        timings = {"embed": question.embed_ms}
+        return pipeline.run(question.query, question.plan, question.degraded, question.notes, timings)
 
 
 def _staged(snapshot: Snapshot, question: Question, found: Found) -> Found:
     for stage in STAGES:
         found = stage(snapshot, question.query, found)
-    timings = {"embed": question.embed_ms, **found.timings_ms}
-    return replace(found, notes=(*found.notes, *question.notes), timings_ms=timings)
+    return found
 
 
 def _windowed(

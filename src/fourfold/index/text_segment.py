@@ -39,6 +39,8 @@ def _schema() -> Any:
 
 TANTIVY_SCHEMA = _schema()
 _CACHED_COUNTS = 20_000
+_REMEMBERED_TERMS = 200
+"""Maximum number of terms asked for at once whose counts are cached."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +60,7 @@ class TextSegment:
     mapped: Mapped | None = None
     """The files that tantivy reads."""
     counts: dict[str, int] = field(default_factory=dict[str, int])
-    """Cache: number of rows, live or dead, that contain a term, for terms that occur."""
+    """Cache: number of rows, live or dead, that contain a term."""
     lock: ReadLock | None = None
     damage: str = ""
     """Why the published files cannot be used; the segment is then empty."""
@@ -104,18 +106,19 @@ class TextSegment:
 
     def _counts(self, terms: Sequence[str]) -> list[int]:
         """Number of rows, live or dead, that contain each term."""
-        known = {term: self.counts[term] for term in terms if term in self.counts}
-        if self.searcher is not None and len(known) < len(terms):
-            with self._reading():
-                asked = {term: self.searcher.doc_freq("body", term) for term in terms if term not in known}
-            self._remember({term: count for term, count in asked.items() if count})
-            known |= asked
-        return [known.get(term, 0) for term in terms]
-
-    def _remember(self, counts: Mapping[str, int]) -> None:
-        if len(self.counts) + len(counts) > _CACHED_COUNTS:
+        known = [self.counts.get(term) for term in terms]
+        if self.searcher is None or None not in known:
+            return [count or 0 for count in known]
+        with self._reading():
+            asked = [
+                self.searcher.doc_freq("body", term) if count is None else count
+                for term, count in zip(terms, known, strict=True)
+            ]
+        if len(self.counts) + len(terms) > _CACHED_COUNTS:
             self.counts.clear()
-        self.counts.update(counts)
+        if len(terms) <= _REMEMBERED_TERMS:  # not the hundreds of spellings of a typing error
+            self.counts.update(zip(terms, asked, strict=True))
+        return asked
 
     def proposing(self, query: KeywordQuery) -> Any:
         """The query as tantivy takes it; None if nothing is published."""

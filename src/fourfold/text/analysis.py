@@ -81,8 +81,9 @@ def _index_term(piece: str, language: str) -> str:
 
 
 @lru_cache(10_000)
-def _query_term(piece: str, language: str) -> str:
-    return _term(piece, language)
+def _query_terms(piece: str, languages: tuple[str, ...]) -> tuple[str, ...]:
+    """The distinct terms of a piece in several languages."""
+    return tuple(dict.fromkeys(_term(piece, language) for language in languages))
 
 
 def _term(piece: str, language: str) -> str:
@@ -102,7 +103,7 @@ def query_words(text: str, languages: Sequence[str]) -> list[QueryWord]:
     stops = stop_words(guess(text, languages))
     occurrences = _occurrences(text)
     content = {piece: count for piece, count in occurrences.items() if fold(piece) not in stops}
-    return _query_words(content or occurrences, languages or ("",))
+    return _query_words(content or occurrences, tuple(languages) or ("",))
 
 
 @lru_cache(64)
@@ -114,18 +115,19 @@ def words_of_query(text: str, language: str) -> tuple[QueryWord, ...]:
 def _occurrences(text: str) -> dict[str, float]:
     """Number of occurrences of each piece of a text; several pieces of one token count half each."""
     counts: dict[str, float] = {}
-    for found in map(pieces, tokens(text)):
+    for found in map(query_pieces, tokens(text)):
+        share = 1.0 if len(found) == 1 else 0.5
         for piece in found:
-            counts[piece] = counts.get(piece, 0.0) + (1.0 if len(found) == 1 else 0.5)
+            counts[piece] = counts.get(piece, 0.0) + share
     return counts
 
 
-def _query_words(occurrences: Mapping[str, float], languages: Sequence[str]) -> list[QueryWord]:
+def _query_words(occurrences: Mapping[str, float], languages: tuple[str, ...]) -> list[QueryWord]:
     """Merge words that have the same stems (contract, contracts)."""
     surfaces: dict[tuple[str, ...], str] = {}
     counts: dict[tuple[str, ...], float] = {}
     for piece, count in occurrences.items():
-        terms = tuple(dict.fromkeys(_query_term(piece, language) for language in languages))
+        terms = _query_terms(piece, languages)
         surfaces.setdefault(terms, fold(piece))
         counts[terms] = counts.get(terms, 0.0) + count
     return [_query_word(surface, terms, sqrt(counts[terms])) for terms, surface in surfaces.items()]
@@ -204,6 +206,12 @@ def pieces(token: str) -> list[str]:
     if not token.isascii() and _SPACELESS_RUN.search(token):
         return [piece for run in _SPACELESS_RUN.split(token) if run for piece in _pieces_of_run(run)]
     return _pieces_of_word(token)
+
+
+@lru_cache(10_000)
+def query_pieces(token: str) -> tuple[str, ...]:
+    """The same, remembered: the words of queries recur."""
+    return tuple(pieces(token))
 
 
 def _pieces_of_run(run: str) -> list[str]:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from fourfold.limits import QUERY_TERMS
 from fourfold.text.analysis import QueryWord, query_words
-from fourfold.text.bm25 import idf
+from fourfold.text.bm25 import idf, idfs
 from fourfold.text.code import prose_share
 from fourfold.text.compounds import Lexicon, with_relatives
 from fourfold.text.language import guess
@@ -88,12 +87,10 @@ def keyword_query(
     german = lexicon if _is_german(text, languages, documents) else None
     inner = languages.get("de", 0) <= INNER_PART_ITEMS
     related = [with_relatives(word, german, inner=inner) for word in words] if german is not None else words
-    terms = list(dict.fromkeys(term for word in related for term, _ in word.variants))
-    df = dict(zip(terms, frequencies(terms), strict=True))
-    built = [
-        _word(word.surface, dict(word.variants), full.variants, df, documents)
-        for word, full in zip(words, related, strict=True)
-    ]
+    terms = list(dict.fromkeys([term for word in related for term, _ in word.variants]))
+    counts = frequencies(terms)
+    df = dict(zip(terms, zip(counts, idfs(counts, documents), strict=True), strict=True))
+    built = [_word(word, full.variants, df, documents) for word, full in zip(words, related, strict=True)]
     unknown = [word for word, found in zip(words, built, strict=True) if not found.terms]
     corrected = corrections(unknown, _spelt(languages, documents), frequencies) if unknown else {}
     built = [
@@ -144,19 +141,19 @@ def _is_german(text: str, languages: Mapping[str, int], documents: int) -> bool:
     return count > 0 and (count >= _GERMAN_SHARE * documents or guess(text, tuple(languages)) == "de")
 
 
-def _word(
-    surface: str, own: Mapping[str, float], variants: Sequence[Variant], df: Mapping[str, int], documents: int
-) -> Word:
-    """Build a word; a related term scores at most as high as the word itself (`own`) if that occurs in the store."""
-    found = [(term, weight) for term, weight in variants if df[term]]
-    rarest = min((df[term] for term, _ in found if term in own), default=0)
-    limit = idf(rarest, documents)
+def _word(word: QueryWord, variants: Sequence[Variant], df: Mapping[str, tuple[int, float]], documents: int) -> Word:
+    """Build a word; a related term scores at most as high as the word itself if that occurs in the store.
+
+    `df`: the number of items with each term, and its idf.
+    """
+    found = [(term, weight, *df[term]) for term, weight in variants if df[term][0]]
+    mine = {term for term, _ in word.variants}
+    limit = max([value for term, _, _, value in found if term in mine], default=-1.0)
+    limit = idf(0, documents) if limit < 0 else limit
     return Word(
-        terms=tuple(term for term, _ in found),
-        values=tuple(
-            weight * min(idf(df[term], documents), limit if term not in own else math.inf) for term, weight in found
-        ),
+        terms=tuple([term for term, *_ in found]),
+        values=tuple([weight * (value if term in mine else min(value, limit)) for term, weight, _, value in found]),
         idf=limit,
-        share=min(1.0, sum(df[term] for term, _ in found) / max(documents, 1)),
-        surface=surface,
+        share=min(1.0, sum([count for _, _, count, _ in found]) / max(documents, 1)),
+        surface=word.surface,
     )

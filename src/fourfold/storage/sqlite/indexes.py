@@ -115,6 +115,8 @@ class Indexes:
                 opening.wait(at.deadline, self._database.path)
 
     def _text_index(self, ns: int) -> TextIndex:
+        if (known := self._texts.get(ns)) is not None:
+            return known
         with self._changing:
             index = self._texts.get(ns)
             if index is None:
@@ -123,6 +125,8 @@ class Indexes:
             return index
 
     def _vector_index(self, ns: int, space: Space) -> VectorIndex:
+        if (known := self._vectors.get(ns)) is not None and known.space == space:
+            return known
         with self._changing:
             index = self._vectors.get(ns)
             if index is None or index.space != space:

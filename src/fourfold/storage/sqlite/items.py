@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import apsw
@@ -270,13 +271,23 @@ def get(
     """The items of `ids` that exist. `have_sources`: whether items may refer to raw records."""
     found: dict[int, Item] = {}
     for part in batches(possible(ids)):
-        inside = marks(len(part))
-        tags = _grouped(db, f"SELECT item, name FROM item_tags WHERE item IN ({inside}) ORDER BY item, name", part)  # noqa: S608  (placeholders)
-        sql = f"SELECT item, raw FROM sources WHERE item IN ({inside}) ORDER BY item, position"  # noqa: S608  (placeholders)
-        sources = _grouped(db, sql, part) if have_sources else dict[int, list[Any]]()
-        for row in db.execute(f"SELECT {_COLUMNS} FROM items WHERE +ns = ? AND id IN ({inside})", (ns, *part)):  # noqa: S608  (constants and placeholders)
+        whole, tagged, sourced = _selecting(len(part))
+        tags = _grouped(db, tagged, part)
+        sources = _grouped(db, sourced, part) if have_sources else {}
+        for row in db.execute(whole, (ns, *part)):
             found[row[0]] = _item(namespace, row, tuple(tags.get(row[0], ())), tuple(sources.get(row[0], ())))
     return found
+
+
+@cache
+def _selecting(count: int) -> tuple[str, str, str]:
+    """Statements that read the rows, tags and sources of so many items."""
+    inside = marks(count)
+    return (
+        f"SELECT {_COLUMNS} FROM items WHERE +ns = ? AND id IN ({inside})",  # noqa: S608  (constants and placeholders)
+        f"SELECT item, name FROM item_tags WHERE item IN ({inside}) ORDER BY item, name",  # noqa: S608  (placeholders)
+        f"SELECT item, raw FROM sources WHERE item IN ({inside}) ORDER BY item, position",  # noqa: S608  (placeholders)
+    )
 
 
 def _grouped(db: apsw.Connection, sql: str, bindings: Sequence[Any]) -> dict[int, list[Any]]:

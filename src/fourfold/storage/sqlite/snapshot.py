@@ -254,7 +254,7 @@ class SqliteVectors:
 
         search = partial(vector_index.search, query=vector, limit=limit, allowed=allowed)
         if at.size.vectors <= indexes.tuning.inline_vectors:
-            found = replace(indexes.read_vectors(at, space, search), pending=pending)
+            found = _with_pending(indexes.read_vectors(at, space, search), pending)
             return lambda: found
         begun = indexes.read_vectors(at, space, lambda state: at.caches.vector_threads.submit(partial(search, state)))
 
@@ -265,7 +265,7 @@ class SqliteVectors:
                 found = begun.result()
             except Damaged:
                 found = indexes.read_vectors(at, space, search)  # searches the items, because the files cannot be used
-            return replace(found, pending=pending)
+            return _with_pending(found, pending)
 
         return finish
 
@@ -276,6 +276,10 @@ class SqliteVectors:
         if len(vector) != at.space.dimension:
             raise wrong_dimension(len(vector), at.space.dimension)
         return at.caches.indexes.read_vectors(at, at.space, lambda state: vector_index.score(state, vector, ids))
+
+
+def _with_pending(found: Ranking, pending: int) -> Ranking:
+    return replace(found, pending=pending) if pending else found
 
 
 class SqliteGraph:
