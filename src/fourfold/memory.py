@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -100,7 +100,8 @@ class Memory(ItemMethods, GraphMethods):
         given = None if vector is None else check_vector(vector)
         view = View(history, rules.time_of(as_of, "as_of")) if history or as_of is not None else CURRENT
         answers = [
-            self._search.answer(name, request, options, given, filters, now(), view) for name in dict.fromkeys(names)
+            self._search.answer(name, request, options, given, filters, datetime.now(UTC), view)
+            for name in dict.fromkeys(names)
         ]
         return answers[0] if len(answers) == 1 else merged(answers)
 

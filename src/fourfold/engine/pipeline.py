@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import time
+from array import array
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -195,7 +196,9 @@ class Pipeline:
     def _true_scores(self, query: Query, unlisted: Mapping[str, Ints], progress: _Progress) -> dict[str, Ranking]:
         """The scores of each retriever for the items that only others listed."""
         scored = _Progress(degraded=progress.degraded)
-        calls = {name: self._score(name, query, ids.tolist()) for name, ids in unlisted.items() if len(ids)}
+        calls = {
+            name: self._score(name, query, array("q", ids.tobytes())) for name, ids in unlisted.items() if len(ids)
+        }
         self._all(scored, calls)
         for name, milliseconds in scored.timings_ms.items():
             progress.timings_ms[name] += milliseconds

@@ -12,6 +12,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from fourfold import limits
+from fourfold.engine.contributions import LazyContributions
 from fourfold.engine.pipeline import Found
 from fourfold.engine.time_windows import happened
 from fourfold.errors import InvalidQuery
@@ -28,7 +29,6 @@ from fourfold.retrieval import (
     Candidates,
     Degraded,
     Hits,
-    LazyContributions,
     Plan,
     Ranking,
     Result,

@@ -35,6 +35,7 @@ from fourfold.retrieval import Candidates, Degraded, Plan, Query, Ranking, Resul
 from fourfold.storage.protocols import Snapshot, Store
 from fourfold.text.entities import file_names, named_files
 from fourfold.text.negation import affirmed, negated_phrases, negation_note
+from fourfold.text.time_window import may_name_time
 
 if TYPE_CHECKING:
     from fourfold.model import RawRecord, Vector
@@ -125,18 +126,19 @@ class Search:
         view: View = CURRENT,
     ) -> SearchResponse:
         started, begun = time.perf_counter(), time.monotonic()
-        window = window_of(request.text, options.time, now, self._settings.time_zone)
+        named = options.time != "off" and may_name_time(request.text.lower())
+        window = window_of(request.text, options.time, now, self._settings.time_zone) if named else None
         question = self._question(namespace, request, vector, filters)
         if question.plan.rerank is None:
             with self._turns.turn(_TURN_SECONDS), scheduling.searching(), self._store.snapshot(namespace) as snapshot:
-                seen = _seen(question, visible(snapshot, filters, now, view))
+                seen = _seen(question, snapshot, filters, now, view)
                 found, _, window = _windowed(seen, window, partial(self._found, snapshot))
                 response = self._presented(snapshot, found, question, options, now, started, window)
         else:
             with ExitStack() as opened:
                 with self._turns.turn(_TURN_SECONDS), scheduling.searching():
                     snapshot = opened.enter_context(self._store.snapshot(namespace))
-                    seen = _seen(question, visible(snapshot, filters, now, view))
+                    seen = _seen(question, snapshot, filters, now, view)
                     found, asked, window = _windowed(seen, window, partial(self._retrieved, snapshot))
                 found = self._reranking.rerank(snapshot, asked.query, found, begun)  # others may search meanwhile
                 found = _staged(snapshot, asked, found)
@@ -192,7 +194,7 @@ class Search:
         window = window_of(request.text, mode, now, self._settings.time_zone)
         question = self._question(stored.namespace, request, vector, filters)
         with self._store.snapshot(stored.namespace) as snapshot:
-            question = _seen(question, visible(snapshot, filters, now))
+            question = _seen(question, snapshot, filters, now)
             pipeline = self._pipeline(snapshot)
             found, asked, window = _windowed(question, window, partial(self._retrieved, snapshot, pipeline=pipeline))
             if question.plan.rerank is not None:
@@ -226,7 +228,7 @@ class Search:
         Retrievers get the query without the phrases that say what is not wanted.
         """
         plan, phrases = self.plan(namespace, request), negated_phrases(request.text)
-        text = affirmed(request.text, phrases)
+        text = affirmed(request.text, phrases) if phrases else request.text
         started = time.perf_counter()
         vectors, encoders, degraded = self._query_vectors(namespace, plan, text, given)
         embed_ms = (time.perf_counter() - started) * 1000
@@ -330,11 +332,13 @@ def _encoded(question: Question) -> tuple[str, ...]:
     return (f"the {names} encoder read the query",)
 
 
-def _seen(question: Question, filters: Filters) -> Question:
-    """The question, about what these filters let through."""
-    if filters is question.query.filters:
+def _seen(question: Question, snapshot: Snapshot, filters: Filters, now: datetime, view: View = CURRENT) -> Question:
+    """The question, about what may be shown."""
+    hidden = snapshot.hidden
+    if view is CURRENT and not hidden.superseded and not hidden.expiring:
         return question
-    return replace(question, query=replace(question.query, filters=filters))
+    shown = visible(snapshot, filters, now, view)
+    return question if shown is filters else replace(question, query=replace(question.query, filters=shown))
 
 
 # ---------------------------------------------------------------- why

@@ -368,7 +368,7 @@ def _scored(parts: Iterable[tuple[Vectors, Ints]], query: Matrix) -> Hits:
 def _likely(vectors: Vectors, rows: Ints, query: Matrix, limit: int) -> Ints:
     """The rows that their codes do not rule out; all, if they have none yet."""
     codes = None if vectors.coded is None else vectors.coded.codes(vectors.matrix, vectors.verify_all)
-    return rows if codes is None else codes.likely_rows(rows, query, limit)
+    return rows if codes is None else codes.likely_rows(None if len(rows) == len(vectors) else rows, query, limit)
 
 
 def _rough_selection(parts: list[tuple[Vectors, Ints]], query: Matrix, limit: int) -> list[tuple[Vectors, Ints]]:

@@ -51,12 +51,12 @@ API int ff_encode(const float *vectors, int64_t count, int64_t dimension, int8_t
     return DONE;
 }
 
-/* Computes the products of rows with a query. At most 2048 x 127 x 8191: a sum fits into 32 bits. */
+/* Computes the products of rows (NULL: of the first ones) with a query. At most 2048 x 127 x 8191: 32 bits are enough. */
 static void multiply(
     const int8_t *codes, int64_t dimension, const int64_t *rows, int64_t count, const int16_t *query, int32_t *products)
 {
     for (int64_t r = 0; r < count; r++) {
-        const int8_t *code = codes + rows[r] * dimension;
+        const int8_t *code = codes + (rows ? rows[r] : r) * dimension;
         int32_t sum = 0;
         for (int64_t i = 0; i < dimension; i++) sum += (int32_t)code[i] * (int32_t)query[i];
         products[r] = sum;
@@ -69,7 +69,7 @@ WITH_AVX2 static void multiply_avx2(
     const int8_t *codes, int64_t dimension, const int64_t *rows, int64_t count, const int16_t *query, int32_t *products)
 {
     for (int64_t r = 0; r < count; r++) {
-        const int8_t *code = codes + rows[r] * dimension;
+        const int8_t *code = codes + (rows ? rows[r] : r) * dimension;
         __m256i even = _mm256_setzero_si256(), odd = _mm256_setzero_si256();
         int64_t i = 0;
         for (; i + 32 <= dimension; i += 32) {
@@ -92,7 +92,7 @@ WITH_VNNI static void multiply_vnni(
     const int8_t *codes, int64_t dimension, const int64_t *rows, int64_t count, const int16_t *query, int32_t *products)
 {
     for (int64_t r = 0; r < count; r++) {
-        const int8_t *code = codes + rows[r] * dimension;
+        const int8_t *code = codes + (rows ? rows[r] : r) * dimension;
         __m512i even = _mm512_setzero_si512(), odd = _mm512_setzero_si512();
         int64_t i = 0;
         for (; i + 64 <= dimension; i += 64) {
@@ -134,9 +134,24 @@ static void replace_least(float *heap, int64_t size, float number)
     heap[at] = number;
 }
 
+/* Computes upper bounds of the products of rows (NULL: of the first ones) with a query: those of their codes, times
+   `step`, and at most `each` times what the codes leave out plus `all`. */
+static void bounds(
+    const float *scales, const float *errors, const int64_t *rows, int64_t count, const int32_t *products, double step,
+    double each, double all, float *upper)
+{
+    if (!rows) {
+        for (int64_t i = 0; i < count; i++)
+            upper[i] = (float)((double)scales[i] * step * products[i] + ((double)errors[i] * each + all));
+        return;
+    }
+    for (int64_t i = 0; i < count; i++)
+        upper[i] = (float)((double)scales[rows[i]] * step * products[i] + ((double)errors[rows[i]] * each + all));
+}
+
 /* Writes those of the rows that can be among the `limit` with the highest products with the query; returns their number.
 
-   `longest`: the length of the longest vector. `chosen` has room for `count`. */
+   `rows`: NULL for all. `longest`: the length of the longest vector. `chosen` has room for `count`. */
 API int64_t ff_likely_rows(
     const int8_t *codes, const float *scales, const float *errors, int64_t row_count, int64_t dimension, const int64_t *rows,
     int64_t count, const float *query, double longest, int64_t limit, int64_t *chosen)
@@ -155,7 +170,8 @@ API int64_t ff_likely_rows(
         whole[i] = (int16_t)number;
         rest += left * left;
     }
-    for (int64_t i = 0; i < count; i++)
+    if (count > row_count && !rows) return DAMAGED;
+    for (int64_t i = 0; i < count && rows; i++)
         if (rows[i] < 0 || rows[i] >= row_count) return DAMAGED;
     int32_t *products = malloc((size_t)count * sizeof *products + 1);
     float *upper = malloc(((size_t)count + (size_t)limit) * sizeof *upper);
@@ -173,15 +189,16 @@ API int64_t ff_likely_rows(
     float *floors = upper + count; /* a heap of the `limit` highest lower bounds */
     for (int64_t i = 0; i < limit; i++) floors[i] = -INFINITY;
     const double length = sqrt(square), loss = sqrt(rest), each = length + loss, all = loss * longest + ROUNDING;
+    bounds(scales, errors, rows, count, products, step, each, all, upper);
     for (int64_t i = 0; i < count; i++) {
-        const double about = (double)scales[rows[i]] * step * products[i], bound = (double)errors[rows[i]] * each + all;
-        upper[i] = (float)(about + bound);
-        if (upper[i] > floors[0] && (float)(about - bound) > floors[0])
-            replace_least(floors, limit, (float)(about - bound));
+        if (!(upper[i] > floors[0])) continue;
+        const int64_t row = rows ? rows[i] : i;
+        const float lower = (float)((double)scales[row] * step * products[i] - ((double)errors[row] * each + all));
+        if (lower > floors[0]) replace_least(floors, limit, lower);
     }
     int64_t found = 0;
     for (int64_t i = 0; i < count; i++)
-        if (upper[i] >= floors[0]) chosen[found++] = rows[i];
+        if (upper[i] >= floors[0]) chosen[found++] = rows ? rows[i] : i;
     free(products);
     free(upper);
     return found;

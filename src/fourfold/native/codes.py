@@ -33,17 +33,18 @@ class Codes:
     longest: float
     """The length of the longest vector."""
 
-    def likely_rows(self, rows: Ints, query: Matrix, limit: int) -> Ints:
-        """Return those of the rows that can be among the `limit` nearest, in their order."""
+    def likely_rows(self, rows: Ints | None, query: Matrix, limit: int) -> Ints:
+        """Return those of the rows (None: of all) that can be among the `limit` nearest, in their order."""
         if query.shape != self.codes.shape[1:]:
             raise ValueError(f"the shapes {query.shape} and {self.codes.shape} do not match")
-        chosen = np.empty(len(rows), np.int64)
+        count = len(self.codes) if rows is None else len(rows)
+        chosen = np.empty(count, np.int64)
         codes, scales, errors, wanted, asked, target = addresses(
             (self.codes, _INT8), (self.scales, _FLOAT32), (self.errors, _FLOAT32), (rows, _INT64), (query, _FLOAT32),
             (chosen, _INT64),
         )  # fmt: skip
         found = _likely_rows(
-            codes, scales, errors, *self.codes.shape, wanted, len(rows), asked, self.longest, limit, target
+            codes, scales, errors, *self.codes.shape, wanted, count, asked, self.longest, limit, target
         )
         if found < 0:
             raise failure(found)

@@ -89,7 +89,7 @@ def make_plan(request: PlanRequest, settings: PlanSettings, facts: StoreFacts) -
         matched_keywords=matched,
         if_related=_if_related(request, preset, settings, facts, fusion, retrievers) if not matched else None,
         expand=_expands(request, fusion, retrievers),
-        rerank=checked_rerank(request.rerank),
+        rerank=None if request.rerank == OFF else checked_rerank(request.rerank),
         tuning=tuning,
     )
 
