@@ -23,12 +23,13 @@ from fourfold.model import (
     RawRecord,
 )
 from fourfold.ranking.connections import longest_named
-from fourfold.retrieval import Link, Ranking
+from fourfold.retrieval import Link, Part, Ranking
 from fourfold.storage.protocols import Snapshot, Space, Store, Transaction
 from fourfold.storage.values import (
     Direction,
     FileRow,
     FileUpdate,
+    MadeVectors,
     NeighborQuery,
     NewNode,
     NewRaw,
@@ -175,7 +176,7 @@ class StoreCalls:
         with self.store.transaction(namespace) as transaction:
             transaction.vectors.retry_rejected()
 
-    def put_vectors(self, namespace: str, space: Space, vectors: Sequence[tuple[int, str, str, Vector]]) -> int:
+    def put_vectors(self, namespace: str, space: Space, vectors: Sequence[MadeVectors]) -> int:
         with self.store.transaction(namespace) as transaction:
             return transaction.vectors.put(space, vectors)
 
@@ -188,6 +189,10 @@ class StoreCalls:
     def cosines(self, namespace: str, vector: Vector, ids: Sequence[int]) -> Ranking:
         with self.store.snapshot(namespace) as snapshot:
             return snapshot.vectors.cosines(vector, ids)
+
+    def nearest_parts(self, namespace: str, queries: Sequence[Vector], ids: Sequence[int]) -> Mapping[int, Part]:
+        with self.store.snapshot(namespace) as snapshot:
+            return snapshot.nearest_parts(queries, ids)
 
     def match(self, namespace: str, text: str, limit: int, filters: Filters) -> Ranking:
         with self.store.snapshot(namespace) as snapshot:

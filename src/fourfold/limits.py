@@ -11,6 +11,9 @@ QUERY_TERMS = 64
 MODEL_TOKENS = 256
 """Number of tokens of a text that the built-in model reads."""
 
+WINDOWS = 64
+"""Maximum number of vectors of one item: what follows in its text has none, and searches say so."""
+
 TOP_K = 100
 """Maximum number of results of a search."""
 

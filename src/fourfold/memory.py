@@ -186,13 +186,16 @@ class Memory(ItemMethods, GraphMethods):
         return {**facts, "embedder": self._embedding.embedder.fingerprint, **self._encoder_facts(self._embedding)}
 
     def _encoder_facts(self, embedding: EmbeddingQueue) -> dict[str, Json]:
-        """The encoders of the embedder, and how many German items of the namespace the English one embedded."""
+        """The encoders of the embedder, and which items of the namespace have vectors of an earlier version."""
         several = routed(embedding.embedder)
         if several is None:
             return {}
         facts: dict[str, Json] = {"encoders": list(several.encoders)}
-        if count := embedding.renewable(self.namespace):
-            facts["renewable"] = f"{count} German items have vectors of the English encoder; renew them: fourfold embed"
+        added, long = embedding.renewable(self.namespace)
+        told = [f"{added} German items have vectors of the English encoder"] if added else []
+        told += [f"about {long} long items have vectors of their beginning only"] if long else []
+        if told:
+            facts["renewable"] = f"{' and '.join(told)}; renew them: fourfold embed"
         return facts
 
     def check(self) -> list[str]:

@@ -272,6 +272,21 @@ class Explanation:
 
 
 @dataclass(frozen=True, slots=True)
+class Part:
+    """The part of a long text whose vector is nearest to the query."""
+
+    number: int
+    """From 1."""
+    count: int
+    """Of the parts that have a vector."""
+    start: int
+    """In characters of the text (of the title, if there is no text)."""
+    end: int
+    unread: int = 0
+    """Characters at the end of the text that no vector reads, because it has more parts than a text may have."""
+
+
+@dataclass(frozen=True, slots=True)
 class TimeWindow:
     """The time that a query names, from `start` up to `end`, without the end; None: not limited on that side."""
 
@@ -311,6 +326,8 @@ class Result:
     """Whether the item lies outside of the time that the query names."""
     graph_distance: int | None = None
     """Steps from what the query names: 0 for its own items, 1 over a relation or mention; None if not connected."""
+    part: Part | None = None
+    """The part that is nearest by meaning; None if one vector stands for the whole item."""
 
     @property
     def id(self) -> int:
@@ -333,7 +350,16 @@ class Result:
         from fourfold.text.snippets import snippet
 
         language = self.item.language
-        return snippet(self.item.text or self.item.title, words_of_query(self.query, language), language, width)
+        words = words_of_query(self.query, language)
+        return snippet(self.item.text or self.item.title, words, language, width, self.passage)
+
+    @property
+    def passage(self) -> tuple[int, int] | None:
+        """Where a snippet is looked for: in the nearest part, if vectors decide; None: in the whole text."""
+        values = {line.source: line.value for line in self.contributions}
+        if self.part is None or values.get("semantic", 0.0) <= values.get("keyword", 0.0):
+            return None
+        return self.part.start, self.part.end
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,8 @@ def memory(store: PostgresStore, namespace: str = "notes") -> Memory:
 
 
 def document(item: int, version: int, terms: Sequence[int], vector: Any = None, facts: Sequence[int] = ()) -> Document:
-    found = None if vector is None else np.asarray(vector, np.float32)
+    """`vector`: one, or a list of them."""
+    found = [] if vector is None else list(np.atleast_2d(np.asarray(vector, np.float32)))
     return Document(Entry(item, version), np.array(terms, np.uint32), 1.0, found, list(facts))
 
 

@@ -46,6 +46,21 @@ def test_a_repeated_write_changes_nothing_and_versions_are_separate(engine: Engi
         assert node.nearest(collection, [0, 1, 0, 0], 10, [], SECONDS) == [1]
 
 
+@pytest.mark.spec("C13")
+def test_an_item_is_found_by_each_of_its_windows_and_removed_with_all(engine: Engine, collection: str):
+    windows = [[1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0]]
+    engine.put(collection, [document(1, 7, [5], windows), document(2, 7, [5], [0, 0, 0.5, 1])])
+    engine.put(collection, [document(1, 8, [5], windows[:2])])
+    for node in engine.nodes:
+        assert sorted(node.entries(collection, 1, 9)) == [Entry(1, 7)] * 3 + [Entry(1, 8)] * 2 + [Entry(2, 7)]
+        assert node.nearest(collection, [0, 0, 1, 0.1], 2, [], SECONDS) == [1, 2]
+        assert sorted(node.match(collection, {5: 1.0}, 10, [], SECONDS)) == [1, 1, 2], "windows have no words"
+    engine.remove(collection, [Entry(1, 7)])
+    for node in engine.nodes:
+        assert sorted(node.entries(collection, 1, 9)) == [Entry(1, 8)] * 2 + [Entry(2, 7)]
+        assert node.nearest(collection, [0, 0, 1, 0.1], 1, [], SECONDS) == [2]
+
+
 def test_items_without_words_or_vector_are_held(engine: Engine, collection: str):
     engine.put(collection, [document(1, 1, []), document(2, 1, [4]), document(3, 1, [], [1, 0, 0, 0])])
     assert entries(engine, collection)[0] == [Entry(1, 1), Entry(2, 1), Entry(3, 1)]

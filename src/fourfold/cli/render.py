@@ -116,7 +116,8 @@ def _snippet(result: Result) -> Text:
     from fourfold.text.snippets import highlighted
 
     item = result.item
-    found = highlighted(item.text or item.title, query_words(result.query, (item.language,)), item.language)
+    words = query_words(result.query, (item.language,))
+    found = highlighted(item.text or item.title, words, item.language, within=result.passage)
     edges = [0, *(place for mark in found.marks for place in mark), len(found.text)]
     text = Text()
     for number, (start, end) in enumerate(pairwise(edges)):

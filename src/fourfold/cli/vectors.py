@@ -32,7 +32,7 @@ def embed(ctx: typer.Context) -> None:
         if memory.settings.embedder == "none":
             raise RequestError("there is no embedder", "Set one: FOURFOLD_EMBEDDER=minilm")
     if renewed:
-        say(f"renewed {renewed} vector{'s' * (renewed != 1)} of German items")
+        say(f"renewed the vectors of {renewed} item{'s' * (renewed != 1)} of an earlier version")
     say(f"made {made} vector{'s' * (made != 1)}; {size.vectors} of {size.items} items have one")
 
 
@@ -62,7 +62,7 @@ def _wait(memory: Memory, wait: bool | None) -> None:
 def _renew(memory: Memory) -> int:
     from fourfold.cli.render import progress_bar
 
-    with progress_bar("German vectors") as progress:
+    with progress_bar("renewed vectors") as progress:
         return memory.renew_vectors(progress)
 
 

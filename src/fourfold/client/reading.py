@@ -14,6 +14,7 @@ from fourfold.retrieval import (
     Contribution,
     Degraded,
     Explanation,
+    Part,
     Plan,
     Recency,
     Result,
@@ -112,6 +113,7 @@ def result_of(form: Form, query: str) -> Result:
         explanation=explanation_of(form.get("explanation")),
         also_in=tuple(form.get("also_in", ())),
         graph_distance=form["graph_distance"],
+        part=None if form.get("part") is None else Part(**form["part"]),
     )
 
 

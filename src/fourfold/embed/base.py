@@ -58,7 +58,7 @@ class EmbeddingModel(Protocol):
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]: ...
 
     def truncates(self, text: str) -> bool:
-        """Whether the model reads only the beginning of this text."""
+        """Whether the model reads only the beginning of this text. A stored text is then embedded in windows."""
         ...
 
     def close(self) -> None: ...
@@ -70,6 +70,11 @@ class RoutedModel(EmbeddingModel, Protocol):
     @property
     def earlier_fingerprints(self) -> tuple[str, ...]:
         """Of the same space, before an encoder was added. Only texts that `renews` names have better vectors now."""
+        ...
+
+    @property
+    def truncating_fingerprints(self) -> tuple[str, ...]:
+        """Of the same space, before long texts had windows: their vectors know only the beginning."""
         ...
 
     @property
@@ -115,7 +120,9 @@ def embed_routed(model: RoutedModel, texts: Sequence[str]) -> NDArray[np.float32
 def shares_space(model: EmbeddingModel, fingerprint: str) -> bool:
     """Whether vectors with this fingerprint can be compared with those of the model."""
     several = routed(model)
-    return fingerprint == model.fingerprint or (several is not None and fingerprint in several.earlier_fingerprints)
+    if fingerprint == model.fingerprint or several is None:
+        return fingerprint == model.fingerprint
+    return fingerprint in (*several.earlier_fingerprints, *several.truncating_fingerprints)
 
 
 class BaseEmbedder:
@@ -136,7 +143,10 @@ class BaseEmbedder:
         """Loads the model before the first `embed`."""
 
     def truncates(self, text: str) -> bool:
-        """Whether the model reads only the beginning of this text; searches then say so."""
+        """Whether the model reads only the beginning of this text.
+
+        Long items then get a vector for each part, and searches with a longer query say so.
+        """
         return False
 
     def close(self) -> None:

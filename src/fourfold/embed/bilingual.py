@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 ENGLISH: Final = "english"
 GERMAN: Final = "german"
-FINGERPRINT: Final = (
-    f"minilm/all-MiniLM-L6-v2-int8@8199be6f699a395f+german@{german.MODEL_SHA256[:16]}"
-    f"/mean/{limits.MODEL_TOKENS}/{minilm.DIMENSION}"
-)
+_MINILM: Final = "minilm/all-MiniLM-L6-v2-int8@8199be6f699a395f"
+_SHAPE: Final = f"mean/{limits.MODEL_TOKENS}/{minilm.DIMENSION}"
+FINGERPRINT: Final = f"{_MINILM}+german@{german.MODEL_SHA256[:16]}/windows/{_SHAPE}"
+WITHOUT_WINDOWS: Final = f"{_MINILM}+german@aebb4e051ac26500/{_SHAPE}"
 _REVISIONS: Final = {ENGLISH: minilm.MODEL_SHA256, GERMAN: german.MODEL_SHA256}
 
 
@@ -40,6 +40,9 @@ class BilingualEmbedder:
 
     earlier_fingerprints = (minilm.FINGERPRINT,)
     """Of versions that embedded German texts with MiniLM, too."""
+
+    truncating_fingerprints = (minilm.FINGERPRINT, WITHOUT_WINDOWS)
+    """Of versions that embedded the beginning of a long text only."""
 
     encoders = (ENGLISH, GERMAN)
 

@@ -7,14 +7,16 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from itertools import accumulate
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
 
 from fourfold import threads
 from fourfold.embed.base import EmbeddingModel, routed, shares_space
 from fourfold.embed.vectors import SMALLEST, UNIT
+from fourfold.embed.windows import Span, Windows, embedded_text, read_as
 from fourfold.errors import EmbedderUnavailable, FourfoldError, SpaceMismatch, StoreUnavailable
-from fourfold.limits import MODEL_LOAD_SECONDS
-from fourfold.model import NO_FILTERS, Space
+from fourfold.limits import MODEL_LOAD_SECONDS, MODEL_TOKENS
+from fourfold.model import NO_FILTERS, Item, Space
 from fourfold.storage.protocols import Store
 from fourfold.storage.values import PendingText
 
@@ -25,22 +27,23 @@ if TYPE_CHECKING:
     from fourfold.model import Vector
 
 T = TypeVar("T")
+Reading: TypeAlias = tuple[PendingText, list[str], tuple[Span, ...]]
+"""An item that waits, the texts to embed for it, and their spans if these are several."""
 Progress = Callable[[int, int], None]
 """Called with (done, total) while work proceeds."""
 
 _BATCH_ITEMS = 32
+_BATCH_WINDOWS = 64
+"""Long items are embedded and stored in smaller batches: a window takes as long as an item."""
 _SCAN_ITEMS = 500
 _SCAN_SECONDS = 3600.0
+_LONG_BYTES = 4 * MODEL_TOKENS
+"""A text of more bytes is probably longer than what the model reads."""
 ADDED_LANGUAGE = "de"
 """Of the items that an added encoder reads, as far as their stored language tells."""
 _LEASE_RETRY_SECONDS = 0.1
 _PROBE = "a harmless text"
 """An embedder that rejects this text is unavailable."""
-
-
-def embedded_text(title: str, text: str) -> str:
-    """The text of an item that the model reads."""
-    return f"{title}\n{text}" if title and text else title or text
 
 
 def require_space(known: Space | None, model: EmbeddingModel) -> None:
@@ -50,6 +53,16 @@ def require_space(known: Space | None, model: EmbeddingModel) -> None:
             f"the vectors here come from {known.fingerprint}, the embedder is {model.fingerprint}",
             "Return to that embedder, or renew all vectors: fourfold reembed",
         )
+
+
+class Renewable(NamedTuple):
+    added: int
+    """Items in the language of an added encoder, with vectors of another one."""
+    long: int
+    """Long items, with a vector of their beginning only."""
+
+
+NOTHING_RENEWABLE = Renewable(0, 0)
 
 
 class EmbeddingQueue:
@@ -189,23 +202,41 @@ class EmbeddingQueue:
             self._check_open()
 
     def _embed(self, namespace: str, batch: Sequence[PendingText]) -> int:
-        """Makes and stores their vectors. A text that the embedder rejects, though it accepts others, is set aside."""
+        """Makes and stores their vectors, some windows at a time."""
+        truncates = self.embedder.truncates
+        done, some, windows = 0, list[Reading](), 0
+        for row in batch:
+            texts, spans = self._ask(partial(read_as, *row[1:], truncates))
+            if some and windows + len(texts) > _BATCH_WINDOWS:
+                done += self._embed_readings(namespace, some)
+                some, windows = [], 0
+            some.append((row, texts, spans))
+            windows += len(texts)
+        return done + (self._embed_readings(namespace, some) if some else 0)
+
+    def _embed_readings(self, namespace: str, batch: Sequence[Reading]) -> int:
+        """Makes and stores vectors. A text that the embedder rejects, though it accepts others, is set aside."""
         space = self._space_of(namespace)
-        texts = [embedded_text(title, text) for _, title, text in batch]
+        texts = [text for _, texts, _ in batch for text in texts]
         try:
             vectors = self._vectors(self._embedding, texts)
         except EmbedderUnavailable:
             self._vectors(self._embedding, [_PROBE])  # raises if the embedder accepts nothing at all
             if len(batch) > 1:
                 half = len(batch) // 2
-                return self._embed(namespace, batch[:half]) + self._embed(namespace, batch[half:])
+                return self._embed_readings(namespace, batch[:half]) + self._embed_readings(namespace, batch[half:])
             try:
                 vectors = self._vectors(self._embedding, texts)  # the failure may have been temporary
             except EmbedderUnavailable as error:
                 with self._store.transaction(namespace) as tx:
-                    tx.vectors.reject(batch[0], str(error))
+                    tx.vectors.reject(batch[0][0], str(error))
                 return 0
-        made = [(*row, vector) for row, vector in zip(batch, vectors, strict=True)]
+        ends = list(accumulate(len(texts) for _, texts, _ in batch))
+        parts = [vectors[end - len(texts) : end] for end, (_, texts, _) in zip(ends, batch, strict=True)]
+        made = [
+            (*row, Windows(part, spans) if spans else part[0])
+            for part, (row, _, spans) in zip(parts, batch, strict=True)
+        ]
         with self._store.transaction(namespace) as tx:
             return tx.vectors.put(space, made)
 
@@ -221,17 +252,22 @@ class EmbeddingQueue:
             known = snapshot.space
         return known if known is not None and shares_space(self.embedder, known.fingerprint) else space
 
-    # ------------------------------------------------------------ vectors that an added encoder renews
+    # ------------------------------------------------------------ vectors that a newer version renews
 
-    def renewable(self, namespace: str) -> int:
-        """About how many items have a vector that an encoder made which no longer reads their language."""
+    def renewable(self, namespace: str) -> Renewable:
+        """About how many items have vectors that are made better now."""
         several = routed(self.embedder)
         if several is None:
-            return 0
+            return NOTHING_RENEWABLE
         with self._store.snapshot(namespace) as snapshot:
-            if snapshot.space is None or snapshot.space.fingerprint not in several.earlier_fingerprints:
-                return 0
-            return snapshot.rows.vocabulary("language").get(ADDED_LANGUAGE, 0)
+            known = None if snapshot.space is None else snapshot.space.fingerprint
+            if known is None or known == self.embedder.fingerprint:
+                return NOTHING_RENEWABLE
+            added, long = known in several.earlier_fingerprints, known in several.truncating_fingerprints
+            return Renewable(
+                snapshot.rows.vocabulary("language").get(ADDED_LANGUAGE, 0) if added else 0,
+                snapshot.rows.count_longer(_LONG_BYTES) if long else 0,
+            )
 
     def requeue_renewable(self, namespace: str) -> int:
         """Makes those items wait for a new vector, in one transaction; returns how many.
@@ -239,14 +275,22 @@ class EmbeddingQueue:
         From then on the namespace has the embedder's fingerprint, and the queue can be interrupted and resumed.
         """
         several = routed(self.embedder)
-        if several is None or not self.renewable(namespace):
+        if several is None or not any(self.renewable(namespace)):
             return 0
         with self._store.snapshot(namespace, seconds=_SCAN_SECONDS) as snapshot:
+            known = "" if snapshot.space is None else snapshot.space.fingerprint
+            added, long = known in several.earlier_fingerprints, known in several.truncating_fingerprints
+
+            def renews(item: Item) -> bool:
+                text = embedded_text(item.title, item.text)
+                is_long = long and len(text) > MODEL_TOKENS and self._ask(partial(several.truncates, text))
+                return is_long or (added and several.renews(text))
+
             ids = snapshot.rows.ids(NO_FILTERS)
             found: list[int] = []
             for start in range(0, len(ids), _SCAN_ITEMS):
                 items = snapshot.rows.get(ids[start : start + _SCAN_ITEMS]).values()
-                found += [item.id for item in items if several.renews(embedded_text(item.title, item.text))]
+                found += [item.id for item in items if renews(item)]
         with self._store.transaction(namespace) as tx:
             tx.vectors.renew(self.space(), found)
         return len(found)

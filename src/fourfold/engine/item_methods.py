@@ -284,7 +284,7 @@ class ItemMethods(OpenStore):
         return self._embedding is not None and shares_space(self._embedding.embedder, space.fingerprint)
 
     def renew_vectors(self, progress: Progress | None = None) -> int:
-        """Renews the vectors of items in a language that the embedder has an encoder for since; returns how many.
+        """Renews vectors that an earlier version made: of German items, and of long ones; returns how many items.
 
         They become pending at once, all together; if interrupted, `embed_pending` resumes. Other items keep theirs.
         """

@@ -17,6 +17,7 @@ from fourfold.embed.base import EmbeddingModel, routed
 from fourfold.engine import present
 from fourfold.engine.embedding_queue import EmbeddingQueue, require_space
 from fourfold.engine.filter_names import unknown_names
+from fourfold.engine.parts import unread_notes, with_parts
 from fourfold.engine.pipeline import Found, Pipeline
 from fourfold.engine.present import Fetch, Ordered, ResultOptions
 from fourfold.engine.reranking import Reranking
@@ -163,6 +164,8 @@ class Search:
         fetch, query = snapshot.rows.get, question.query
         order = present.ordered(found, found.plan, fetch, now, window)
         chosen = present.results(found, found.plan, order, fetch, options, query.whole)
+        if "semantic" in found.rankings and "semantic" not in self._injected:
+            chosen = with_parts(snapshot, query, chosen)
         fused = self._candidates(found, order, fetch, now) if options.candidates else None
         ranked = bool(len(order.hits.ids))
         notes: Sequence[str] = ()
@@ -173,6 +176,7 @@ class Search:
             notes = [f"nothing was ever stored in the namespace {query.namespace!r}"]
         elif query.filters.condition is not None:
             notes = unknown_names(snapshot.rows, snapshot.tags, query.filters.condition, negated_only=ranked)
+        notes = (*notes, *unread_notes(chosen))
         if notes:
             found = replace(found, notes=(*found.notes, *notes))
         total = (time.perf_counter() - started) * 1000
@@ -210,7 +214,7 @@ class Search:
             if rank is not None:
                 alone = replace(order, hits=order.hits[rank - 1 : rank])
                 shown = present.results(found, found.plan, alone, fetch, ResultOptions(explain=True), request.text)
-                result = next(iter(shown), None)
+                result = next(iter(with_parts(snapshot, asked.query, shown)), None)
             scored = pipeline.scores(question.query, question.plan, stored.id)
             told = (*why_hidden(stored, now), *_reasons(stored.id, question.plan, found, scored, passes))
             better = list(fetch(ids[: min(rank - 1, limits.FOLD_DEPTH)]).values()) if rank else []

@@ -70,6 +70,11 @@ class CachedEmbedder:
         several = routed(self.model)
         return () if several is None else several.earlier_fingerprints
 
+    @property
+    def truncating_fingerprints(self) -> tuple[str, ...]:
+        several = routed(self.model)
+        return () if several is None else several.truncating_fingerprints
+
     def query_encoders(self, text: str) -> tuple[str, ...]:
         several = routed(self.model)
         return () if several is None else several.query_encoders(text)

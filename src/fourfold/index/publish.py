@@ -19,6 +19,7 @@ import tantivy
 
 from fourfold import owner_only
 from fourfold.index import generations, segment_files
+from fourfold.index.faiss_index import import_faiss, train
 from fourfold.index.log_tail import Segment
 from fourfold.index.rows import NONE, Rows
 from fourfold.index.segment_files import Manifest, Part
@@ -26,7 +27,7 @@ from fourfold.index.source import Change, Source
 from fourfold.index.text_index import TextIndex
 from fourfold.index.text_segment import TANTIVY_SCHEMA, TextSegment, item_terms
 from fourfold.index.tuning import IndexTuning
-from fourfold.index.vector_index import VectorIndex, VectorSegment, columns, import_faiss, train
+from fourfold.index.vector_index import VectorIndex, VectorSegment, columns
 from fourfold.index.vector_index import sums as row_sums
 from fourfold.model import Space
 from fourfold.text.analysis import ANALYSER_VERSION
@@ -145,7 +146,8 @@ def publish_faiss(publication: Publication, space: Space) -> bool:
         return False
     target = generations.begin(folder, manifest, ("faiss",))
     segment_files.verify(target / "vectors", manifest.parts["vectors"])  # FAISS would hide a damaged row
-    built = train(columns(target, manifest, space.dimension), tuning)
+    vectors = columns(target, manifest, space.dimension)
+    built = train(vectors.matrix, vectors.live, tuning)
     part = segment_files.replace_file(target / "faiss", import_faiss().serialize_index(built).tobytes())
     manifest = replace(manifest, generation=generations.number(target), covered=manifest.rows)
     _finish(publication, VectorIndex.KIND, target, segment_files.with_part(manifest, "faiss", part))

@@ -52,7 +52,7 @@ class SourceSnapshot(Protocol):
         ...
 
     def vectors(self, ids: Sequence[int], dimension: int) -> tuple[Ints, Matrix]:
-        """The vectors of those of these items that have one, with their ids."""
+        """The vectors of those of these items that have one, with their ids; those of an item are adjacent."""
         ...
 
     def publication_marks(self, kind: str) -> Sequence[str]:

@@ -5,11 +5,9 @@ The segment is a column of unit vectors, and above some size FAISS over the same
 
 from __future__ import annotations
 
-import math
-import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache, cached_property
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +15,7 @@ import numpy as np
 
 from fourfold import native
 from fourfold.index import segment_files
+from fourfold.index.faiss_index import import_faiss, probes, search_parameters
 from fourfold.index.locks import ReadLock
 from fourfold.index.log_tail import TailedIndex
 from fourfold.index.rows import NONE, Mapped, Rows, in_sample
@@ -36,22 +35,19 @@ if TYPE_CHECKING:
 
 _MAX_ROUGH_ERROR = 1e-5
 """Single precision and rounding together are wrong by less than this."""
-_QUERY_BITS = 4
 _MAX_GAP_ROWS = 4
 _ROWS_PER_MEMBER = 2
 """A range of rows is read whole if at least one in this many is wanted."""
 _VERIFIED_BLOCKS = 64
 _DENSE_SHARE = 0.05
 """A filter that passes a smaller share needs every FAISS list: with a fixed number of lists recall falls to 0.67."""
-_MAX_FAISS_LISTS = 4096
-_MIN_PROBES = 16
-_TRAINING_ROWS_PER_LIST = 64
-_FAISS_BATCH_ROWS = 10_000
+_MORE_ROWS = 4
+"""If the nearest rows belong to too few items, this many times as many are read."""
 
 
 @dataclass(frozen=True)
 class Vectors(Rows):
-    """Rows with their unit vectors."""
+    """Rows with their unit vectors. The windows of a long item are adjacent rows, which live and die together."""
 
     matrix: Matrix
     sums: Sums | None = None
@@ -75,6 +71,29 @@ class Vectors(Rows):
     @cached_property
     def columns(self) -> native.VectorColumns:
         return native.VectorColumns(self.matrix, self.sums)
+
+    @cached_property
+    def firsts(self) -> Ints | None:
+        """The row of the first window of each row's item; None if no live item has several."""
+        same = (self.ids[1:] == self.ids[:-1]) & self.alive[1:] & self.alive[:-1]
+        if not same.any():
+            return None
+        numbers = np.arange(len(self.ids))
+        numbers[1:][same] = 0
+        return np.maximum.accumulate(numbers)
+
+    @cached_property
+    def heads(self) -> Ints:
+        """The live rows that are the first, or the only one, of their items."""
+        return self.live if self.firsts is None else self.live[self.firsts[self.live] == self.live]
+
+    def find(self, ids: Ints) -> Ints:
+        last = super().find(ids)
+        if self.firsts is None:
+            return last
+        counts = last - self.firsts[last] + 1
+        ends = np.cumsum(counts)
+        return np.repeat(last + 1 - ends, counts) + np.arange(ends[-1] if len(ends) else 0)
 
     def rows(self, rows: Ints) -> Matrix:
         """The vectors of these rows. Raises Damaged if their checksums are wrong."""
@@ -186,54 +205,8 @@ class VectorSegment:
         return np.concatenate([found, later])
 
     def _ask_faiss(self, query: Matrix, count: int, lists: int, passing: Flags | None) -> Ints:
-        found = self.faiss.search(query[None, :], count, params=_parameters(lists, passing))[1][0]
+        found = self.faiss.search(query[None, :], count, params=search_parameters(lists, passing))[1][0]
         return found if found[-1] >= 0 else found[found >= 0]
-
-
-def _parameters(lists: int, passing: Flags | None) -> Any:
-    if passing is None:
-        return _for_all(lists)
-    selector = import_faiss().IDSelectorBitmap(np.packbits(passing, bitorder="little"))
-    return import_faiss().IVFRaBitQSearchParameters(nprobe=lists, qb=_QUERY_BITS, sel=selector)
-
-
-@cache
-def _for_all(lists: int) -> Any:
-    """Cached, because creating them is slow; for searches without a filter."""
-    return import_faiss().IVFRaBitQSearchParameters(nprobe=lists, qb=_QUERY_BITS)
-
-
-def lists(rows: int, tuning: IndexTuning = DEFAULT) -> int:
-    """The number of inverted lists: a power of two near 1.6 times the square root of the rows (512 at 100,000)."""
-    return min(max(2 ** round(math.log2(1.6 * math.sqrt(rows))), tuning.min_faiss_lists), _MAX_FAISS_LISTS)
-
-
-def probes(nlist: int) -> int:
-    """The number of lists to search: a quarter of up to 256, an eighth of more. Recall@10 stays above 0.98."""
-    return max(nlist // 4, min(nlist, _MIN_PROBES)) if nlist <= 256 else nlist // 8
-
-
-def train(vectors: Vectors, tuning: IndexTuning) -> Any:
-    """A FAISS index over all rows, trained on a random sample of the live ones."""
-    faiss = import_faiss()
-    rows, dimension = vectors.matrix.shape
-    nlist = lists(rows, tuning)
-    sample = np.random.default_rng(0).permutation(vectors.live)[: nlist * _TRAINING_ROWS_PER_LIST]
-    faiss.omp_set_num_threads(os.cpu_count() or 1)
-    index = faiss.index_factory(dimension, f"IVF{nlist},RaBitQ2", faiss.METRIC_INNER_PRODUCT)
-    index.train(vectors.matrix[np.sort(sample)])
-    for start in range(0, rows, _FAISS_BATCH_ROWS):
-        index.add(vectors.matrix[start : start + _FAISS_BATCH_ROWS])
-    faiss.omp_set_num_threads(1)
-    return index
-
-
-def import_faiss() -> Any:
-    """FAISS with one thread for each search: searches run concurrently, and sharing one among threads is slower."""
-    os.environ.setdefault("OMP_NUM_THREADS", "1")
-    import faiss
-
-    return faiss
 
 
 def _opened(folder: Path, manifest: Manifest, dimension: int, tuning: IndexTuning) -> VectorSegment:
@@ -286,13 +259,22 @@ class VectorState:
 
     @cached_property
     def count(self) -> int:
-        return len(self.published.live) + len(self.tail.live)
+        """Number of items."""
+        return len(self.published.heads) + len(self.tail.heads)
+
+    @cached_property
+    def windows(self) -> int:
+        """Number of vectors per item, rounded up."""
+        return max(1, -(-(len(self.published.live) + len(self.tail.live)) // max(self.count, 1)))
 
     @cached_property
     def middle(self) -> NDArray[np.float64] | None:
-        """The mean of a sample of the vectors: the background against which the best hits are compared."""
+        """The mean of a sample of the vectors: the background against which the best hits are compared.
+
+        Of a long item the first one counts, so that no item outweighs the others.
+        """
         parts = [
-            vectors.rows(vectors.live[in_sample(vectors.ids[vectors.live], self.count)])
+            vectors.rows(vectors.heads[in_sample(vectors.ids[vectors.heads], self.count)])
             for vectors in (self.published, self.tail)
         ]
         sample = np.concatenate(parts)
@@ -337,18 +319,35 @@ class VectorIndex(TailedIndex[VectorState]):
 
 
 def search(state: VectorState, query: Matrix, limit: int, allowed: Ints | None) -> Ranking:
-    """The `limit` nearest of the allowed items (all, if None)."""
-    parts = [(state.published, _candidates(state, query, limit, allowed)), (state.tail, state.tail.permitted(allowed))]
-    most = state.tuning.rough_factor * limit
-    if len(parts[0][1]) > most:
-        parts[0] = state.published, _likely(*parts[0], query, limit)
-    if sum(len(rows) for _, rows in parts) > most:
-        parts = _rough_selection(parts, query, limit)
+    """The `limit` nearest of the allowed items (all, if None). Of the windows of an item, the nearest counts."""
     middle = state.middle
     background = None if middle is None else Background(float(middle @ query.astype(np.float64)))
+    rows = limit * state.windows
+    while True:
+        found = _nearest_rows(state, query, rows, allowed)
+        hits = found if state.windows == 1 else _each_once(found)
+        if len(hits) >= limit or len(found) < rows:
+            return Ranking(hits[:limit], background)
+        rows *= _MORE_ROWS
+
+
+def _nearest_rows(state: VectorState, query: Matrix, count: int, allowed: Ints | None) -> Hits:
+    """The items of the `count` nearest rows of the allowed items, best first; an item may occur several times."""
+    parts = [(state.published, _candidates(state, query, count, allowed)), (state.tail, state.tail.permitted(allowed))]
+    most = state.tuning.rough_factor * count
+    if len(parts[0][1]) > most:
+        parts[0] = state.published, _likely(*parts[0], query, count)
+    if sum(len(rows) for _, rows in parts) > most:
+        parts = _rough_selection(parts, query, count)
     found = _scored(parts, query)
-    best = native.order(found.ids, found.scores)[:limit]
-    return Ranking(Hits(found.ids[best], found.scores[best]), background)
+    best = native.order(found.ids, found.scores)[:count]
+    return Hits(found.ids[best], found.scores[best])
+
+
+def _each_once(hits: Hits) -> Hits:
+    """The first hit of each item."""
+    first = np.sort(np.unique(hits.ids, return_index=True)[1])
+    return Hits(hits.ids[first], hits.scores[first])
 
 
 def _scored(parts: Iterable[tuple[Vectors, Ints]], query: Matrix) -> Hits:
@@ -388,8 +387,11 @@ def _floor(near: Matrix, limit: int) -> float:
 def score(state: VectorState, query: Matrix, ids: Sequence[int]) -> Ranking:
     """Cosines of those of these items that have vectors."""
     wanted = np.array(ids, np.int64)
-    parts = [(each, each.find(wanted)) for each in (state.published, state.tail)]
-    return Ranking(_scored(parts, query))
+    found = _scored(((each, each.find(wanted)) for each in (state.published, state.tail)), query)
+    if state.windows > 1:
+        best = native.order(found.ids, found.scores)
+        found = _each_once(Hits(found.ids[best], found.scores[best]))
+    return Ranking(found)
 
 
 def _candidates(state: VectorState, query: Matrix, limit: int, allowed: Ints | None) -> Ints:

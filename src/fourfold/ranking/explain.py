@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from fourfold.ranking.retrievers import RETRIEVERS
-from fourfold.retrieval import Contribution, Explanation
+from fourfold.retrieval import Contribution, Explanation, Part
 
 
 class Bar(NamedTuple):
@@ -21,10 +21,14 @@ class Bar(NamedTuple):
 
 
 def explain(
-    contributions: Sequence[Contribution], score: float, recency: float = 1.0, window: float = 1.0
+    contributions: Sequence[Contribution],
+    score: float,
+    recency: float = 1.0,
+    window: float = 1.0,
+    part: Part | None = None,
 ) -> Explanation:
-    """Build the tree of score = (sum of contributions) x recency x window."""
-    lines = tuple(_line(contribution) for contribution in contributions)
+    """Build the tree of score = (sum of contributions) x recency x window. `part`: that of the cosine."""
+    lines = tuple(_line(each, part if each.source == "semantic" else None) for each in contributions)
     named = (("recency factor", recency), ("factor for the time outside of the window", window))
     factors = tuple(Explanation(factor, name) for name, factor in named if factor != 1)
     if not factors:
@@ -48,19 +52,24 @@ def _rows(parent: Explanation, depth: int) -> list[Bar]:
     return rows
 
 
-def _line(contribution: Contribution) -> Explanation:
-    description = (
-        f"{contribution.source}: {_found(contribution)}weight {contribution.weight:.4g} x {contribution.scaled:.4g}"
-    )
+def _line(contribution: Contribution, part: Part | None) -> Explanation:
+    found = _found(contribution, "" if part is None else f" of {part_name(part)}")
+    description = f"{contribution.source}: {found}weight {contribution.weight:.4g} x {contribution.scaled:.4g}"
     return Explanation(contribution.value, description, _details(contribution))
 
 
-def _found(contribution: Contribution) -> str:
+def part_name(part: Part) -> str:
+    return f"part {part.number} of {part.count} (characters {part.start:,} to {part.end:,})"
+
+
+def _found(contribution: Contribution, where: str) -> str:
     """Rank and raw score in the retriever's list; empty for a bonus without a list, such as an exact file name."""
     if contribution.rank is None and contribution.raw is None:
         return ""
     rank = "not listed" if contribution.rank is None else f"rank {contribution.rank}"
-    return f"{rank}; " if contribution.raw is None else f"{rank}, {_raw_name(contribution)} {contribution.raw:.4g}; "
+    if contribution.raw is None:
+        return f"{rank}; "
+    return f"{rank}, {_raw_name(contribution)} {contribution.raw:.4g}{where}; "
 
 
 def _details(contribution: Contribution) -> tuple[Explanation, ...]:

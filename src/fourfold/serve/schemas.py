@@ -88,7 +88,7 @@ def response_facts(response: SearchResponse) -> dict[str, Json]:
 
 
 def result_json(result: Result) -> dict[str, Json]:
-    """Return a result; `explanation` is present on request, `also_in` if other files have the same text."""
+    """Return a result; `explanation` is present on request, `also_in` and `part` where they apply."""
     form = {
         **item_json(result.item),
         "snippet": result.snippet,
@@ -100,6 +100,8 @@ def result_json(result: Result) -> dict[str, Json]:
     }
     if result.outside_window:
         form["outside_window"] = True
+    if result.part is not None:
+        form["part"] = asdict(result.part)
     if result.also_in:
         form["also_in"] = list(result.also_in)
     if result.explanation is not None:

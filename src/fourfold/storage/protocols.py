@@ -37,12 +37,13 @@ from fourfold.model import (
     Space,
 )
 from fourfold.ranking.expansion import Expander
-from fourfold.retrieval import Hits, Link, Ranking
+from fourfold.retrieval import Hits, Link, Part, Ranking
 from fourfold.storage.values import (
     Deadline,
     FileRow,
     FileUpdate,
     Hidden,
+    MadeVectors,
     NeighborQuery,
     NewNode,
     NewRaw,
@@ -77,6 +78,10 @@ class Rows(Protocol):
         ...
 
     def count(self, filters: Filters) -> int: ...
+
+    def count_longer(self, octets: int) -> int:
+        """Number of items whose text has more bytes in UTF-8."""
+        ...
 
     def chunks(self, path: str, first: int, last: int) -> list[Item]:
         """The chunks of one file from one number to another, in order."""
@@ -115,7 +120,10 @@ class Words(Protocol):
 
 
 class Vectors(Protocol):
-    """Vector search. InvalidVector if a vector does not have the namespace's dimension."""
+    """Vector search. InvalidVector if a vector does not have the namespace's dimension.
+
+    An item with several vectors has the score of the nearest one.
+    """
 
     def begin_nearest(self, vector: Vector, limit: int, filters: Filters) -> Callable[[], Ranking]:
         """Starts a search by cosine, beside the caller if possible; the result has the nearest first, ties by id."""
@@ -236,6 +244,10 @@ class Snapshot(Protocol):
         """Items that wait for a vector, oldest first: of all but the rejected ones, or of `among`, rejected or not."""
         ...
 
+    def nearest_parts(self, queries: Sequence[Vector], ids: Sequence[int]) -> Mapping[int, Part]:
+        """Of those of these items that have several vectors: the part whose vector is nearest to one of the queries."""
+        ...
+
     def keyword_query(self, text: str) -> KeywordQuery:
         """The words of a query with the terms for which keyword search looks."""
         ...
@@ -304,8 +316,8 @@ class VectorWriter(Protocol):
         """Drops the vectors of these items, so that they wait for new ones, and renames the space. Others stay."""
         ...
 
-    def put(self, space: Space, vectors: Sequence[tuple[int, str, str, Vector]]) -> int:
-        """Stores vectors for (id, title, text); skips items that are gone or whose text has changed."""
+    def put(self, space: Space, vectors: Sequence[MadeVectors]) -> int:
+        """Stores vectors, all of an item at once; skips items that are gone or whose text has changed."""
         ...
 
     def reject(self, pending: PendingText, reason: str) -> None:

@@ -17,6 +17,7 @@ import numpy as np
 from fourfold import limits
 from fourfold import validation as rules
 from fourfold.embed.vectors import check_dimension, check_size
+from fourfold.embed.windows import Span, Windows, body, flaw
 from fourfold.errors import InvalidItem, RequestError
 from fourfold.model import Item, Json, NewItem, Node, RawRecord
 from fourfold.storage.values import FileRow, FileState, Record
@@ -32,7 +33,7 @@ _FIELDS: dict[str, frozenset[str]] = {
         "namespace": "name fingerprint dimension",
         "raw": "namespace id content speaker session_id metadata created_at source",
         "item": "namespace id key title text tags kind metadata language created_at updated_at source_ids path "
-        "chunk_index linked vector occurred_at expires_at source subject attribute "
+        "chunk_index linked vector spans occurred_at expires_at source subject attribute "
         "valid_from superseded_at supersedes version_of",
         "node": "namespace id name label aliases properties made items",
         "edge": "namespace source relation target weight",
@@ -44,7 +45,7 @@ _FIELDS: dict[str, frozenset[str]] = {
 TYPES = tuple(_FIELDS)
 _GIVEN = ("occurred_at", "expires_at", "source", "subject", "attribute")
 _VERSION = ("valid_from", "superseded_at", "supersedes", "version_of")
-_OPTIONAL = frozenset((*_GIVEN, *_VERSION))
+_OPTIONAL = frozenset((*_GIVEN, *_VERSION, "spans"))
 """Fields that a record has only if they are set; exports of older versions do not have them."""
 _OPTIONAL_TIMES = frozenset(("occurred_at", "expires_at", "valid_from", "superseded_at"))
 _OPTIONAL_IDS = frozenset(("supersedes", "version_of"))
@@ -73,8 +74,9 @@ def raw_record(record: RawRecord) -> Record:
     return form if record.source is None else {**form, "source": record.source}
 
 
-def item_record(item: Item, *, linked: bool, vector: bytes | None) -> Record:
-    optional = {name: getattr(item, name) for name in _OPTIONAL}
+def item_record(item: Item, *, linked: bool, vector: bytes | None, spans: Sequence[Span] = ()) -> Record:
+    """`vector`: one, or one after the other for each span."""
+    optional = {name: getattr(item, name) for name in (*_GIVEN, *_VERSION)}
     return {
         "type": "item",
         "namespace": item.namespace,
@@ -98,6 +100,7 @@ def item_record(item: Item, *, linked: bool, vector: bytes | None) -> Record:
             for name, value in optional.items()
             if value is not None
         },
+        **({"spans": [list(span) for span in spans]} if spans else {}),
     }
 
 
@@ -169,10 +172,14 @@ def _fields(record: Record, names: Iterable[str]) -> dict[str, Any]:
     return {name: moment(value) if name in _OPTIONAL_TIMES else value for name, value in found.items()}
 
 
-def vector(record: Record) -> Vector | None:
-    """The vector of an accepted record of an item."""
+def vector(record: Record) -> Vector | Windows | None:
+    """The vector of an accepted record of an item, or its windows."""
     encoded = record["vector"]
-    return None if encoded is None else np.frombuffer(base64.b64decode(encoded), np.float32)
+    if encoded is None:
+        return None
+    numbers = np.frombuffer(base64.b64decode(encoded), np.float32)
+    spans = tuple((start, end) for start, end in record.get("spans", ()))
+    return Windows(numbers.reshape(len(spans), -1), spans) if spans else numbers
 
 
 def moment(text: str) -> datetime:
@@ -310,8 +317,11 @@ class RecordReader:
             self._once("the key", namespace, given.key)
         elif given.path is not None:
             self._once("the chunk", namespace, given.path, given.chunk_index)
+        spans = _checked_spans(record)
         if record["vector"] is not None:
-            _check_vector(record["vector"], self._dimensions[namespace])
+            _check_vector(record["vector"], self._dimensions[namespace], len(spans) or 1)
+        elif spans:
+            raise _wrong("it has windows and no vector")
 
     def _read_node(self, record: Record) -> None:
         namespace, name = record["namespace"], record["name"]
@@ -396,6 +406,8 @@ def _check_moment(text: Json) -> None:
 def _check_optional(record: Record) -> None:
     """Fields that are there have a value."""
     for name in _OPTIONAL & record.keys():
+        if name == "spans":
+            continue
         if name in _OPTIONAL_TIMES:
             _check_moment(record[name])
         elif name in _OPTIONAL_IDS:
@@ -407,13 +419,28 @@ def _check_optional(record: Record) -> None:
             rules.known_source(record[name])
 
 
-def _check_vector(encoded: Json, dimension: int | None) -> None:
+def _checked_spans(record: Record) -> list[Span]:
+    if "spans" not in record:
+        return []
+    _require_list(record["spans"], "spans")
+    spans: list[Span] = []
+    for start, end in record["spans"]:
+        if not (rules.is_whole(start, 0) and rules.is_whole(end, 1)):
+            raise _wrong("a span is not a start and an end")
+        spans.append((start, end))
+    if wrong := flaw(spans, len(body(record["title"], record["text"]))):
+        raise _wrong(wrong)
+    return spans
+
+
+def _check_vector(encoded: Json, dimension: int | None, count: int) -> None:
     if not isinstance(encoded, str) or dimension is None:
         raise _wrong("it has a vector where its namespace has none")
     content = np.frombuffer(base64.b64decode(encoded, validate=True), np.float32).astype(np.float64)
-    check_dimension(len(content), dimension)
+    check_dimension(len(content), dimension * count)
     check_size(float(np.abs(content).max()))
-    if abs(float(np.sqrt(content @ content)) - 1.0) > _UNIT_TOLERANCE:
+    lengths = np.linalg.norm(content.reshape(count, dimension), axis=1)
+    if np.abs(lengths - 1.0).max() > _UNIT_TOLERANCE:
         raise _wrong("its vector does not have the length 1")
 
 

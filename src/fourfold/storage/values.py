@@ -6,9 +6,13 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 from fourfold.model import Json, NewItem, Source
+
+if TYPE_CHECKING:
+    from fourfold.embed.windows import Windows
+    from fourfold.model import Vector
 
 Record = dict[str, Json]
 """A line of an export."""
@@ -18,6 +22,9 @@ Vocabulary = Literal["kind", "language", "metadata"]
 
 PendingText: TypeAlias = tuple[int, str, str]
 """(id, title, text) of an item that waits for a vector."""
+
+MadeVectors: TypeAlias = "tuple[int, str, str, Vector | Windows]"
+"""The same with the vector that was made from it, or with one per window."""
 
 HOW_TO_CREATE = "Create a store with `fourfold add`, `import` or `index`, or name another one with --store"
 """The remedy of StoreNotFound."""
@@ -37,6 +44,9 @@ class Deadline:
 class Size:
     items: int
     vectors: int
+    """Number of items that have one."""
+    windows: int = 0
+    """Number of vectors beyond the first of each item."""
 
     @property
     def pending(self) -> int:

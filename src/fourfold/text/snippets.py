@@ -47,20 +47,36 @@ class Highlighted(NamedTuple):
         return _MARK.join(self.text[a:b] for a, b in pairwise(edges))
 
 
-def snippet(text: str, query_words: Sequence[QueryWord], language: str, width: int = WIDTH) -> str:
+def snippet(
+    text: str,
+    query_words: Sequence[QueryWord],
+    language: str,
+    width: int = WIDTH,
+    within: tuple[int, int] | None = None,
+) -> str:
     """Return about `width` characters of the text around most of the query's words, marked as **word**.
 
-    A text without any of the words gives its beginning.
+    `within`: start and end of the part that they are taken from. A text without any of the words gives its beginning.
     """
-    return highlighted(text, query_words, language, width).marked
+    return highlighted(text, query_words, language, width, within).marked
 
 
-def highlighted(text: str, query_words: Sequence[QueryWord], language: str, width: int = WIDTH) -> Highlighted:
+def highlighted(
+    text: str,
+    query_words: Sequence[QueryWord],
+    language: str,
+    width: int = WIDTH,
+    within: tuple[int, int] | None = None,
+) -> Highlighted:
     """Return the passage and the spans of the words separately. Markdown marks of bold text are removed."""
-    matches = _matches(text, query_words, language)
+    first, last = within or (0, len(text))
+    part = text[first:last]
+    matches = _matches(part, query_words, language)
     best = _best_window(matches, width)
-    start, end = _cut(text, best, width)
-    return _highlighted(text, start, end, (match for match in matches if start <= match.start and match.end <= end))
+    start, end = _cut(part, best, width)
+    inside = (match for match in matches if start <= match.start and match.end <= end)
+    marked = (match._replace(start=match.start + first, end=match.end + first) for match in inside)
+    return _highlighted(text, start + first, end + first, marked)
 
 
 def _matches(text: str, query_words: Sequence[QueryWord], language: str) -> list[_Match]:

@@ -140,6 +140,14 @@ _RANKS: Final[dict[str, Any]] = {spec.rank_field: (int | None, None) for spec in
 }
 
 
+class PartAnswer(Answer):
+    number: int = Field(description="From 1.")
+    count: int = Field(description="Of the parts that have a vector.")
+    start: int = Field(description="In characters of the text.")
+    end: int
+    unread: int = Field(description="Characters at the end of the text that no vector reads.")
+
+
 class _Result(ItemAnswer):
     content: str | None = Field(None, description="Left out on request, or by budget_tokens.")  # type: ignore[assignment]
     metadata: Metadata | None = None  # type: ignore[assignment]
@@ -151,6 +159,7 @@ class _Result(ItemAnswer):
     recency: float
     window: float = Field(description="The factor of the time window.")
     outside_window: bool = False
+    part: PartAnswer | None = Field(None, description="Of a text with several vectors, the one nearest by meaning.")
     contributions: list[ContributionAnswer]
     also_in: list[str] = []
     explanation: ExplanationAnswer | None = None

@@ -35,6 +35,8 @@ _UNUSED_TERM = 0xFFFF_FFFE
 """Milvus takes no empty sparse vector. The largest index that it takes is one less than the largest hash."""
 _MOST_FACTS = TAGS + 2
 _PAGE_ENTRIES = 10_000
+_REMOVED_ENTRIES = 50
+"""At a time: two versions of each, with all windows, fit into a page."""
 _STRONG = "Strong"
 _OPTIONS = {"grpc.keepalive_time_ms": 300_000}
 """Servers close connections that send signs of life more often than they like."""
@@ -105,18 +107,32 @@ class MilvusEngine:
     def put(self, collection: str, documents: Sequence[Document]) -> None:
         words = [{**_head(document), "words": _weights(document)} for document in documents]
         vectors = [
-            {**_head(document), "vector": np.asarray(document.vector, np.float32)}
+            {**_head(document, part), "vector": np.asarray(vector, np.float32)}
             for document in documents
-            if document.vector is not None
+            for part, vector in enumerate(document.vectors)
         ]
         for name, rows in ((_words(collection), words), (_vectors(collection), vectors)):
             if rows:
                 self._called(lambda client, name=name, rows=rows: client.upsert(name, rows), _WRITE_SECONDS)
 
     def remove(self, collection: str, entries: Sequence[Entry]) -> None:
-        keys = [_key(entry) for entry in entries]
-        for name in self._existing(collection) if keys else ():
-            self._called(lambda client, name=name: client.delete(name, ids=keys), _WRITE_SECONDS)
+        for name in self._existing(collection) if entries else ():
+            for start in range(0, len(entries), _REMOVED_ENTRIES):
+                keys = self._keys(name, entries[start : start + _REMOVED_ENTRIES])
+                self._called(lambda client, name=name, keys=keys: client.delete(name, ids=keys), _WRITE_SECONDS)
+
+    def _keys(self, name: str, entries: Sequence[Entry]) -> list[str]:
+        """Of these entries, and of their further windows that are there."""
+        items = sorted({entry.item for entry in entries})
+
+        def read(client: Any) -> list[Any]:
+            return client.query(
+                name, filter=f"item in {items}", output_fields=["id"], limit=_PAGE_ENTRIES, consistency_level=_STRONG
+            )
+
+        known = {_key(entry) for entry in entries}
+        found = [row["id"] for row in self._called(read, _WRITE_SECONDS)]
+        return sorted(known.union(key for key in found if _key_of_item(key) in known))
 
     def _existing(self, collection: str) -> list[str]:
         names = (_words(collection), _vectors(collection))
@@ -180,10 +196,10 @@ class MilvusEngine:
         return [hit["entity"]["item"] for hit in self._called(search, seconds)[0]]
 
     def entries(self, collection: str, low: int, high: int) -> list[Entry]:
-        found: set[Entry] = set()
+        found: Counter[Entry] = Counter()
         for name in self._existing(collection):
-            found.update(self._entries(name, low, high))
-        return sorted(found)
+            found |= Counter(self._entries(name, low, high))  # an item has one object for words, one per window
+        return sorted(found.elements())
 
     def _entries(self, name: str, low: int, high: int) -> list[Entry]:
         def read(client: Any) -> list[Any]:
@@ -240,13 +256,19 @@ def _create(client: Any, name: str, dimension: int) -> None:
     client.create_collection(name, schema=schema, index_params=indexes, consistency_level=_STRONG)
 
 
-def _key(entry: Entry) -> str:
-    return f"{entry.item}-{entry.version}"
+def _key(entry: Entry, part: int = 0) -> str:
+    return f"{entry.item}-{entry.version}-{part}" if part else f"{entry.item}-{entry.version}"
 
 
-def _head(document: Document) -> dict[str, Any]:
+def _key_of_item(key: str) -> str:
+    """The key of the first window."""
+    return "-".join(key.split("-")[:2])
+
+
+def _head(document: Document, part: int = 0) -> dict[str, Any]:
     item, version = document.entry
-    return {"id": _key(document.entry), "item": item, "version": version, "mark": "", "facts": list(document.facts)}
+    key = _key(document.entry, part)
+    return {"id": key, "item": item, "version": version, "mark": "", "facts": list(document.facts)}
 
 
 def _weights(document: Document) -> dict[int, float]:

@@ -2,7 +2,8 @@
 
 The rows of PostgreSQL are the truth; an engine proposes candidates. An object of an engine is one version of one item
 and never changes: a late or repeated write cannot replace a newer version, and removing a version cannot remove another
-one. Scores of an engine are used for their order only.
+one. A long item has a further object for each further window of its text. Scores of an engine are used for their order
+only.
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ class Document:
     """The terms of the text, in order, as hashes: the engine analyses nothing."""
     length: float
     """Of the text, relative to the average (`text.bm25` defines it)."""
-    vector: Vector | None = field(repr=False)
+    vectors: Sequence[Vector] = field(repr=False)
+    """One, one per window, or none."""
     facts: Sequence[int] = field(repr=False)
     """Hashes of what filters test most: kind, language, tags."""
 
@@ -69,10 +71,12 @@ class Node(Protocol):
         """Items that contain some of these terms, by any form of BM25, best first."""
         ...
 
-    def nearest(self, collection: str, vector: Vector, limit: int, required: Required, seconds: float) -> list[int]: ...
+    def nearest(self, collection: str, vector: Vector, limit: int, required: Required, seconds: float) -> list[int]:
+        """The items of the `limit` nearest objects; an item occurs once for each of its windows among them."""
+        ...
 
     def entries(self, collection: str, low: int, high: int) -> list[Entry]:
-        """The objects of items from `low` to below `high`, in any order."""
+        """The objects of items from `low` to below `high`, in any order: the same entry for each window of an item."""
         ...
 
 
@@ -101,7 +105,9 @@ class Engine(Protocol):
 
     def put(self, collection: str, documents: Sequence[Document]) -> None: ...
 
-    def remove(self, collection: str, entries: Sequence[Entry]) -> None: ...
+    def remove(self, collection: str, entries: Sequence[Entry]) -> None:
+        """With all windows."""
+        ...
 
     def apply(self, collection: str, applied: Applied) -> None:
         """Notes the last batch."""

@@ -49,6 +49,10 @@ _APPLIED = Entry(0, 1)
 """The object that says what was applied last; no store assigns the item 0."""
 _PAGE_ENTRIES = 10_000
 _BATCH_ENTRIES = 1_000
+_REMOVED_ENTRIES = 50
+"""At a time: two versions of each, with all windows, fit into a page."""
+_VERSION_BITS = 56
+"""Of an id: the number of the window is above them, the item above that."""
 _REPLICAS = 3
 _LETTERS = bytes.maketrans(b"0123456789abcdef", b"abcdefghijklmnop")
 
@@ -134,23 +138,26 @@ class WeaviateNode:
 
         return _items(self._search.call(search))
 
-    def held(self, collection: str, entries: Sequence[Entry]) -> int:
+    def held(self, collection: str, ids: Sequence[UUID]) -> int:
         """How many of some objects the node has."""
+        return len(self._fetched(collection, _ids(ids), len(ids)))
 
+    def objects(self, collection: str, entries: Sequence[Entry]) -> set[UUID]:
+        """The objects of these entries, with all windows."""
+        where = Filter.by_property("item").contains_any(sorted({entry.item for entry in entries}))
+        return {uuid for uuid in self._fetched(collection, where, _PAGE_ENTRIES) if _entry(uuid) in entries}
+
+    def _fetched(self, collection: str, where: Any, limit: int) -> list[UUID]:
         def read(client: Any) -> Any:
             query = _at(client, collection, ConsistencyLevel.ONE).query
-            return query.fetch_objects(filters=_ids(entries), limit=len(entries), return_properties=[])
+            return query.fetch_objects(filters=where, limit=limit, return_properties=[])
 
-        return len(self.work.call(read).objects)
+        return [each.uuid for each in self.work.call(read).objects]
 
     def entries(self, collection: str, low: int, high: int) -> list[Entry]:
         window = Filter.by_property("item").greater_or_equal(max(low, 1)) & Filter.by_property("item").less_than(high)
 
-        def read(client: Any) -> Any:
-            query = _at(client, collection, ConsistencyLevel.ONE).query
-            return query.fetch_objects(filters=window, limit=_PAGE_ENTRIES, return_properties=[])
-
-        found = [_entry(each.uuid) for each in self.work.call(read).objects]
+        found = [_entry(uuid) for uuid in self._fetched(collection, window, _PAGE_ENTRIES)]
         if len(found) == _PAGE_ENTRIES:
             middle = (max(low, 1) + min(high, max(entry.item for entry in found) + 1)) // 2
             return self.entries(collection, low, middle) + self.entries(collection, middle, high)
@@ -227,27 +234,15 @@ class WeaviateEngine:
         self._write(lambda client: client.collections.delete(collection))
 
     def put(self, collection: str, documents: Sequence[Document]) -> None:
-        objects = [
-            DataObject(
-                uuid=_uuid(document.entry),
-                properties={
-                    "item": document.entry.item,
-                    "version": document.entry.version,
-                    "facts": list(document.facts),
-                    "words": _spelled(document.hashes),
-                },
-                vector=None if document.vector is None else np.asarray(document.vector, np.float32).tolist(),
-            )
-            for document in documents
-        ]
+        objects = [each for document in documents for each in _objects(document)]
         for start in range(0, len(objects), _BATCH_ENTRIES):
             self._insert(collection, objects[start : start + _BATCH_ENTRIES])
-        self._confirm(collection, [document.entry for document in documents], present=True)
+        self._confirm(collection, [each.uuid for each in objects], present=True)
 
-    def _confirm(self, collection: str, entries: Sequence[Entry], *, present: bool) -> None:
+    def _confirm(self, collection: str, ids: Sequence[UUID], *, present: bool) -> None:
         for node in self.nodes:
-            for start in range(0, len(entries), _BATCH_ENTRIES):
-                part = entries[start : start + _BATCH_ENTRIES]
+            for start in range(0, len(ids), _BATCH_ENTRIES):
+                part = ids[start : start + _BATCH_ENTRIES]
                 if node.held(collection, part) != (len(part) if present else 0):
                     raise IndexUnavailable(f"{node.name} did not apply a write", "It is repeated; check the node")
 
@@ -258,14 +253,19 @@ class WeaviateEngine:
             raise IndexUnavailable(f"{self.shown} did not store everything ({first[:200]})", "Check its nodes")
 
     def remove(self, collection: str, entries: Sequence[Entry]) -> None:
-        for start in range(0, len(entries), _BATCH_ENTRIES):
-            where = _ids(entries[start : start + _BATCH_ENTRIES])
+        found = {_uuid(entry) for entry in entries}
+        for start in range(0, len(entries), _REMOVED_ENTRIES):
+            part = entries[start : start + _REMOVED_ENTRIES]
+            found.update(*(node.objects(collection, part) for node in self.nodes))
+        ids = sorted(found)
+        for start in range(0, len(ids), _BATCH_ENTRIES):
+            where = _ids(ids[start : start + _BATCH_ENTRIES])
             done = self._write(
                 lambda client, where=where: _at(client, collection, ConsistencyLevel.ALL).data.delete_many(where=where)
             )
             if done.failed:
                 raise IndexUnavailable(f"{self.shown} did not remove everything", "Check its nodes")
-        self._confirm(collection, entries, present=False)
+        self._confirm(collection, ids, present=False)
 
     def apply(self, collection: str, applied: Applied) -> None:
         noted = {"item": 0, "version": applied.change, "mark": applied.mark}
@@ -282,16 +282,27 @@ def _at(client: Any, collection: str, level: ConsistencyLevel) -> Any:
     return client.collections.use(collection).with_consistency_level(level)
 
 
-def _uuid(entry: Entry) -> UUID:
-    return UUID(int=entry.item << 64 | entry.version)
+def _objects(document: Document) -> list[Any]:
+    """The object of the first window has the words."""
+    head = {"item": document.entry.item, "version": document.entry.version, "facts": list(document.facts)}
+    vectors = [np.asarray(vector, np.float32).tolist() for vector in document.vectors] or [None]
+    first = {**head, "words": _spelled(document.hashes)}
+    return [
+        DataObject(uuid=_uuid(document.entry, part), properties=head if part else first, vector=vector)
+        for part, vector in enumerate(vectors)
+    ]
 
 
-def _ids(entries: Sequence[Entry]) -> Any:
-    return Filter.by_id().contains_any([_uuid(entry) for entry in entries])
+def _uuid(entry: Entry, part: int = 0) -> UUID:
+    return UUID(int=entry.item << 64 | part << _VERSION_BITS | entry.version)
+
+
+def _ids(ids: Sequence[UUID]) -> Any:
+    return Filter.by_id().contains_any(list(ids))
 
 
 def _entry(uuid: UUID) -> Entry:
-    return Entry(uuid.int >> 64, uuid.int & 0xFFFF_FFFF_FFFF_FFFF)
+    return Entry(uuid.int >> 64, uuid.int & (1 << _VERSION_BITS) - 1)
 
 
 def _items(found: Any) -> list[int]:

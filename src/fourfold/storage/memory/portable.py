@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
-import numpy as np
-
+from fourfold.embed.windows import rows_of, spans_of
 from fourfold.model import Item, RawRecord, Space
 from fourfold.storage import records as formats
 from fourfold.storage.loading import renumbered
@@ -38,8 +37,9 @@ def _raw(ns: Namespace) -> Iterator[Record]:
 
 def _items(ns: Namespace) -> Iterator[Record]:
     for stored in ns.items.values():
-        made = None if stored.vector is None else np.float32(stored.vector).tobytes()
-        yield formats.item_record(stored.item, linked=stored.linked, vector=made)
+        made = None if stored.vector is None else rows_of(stored.vector).tobytes()
+        spans = spans_of(stored.vector)
+        yield formats.item_record(stored.item, linked=stored.linked, vector=made, spans=spans)
 
 
 def _nodes(ns: Namespace) -> Iterator[Record]:
@@ -101,7 +101,7 @@ def _load_raw(ns: Namespace, record: Record) -> None:
 
 
 def _load_item(ns: Namespace, record: Record) -> None:
-    fields = {name: data for name, data in _fields(record).items() if name not in ("linked", "vector")}
+    fields = {name: data for name, data in _fields(record).items() if name not in ("linked", "vector", "spans")}
     for time in ("created_at", "updated_at"):
         fields[time] = formats.moment(fields[time])
     fields["tags"], fields["source_ids"] = tuple(fields["tags"]), tuple(fields["source_ids"])

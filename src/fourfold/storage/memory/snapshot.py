@@ -12,14 +12,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fourfold.embed.vectors import check_dimension
+from fourfold.embed.windows import Windows, body, rows_of
 from fourfold.index.rows import in_sample
 from fourfold.model import Filters, Item, Page, RawRecord, Space
 from fourfold.ranking.connections import rank_by_shared_tags, rarity, selective_tags
-from fourfold.retrieval import Background, Hit, Hits, Ranking
+from fourfold.retrieval import Background, Hit, Hits, Part, Ranking
 from fourfold.storage.memory import files, items
 from fourfold.storage.memory.filters import passes
 from fourfold.storage.memory.state import Namespace
 from fourfold.storage.memory.walk import MemoryGraph
+from fourfold.storage.parts import nearest_part
 from fourfold.storage.values import Deadline, FileRow, Hidden, PendingText, Size, TagUse, Vocabulary
 from fourfold.text.analysis import analyse_item
 from fourfold.text.bm25 import saturation
@@ -75,6 +77,14 @@ class MemorySnapshot:
         ]
         return [(item.id, item.title, item.text) for item in found[:limit]]
 
+    def nearest_parts(self, queries: Sequence[Vector], ids: Sequence[int]) -> dict[int, Part]:
+        known = {id: self._ns.items[id] for id in ids if id in self._ns.items}
+        return {
+            id: nearest_part(stored.vector, queries, len(body(stored.item.title, stored.item.text)))
+            for id, stored in known.items()
+            if isinstance(stored.vector, Windows)
+        }
+
     def keyword_query(self, text: str) -> KeywordQuery:
         return self.words.query(text)
 
@@ -101,6 +111,9 @@ class MemoryRows:
 
     def count(self, filters: Filters) -> int:
         return len(self.ids(filters))
+
+    def count_longer(self, octets: int) -> int:
+        return sum(len(item.text.encode()) > octets for _, item in items.all_items(self._ns))
 
     def chunks(self, path: str, first: int, last: int) -> list[Item]:
         found = files.chunks(self._ns, path)
@@ -248,15 +261,18 @@ class MemoryVectors:
 
     def cosines(self, vector: Vector, ids: Sequence[int]) -> Ranking:
         """Rounded: equal vectors tie whatever the order of summation was."""
-        known = [id for id in ids if id in self._ns.items and self._ns.items[id].vector is not None]
-        return Ranking(tuple(map(Hit, known, np.round(self._products(known, vector), 6).tolist())))
+        found = ((id, self._products(id, vector)) for id in ids)
+        return Ranking(tuple(Hit(id, float(np.round(products.max(), 6))) for id, products in found if len(products)))
 
-    def _products(self, ids: Sequence[int], vector: Vector) -> NDArray[np.float64]:
-        query = np.asarray(vector, np.float64)
-        return np.array([np.asarray(self._ns.items[id].vector, np.float64) @ query for id in ids], np.float64)
+    def _products(self, id: int, query: Vector) -> NDArray[np.float64]:
+        """With each vector of an item; empty if it has none."""
+        stored = self._ns.items.get(id)
+        if stored is None or stored.vector is None:
+            return np.empty(0)
+        return rows_of(stored.vector).astype(np.float64) @ np.asarray(query, np.float64)
 
     def _background(self, vector: Vector) -> Background | None:
-        """The mean cosine of a sample that every store chooses alike."""
+        """The mean cosine of a sample that every store chooses alike; of several vectors of an item, the first."""
         ids = np.array([id for id, stored in self._ns.items.items() if stored.vector is not None], np.int64)
-        sample = ids[in_sample(ids, len(ids))].tolist()
-        return Background(float(self._products(sample, vector).mean())) if sample else None
+        sample = [float(self._products(id, vector)[0]) for id in ids[in_sample(ids, len(ids))].tolist()]
+        return Background(sum(sample) / len(sample)) if sample else None

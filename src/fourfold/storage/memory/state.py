@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import TYPE_CHECKING
 
+from fourfold.embed.windows import Windows, rows_of
 from fourfold.model import Item, Json, NewItem, Node, RawRecord, Space
 from fourfold.storage.codec import KINDS, block_of, bounds, check_room, text_identity
 from fourfold.storage.values import FileState, Size
@@ -57,7 +58,7 @@ class Stored:
     item: Item
     linked: bool
     """Whether its text was stored with links on: it then owns nodes and mentions others."""
-    vector: Vector | None = None
+    vector: Vector | Windows | None = None
 
     @property
     def identity(self) -> str | None:
@@ -124,7 +125,8 @@ class Namespace:
 
     @property
     def size(self) -> Size:
-        return Size(len(self.items), sum(stored.vector is not None for stored in self.items.values()))
+        made = [stored.vector for stored in self.items.values() if stored.vector is not None]
+        return Size(len(self.items), len(made), sum(len(rows_of(vector)) - 1 for vector in made))
 
     @property
     def languages(self) -> dict[str, int]:

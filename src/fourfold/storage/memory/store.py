@@ -135,6 +135,7 @@ def _status(ns: Namespace) -> dict[str, Json]:
     return {
         "items": visible(ns),
         "vectors": ns.size.vectors,
+        "windows": ns.size.windows,
         "pending_vectors": ns.size.pending,
         "languages": list(ns.languages),
         "embedder": None if ns.space is None else ns.space.fingerprint,

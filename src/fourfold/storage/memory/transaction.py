@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import TYPE_CHECKING
 
 from fourfold.errors import SpaceMismatch
 from fourfold.model import Edge, Item, ItemPatch, Json, NewItem, Node, RawRecord, Space
@@ -14,10 +13,7 @@ from fourfold.storage.memory import graph
 from fourfold.storage.memory import items as item_rows
 from fourfold.storage.memory.state import Namespace
 from fourfold.storage.refusals import no_raw
-from fourfold.storage.values import FileUpdate, NewNode, NewRaw, PendingText
-
-if TYPE_CHECKING:
-    from fourfold.model import Vector
+from fourfold.storage.values import FileUpdate, MadeVectors, NewNode, NewRaw, PendingText
 
 
 class MemoryTransaction:
@@ -111,7 +107,7 @@ class MemoryVectorWriter:
         for id in self._ns.items.keys() & set(ids):
             self._ns.items[id] = replace(self._ns.items[id], vector=None)
 
-    def put(self, space: Space, vectors: Sequence[tuple[int, str, str, Vector]]) -> int:
+    def put(self, space: Space, vectors: Sequence[MadeVectors]) -> int:
         self.set_space(space)
         known = {id: (item.title, item.text) for id, item in item_rows.all_items(self._ns)}
         fitting = [(id, vector) for id, title, text, vector in vectors if known.get(id) == (title, text)]

@@ -7,7 +7,7 @@ from functools import partial
 
 from fourfold.limits import VECTOR_DIMENSIONS
 from fourfold.storage import loading
-from fourfold.storage.postgres import namespaces, portable, postings, texts
+from fourfold.storage.postgres import namespaces, portable, postings, texts, vectors
 from fourfold.storage.postgres.namespaces import Namespace
 from fourfold.storage.postgres.sql import Db, rows, run, value
 from fourfold.storage.postgres.texts import Text
@@ -19,7 +19,8 @@ _PAGE_TEXTS = 1000
 
 _COUNTERS = (
     ("namespaces", "items", "SELECT count(*) FROM items WHERE ns = namespaces.id"),
-    ("namespaces", "vectors", "SELECT count(*) FROM vectors WHERE ns = namespaces.id"),
+    ("namespaces", "vectors", "SELECT count(DISTINCT item) FROM vectors WHERE ns = namespaces.id"),
+    ("namespaces", "windows", "SELECT count(*) FROM vectors WHERE ns = namespaces.id AND part > 0"),
     ("namespaces", "superseded", "SELECT count(*) FROM items WHERE ns = namespaces.id AND superseded_at IS NOT NULL"),
     ("namespaces", "expiring", "SELECT count(*) FROM items WHERE ns = namespaces.id AND expires_at IS NOT NULL"),
     ("namespaces", "tokens", "SELECT coalesce(sum(tokens), 0) FROM texts WHERE ns = namespaces.id"),
@@ -128,6 +129,9 @@ def recount(db: Db) -> list[str]:
     done = [f"mended: {what}" for what, sql in _STRANGERS.items() if run(db, sql)]
     done += [f"mended: {problem}" for problem in _miscounted(db)]
     run(db, f"DELETE FROM vectors WHERE item IN ({_MISSHAPEN})")  # noqa: S608  (constants)
+    if unfit := vectors.flawed(db):
+        done += [f"mended: item {item} had windows of another text" for item in unfit]
+        run(db, "DELETE FROM vectors WHERE item = ANY(%s::bigint[])", unfit)
     for table, column, truth in _COUNTERS:
         if column != "tokens":  # it follows from the texts, which `repair` analyses again
             run(db, f"UPDATE {table} SET {column} = ({truth}) WHERE {column} <> ({truth})")  # noqa: S608  (our own clauses)

@@ -30,6 +30,7 @@ def _namespace(db: Db, ns: Namespace) -> dict[str, Json]:
     return {
         "items": ns.items - ns.superseded,
         "vectors": ns.vectors,
+        "windows": ns.windows,
         "pending_vectors": ns.size.pending,
         "refused_by_embedder": value(db, refused, ns.id),
         "languages": list(ns.languages),

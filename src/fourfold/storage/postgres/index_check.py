@@ -87,13 +87,13 @@ def _compared(database: Database, engine: Engine, namespace: str, low: int, high
         collection = database.read(lambda db: _collection(db, namespace))
         if collection is None:
             return
-        held = set(node.entries(collection, low, high))
-        cursor, versions, existing = database.read(lambda db: _listed(db, namespace, low, high))
+        held = Counter(node.entries(collection, low, high))
+        cursor, versions, existing, windows = database.read(lambda db: _listed(db, namespace, low, high))
         for item in existing - versions.keys():
             yield Drift(node.name, "unlogged", Entry(item, 0))
         for item, known in versions.items():
             last = Entry(item, known[-1])
-            if item in existing and Cursor(known[-1], item) <= cursor and last not in held:
+            if item in existing and Cursor(known[-1], item) <= cursor and held[last] < windows.get(item, 1):
                 yield Drift(node.name, "missing", last)
         for entry in held:
             known = versions.get(entry.item, [])
@@ -116,8 +116,10 @@ def _collection(db: Db, namespace: str) -> str | None:
     return None if active is None else active.collection
 
 
-def _listed(db: Db, namespace: str, low: int, high: int) -> tuple[Cursor, dict[int, list[int]], set[int]]:
-    """The cursor, the logged versions and the items that exist."""
+def _listed(
+    db: Db, namespace: str, low: int, high: int
+) -> tuple[Cursor, dict[int, list[int]], set[int], dict[int, int]]:
+    """The cursor, the logged versions, the items that exist, and the windows of those that have several."""
     ns = namespaces.find(db, namespace)
     cursor = ns.generation.cursor if ns.generation is not None else Cursor(0, 0)
     versions: dict[int, list[int]] = {}
@@ -125,7 +127,13 @@ def _listed(db: Db, namespace: str, low: int, high: int) -> tuple[Cursor, dict[i
     for item, change in rows(db, sql, ns.id, low, high):
         versions.setdefault(item, []).append(change)
     existing = column(db, "SELECT id FROM items WHERE ns = %s AND id >= %s AND id < %s", ns.id, low, high)
-    return cursor, versions, set(existing)
+    sql = "SELECT item, max(part) + 1 FROM vectors WHERE ns = %s AND item >= %s AND item < %s AND part > 0 GROUP BY item"
+    windows = dict(rows(db, sql, ns.id, low, high)) if ns.windows and _has_vectors(ns) else {}
+    return cursor, versions, set(existing), windows
+
+
+def _has_vectors(ns: namespaces.Namespace) -> bool:
+    return ns.generation is not None and ns.generation.fingerprint == ns.fingerprint
 
 
 def mend(database: Database, engine: Engine, namespace: str, grace_seconds: float) -> tuple[list[str], set[int]]:

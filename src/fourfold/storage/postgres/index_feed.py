@@ -13,7 +13,6 @@ import secrets
 import time
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -28,9 +27,6 @@ from fourfold.storage.postgres.sql import Db, array, rows
 from fourfold.storage.postgres.tuning import Tuning
 from fourfold.text import bm25
 from fourfold.text.analysis import ANALYSER_VERSION
-
-if TYPE_CHECKING:
-    from fourfold.model import Vector
 
 _FILL_ITEMS = 10_000
 _STATE_SECONDS = 5.0
@@ -269,21 +265,16 @@ def _fits(ns: Namespace, generation: Generation) -> bool:
 def read_documents(db: Db, ns: Namespace, versions: Mapping[int, int], fingerprint: str | None) -> list[Document]:
     """The items that exist, each as the version that is given for it."""
     sql = (
-        "SELECT id, hashes, vector_send(v), kind, language, "
-        "(SELECT array_agg(folded) FROM item_tags WHERE item_tags.item = id) FROM items "
-        "LEFT JOIN texts ON texts.item = id LEFT JOIN vectors ON vectors.item = id "
-        "WHERE items.ns = %s AND id = ANY(%s::bigint[]) ORDER BY id"
+        "SELECT id, hashes, (SELECT string_agg(vector_send(v), '' ORDER BY part) FROM vectors WHERE item = id), kind, "
+        "language, (SELECT array_agg(folded) FROM item_tags WHERE item_tags.item = id) FROM items "
+        "LEFT JOIN texts ON texts.item = id WHERE items.ns = %s AND id = ANY(%s::bigint[]) ORDER BY id"
     )
     wanted = fingerprint is not None and fingerprint == ns.fingerprint
     found: list[Document] = []
     for item, hashed, sent, kind, language, tags in rows(db, sql, ns.id, array(versions)):
         hashes = np.frombuffer(hashed or b"", np.uint32)
         length = (len(hashes) + bm25.BASE_LENGTH) / (ns.average_length + bm25.BASE_LENGTH)
-        vector = _vector(sent, ns.dimension) if wanted and sent is not None else None
+        made = list(vectors.matrix(sent, ns.dimension or 0)) if wanted and sent is not None else []
         facts = item_facts(kind, language, tags or ())
-        found.append(Document(Entry(item, versions[item]), hashes, length, vector, facts))
+        found.append(Document(Entry(item, versions[item]), hashes, length, made, facts))
     return found
-
-
-def _vector(sent: bytes, dimension: int | None) -> Vector | None:
-    return vectors.matrix(sent, dimension or 0)[0]

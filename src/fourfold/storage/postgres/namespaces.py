@@ -22,8 +22,8 @@ _LANGUAGES = (
     "WHERE ns = namespaces.id AND items > 0 ORDER BY items DESC, language LIMIT 8) AS spoken)"
 )
 _SELECT = (
-    "SELECT json_build_array(id, name, items, vectors, tokens, changes, text_changes, vector_changes, names, "  # noqa: S608  (constants)
-    f"fingerprint, dimension, words, parts, worded, logged, "
+    "SELECT json_build_array(id, name, items, vectors, windows, tokens, changes, text_changes, vector_changes, "  # noqa: S608  (constants)
+    f"names, fingerprint, dimension, words, parts, worded, logged, "
     f"EXISTS (SELECT 1 FROM files WHERE ns = namespaces.id), superseded, expiring, "
     f"{index_log.ACTIVE}, {_LANGUAGES})::text FROM namespaces"
 )
@@ -40,6 +40,8 @@ class Namespace:
     name: str
     items: int = 0
     vectors: int = 0
+    windows: int = 0
+    """Vectors beyond the first of each item."""
     tokens: int = 0
     changes: int = 0
     text_changes: int = 0
@@ -81,7 +83,12 @@ class Namespace:
 
     @property
     def size(self) -> Size:
-        return Size(self.items, self.vectors)
+        return Size(self.items, self.vectors, self.windows)
+
+    @property
+    def vectors_per_item(self) -> int:
+        """Rounded up."""
+        return 1 + -(-self.windows // max(self.vectors, 1))
 
     @property
     def average_length(self) -> float:
@@ -126,10 +133,10 @@ def store(db: Db, ns: Namespace) -> None:
     ns.changes += 1
     run(
         db,
-        "UPDATE namespaces SET items = %s, vectors = %s, tokens = %s, changes = %s, text_changes = %s, "
+        "UPDATE namespaces SET items = %s, vectors = %s, windows = %s, tokens = %s, changes = %s, text_changes = %s, "
         "vector_changes = %s, names = %s, fingerprint = %s, dimension = %s, words = %s WHERE id = %s",
-        ns.items, ns.vectors, ns.tokens, ns.changes, ns.text_changes, ns.vector_changes, ns.names, ns.fingerprint,
-        ns.dimension, ns.words, ns.id,
+        ns.items, ns.vectors, ns.windows, ns.tokens, ns.changes, ns.text_changes, ns.vector_changes, ns.names,
+        ns.fingerprint, ns.dimension, ns.words, ns.id,
     )  # fmt: skip
     run_many(
         db,
@@ -162,10 +169,10 @@ def reset_space(db: Db, ns: Namespace, wanted: Space) -> None:
         return
     ns.space = wanted
     ns.vector_changes += 1
-    ns.vectors = 0
+    ns.vectors = ns.windows = 0
     run(
         db,
-        "INSERT INTO waiting (item, ns) SELECT item, ns FROM vectors WHERE ns = %s "
+        "INSERT INTO waiting (item, ns) SELECT DISTINCT item, ns FROM vectors WHERE ns = %s "
         "ON CONFLICT (item) DO UPDATE SET refused = NULL",
         ns.id,
     )

@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager
 from itertools import groupby, islice
 from typing import TYPE_CHECKING
 
+from fourfold.embed.windows import rows_of, spans_of
 from fourfold.errors import RequestError
 from fourfold.storage import loading
 from fourfold.storage import records as formats
@@ -58,10 +59,12 @@ def _raw(db: Db, ns: Namespace) -> Iterator[Record]:
 
 def _items(db: Db, ns: Namespace) -> Iterator[Record]:
     for page in _pages(db, "items", ns):
-        made = dict(rows(db, "SELECT item, v FROM vectors WHERE item = ANY(%s::bigint[])", page))
+        made = vectors.stored(db, ns, page)
         for row in load(db, ns.id, page):
-            vector = vectors.matrix(made[row.id], ns.dimension or 0).tobytes() if row.id in made else None
-            yield formats.item_record(row.as_item(ns.name), linked=row.linked, vector=vector)
+            vector = made.get(row.id)
+            sent = None if vector is None else rows_of(vector).tobytes()
+            spans = spans_of(vector)
+            yield formats.item_record(row.as_item(ns.name), linked=row.linked, vector=sent, spans=spans)
 
 
 def _nodes(db: Db, ns: Namespace) -> Iterator[Record]:

@@ -19,6 +19,7 @@ from fourfold.storage.values import Vocabulary
 from fourfold.text.entities import has_headings
 
 if TYPE_CHECKING:
+    from fourfold.embed.windows import Windows
     from fourfold.model import Vector
     from fourfold.storage.postgres.snapshot import PostgresSnapshot
 
@@ -71,8 +72,8 @@ class Row:
     """Title or text have changed."""
     renamed: bool = False
     """The aliases have changed, which name its nodes."""
-    vector: Vector | None = None
-    """Given by the caller."""
+    vector: Vector | Windows | None = None
+    """Given by the caller, or copied."""
     touched: bool = False
 
     @property
@@ -186,6 +187,10 @@ class ItemRows:
             return self._at.ns.items
         matching, bindings = self._matching(filters)
         return value(self._at.db, f"SELECT count(*) {matching}", *bindings)
+
+    def count_longer(self, octets: int) -> int:
+        sql = "SELECT count(*) FROM items WHERE ns = %s AND octet_length(text) > %s"
+        return value(self._at.db, sql, self._at.ns.id, octets)
 
     def _matching(self, filters: Filters, among: Sequence[int] | None = None) -> tuple[str, list[Any]]:
         condition, bindings = where(self._at.db, filters, self._at.ns.id)

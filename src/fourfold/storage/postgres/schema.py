@@ -304,7 +304,23 @@ CREATE TRIGGER hidden_changed AFTER UPDATE ON items FOR EACH ROW
         OR (OLD.expires_at IS NULL) <> (NEW.expires_at IS NULL)) EXECUTE FUNCTION count_hidden();
 """
 
-_STEPS: tuple[str | Callable[[Db], None], ...] = (_TABLES, _PARTS, _refresh_facts, _IDS, index_log.TABLES, _FACTS)
+_WINDOWS = """
+ALTER TABLE vectors ADD COLUMN part integer NOT NULL DEFAULT 0;    -- which window of the text, from 0
+ALTER TABLE vectors ADD COLUMN starts integer;                     -- of the window, in characters; NULL: the only one
+ALTER TABLE vectors ADD COLUMN ends integer;
+ALTER TABLE vectors DROP CONSTRAINT vectors_pkey, ADD PRIMARY KEY (item, part);
+ALTER TABLE namespaces ADD COLUMN windows bigint NOT NULL DEFAULT 0;    -- vectors beyond the first of each item
+"""
+
+_STEPS: tuple[str | Callable[[Db], None], ...] = (
+    _TABLES,
+    _PARTS,
+    _refresh_facts,
+    _IDS,
+    index_log.TABLES,
+    _FACTS,
+    _WINDOWS,
+)
 """_STEPS[n] turns schema n into n + 1."""
 VERSION = len(_STEPS)
 _LOCK = 0x466F7572

@@ -5,12 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Generic, Self, TypeVar
 
 from psycopg.pq import TransactionStatus
 
 from fourfold import limits
 from fourfold.model import Filters
+from fourfold.retrieval import Part as NearestPart
 from fourfold.storage.postgres import files, namespaces
 from fourfold.storage.postgres.connection import GRACE_SECONDS, Connection
 from fourfold.storage.postgres.connections import GraphReader, TagUses
@@ -21,11 +22,14 @@ from fourfold.storage.postgres.postings import Part, Shelf
 from fourfold.storage.postgres.raw import RawRows
 from fourfold.storage.postgres.rows import ItemRows
 from fourfold.storage.postgres.tuning import Tuning
-from fourfold.storage.postgres.vectors import Sample, VectorSearch
+from fourfold.storage.postgres.vectors import Sample, VectorSearch, nearest_parts
 from fourfold.storage.postgres.words import KeywordSearch
 from fourfold.storage.protocols import Space
 from fourfold.storage.values import Deadline, FileRow, Hidden, PendingText, Size
 from fourfold.text.keyword_query import KeywordQuery
+
+if TYPE_CHECKING:
+    from fourfold.model import Vector
 
 
 class Caches:
@@ -124,6 +128,9 @@ class PostgresSnapshot:
 
     def pending(self, limit: int, among: Sequence[int] | None = None) -> list[PendingText]:
         return namespaces.pending(self.db, self.ns, limit, among)
+
+    def nearest_parts(self, queries: Sequence[Vector], ids: Sequence[int]) -> dict[int, NearestPart]:
+        return nearest_parts(self.db, self.ns, queries, ids)
 
     def keyword_query(self, text: str) -> KeywordQuery:
         return self.words.query(text)

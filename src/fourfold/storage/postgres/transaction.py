@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING
 
 from fourfold.model import Edge, Item, ItemPatch, Json, NewItem, Node, RawRecord
 from fourfold.storage.chunk_matching import renumber
@@ -19,11 +18,8 @@ from fourfold.storage.postgres.rows import Row
 from fourfold.storage.postgres.sql import Db, possible
 from fourfold.storage.protocols import Space
 from fourfold.storage.refusals import no_raw
-from fourfold.storage.values import FileUpdate, NewNode, NewRaw, PendingText
+from fourfold.storage.values import FileUpdate, MadeVectors, NewNode, NewRaw, PendingText
 from fourfold.text.entities import own_names
-
-if TYPE_CHECKING:
-    from fourfold.model import Vector
 
 
 class PostgresTransaction:
@@ -152,7 +148,7 @@ class VectorWriter:
     def renew(self, space: Space, ids: Sequence[int]) -> None:
         vector_rows.renew(self._tx.db, self._tx.stored(), space, ids)
 
-    def put(self, space: Space, vectors: Sequence[tuple[int, str, str, Vector]]) -> int:
+    def put(self, space: Space, vectors: Sequence[MadeVectors]) -> int:
         return vector_rows.put_computed(self._tx.db, self._tx.stored(), space, vectors)
 
     def reject(self, pending: PendingText, reason: str) -> None:

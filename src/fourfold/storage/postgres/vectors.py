@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from struct import Struct
 from typing import TYPE_CHECKING, Any, cast
@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from fourfold.embed.vectors import check_dimension
+from fourfold.embed.windows import Windows, flaw, rows_of, spans_of
 from fourfold.errors import IndexUnavailable
 from fourfold.index.rows import SAMPLE
 from fourfold.model import Filters
-from fourfold.retrieval import Background, Hit, Ranking
+from fourfold.retrieval import Background, Hit, Part, Ranking
+from fourfold.storage.parts import nearest_part
 from fourfold.storage.postgres.filters import Condition
 from fourfold.storage.postgres.index_search import MOST_CANDIDATES
 from fourfold.storage.postgres.namespaces import Namespace, set_space
@@ -33,6 +35,7 @@ from fourfold.storage.postgres.sql import (
 )
 from fourfold.storage.postgres.tuning import Tuning
 from fourfold.storage.protocols import Space
+from fourfold.storage.values import MadeVectors
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -45,6 +48,8 @@ if TYPE_CHECKING:
 INDEXED_DIMENSIONS = 4_000
 """The most that pgvector's HNSW takes of half-precision vectors; longer ones are searched exactly."""
 _BITS = 24
+_MORE_ROWS = 4
+"""If the nearest rows belong to too few items, this many times as many are read."""
 _HEADER_BYTES = 4
 """Before the numbers of a vector as the server sends it."""
 
@@ -52,28 +57,36 @@ _HEADER_BYTES = 4
 # ---------------------------------------------------------------- storing
 
 
-def put(db: Db, ns: Namespace, given: Sequence[tuple[int, Any]]) -> None:
-    """Stores the vectors of items, which leave the queue."""
+def put(db: Db, ns: Namespace, given: Sequence[tuple[int, Vector | Windows]]) -> None:
+    """Stores the vectors of items, which leave the queue. A row is the vector of an item, or of one of its windows."""
     if not given:
         return
     drop(db, ns, [item for item, _ in given])
     run(db, "DELETE FROM waiting WHERE item = ANY(%s::bigint[])", [item for item, _ in given])
-    copy_rows(db, "vectors", [_row(item, ns.id, vector) for item, vector in given])
+    made = [row for item, vector in given for row in _rows(item, ns.id, vector)]
+    copy_rows(db, "vectors", made)
     ns.vectors += len(given)
+    ns.windows += len(made) - len(given)
     ns.vector_changes += 1
     ns.touched.update(item for item, _ in given)
 
 
 def drop(db: Db, ns: Namespace, items: Sequence[int]) -> None:
-    if items and (gone := run(db, "DELETE FROM vectors WHERE item = ANY(%s::bigint[])", list(items))):
-        ns.vectors -= gone
+    sql = (
+        "WITH gone AS (DELETE FROM vectors WHERE item = ANY(%s::bigint[]) RETURNING part) "
+        "SELECT count(*), count(*) FILTER (WHERE part > 0) FROM gone"
+    )
+    ((gone, windows),) = rows(db, sql, list(items)) if items else [(0, 0)]
+    if gone:
+        ns.vectors -= gone - windows
+        ns.windows -= windows
         ns.vector_changes += 1
         ns.touched.update(items)
 
 
 def renew(db: Db, ns: Namespace, space: Space, items: Sequence[int]) -> None:
     """Drops the vectors of these items and renames the space."""
-    sql = "SELECT item FROM vectors WHERE ns = %s AND item = ANY(%s::bigint[]) ORDER BY item"
+    sql = "SELECT DISTINCT item FROM vectors WHERE ns = %s AND item = ANY(%s::bigint[]) ORDER BY item"
     known = column(db, sql, ns.id, possible(items))
     drop(db, ns, known)
     wait(db, ns.id, known)
@@ -90,7 +103,7 @@ def wait(db: Db, ns: int, items: Sequence[int]) -> None:
     )
 
 
-def put_computed(db: Db, ns: Namespace, space: Space, computed: Sequence[tuple[int, str, str, Vector]]) -> int:
+def put_computed(db: Db, ns: Namespace, space: Space, computed: Sequence[MadeVectors]) -> int:
     """Stores vectors of (id, title, text); an item whose text has changed stays in the queue."""
     set_space(ns, space)
     sql = "SELECT id, title, text FROM items WHERE ns = %s AND id = ANY(%s::bigint[])"
@@ -100,15 +113,34 @@ def put_computed(db: Db, ns: Namespace, space: Space, computed: Sequence[tuple[i
     return len(fitting)
 
 
-def _row(item: int, ns: int, vector: Any) -> bytes:
-    """A row of `vectors` for COPY in binary, which needs a tenth of the time of a vector as text."""
-    numbers = np.asarray(vector, ">f4")
-    size = 4 + numbers.nbytes
-    return _ROW.pack(4, 8, item, 4, ns, 4, sample_place(item), size, len(numbers), 0) + numbers.tobytes()
+def stored(db: Db, ns: Namespace, items: Sequence[int]) -> dict[int, Vector | Windows]:
+    """The vector of each item that has one, or its windows."""
+    found: dict[int, list[tuple[bytes, int | None, int | None]]] = {}
+    sql = "SELECT item, v, starts, ends FROM vectors WHERE item = ANY(%s::bigint[]) ORDER BY item, part"
+    for item, *row in rows(db, sql, list(items)):
+        found.setdefault(item, []).append((row[0], row[1], row[2]))
+    made: dict[int, Vector | Windows] = {}
+    for item, windows in found.items():
+        vectors = matrix(b"".join(sent for sent, _, _ in windows), ns.dimension or 0)
+        spans = tuple((start, end) for _, start, end in windows if start is not None and end is not None)
+        made[item] = Windows(vectors, spans) if spans else vectors[0]
+    return made
 
 
-_ROW = Struct(">h iq ii ii ihh")
+def _rows(item: int, ns: int, vector: Vector | Windows) -> Iterator[bytes]:
+    """Rows of `vectors` for COPY in binary, which needs a tenth of the time of a vector as text."""
+    vectors, spans = rows_of(vector).astype(">f4"), spans_of(vector)
+    size = 4 + vectors.nbytes // len(vectors)
+    for part, numbers in enumerate(vectors):
+        sample = sample_place(item) if part == 0 else NO_SAMPLE
+        span = _SPAN.pack(4, spans[part][0], 4, spans[part][1]) if spans else _NO_SPAN
+        head = _HEAD.pack(7, 8, item, 4, ns, 4, sample, size, len(numbers), 0)
+        yield head + numbers.tobytes() + _PART.pack(4, part) + span
+
+
+_HEAD = Struct(">h iq ii ii ihh")
 """The number of columns; the length and the content of each; of a vector, its dimension and a zero come first."""
+_PART, _SPAN, _NO_SPAN = Struct(">ii"), Struct(">iiii"), Struct(">ii").pack(-1, -1)
 
 
 def spelled(vector: Any) -> str:
@@ -119,6 +151,10 @@ def sample_place(item: int) -> int:
     """The bits by which `in_sample` chooses, the other way round: a sample is what lies below a bound."""
     mixed = (item * 0x9E3779B97F4A7C15 & (1 << 64) - 1) >> 64 - _BITS
     return int(f"{mixed:0{_BITS}b}"[::-1], 2)
+
+
+NO_SAMPLE = 1 << _BITS
+"""Of the further windows of an item: only the first one can be in a sample."""
 
 
 def sample_bound(count: int) -> int:
@@ -152,7 +188,7 @@ class VectorSearch:
         if ns.space is None:
             return lambda: Ranking(pending=ns.size.pending)
         check_dimension(len(vector), ns.space.dimension)
-        begun = self._at.candidates.begin_nearest(vector, min(_more(limit), MOST_CANDIDATES), filters)
+        begun = self._at.candidates.begin_nearest(vector, _candidates(ns, limit), filters)
         return lambda: self._nearest(vector, limit, filters, begun)
 
     def _nearest(self, vector: Vector, limit: int, filters: Filters, begun: Callable[[], list[int] | None]) -> Ranking:
@@ -167,7 +203,7 @@ class VectorSearch:
         self, vector: Vector, limit: int, filters: Filters, begun: Callable[[], list[int] | None]
     ) -> list[Packed] | None:
         """Rows that a distributed index proposes, and newer ones; None if PostgreSQL has to propose."""
-        at, count = self._at, min(_more(limit), MOST_CANDIDATES)
+        at, count = self._at, _candidates(self._at.ns, limit)
         condition, narrow = ("", ()), None
         if filters.condition is not None:
             condition, narrow = at.narrowed(filters)
@@ -176,7 +212,7 @@ class VectorSearch:
         newer = self._read(_among(at.ns, vector, at.candidates.tail or (), limit, condition))
         while proposed is not None:
             found = self._read(_of_items(at.ns, proposed, condition))
-            if len(found.first) >= limit or len(proposed) < count:
+            if _items_in(found) >= limit or len(proposed) < count:
                 return [found, newer]
             if count >= MOST_CANDIDATES:
                 return None  # few items pass the filter: its condition finds them sooner
@@ -185,10 +221,21 @@ class VectorSearch:
         return None
 
     def _proposed(self, vector: Vector, limit: int, filters: Filters) -> Packed:
-        """Rows that contain the nearest of those that pass the filters."""
+        """Rows that contain those of the nearest items that pass the filters, with all windows of each."""
         at = self._at
         if at.candidates.note is not None and lacks_index(at.db, at.ns, at.tuning):
             raise IndexUnavailable(at.candidates.note, "PostgreSQL has no vector index of its own here")
+        if not at.ns.windows:
+            return self._nearest_rows(vector, limit, filters)
+        count = limit * at.ns.vectors_per_item
+        found = self._nearest_rows(vector, count, filters)
+        while _items_in(found) < limit and found.proposed >= count:
+            count *= _MORE_ROWS
+            found = self._nearest_rows(vector, count, filters)
+        return self._read(_of_items(at.ns, np.unique(found.first).tolist()))
+
+    def _nearest_rows(self, vector: Vector, limit: int, filters: Filters) -> Packed:
+        at = self._at
         if filters.condition is None:
             return self._read(proposal(at.ns, vector, limit, at.tuning))
         condition, narrow = at.narrowed(filters)
@@ -230,6 +277,7 @@ def scored(found: Packed, dimension: int, query: Vector) -> tuple[Hit, ...]:
     products = np.vecdot(matrix(found.content, dimension).astype(np.float64), query.astype(np.float64))
     cosines = cast("NDArray[np.float64]", np.round(products, 6))
     best = np.lexsort((ids, -cosines))
+    best = best[np.sort(np.unique(ids[best], return_index=True)[1])]  # of the windows of an item, the nearest
     return tuple(map(Hit, ids[best].tolist(), cosines[best].tolist()))
 
 
@@ -242,10 +290,13 @@ def _of_items(ns: Namespace, ids: Sequence[int], condition: Condition = ("", ())
 def _among(ns: Namespace, query: Vector, ids: Sequence[int], limit: int, condition: Condition = ("", ())) -> Statement:
     """The nearest of some items and a few more, compared by the server in full precision."""
     sql, bindings = condition
-    statement = (
-        f"SELECT item, v FROM {_source(sql)} WHERE vectors.ns = %s AND item = ANY(%s::bigint[]){sql} "  # noqa: S608  (our own clauses)
-        "ORDER BY v <=> %s::vector, item LIMIT %s"
-    )
+    chosen = f"{_source(sql)} WHERE vectors.ns = %s AND item = ANY(%s::bigint[]){sql}"
+    statement = f"SELECT item, v FROM {chosen} ORDER BY v <=> %s::vector, item LIMIT %s"  # noqa: S608  (our own clauses)
+    if ns.windows:
+        statement = (
+            f"SELECT item, v FROM vectors WHERE item IN (SELECT item FROM {chosen} "  # noqa: S608  (our own clauses)
+            "GROUP BY item ORDER BY min(v <=> %s::vector), item LIMIT %s)"
+        )
     return _sent((statement, ns.id, array(possible(ids)), *bindings, spelled(query), _more(limit) + 10))
 
 
@@ -258,11 +309,56 @@ def _more(limit: int) -> int:
     return limit + limit // 10
 
 
+def _candidates(ns: Namespace, limit: int) -> int:
+    """Objects that a distributed index is asked for first."""
+    return min(_more(limit * ns.vectors_per_item), MOST_CANDIDATES)
+
+
 def _best(lists: Sequence[Sequence[Hit]]) -> tuple[Hit, ...]:
     """Best first, ties by id, each once."""
     if len(lists) == 1:
         return tuple(lists[0])
-    return tuple(sorted({hit for hits in lists for hit in hits}, key=lambda hit: (-hit.score, hit.id)))
+    best = {hit.id: hit for hits in lists for hit in sorted(hits, key=lambda hit: hit.score)}
+    return tuple(sorted(best.values(), key=lambda hit: (-hit.score, hit.id)))
+
+
+def _items_in(found: Packed) -> int:
+    return len(np.unique(found.first))
+
+
+def nearest_parts(db: Db, ns: Namespace, queries: Sequence[Vector], ids: Sequence[int]) -> dict[int, Part]:
+    """Of items with several vectors: the part of the text whose vector is nearest."""
+    if not ns.windows:
+        return {}
+    sql = (
+        f"SELECT id, char_length({_BODY}) FROM items WHERE ns = %s AND id = ANY(%s::bigint[]) "  # noqa: S608  (constants)
+        "AND EXISTS (SELECT 1 FROM vectors WHERE item = id AND part > 0)"
+    )
+    lengths = dict(rows(db, sql, ns.id, possible(ids)))
+    known = stored(db, ns, list(lengths))
+    return {
+        item: nearest_part(windows, queries, lengths[item])
+        for item, windows in known.items()
+        if isinstance(windows, Windows) and len(windows.spans) == len(windows.vectors)
+    }
+
+
+def flawed(db: Db) -> list[int]:
+    """Items whose windows do not fit their texts."""
+    sql = (
+        "SELECT item, array_agg(part ORDER BY part), array_agg(starts ORDER BY part), array_agg(ends ORDER BY part), "  # noqa: S608  (constants)
+        f"char_length({_BODY}) FROM vectors JOIN items ON id = item WHERE part > 0 OR starts IS NOT NULL "
+        "GROUP BY item, title, text"
+    )
+    return [
+        item
+        for item, parts, starts, ends, characters in rows(db, sql)
+        if parts != list(range(len(parts))) or flaw(list(zip(starts, ends, strict=True)), characters) is not None
+    ]
+
+
+_BODY = "CASE WHEN text = '' THEN title ELSE text END"
+"""What spans refer to."""
 
 
 def _sent(statement: Statement) -> Statement:
@@ -283,7 +379,9 @@ def _expression(ns: Namespace) -> str:
 
 
 def is_indexable(ns: Namespace, tuning: Tuning) -> bool:
-    return ns.dimension is not None and ns.dimension <= INDEXED_DIMENSIONS and ns.vectors >= tuning.vector_index_items
+    if ns.dimension is None or ns.dimension > INDEXED_DIMENSIONS:
+        return False
+    return ns.vectors + ns.windows >= tuning.vector_index_items
 
 
 # ---------------------------------------------------------------- the index

@@ -39,7 +39,7 @@ def settle(db: Db, ns: Namespace, written: Sequence[Row]) -> None:
 
 def version(db: Db, ns: Namespace, row: Row, now: datetime) -> Row:
     """A copy of a stored row, to be written as its superseded version."""
-    made = column(db, "SELECT v FROM vectors WHERE item = %s", row.id)
+    made = vectors.stored(db, ns, [row.id])
     return replace(
         row,
         id=0,
@@ -56,7 +56,7 @@ def version(db: Db, ns: Namespace, row: Row, now: datetime) -> Row:
         retold=True,
         reworded=True,
         renamed=False,
-        vector=vectors.matrix(made[0], ns.dimension or 0)[0] if made else None,
+        vector=made.get(row.id),
         touched=True,
     )
 

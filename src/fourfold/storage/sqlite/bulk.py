@@ -14,7 +14,7 @@ from fourfold.errors import NotFound
 from fourfold.model import Item, NewItem
 from fourfold.scheduling import paced
 from fourfold.storage.codec import dumps, micros
-from fourfold.storage.sqlite import ids, items, spaces
+from fourfold.storage.sqlite import ids, items, spaces, vectors
 from fourfold.storage.sqlite.database import batches, chunks, marks, possible, rows
 from fourfold.storage.sqlite.items import Change, Written
 from fourfold.text.fold import fold
@@ -161,8 +161,9 @@ def _insert_vectors(db: apsw.Connection, ns: int, fresh: Sequence[Fresh]) -> Non
         return
     given = [(new.id, np.asarray(new.item.vector, np.float32)) for new in fresh]
     spaces.fit_given(db, ns, {len(vector): None for _, vector in given})
-    db.executemany("INSERT INTO vectors VALUES (?, ?)", ((item, vector.tobytes()) for item, vector in given))
-    db.execute("UPDATE namespaces SET vectors = vectors + ? WHERE id = ?", (len(given), ns))
+    rows = ((item, vector.tobytes()) for item, vector in given)
+    db.executemany("INSERT INTO vectors (item, vector) VALUES (?, ?)", rows)
+    vectors.count(db, ns, len(given))
 
 
 def _insert_tags(db: apsw.Connection, ns: int, fresh: Sequence[Fresh]) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import apsw
 
 from fourfold.index.source import Change, TextRow
-from fourfold.storage.sqlite import items
+from fourfold.storage.sqlite import items, vectors
 from fourfold.storage.sqlite.database import Database, value
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ class SqliteSourceSnapshot:
         return items.texts(self.db, ids)
 
     def vectors(self, ids: Sequence[int], dimension: int) -> tuple[Ints, Matrix]:
-        return items.vectors(self.db, ids, dimension)
+        return vectors.read(self.db, ids, dimension)
 
     def publication_marks(self, kind: str) -> list[str]:
         return publication_marks(self.db, self.ns, kind)

@@ -18,7 +18,7 @@ from fourfold.index.vector_index import VectorState
 from fourfold.limits import VECTOR_DIMENSIONS
 from fourfold.storage import loading, repair
 from fourfold.storage.records import Audit
-from fourfold.storage.sqlite import items, portable, spaces
+from fourfold.storage.sqlite import items, portable, spaces, vectors
 from fourfold.storage.sqlite.changes import SqliteSourceSnapshot
 from fourfold.storage.sqlite.database import Database, chunks, rows, value
 from fourfold.storage.sqlite.indexes import Indexes
@@ -30,6 +30,12 @@ _MANY = 2**31
 COUNTERS = (
     ("namespaces", "items", "SELECT count(*) FROM items WHERE ns = namespaces.id"),
     ("namespaces", "vectors", "SELECT count(*) FROM vectors JOIN items ON items.id = item WHERE ns = namespaces.id"),
+    (
+        "namespaces",
+        "windows",
+        "SELECT coalesce(sum(length(spans) / 8 - 1), 0) FROM vectors JOIN items ON items.id = item "
+        "WHERE ns = namespaces.id",
+    ),
     ("namespaces", "superseded", "SELECT count(*) FROM items WHERE ns = namespaces.id AND superseded_at IS NOT NULL"),
     ("namespaces", "expiring", "SELECT count(*) FROM items WHERE ns = namespaces.id AND expires_at IS NOT NULL"),
     ("tags", "uses", "SELECT count(*) FROM item_tags WHERE tag = tags.id"),
@@ -47,7 +53,7 @@ LANGUAGES = "SELECT ns, language, count(*) FROM items GROUP BY ns, language"
 WAITING = "SELECT ns, id FROM items WHERE id NOT IN (SELECT item FROM vectors)"
 MISSHAPEN = (
     "SELECT item FROM vectors JOIN items ON items.id = item JOIN namespaces ON namespaces.id = ns "
-    "WHERE dimension IS NULL OR length(vector) <> dimension * 4"
+    "WHERE dimension IS NULL OR length(vector) <> dimension * 4 * coalesce(length(spans) / 8, 1)"
 )
 
 
@@ -69,8 +75,8 @@ def check(database: Database, indexes: Indexes) -> list[str]:
         published = indexes.published(ns, space)  # before the rows are read: files may be older than they, never newer
         with database.read() as db:
             if spaces.space(db, ns) == space:  # otherwise another process has just begun to renew all vectors
-                texts, vectors = indexes.caught_up(ns, space, SqliteSourceSnapshot(db, ns), published)
-                problems += [f"namespace {name}: {problem}" for problem in _differences(db, ns, texts, vectors)]
+                states = indexes.caught_up(ns, space, SqliteSourceSnapshot(db, ns), published)
+                problems += [f"namespace {name}: {problem}" for problem in _differences(db, ns, *states)]
     return problems
 
 
@@ -96,16 +102,16 @@ def miscounted(db: apsw.Connection) -> Iterator[str]:
     return repair.miscounted(partial(value, db), COUNTERS, LANGUAGES, WAITING, MISSHAPEN)
 
 
-def _differences(db: apsw.Connection, ns: int, texts: TextState, vectors: VectorState | None) -> list[str]:
+def _differences(db: apsw.Connection, ns: int, texts: TextState, nearness: VectorState | None) -> list[str]:
     try:
-        return list(_drift(db, ns, texts, vectors))
+        return list(_drift(db, ns, texts, nearness))
     except Damaged as error:
         return [f"its index was damaged while it was read ({error})"]
 
 
-def _drift(db: apsw.Connection, ns: int, texts: TextState, vectors: VectorState | None) -> Iterator[str]:
+def _drift(db: apsw.Connection, ns: int, texts: TextState, nearness: VectorState | None) -> Iterator[str]:
     """Where indexes differ from the rows."""
-    for name, state in (("keyword", texts), ("vector", vectors)):
+    for name, state in (("keyword", texts), ("vector", nearness)):
         if state is not None and state.segment.damage:
             yield f"its {name} index is damaged ({state.segment.damage})"
     stored = items.all_ids(db, ns)
@@ -114,10 +120,10 @@ def _drift(db: apsw.Connection, ns: int, texts: TextState, vectors: VectorState 
     wrong = sum(_wrong_texts(seen, texts, item) for part in parts for item in item_terms(list(items.texts(db, part))))
     yield from _differing("keyword", texts, stored, wrong)
     yield from _misproposed(texts, seen)
-    if vectors is not None:
+    if nearness is not None:
         embedded = [item for (item,) in rows(db, _EMBEDDED, ns)]
-        wrong = sum(_wrong_vectors(db, vectors, part) for part in chunks(embedded, _CHUNK))
-        yield from _differing("vector", vectors, embedded, wrong)
+        wrong = sum(_wrong_vectors(db, nearness, part) for part in chunks(embedded, _CHUNK))
+        yield from _differing("vector", nearness, embedded, wrong)
 
 
 @dataclass
@@ -172,13 +178,19 @@ def _misproposed(state: TextState, seen: Vocabulary) -> Iterator[str]:
 
 
 def _wrong_vectors(db: apsw.Connection, state: VectorState, ids: Sequence[int]) -> int:
-    stored, matrix = items.vectors(db, ids, state.tail.dimension)
-    wrong = 0
-    for vectors in (state.published, state.tail):
-        rows_ = vectors.find(stored)
-        places = np.searchsorted(stored, vectors.ids[rows_])
-        wrong += int((vectors.matrix[rows_] != matrix[places]).any(axis=1).sum())
-    return wrong
+    """Items of which an index holds other vectors than the rows, or another number of them."""
+    stored, matrix = vectors.read(db, ids, state.tail.dimension)
+    known = np.unique(stored)
+    parts = [(part, part.find(known)) for part in (state.published, state.tail)]
+    held = np.concatenate([part.ids[found] for part, found in parts])
+    order = np.argsort(held, kind="stable")
+    held, content = held[order], np.concatenate([part.matrix[found] for part, found in parts])[order]
+    counts = np.searchsorted(held, known, "right") - np.searchsorted(held, known)
+    expected = np.searchsorted(stored, known, "right") - np.searchsorted(stored, known)
+    same = known[counts == expected]
+    differ = (content[np.isin(held, same)] != matrix[np.isin(stored, same)]).any(axis=1)
+    miscounted = int(((counts != expected) & (counts > 0)).sum())  # an item without any is reported as missing
+    return miscounted + len(np.unique(stored[np.isin(stored, same)][differ]))
 
 
 def _rows_by_rarest(documents: Documents, holders: Counter[str]) -> dict[str, list[int]]:

@@ -22,12 +22,13 @@ def status(
     db: apsw.Connection, folder: Path, unpublished: Callable[[apsw.Connection, int, int], int]
 ) -> dict[str, Json]:
     found = rows(
-        db, "SELECT id, name, items, vectors, fingerprint, dimension, superseded FROM namespaces ORDER BY name"
+        db, "SELECT id, name, items, vectors, windows, fingerprint, dimension, superseded FROM namespaces ORDER BY name"
     )
     namespaces = {
         name: {
             "items": count - superseded,
             "vectors": vectors,
+            "windows": windows,
             "pending_vectors": count - vectors,
             "refused_by_embedder": value(db, "SELECT count(*) FROM waiting WHERE ns = ? AND refused IS NOT NULL", ns),
             "unpublished_changes": unpublished(db, ns, _COUNTED_CHANGES),
@@ -38,7 +39,7 @@ def status(
             "edges": value(db, "SELECT count(*) FROM edges JOIN nodes ON id = source WHERE ns = ?", ns),
             "mentions": value(db, "SELECT coalesce(sum(mentioned), 0) FROM nodes WHERE ns = ?", ns),
         }
-        for ns, name, count, vectors, fingerprint, dimension, superseded in found
+        for ns, name, count, vectors, windows, fingerprint, dimension, superseded in found
     }
     return {
         "store": str(folder),

@@ -8,10 +8,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import apsw
-import numpy as np
 
 from fourfold import validation as rules
 from fourfold.errors import NotFound
@@ -21,15 +20,12 @@ from fourfold.model import NO_FILTERS, Filters, Item, ItemPatch, Json, NewItem
 from fourfold.scheduling import paced
 from fourfold.storage import codec
 from fourfold.storage.codec import dumps, micros, moment
-from fourfold.storage.sqlite import versions
+from fourfold.storage.sqlite import vectors, versions
 from fourfold.storage.sqlite.database import batches, marks, possible, rows, value
 from fourfold.storage.sqlite.filters import where
 from fourfold.storage.values import Vocabulary
 from fourfold.text.entities import has_headings, own_names
 from fourfold.text.fold import fold
-
-if TYPE_CHECKING:
-    from fourfold.index.rows import Ints, Matrix
 
 _COLUMNS = (
     "id, key, title, text, kind, metadata, language, created_at, updated_at, path, chunk_index, occurred_at, "
@@ -176,23 +172,8 @@ def set_text(db: apsw.Connection, ns: int, item_id: int, title: str, text: str, 
     if (old_title, old_text) == (title, text):
         return Change.TEXT if old_language != language else Change(0)
     db.execute("UPDATE items SET title = ?, text = ?, updated_at = ? WHERE id = ?", (title, text, micros(now), item_id))
-    drop_vector(db, ns, item_id)
+    vectors.drop(db, ns, item_id)
     return Change.TEXT | Change.VECTOR
-
-
-def drop_vector(db: apsw.Connection, ns: int, item_id: int) -> None:
-    db.execute("DELETE FROM vectors WHERE item = ?", (item_id,))
-    if db.changes():
-        db.execute("UPDATE namespaces SET vectors = vectors - 1 WHERE id = ?", (ns,))
-    db.execute("INSERT OR REPLACE INTO waiting (ns, item) VALUES (?, ?)", (ns, item_id))
-
-
-def put_vector(db: apsw.Connection, ns: int, item_id: int, vector: bytes) -> None:
-    known = value(db, "SELECT 1 FROM vectors WHERE item = ?", item_id)
-    db.execute("INSERT OR REPLACE INTO vectors VALUES (?, ?)", (item_id, vector))
-    db.execute("DELETE FROM waiting WHERE ns = ? AND item = ?", (ns, item_id))
-    if not known:
-        db.execute("UPDATE namespaces SET vectors = vectors + 1 WHERE id = ?", (ns,))
 
 
 def patch(
@@ -254,10 +235,9 @@ def forget(db: apsw.Connection, ns: int, item_id: int) -> bool:
     if language is None:
         return False
     versions.relink(db, item_id)
-    db.execute("DELETE FROM vectors WHERE item = ?", (item_id,))
-    had_vector = db.changes()
+    vectors.remove(db, ns, item_id)
     db.execute("DELETE FROM items WHERE id = ?", (item_id,))
-    db.execute("UPDATE namespaces SET items = items - 1, vectors = vectors - ? WHERE id = ?", (had_vector, ns))
+    db.execute("UPDATE namespaces SET items = items - 1 WHERE id = ?", (ns,))
     count_language(db, ns, language, -1)
     return True
 
@@ -394,16 +374,9 @@ def all_ids(db: apsw.Connection, ns: int) -> list[int]:
     return [item_id for (item_id,) in db.execute("SELECT id FROM items WHERE ns = ? ORDER BY id", (ns,))]
 
 
-def vectors(db: apsw.Connection, ids: Sequence[int], dimension: int) -> tuple[Ints, Matrix]:
-    """The vectors of those of these items that have one, with their ids."""
-    found: list[tuple[int, bytes]] = []
-    for part in batches(ids):
-        sql = (
-            f"SELECT item, vector FROM vectors WHERE item IN ({marks(len(part))}) AND length(vector) = ? ORDER BY item"  # noqa: S608  (placeholders)
-        )
-        found.extend(db.execute(sql, (*part, dimension * 4)))
-    matrix = np.frombuffer(b"".join(blob for _, blob in found), np.float32).reshape(-1, dimension)
-    return np.array([item_id for item_id, _ in found], np.int64), matrix
+def count_longer(db: apsw.Connection, ns: int, octets: int) -> int:
+    """Does not read the texts: SQLite knows their lengths from the heads of the rows."""
+    return value(db, "SELECT count(*) FROM items WHERE ns = ? AND octet_length(text) > ?", ns, octets)
 
 
 def exists(db: apsw.Connection, ns: int, item_id: int) -> bool:

@@ -15,7 +15,8 @@ from fourfold.index.source import Change
 from fourfold.storage import loading
 from fourfold.storage import records as formats
 from fourfold.storage.codec import dumps, micros, optional_micros
-from fourfold.storage.sqlite import changes, graph, ids, items, raw, spaces, versions
+from fourfold.storage.parts import unpacked
+from fourfold.storage.sqlite import changes, graph, ids, items, raw, spaces, vectors, versions
 from fourfold.storage.sqlite import chunks as file_rows
 from fourfold.storage.sqlite import folder as folders
 from fourfold.storage.sqlite.database import Database, chunks, rows, value
@@ -24,7 +25,7 @@ from fourfold.storage.values import FileState, Record
 from fourfold.text.entities import links, normal_name
 
 _PAGE = 500
-_LINKED_AND_VECTOR = "SELECT linked, vector FROM items LEFT JOIN vectors ON item = id WHERE id = ?"
+_LINKED_AND_VECTOR = "SELECT linked, vector, spans FROM items LEFT JOIN vectors ON item = id WHERE id = ?"
 
 
 # ---------------------------------------------------------------- out
@@ -126,8 +127,8 @@ def _items(db: apsw.Connection, ns: int, namespace: str) -> Iterator[Record]:
     for part in chunks(items.all_ids(db, ns), _PAGE):
         found = items.get(db, namespace, ns, part)
         for item in part:
-            linked, vector = rows(db, _LINKED_AND_VECTOR, item)[0]
-            yield formats.item_record(found[item], linked=bool(linked), vector=vector)
+            linked, vector, spans = rows(db, _LINKED_AND_VECTOR, item)[0]
+            yield formats.item_record(found[item], linked=bool(linked), vector=vector, spans=unpacked(spans))
 
 
 def _nodes(db: apsw.Connection, ns: int, namespace: str) -> Iterator[Record]:
@@ -194,7 +195,7 @@ def _load_item(db: apsw.Connection, record: Record) -> None:
     change = Change.TEXT
     made = formats.vector(record)
     if made is not None:
-        items.put_vector(db, ns, record["id"], made.tobytes())
+        vectors.put(db, ns, record["id"], made)
         change |= Change.VECTOR
     changes.log(db, ns, [(record["id"], change)])
 

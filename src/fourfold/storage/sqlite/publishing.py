@@ -226,7 +226,8 @@ class Publisher:
             size = spaces.size(db, job.ns)
             if job.rebuild:
                 return size.items >= limit
-            return self.unpublished(db, job.ns, limit) >= limit or self._lacks_faiss(db, job.ns, size.vectors)
+            is_far_behind = self.unpublished(db, job.ns, limit) >= limit
+            return is_far_behind or self._lacks_faiss(db, job.ns, size.vectors + size.windows)
 
     def _remove_old(self, ns: int, *, even_if_read: bool = False) -> None:
         for kind in KINDS:

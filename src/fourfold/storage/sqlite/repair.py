@@ -12,7 +12,7 @@ from fourfold.errors import DamagedStore, StoreBusy
 from fourfold.index import segment_files
 from fourfold.index.source import Change
 from fourfold.limits import LEASE_SECONDS, VECTOR_DIMENSIONS
-from fourfold.storage.sqlite import changes
+from fourfold.storage.sqlite import changes, vectors
 from fourfold.storage.sqlite.check import COUNTERS, LANGUAGES, MISSHAPEN, WAITING, broken, miscounted
 from fourfold.storage.sqlite.database import Database, rows
 from fourfold.storage.sqlite.folder import old_copies
@@ -28,8 +28,10 @@ def repair(database: Database, publisher: Publisher, *, purge: bool = False) -> 
     with database.write() as db:
         done += _without_orphans(db)
         done += _without_strangers(db)
+        unfit = vectors.flawed(db)
+        done += [f"mended: item {item} had windows of another text" for item in unfit]
         misshapen = [item for (item,) in rows(db, MISSHAPEN)]
-        db.executemany("DELETE FROM vectors WHERE item = ?", ((item,) for item in misshapen))
+        db.executemany("DELETE FROM vectors WHERE item = ?", ((item,) for item in (*misshapen, *unfit)))
         done += [f"mended: {problem}" for problem in miscounted(db)]
         for table, column, truth in COUNTERS:
             db.execute(f"UPDATE {table} SET {column} = ({truth}) WHERE {column} <> ({truth})")  # noqa: S608  (our own clauses)

@@ -254,7 +254,12 @@ CREATE TRIGGER hidden_changed AFTER UPDATE OF superseded_at, expires_at ON items
 END;
 """
 
-_STEPS = (_TABLES, _PRUNED, _FILES, _IDS, _FACTS)
+_WINDOWS = """
+ALTER TABLE vectors ADD COLUMN spans BLOB;      -- start and end of each window of the text; NULL: one vector for all
+ALTER TABLE namespaces ADD COLUMN windows INTEGER NOT NULL DEFAULT 0;   -- vectors beyond the first of each item
+"""
+
+_STEPS = (_TABLES, _PRUNED, _FILES, _IDS, _FACTS, _WINDOWS)
 """_STEPS[n] turns schema n into n + 1."""
 VERSION = len(_STEPS)
 

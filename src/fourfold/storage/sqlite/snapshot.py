@@ -23,10 +23,10 @@ from fourfold.limits import TAG_CACHE_SECONDS
 from fourfold.model import NO_FILTERS, Edge, Filters, Item, Neighbor, NodeSummary, NodeView, Page, RawRecord, Space
 from fourfold.ranking.connections import rank_by_links, rank_by_shared_tags, selective_tags
 from fourfold.ranking.expansion import Expander
-from fourfold.retrieval import Hits, Link, Ranking
+from fourfold.retrieval import Hits, Link, Part, Ranking
 from fourfold.storage.codec import optional_moment
 from fourfold.storage.graph_paths import find_path, neighbors, view
-from fourfold.storage.sqlite import chunks, connections, graph, items, raw, spaces, versions
+from fourfold.storage.sqlite import chunks, connections, graph, items, raw, spaces, vectors, versions
 from fourfold.storage.sqlite.database import Database, Deadline
 from fourfold.storage.sqlite.graph import NodeRows
 from fourfold.storage.sqlite.indexes import Indexes
@@ -43,7 +43,8 @@ if TYPE_CHECKING:
 _VECTOR_THREADS = 4
 _CACHED_FILTERS = 16
 _SQL = (
-    "SELECT name, id, items, vectors, fingerprint, dimension, (SELECT max(seq) FROM changes WHERE ns = namespaces.id), "
+    "SELECT name, id, items, vectors, windows, fingerprint, dimension, "
+    "(SELECT max(seq) FROM changes WHERE ns = namespaces.id), "
     "EXISTS (SELECT 1 FROM files WHERE ns = namespaces.id), EXISTS (SELECT 1 FROM sources), superseded > 0, "
     "expiring > 0 FROM namespaces WHERE "
 )
@@ -87,8 +88,9 @@ class SqliteSnapshot:
         self.db = db
         self.caches = caches
         self.deadline = deadline
-        self.namespace, self.ns, count, vectors, fingerprint, dimension, last, *has = row or _MISSING
-        self.size = Size(count, vectors)
+        self.namespace, self.ns, *size, fingerprint, dimension, last = (row or _MISSING)[:_COUNTED]
+        has = (row or _MISSING)[_COUNTED:]
+        self.size = Size(*size)
         self.space = None if fingerprint is None else Space(fingerprint, dimension)
         self.last_change: int = last or 0
         self.has_files, self.has_sources, *hidden = map(bool, has)
@@ -111,6 +113,9 @@ class SqliteSnapshot:
 
     def pending(self, limit: int, among: Sequence[int] | None = None) -> list[PendingText]:
         return spaces.pending(self.db, self.ns, limit, among)
+
+    def nearest_parts(self, queries: Sequence[Vector], ids: Sequence[int]) -> dict[int, Part]:
+        return vectors.nearest_parts(self.db, self.ns, queries, ids) if self.size.windows else {}
 
     def keyword_query(self, text: str) -> KeywordQuery:
         if not self.exists:
@@ -161,7 +166,8 @@ class SqliteSnapshot:
         return list(compress(found, passes))
 
 
-_MISSING: tuple[Any, ...] = ("", 0, 0, 0, None, None, 0, 0, 0, 0, 0)
+_COUNTED = 8
+_MISSING: tuple[Any, ...] = ("", 0, 0, 0, 0, None, None, 0, 0, 0, 0, 0)
 
 
 class _OfItem(Protocol):
@@ -195,6 +201,9 @@ class SqliteRows:
         if filters == NO_FILTERS:
             return self._at.size.items
         return items.count(self._at.db, self._at.ns, filters)
+
+    def count_longer(self, octets: int) -> int:
+        return items.count_longer(self._at.db, self._at.ns, octets)
 
     def chunks(self, path: str, first: int, last: int) -> list[Item]:
         ids = chunks.ids(self._at.db, self._at.ns, path, first, last)
@@ -253,7 +262,7 @@ class SqliteVectors:
         allowed = at.allowed(filters)
 
         search = partial(vector_index.search, query=vector, limit=limit, allowed=allowed)
-        if at.size.vectors <= indexes.tuning.inline_vectors:
+        if at.size.vectors + at.size.windows <= indexes.tuning.inline_vectors:
             found = _with_pending(indexes.read_vectors(at, space, search), pending)
             return lambda: found
         begun = indexes.read_vectors(at, space, lambda state: at.caches.vector_threads.submit(partial(search, state)))

@@ -11,9 +11,9 @@ from fourfold.embed.vectors import check_dimension
 from fourfold.errors import SpaceMismatch
 from fourfold.index.source import Change
 from fourfold.model import Space
-from fourfold.storage.sqlite import changes, items
+from fourfold.storage.sqlite import changes, vectors
 from fourfold.storage.sqlite.database import chunks, marks, rows, value
-from fourfold.storage.values import PendingText, Size
+from fourfold.storage.values import MadeVectors, PendingText, Size
 
 if TYPE_CHECKING:
     from fourfold.model import Vector
@@ -29,7 +29,7 @@ def ensure(db: apsw.Connection, namespace: str) -> int:
 
 
 def size(db: apsw.Connection, ns: int) -> Size:
-    return Size(*rows(db, "SELECT items, vectors FROM namespaces WHERE id = ?", ns)[0])
+    return Size(*rows(db, "SELECT items, vectors, windows FROM namespaces WHERE id = ?", ns)[0])
 
 
 def languages(db: apsw.Connection, ns: int) -> dict[str, int]:
@@ -60,7 +60,7 @@ def reset_space(db: apsw.Connection, ns: int, wanted: Space) -> None:
     _write_space(db, ns, wanted)
     gone = [item for (item,) in rows(db, "SELECT item FROM vectors JOIN items ON id = item WHERE ns = ?", ns)]
     for item in gone:
-        items.drop_vector(db, ns, item)
+        vectors.drop(db, ns, item)
     changes.log(db, ns, ((item, Change.VECTOR) for item in gone))
 
 
@@ -71,7 +71,7 @@ def renew(db: apsw.Connection, ns: int, wanted: Space, ids: Sequence[int]) -> No
     for part in chunks(sorted(set(ids))):
         gone = [item for (item,) in rows(db, sql.format(marks(len(part))), ns, *part)]
         for item in gone:
-            items.drop_vector(db, ns, item)
+            vectors.drop(db, ns, item)
         changes.log(db, ns, ((item, Change.VECTOR) for item in gone))
 
 
@@ -85,7 +85,7 @@ def _write_space(db: apsw.Connection, ns: int, wanted: Space) -> None:
 def put_given(db: apsw.Connection, ns: int, item: int, vector: Vector) -> None:
     """A caller's own vector for an item that is there."""
     fit_given(db, ns, [len(vector)])
-    items.put_vector(db, ns, item, vector.tobytes())
+    vectors.put(db, ns, item, vector)
 
 
 def fit_given(db: apsw.Connection, ns: int, dimensions: Iterable[int]) -> None:
@@ -137,14 +137,14 @@ def retry_rejected(db: apsw.Connection, ns: int) -> None:
     db.execute("UPDATE waiting SET refused = NULL WHERE ns = ? AND refused IS NOT NULL", (ns,))
 
 
-def put_made(db: apsw.Connection, ns: int, wanted: Space, made: Sequence[tuple[int, str, str, Vector]]) -> int:
+def put_made(db: apsw.Connection, ns: int, wanted: Space, made: Sequence[MadeVectors]) -> int:
     """Stores vectors made from (title, text); an item whose text has changed meanwhile keeps waiting."""
     set_space(db, ns, wanted)
     stored: list[int] = []
     for item, title, text, vector in made:
         sql = "SELECT 1 FROM items WHERE ns = ? AND id = ? AND title = ? AND text = ?"
         if value(db, sql, ns, item, title, text):
-            items.put_vector(db, ns, item, vector.tobytes())
+            vectors.put(db, ns, item, vector)
             stored.append(item)
     changes.log(db, ns, ((item, Change.VECTOR) for item in stored))
     return len(stored)

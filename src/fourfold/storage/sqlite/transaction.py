@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING
 
 import apsw
 
@@ -19,12 +18,8 @@ from fourfold.storage.sqlite import bulk, changes, chunks, graph, items, raw, sp
 from fourfold.storage.sqlite.bulk import Fresh
 from fourfold.storage.sqlite.database import possible
 from fourfold.storage.sqlite.links import Lookup, SqliteLinkRows, changed_items
-from fourfold.storage.values import FileUpdate, NewNode, NewRaw, PendingText
+from fourfold.storage.values import FileUpdate, MadeVectors, NewNode, NewRaw, PendingText
 from fourfold.text.entities import own_names
-
-if TYPE_CHECKING:
-    from fourfold.model import Vector
-
 
 MOST_LINKED_ITEMS = 1000
 """After more texts, one transaction leaves it to `publish` to search them for further new names."""
@@ -217,7 +212,7 @@ class SqliteVectorWriter:
     def renew(self, space: Space, ids: Sequence[int]) -> None:
         spaces.renew(self._tx.db, self._tx.ns, space, ids)
 
-    def put(self, space: Space, vectors: Sequence[tuple[int, str, str, Vector]]) -> int:
+    def put(self, space: Space, vectors: Sequence[MadeVectors]) -> int:
         return spaces.put_made(self._tx.db, self._tx.ns, space, vectors)
 
     def reject(self, pending: PendingText, reason: str) -> None:

@@ -9,7 +9,7 @@ import apsw
 
 from fourfold.index.source import Change
 from fourfold.storage.codec import micros
-from fourfold.storage.sqlite import changes, ids
+from fourfold.storage.sqlite import changes, ids, vectors
 from fourfold.storage.sqlite.database import batches, marks, rows, value
 from fourfold.storage.values import Place, arranged
 
@@ -45,11 +45,10 @@ def keep(db: apsw.Connection, ns: int, item: int, now: datetime) -> None:
     db.execute(_KEEP, (version, micros(now), item))
     db.execute("INSERT INTO item_tags SELECT tag, ?1, name FROM item_tags WHERE item = ?2", (version, item))
     db.execute("INSERT INTO sources SELECT ?1, position, raw FROM sources WHERE item = ?2", (version, item))
-    db.execute("INSERT INTO vectors SELECT ?1, vector FROM vectors WHERE item = ?2", (version, item))
-    vectors = db.changes()
+    vectors.copy(db, ns, item, version)
     sql = "INSERT INTO waiting (ns, item, refused) SELECT ns, ?1, refused FROM waiting WHERE item = ?2"
     db.execute(sql, (version, item))
-    db.execute("UPDATE namespaces SET items = items + 1, vectors = vectors + ? WHERE id = ?", (vectors, ns))
+    db.execute("UPDATE namespaces SET items = items + 1 WHERE id = ?", (ns,))
     db.execute(
         "UPDATE languages SET items = items + 1 WHERE ns = ? AND language = (SELECT language FROM items WHERE id = ?)",
         (ns, version),

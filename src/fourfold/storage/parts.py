@@ -1,0 +1,41 @@
+"""The windows of long items as stores write them, and the part of a text that is nearest to a query."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from fourfold.embed.windows import Span, Windows
+from fourfold.retrieval import Part
+
+if TYPE_CHECKING:
+    from fourfold.model import Vector
+
+SPAN_BYTES = 8
+
+
+def packed(spans: Sequence[Span]) -> bytes | None:
+    """Starts and ends as 32-bit numbers; None without spans."""
+    return np.array(spans, "<i4").tobytes() if spans else None
+
+
+def unpacked(content: bytes | None) -> tuple[Span, ...]:
+    if not content:
+        return ()
+    return tuple((start, end) for start, end in np.frombuffer(content, "<i4").reshape(-1, 2).tolist())
+
+
+def with_spans(vectors: bytes, dimension: int, content: bytes | None) -> Vector | Windows:
+    """The stored vector of an item, or its windows."""
+    rows = np.frombuffer(vectors, np.float32).reshape(-1, dimension)
+    return rows[0] if content is None else Windows(rows, unpacked(content))
+
+
+def nearest_part(windows: Windows, queries: Sequence[Vector], characters: int) -> Part:
+    """The part whose vector is nearest to one of the queries; of equal ones the first. `characters`: of the text."""
+    products = windows.vectors.astype(np.float64) @ np.stack(queries).astype(np.float64).T
+    best = int(np.round(products, 6).max(axis=1).argmax())
+    start, end = windows.spans[best]
+    return Part(best + 1, len(windows.spans), start, end, max(0, characters - windows.spans[-1][1]))
