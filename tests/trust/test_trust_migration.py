@@ -34,7 +34,7 @@ def old(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 
 ADDED = (
     "pruned", "refused", "occurred_at", "expires_at", "source", "subject", "attribute", "fact", "valid_from",
-    "superseded_at", "supersedes", "version_of",
+    "superseded_at", "supersedes", "version_of", "spans", "windows",
 )  # fmt: skip
 """Columns that a migration adds."""
 
