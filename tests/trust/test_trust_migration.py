@@ -170,7 +170,7 @@ def test_killed_inside_a_migration_it_is_the_old_store_or_the_new(old: Path, tmp
         folder = tmp_path / str(kill)
         folder.mkdir()
         (folder / "fourfold.db").write_bytes((old / "fourfold.db").read_bytes())
-        killed_in_part(kill % 6, folder, chance)
+        killed_in_part(kill % 8, folder, chance)
         found[version(folder / "fourfold.db")] += 1
         assert {name: table(folder / "fourfold.db", name) for name in TABLES} == rows
         trust_child.run(open_and_check, folder)
