@@ -269,10 +269,7 @@ class VectorState:
 
     @cached_property
     def middle(self) -> NDArray[np.float64] | None:
-        """The mean of a sample of the vectors: the background against which the best hits are compared.
-
-        Of a long item the first one counts, so that no item outweighs the others.
-        """
+        """The mean of a sample, with the first window of long items: the background of the best hits."""
         parts = [
             vectors.rows(vectors.heads[in_sample(vectors.ids[vectors.heads], self.count)])
             for vectors in (self.published, self.tail)

@@ -22,15 +22,8 @@ def packed(spans: Sequence[Span]) -> bytes | None:
 
 
 def unpacked(content: bytes | None) -> tuple[Span, ...]:
-    if not content:
-        return ()
-    return tuple((start, end) for start, end in np.frombuffer(content, "<i4").reshape(-1, 2).tolist())
-
-
-def with_spans(vectors: bytes, dimension: int, content: bytes | None) -> Vector | Windows:
-    """The stored vector of an item, or its windows."""
-    rows = np.frombuffer(vectors, np.float32).reshape(-1, dimension)
-    return rows[0] if content is None else Windows(rows, unpacked(content))
+    whole = (content or b"")[: len(content or b"") // SPAN_BYTES * SPAN_BYTES]
+    return tuple((start, end) for start, end in np.frombuffer(whole, "<i4").reshape(-1, 2).tolist())
 
 
 def nearest_part(windows: Windows, queries: Sequence[Vector], characters: int) -> Part:

@@ -7,7 +7,7 @@ from functools import partial
 
 from fourfold.limits import VECTOR_DIMENSIONS
 from fourfold.storage import loading
-from fourfold.storage.postgres import namespaces, portable, postings, texts, vectors
+from fourfold.storage.postgres import namespaces, portable, postings, texts, windows
 from fourfold.storage.postgres.namespaces import Namespace
 from fourfold.storage.postgres.sql import Db, rows, run, value
 from fourfold.storage.postgres.texts import Text
@@ -129,7 +129,7 @@ def recount(db: Db) -> list[str]:
     done = [f"mended: {what}" for what, sql in _STRANGERS.items() if run(db, sql)]
     done += [f"mended: {problem}" for problem in _miscounted(db)]
     run(db, f"DELETE FROM vectors WHERE item IN ({_MISSHAPEN})")  # noqa: S608  (constants)
-    if unfit := vectors.flawed(db):
+    if unfit := windows.flawed(db):
         done += [f"mended: item {item} had windows of another text" for item in unfit]
         run(db, "DELETE FROM vectors WHERE item = ANY(%s::bigint[])", unfit)
     for table, column, truth in _COUNTERS:

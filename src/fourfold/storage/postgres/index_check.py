@@ -127,7 +127,9 @@ def _listed(
     for item, change in rows(db, sql, ns.id, low, high):
         versions.setdefault(item, []).append(change)
     existing = column(db, "SELECT id FROM items WHERE ns = %s AND id >= %s AND id < %s", ns.id, low, high)
-    sql = "SELECT item, max(part) + 1 FROM vectors WHERE ns = %s AND item >= %s AND item < %s AND part > 0 GROUP BY item"
+    sql = (
+        "SELECT item, max(part) + 1 FROM vectors WHERE ns = %s AND item >= %s AND item < %s AND part > 0 GROUP BY item"
+    )
     windows = dict(rows(db, sql, ns.id, low, high)) if ns.windows and _has_vectors(ns) else {}
     return cursor, versions, set(existing), windows
 

@@ -12,7 +12,7 @@ from fourfold.errors import RequestError
 from fourfold.storage import loading
 from fourfold.storage import records as formats
 from fourfold.storage.codec import dumps, micros
-from fourfold.storage.postgres import files, graph, ids, items, namespaces, raw, vectors
+from fourfold.storage.postgres import files, graph, ids, items, namespaces, raw, windows
 from fourfold.storage.postgres.items import Draft
 from fourfold.storage.postgres.links import PostgresLinkRows
 from fourfold.storage.postgres.namespaces import Namespace
@@ -59,7 +59,7 @@ def _raw(db: Db, ns: Namespace) -> Iterator[Record]:
 
 def _items(db: Db, ns: Namespace) -> Iterator[Record]:
     for page in _pages(db, "items", ns):
-        made = vectors.stored(db, ns, page)
+        made = windows.stored(db, ns, page)
         for row in load(db, ns.id, page):
             vector = made.get(row.id)
             sent = None if vector is None else rows_of(vector).tobytes()

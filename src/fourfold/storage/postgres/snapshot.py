@@ -22,7 +22,8 @@ from fourfold.storage.postgres.postings import Part, Shelf
 from fourfold.storage.postgres.raw import RawRows
 from fourfold.storage.postgres.rows import ItemRows
 from fourfold.storage.postgres.tuning import Tuning
-from fourfold.storage.postgres.vectors import Sample, VectorSearch, nearest_parts
+from fourfold.storage.postgres.vectors import Sample, VectorSearch
+from fourfold.storage.postgres.windows import nearest_parts
 from fourfold.storage.postgres.words import KeywordSearch
 from fourfold.storage.protocols import Space
 from fourfold.storage.values import Deadline, FileRow, Hidden, PendingText, Size

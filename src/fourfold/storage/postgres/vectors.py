@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from fourfold.embed.vectors import check_dimension
-from fourfold.embed.windows import Windows, flaw, rows_of, spans_of
+from fourfold.embed.windows import Windows, rows_of, spans_of
 from fourfold.errors import IndexUnavailable
 from fourfold.index.rows import SAMPLE
 from fourfold.model import Filters
-from fourfold.retrieval import Background, Hit, Part, Ranking
-from fourfold.storage.parts import nearest_part
+from fourfold.retrieval import Background, Hit, Ranking
 from fourfold.storage.postgres.filters import Condition
 from fourfold.storage.postgres.index_search import MOST_CANDIDATES
 from fourfold.storage.postgres.namespaces import Namespace, set_space
@@ -111,20 +110,6 @@ def put_computed(db: Db, ns: Namespace, space: Space, computed: Sequence[MadeVec
     fitting = {item: vector for item, title, text, vector in computed if known.get(item) == [title, text]}
     put(db, ns, list(fitting.items()))
     return len(fitting)
-
-
-def stored(db: Db, ns: Namespace, items: Sequence[int]) -> dict[int, Vector | Windows]:
-    """The vector of each item that has one, or its windows."""
-    found: dict[int, list[tuple[bytes, int | None, int | None]]] = {}
-    sql = "SELECT item, v, starts, ends FROM vectors WHERE item = ANY(%s::bigint[]) ORDER BY item, part"
-    for item, *row in rows(db, sql, list(items)):
-        found.setdefault(item, []).append((row[0], row[1], row[2]))
-    made: dict[int, Vector | Windows] = {}
-    for item, windows in found.items():
-        vectors = matrix(b"".join(sent for sent, _, _ in windows), ns.dimension or 0)
-        spans = tuple((start, end) for _, start, end in windows if start is not None and end is not None)
-        made[item] = Windows(vectors, spans) if spans else vectors[0]
-    return made
 
 
 def _rows(item: int, ns: int, vector: Vector | Windows) -> Iterator[bytes]:
@@ -324,41 +309,6 @@ def _best(lists: Sequence[Sequence[Hit]]) -> tuple[Hit, ...]:
 
 def _items_in(found: Packed) -> int:
     return len(np.unique(found.first))
-
-
-def nearest_parts(db: Db, ns: Namespace, queries: Sequence[Vector], ids: Sequence[int]) -> dict[int, Part]:
-    """Of items with several vectors: the part of the text whose vector is nearest."""
-    if not ns.windows:
-        return {}
-    sql = (
-        f"SELECT id, char_length({_BODY}) FROM items WHERE ns = %s AND id = ANY(%s::bigint[]) "  # noqa: S608  (constants)
-        "AND EXISTS (SELECT 1 FROM vectors WHERE item = id AND part > 0)"
-    )
-    lengths = dict(rows(db, sql, ns.id, possible(ids)))
-    known = stored(db, ns, list(lengths))
-    return {
-        item: nearest_part(windows, queries, lengths[item])
-        for item, windows in known.items()
-        if isinstance(windows, Windows) and len(windows.spans) == len(windows.vectors)
-    }
-
-
-def flawed(db: Db) -> list[int]:
-    """Items whose windows do not fit their texts."""
-    sql = (
-        "SELECT item, array_agg(part ORDER BY part), array_agg(starts ORDER BY part), array_agg(ends ORDER BY part), "  # noqa: S608  (constants)
-        f"char_length({_BODY}) FROM vectors JOIN items ON id = item WHERE part > 0 OR starts IS NOT NULL "
-        "GROUP BY item, title, text"
-    )
-    return [
-        item
-        for item, parts, starts, ends, characters in rows(db, sql)
-        if parts != list(range(len(parts))) or flaw(list(zip(starts, ends, strict=True)), characters) is not None
-    ]
-
-
-_BODY = "CASE WHEN text = '' THEN title ELSE text END"
-"""What spans refer to."""
 
 
 def _sent(statement: Statement) -> Statement:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from fourfold.storage.codec import optional_moment
-from fourfold.storage.postgres import vectors
+from fourfold.storage.postgres import windows
 from fourfold.storage.postgres.namespaces import Namespace
 from fourfold.storage.postgres.rows import Row
 from fourfold.storage.postgres.sql import Db, column, rows, run
@@ -39,7 +39,7 @@ def settle(db: Db, ns: Namespace, written: Sequence[Row]) -> None:
 
 def version(db: Db, ns: Namespace, row: Row, now: datetime) -> Row:
     """A copy of a stored row, to be written as its superseded version."""
-    made = vectors.stored(db, ns, [row.id])
+    made = windows.stored(db, ns, [row.id])
     return replace(
         row,
         id=0,
