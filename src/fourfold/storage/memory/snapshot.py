@@ -262,7 +262,7 @@ class MemoryVectors:
     def cosines(self, vector: Vector, ids: Sequence[int]) -> Ranking:
         """Rounded: equal vectors tie whatever the order of summation was."""
         found = ((id, self._products(id, vector)) for id in ids)
-        return Ranking(tuple(Hit(id, float(np.round(products.max(), 6))) for id, products in found if len(products)))
+        return Ranking(tuple(Hit(id, max(np.round(products, 6).tolist())) for id, products in found if len(products)))
 
     def _products(self, id: int, query: Vector) -> NDArray[np.float64]:
         """With each vector of an item; empty if it has none."""
