@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from http_server import Server, serving
 
@@ -87,6 +88,22 @@ def test_the_client_gives_the_values_of_the_library(tmp_path: Path) -> None:
         assert (raw, raw.total, memory.get_raw([said.id])) == ([said], 1, [said])
         assert remote_path == memory.path("Ada", "Router")
         assert remote_namespaces == memory.namespaces()
+
+
+def test_vectors_pages_and_empty_changes_are_those_of_the_library(server: Server) -> None:
+    with fourfold.connect(server.url, namespace="as-in-memory") as remote:
+        item = remote.add(NewItem("heron", vector=np.array([1.0, 0.0, 0.0])))
+        assert remote.update(item.id, ItemPatch()) == item
+        for limit, offset in ((0, 0), (-1, 0), (2, -1), (100_000, 0)):
+            for listing in (remote.list, remote.list_raw, remote.nodes):
+                with pytest.raises(InvalidQuery, match="Give a limit of 1 to 1000"):
+                    listing(limit=limit, offset=offset)
+
+
+@pytest.mark.parametrize("namespace", ["team/project", ".."])
+def test_a_namespace_that_no_address_can_name_is_refused(server: Server, namespace: str) -> None:
+    with fourfold.connect(server.url, namespace=namespace) as remote, pytest.raises(NotOffered, match="slash"):
+        remote.add("heron")
 
 
 def test_a_change_of_an_expected_item_is_a_conflict(server: Server) -> None:

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import fields
 from datetime import datetime
-from json import dumps
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from fourfold import validation as rules
 from fourfold.arguments import Owner, checks_arguments
-from fourfold.client import reading
+from fourfold.client import forms, reading
 from fourfold.client.transport import Transport, quoted
 from fourfold.config import Settings
-from fourfold.embed.vectors import check_vector
 from fourfold.engine.search import Why
 from fourfold.errors import Conflict, NotFound, NotOffered
-from fourfold.filters import where_json
 from fourfold.limits import PAGE_SIZE, PATH_DEPTH
 from fourfold.memory import Memory
 from fourfold.model import (
@@ -105,6 +101,9 @@ class RemoteMemory:
         return self._transport.call(method, self._path(path), body, query, headers)
 
     def _path(self, path: str) -> str:
+        if "/" in self.namespace or self.namespace in (".", ".."):
+            what = f"a server cannot offer the namespace {self.namespace!r}"
+            raise NotOffered(what, "Use a name without a slash, or run this where the store is")
         return f"/v1/namespaces/{quoted(self.namespace)}{path}"
 
     # ------------------------------------------------------------ searching
@@ -137,7 +136,7 @@ class RemoteMemory:
             raise NotOffered("a server gives candidates as JSON only", "Call POST /search with candidates")
         body = {
             "query": text,
-            "vector": _numbers(vector),
+            "vector": forms.vector_form(vector),
             "top_k": top_k,
             "preset": preset,
             "fusion": fusion,
@@ -148,7 +147,7 @@ class RemoteMemory:
             "time": time,
             "only": None if only is None else list(only),
             "k": k,
-            "filters": _filters(filters),
+            "filters": forms.filter_form(filters),
             "per_source": per_source,
             "min_confidence": min_confidence,
             "explain": explain,
@@ -156,7 +155,8 @@ class RemoteMemory:
             "history": history,
             "as_of": as_of.isoformat() if isinstance(as_of, datetime) else as_of,
         }
-        return reading.response_of(self._call("POST", "/search", _given(body)), rules.checked_filters(filters))
+        form = self._call("POST", "/search", forms.without_defaults(body))
+        return reading.response_of(form, rules.checked_filters(filters))
 
     def why(
         self,
@@ -176,7 +176,7 @@ class RemoteMemory:
         body = {
             "query": text,
             "item": item,
-            "vector": _numbers(vector),
+            "vector": forms.vector_form(vector),
             "preset": preset,
             "fusion": fusion,
             "weights": weights,
@@ -184,23 +184,25 @@ class RemoteMemory:
             "recency": recency,
             "rerank": rerank,
             "time": time,
-            "filters": _filters(filters),
+            "filters": forms.filter_form(filters),
         }
-        return reading.why_of(self._call("POST", "/why", _given(body)))
+        return reading.why_of(self._call("POST", "/why", forms.without_defaults(body)))
 
     # ------------------------------------------------------------ storing
 
     def add(self, item: NewItem | str, *, wait: bool = False) -> Item:
         new = NewItem(item) if isinstance(item, str) else item
-        return reading.item_of(self._call("POST", "/items", {**_new(new), "wait": wait}))
+        return reading.item_of(self._call("POST", "/items", {**forms.item_form(new), "wait": wait}))
 
     def add_many(self, items: Sequence[NewItem], *, wait: bool = False) -> list[Item]:
-        body = {"items": [_new(item) for item in items], "wait": wait}
+        body = {"items": [forms.item_form(item) for item in items], "wait": wait}
         return [reading.item_of(form) for form in self._call("POST", "/items:batch", body)["items"]]
 
     def update(self, item: int | str, patch: ItemPatch, *, wait: bool = False, expected: Item | None = None) -> Item:
-        body = {name: value for name, value in _fields(patch).items() if value not in (None, ())}
+        body = {name: value for name, value in forms.fields(patch).items() if value not in (None, ())}
         headers = self._if_match(expected)
+        if not body:
+            return self.get([item])[0]
         return reading.item_of(self._call("PATCH", f"/items/{quoted(item)}", {**body, "wait": wait}, headers=headers))
 
     def history(self, item: int | str) -> list[Item]:
@@ -208,7 +210,7 @@ class RemoteMemory:
         return [reading.item_of(each) for each in form["history"]]
 
     def undo(self, item: int | str, *, to: int | None = None, wait: bool = False) -> Item:
-        body = _given({"undo": True, "undo_to": to, "wait": wait})
+        body = forms.without_defaults({"undo": True, "undo_to": to, "wait": wait})
         return reading.item_of(self._call("PATCH", f"/items/{quoted(item)}", body))
 
     def _if_match(self, expected: Item | None) -> dict[str, str]:
@@ -225,14 +227,15 @@ class RemoteMemory:
 
     def list(self, filters: GivenFilters | None = None, *, limit: int = 50, offset: int = 0) -> list[Item]:
         """The server pages by cursors, so a large offset costs as much as reading all before it."""
-        found, _ = self._listed("/items", "items", _where(filters), offset + limit)
+        rules.check_page(limit, offset)
+        found, _ = self._listed("/items", "items", forms.where_query(filters), offset + limit)
         return [reading.item_of(form) for form in found[offset:]]
 
     def count(self, filters: GivenFilters | None = None) -> int:
-        return self._call("GET", "/items", query={**_where(filters), "limit": 1})["total"]
+        return self._call("GET", "/items", query={**forms.where_query(filters), "limit": 1})["total"]
 
     def unknown_names(self, filters: GivenFilters) -> list[str]:
-        return self._call("GET", "/items", query={**_where(filters), "limit": 1})["notes"]
+        return self._call("GET", "/items", query={**forms.where_query(filters), "limit": 1})["notes"]
 
     def forget(self, ids: Sequence[int | str], *, expected: Item | None = None) -> int:
         if expected is not None:
@@ -243,7 +246,8 @@ class RemoteMemory:
         return self._call("POST", "/items:delete", {"ids": list(ids), "dry_run": False})["deleted"]
 
     def forget_matching(self, filters: GivenFilters) -> int:
-        return self._call("POST", "/items:delete", {"filters": _filters(filters) or {}, "dry_run": False})["deleted"]
+        body = {"filters": forms.filter_form(filters) or {}, "dry_run": False}
+        return self._call("POST", "/items:delete", body)["deleted"]
 
     def add_raw(
         self,
@@ -269,6 +273,7 @@ class RemoteMemory:
     def list_raw(
         self, *, session_id: str | None = None, speaker: str | None = None, limit: int = 50, offset: int = 0
     ) -> Page[RawRecord]:
+        rules.check_page(limit, offset)
         asked = {"session_id": session_id, "speaker": speaker}
         found, total = self._listed("/raw", "raw", asked, offset + limit)
         return Page([reading.raw_of(form) for form in found[offset:]], total, offset)
@@ -333,16 +338,20 @@ class RemoteMemory:
         limit: int | None = None,
         offset: int = 0,
     ) -> Page[Neighbor]:
+        if limit is not None:
+            rules.check_page(limit, offset)
         asked = {"name": name, "depth": depth, "direction": direction, "relation": relation, "label": label}
         most = None if limit is None else offset + limit
         found, total = self._listed("/graph/neighbors", "neighbors", asked, most)
         return Page([reading.neighbor_of(form) for form in found[offset:]], total, offset)
 
     def nodes(self, like: str = "", *, limit: int = 50, offset: int = 0) -> list[NodeSummary]:
+        rules.check_page(limit, offset)
         found, _ = self._listed("/graph/nodes", "nodes", {"like": like}, offset + limit)
         return [reading.summary_of(form) for form in found[offset:]]
 
     def node(self, name: str, label: str | None = None, *, limit: int = 50) -> NodeView:
+        rules.check_page(limit, 0)
         query = {"label": label, "limit": limit}
         return reading.view_of(self._call("GET", f"/graph/nodes/{quoted(name)}", query=query))
 
@@ -362,37 +371,3 @@ class RemoteMemory:
         except NotFound:
             return False
         return True
-
-
-def _given(body: Mapping[str, Json]) -> dict[str, Json]:
-    return {name: value for name, value in body.items() if value is not None and value is not False}
-
-
-def _numbers(vector: Sequence[float] | Vector | None) -> list[float] | None:
-    return None if vector is None else check_vector(vector).tolist()
-
-
-def _fields(value: NewItem | ItemPatch) -> dict[str, Json]:
-    return {field.name: getattr(value, field.name) for field in fields(value)}
-
-
-def _new(item: NewItem) -> dict[str, Json]:
-    form = {name: value for name, value in _fields(item).items() if value not in (None, (), "")}
-    for name in ("created_at", "occurred_at", "expires_at"):
-        if name in form:
-            form[name] = form[name].isoformat()
-    form.pop("source", None)  # the server stamps it
-    if item.vector is not None:
-        form["vector"] = _numbers(item.vector)
-    return form
-
-
-def _filters(filters: GivenFilters | None) -> dict[str, Json] | None:
-    """Every filter as one condition, which the server reads like the library."""
-    condition = rules.checked_filters(filters).condition
-    return None if condition is None else {"where": where_json(condition)}
-
-
-def _where(filters: GivenFilters | None) -> dict[str, str]:
-    form = _filters(filters)
-    return {} if form is None else {"where": dumps(form["where"])}

@@ -1,0 +1,50 @@
+"""Arguments as the JSON of the API."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from json import dumps
+from typing import TYPE_CHECKING
+
+from fourfold import validation as rules
+from fourfold.embed.vectors import check_vector
+from fourfold.filters import where_json
+from fourfold.model import GivenFilters, ItemPatch, Json, NewItem
+
+if TYPE_CHECKING:
+    from fourfold.model import Vector
+
+
+def without_defaults(body: Mapping[str, Json]) -> dict[str, Json]:
+    return {name: value for name, value in body.items() if value is not None and value is not False}
+
+
+def vector_form(vector: Sequence[float] | Vector | None) -> list[float] | None:
+    return None if vector is None else check_vector(vector).tolist()
+
+
+def fields(value: NewItem | ItemPatch) -> dict[str, Json]:
+    return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+
+
+def item_form(item: NewItem) -> dict[str, Json]:
+    values = fields(item)
+    vector = values.pop("vector")  # it may be an array, which has no truth value
+    values.pop("source")  # the server stamps it
+    form = {name: value for name, value in values.items() if value not in (None, (), "")}
+    for name in ("created_at", "occurred_at", "expires_at"):
+        if name in form:
+            form[name] = form[name].isoformat()
+    return form if vector is None else {**form, "vector": vector_form(vector)}
+
+
+def filter_form(filters: GivenFilters | None) -> dict[str, Json] | None:
+    """Every filter as one condition, which the server reads like the library."""
+    condition = rules.checked_filters(filters).condition
+    return None if condition is None else {"where": where_json(condition)}
+
+
+def where_query(filters: GivenFilters | None) -> dict[str, str]:
+    form = filter_form(filters)
+    return {} if form is None else {"where": dumps(form["where"])}
