@@ -132,6 +132,18 @@ def test_a_locked_store_delays_a_memory_and_loses_none(agent: Agent) -> None:
     assert agent.send("stop") == {}
 
 
+def test_a_text_that_the_store_refuses_does_not_hold_up_others(tmp_path: Path) -> None:
+    agent = Agent(tmp_path, environment={"FOURFOLD_SECRETS": "refuse"})
+    secret = "hunter" + "22"
+    prompt = f"Remember that the password is {secret}.\nRemember that the invoice printer is named Otto."
+    answer = message(agent.send("prompt", prompt=prompt))
+    assert "remembered as item 1" in answer
+    assert "not remembered, because the text contains a secret (password)" in answer
+    assert secret not in answer
+    assert stored(agent) == ["The invoice printer is named Otto."]
+    assert kept(agent) == []
+
+
 def test_an_agent_that_never_closes_stdin_is_answered_at_the_deadline(agent: Agent) -> None:
     code = "import sys; from fourfold.cli.main import main; main(sys.argv[1:])"
     environment = {"FOURFOLD_HOOK_SECONDS": "0.5", "FOURFOLD_STORE": str(agent.home / "store"), "PATH": ""}

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fourfold.cli.values import read_id, read_metadata, read_metadata_test, read_time, read_weights
+from fourfold.cli.values import read_end, read_id, read_metadata, read_metadata_test, read_time, read_weights
+from fourfold.engine.expiry import in_future
 from fourfold.errors import InvalidItem, InvalidQuery, InvalidWeights
 from fourfold.model import MetadataTest
 
@@ -39,6 +40,22 @@ def _in_berlin(monkeypatch: pytest.MonkeyPatch):
 )
 def test_a_time_without_an_offset_is_local(text: str, utc: datetime) -> None:
     assert read_time(text) == utc
+
+
+def test_a_time_to_live_ends_in_the_future() -> None:
+    now = datetime.now(UTC)
+    for text, length in (("30m", timedelta(minutes=30)), (" 2w ", timedelta(weeks=2)), ("0d", timedelta())):
+        assert timedelta() <= read_end(text) - now - length < timedelta(minutes=5)
+    for text in ("5", "-1d", "1y", "", "999999w", "999999999d"):
+        with pytest.raises(InvalidItem):
+            read_end(text)
+
+
+def test_an_expiry_that_has_passed_is_refused() -> None:
+    later = datetime.now(UTC) + timedelta(days=1)
+    assert (in_future(None), in_future(later)) == (None, later)
+    with pytest.raises(InvalidItem, match="would have expired on 2020-01-01"):
+        in_future(datetime(2020, 1, 1, tzinfo=UTC))
 
 
 @pytest.mark.spec("B5")

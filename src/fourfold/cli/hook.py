@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from fourfold.cli.session import load_config, open_memory
-from fourfold.errors import FourfoldError, StoreNotFound
+from fourfold.errors import FourfoldError, InvalidItem, StoreNotFound
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -65,8 +65,8 @@ def _work(ctx: typer.Context, answer: Answer, settings: Settings) -> None:
         return
     pending = Pending(settings)
     if new := captured(event):
-        answer.messages.append(_LATER)
         _keep(pending, new)
+        answer.messages.append(_LATER)
     waiting = list(pending.all())
     if event.name in ("session-start", "prompt"):
         _recall(ctx, event, answer, settings)
@@ -96,17 +96,25 @@ def _recall(ctx: typer.Context, event: Event, answer: Answer, settings: Settings
 
 def _store(ctx: typer.Context, waiting: list[tuple[Path, Captured]], answer: Answer) -> None:
     """Moves kept texts into the store; an item without a vector gets it from a background process."""
+    ids: list[int] = []
+    refused: list[str] = []
     try:
         with open_memory(ctx, create=True) as memory:
-            ids = [_add(memory, path, item) for path, item in waiting]
+            for path, item in waiting:
+                try:
+                    ids.append(_add(memory, item))
+                except InvalidItem as error:  # it would be refused again, and those after it would wait for ever
+                    refused.append(f"not remembered, because {error}")
+                path.unlink(missing_ok=True)
             _start_worker(memory)
     except FourfoldError as error:
-        answer.messages[:] = [f"{_LATER}: {error}"]
+        answer.messages[:] = [*refused, f"{_LATER}: {error}"]
         return
-    answer.messages[:] = [f"remembered as {'item' if len(ids) == 1 else 'items'} {', '.join(map(str, ids))}"]
+    stored = [f"remembered as {'item' if len(ids) == 1 else 'items'} {', '.join(map(str, ids))}"] if ids else []
+    answer.messages[:] = [*stored, *refused]
 
 
-def _add(memory: Memory, path: Path, item: Captured) -> int:
+def _add(memory: Memory, item: Captured) -> int:
     from datetime import datetime
 
     from fourfold.cli.hooks.recall import project_tag
@@ -118,9 +126,7 @@ def _add(memory: Memory, path: Path, item: Captured) -> int:
         metadata={"session": item.session} if item.session else {},
         created_at=datetime.fromisoformat(item.created_at),
     )
-    added = memory.add(new)
-    path.unlink(missing_ok=True)
-    return added.id
+    return memory.add(new).id
 
 
 def _start_worker(memory: Any) -> None:

@@ -10,7 +10,7 @@ import typer
 from fourfold.cli.options import FilterFlags, ItemId, JsonFlag, MetaOption, VectorOption
 from fourfold.cli.output import clean, heading, local_time, one_line, say, say_json, say_rows, warn
 from fourfold.cli.session import open_memory
-from fourfold.cli.values import read_duration, read_id, read_metadata, read_time, read_vector, read_where
+from fourfold.cli.values import read_end, read_id, read_metadata, read_time, read_vector, read_where
 from fourfold.cli.vectors import WaitFlag, finish_vectors
 from fourfold.errors import InvalidItem, RequestError
 
@@ -81,11 +81,11 @@ def _warn_of_masks(stored: Item) -> None:
 def _expiry(time: str | None, ttl: str | None) -> datetime | None:
     if time is not None and ttl is not None:
         raise InvalidItem("--expires and --ttl", "Give one of them")
-    if ttl is not None:
-        from datetime import UTC, datetime
+    if time is None and ttl is None:
+        return None
+    from fourfold.engine.expiry import in_future
 
-        return datetime.now(UTC) + read_duration(ttl)
-    return None if time is None else read_time(time)
+    return in_future(read_end(ttl) if ttl is not None else read_time(time or ""))
 
 
 def _say_what_was_kept(stored: Item, given: NewItem) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, Literal, cast
 from fourfold.errors import InvalidItem, InvalidQuery, InvalidVector, InvalidWeights
 
 if TYPE_CHECKING:
-    from datetime import datetime, timedelta
+    from datetime import datetime
     from pathlib import Path
 
     from fourfold.filters import Condition
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _LONGEST_DATE: Final = len("2026-11-15")
 _TEST: Final = re.compile(r"((?!!=)[^=<>]+?)(!=|<=|>=|==|=|<|>)(.*)", re.DOTALL)
-_DURATION: Final = re.compile("([0-9]{1,6})([mhdw])")
+_DURATION: Final = re.compile("([0-9]{1,9})([mhdw])")
 _MINUTES: Final = {"m": 1, "h": 60, "d": 24 * 60, "w": 7 * 24 * 60}
 _ID: Final = re.compile("[0-9]{1,18}")
 _OPERATORS: Final[Mapping[str, Literal["eq", "ne", "lt", "lte", "gt", "gte"]]] = {
@@ -39,14 +39,17 @@ def read_time(text: str, *, end_of_day: bool = False) -> datetime:
         raise InvalidQuery(f"{text!r} is not a time", "Write 2026-11-15 or 2026-11-15T10:00") from wrong
 
 
-def read_duration(text: str) -> timedelta:
-    """30m, 12h, 7d or 2w."""
-    from datetime import timedelta
+def read_end(text: str) -> datetime:
+    """The end of a time that begins now: 30m, 12h, 7d or 2w."""
+    from datetime import UTC, datetime, timedelta
 
     found = _DURATION.fullmatch(text.strip())
     if found is None:
         raise InvalidItem(f"{text!r} is not a duration", "Write 30m, 12h, 7d or 2w")
-    return timedelta(minutes=int(found[1]) * _MINUTES[found[2]])
+    try:
+        return datetime.now(UTC) + timedelta(minutes=int(found[1]) * _MINUTES[found[2]])
+    except OverflowError as wrong:
+        raise InvalidItem(f"{text!r} ends after the year 9999", "Leave it out: the item is then kept") from wrong
 
 
 def read_weights(text: str) -> dict[str, float]:

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Final
 
+from fourfold.errors import InvalidItem
 from fourfold.filters import Test, field_at
 from fourfold.model import Filters
 from fourfold.storage.protocols import Store
 
 _BATCH_ITEMS: Final = 1000
 """Items that one transaction removes, so that other writers do not wait for long."""
+
+
+def in_future(expires_at: datetime | None) -> datetime | None:
+    """The expiry that a person or an agent gives; InvalidItem if it has passed, because nothing would find the item."""
+    if expires_at is not None and expires_at <= datetime.now(UTC):
+        raise InvalidItem(f"it would have expired on {expires_at:%Y-%m-%d %H:%M}", "Give a time in the future")
+    return expires_at
 
 
 def remove_expired(store: Store, namespace: str, now: datetime) -> int:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from mcp_types import CallToolResult
 from pydantic import Field
 
+from fourfold.engine.expiry import in_future
 from fourfold.errors import InvalidQuery
 from fourfold.limits import ANSWER_ROWS
 from fourfold.model import Filters, Item, ItemPatch, NewItem
@@ -73,7 +74,7 @@ class Tools:
             language=language,
             vector=embedding,
             occurred_at=moment(occurred_at),
-            expires_at=moment(expires_at),
+            expires_at=in_future(moment(expires_at)),
             source="agent",
             subject=subject,
             attribute=attribute,
