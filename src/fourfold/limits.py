@@ -150,6 +150,9 @@ PATH_DEPTH = 10
 PAGE_SIZE = 1000
 """Maximum number of rows in a page of `list`."""
 
+VERSIONS = 20
+"""Earlier versions of an item that are kept; older ones are removed by further updates."""
+
 
 @dataclass(frozen=True, slots=True)
 class HttpLimits:

@@ -18,11 +18,11 @@ from fourfold.engine.analysis import Analysis, analysis
 from fourfold.engine.embedding_queue import EmbeddingQueue, Progress
 from fourfold.engine.expiry import remove_expired
 from fourfold.engine.graph_methods import GraphMethods
-from fourfold.engine.item_methods import ItemMethods
 from fourfold.engine.open_store import now, open_store
 from fourfold.engine.present import JUDGED, ResultOptions, check_per_source, merged
 from fourfold.engine.search import Why
 from fourfold.engine.time_windows import window_of
+from fourfold.engine.version_methods import VersionMethods
 from fourfold.engine.visibility import CURRENT, View
 from fourfold.errors import InvalidQuery, RequestError
 from fourfold.model import NO_FILTERS, GivenFilters, Json
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 @checks_arguments
-class Memory(ItemMethods, GraphMethods):
+class Memory(VersionMethods, GraphMethods):
     """A store of texts with vector, keyword, graph and tag search in one ranking.
 
         with Memory.open("notes") as memory:

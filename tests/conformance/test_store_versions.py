@@ -8,10 +8,12 @@ import pytest
 from conformance_subjects import LATER, NOW, NS, add, edit, item, make, one, search, unit
 from store_calls import StoreCalls
 
+from fourfold.errors import Conflict, InvalidItem, NotFound
+from fourfold.limits import VERSIONS
 from fourfold.memory import Memory
-from fourfold.model import NO_FILTERS, Filters, ItemPatch, NewItem
+from fourfold.model import NO_FILTERS, Filters, Item, ItemPatch, NewItem
 from fourfold.storage.memory import MemoryStore
-from fourfold.storage.values import Hidden
+from fourfold.storage.values import Hidden, NewNode, NewRaw
 
 pytestmark = pytest.mark.spec("C15")
 
@@ -22,6 +24,11 @@ DAY = timedelta(days=1)
 def history(store: StoreCalls, id: int) -> list[int]:
     with store.snapshot(NS) as snapshot:
         return [each.id for each in snapshot.rows.history(id)]
+
+
+def versions(store: StoreCalls, id: int) -> list[Item]:
+    with store.snapshot(NS) as snapshot:
+        return snapshot.rows.history(id)
 
 
 def hidden(store: StoreCalls) -> Hidden:
@@ -121,11 +128,187 @@ def test_an_update_that_changes_nothing_keeps_no_version(store):
     assert history(store, id) == [id]
 
 
-def test_an_update_of_an_item_without_a_fact_keeps_no_version_and_hides_nothing(store):
-    (id,) = add(store, item("words", subject="Maria"))
-    edit(store, id, text="other words")
-    assert history(store, id) == [id]
+def test_an_update_of_an_item_without_a_fact_keeps_its_version_aside(store):
+    (id,) = add(store, item("the old words", tags=("a",), metadata={"n": 1}, subject="Maria", vector=unit(1, 0)))
+    edit(store, id, text="the new words", add_tags=("b",), remove_tags=("a",))
     assert hidden(store) == Hidden(superseded=False, expiring=False)
+    assert store.ids(NS, NO_FILTERS) == [id]
+    assert store.tag_counts(NS) == {"b": 1}
+    assert search(store, "keyword", "old") == []
+    new, old = versions(store, id)
+    assert (new.id, new.text, new.tags, new.valid_from, new.supersedes) == (id, "the new words", ("b",), None, None)
+    assert (old.text, old.tags, old.metadata, old.subject) == ("the old words", ("a",), {"n": 1}, "Maria")
+    assert (old.version_of, old.valid_from, old.superseded_at, old.created_at) == (id, NOW, LATER, NOW)
+    assert old.id != id
+    assert store.check() == []
+
+
+def test_of_many_versions_the_latest_are_kept_in_order(store):
+    (id,) = add(store, item("version 0"))
+    for number in range(1, VERSIONS + 6):
+        edit(store, id, text=f"version {number}")  # at the same time: LATER
+    texts = [each.text for each in versions(store, id)]
+    assert texts == [f"version {number}" for number in range(VERSIONS + 5, 4, -1)]
+    assert len({each.superseded_at for each in versions(store, id)}) == VERSIONS + 1
+    assert store.check() == []
+
+
+def test_a_restored_version_is_the_item_again_and_what_was_there_becomes_a_version(store):
+    (id,) = add(store, item("one", title="First", tags=("a",), metadata={"n": 1}, kind="note", key="k"))
+    add(store, item("two", title="Second", tags=("b",), metadata={"m": 2}, key="k"), now=LATER)
+    old = versions(store, id)[1]
+    with store.transaction(NS) as tx:
+        (now,) = tx.items.restore([old.id], LATER + DAY)
+    assert (now.id, now.text, now.title, now.tags, now.metadata, now.kind, now.key) == (
+        id, "one", "First", ("a",), {"n": 1}, "note", "k",
+    )  # fmt: skip
+    assert [each.text for each in versions(store, id)] == ["one", "two", "one"]
+    assert search(store, "keyword", "First") == [id]
+    assert search(store, "keyword", "Second") == []
+    assert store.check() == []
+    with pytest.raises(NotFound), store.transaction(NS) as tx:
+        tx.items.restore([99], LATER)
+
+
+def test_storing_again_under_a_key_keeps_no_version_if_nothing_changes(store):
+    (id,) = add(store, item("one", tags=("b", "a"), key="k"))
+    add(store, item("one", tags=("a", "b"), key="k"), now=LATER)
+    assert len(versions(store, id)) == 1
+    add(store, item("one", tags=("a",), key="k"), now=LATER)
+    assert [each.tags for each in versions(store, id)] == [("a",), ("a", "b")]
+
+
+def test_chunks_of_files_keep_no_versions(store):
+    for text in ("one", "two"):
+        add(store, item(text, path="a.md", chunk_index=0))
+    (id,) = store.ids(NS, NO_FILTERS)
+    assert len(versions(store, id)) == 1
+
+
+def test_a_version_can_be_forgotten_alone(store):
+    (id,) = add(store, item("one"))
+    edit(store, id, text="two")
+    old = versions(store, id)[1]
+    assert store.forget(NS, [old.id]) == 1
+    assert store.forget(NS, [old.id]) == 0
+    assert [each.text for each in versions(store, id)] == ["two"]
+    assert store.check() == []
+
+
+# ---------------------------------------------------------------- merging
+
+
+def merged(store: StoreCalls) -> tuple[int, int, list[int]]:
+    """An item, another one that was merged into it, and the raw records that they were drawn from."""
+    with store.transaction(NS) as tx:
+        raws = [tx.raw.add(NewRaw(text, None, None, {}, NOW)).id for text in ("first", "second")]
+    (kept,) = add(store, item("the door code is 12", tags=("a",), source_ids=(raws[0],)))
+    (other,) = add(store, item("the door code is: 12", title="Code", tags=("b",), source_ids=(raws[1],), key="k"))
+    with store.transaction(NS) as tx:
+        tx.items.merge(kept, [other], LATER)
+    return kept, other, raws
+
+
+def test_a_merged_item_is_gone_and_its_tags_and_sources_stay(store):
+    kept, other, raws = merged(store)
+    now = one(store, kept)
+    assert (now.id, now.text, now.tags, now.source_ids) == (kept, "the door code is 12", ("a", "b"), tuple(raws))
+    assert store.ids(NS, NO_FILTERS) == [kept]
+    assert search(store, "keyword", "code") == [kept]
+    assert [(each.id, each.key) for each in versions(store, kept) if each.key] == [(other, "k")]
+    assert store.check() == []
+
+
+def test_what_was_merged_is_restored_with_its_id(store):
+    kept, other, raws = merged(store)
+    with store.transaction(NS) as tx:
+        before = [each.id for each in versions(store, kept) if each.superseded_at is not None]
+        tx.items.restore(before, LATER + DAY)
+    first, second = one(store, kept), one(store, other)
+    assert (first.tags, first.source_ids) == (("a",), (raws[0],))
+    assert (second.text, second.title, second.key, second.tags) == ("the door code is: 12", "Code", "k", ("b",))
+    assert (second.source_ids, second.created_at, second.updated_at) == ((raws[1],), NOW, NOW)
+    assert sorted(search(store, "keyword", "code")) == [kept, other]
+    assert store.check() == []
+
+
+def test_a_merged_item_whose_key_is_taken_is_not_restored(store):
+    _, other, _ = merged(store)
+    add(store, item("something else", key="k"))
+    with pytest.raises(Conflict, match="Forget item"), store.transaction(NS) as tx:
+        tx.items.restore([other], LATER)
+
+
+def test_versions_of_a_merged_item_come_back_with_it_and_go_with_the_kept_one(store):
+    (kept,), (other,) = add(store, item("one")), add(store, item("two"))
+    edit(store, other, text="one!")
+    with store.transaction(NS) as tx:
+        tx.items.merge(kept, [other], LATER + DAY)
+    with store.transaction(NS) as tx:
+        tx.items.restore([other], LATER + DAY)
+    assert [each.text for each in versions(store, other)] == ["one!", "two"]
+    with store.transaction(NS) as tx:
+        tx.items.merge(kept, [other], LATER + DAY)
+    assert store.forget(NS, [kept]) == 1
+    with store.snapshot(NS) as snapshot:
+        assert snapshot.rows.versions(range(1, 20)) == {}
+    assert store.check() == []
+
+
+def test_a_merged_item_can_be_merged_on(store):
+    ids = [add(store, item(text))[0] for text in ("one", "one!", "one?")]
+    with store.transaction(NS) as tx:
+        tx.items.merge(ids[1], [ids[2]], LATER)
+        tx.items.merge(ids[0], [ids[1]], LATER)
+    exported: list[dict[str, object]] = []
+    store.export(exported.append)
+    loaded = MemoryStore()
+    loaded.portable.load(exported)
+    again: list[dict[str, object]] = []
+    loaded.portable.export(again.append)
+    assert again == exported
+    with store.transaction(NS) as tx:
+        tx.items.restore([ids[1]], LATER)
+        tx.items.restore([ids[2]], LATER)
+    assert store.ids(NS, NO_FILTERS) == ids
+
+
+@pytest.mark.parametrize("refused", [{"path": "a.md", "chunk_index": 0}, MARIA])
+def test_parts_of_files_and_facts_are_not_merged_into_others(store, refused):
+    (kept,), (other,) = add(store, item("one")), add(store, item("one!", **refused))
+    with pytest.raises(InvalidItem, match=r"part of a file|states a fact"), store.transaction(NS) as tx:
+        tx.items.merge(kept, [other], LATER)
+    with store.transaction(NS) as tx:
+        assert tx.items.merge(other, [kept], LATER).id == other
+
+
+def test_the_text_of_a_node_is_not_merged_into_others(store):
+    (kept,), (other,) = add(store, item("one")), add(store, item("one!"))
+    with store.transaction(NS) as tx:
+        tx.graph.add_nodes([NewNode("Anna", item=other)])
+    with pytest.raises(InvalidItem, match="text of a node"), store.transaction(NS) as tx:
+        tx.items.merge(kept, [other], LATER)
+
+
+@pytest.mark.parametrize("others", [[], [1], [99]])
+def test_an_item_is_not_merged_with_itself_or_with_nothing(store, others):
+    add(store, item("one"))
+    with pytest.raises((InvalidItem, NotFound)), store.transaction(NS) as tx:
+        tx.items.merge(1, others, LATER)
+
+
+def test_given_vectors_of_merged_items_come_back(store):
+    (kept,), (other,) = add(store, item("one", vector=unit(1, 0))), add(store, item("one!", vector=unit(0, 1)))
+    with store.transaction(NS) as tx:
+        tx.items.merge(kept, [other], LATER)
+        tx.items.restore([other], LATER)
+    assert search(store, "semantic", vector=unit(0, 1))[0] == other
+    with store.snapshot(NS) as snapshot:
+        found = snapshot.stored_vectors([kept, other, 99])
+    assert {id: [round(float(x), 6) for x in vector] for id, vector in found.items()} == {
+        kept: [1.0, 0.0], other: [0.0, 1.0],
+    }  # fmt: skip
+    assert store.check() == []
 
 
 def test_forgetting_an_item_forgets_its_versions(store):
@@ -146,13 +329,15 @@ def test_a_value_replaced_by_its_key_is_kept_too(store):
     assert one(store, id).superseded_at is None
     (plain,) = add(store, item("a", key="p"))
     add(store, item("b", key="p"), now=LATER)
-    assert history(store, plain) == [plain]
+    assert [each.text for each in versions(store, plain)] == ["b", "a"]
 
 
 def test_versions_and_values_survive_an_export(store):
     (id,) = add(store, item("Bonn", **MARIA))
     edit(store, id, text="Bonn, Main Street")
     add(store, item("Rome", **MARIA), now=LATER + DAY)
+    (plain,) = add(store, item("one"))
+    edit(store, plain, text="two")
     exported: list[dict[str, object]] = []
     store.export(exported.append)
     loaded = MemoryStore()
@@ -168,10 +353,13 @@ def test_versions_and_values_are_loaded_into_another_namespace(store):
         (old,) = tx.items.put([item("Bonn", **MARIA)], NOW)
         tx.items.patch(old.id, ItemPatch(text="Bonn, Main Street"), LATER)
         tx.items.put([item("Rome", **MARIA)], LATER + DAY)
+        (plain,) = tx.items.put([item("one")], NOW)
+        tx.items.patch(plain.id, ItemPatch(text="two"), LATER)
     records: list[dict[str, object]] = []
     source.portable.export(records.append)
     store.load_namespace(records, NS)
-    (current,) = store.ids(NS, Filters(where="superseded_at not exists"))
+    current, plain = store.ids(NS, Filters(where="superseded_at not exists"))
+    assert [each.text for each in versions(store, plain)] == ["two", "one"]
     chain = [one(store, id) for id in history(store, current)]
     assert [each.text for each in chain] == ["Rome", "Bonn, Main Street", "Bonn"]
     assert [each.supersedes for each in chain] == [chain[1].id, chain[2].id, None]

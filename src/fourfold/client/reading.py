@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from fourfold import errors
+from fourfold.engine.duplicates import DuplicateGroup, Similar
 from fourfold.engine.search import Why
 from fourfold.errors import FourfoldError, StoreUnavailable
 from fourfold.model import NO_FILTERS, Edge, Filters, Item, Neighbor, Node, NodeSummary, NodeView, RawRecord
@@ -52,6 +53,13 @@ def item_of(form: Form) -> Item:
         supersedes=form.get("supersedes"),
         version_of=form.get("version_of"),
     )
+
+
+def group_of(form: Form) -> DuplicateGroup:
+    others = [
+        (item_of(each["item"]), Similar(each["item"]["id"], each["words"], each["cosine"])) for each in form["others"]
+    ]
+    return DuplicateGroup(item_of(form["oldest"]), tuple(others))
 
 
 def raw_of(form: Form) -> RawRecord:

@@ -12,6 +12,8 @@ from fourfold.arguments import Owner, checks_arguments
 from fourfold.client import forms, reading
 from fourfold.client.transport import Transport, quoted
 from fourfold.config import Settings
+from fourfold.engine.duplicates import DuplicateGroup, Similar
+from fourfold.engine.embedding_queue import Progress
 from fourfold.engine.search import Why
 from fourfold.errors import Conflict, NotFound, NotOffered
 from fourfold.limits import PAGE_SIZE, PATH_DEPTH
@@ -212,6 +214,20 @@ class RemoteMemory:
     def undo(self, item: int | str, *, to: int | None = None, wait: bool = False) -> Item:
         body = forms.without_defaults({"undo": True, "undo_to": to, "wait": wait})
         return reading.item_of(self._call("PATCH", f"/items/{quoted(item)}", body))
+
+    def similar(self, item: int | str) -> list[Similar]:
+        form = self._call("GET", f"/items/{quoted(item)}", query={"include": "similar"})
+        return [Similar(**each) for each in form["similar"]]
+
+    def duplicates(
+        self, filters: GivenFilters | None = None, *, limit: int = 50, progress: Progress | None = None
+    ) -> list[DuplicateGroup]:
+        if filters is not None or progress is not None:
+            raise NotOffered("a server groups all items of a namespace", "Leave filters and progress out")
+        return [reading.group_of(form) for form in self._call("GET", "/duplicates", query={"limit": limit})["groups"]]
+
+    def merge(self, kept: int | str, others: Sequence[int | str]) -> Item:
+        return reading.item_of(self._call("POST", "/items:merge", {"keep": kept, "ids": list(others)}))
 
     def _if_match(self, expected: Item | None) -> dict[str, str]:
         """The ETag of an item that is stored as the caller knows it."""

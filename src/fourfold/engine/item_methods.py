@@ -18,7 +18,7 @@ from fourfold.engine.maintenance import NO_VECTORS
 from fourfold.engine.open_store import OpenStore, no_item, now
 from fourfold.engine.secret_policy import SecretPolicy
 from fourfold.engine.visibility import visible
-from fourfold.errors import Conflict, EmbedderUnavailable, InvalidQuery, NotFound, RequestError, SpaceMismatch
+from fourfold.errors import Conflict, EmbedderUnavailable, InvalidQuery, RequestError, SpaceMismatch
 from fourfold.model import NO_FILTERS, GivenFilters, Item, ItemPatch, Json, NewItem, Page, RawRecord, Source, Space
 from fourfold.storage.linking import bring_names
 from fourfold.storage.refusals import no_raw
@@ -144,40 +144,6 @@ class ItemMethods(OpenStore):
         checked = rules.checked_filters(filters)
         with self._reading() as snapshot:
             return snapshot.rows.count(visible(snapshot, checked, now()))
-
-    def history(self, item: int | str) -> list[Item]:
-        """An item with its earlier versions and the other values of its fact, the latest first."""
-        with self._reading() as snapshot:
-            (found,) = self._items(snapshot, [item])
-            return snapshot.rows.history(found.id)
-
-    def undo(self, item: int | str, *, to: int | None = None, wait: bool = False) -> Item:
-        """Makes the value before an item the present one again, or an older one: `to`. Nothing is lost by it.
-
-        An earlier version of the item becomes its text again; an earlier value of its fact is stored again. The item as
-        it was stays in the history, so that `undo` can be undone.
-        """
-        (current,) = self.get([item])
-        earlier = [
-            each for each in self.history(current.id) if each.superseded_at is not None and each.id != current.id
-        ]
-        chosen = (
-            next((each for each in earlier if each.id == to), None) if to is not None else next(iter(earlier), None)
-        )
-        if current.superseded_at is not None or chosen is None:
-            remedy = "Updates keep versions of items with a subject and an attribute; fourfold history ID shows them"
-            raise NotFound(f"item {current.id} has no such earlier version", remedy)
-        if chosen.version_of != current.id:
-            new = NewItem(
-                chosen.text, chosen.title, None, chosen.tags, chosen.kind, chosen.metadata, chosen.language,
-                occurred_at=chosen.occurred_at, source=chosen.source, subject=chosen.subject,
-                attribute=chosen.attribute, source_ids=chosen.source_ids,
-            )  # fmt: skip
-            return self.add(new, wait=wait)
-        removed = {tag for tag in current.tags if tag not in chosen.tags}
-        gone = {key: None for key in current.metadata if key not in chosen.metadata}
-        patch = ItemPatch(chosen.text, chosen.title, chosen.tags, tuple(sorted(removed)), {**chosen.metadata, **gone})
-        return self.update(current.id, patch, wait=wait, expected=current)
 
     def forget(self, ids: Sequence[int | str], *, expected: Item | None = None) -> int:
         """Removes items; NotFound, and nothing removed, if one of them does not exist.

@@ -128,9 +128,11 @@ class OpenStore:
         ]
 
     def _items(self, snapshot: Snapshot, ids: Sequence[int | str]) -> list[Item]:
-        """Items by id or "key:K"; NotFound names the first that is missing."""
+        """Items and versions by id, or items by "key:K"; NotFound names the first that is missing."""
         numbers = self._numbers(snapshot, ids)
         found = snapshot.rows.get(numbers)
+        if missing := [number for number in numbers if number and number not in found]:
+            found = found | snapshot.rows.versions(missing)
         for given, number in zip(ids, numbers, strict=True):
             if number not in found:
                 raise no_item(given)

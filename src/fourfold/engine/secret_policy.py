@@ -53,6 +53,8 @@ class SecretPolicy:
         """A line of an export."""
         if self._mode == "allow":
             return record
+        if record.get("type") == "version" and isinstance(record.get("record"), dict):
+            return {**record, "record": self.record(record["record"])}
         fields = (*_TEXTS, "name") if record.get("type") == "node" else _TEXTS
         return {
             name: self._checked(value, masked_json(value)) if name in fields else value

@@ -40,7 +40,7 @@ def _with_secrets(store: Store, namespace: str | None) -> list[Record]:
 
     def look(record: Record) -> None:
         if _kinds(record):
-            found.append({name: value for name, value in record.items() if name not in _NOT_TEXT})
+            found.append(record)
 
     store.portable.export(look, namespace=namespace)
     return found
@@ -52,7 +52,7 @@ def _lines(record: Record) -> list[str]:
 
 
 def _kinds(record: Record) -> list[str]:
-    texts = {name: value for name, value in record.items() if name not in _NOT_TEXT}
+    texts = _texts(record)
     hidden = masked_json(texts)
     if hidden == texts:
         return []
@@ -61,6 +61,12 @@ def _kinds(record: Record) -> list[str]:
     for kind in before:
         kinds.remove(kind)
     return kinds
+
+
+def _texts(record: Record) -> Record:
+    """A record, and the item in a version, without numbers and checksums."""
+    inner = {"record": _texts(record["record"])} if "record" in record else {}
+    return {name: value for name, value in record.items() if name not in _NOT_TEXT} | inner
 
 
 def _mask(tx: Transaction, record: Record, now: datetime, *, links: bool) -> bool:
@@ -75,6 +81,8 @@ def _mask(tx: Transaction, record: Record, now: datetime, *, links: bool) -> boo
         case "node":
             node = NewNode(record["name"], record["label"], (), _masked(record["properties"]))
             tx.graph.add_nodes([node])
+        case "version":
+            tx.items.rewrite_version(record["id"], record["record"] | _masked(_texts(record["record"])))
         case _:
             return False
     return True

@@ -14,6 +14,7 @@ from fourfold.ranking.retrievers import RETRIEVERS
 from fourfold.text.secrets import masks_in
 
 if TYPE_CHECKING:
+    from fourfold.engine.duplicates import DuplicateGroup, Similar
     from fourfold.errors import FourfoldError
     from fourfold.ingest.report import IndexReport
     from fourfold.memory import Why
@@ -216,6 +217,23 @@ def item_json(item: Item) -> dict[str, Json]:
         **({"masked": list(kinds)} if kinds else {}),
         **{name: _value_json(value) for name in _IF_SET if (value := getattr(item, name)) is not None},
     }
+
+
+def stored_json(item: Item, similar: Sequence[Similar]) -> dict[str, Json]:
+    """Return an item that was just stored; `similar` lists others that say nearly the same, if there are any."""
+    return {**item_json(item), **similar_json(similar)}
+
+
+def similar_json(similar: Sequence[Similar]) -> dict[str, Json]:
+    return {"similar": [each.id for each in similar]} if similar else {}
+
+
+def duplicates_json(group: DuplicateGroup) -> dict[str, Json]:
+    others = [
+        {"item": item_json(item), "words": round(each.words, 3), "cosine": each.cosine and round(each.cosine, 3)}
+        for item, each in group.others
+    ]
+    return {"oldest": item_json(group.oldest), "others": others}
 
 
 def raw_json(record: RawRecord) -> dict[str, Json]:

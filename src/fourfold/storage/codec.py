@@ -57,6 +57,8 @@ BLOCK = 1_000_000_000
 """Ids of one block. Nine million blocks fit below LARGEST_ID."""
 
 KINDS = ("items", "raw", "nodes")
+NUMBERED = (*KINDS, "versions")
+"""Tables that hold ids; versions have ids of items."""
 
 
 def block_of(id: int) -> int:

@@ -9,7 +9,7 @@ from itertools import islice
 from typing import Protocol, TypeVar
 
 from fourfold.errors import RequestError, StoreNotEmpty
-from fourfold.storage.records import accepted
+from fourfold.storage.record_reader import accepted
 from fourfold.storage.values import Record
 
 T = TypeVar("T")
@@ -133,6 +133,11 @@ def _renumbered(
             changed |= {end: ids["node"][record[end]] for end in ("source", "target")}
         case "mention":
             changed |= {end: ids[end][record[end]] for end in ("item", "node")}
+        case "version":
+            known = ids["raw"]
+            sources = [known[source] for source in record["record"]["source_ids"] if source in known]
+            changed |= {end: _new_id(record[end], "item", ids, fresh, new_ids) for end in ("id", "item")}
+            changed["record"] = {**record["record"], "source_ids": sources}
         case _:
             pass
     return {**record, **changed}

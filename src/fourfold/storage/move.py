@@ -13,7 +13,7 @@ from typing import IO
 from fourfold.errors import DamagedStore, InvalidItem, StorageFull, StoreNotEmpty
 from fourfold.storage.exchange import HEADER, Progress, line
 from fourfold.storage.protocols import Store
-from fourfold.storage.records import RecordReader
+from fourfold.storage.record_reader import RecordReader
 from fourfold.storage.values import Record
 
 _STEP = 1000

@@ -99,7 +99,11 @@ class Rows(Protocol):
         ...
 
     def history(self, item: int) -> list[Item]:
-        """The item with its earlier versions and all values of its fact, the latest first."""
+        """The item with its earlier versions, what was merged into it, and all values of its fact, the latest first."""
+        ...
+
+    def versions(self, ids: Sequence[int]) -> dict[int, Item]:
+        """Earlier versions and merged items by their ids; `version_of` says of which item. `get` does not have them."""
         ...
 
     def last_expiry(self, now: datetime) -> datetime | None:
@@ -248,6 +252,10 @@ class Snapshot(Protocol):
         """Of those of these items that have several vectors: the part whose vector is nearest to one of the queries."""
         ...
 
+    def stored_vectors(self, ids: Sequence[int]) -> dict[int, Vector]:
+        """The vectors of those of these items that have one; not those of texts with several."""
+        ...
+
     def keyword_query(self, text: str) -> KeywordQuery:
         """The words of a query with the terms for which keyword search looks."""
         ...
@@ -274,12 +282,30 @@ class ItemWriter(Protocol):
     def patch(self, item: int, patch: ItemPatch, now: datetime, *, links: bool = True, keep: bool = True) -> Item:
         """Applies a checked patch to the item as it is stored now, so that concurrent patches keep the limits.
 
-        `keep`: an item that states a fact stays stored as it was, as a superseded version of itself.
+        `keep`: the item as it was stays stored as a version; if it states a fact, as a superseded item.
         """
         ...
 
+    def merge(self, kept: int, others: Sequence[int], now: datetime) -> Item:
+        """Removes the others, which `restore` brings back; the kept item gets their tags and sources."""
+        ...
+
+    def restore(self, versions: Sequence[int], now: datetime) -> list[Item]:
+        """Makes versions the present state of their items, and merged items items again; returns these items.
+
+        NotFound names an unknown one. Conflict if another item has the key of a merged one.
+        """
+        ...
+
+    def rewrite_version(self, id: int, record: Record) -> None:
+        """Replaces the record of a version."""
+        ...
+
     def forget(self, ids: Sequence[int]) -> int:
-        """Removes items with everything that belongs to them, versions included; returns how many existed."""
+        """Removes items with everything that belongs to them, versions included; returns how many existed.
+
+        An id of a version removes that version.
+        """
         ...
 
 

@@ -1,60 +1,28 @@
-"""Records of an export: how values become records, and what a record may hold.
-
-`RecordReader` accepts a record only if the engine could have written it. Loading an export and `check` use the same
-reader, so a store that `check` finds sound can always be exported, imported and moved.
-"""
+"""Records of an export: how values become records, and records become values."""
 
 from __future__ import annotations
 
 import base64
-import binascii
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fourfold import limits
 from fourfold import validation as rules
-from fourfold.embed.vectors import check_dimension, check_size
-from fourfold.embed.windows import Span, Windows, body, flaw
-from fourfold.errors import InvalidItem, RequestError
-from fourfold.model import Item, Json, NewItem, Node, RawRecord
-from fourfold.storage.values import FileRow, FileState, Record
-from fourfold.text.entities import normal_name
-from fourfold.text.fold import clean
+from fourfold.embed.windows import Span, Windows
+from fourfold.model import Item, NewItem, Node, RawRecord
+from fourfold.storage import codec
+from fourfold.storage.values import FileRow, FileState, Record, Version
 
 if TYPE_CHECKING:
     from fourfold.model import Vector
 
-_FIELDS: dict[str, frozenset[str]] = {
-    kind: frozenset(("type", *fields.split()))
-    for kind, fields in {
-        "namespace": "name fingerprint dimension",
-        "raw": "namespace id content speaker session_id metadata created_at source",
-        "item": "namespace id key title text tags kind metadata language created_at updated_at source_ids path "
-        "chunk_index linked vector spans occurred_at expires_at source subject attribute "
-        "valid_from superseded_at supersedes version_of",
-        "node": "namespace id name label aliases properties made items",
-        "edge": "namespace source relation target weight",
-        "mention": "namespace item node",
-        "file": " ".join(("namespace", *FileState._fields)),
-    }.items()
-}
-"""Kinds of records in the order in which an export has them, with their fields."""
-TYPES = tuple(_FIELDS)
 _GIVEN = ("occurred_at", "expires_at", "source", "subject", "attribute")
 _VERSION = ("valid_from", "superseded_at", "supersedes", "version_of")
-_OPTIONAL = frozenset((*_GIVEN, *_VERSION, "spans"))
+OPTIONAL = frozenset((*_GIVEN, *_VERSION, "spans"))
 """Fields that a record has only if they are set; exports of older versions do not have them."""
-_OPTIONAL_TIMES = frozenset(("occurred_at", "expires_at", "valid_from", "superseded_at"))
-_OPTIONAL_IDS = frozenset(("supersedes", "version_of"))
-
-_UNIT_TOLERANCE = 1e-3
-_LARGEST_TIME = 2**63 - 1
-_REMEDY = "Run fourfold repair on the store that was exported, then export it again"
-_REPORTED = 100
-"""Lines of one check; the rest is counted."""
+OPTIONAL_TIMES = frozenset(("occurred_at", "expires_at", "valid_from", "superseded_at"))
 
 
 # ---------------------------------------------------------------- values as records
@@ -132,6 +100,11 @@ def mention_record(namespace: str, item: int, node: int) -> Record:
     return {"type": "mention", "namespace": namespace, "item": item, "node": node}
 
 
+def version_record(namespace: str, version: Version) -> Record:
+    until = codec.moment(version.until).isoformat()
+    return {"type": "version", "namespace": namespace, **version._asdict(), "until": until}
+
+
 def file_record(namespace: str, row: FileRow) -> Record:
     return {"type": "file", "namespace": namespace, **FileState._make(row)._asdict()}
 
@@ -157,6 +130,33 @@ def new_item(record: Record) -> NewItem:
     )
 
 
+def version(record: Record) -> Version:
+    """The version of an accepted record."""
+    until = codec.micros(moment(record["until"]))
+    return Version(record["id"], record["item"], until, record["merged"], record["record"])
+
+
+def as_item(record: Record) -> Item:
+    """The item of an accepted record."""
+    return Item(
+        id=record["id"],
+        namespace=record["namespace"],
+        key=record["key"],
+        title=record["title"],
+        text=record["text"],
+        tags=tuple(record["tags"]),
+        kind=record["kind"],
+        metadata=record["metadata"],
+        language=record["language"],
+        created_at=moment(record["created_at"]),
+        updated_at=moment(record["updated_at"]),
+        source_ids=tuple(record["source_ids"]),
+        path=record["path"],
+        chunk_index=record["chunk_index"],
+        **_fields(record, (*_GIVEN, *_VERSION)),
+    )
+
+
 def optional_fields(record: Record) -> dict[str, Any]:
     """The fields of an accepted record of an item that callers may leave out, by the names that NewItem has."""
     return _fields(record, _GIVEN)
@@ -169,7 +169,7 @@ def version_fields(record: Record) -> dict[str, Any]:
 
 def _fields(record: Record, names: Iterable[str]) -> dict[str, Any]:
     found = {name: record[name] for name in names if name in record}
-    return {name: moment(value) if name in _OPTIONAL_TIMES else value for name, value in found.items()}
+    return {name: moment(value) if name in OPTIONAL_TIMES else value for name, value in found.items()}
 
 
 def vector(record: Record) -> Vector | Windows | None:
@@ -184,274 +184,3 @@ def vector(record: Record) -> Vector | Windows | None:
 
 def moment(text: str) -> datetime:
     return rules.in_utc(datetime.fromisoformat(text))
-
-
-def accepted(records: Iterable[Record]) -> Iterator[Record]:
-    """The records of an export, each checked before it is handed on."""
-    reader = RecordReader()
-    for record in records:
-        reader.read(record)
-        yield record
-
-
-class Audit:
-    """Collects what breaks the rules in a store's own records."""
-
-    def __init__(self) -> None:
-        self._reader = RecordReader()
-        self._lines: list[str] = []
-        self._more = 0
-
-    def look(self, record: Record) -> None:
-        try:
-            self._reader.read(record)
-        except InvalidItem as error:
-            if len(self._lines) < _REPORTED:
-                self._lines.append(error.message)
-            else:
-                self._more += 1
-
-    @property
-    def problems(self) -> list[str]:
-        return [*self._lines, f"{self._more} more rows break a rule"] if self._more else self._lines
-
-
-class RecordReader:
-    """Reads the records of one export in order and remembers what later ones refer to."""
-
-    def __init__(self) -> None:
-        self._dimensions: dict[str, int | None] = {}
-        """By namespace; None: it has no vectors."""
-        self._owners: dict[str, dict[int, str]] = {"raw": {}, "item": {}, "node": {}}
-        """By kind and id: the namespace."""
-        self._seen: set[int] = set()
-        """Hashes of what may occur once."""
-        self._place = 0
-
-    def read(self, record: Record) -> None:
-        """InvalidItem if the engine could not have written this record at this place."""
-        kind = record.get("type")
-        if not isinstance(kind, str) or kind not in _FIELDS:
-            raise InvalidItem(f"a record of the type {kind!r}", _REMEDY)
-        try:
-            self._check_frame(kind, record)
-            getattr(self, f"_read_{kind}")(record)
-        except RequestError as error:
-            raise InvalidItem(f"{_shown(kind, record)}: {error.message}", error.remedy) from error
-        except (TypeError, ValueError, AttributeError, OverflowError, binascii.Error) as error:
-            raise InvalidItem(f"{_shown(kind, record)} cannot be read ({error})", _REMEDY) from error
-
-    def _check_frame(self, kind: str, record: Record) -> None:
-        if differing := sorted((record.keys() ^ _FIELDS[kind]) - (_OPTIONAL & _FIELDS[kind] - record.keys())):
-            raise _wrong(f"the fields {', '.join(map(repr, differing))} are missing or unknown")
-        if kind == "namespace":
-            namespace = record["name"]
-        elif (namespace := record["namespace"]) not in self._dimensions:
-            raise _wrong(f"there is no namespace {_cut(namespace)!r}")
-        if kind in self._owners:
-            self._own(kind, record["id"], namespace)
-        place = TYPES.index(kind)
-        if place < self._place:
-            raise _wrong(f"it comes after a record of the kind {TYPES[self._place]}")
-        self._place = place
-
-    def _own(self, kind: str, id: Json, namespace: str) -> None:
-        if not rules.is_whole(id, 1):
-            raise _wrong(f"the id {_cut(id)} is out of range")
-        if id in self._owners[kind]:
-            raise _wrong("the id occurs twice")
-        self._owners[kind][id] = namespace
-
-    def _require(self, kind: str, id: Json, namespace: str) -> None:
-        if isinstance(id, bool) or not isinstance(id, int) or self._owners[kind].get(id) != namespace:
-            raise _wrong(f"the namespace has no {kind} {_cut(id)}")
-
-    def _once(self, what: str, *key: Json) -> None:
-        mark = hash((what, *key))
-        if mark in self._seen:
-            raise _wrong(f"{what} occurs twice")
-        self._seen.add(mark)
-
-    # ------------------------------------------------------------ kinds
-
-    def _read_namespace(self, record: Record) -> None:
-        name, fingerprint, dimension = record["name"], record["fingerprint"], record["dimension"]
-        self._once("the namespace", name)
-        self._dimensions[name] = dimension if rules.is_whole(dimension, 1) else None
-        _same(name, rules.name(name, "namespace"), "namespace")
-        if fingerprint is not None or dimension is not None:
-            if not isinstance(fingerprint, str) or not fingerprint or clean(fingerprint) != fingerprint:
-                raise _wrong("the fingerprint of its embedder is not a text")
-            if not rules.is_whole(dimension, 1) or dimension > limits.VECTOR_DIMENSIONS:
-                raise _wrong(f"the dimension {_cut(dimension)} is out of range")
-
-    def _read_raw(self, record: Record) -> None:
-        content = rules.checked(NewItem(record["content"], language="en")).text
-        _same(record["content"], content, "content")
-        for field in ("speaker", "session_id"):
-            _same(record[field], rules.optional_name(record[field], field), field)
-        _check_metadata(record["metadata"])
-        _check_moment(record["created_at"])
-        _check_optional(record)
-
-    def _read_item(self, record: Record) -> None:
-        namespace = record["namespace"]
-        for field in ("tags", "source_ids"):
-            _require_list(record[field], field)
-        _check_moment(record["created_at"])
-        _check_moment(record["updated_at"])
-        _require_bool(record["linked"], "linked")
-        _check_metadata(record["metadata"])
-        _check_optional(record)
-        given = new_item(record)
-        normal = rules.checked(given)
-        for field in ("title", "text", "key", "kind", "language", "path", "subject", "attribute"):
-            _same(getattr(given, field), getattr(normal, field), field)
-        _same(record["tags"], sorted(normal.tags), "tags")
-        _same(given.source_ids, normal.source_ids, "source_ids")
-        for raw in given.source_ids:
-            self._require("raw", raw, namespace)
-        if given.path is not None and given.chunk_index is None:
-            raise _wrong("it has a path and no chunk_index")
-        if given.key is not None:
-            self._once("the key", namespace, given.key)
-        elif given.path is not None:
-            self._once("the chunk", namespace, given.path, given.chunk_index)
-        spans = _checked_spans(record)
-        if record["vector"] is not None:
-            _check_vector(record["vector"], self._dimensions[namespace], len(spans) or 1)
-        elif spans:
-            raise _wrong("it has windows and no vector")
-
-    def _read_node(self, record: Record) -> None:
-        namespace, name = record["namespace"], record["name"]
-        if not isinstance(name, str) or clean(name) != name or not normal_name(name):  # may be as long as a title
-            raise _wrong("its name has no letter or digit, or cannot be stored")
-        if len(name) > limits.ITEM_BYTES:
-            raise _wrong("its name is too long")
-        _same(record["label"], rules.name(record["label"], "label"), "label")
-        _require_list(record["aliases"], "aliases")
-        aliases = [rules.node_name(alias) for alias in record["aliases"]]
-        _same(record["aliases"], sorted(aliases), "aliases")
-        if len({normal_name(name), *map(normal_name, aliases)}) != len(aliases) + 1:
-            raise _wrong("one of its names occurs twice")
-        self._once("the node", namespace, normal_name(name), record["label"])
-        _check_metadata(record["properties"])
-        _require_bool(record["made"], "made")
-        _require_list(record["items"], "items")
-        for item, made in record["items"]:
-            self._require("item", item, namespace)
-            _require_bool(made, "made")
-            self._once("the item", record["id"], item)
-
-    def _read_edge(self, record: Record) -> None:
-        for end in ("source", "target"):
-            self._require("node", record[end], record["namespace"])
-        edge = rules.checked_edge("source", record["relation"], "target", record["weight"])
-        _same(record["relation"], edge.relation, "relation")
-        self._once("the edge", record["source"], record["relation"], record["target"])
-
-    def _read_mention(self, record: Record) -> None:
-        self._require("item", record["item"], record["namespace"])
-        self._require("node", record["node"], record["namespace"])
-        self._once("the item", record["node"], record["item"])
-
-    def _read_file(self, record: Record) -> None:
-        _same(record["path"], rules.name(record["path"], "path"), "path")
-        self._once("the path", record["namespace"], record["path"])
-        mtime = record["mtime_ns"]
-        if isinstance(mtime, bool) or not isinstance(mtime, int) or abs(mtime) > _LARGEST_TIME:
-            raise _wrong("its time is not a number of nanoseconds")
-        if not rules.is_whole(record["size"], 0):
-            raise _wrong("its size is not a number of bytes")
-        for field in ("digest", "skipped"):
-            if not isinstance(record[field], str) or clean(record[field]) != record[field]:
-                raise _wrong(f"{field} is not a text")
-
-
-# ---------------------------------------------------------------- single values
-
-
-def _wrong(message: str) -> InvalidItem:
-    return InvalidItem(message, _REMEDY)
-
-
-def _same(given: object, normal: object, what: str) -> None:
-    if given != normal:
-        raise _wrong(f"{what} is not in the form in which it is stored")
-
-
-def _require_list(value: object, what: str) -> None:
-    if not isinstance(value, list):
-        raise _wrong(f"{what} is not a list")
-
-
-def _require_bool(value: object, what: str) -> None:
-    if not isinstance(value, bool):
-        raise _wrong(f"{what} is neither true nor false")
-
-
-def _check_metadata(metadata: Json) -> None:
-    if not isinstance(metadata, dict):
-        raise _wrong("the metadata is not a map")
-    rules.checked_metadata(cast("dict[str, Json]", metadata))
-
-
-def _check_moment(text: Json) -> None:
-    if not isinstance(text, str):
-        raise _wrong("a time is not a text")
-    _same(text, moment(text).isoformat(), "a time")
-
-
-def _check_optional(record: Record) -> None:
-    """Fields that are there have a value."""
-    for name in _OPTIONAL & record.keys():
-        if name == "spans":
-            continue
-        if name in _OPTIONAL_TIMES:
-            _check_moment(record[name])
-        elif name in _OPTIONAL_IDS:
-            if not rules.is_whole(record[name], 1):
-                raise _wrong(f"{name} is not an id")
-        elif not isinstance(record[name], str):
-            raise _wrong(f"{name} is not a text")
-        elif name == "source":
-            rules.known_source(record[name])
-
-
-def _checked_spans(record: Record) -> list[Span]:
-    if "spans" not in record:
-        return []
-    _require_list(record["spans"], "spans")
-    spans: list[Span] = []
-    for start, end in record["spans"]:
-        if not (rules.is_whole(start, 0) and rules.is_whole(end, 1)):
-            raise _wrong("a span is not a start and an end")
-        spans.append((start, end))
-    if wrong := flaw(spans, len(body(record["title"], record["text"]))):
-        raise _wrong(wrong)
-    return spans
-
-
-def _check_vector(encoded: Json, dimension: int | None, count: int) -> None:
-    if not isinstance(encoded, str) or dimension is None:
-        raise _wrong("it has a vector where its namespace has none")
-    content = np.frombuffer(base64.b64decode(encoded, validate=True), np.float32).astype(np.float64)
-    check_dimension(len(content), dimension * count)
-    check_size(float(np.abs(content).max()))
-    lengths = np.linalg.norm(content.reshape(count, dimension), axis=1)
-    if np.abs(lengths - 1.0).max() > _UNIT_TOLERANCE:
-        raise _wrong("its vector does not have the length 1")
-
-
-def _shown(kind: str, record: Record) -> str:
-    """How an error names a record; its values may be anything."""
-    names: tuple[Any, ...] = tuple(record[field] for field in ("id", "name", "path") if field in record)
-    where = record.get("namespace")
-    place = f"namespace {_cut(where)}: " if isinstance(where, str) else ""
-    return f"{place}{kind} {_cut(names[0])}" if names else f"{place}{kind}"
-
-
-def _cut(value: Json) -> str:
-    text = str(value) if isinstance(value, str | int) else type(value).__name__
-    return text if len(text) <= 60 else f"{text[:60]}..."

@@ -26,6 +26,9 @@ PendingText: TypeAlias = tuple[int, str, str]
 MadeVectors: TypeAlias = "tuple[int, str, str, Vector | Windows]"
 """The same with the vector that was made from it, or with one per window."""
 
+GIVEN_SPACE = "given"
+"""The fingerprint of a space whose vectors come from callers."""
+
 HOW_TO_CREATE = "Create a store with `fourfold add`, `import` or `index`, or name another one with --store"
 """The remedy of StoreNotFound."""
 
@@ -87,6 +90,20 @@ class NewRaw(NamedTuple):
     metadata: Mapping[str, Json]
     created_at: datetime
     source: Source | None = None
+
+
+class Version(NamedTuple):
+    """An item as it was before a change, or before it was merged into another one."""
+
+    id: int
+    """Of the version; of the item itself if it was merged."""
+    item: int
+    """Whose version it is, or into which item it was merged."""
+    until: int
+    """When it was replaced, in microseconds since 1970. Later changes of the same item have later times."""
+    merged: bool
+    record: Record
+    """The record of the item in an export, without its type, namespace and id."""
 
 
 class NeighborQuery(NamedTuple):

@@ -86,6 +86,11 @@ _ANY_NEGATION: Final = re.compile(
 )
 
 
+def has_negation(text: str) -> bool:
+    """Whether a text contains a word for `not` or `without`, whatever it negates."""
+    return _ANY_NEGATION.search(text) is not None
+
+
 @dataclass(frozen=True, slots=True)
 class Negated:
     """A part of a query that says what is not wanted."""

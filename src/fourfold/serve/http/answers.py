@@ -72,12 +72,23 @@ class NodeSummaryAnswer(Answer):
     edges: int
 
 
+class StoredAnswer(ItemAnswer):
+    similar: list[int] | None = Field(None, exclude=True, description="Items that say nearly the same; none is merged.")
+
+
+class SimilarAnswer(Answer):
+    id: int
+    words: float
+    cosine: float | None
+
+
 class ItemView(ItemAnswer):
     chunks: list[ItemAnswer] | None = Field(None, exclude=True)
     sources: list[RawAnswer] | None = Field(None, exclude=True)
     vector: Literal["ready", "pending"] | None = Field(None, exclude=True)
     nodes: list[NodeSummaryAnswer] | None = Field(None, exclude=True)
     history: list[ItemAnswer] | None = Field(None, exclude=True)
+    similar: list[SimilarAnswer] | None = Field(None, exclude=True)
 
 
 class ItemsAnswer(Answer):

@@ -21,7 +21,15 @@ from fourfold import logs
 from fourfold.model import Json
 from fourfold.serve.auth import RequestRate
 from fourfold.serve.guard import HEALTH
-from fourfold.serve.http import graph_routes, item_routes, judgement_routes, openapi, search_routes, store_routes
+from fourfold.serve.http import (
+    duplicate_routes,
+    graph_routes,
+    item_routes,
+    judgement_routes,
+    openapi,
+    search_routes,
+    store_routes,
+)
 from fourfold.serve.http.endpoint import Endpoint, Shared, reply
 from fourfold.serve.http.idempotency import Requests
 from fourfold.serve.http.metrics import Metrics
@@ -37,6 +45,7 @@ if TYPE_CHECKING:
 
 ENDPOINTS: Final[tuple[Endpoint, ...]] = (
     *search_routes.ENDPOINTS,
+    *duplicate_routes.ENDPOINTS,
     *item_routes.ENDPOINTS,
     *graph_routes.ENDPOINTS,
     *judgement_routes.ENDPOINTS,

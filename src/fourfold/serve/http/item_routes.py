@@ -22,7 +22,7 @@ from fourfold.serve.http.forms import etag
 from fourfold.serve.http.paging import after_item, from_cursor, next_offset, offset_of
 from fourfold.serve.http.problems import HttpError
 from fourfold.serve.http.search_routes import NS
-from fourfold.serve.schemas import item_json, raw_json
+from fourfold.serve.schemas import item_json, raw_json, stored_json
 from fourfold.serve.sessions import require
 
 if TYPE_CHECKING:
@@ -90,7 +90,8 @@ def add(call: Call) -> Response:
     body: models.AddRequest = call.body
     stored = call.memory.add(new_item(body), wait=body.wait)
     place = f"/v1/namespaces/{quote(stored.namespace, safe='')}/items/{stored.id}"
-    return reply(item_json(stored), 201, {"etag": etag(stored), "location": place})
+    form = stored_json(stored, call.memory.similar(stored.id))
+    return reply(form, 201, {"etag": etag(stored), "location": place})
 
 
 def add_many(call: Call) -> Response:
@@ -116,6 +117,8 @@ def get(call: Call) -> Response:
     if "nodes" in query.include:
         named = call.memory.analyze(f"{item.title}\n{item.text}"[:_NAMED_CHARACTERS])
         form["nodes"] = [asdict(node) for node in named.names]
+    if "similar" in query.include:
+        form["similar"] = [asdict(similar) for similar in call.memory.similar(item.id)]
     if "history" in query.include:
         form["history"] = [*map(item_json, call.memory.history(item.id))]
     return reply(form, headers={"etag": etag(item)})
@@ -134,7 +137,7 @@ def update(call: Call) -> Response:
         item = call.memory.undo(wanted, to=body.undo_to, wait=body.wait)
         return reply(item_json(item), headers={"etag": etag(item)})
     item = call.memory.update(wanted, patch, wait=body.wait, expected=expected)
-    return reply(item_json(item), headers={"etag": etag(item)})
+    return reply(stored_json(item, call.memory.similar(item.id)), headers={"etag": etag(item)})
 
 
 def delete(call: Call) -> Response:
@@ -250,7 +253,7 @@ ENDPOINTS: Final = (
         f"{NS}/items",
         add,
         "Store an item",
-        answers.ItemAnswer,
+        answers.StoredAnswer,
         "write",
         models.AddRequest,
         status=201,
@@ -282,7 +285,7 @@ ENDPOINTS: Final = (
         f"{NS}/items/{{id:path}}",
         update,
         "Change an item",
-        answers.ItemAnswer,
+        answers.StoredAnswer,
         "write",
         models.PatchRequest,
         headers=IF_MATCH,

@@ -148,7 +148,7 @@ class PatchRequest(Request):
     add_tags: list[str] = []
     remove_tags: list[str] = []
     metadata: Metadata | None = Field(None, description="Merged key by key; a key set to null is removed.")
-    undo: Flag = Field(False, description="Instead: bring the version or value before it back. Nothing is lost.")
+    undo: Flag = Field(False, description="Instead: take the last change back. Nothing is lost.")
     undo_to: Integer | None = Field(None, description="With undo: the id of the version or value to bring back.")
     wait: Flag = Field(False, description="Answer when the vector is made.")
 
@@ -184,10 +184,10 @@ ItemsQuery: Final = create_model("ItemsQuery", __base__=PageQuery, **_item_filte
 
 
 class ItemQuery(Request):
-    include: list[Literal["chunks", "sources", "vector", "nodes", "history"]] = Field(
+    include: list[Literal["chunks", "sources", "vector", "nodes", "history", "similar"]] = Field(
         default=[],
         description="Also the chunks of its file, its raw records, whether it waits for a vector, nodes that it names, "
-        "its earlier versions and values (latest first, the item included).",
+        "its earlier versions and values (latest first, the item included), items that say nearly the same.",
     )
 
 

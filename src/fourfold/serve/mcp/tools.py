@@ -29,7 +29,8 @@ from fourfold.serve.mcp.answers import (
     stored_form,
     within,
 )
-from fourfold.serve.mcp.arguments import ItemId, ItemIds, Limit, Namespace, Offset, Sources, accepted, check_rows
+from fourfold.serve.mcp.arguments import Id, ItemId, ItemIds, Limit, Namespace, Offset, Sources, accepted, check_rows
+from fourfold.serve.schemas import similar_json
 from fourfold.serve.sessions import Sessions
 
 if TYPE_CHECKING:
@@ -80,8 +81,8 @@ class Tools:
             attribute=attribute,
         )
         # The agent may search for it at once in other words, so it waits for the vector.
-        item = await (await self._sessions.memory(namespace)).add(new, wait=True)
-        return answer({"status": "success", "item": stored_form(item)})
+        memory = await self._sessions.memory(namespace)
+        return await _answered(memory, await memory.add(new, wait=True))
 
     async def get_memory(
         self,
@@ -134,14 +135,18 @@ class Tools:
         remove_tags: list[str] | None = None,
         metadata: Annotated[dict[str, Any] | None, Field(description="Merged; null removes a key.")] = None,
         undo: Annotated[Flag, Field(description="Instead: bring back what was stored before.")] = False,
+        merge: Annotated[list[Id] | None, Field(description="Instead: ids of copies of it to merge into it.")] = None,
         namespace: Namespace = None,
     ) -> CallToolResult:
         memory = await self._sessions.memory(namespace)
         patch = ItemPatch(content, title, tuple(add_tags or ()), tuple(remove_tags or ()), metadata)
-        if undo and patch != ItemPatch():
-            raise InvalidQuery("undo with changes", "Undo first, then change what is there")
-        item = await (memory.undo(id, wait=True) if undo else memory.update(id, patch, wait=True))
-        return answer({"status": "success", "item": stored_form(item)})
+        if (undo or merge) and (patch != ItemPatch() or (undo and merge)):
+            raise InvalidQuery("undo or merge with changes", "Do one of them first, then change what is there")
+        if merge:
+            return answer({"status": "success", "item": stored_form(await memory.merge(id, merge))})
+        if undo:
+            return answer({"status": "success", "item": stored_form(await memory.undo(id, wait=True))})
+        return await _answered(memory, await memory.update(id, patch, wait=True))
 
     async def delete_memory(self, ids: ItemIds, namespace: Namespace = None) -> CallToolResult:
         deleted = await (await self._sessions.memory(namespace)).forget(list(dict.fromkeys(ids)))
@@ -235,8 +240,13 @@ class Tools:
         new = NewItem(
             content, tags=tuple(tags or ()), metadata=metadata or {}, source_ids=tuple(source_ids), source="agent"
         )
-        item = await (await self._sessions.memory(namespace)).add(new, wait=True)
-        return answer({"status": "success", "item": stored_form(item)})
+        memory = await self._sessions.memory(namespace)
+        return await _answered(memory, await memory.add(new, wait=True))
+
+
+async def _answered(memory: "AsyncMemory", item: Item) -> CallToolResult:
+    similar = await memory.similar(item.id)
+    return answer({"status": "success", "item": {**stored_form(item), **similar_json(similar)}})
 
 
 async def _read(memory: "AsyncMemory", ids: Sequence[int | str], around: int, *, history: bool) -> list[Item]:

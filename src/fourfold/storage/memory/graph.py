@@ -8,7 +8,9 @@ from dataclasses import replace
 from fourfold import validation as rules
 from fourfold.errors import NotFound
 from fourfold.model import Edge
+from fourfold.storage import versioning
 from fourfold.storage.memory import items
+from fourfold.storage.memory.saved_versions import SavedVersions
 from fourfold.storage.memory.state import Namespace, NodeRow
 from fourfold.storage.refusals import ambiguous, no_node
 from fourfold.storage.values import NewNode
@@ -119,8 +121,14 @@ def disown(ns: Namespace, item: int, *, keep: Iterable[int] = ()) -> set[int]:
 
 def forget(ns: Namespace, item: int) -> None:
     """Removes an item with everything that belongs to it, its versions included."""
+    remove(ns, item)
+    versioning.forget(SavedVersions(ns), [item])
+
+
+def remove(ns: Namespace, item: int) -> None:
+    """The same, but versions that are kept aside stay."""
     for version in items.versions_of(ns, [item]):
-        forget(ns, version)
+        remove(ns, version)
     items.relink(ns, item)
     del ns.items[item]
     nodes = [node for node, owned in ns.own if owned == item]

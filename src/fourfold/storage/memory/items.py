@@ -13,10 +13,12 @@ from fourfold import validation as rules
 from fourfold.embed.vectors import check_dimension
 from fourfold.errors import NotFound
 from fourfold.model import Item, ItemPatch, NewItem, Space
+from fourfold.storage import versioning
 from fourfold.storage.codec import fact_key, micros, optional_micros, optional_moment
+from fourfold.storage.memory.saved_versions import SavedVersions
 from fourfold.storage.memory.state import Namespace, Stored, identity
 from fourfold.storage.refusals import SHOWN_ITEMS, still_a_source
-from fourfold.storage.values import Place, arranged
+from fourfold.storage.values import GIVEN_SPACE, Place, arranged
 from fourfold.text.entities import has_headings
 from fourfold.text.fold import fold
 
@@ -33,14 +35,20 @@ def put(ns: Namespace, new: NewItem, now: datetime, *, links: bool) -> tuple[int
     elif identity(new) is not None:
         item, changed = _unite(ns, found, new), False
     else:
-        old = ns.items[found].item
-        is_new = (old.title, old.text) != (new.title, new.text) or old.superseded_at is not None
-        if is_new and (fact_of(old) or fact_of(new)):
-            keep(ns, found, now)
+        _keep_replaced(ns, found, new, now)
         item, changed = found, _replace(ns, found, new, now, links)
     if new.vector is not None:
         _give_vector(ns, item, np.asarray(new.vector, np.float32))
     return item, changed
+
+
+def _keep_replaced(ns: Namespace, id: int, new: NewItem, now: datetime) -> None:
+    old = ns.items[id].item
+    if fact_of(old) or fact_of(new):
+        if (old.title, old.text) != (new.title, new.text) or old.superseded_at is not None:
+            keep(ns, id, now)
+    elif new.key is not None and versioning.is_replaced(old, new):
+        versioning.keep(SavedVersions(ns), old, now, linked=ns.items[id].linked)
 
 
 def _find(ns: Namespace, new: NewItem) -> int | None:
@@ -64,9 +72,15 @@ def all_items(ns: Namespace) -> list[tuple[int, Item]]:
 
 
 def _insert(ns: Namespace, new: NewItem, now: datetime, links: bool) -> int:
-    created = new.created_at or now
+    id = ns.counters.new(ns.name, "items")
+    insert(ns, id, new, new.created_at or now, links)
+    return id
+
+
+def insert(ns: Namespace, id: int, new: NewItem, updated: datetime, links: bool) -> None:
+    """Stores a new item, or one under an id that it had before."""
     item = Item(
-        id=ns.counters.new(ns.name, "items"),
+        id=id,
         namespace=ns.name,
         key=new.key,
         title=new.title,
@@ -75,8 +89,8 @@ def _insert(ns: Namespace, new: NewItem, now: datetime, links: bool) -> int:
         kind=new.kind,
         metadata=dict(new.metadata),
         language=new.language or "",
-        created_at=created,
-        updated_at=created,
+        created_at=new.created_at or updated,
+        updated_at=updated,
         source_ids=new.source_ids,
         path=new.path,
         chunk_index=_chunk(new),
@@ -86,8 +100,7 @@ def _insert(ns: Namespace, new: NewItem, now: datetime, links: bool) -> int:
         subject=new.subject,
         attribute=new.attribute,
     )
-    ns.items[item.id] = Stored(item, links)
-    return item.id
+    ns.items[id] = Stored(item, links)
 
 
 def _chunk(new: NewItem) -> int | None:
@@ -149,15 +162,16 @@ def relink(ns: Namespace, gone: int) -> None:
 
 
 def history(ns: Namespace, id: int) -> list[Item]:
+    kept = [versioning.as_item(version, ns.name) for version in SavedVersions(ns).of_items([id])]
     if id not in ns.items:
-        return []
+        return versioning.latest_first(kept)
     fact = fact_of(ns.items[id].item)
     found = [
         item
         for other, item in all_items(ns)
         if id in (other, item.version_of) or (fact is not None and fact_of(item) == fact)
     ]
-    return sorted(found, key=lambda item: (item.valid_from or item.created_at, item.id), reverse=True)
+    return versioning.latest_first([*found, *kept])
 
 
 def _unite(ns: Namespace, id: int, new: NewItem) -> int:
@@ -193,13 +207,21 @@ def _replace(ns: Namespace, id: int, new: NewItem, now: datetime, links: bool) -
     return changed or renamed
 
 
+def rewrite(ns: Namespace, id: int, new: NewItem, now: datetime) -> bool:
+    """Makes a stored item this one, linked as before; returns whether its links change."""
+    return _replace(ns, id, new, now, ns.items[id].linked)
+
+
 def patch(ns: Namespace, id: int, change: ItemPatch, now: datetime, *, links: bool, kept: bool) -> bool:
     if id not in ns.items:
         raise NotFound(f"no item {id}", "fourfold list shows what is stored")
     old = ns.items[id].item
     new = rules.patched(old, change)
-    if kept and old.attribute is not None and new != old:
-        keep(ns, id, now)
+    if kept and new != old:
+        if fact_of(old) is not None:
+            keep(ns, id, now)
+        else:
+            versioning.keep(SavedVersions(ns), old, now, linked=ns.items[id].linked)
     changed = _set_text(ns, id, new.title, new.text, new.language, now, links)
     _set(ns, replace(ns.items[id].item, tags=new.tags, metadata=new.metadata))
     if new.metadata.get("aliases") != old.metadata.get("aliases"):
@@ -240,7 +262,7 @@ def _check_sources(ns: Namespace, sources: Iterable[int]) -> None:
 
 def _give_vector(ns: Namespace, id: int, vector: Vector) -> None:
     """Stores a caller's vector; the first one fixes the space of a namespace that has none."""
-    ns.space = ns.space or Space("given", len(vector))
+    ns.space = ns.space or Space(GIVEN_SPACE, len(vector))
     check_dimension(len(vector), ns.space.dimension)
     ns.items[id] = replace(ns.items[id], vector=vector)
 

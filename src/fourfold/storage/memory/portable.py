@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 
 from fourfold.embed.windows import rows_of, spans_of
-from fourfold.model import Item, RawRecord, Space
+from fourfold.model import RawRecord, Space
 from fourfold.storage import records as formats
 from fourfold.storage.loading import renumbered
 from fourfold.storage.memory.graph import mentions
+from fourfold.storage.memory.saved_versions import SavedVersions
 from fourfold.storage.memory.state import Counters, Namespace, NodeRow, Stored
+from fourfold.storage.record_reader import TYPES
 from fourfold.storage.values import FileState, Record
 from fourfold.text.entities import normal_name
 
@@ -21,7 +23,7 @@ World = dict[str, Namespace]
 def records(world: World) -> Iterator[Record]:
     """All records, in an order that depends on the content alone."""
     namespaces = [world[name] for name in sorted(world)]
-    for kind in (_namespace, _raw, _items, _nodes, _edges, _mentions, _files):
+    for kind in (_namespace, _raw, _items, _nodes, _edges, _mentions, _files, _versions):
         for ns in namespaces:
             yield from kind(ns)
 
@@ -64,6 +66,11 @@ def _files(ns: Namespace) -> Iterator[Record]:
         yield formats.file_record(ns.name, state)
 
 
+def _versions(ns: Namespace) -> Iterator[Record]:
+    for version in SavedVersions(ns).all():
+        yield formats.version_record(ns.name, version)
+
+
 # ---------------------------------------------------------------- in
 
 
@@ -74,8 +81,12 @@ def load(batch: Iterable[Record]) -> tuple[World, Counters]:
     for record in batch:
         name = record["name"] if record["type"] == "namespace" else record["namespace"]
         _LOADERS[record["type"]](world.setdefault(name, Namespace(name, last)), record)
-    last.restore({name: {"items": ns.items, "raw": ns.raw, "nodes": ns.nodes} for name, ns in world.items()})
+    last.restore({name: _used_ids(ns) for name, ns in world.items()})
     return world, last
+
+
+def _used_ids(ns: Namespace) -> dict[str, Iterable[int]]:
+    return {"items": [*ns.items, *ns.versions], "raw": ns.raw, "nodes": ns.nodes}
 
 
 def load_namespace(batch: Iterable[Record], ns: Namespace) -> None:
@@ -101,12 +112,7 @@ def _load_raw(ns: Namespace, record: Record) -> None:
 
 
 def _load_item(ns: Namespace, record: Record) -> None:
-    fields = {name: data for name, data in _fields(record).items() if name not in ("linked", "vector", "spans")}
-    for time in ("created_at", "updated_at"):
-        fields[time] = formats.moment(fields[time])
-    fields["tags"], fields["source_ids"] = tuple(fields["tags"]), tuple(fields["source_ids"])
-    fields |= formats.optional_fields(record) | formats.version_fields(record)
-    ns.items[record["id"]] = Stored(Item(**fields), record["linked"], formats.vector(record))
+    ns.items[record["id"]] = Stored(formats.as_item(record), record["linked"], formats.vector(record))
 
 
 def _load_node(ns: Namespace, record: Record) -> None:
@@ -130,14 +136,18 @@ def _load_file(ns: Namespace, record: Record) -> None:
     ns.files[record["path"]] = FileState(**fields)
 
 
+def _load_version(ns: Namespace, record: Record) -> None:
+    SavedVersions(ns).add([formats.version(record)])
+
+
 def _fields(record: Record) -> Record:
     return {name: data for name, data in record.items() if name != "type"}
 
 
 _LOADERS: dict[str, Callable[[Namespace, Record], None]] = dict(
     zip(
-        formats.TYPES,
-        (_load_namespace, _load_raw, _load_item, _load_node, _load_edge, _load_mention, _load_file),
+        TYPES,
+        (_load_namespace, _load_raw, _load_item, _load_node, _load_edge, _load_mention, _load_file, _load_version),
         strict=True,
     )
 )

@@ -17,8 +17,10 @@ from fourfold.index.rows import in_sample
 from fourfold.model import Filters, Item, Page, RawRecord, Space
 from fourfold.ranking.connections import rank_by_shared_tags, rarity, selective_tags
 from fourfold.retrieval import Background, Hit, Hits, Part, Ranking
+from fourfold.storage import versioning
 from fourfold.storage.memory import files, items
 from fourfold.storage.memory.filters import passes
+from fourfold.storage.memory.saved_versions import SavedVersions
 from fourfold.storage.memory.state import Namespace
 from fourfold.storage.memory.walk import MemoryGraph
 from fourfold.storage.parts import nearest_part
@@ -85,6 +87,10 @@ class MemorySnapshot:
             if isinstance(stored.vector, Windows)
         }
 
+    def stored_vectors(self, ids: Sequence[int]) -> dict[int, Vector]:
+        known = {id: self._ns.items[id].vector for id in ids if id in self._ns.items}
+        return {id: vector for id, vector in known.items() if vector is not None and not isinstance(vector, Windows)}
+
     def keyword_query(self, text: str) -> KeywordQuery:
         return self.words.query(text)
 
@@ -130,6 +136,10 @@ class MemoryRows:
 
     def history(self, item: int) -> list[Item]:
         return items.history(self._ns, item)
+
+    def versions(self, ids: Sequence[int]) -> dict[int, Item]:
+        found = SavedVersions(self._ns).of_ids(ids)
+        return {each.id: versioning.as_item(each, self._ns.name) for each in found}
 
     def last_expiry(self, now: datetime) -> datetime | None:
         times = (item.expires_at for _, item in items.all_items(self._ns))

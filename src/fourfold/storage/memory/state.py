@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from fourfold.embed.windows import Windows, rows_of
 from fourfold.model import Item, Json, NewItem, Node, RawRecord, Space
 from fourfold.storage.codec import KINDS, block_of, bounds, check_room, text_identity
-from fourfold.storage.values import FileState, Size
+from fourfold.storage.values import FileState, Size, Version
 from fourfold.text.entities import normal_name
 
 if TYPE_CHECKING:
@@ -104,6 +104,8 @@ class Namespace:
     """By path."""
     rejected: dict[int, tuple[str, str]] = field(default_factory=dict[int, tuple[str, str]])
     """By item: the title and text that the embedder rejected."""
+    versions: dict[int, Version] = field(default_factory=dict[int, Version])
+    """Earlier versions and merged items, by their ids."""
 
     def copy(self) -> Namespace:
         return Namespace(
@@ -117,6 +119,7 @@ class Namespace:
             dict(self.edges),
             dict(self.files),
             dict(self.rejected),
+            dict(self.versions),
         )
 
     @property

@@ -14,7 +14,7 @@ from fourfold.storage.memory import graph, portable
 from fourfold.storage.memory.snapshot import MemorySnapshot
 from fourfold.storage.memory.state import Counters, Namespace
 from fourfold.storage.memory.transaction import MemoryTransaction
-from fourfold.storage.records import Audit, accepted
+from fourfold.storage.record_reader import Audit, accepted
 from fourfold.storage.values import Record
 
 

@@ -8,12 +8,15 @@ from datetime import datetime
 
 from fourfold.errors import SpaceMismatch
 from fourfold.model import Edge, Item, ItemPatch, Json, NewItem, Node, RawRecord, Space
+from fourfold.storage import versioning
 from fourfold.storage.memory import files as file_rows
 from fourfold.storage.memory import graph
 from fourfold.storage.memory import items as item_rows
+from fourfold.storage.memory.saved_versions import SavedVersions
 from fourfold.storage.memory.state import Namespace
+from fourfold.storage.memory.stored_items import StoredItems
 from fourfold.storage.refusals import no_raw
-from fourfold.storage.values import FileUpdate, MadeVectors, NewNode, NewRaw, PendingText
+from fourfold.storage.values import FileUpdate, MadeVectors, NewNode, NewRaw, PendingText, Record
 
 
 class MemoryTransaction:
@@ -41,13 +44,22 @@ class MemoryItemWriter:
             graph.link(self._ns, [item])
         return self._ns.items[item].item
 
+    def merge(self, kept: int, others: Sequence[int], now: datetime) -> Item:
+        return versioning.merge(StoredItems(self._ns), SavedVersions(self._ns), kept, others, now)
+
+    def restore(self, versions: Sequence[int], now: datetime) -> list[Item]:
+        return versioning.restore(StoredItems(self._ns), SavedVersions(self._ns), versions, now)
+
+    def rewrite_version(self, id: int, record: Record) -> None:
+        versioning.rewrite(SavedVersions(self._ns), id, record)
+
     def forget(self, ids: Sequence[int]) -> int:
         known = sorted(self._ns.items.keys() & ids)
         for item in known:
             if item in self._ns.items:  # not yet gone with the item of which it is a version
                 file_rows.forget_state(self._ns, item)
-                graph.forget(self._ns, item)
-        return len(known)
+                graph.remove(self._ns, item)
+        return len(known) + versioning.forget(SavedVersions(self._ns), ids)
 
 
 class MemoryFileWriter:

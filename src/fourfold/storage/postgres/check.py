@@ -11,7 +11,7 @@ from fourfold.storage.postgres import namespaces, portable, postings, texts, win
 from fourfold.storage.postgres.namespaces import Namespace
 from fourfold.storage.postgres.sql import Db, rows, run, value
 from fourfold.storage.postgres.texts import Text
-from fourfold.storage.records import Audit
+from fourfold.storage.record_reader import Audit
 from fourfold.storage.repair import miscounted
 from fourfold.text.analysis import ANALYSER_VERSION
 

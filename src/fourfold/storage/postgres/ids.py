@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import count as counted_from
 
-from fourfold.storage.codec import BLOCK, KINDS, block_of, bounds, check_room
+from fourfold.storage.codec import BLOCK, NUMBERED, block_of, bounds, check_room
 from fourfold.storage.postgres.sql import Db, run, value
 
 _SEQUENCES = {"items": "item_ids", "raw": "raw_ids", "nodes": "node_ids"}
@@ -41,7 +41,7 @@ def _block(db: Db, ns: int) -> int:
     block = value(db, "SELECT block FROM id_blocks WHERE ns = %s", ns)
     if block is not None:
         return block
-    own = [value(db, f"SELECT max(id) FROM {kind} WHERE ns = %s", ns) or 0 for kind in KINDS]  # noqa: S608  (our own tables)
+    own = [value(db, f"SELECT max(id) FROM {kind} WHERE ns = %s", ns) or 0 for kind in NUMBERED]  # noqa: S608  (our own tables)
     first = block_of(max(own))
     for block in counted_from(first):
         mine = block == first and max(own) > 0
@@ -56,7 +56,7 @@ def _claim(db: Db, block: int, ns: int) -> bool:
 
 
 def _is_unused(db: Db, block: int) -> bool:
-    for kind in KINDS:
+    for kind in NUMBERED:
         sql = f"SELECT 1 FROM {kind} WHERE id > %s AND id < %s LIMIT 1"  # noqa: S608  (our own tables)
         if value(db, sql, *bounds(block)):
             return False
@@ -66,6 +66,7 @@ def _is_unused(db: Db, block: int) -> bool:
 def _last_given(db: Db, block: int, kind: str) -> int:
     """In a block that a namespace begins to use, also by an older version and for what is forgotten by now."""
     low, high = bounds(block)
-    found = value(db, f"SELECT max(id) FROM {kind} WHERE id > %s AND id < %s", low, high)  # noqa: S608  (our own tables)
+    tables = ("items", "versions") if kind == "items" else (kind,)
+    found = max(value(db, f"SELECT max(id) FROM {table} WHERE id > %s AND id < %s", low, high) or 0 for table in tables)  # noqa: S608  (our own tables)
     given = value(db, f"SELECT last_value FROM {_SEQUENCES[kind]} WHERE is_called") or 0  # noqa: S608  (our own tables)
-    return max(low, found or 0, given if given < high else 0)
+    return max(low, found, given if given < high else 0)

@@ -12,15 +12,18 @@ from fourfold import validation as rules
 from fourfold.embed.vectors import check_dimension
 from fourfold.errors import NotFound
 from fourfold.model import ItemPatch, NewItem
+from fourfold.storage import versioning
 from fourfold.storage.codec import dumps, micros, optional_micros
 from fourfold.storage.postgres import texts, vectors, versions
 from fourfold.storage.postgres.filters import facts
 from fourfold.storage.postgres.ids import new as new_ids
 from fourfold.storage.postgres.namespaces import Namespace
 from fourfold.storage.postgres.rows import Row, identity, load
+from fourfold.storage.postgres.saved_versions import SavedVersions
 from fourfold.storage.postgres.sql import Db, column, possible, rows, run, run_many
 from fourfold.storage.postgres.texts import Text
 from fourfold.storage.protocols import Space
+from fourfold.storage.values import GIVEN_SPACE
 from fourfold.text.fold import fold
 
 # ---------------------------------------------------------------- what a call means
@@ -49,13 +52,9 @@ class Draft:
         return row
 
     def replaced(self, item: NewItem) -> Row | None:
-        """The stored row of a fact that this item replaces, because it has the same key or place."""
+        """The stored row that this item replaces, because it has the same key or place."""
         row = self._by_identity.get(_name(item))
-        if row is None or row.identity is not None:
-            return None
-        if (row.title, row.text) == (item.title, item.text) and row.superseded_at is None:
-            return None
-        return row if row.fact is not None or item.attribute is not None else None
+        return row if row is not None and row.identity is None else None
 
     def put(self, item: NewItem, now: datetime, *, links: bool) -> Row:
         row = self._by_identity.get(_name(item))
@@ -127,7 +126,7 @@ def put(db: Db, ns: Namespace, new: Sequence[NewItem], now: datetime, *, links: 
     known = {row.id: row for row in draft.rows}
     for item in new:
         if (row := draft.replaced(item)) is not None and row.id in known:
-            keep(db, ns, known.pop(row.id), now)
+            _keep_replaced(db, ns, known.pop(row.id), item, now)
         draft.put(item, now, links=links)
     _fix_space(ns, new)
     write(db, ns, draft.rows)
@@ -135,8 +134,16 @@ def put(db: Db, ns: Namespace, new: Sequence[NewItem], now: datetime, *, links: 
     return draft
 
 
-def keep(db: Db, ns: Namespace, row: Row, now: datetime) -> None:
-    """Stores the row as a superseded version of itself; it is believed from now on."""
+def _keep_replaced(db: Db, ns: Namespace, row: Row, item: NewItem, now: datetime) -> None:
+    if row.fact is not None or (item.subject is not None and item.attribute is not None):
+        if (row.title, row.text) != (item.title, item.text) or row.superseded_at is not None:
+            _keep_value(db, ns, row, now)
+    elif item.key is not None and versioning.is_replaced(row.as_item(ns.name), item):
+        versioning.keep(SavedVersions(db, ns.id), row.as_item(ns.name), now, linked=row.linked)
+
+
+def _keep_value(db: Db, ns: Namespace, row: Row, now: datetime) -> None:
+    """Stores the row of a fact as a superseded version of itself; it is believed from now on."""
     kept = versions.version(db, ns, row, now)
     write(db, ns, [kept])
     versions.copy_refusal(db, row, kept)
@@ -172,7 +179,7 @@ def _fix_space(ns: Namespace, new: Iterable[NewItem]) -> None:
     """The first vector that a caller gives fixes the space of a namespace that has none."""
     for item in new:
         if item.vector is not None:
-            ns.space = known = ns.space or Space("given", len(item.vector))
+            ns.space = known = ns.space or Space(GIVEN_SPACE, len(item.vector))
             check_dimension(len(item.vector), known.dimension)
 
 
@@ -184,8 +191,11 @@ def patch(db: Db, ns: Namespace, id: int, change: ItemPatch, now: datetime, *, l
     row = found[0]
     old = row.as_item(ns.name)
     new = rules.patched(old, change)
-    if kept and old.attribute is not None and new != old:
-        keep(db, ns, row, now)
+    if kept and new != old:
+        if row.fact is not None:
+            _keep_value(db, ns, row, now)
+        else:
+            versioning.keep(SavedVersions(db, ns.id), old, now, linked=row.linked)
     row.touched = True
     row.set_text(new.title, new.text, new.language, now, links=links)
     row.set_metadata(dict(new.metadata), links=links)

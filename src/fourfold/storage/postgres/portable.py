@@ -17,7 +17,9 @@ from fourfold.storage.postgres.items import Draft
 from fourfold.storage.postgres.links import PostgresLinkRows
 from fourfold.storage.postgres.namespaces import Namespace
 from fourfold.storage.postgres.rows import load
+from fourfold.storage.postgres.saved_versions import SavedVersions
 from fourfold.storage.postgres.sql import Db, column, rows, run, run_many, value
+from fourfold.storage.record_reader import TYPES
 from fourfold.storage.values import FileState, Record
 from fourfold.text.entities import links, normal_name
 
@@ -35,7 +37,7 @@ def records(db: Db, namespace: str | None = None) -> Iterator[Record]:
     every = [ns for ns in namespaces.everyone(db) if namespace in (None, ns.name)]
     for ns in every:
         yield formats.namespace_record(ns.name, ns.fingerprint, ns.dimension)
-    for kind in (_raw, _items, _nodes, _edges, _mentions, _files):
+    for kind in (_raw, _items, _nodes, _edges, _mentions, _files, _versions):
         for ns in every:
             yield from kind(db, ns)
 
@@ -99,6 +101,11 @@ def _mentions(db: Db, ns: Namespace) -> Iterator[Record]:
 def _files(db: Db, ns: Namespace) -> Iterator[Record]:
     for row in files.states(db, ns.id, "").values():
         yield formats.file_record(ns.name, row)
+
+
+def _versions(db: Db, ns: Namespace) -> Iterator[Record]:
+    for version in SavedVersions(db, ns.id).all():
+        yield formats.version_record(ns.name, version)
 
 
 # ---------------------------------------------------------------- in
@@ -233,10 +240,23 @@ def _load_files(db: Db, ns: Namespace, part: Sequence[Record]) -> None:
     files.put_states(db, ns.id, [FileState(*(record[field] for field in FileState._fields)) for record in part])
 
 
+def _load_versions(db: Db, ns: Namespace, part: Sequence[Record]) -> None:
+    SavedVersions(db, ns.id).add([formats.version(record) for record in part])
+
+
 _LOADERS: dict[str, Callable[[Db, Namespace, Sequence[Record]], None]] = dict(
     zip(
-        formats.TYPES,
-        (_load_namespace, _load_raw, _load_items, _load_nodes, _load_edges, _load_mentions, _load_files),
+        TYPES,
+        (
+            _load_namespace,
+            _load_raw,
+            _load_items,
+            _load_nodes,
+            _load_edges,
+            _load_mentions,
+            _load_files,
+            _load_versions,
+        ),
         strict=True,
     )
 )

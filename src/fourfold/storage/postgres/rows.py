@@ -9,10 +9,11 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from fourfold.model import Filters, Item, Json, NewItem, Source
-from fourfold.storage import codec
+from fourfold.storage import codec, versioning
 from fourfold.storage.codec import moment
 from fourfold.storage.postgres import files
 from fourfold.storage.postgres.filters import where
+from fourfold.storage.postgres.saved_versions import SavedVersions
 from fourfold.storage.postgres.sql import Db, column, digest, possible, rows, value
 from fourfold.storage.postgres.texts import Text
 from fourfold.storage.values import Vocabulary
@@ -209,13 +210,20 @@ class ItemRows:
         return files.named(self._at.db, self._at.ns.id, names, condition)
 
     def history(self, item: int) -> list[Item]:
+        if not possible([item]):
+            return []
         sql = (
             "SELECT id FROM items WHERE ns = %s AND (id = %s OR version_of = %s OR fact = "
-            "(SELECT fact FROM items AS asked WHERE asked.ns = %s AND asked.id = %s)) "
-            "ORDER BY coalesce(valid_from, created_at) DESC, id DESC"
+            "(SELECT fact FROM items AS asked WHERE asked.ns = %s AND asked.id = %s))"
         )
-        ns = self._at.ns.id
-        return list(self.get(column(self._at.db, sql, ns, item, item, ns, item)).values()) if possible([item]) else []
+        ns = self._at.ns
+        known = self.get(column(self._at.db, sql, ns.id, item, item, ns.id, item)).values()
+        kept = SavedVersions(self._at.db, ns.id).of_items([item])
+        return versioning.latest_first([*known, *(versioning.as_item(each, ns.name) for each in kept)])
+
+    def versions(self, ids: Sequence[int]) -> dict[int, Item]:
+        found = SavedVersions(self._at.db, self._at.ns.id).of_ids(ids)
+        return {each.id: versioning.as_item(each, self._at.ns.name) for each in found}
 
     def last_expiry(self, now: datetime) -> datetime | None:
         sql = "SELECT max(expires_at) FROM items WHERE ns = %s AND expires_at <= %s"

@@ -312,6 +312,19 @@ ALTER TABLE vectors DROP CONSTRAINT vectors_pkey, ADD PRIMARY KEY (item, part);
 ALTER TABLE namespaces ADD COLUMN windows bigint NOT NULL DEFAULT 0;    -- vectors beyond the first of each item
 """
 
+_VERSIONS = """
+CREATE TABLE versions (                     -- items as they were before an update or before they were merged
+    id bigint PRIMARY KEY,                  -- from the ids of items; of a merged item, its own
+    ns bigint NOT NULL REFERENCES namespaces,
+    item bigint NOT NULL,                   -- whose version, or into which it was merged; perhaps a merged item itself
+    until bigint NOT NULL,                  -- when it was replaced, in microseconds since 1970, UTC
+    merged boolean NOT NULL,
+    record text NOT NULL                    -- as in an export
+);
+CREATE INDEX versions_by_item ON versions (item, until);
+CREATE INDEX versions_by_ns ON versions (ns);
+"""
+
 _STEPS: tuple[str | Callable[[Db], None], ...] = (
     _TABLES,
     _PARTS,
@@ -320,6 +333,7 @@ _STEPS: tuple[str | Callable[[Db], None], ...] = (
     index_log.TABLES,
     _FACTS,
     _WINDOWS,
+    _VERSIONS,
 )
 """_STEPS[n] turns schema n into n + 1."""
 VERSION = len(_STEPS)

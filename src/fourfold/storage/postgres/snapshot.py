@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Generic, Self, TypeVar
 from psycopg.pq import TransactionStatus
 
 from fourfold import limits
+from fourfold.embed.windows import Windows
 from fourfold.model import Filters
 from fourfold.retrieval import Part as NearestPart
-from fourfold.storage.postgres import files, namespaces
+from fourfold.storage.postgres import files, namespaces, windows
 from fourfold.storage.postgres.connection import GRACE_SECONDS, Connection
 from fourfold.storage.postgres.connections import GraphReader, TagUses
 from fourfold.storage.postgres.database import READ_ONLY, Database
@@ -23,7 +24,6 @@ from fourfold.storage.postgres.raw import RawRows
 from fourfold.storage.postgres.rows import ItemRows
 from fourfold.storage.postgres.tuning import Tuning
 from fourfold.storage.postgres.vectors import Sample, VectorSearch
-from fourfold.storage.postgres.windows import nearest_parts
 from fourfold.storage.postgres.words import KeywordSearch
 from fourfold.storage.protocols import Space
 from fourfold.storage.values import Deadline, FileRow, Hidden, PendingText, Size
@@ -131,7 +131,11 @@ class PostgresSnapshot:
         return namespaces.pending(self.db, self.ns, limit, among)
 
     def nearest_parts(self, queries: Sequence[Vector], ids: Sequence[int]) -> dict[int, NearestPart]:
-        return nearest_parts(self.db, self.ns, queries, ids)
+        return windows.nearest_parts(self.db, self.ns, queries, ids)
+
+    def stored_vectors(self, ids: Sequence[int]) -> dict[int, Vector]:
+        found = windows.stored(self.db, self.ns, ids)
+        return {item: vector for item, vector in found.items() if not isinstance(vector, Windows)}
 
     def keyword_query(self, text: str) -> KeywordQuery:
         return self.words.query(text)

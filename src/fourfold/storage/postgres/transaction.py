@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from fourfold.model import Edge, Item, ItemPatch, Json, NewItem, Node, RawRecord
+from fourfold.storage import versioning
 from fourfold.storage.chunk_matching import renumber
 from fourfold.storage.linking import Linked, Linker
 from fourfold.storage.postgres import files as file_rows
@@ -15,10 +16,12 @@ from fourfold.storage.postgres import vectors as vector_rows
 from fourfold.storage.postgres.links import PostgresLinkRows
 from fourfold.storage.postgres.namespaces import Namespace
 from fourfold.storage.postgres.rows import Row
+from fourfold.storage.postgres.saved_versions import SavedVersions
 from fourfold.storage.postgres.sql import Db, possible
+from fourfold.storage.postgres.stored_items import StoredItems
 from fourfold.storage.protocols import Space
 from fourfold.storage.refusals import no_raw
-from fourfold.storage.values import FileUpdate, MadeVectors, NewNode, NewRaw, PendingText
+from fourfold.storage.values import FileUpdate, MadeVectors, NewNode, NewRaw, PendingText, Record
 from fourfold.text.entities import own_names
 
 
@@ -54,12 +57,21 @@ class PostgresTransaction:
         if seen:
             self.linker.link(self.link_rows, seen)
 
+    @property
+    def saved(self) -> SavedVersions:
+        return SavedVersions(self.db, self.ns.id)
+
     def forget(self, ids: Sequence[int]) -> int:
+        gone = self.remove(ids) + versioning.forget(self.saved, ids)
+        self.changed = self.changed or gone > 0
+        return gone
+
+    def remove(self, ids: Sequence[int]) -> int:
+        """Removes items, and the superseded versions of those that state facts; versions that are kept aside stay."""
         versions_too = versions.versions_of(self.db, possible(ids))
         owned = graph.nodes_of(self.db, [*ids, *versions_too])
         gone = item_rows.forget(self.db, self.ns, [*ids, *versions_too]) - len(set(versions_too).difference(ids))
         self.linker.renamed(self.link_rows, gone=graph.prune(self.db, self.ns.id, owned))
-        self.changed = self.changed or gone > 0
         return gone
 
 
@@ -87,6 +99,18 @@ class ItemWriter:
         self._tx.changed = True
         self._tx.link([row])
         return row.as_item(self._tx.ns.name)
+
+    def merge(self, kept: int, others: Sequence[int], now: datetime) -> Item:
+        self._tx.changed = True
+        return versioning.merge(StoredItems(self._tx), self._tx.saved, kept, others, now)
+
+    def restore(self, versions: Sequence[int], now: datetime) -> list[Item]:
+        self._tx.changed = True
+        return versioning.restore(StoredItems(self._tx), self._tx.saved, versions, now)
+
+    def rewrite_version(self, id: int, record: Record) -> None:
+        self._tx.changed = True
+        versioning.rewrite(self._tx.saved, id, record)
 
     def forget(self, ids: Sequence[int]) -> int:
         return self._tx.forget(ids) if self._tx.ns.exists else 0

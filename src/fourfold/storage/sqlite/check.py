@@ -17,7 +17,7 @@ from fourfold.index.text_segment import ItemTerms, item_terms
 from fourfold.index.vector_index import VectorState
 from fourfold.limits import VECTOR_DIMENSIONS
 from fourfold.storage import loading, repair
-from fourfold.storage.records import Audit
+from fourfold.storage.record_reader import Audit
 from fourfold.storage.sqlite import items, portable, spaces, vectors
 from fourfold.storage.sqlite.changes import SqliteSourceSnapshot
 from fourfold.storage.sqlite.database import Database, chunks, rows, value

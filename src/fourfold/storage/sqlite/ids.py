@@ -6,7 +6,7 @@ from itertools import count as counted_from
 
 import apsw
 
-from fourfold.storage.codec import KINDS, block_of, bounds, check_room
+from fourfold.storage.codec import NUMBERED, block_of, bounds, check_room
 from fourfold.storage.sqlite.database import value
 
 
@@ -34,7 +34,7 @@ def _block(db: apsw.Connection, ns: int) -> int:
     block = value(db, "SELECT block FROM id_blocks WHERE ns = ?", ns)
     if block is not None:
         return block
-    own = max(value(db, f"SELECT max(id) FROM {kind} WHERE ns = ?", ns) or 0 for kind in KINDS)  # noqa: S608  (our own tables)
+    own = max(value(db, f"SELECT max(id) FROM {kind} WHERE ns = ?", ns) or 0 for kind in NUMBERED)  # noqa: S608  (our own tables)
     first = block_of(own)
     if not own or value(db, "SELECT 1 FROM id_blocks WHERE block = ?", first):
         first = next(block for block in counted_from(first) if _is_free(db, block))
@@ -47,7 +47,7 @@ def _is_free(db: apsw.Connection, block: int) -> bool:
         return False
     return not any(
         value(db, f"SELECT 1 FROM {kind} WHERE id > ? AND id < ? LIMIT 1", *bounds(block))  # noqa: S608  (our own tables)
-        for kind in KINDS
+        for kind in NUMBERED
     )
 
 
@@ -60,6 +60,7 @@ def _passed(db: apsw.Connection, last: int, kind: str) -> int:
 def _last_given(db: apsw.Connection, block: int, kind: str) -> int:
     """In a block that a namespace begins to use, also by an older version and for what is forgotten by now."""
     low, high = bounds(block)
-    found = value(db, f"SELECT max(id) FROM {kind} WHERE id > ? AND id < ?", low, high)  # noqa: S608  (our own tables)
+    tables = ("items", "versions") if kind == "items" else (kind,)
+    found = max(value(db, f"SELECT max(id) FROM {table} WHERE id > ? AND id < ?", low, high) or 0 for table in tables)  # noqa: S608  (our own tables)
     given = value(db, "SELECT seq FROM sqlite_sequence WHERE name = ?", kind) or 0
-    return max(low, found or 0, given if given < high else 0)
+    return max(low, found, given if given < high else 0)

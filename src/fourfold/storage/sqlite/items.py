@@ -18,11 +18,12 @@ from fourfold.index.source import Change
 from fourfold.limits import CANDIDATES
 from fourfold.model import NO_FILTERS, Filters, Item, ItemPatch, Json, NewItem
 from fourfold.scheduling import paced
-from fourfold.storage import codec
+from fourfold.storage import codec, versioning
 from fourfold.storage.codec import dumps, micros, moment
 from fourfold.storage.sqlite import vectors, versions
 from fourfold.storage.sqlite.database import batches, marks, possible, rows, value
 from fourfold.storage.sqlite.filters import where
+from fourfold.storage.sqlite.saved_versions import SavedVersions
 from fourfold.storage.values import Vocabulary
 from fourfold.text.entities import has_headings, own_names
 from fourfold.text.fold import fold
@@ -47,10 +48,12 @@ def put_again(db: apsw.Connection, ns: int, item: NewItem, now: datetime) -> Wri
     found = _find(db, ns, item)
     if _identity(item) is not None:
         return _unite(db, ns, found, item)
-    ((title, text, fact, until),) = rows(db, "SELECT title, text, fact, superseded_at FROM items WHERE id = ?", found)
-    is_new = (title, text) != (item.title, item.text) or until is not None
-    if is_new and (fact is not None or fact_of(item) is not None):
-        versions.keep(db, ns, found, now)
+    old = get(db, "", ns, [found])[found]
+    if fact_of(old) is not None or fact_of(item) is not None:
+        if (old.title, old.text) != (item.title, item.text) or old.superseded_at is not None:
+            versions.keep(db, ns, found, now)
+    elif item.key is not None and versioning.is_replaced(old, item):
+        versioning.keep(SavedVersions(db, ns), old, now, linked=is_linked(db, found))
     return _replace(db, ns, found, item, now)
 
 
@@ -70,7 +73,7 @@ def text_identity(item: NewItem) -> bytes:
     return _digest(codec.text_identity(item.title, item.text, item.subject, item.attribute))
 
 
-def fact_of(item: NewItem) -> bytes | None:
+def fact_of(item: NewItem | Item) -> bytes | None:
     """The hash of the pair that a new value supersedes older ones by; None without an attribute."""
     if item.subject is None or item.attribute is None:
         return None
@@ -184,8 +187,11 @@ def patch(
     if old is None:
         raise NotFound(f"no item {item_id}", "fourfold list shows what is stored")
     new = rules.patched(old, change)
-    if keep and old.attribute is not None and new != old:
-        versions.keep(db, ns, item_id, now)
+    if keep and new != old:
+        if fact_of(old) is not None:
+            versions.keep(db, ns, item_id, now)
+        else:
+            versioning.keep(SavedVersions(db, ns), old, now, linked=is_linked(db, item_id))
     changed = Change(0)
     if change.title is not None or change.text is not None:
         changed |= set_text(db, ns, item_id, new.title, new.text, new.language, now)

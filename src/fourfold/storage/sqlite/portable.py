@@ -16,11 +16,13 @@ from fourfold.storage import loading
 from fourfold.storage import records as formats
 from fourfold.storage.codec import dumps, micros, optional_micros
 from fourfold.storage.parts import unpacked
+from fourfold.storage.record_reader import TYPES
 from fourfold.storage.sqlite import changes, graph, ids, items, raw, spaces, vectors, versions
 from fourfold.storage.sqlite import chunks as file_rows
 from fourfold.storage.sqlite import folder as folders
 from fourfold.storage.sqlite.database import Database, chunks, rows, value
 from fourfold.storage.sqlite.links import SqliteLinkRows
+from fourfold.storage.sqlite.saved_versions import SavedVersions
 from fourfold.storage.values import FileState, Record
 from fourfold.text.entities import links, normal_name
 
@@ -113,7 +115,7 @@ def records(db: apsw.Connection, namespace: str | None = None) -> Iterator[Recor
     namespaces = _namespaces(db, namespace)
     for _, name, fingerprint, dimension in namespaces:
         yield formats.namespace_record(name, fingerprint, dimension)
-    for kind in (_raw, _items, _nodes, _edges, _mentions, _files):
+    for kind in (_raw, _items, _nodes, _edges, _mentions, _files, _versions):
         for ns, name, *_ in namespaces:
             yield from kind(db, ns, name)
 
@@ -157,6 +159,11 @@ def _mentions(db: apsw.Connection, ns: int, namespace: str) -> Iterator[Record]:
 def _files(db: apsw.Connection, ns: int, namespace: str) -> Iterator[Record]:
     for row in file_rows.states(db, ns, "").values():
         yield formats.file_record(namespace, row)
+
+
+def _versions(db: apsw.Connection, ns: int, namespace: str) -> Iterator[Record]:
+    for version in SavedVersions(db, ns).all():
+        yield formats.version_record(namespace, version)
 
 
 # ---------------------------------------------------------------- in
@@ -222,10 +229,14 @@ def _load_file(db: apsw.Connection, record: Record) -> None:
     file_rows.note(db, spaces.ensure(db, record["namespace"]), state)
 
 
+def _load_version(db: apsw.Connection, record: Record) -> None:
+    SavedVersions(db, spaces.ensure(db, record["namespace"])).add([formats.version(record)])
+
+
 _LOADERS: dict[str, Callable[[apsw.Connection, Record], None]] = dict(
     zip(
-        formats.TYPES,
-        (_load_namespace, _load_raw, _load_item, _load_node, _load_edge, _load_mention, _load_file),
+        TYPES,
+        (_load_namespace, _load_raw, _load_item, _load_node, _load_edge, _load_mention, _load_file, _load_version),
         strict=True,
     )
 )

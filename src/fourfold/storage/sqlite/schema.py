@@ -259,7 +259,19 @@ ALTER TABLE vectors ADD COLUMN spans BLOB;      -- start and end of each window 
 ALTER TABLE namespaces ADD COLUMN windows INTEGER NOT NULL DEFAULT 0;   -- vectors beyond the first of each item
 """
 
-_STEPS = (_TABLES, _PRUNED, _FILES, _IDS, _FACTS, _WINDOWS)
+_VERSIONS = """
+CREATE TABLE versions (                     -- items as they were before an update or before they were merged
+    id INTEGER PRIMARY KEY,                 -- from the ids of items; of a merged item, its own
+    ns INTEGER NOT NULL REFERENCES namespaces,
+    item INTEGER NOT NULL,                  -- whose version, or into which it was merged; perhaps a merged item itself
+    until INTEGER NOT NULL,                 -- when it was replaced, in microseconds since 1970, UTC
+    merged INTEGER NOT NULL,
+    record TEXT NOT NULL                    -- as in an export
+);
+CREATE INDEX versions_by_item ON versions (item, until);
+"""
+
+_STEPS = (_TABLES, _PRUNED, _FILES, _IDS, _FACTS, _WINDOWS, _VERSIONS)
 """_STEPS[n] turns schema n into n + 1."""
 VERSION = len(_STEPS)
 

@@ -24,6 +24,7 @@ from fourfold.model import NO_FILTERS, Edge, Filters, Item, Neighbor, NodeSummar
 from fourfold.ranking.connections import rank_by_links, rank_by_shared_tags, selective_tags
 from fourfold.ranking.expansion import Expander
 from fourfold.retrieval import Hits, Link, Part, Ranking
+from fourfold.storage import versioning
 from fourfold.storage.codec import optional_moment
 from fourfold.storage.graph_paths import find_path, neighbors, view
 from fourfold.storage.sqlite import chunks, connections, graph, items, raw, spaces, vectors, versions
@@ -31,6 +32,7 @@ from fourfold.storage.sqlite.database import Database, Deadline
 from fourfold.storage.sqlite.graph import NodeRows
 from fourfold.storage.sqlite.indexes import Indexes
 from fourfold.storage.sqlite.link_columns import LinkCache
+from fourfold.storage.sqlite.saved_versions import SavedVersions
 from fourfold.storage.values import FileRow, Hidden, NeighborQuery, PendingText, Size, TagUse, Vocabulary
 from fourfold.text.keyword_query import KeywordQuery
 from fourfold.threads import Workers
@@ -116,6 +118,9 @@ class SqliteSnapshot:
 
     def nearest_parts(self, queries: Sequence[Vector], ids: Sequence[int]) -> dict[int, Part]:
         return vectors.nearest_parts(self.db, self.ns, queries, ids) if self.size.windows else {}
+
+    def stored_vectors(self, ids: Sequence[int]) -> dict[int, Vector]:
+        return {} if self.space is None else vectors.single(self.db, ids, self.space.dimension)
 
     def keyword_query(self, text: str) -> KeywordQuery:
         if not self.exists:
@@ -217,9 +222,14 @@ class SqliteRows:
         return items.vocabulary(self._at.db, self._at.ns, field)
 
     def history(self, item: int) -> list[Item]:
-        ids = versions.history(self._at.db, self._at.ns, item)
-        found = self.get(ids)
-        return [found[id] for id in ids]
+        at = self._at
+        known = self.get(versions.history(at.db, at.ns, item)).values()
+        kept = SavedVersions(at.db, at.ns).of_items([item])
+        return versioning.latest_first([*known, *(versioning.as_item(each, at.namespace) for each in kept)])
+
+    def versions(self, ids: Sequence[int]) -> dict[int, Item]:
+        found = SavedVersions(self._at.db, self._at.ns).of_ids(ids)
+        return {each.id: versioning.as_item(each, self._at.namespace) for each in found}
 
     def last_expiry(self, now: datetime) -> datetime | None:
         return optional_moment(versions.last_expiry(self._at.db, self._at.ns, now))

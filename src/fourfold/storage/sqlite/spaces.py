@@ -13,7 +13,7 @@ from fourfold.index.source import Change
 from fourfold.model import Space
 from fourfold.storage.sqlite import changes, vectors
 from fourfold.storage.sqlite.database import chunks, marks, rows, value
-from fourfold.storage.values import MadeVectors, PendingText, Size
+from fourfold.storage.values import GIVEN_SPACE, MadeVectors, PendingText, Size
 
 if TYPE_CHECKING:
     from fourfold.model import Vector
@@ -93,7 +93,7 @@ def fit_given(db: apsw.Connection, ns: int, dimensions: Iterable[int]) -> None:
     known = space(db, ns)
     for dimension in dimensions:
         if known is None:
-            known = Space("given", dimension)
+            known = Space(GIVEN_SPACE, dimension)
             _write_space(db, ns, known)
         check_dimension(dimension, known.dimension)
 

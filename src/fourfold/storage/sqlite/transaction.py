@@ -11,6 +11,7 @@ from fourfold.errors import NotFound
 from fourfold.index.source import Change
 from fourfold.model import Edge, Item, ItemPatch, Json, NewItem, Node, RawRecord, Space
 from fourfold.scheduling import paced
+from fourfold.storage import versioning
 from fourfold.storage.chunk_matching import renumber
 from fourfold.storage.linking import Linked, Linker
 from fourfold.storage.refusals import no_raw
@@ -18,7 +19,9 @@ from fourfold.storage.sqlite import bulk, changes, chunks, graph, items, raw, sp
 from fourfold.storage.sqlite.bulk import Fresh
 from fourfold.storage.sqlite.database import possible
 from fourfold.storage.sqlite.links import Lookup, SqliteLinkRows, changed_items
-from fourfold.storage.values import FileUpdate, MadeVectors, NewNode, NewRaw, PendingText
+from fourfold.storage.sqlite.saved_versions import SavedVersions
+from fourfold.storage.sqlite.stored_items import StoredItems
+from fourfold.storage.values import FileUpdate, MadeVectors, NewNode, NewRaw, PendingText, Record
 from fourfold.text.entities import own_names
 
 MOST_LINKED_ITEMS = 1000
@@ -147,10 +150,27 @@ class SqliteItemWriter:
             self.link([item], items.is_linked(tx.db, item))
         changes.log(tx.db, tx.ns, [(item, change)])
 
+    def merge(self, kept: int, others: Sequence[int], now: datetime) -> Item:
+        return versioning.merge(StoredItems(self._tx), self._saved, kept, others, now)
+
+    def restore(self, versions: Sequence[int], now: datetime) -> list[Item]:
+        return versioning.restore(StoredItems(self._tx), self._saved, versions, now)
+
+    def rewrite_version(self, id: int, record: Record) -> None:
+        versioning.rewrite(self._saved, id, record)
+
+    @property
+    def _saved(self) -> SavedVersions:
+        return SavedVersions(self._tx.db, self._tx.ns)
+
     def forget(self, ids: Sequence[int]) -> int:
-        tx = self._tx
-        if tx.known_ns is None:
+        if self._tx.known_ns is None:
             return 0
+        return self.remove(ids) + versioning.forget(self._saved, ids)
+
+    def remove(self, ids: Sequence[int]) -> int:
+        """Removes items, and the superseded versions of those that state facts; versions that are kept aside stay."""
+        tx = self._tx
         named = list(dict.fromkeys(possible(ids)))
         versions_too = [item for item in versions.versions_of(tx.db, named) if item not in set(named)]
         known = [*named, *versions_too]

@@ -14,7 +14,7 @@ import numpy as np
 from fourfold.embed.windows import Windows, flaw, rows_of, spans_of
 from fourfold.retrieval import Part
 from fourfold.storage.parts import SPAN_BYTES, nearest_part, packed, unpacked
-from fourfold.storage.sqlite.database import batches, marks, rows
+from fourfold.storage.sqlite.database import batches, marks, possible, rows
 
 if TYPE_CHECKING:
     from fourfold.index.rows import Ints, Matrix
@@ -61,6 +61,15 @@ def count(db: apsw.Connection, ns: int, items: int, windows: int = 0) -> None:
 
 def _windows(size: int | None) -> int:
     return 0 if size is None else size // SPAN_BYTES - 1
+
+
+def single(db: apsw.Connection, ids: Sequence[int], dimension: int) -> dict[int, Vector]:
+    """The vectors of those of these items that have exactly one."""
+    found: dict[int, Vector] = {}
+    for part in batches(possible(ids)):
+        sql = f"SELECT item, vector FROM vectors WHERE item IN ({marks(len(part))}) AND length(vector) = ?"  # noqa: S608  (placeholders)
+        found |= {item: np.frombuffer(blob, np.float32) for item, blob in db.execute(sql, (*part, dimension * 4))}
+    return found
 
 
 def read(db: apsw.Connection, ids: Sequence[int], dimension: int) -> tuple[Ints, Matrix]:

@@ -84,13 +84,13 @@ def restore(db: apsw.Connection, item: int, place: Sequence[int | None]) -> None
 
 
 def history(db: apsw.Connection, ns: int, item: int) -> list[int]:
-    """Ids of an item, its versions and the values of its fact, the latest first."""
+    """Ids of an item, its superseded versions and the values of its fact."""
     fact = value(db, "SELECT fact FROM items WHERE ns = ? AND id = ?", ns, item)
-    sql = "SELECT coalesce(valid_from, created_at), id FROM items WHERE ns = ? AND "
-    found = {*rows(db, f"{sql} id = ?", ns, item), *rows(db, f"{sql} version_of = ?", ns, item)}
+    sql = "SELECT id FROM items WHERE ns = ? AND "
+    found = [*rows(db, f"{sql} id = ?", ns, item), *rows(db, f"{sql} version_of = ?", ns, item)]
     if fact is not None:
-        found.update(rows(db, f"{sql} fact = ? AND fact IS NOT NULL", ns, fact))
-    return [id for _, id in sorted(found, reverse=True)]
+        found += rows(db, f"{sql} fact = ? AND fact IS NOT NULL", ns, fact)
+    return list(dict.fromkeys(id for (id,) in found))
 
 
 def last_expiry(db: apsw.Connection, ns: int, now: datetime) -> int | None:
