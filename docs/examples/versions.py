@@ -1,7 +1,7 @@
 from fourfold import ItemPatch, Memory, NewItem
 
 with Memory.open("versions", embedder="none") as memory:
-    item = memory.add(NewItem("The router is in room 4", subject="router", attribute="place"))
+    item = memory.add(NewItem("The router is in room 4"))
     memory.update(item.id, ItemPatch(text="The router is in room 5"))
     print([each.text for each in memory.history(item.id)])  # -> ['The router is in room 5', 'The router is in room 4']
     memory.undo(item.id)
