@@ -33,7 +33,8 @@ pytestmark = pytest.mark.spec("C9")
 PROMISED = {
     "search", "why", "add", "add_many", "get", "update", "forget", "forget_matching", "list", "count", "tags",
     "add_raw", "get_raw", "list_raw", "forget_raw", "sources", "add_node", "add_edge", "add_edges", "nodes", "node",
-    "neighbors", "path", "remove_node", "remove_edge", "namespaces", "status", "within", "close",
+    "neighbors", "path", "remove_node", "remove_edge", "namespaces", "status", "within", "close", "similar",
+    "duplicates", "merge",
 }  # fmt: skip
 READ = "read-0123456789abcdef"
 
@@ -45,9 +46,9 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 def test_the_methods_have_the_signatures_of_memory() -> None:
-    own = {name for name in vars(RemoteMemory) if not name.startswith("_") and hasattr(Memory, name)}
+    own = {name for name in dir(RemoteMemory) if not name.startswith("_") and hasattr(Memory, name)}
     assert own >= PROMISED
-    for name in sorted(own - {"owner"}):
+    for name in sorted(own - {"owner", "troubles"}):
         mine, theirs = (inspect.signature(getattr(kind, name)).parameters for kind in (RemoteMemory, Memory))
         assert [*mine.values()] == [*theirs.values()], name
         if name not in ("close", "within"):
@@ -68,6 +69,14 @@ def test_the_client_gives_the_values_of_the_library(tmp_path: Path) -> None:
         listed, tags, neighbors = remote.list(limit=2, offset=1), remote.tags(), remote.neighbors("Ada")
         nodes, shown, raw = remote.nodes(limit=2, offset=1), remote.node("Ada"), remote.list_raw(speaker="Ada")
         assert remote.count({"floor": 4}) == 1
+        copy = remote.add(NewItem("Lunch is at noon!", key="copy"))
+        assert [similar.id for similar in remote.similar(copy.id)] == [copy.id - 3]  # after Ada and a version
+        ((group,), before) = remote.duplicates(), remote.get([copy.id - 3])
+        assert (group.oldest, [item for item, _ in group.others]) == (before[0], [copy])
+        assert remote.merge(copy.id - 3, [copy.id]).id == copy.id - 3
+        remote.undo(copy.id - 3)
+        assert remote.get([copy.id]) == [copy]
+        remote.forget([copy.id])
         with pytest.raises(NotFound, match="no item 99"):
             remote.get([99])
         with pytest.raises(InvalidQuery):

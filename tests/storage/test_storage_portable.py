@@ -87,7 +87,7 @@ def test_an_export_is_sorted_json_lines_in_utc(opened: Opener, tmp_path: Path) -
     assert lines.pop() == ""
     records = [json.loads(line) for line in lines]
     assert records[0] == {"type": "fourfold-export", "format": 1}
-    order = ["fourfold-export", "namespace", "raw", "item", "node", "edge", "mention"]
+    order = ["fourfold-export", "namespace", "raw", "item", "node", "edge", "mention", "version"]
     assert [record["type"] for record in records] == sorted((r["type"] for r in records), key=order.index)
     for record in records:
         if "created_at" in record:
