@@ -15,6 +15,7 @@ import inspect
 import sys
 import tempfile
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -30,6 +31,7 @@ PACKAGE = f"{Path(fourfold.__file__).parent}/"
 INLINE = ("<listcomp>", "<dictcomp>", "<setcomp>", "<genexpr>")
 SUSPENDING = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 ITEMS = 200
+WARM_UP = 6
 TOPICS = ("brakes", "tyres", "lights", "chains", "saddles", "pedals", "racks", "locks", "bells", "pumps")
 QUERY = "which note is about brakes and tyres?"
 
@@ -128,7 +130,9 @@ def _measured(trace: Trace, folder: Path) -> dict[str, Trace]:
         found: dict[str, Trace] = {}
         for number in range(3):  # the last round is warm
             (notes / f"note-{number}.md").write_text(f"# Note {number}\n\nThe brakes of bike {number} are new.\n")
-            done(memory.search(QUERY, vector=vector(3)))  # reads what the round before has written
+            for _ in range(WARM_UP):  # reads what the round before has written; then links and tags into memory
+                done(memory.search(QUERY, vector=vector(3)))
+                time.sleep(0.05)
             found["search"] = traced(trace, lambda: done(memory.search(QUERY, vector=vector(3))))
             new = NewItem(
                 f"Bike {number} has new tyres", title=f"Bike {number}", tags=("tyres",), vector=vector(number)

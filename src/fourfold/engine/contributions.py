@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import cast, overload
 
 from fourfold.retrieval import Contribution
 
 
+@dataclass(eq=False, repr=False, slots=True)
 class LazyContributions(Sequence[Contribution]):
     """The contributions to one result, made when they are first read: most callers read none."""
 
-    __slots__ = ("_made", "_making", "_place")
-
-    def __init__(self, making: Callable[[], Sequence[tuple[Contribution, ...]]], place: int) -> None:
-        """`making`: of all results, of which this is the one at `place`."""
-        self._making = making
-        self._place = place
-        self._made: tuple[Contribution, ...] | None = None
+    making: Callable[[], Sequence[tuple[Contribution, ...]]]
+    """Makes those of all results, of which this is the one at `place`."""
+    place: int
 
     def _lines(self) -> tuple[Contribution, ...]:
-        if self._made is None:
-            self._made = self._making()[self._place]
-        return self._made
+        return self.making()[self.place]
 
     @overload
     def __getitem__(self, index: int) -> Contribution: ...

@@ -17,7 +17,7 @@ from fourfold.ranking.connections import (
     rank_by_tags,
     related_items,
 )
-from fourfold.ranking.fusion import columns
+from fourfold.ranking.fusion import NO_HITS, columns
 from fourfold.ranking.retrievers import RetrieverSpec, register_spec, unregister_spec
 from fourfold.retrieval import Hit, Query, Ranking, Retriever
 from fourfold.storage.protocols import Graph, Snapshot, Tags, Vectors, Words
@@ -25,6 +25,8 @@ from fourfold.storage.values import TagUse
 from fourfold.text.entities import query_names, spelled_names
 from fourfold.text.fold import folded_words
 from fourfold.text.stopwords import stop_words
+
+_NOTHING: Final = Ranking(NO_HITS)
 
 
 class SemanticRetriever:
@@ -100,7 +102,7 @@ class GraphRetriever:
         names = query_names(query.text)
         known = self._graph.named(names)
         if not known:
-            return Ranking()
+            return _NOTHING
         links = self._graph.node_links(sorted(longest_named(known, names)), query.filters)
         sure = longest_named(known, spelled_names(query.text))
         strengths = {link.source: 1.0 if link.source in sure else PERHAPS for link in links}
@@ -130,6 +132,8 @@ class TagRetriever:
 
     def search(self, query: Query, limit: int) -> Ranking:
         carried = self._tags.uses(tag_candidates(query.text), query.filters, limit)
+        if not carried:
+            return _NOTHING
         hits = rank_by_tags(carried, limit)
         covered = coverage(query.text, carried)
         return Ranking(hits, evidence={item: covered[item] for item in hits.ids.tolist()})

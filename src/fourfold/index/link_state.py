@@ -9,15 +9,24 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fourfold import limits
-from fourfold.limits import CANDIDATES, WALK_EDGES
+from fourfold.limits import CANDIDATES, WALK_EDGES, WALK_STARTS
+from fourfold.native.fusion import StartRules
+from fourfold.native.fusion import expand as native_expand
 from fourfold.native.links import Bounds, LinkColumns, Lists, ends_of
-from fourfold.ranking.expansion import WALKED, Expanded, Expansion, expanded
+from fourfold.ranking.auto import BELOW_AVERAGE, TEXTS, WALK, as_lists, mean_of
+from fourfold.ranking.connections import BEST_HIT, LEAST_START, NEARNESS
+from fourfold.ranking.expansion import SHARED, Expanded, Expansion
+from fourfold.ranking.fusion import NO_HITS, grid_of
 from fourfold.retrieval import Hits, Link
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from fourfold.index.rows import Floats, Ints
+
+
+_WALKED = (NEARNESS["mentions"], NEARNESS["mentioned-by"], NEARNESS["edge"])
+_STARTS = StartRules(WALK_STARTS, BEST_HIT, LEAST_START)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,10 +130,27 @@ class LinkState:
 
     def walk(self, strengths: Mapping[int, float], allowed: Ints | None, limit: int) -> Hits:
         """What `rank_by_links` makes of the links of these items."""
-        return Hits(*self._columns.walk(strengths, WALKED, allowed, limit))
+        return Hits(*self._columns.walk(strengths, _WALKED, allowed, limit))
 
     def expand(self, given: Expansion, allowed: Ints | None) -> Expanded:
-        return expanded(self._columns, given, allowed)
+        """All steps of `ranking/expansion.py` in one call."""
+        texts = {name: given.texts.get(name, NO_HITS) for name in TEXTS}
+        semantic, keyword = as_lists(texts, {}, {name: given.weights.get(name, 0.0) for name in TEXTS})
+        found = native_expand(
+            self._columns,
+            (semantic, keyword),
+            (mean_of(given.average), BELOW_AVERAGE, grid_of(given.weights)),
+            given.named,
+            _STARTS,
+            _WALKED if WALK in given.wanted else None,
+            given.others,
+            allowed,
+            CANDIDATES,
+            shares=SHARED in given.wanted,
+        )
+        lists = {WALK: Hits(*found.walk), SHARED: Hits(*found.shared)} if found.starts else {}
+        wanted = {name: hits for name, hits in lists.items() if name in given.wanted}
+        return Expanded(wanted, dict(zip(TEXTS, found.unlisted, strict=True)))
 
     def shared(self, strengths: Mapping[int, float], allowed: Ints | None, limit: int) -> Hits:
         """What `rank_by_shared_tags` makes of the tags of these items."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -153,7 +154,8 @@ class TextSegment:
         with self._reading():
             hits = self.searcher.search(query, limit=count, count=False).hits
             found = self.searcher.fast_field_values("row", [address for _, address in hits])
-        return np.array(found, np.int64), np.array([score for score, _ in hits], np.float64)
+        scores = array("d", [score for score, _ in hits])  # four times as fast as numpy with a list
+        return np.frombuffer(array("q", found), np.int64), np.frombuffer(scores, np.float64)
 
     @contextmanager
     def _reading(self) -> Generator[None]:

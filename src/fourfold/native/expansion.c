@@ -8,7 +8,7 @@
 
 enum { TEXTS = 2 };
 
-/* Filled in by native/expansion.py, field by field. */
+/* Filled in by native/fusion.py, field by field. */
 typedef struct {
     List texts[TEXTS]; /* of vectors and words; a list may be empty */
     double average, below_share, grid;

@@ -14,22 +14,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from fourfold.limits import CANDIDATES, WALK_STARTS
-from fourfold.native.expansion import StartRules, expand
-from fourfold.ranking.auto import BELOW_AVERAGE, TEXTS, WALK, as_lists, mean_of
-from fourfold.ranking.connections import BEST_HIT, LEAST_START, NEARNESS
-from fourfold.ranking.fusion import NO_HITS, grid_of
 from fourfold.retrieval import Background, Hits
 
 if TYPE_CHECKING:
-    from fourfold.native.links import LinkColumns
     from fourfold.retrieval import Ints
 
 SHARED: Final = "shared"
 MOST_NAMED: Final = 200
 """Items that the query names, up to which the kernel expands: it compares all of them with each other."""
-WALKED: Final = (NEARNESS["mentions"], NEARNESS["mentioned-by"], NEARNESS["edge"])
-_RULES: Final = StartRules(WALK_STARTS, BEST_HIT, LEAST_START)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,20 +48,3 @@ class Expanded:
 
 
 Expander: TypeAlias = Callable[[Expansion], Expanded]
-
-
-def expanded(columns: LinkColumns, given: Expansion, allowed: Ints | None) -> Expanded:
-    """Expand in the kernel."""
-    every = {name: given.texts.get(name, NO_HITS) for name in TEXTS}
-    scale = mean_of(given.average), BELOW_AVERAGE, grid_of(given.weights)
-    semantic, keyword = as_lists(every, {}, {name: given.weights.get(name, 0.0) for name in TEXTS})
-    nearness = WALKED if WALK in given.wanted else None
-    found = expand(
-        columns, (semantic, keyword), scale, given.named, _RULES, nearness, given.others, allowed, CANDIDATES,
-        shares=SHARED in given.wanted,
-    )  # fmt: skip
-    lists = {WALK: Hits(*found.walk), SHARED: Hits(*found.shared)} if found.starts else {}
-    return Expanded(
-        {name: hits for name, hits in lists.items() if name in given.wanted},
-        dict(zip(TEXTS, found.unlisted, strict=True)),
-    )

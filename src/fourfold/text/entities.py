@@ -253,7 +253,8 @@ def file_names(text: str) -> dict[str, str]:
     words = _IMPOSSIBLE.sub(" ", text).split()[:_FILE_QUERY_WORDS]
     spelled = list(reversed([*_file_runs(words)]))
     names = [_name(run) for run in spelled]
-    folded = fold("\n".join(names)).split("\n") if names else []
+    joined = "\n".join(names)
+    folded = (joined.lower() if joined.isascii() else fold(joined)).split("\n") if names else []
     return {name: run for name, run in zip(folded, spelled, strict=True) if name}
 
 
