@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from engine_support import WordEmbedder
 from postgres_support import execute, opened
 
+from fourfold.memory import Memory
 from fourfold.model import NewItem
 
 pytestmark = pytest.mark.spec("B9")
@@ -31,3 +33,27 @@ def test_wrong_counters_are_found_and_repaired(plain_dsn: str):
             assert memory.check() == [problem]
             memory.repair()
             assert memory.check() == []
+
+
+WRONG_WINDOWS = {
+    "DELETE FROM vectors WHERE part = 1": "a wrong number of windows",
+    "DELETE FROM vectors WHERE part > 0; UPDATE namespaces SET windows = 0": "it has 1 windows",
+    "UPDATE vectors SET starts = starts + 300 WHERE part = 1": "its windows leave out a part of its text",
+    "UPDATE items SET text = left(text, 1500)": "its windows reach beyond its text",
+    "UPDATE namespaces SET windows = 0": "a wrong number of windows",
+}
+
+
+@pytest.mark.spec("C13")
+@pytest.mark.parametrize("sql", WRONG_WINDOWS)
+def test_wrong_windows_are_found_and_made_again(plain_dsn: str, sql: str):
+    text = " ".join(f"Sentence {number} about the river." for number in range(150))
+    with Memory.open(plain_dsn, embedder=WordEmbedder(), background=False) as memory:
+        memory.add_many([NewItem(text), NewItem("It flows to the sea")], wait=True)
+        assert memory.check() == []
+        execute(plain_dsn, sql)
+        assert any(WRONG_WINDOWS[sql] in problem for problem in memory.check())
+        memory.repair()
+        memory.embed_pending()
+        assert memory.check() == []
+        assert memory.search("sentence about the river").results[0].part is not None
