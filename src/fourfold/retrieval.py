@@ -140,6 +140,8 @@ class Ranking:
     """Number of items ranked, listed or not; 0 if unknown."""
     code: float = 0.0
     """Share of the items that are source code, times the share of the query's words that are not identifiers."""
+    foreign: float = 0.0
+    """Share of the items that are in another language than the query, but have vectors that can be compared with it."""
 
     @classmethod
     def of_keys(cls, hits: Sequence[tuple[str, float]]) -> Ranking:

@@ -47,6 +47,29 @@ def test_the_language_of_an_item_is_detected_or_given(store):
     assert [one(store, id).language for id in (german, english, given)] == ["de", "en", "en"]
 
 
+@pytest.mark.spec("S1.9", "B1")
+@pytest.mark.parametrize(
+    ("query", "share"),
+    [
+        ("Wann muss die Rechnung bezahlt werden?", 0.25),
+        ("When does the invoice have to be paid?", 0.5),
+        ("Quand faut-il payer la facture ?", 0.0),
+        ("AX-5400", 0.0),
+    ],
+)
+def test_the_share_of_items_in_the_other_language_is_known(store, query, share):
+    add(
+        store,
+        "Die Rechnung ist noch nicht bezahlt",
+        "Das Büro ist am Freitag nicht besetzt",
+        "The invoice has not been paid yet",
+        item("La facture n'est pas encore payée", language="fr"),
+    )
+    with store.snapshot(NS) as snapshot:
+        assert snapshot.words.match(query, 10, NO_FILTERS).foreign == share
+        assert snapshot.keyword_query(query).foreign == share
+
+
 @pytest.mark.spec("S1.9")
 def test_the_word_itself_ranks_above_its_compounds(store):
     compound, plain = add(store, "Der Mietvertrag liegt im Ordner", "Der Vertrag liegt im Ordner")

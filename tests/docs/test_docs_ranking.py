@@ -45,6 +45,7 @@ GRAPH = RETRIEVERS["graph"]
         f"belongs to more than {HUB} items",
         f"(L + {bm25.BASE_LENGTH}) / (average L + {bm25.BASE_LENGTH})",
         f"e^({auto.TEXT_ODDS.nearness:g} x nearness + unknown - coverage - fall - {-auto.TEXT_ODDS.prior:g})",
+        f"{auto.TEXT_ODDS.foreign:g} x the share of the items in the other of the two languages x (1 - unknown)",
         f"they get {auto.TEXT_FALLBACK['semantic']:g} and {auto.TEXT_FALLBACK['keyword']:g};",
         f"the graph gets {GRAPH.share:g}, the walk {GRAPH.expansion_share:g} and tags the square of the share",
         f"Cosines: from {auto.BELOW_AVERAGE:g} (the store's average)",

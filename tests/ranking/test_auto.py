@@ -70,6 +70,14 @@ def test_a_question_in_prose_over_source_code_favours_vectors(code):
 
 
 @pytest.mark.spec("B1")
+@pytest.mark.parametrize(("foreign", "unknown"), [(0.0, 0.3), (0.5, 0.0), (1.0, 0.8)])
+def test_items_in_another_language_favour_vectors_unless_unknown_words_do(foreign, unknown):
+    inputs = replace(text_inputs(Background(0.1), None), foreign=foreign, unknown=unknown)
+    odds = math.exp(4 * 0.6 / 0.9 + unknown + TEXT_ODDS.foreign * foreign * (1 - unknown) - 0.5 - 1 - 1)
+    assert fuse_auto(inputs).weights["semantic"] == pytest.approx(odds / (1 + odds), abs=1e-9)
+
+
+@pytest.mark.spec("B1")
 @pytest.mark.parametrize("tagged", [1.0, 0.5, 0.1])
 def test_the_weight_of_tags_depends_on_their_share_of_the_query(tagged):
     lists = {"semantic": SEMANTIC, "tags": [Hit(1, 2.0)]}

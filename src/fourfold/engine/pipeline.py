@@ -342,7 +342,7 @@ def _auto_inputs(
     tagged = max(tags.evidence.values(), default=1.0)
     unlisted = {name: ranking.hits for name, ranking in scores.items()}
     evidence = (coverage, words.unknown, words.items, tagged)
-    chosen = (plan.fixed, words.code, plan.tuning or _UNTUNED)
+    chosen = (plan.fixed, words.code, words.foreign, plan.tuning or _UNTUNED)
     return AutoInputs(lists, unlisted, backgrounds, plan.weights, *evidence, *chosen)
 
 

@@ -241,6 +241,7 @@ class Scored:
             unknown=query.unknown_share,
             items=query.documents,
             code=query.code,
+            foreign=query.foreign,
         )
 
 

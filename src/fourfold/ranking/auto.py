@@ -8,7 +8,8 @@ one). The odds of vectors against words are
     e^(4 x nearness + unknown - coverage - fall - 1)
 
 A near vector and unknown words favour vectors; words that occur together in one item, and in few others, favour words.
-For a query in prose over source code, 2 x the share of the store that is code is added to the exponent.
+For a query in prose over source code, 2 x the share of the store that is code is added to the exponent. Words cannot
+find items in another language, but vectors can: 2 x the share of such items x (1 - unknown) is added.
 docs/ranking.md computes an example by hand; docs/quality-collections.md has the gain and docs/quality-tried.md the
 alternatives.
 """
@@ -68,6 +69,8 @@ class TextEvidence(NamedTuple):
     fall: float
     code: float
     """Share of the store that is source code, times the share of the query that is prose."""
+    foreign: float
+    """Share of the items in another language than the query, times the share of the query's words that are known."""
 
 
 class TextOdds(NamedTuple):
@@ -78,11 +81,12 @@ class TextOdds(NamedTuple):
     coverage: float = -1.0
     fall: float = -1.0
     code: float = 2.0
+    foreign: float = 2.0
     prior: float = -1.0
     """In favour of words, the safer retriever where it finds anything."""
 
     def log_odds(self, evidence: TextEvidence) -> float:
-        """Return the log odds; in -3..6, so hits of either retriever keep a score."""
+        """Return the log odds; in -3..7, so hits of either retriever keep a score."""
         return self.prior + sum(map(operator.mul, self, evidence))
 
 
@@ -110,6 +114,8 @@ class AutoInputs:
     """Weights applied unchanged, whatever their sum; chosen weights are scaled to the semantic one."""
     code: float = 0.0
     """Share of the store that is source code, times the share of the query that is prose."""
+    foreign: float = 0.0
+    """Share of the items that are in another language than the query, but have vectors that can be compared with it."""
     tuning: Tuning = field(default_factory=Tuning)
 
 
@@ -260,6 +266,7 @@ def text_evidence(inputs: AutoInputs, words: Hits, cosines: Sequence[Hits]) -> T
         coverage=min(1.0, _highest(inputs.coverage, UNKNOWN_COVERAGE)),
         fall=_fall(words, inputs.items),
         code=inputs.code,
+        foreign=inputs.foreign * (1 - inputs.unknown),
     )
 
 

@@ -11,7 +11,7 @@ from fourfold.text.analysis import QueryWord, query_words
 from fourfold.text.bm25 import idf, idfs
 from fourfold.text.code import prose_share
 from fourfold.text.compounds import Lexicon, with_relatives
-from fourfold.text.language import guess
+from fourfold.text.language import german_query, guess
 from fourfold.text.spelling import CORRECTED_WEIGHT, Correction, corrections
 
 _GERMAN_SHARE = 0.01
@@ -22,6 +22,9 @@ _SPELT_SHARE = 0.01
 
 INNER_PART_ITEMS = 10_000
 """Maximum number of German items up to which compounds are found by an inner part, which scans all terms."""
+
+_COMPARED = ("de", "en")
+"""Languages whose vectors can be compared, though their words differ."""
 
 Variant = tuple[str, float]
 """A term and its weight."""
@@ -55,6 +58,8 @@ class KeywordQuery:
     """Words that occur in no item, and were replaced by similar ones that do."""
     code: float = 0.0
     """Share of the items that are code, times the share of the query's words that are not."""
+    foreign: float = 0.0
+    """Share of the items that are in another language than the query, but have vectors that can be compared with it."""
 
     @property
     def terms(self) -> list[str]:
@@ -108,6 +113,7 @@ def keyword_query(
         tuple(word.surface for word in built if not word.terms),
         tuple(corrected.values()),
         code * prose_share(text) if code else 0.0,
+        _foreign_share(text, languages, documents),
     )
 
 
@@ -139,6 +145,15 @@ def _is_german(text: str, languages: Mapping[str, int], documents: int) -> bool:
     """Whether to expand by compounds: in a store with some German items, or for a German query."""
     count = languages.get("de", 0)
     return count > 0 and (count >= _GERMAN_SHARE * documents or guess(text, tuple(languages)) == "de")
+
+
+def _foreign_share(text: str, languages: Mapping[str, int], documents: int) -> float:
+    """0 if the language of the query is uncertain: names and numbers are the same in every language."""
+    german = german_query(text)
+    language = "de" if german else guess(text, tuple(languages))
+    if german is None or language not in _COMPARED or not documents:
+        return 0.0
+    return min(1.0, sum(languages.get(other, 0) for other in _COMPARED if other != language) / documents)
 
 
 def _word(word: QueryWord, variants: Sequence[Variant], df: Mapping[str, tuple[int, float]], documents: int) -> Word:

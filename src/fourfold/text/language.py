@@ -137,8 +137,12 @@ def is_mostly_german(text: str) -> bool:
     return 2 * german > len(beginning)
 
 
+@lru_cache(64)
 def german_query(text: str) -> bool | None:
-    """Whether a query is German; None if that is uncertain, as for names and numbers. Loads no model."""
+    """Whether a query is German; None if that is uncertain, as for names and numbers. Loads no model.
+
+    Cached, because a search asks several times.
+    """
     beginning = text[:_VOTE_CHARACTERS]
     winner = _winner(_votes(beginning, _EXPECTED))
     if winner is not None:

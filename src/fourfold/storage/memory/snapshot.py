@@ -244,7 +244,12 @@ class MemoryWords:
             hits.append(Hit(id, score))
             evidence[id] = covered / (query.weight or 1.0)
         return Ranking(
-            tuple(hits), evidence=evidence, unknown=query.unknown_share, items=query.documents, code=query.code
+            tuple(hits),
+            evidence=evidence,
+            unknown=query.unknown_share,
+            items=query.documents,
+            code=query.code,
+            foreign=query.foreign,
         )
 
 
