@@ -3,9 +3,10 @@
     python benchmarks/quality.py [--data FOLDER] [--questions N] [--presets] [NAME ...]
 
 FOLDER holds collections as NAME.tar.xz or NAME/ (corpus.jsonl, queries.jsonl, qrels.tsv); `demo` is the demo's own.
-Without names: all of them. Figures of collections that are not named stay as they were (benchmarks/quality.json), and
-with --presets also those of anything but presets.
-What is measured is what `fourfold eval DIR --table` and `fourfold sweep DIR` measure.
+Without names: all of them. Figures of collections that are not named stay as they were (benchmarks/quality.json,
+benchmarks/quality-odds.json), and so do those of presets without --presets, which measures and times presets only.
+Vectors are cached, so a second run embeds only what changed. What is measured is what `fourfold eval DIR --table`
+measures: one search per question yields the candidates from which the rankings of the variants follow.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import json
 import re
 import tarfile
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -25,13 +26,16 @@ from pathlib import Path
 from statistics import mean, median
 from typing import Any
 
+from replay import column_means, held_out_table, keep_odds, kept_odds, replayed
+
 from fourfold import Settings
 from fourfold.evaluation.bench import Variant, open_bench, percentile
 from fourfold.evaluation.collection import Collection, read_collection
 from fourfold.evaluation.compare import compared
+from fourfold.evaluation.metrics import MAIN, Scores, means
 from fourfold.evaluation.runs import Run, measure
 from fourfold.evaluation.sweep import STEPS
-from fourfold.evaluation.table import VARIANTS, best_single
+from fourfold.evaluation.table import VARIANTS
 from fourfold.ranking.presets import PRESETS
 from fourfold.ranking.retrievers import RETRIEVERS
 
@@ -48,7 +52,8 @@ def main() -> None:
     results: dict[str, Any] = json.loads(RESULTS.read_text("utf-8")) if RESULTS.exists() else {}
     for name in options.names or names_in(options.data):
         with collection(options.data, name) as found:
-            measured = figures(cut(found, options.questions), options.cache, presets=options.presets)
+            chosen = cut(found, options.questions)
+            measured = (preset_figures if options.presets else figures)(chosen, options.cache)
         before = results.get(name, {"variants": {}})
         results[name] = {**before, **measured, "variants": {**before["variants"], **measured["variants"]}}
         RESULTS.write_text(json.dumps(results, indent=1, sort_keys=True) + "\n", encoding="utf-8")
@@ -67,7 +72,7 @@ def read_options() -> argparse.Namespace:
         "--questions", type=int, help="the maximum number of questions per collection, always the same ones"
     )
     parser.add_argument("--cache", type=Path, help="where vectors are kept; default: the user's cache")
-    parser.add_argument("--presets", action="store_true", help="measure presets only")
+    parser.add_argument("--presets", action="store_true", help="measure and time presets only")
     parser.add_argument("names", nargs="*", metavar="NAME")
     return parser.parse_args()
 
@@ -105,35 +110,54 @@ def cut(found: Collection, questions: int | None) -> Collection:
 # ---------------------------------------------------------------- measuring
 
 
-def figures(found: Collection, cache: Path | None, *, presets: bool) -> dict[str, Any]:
-    """Every variant, or only presets, which are timed: their questions are embedded by the model, as a user's are."""
+def preset_figures(found: Collection, cache: Path | None) -> dict[str, Any]:
+    """Presets, timed: their questions are embedded by the model, as a user's are."""
     with open_bench(found, Settings(), cache) as bench:
         bench.fill()
-        variants = [variant for variant in VARIANTS if variant.name in PRESETS or not presets]
-        runs = [measure(bench, variant, fresh=variant.name in PRESETS) for variant in variants]
-        fixed = [] if presets else [measure(bench, fixed_weight(step)) for step in STEPS]
-    named = {run.variant.name: run for run in runs}
+        runs = {name: measure(bench, Variant(name, {"preset": name}), fresh=True) for name in PRESETS}
+    return {
+        "variants": {name: summary(run.scores) for name, run in runs.items()},
+        "p95_ms": {name: round(p95(run), 1) for name, run in runs.items()},
+    }
+
+
+def figures(found: Collection, cache: Path | None) -> dict[str, Any]:
+    """Every variant but the other presets, and `auto` compared with what it has to beat."""
+    with open_bench(found, Settings(), cache) as bench:
+        bench.fill()
+        replay = replayed(bench)
+        variants = replay.variants
+        variants["graph"] = dict(measure(bench, Variant("graph", {"only": ("graph",)})).scores)
+        variants["auto without graph"] = variants["auto"]
+        if any(replay.connected):
+            only = ("semantic", "keyword", "tags")
+            variants["auto without graph"] = dict(measure(bench, Variant("", {"only": only})).scores)
+    fixed = column_means(replay.fixed)
+    single = max(RETRIEVERS, key=lambda name: summary(variants[name])[MAIN])
+    keep_odds(found.name, column_means(replay.odds))
     return {
         "items": len(found.items),
-        "queries": len(named["auto"].scores),
-        "variants": {name: {metric: run.mean(metric) for metric in METRICS} for name, run in named.items()},
-        "p95_ms": {name: round(p95(named[name]), 1) for name in PRESETS},
-        **(beside(named, fixed) if fixed else {}),
-    }
-
-
-def beside(named: dict[str, Run], fixed: Sequence[Run]) -> dict[str, Any]:
-    """`auto` beside the best single retriever and beside RRF, and the best fixed weight, chosen by label."""
-    single, best = best_single([*named.values()]), max(fixed, key=Run.mean)
-    assert single is not None
-    return {
-        "best_single": single.variant.name,
-        "beside_best_single": compared(single.column(), named["auto"].column()).form(),
-        "beside_rrf": compared(named["rrf .5/.5"].column(), named["auto"].column()).form(),
-        "beside_no_graph": compared(named["auto without graph"].column(), named["auto"].column()).form(),
-        "best_weight": {"semantic": best.variant.arguments["weights"]["semantic"], "ndcg@10": best.mean()},
+        "queries": len(variants["auto"]),
+        "variants": {name: summary(rows) for name, rows in variants.items()},
+        "best_single": single,
+        "beside_best_single": beside(variants, single),
+        "beside_rrf": beside(variants, "rrf .5/.5"),
+        "beside_no_graph": beside(variants, "auto without graph"),
+        "best_weight": {"semantic": STEPS[fixed.index(max(fixed))], MAIN: max(fixed)},
         "measured": datetime.now(UTC).date().isoformat(),
     }
+
+
+def summary(rows: Mapping[str, Scores]) -> dict[str, float]:
+    """The mean of each metric that is kept."""
+    found = means(rows.values())
+    return {metric: found[metric] for metric in METRICS}
+
+
+def beside(variants: Mapping[str, Mapping[str, Scores]], other: str) -> dict[str, float]:
+    """`auto` compared with another variant, question by question."""
+    old, new = ({question: row[MAIN] for question, row in variants[name].items()} for name in (other, "auto"))
+    return compared(old, new).form()
 
 
 def p95(run: Run) -> float:
@@ -141,13 +165,7 @@ def p95(run: Run) -> float:
     return percentile([answer.milliseconds for answer in run.answers], 0.95)
 
 
-METRICS = ("ndcg@10", "hit@10", "recall@10", "mrr", "all_relevant@10")
-
-
-def fixed_weight(semantic: float) -> Variant:
-    """Vectors and keywords over true scores, with the same weights for every question."""
-    weights = {"semantic": semantic, "keyword": round(1 - semantic, 1)}
-    return Variant("fixed", {"preset": "auto", "fusion": "auto", "weights": weights})
+METRICS = (MAIN, "hit@10", "recall@10", "mrr", "all_relevant@10")
 
 
 def bars(cache: Path | None) -> dict[str, float]:
@@ -194,6 +212,7 @@ def tables(results: dict[str, Any]) -> dict[str, str]:
         "presets": presets_table(collections),
         "variants": variants_table(collections),
         "auto": auto_table(collections),
+        "held-out": held_out_table({name: found for name, found in collections.items() if name != DEMO}, kept_odds()),
         "bars": bars_table(results, collections),
     }
 
