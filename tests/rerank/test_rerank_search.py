@@ -93,6 +93,15 @@ def test_a_model_that_is_late_is_named_and_the_ranking_stays(reranker: Server) -
     assert [part.retriever for part in found.degraded] == ["rerank"]
 
 
+def test_a_folder_without_a_model_is_named_however_little_time_there_is(tmp_path: Path) -> None:
+    with office(rerank_seconds=0.001) as memory:
+        found = memory.search(QUERY, rerank=f"onnx:{tmp_path / 'nowhere'}")
+    assert found.results
+    ((name, reason),) = [(part.retriever, part.reason) for part in found.degraded]
+    assert name == "rerank"
+    assert "nowhere" in reason
+
+
 def test_a_query_in_a_language_that_the_model_does_not_know_is_not_reranked(reranker: Server) -> None:
     with office(rerank_base_url=reranker.url("ok"), rerank_languages=("en",)) as memory:
         found = memory.search("Wo liegt das Passwort für den Router?", rerank="endpoint")

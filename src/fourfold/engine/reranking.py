@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from fourfold import limits, threads
 from fourfold.config import Settings
 from fourfold.engine.pipeline import Found
-from fourfold.errors import FourfoldError, InvalidSetting, RerankerUnavailable
+from fourfold.errors import FourfoldError, RequestError, RerankerUnavailable
 from fourfold.model import Item
 from fourfold.ranking.fusion import ranked
 from fourfold.ranking.rerank import FEWEST, RERANK, is_question, with_rerank
@@ -73,12 +73,12 @@ class Reranking:
             return found
         if name == AUTO and not is_question(query.whole):
             return _noted(found, "auto reorders the results of questions only")
-        if (model := self._model(name)) is None:
-            return found
         begun = time.perf_counter()
         try:
+            if (model := self._model(name)) is None:
+                return found
             found = self._reranked(model, snapshot, query, found, started)
-        except InvalidSetting:
+        except RequestError:
             raise
         except Exception as error:  # noqa: BLE001  WorldError or a bug in a model; `degraded` names it
             reason = str(error) if isinstance(error, FourfoldError) else f"{type(error).__name__}: {error}"

@@ -120,8 +120,11 @@ def relevance(logits: Any) -> float:
 
 
 def folder_model(folder: Path, languages: frozenset[str] | None) -> CrossEncoder:
+    """RerankerUnavailable at once if the folder holds no model: loading takes longer than many searches have."""
     place = folder.expanduser().absolute()
-    return CrossEncoder(lambda: CrossEncoderParts(one_of(place, MODELS), tokenizer(place)), languages)
+    with of_reranker():
+        model = one_of(place, MODELS)
+    return CrossEncoder(lambda: CrossEncoderParts(model, tokenizer(place)), languages)
 
 
 def tokenizer(folder: Path) -> PairTokenizer:
