@@ -66,6 +66,18 @@ class Network:
     def join(self, node: int) -> None:
         _ip("link", "set", self._names[node], "master", self._bridge)
 
+    def isolate(self, node: int) -> None:
+        """Drops what a node sends to the other nodes; clients still reach it."""
+        for host in self._others(node):
+            _ip("-n", self._names[node], "route", "add", "blackhole", host)
+
+    def reunite(self, node: int) -> None:
+        for host in self._others(node):
+            _ip("-n", self._names[node], "route", "del", "blackhole", host)
+
+    def _others(self, node: int) -> list[str]:
+        return [host for host in self.hosts if host != self.hosts[node]]
+
 
 def _ip(*arguments: str) -> None:
     subprocess.run(["ip", *arguments], check=True, capture_output=True)

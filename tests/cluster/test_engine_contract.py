@@ -36,7 +36,10 @@ def test_a_repeated_write_changes_nothing_and_versions_are_separate(engine: Engi
     new, old = document(1, 8, [5], [1, 0, 0, 0]), document(1, 7, [6], [0, 1, 0, 0])
     for _ in range(2):
         engine.put(collection, [new])
-    engine.put(collection, [old])
+    assert engine.put(collection, [old]) == set()
+    for node in engine.nodes:
+        assert node.held(collection, [Entry(1, 7), Entry(1, 8), Entry(2, 7)]) == 2
+        assert node.held(collection, []) == 0
     assert entries(engine, collection) == [[Entry(1, 7), Entry(1, 8)]] * len(engine.nodes)
     for _ in range(2):
         engine.remove(collection, [Entry(1, 7), Entry(3, 3)])
@@ -86,7 +89,7 @@ def test_candidates_have_a_fact_of_every_required_group(engine: Engine, collecti
 def test_the_last_batch_is_read_from_every_node(engine: Engine, collection: str):
     assert [node.applied(collection, SECONDS) for node in engine.nodes] == [None] * len(engine.nodes)
     for applied in (Applied("first", 1), Applied("second", 2)):
-        engine.apply(collection, applied)
+        assert engine.apply(collection, applied) == set()
         assert [node.applied(collection, SECONDS) for node in engine.nodes] == [applied] * len(engine.nodes)
     assert entries(engine, collection) == [[]] * len(engine.nodes)
 

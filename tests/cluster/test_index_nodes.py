@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
+import shutil
 import tempfile
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -17,17 +20,19 @@ import numpy as np
 import partitions
 import postgres_servers
 import pytest
-from cluster_support import entries, generations
-from conformance_subjects import NOW, item
-from index_processes import NS, opened, processes
+from cluster_support import document, entries, generations
+from conformance_subjects import LATER, NOW, item
+from index_processes import NS, TUNING, opened, processes, unit, word_of
 from partitions import Network
 from store_calls import StoreCalls
 from test_index_upkeep import collection, feed
 from weaviate_nodes import NODES, Cluster
 
+from fourfold.errors import IndexUnavailable
 from fourfold.index.rows import term_hash
 from fourfold.limits import RETRIEVER_SECONDS
-from fourfold.model import NO_FILTERS
+from fourfold.model import NO_FILTERS, NewItem
+from fourfold.storage.engines import open_engine
 from fourfold.storage.postgres.sql import rows
 
 pytestmark = pytest.mark.spec("C11")
@@ -87,6 +92,49 @@ def test_searches_answer_and_nothing_is_lost_while_one_node_is_down(cluster: Clu
     store.close()
 
 
+@pytest.mark.soak
+@pytest.mark.parametrize("is_emptied", [False, True], ids=["late", "emptied"])
+def test_a_majority_is_fed_and_a_node_that_comes_back_catches_up(cluster: Cluster, is_emptied: bool):
+    """More changes than a search would take as a tail. The node may have lost its files meanwhile."""
+    store = opened(postgres_servers.fresh("postgres"), cluster.address, replace(TUNING, tail_items=20))
+    calls, engine = StoreCalls(store), store.feeder.engine
+    random = Random(7)
+
+    def herons(turn: int, keys: list[str]) -> list[NewItem]:
+        return [item(f"heron {word_of(turn, n)}", key=key, vector=unit(random)) for n, key in enumerate(keys)]
+
+    old = calls.put(NS, herons(9, [f"old{n}" for n in range(60)]), NOW, links=False)
+    feed(store)
+    cluster.kill(2)
+    for turn in range(3):
+        calls.put(NS, herons(turn, [f"new{turn} {n % 25}" for n in range(40)] + ["old59"]), LATER, links=False)
+        calls.forget(NS, [each.id for each in old[turn * 10 : turn * 10 + 10]])
+        _until_fed(store, behind=1)
+        ranking = calls.match(NS, "heron", 500, NO_FILTERS)
+        assert (ranking.notes, {hit.id for hit in ranking.hits}) == ((), set(calls.ids(NS, NO_FILTERS)))
+    known = store.status()["namespaces"][NS]["index"]
+    assert (known["lag_changes"], known["nodes_behind"]) == (0, [engine.nodes[2].name])
+    if is_emptied:
+        shutil.rmtree(cluster.data(2) / collection(store).lower())
+    cluster.start_node(2)
+    cluster.wait(2)
+    _until_fed(store)
+    assert all(list(each) == entries(engine, collection(store))[0] for each in entries(engine, collection(store)))
+    assert store.maintenance.check() == []
+    _every_node_finds(store, calls)
+    store.close()
+
+
+@pytest.mark.soak
+def test_large_texts_are_fed_in_messages_that_the_server_accepts(cluster: Cluster):
+    """Together they are larger than a message may be, which is 100 MB."""
+    engine, name = open_engine(cluster.address), f"Fourfold_{secrets.token_hex(8)}"
+    engine.create(name, None)
+    engine.put(name, [document(number, 1, [number] * 400_000) for number in range(1, 41)])
+    assert [len(each) for each in entries(engine, name)] == [40] * NODES
+    engine.close()
+
+
 def _every_node_finds(store: Any, calls: StoreCalls) -> None:
     """What a node holds is searchable there, by words and by vectors, also after it was killed."""
     name, random = collection(store), Random(5)
@@ -107,7 +155,7 @@ def _every_node_finds(store: Any, calls: StoreCalls) -> None:
 
 
 def _disturb(cluster: Cluster, began: float) -> list[tuple[str, float, float]]:
-    """Kills one node and brings it back, then another one; then the third hangs, and then one is cut off."""
+    """Kills a node and brings it back, then another one; the third hangs; then one is cut off, and one from others."""
     phases: list[tuple[str, float, float]] = []
 
     def until(share: float) -> None:
@@ -117,11 +165,13 @@ def _disturb(cluster: Cluster, began: float) -> list[tuple[str, float, float]]:
         cluster.start_node(node)
         cluster.wait(node)
 
+    network = cluster.network
     for start, end, node, event, trouble, cure in (
-        (0.08, 0.24, 1, "killed", cluster.kill, back),
-        (0.32, 0.48, 2, "killed", cluster.kill, back),
-        (0.56, 0.68, 0, "hangs", cluster.freeze, cluster.thaw),
-        (0.74, 0.90, 1, "is cut off", cluster.cut, cluster.join),
+        (0.06, 0.20, 1, "killed", cluster.kill, back),
+        (0.26, 0.40, 2, "killed", cluster.kill, back),
+        (0.46, 0.58, 0, "hangs", cluster.freeze, cluster.thaw),
+        (0.64, 0.76, 1, "is cut off", network.cut, network.join),
+        (0.80, 0.92, 2, "is cut off from the other nodes", network.isolate, network.reunite),
     ):
         until(start)
         since = time.monotonic()
@@ -132,17 +182,19 @@ def _disturb(cluster: Cluster, began: float) -> list[tuple[str, float, float]]:
     return phases
 
 
-def _until_fed(store: Any) -> None:
+def _until_fed(store: Any, behind: int = 0) -> None:
     """A node that has just come back may need a while before it accepts writes."""
-    until = time.monotonic() + 120
+    until, known = time.monotonic() + 120, None
     while True:
         try:
             store.maintenance.publish(NS, everything=True)
-            if store.status()["namespaces"][NS]["index"]["lag_changes"] == 0:
+            known = store.status()["namespaces"][NS]["index"]
+            if known["lag_changes"] == 0 and len(known["nodes_behind"]) <= behind:
                 return
-        except Exception:
+        except IndexUnavailable:
             if time.monotonic() > until:
                 raise
+        assert time.monotonic() < until, known
         time.sleep(1)
 
 

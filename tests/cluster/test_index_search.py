@@ -121,6 +121,17 @@ def test_filters_act_on_what_the_index_proposes(calls: StoreCalls):
         }
 
 
+def test_newer_items_do_not_replace_better_ones_that_a_filter_passes(calls: StoreCalls):
+    """The filter removes everything that the index proposes first; it proposes more, although newer items would do."""
+    long = "heron among many other words that make its text longer than those of others"
+    calls.put(NS, [item("heron", key=f"c{n}", kind="common") for n in range(150)], NOW, links=False)
+    better = calls.put(NS, [item(long, key=f"r{n}", kind="rare") for n in range(5)], NOW, links=False)
+    feed(calls.store)
+    calls.put(NS, [item(f"{long} {2 * long[5:]}", key=f"n{n}", kind="rare") for n in range(6)], NOW, links=False)
+    found = calls.match(NS, "heron", 5, Filters(where="not kind = common"))
+    assert [hit.id for hit in found.hits] == [each.id for each in better]
+
+
 def test_postgresql_answers_while_the_index_is_late(dsn: str, kind: str):
     store = opened(dsn, kind, replace(TUNING, tail_items=2, vector_index_items=1_000))
     calls = StoreCalls(store)

@@ -244,7 +244,7 @@ def test_a_node_that_lost_writes_gets_them_again(quick: PostgresStore):
 
 
 def test_late_writes_of_a_process_that_lost_its_lease_change_nothing(quick: PostgresStore):
-    """The same version again, an older one, and the removal of older ones."""
+    """The same version again, an older one, and the removal of older ones; the next sweep removes what is left."""
     calls = StoreCalls(quick)
     (one,) = calls.put(NS, [item("heron old", key="k")], NOW)
     feed(quick)
@@ -257,7 +257,21 @@ def test_late_writes_of_a_process_that_lost_its_lease_change_nothing(quick: Post
     assert found(quick, "new") == [one.id]
     assert found(quick, "old") == []
     assert any("outdated" in line for line in quick.maintenance.check())
-    quick.maintenance.mend_index(NS)
+    feed(quick)
+    assert quick.maintenance.check() == []
+
+
+def test_a_write_that_is_done_late_brings_nothing_back(quick: PostgresStore):
+    """By a node that hung: meanwhile the item was deleted, and the deletion was fed."""
+    calls, engine = StoreCalls(quick), quick.feeder.engine
+    ids = [each.id for each in calls.put(NS, [item(f"heron {n}", key=f"k{n}") for n in range(3)], NOW)]
+    feed(quick)
+    late = [document(*entry, [1, 2]) for entry in engine.nodes[0].entries(collection(quick), 1, 1 << 62)]
+    calls.forget(NS, ids[:2])
+    feed(quick)
+    engine.put(collection(quick), late)
+    assert any("has 2 deleted items" in line for line in quick.maintenance.check())
+    feed(quick)
     assert quick.maintenance.check() == []
 
 

@@ -158,13 +158,10 @@ class Cluster:
     def thaw(self, node: int) -> None:
         self._running[node].send_signal(signal.SIGCONT)
 
-    def cut(self, node: int) -> None:
+    @property
+    def network(self) -> Network:
         assert self._network is not None
-        self._network.cut(node)
-
-    def join(self, node: int) -> None:
-        assert self._network is not None
-        self._network.join(node)
+        return self._network
 
     def stop(self) -> None:
         for process in self._running.values():

@@ -161,7 +161,7 @@ def test_nested_metadata_of_an_older_schema_can_be_filtered(plain_dsn: str, call
     (stored,) = calls.put(NS, [new], NOW, links=False)
     old = """{"author": ["{\\"name\\":\\"Ada\\"}"], "who": ["[\\"Bob\\"]"], "n": 1}"""
     execute(plain_dsn, f"UPDATE items SET facts = '{old}'")
-    execute(plain_dsn, "DROP TABLE id_blocks, ids, index_log, index_generations, index_marks")
+    execute(plain_dsn, "DROP TABLE id_blocks, ids, index_log, index_generations, index_marks, index_nodes_behind")
     execute(plain_dsn, "DROP FUNCTION count_hidden CASCADE")
     for table, columns in NEWER_COLUMNS.items():
         execute(plain_dsn, f"ALTER TABLE {table} {', '.join(f'DROP COLUMN {name}' for name in columns.split())}")

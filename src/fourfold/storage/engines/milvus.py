@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import grpc
@@ -20,7 +20,7 @@ from pymilvus.exceptions import MilvusException
 from fourfold.addresses import Url
 from fourfold.errors import IndexUnavailable, InvalidSetting
 from fourfold.limits import TAGS
-from fourfold.storage.engines.protocol import Applied, Document, Entry, Required
+from fourfold.storage.engines.protocol import Applied, Document, Entry, Required, parts
 from fourfold.text import bm25
 
 if TYPE_CHECKING:
@@ -104,22 +104,25 @@ class MilvusEngine:
             self._ready.discard(name)
             self._called(lambda client, name=name: client.drop_collection(name), _WRITE_SECONDS)
 
-    def put(self, collection: str, documents: Sequence[Document]) -> None:
-        words = [{**_head(document), "words": _weights(document)} for document in documents]
-        vectors = [
-            {**_head(document, part), "vector": np.asarray(vector, np.float32)}
-            for document in documents
-            for part, vector in enumerate(document.vectors)
-        ]
-        for name, rows in ((_words(collection), words), (_vectors(collection), vectors)):
-            if rows:
-                self._called(lambda client, name=name, rows=rows: client.upsert(name, rows), _WRITE_SECONDS)
+    def put(self, collection: str, documents: Sequence[Document], without: Collection[str] = ()) -> set[str]:
+        for part in parts(documents):
+            words = [{**_head(each), "words": _weights(each)} for each in part]
+            spaced = [
+                {**_head(each, window), "vector": np.asarray(vector, np.float32)}
+                for each in part
+                for window, vector in enumerate(each.vectors)
+            ]
+            for name, rows in ((_words(collection), words), (_vectors(collection), spaced)):
+                if rows:
+                    self._called(lambda client, name=name, rows=rows: client.upsert(name, rows), _WRITE_SECONDS)
+        return set()
 
-    def remove(self, collection: str, entries: Sequence[Entry]) -> None:
+    def remove(self, collection: str, entries: Sequence[Entry], without: Collection[str] = ()) -> set[str]:
         for name in self._existing(collection) if entries else ():
             for start in range(0, len(entries), _REMOVED_ENTRIES):
                 keys = self._keys(name, entries[start : start + _REMOVED_ENTRIES])
                 self._called(lambda client, name=name, keys=keys: client.delete(name, ids=keys), _WRITE_SECONDS)
+        return set()
 
     def _keys(self, name: str, entries: Sequence[Entry]) -> list[str]:
         """Of these entries, and of their further windows that are there."""
@@ -138,7 +141,7 @@ class MilvusEngine:
         names = (_words(collection), _vectors(collection))
         return [name for name in names if self._called(lambda client, name=name: client.has_collection(name), 10.0)]
 
-    def apply(self, collection: str, applied: Applied) -> None:
+    def apply(self, collection: str, applied: Applied, without: Collection[str] = ()) -> set[str]:
         """Adds an object before it removes the old one: an upsert would let readers see none in between."""
         name = _words(collection)
         row: dict[str, Any] = {"id": f"{_APPLIED}{applied.mark}", "item": 0, "version": applied.change}
@@ -147,6 +150,7 @@ class MilvusEngine:
         self._called(lambda client: client.upsert(name, [row]), _WRITE_SECONDS)
         if old:
             self._called(lambda client: client.delete(name, ids=old), _WRITE_SECONDS)
+        return set()
 
     # ------------------------------------------------------------ reading
 
@@ -194,6 +198,13 @@ class MilvusEngine:
             )
 
         return [hit["entity"]["item"] for hit in self._called(search, seconds)[0]]
+
+    def held(self, collection: str, entries: Sequence[Entry]) -> int:
+        def read(client: Any) -> list[Any]:
+            keys = [_key(entry) for entry in entries]
+            return client.get(_words(collection), ids=keys, output_fields=["item"], consistency_level=_STRONG)
+
+        return len(self._called(read, _WRITE_SECONDS)) if entries else 0
 
     def entries(self, collection: str, low: int, high: int) -> list[Entry]:
         found: Counter[Entry] = Counter()

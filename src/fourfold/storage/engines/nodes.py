@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from itertools import count
@@ -18,6 +18,8 @@ C = TypeVar("C", bound="tuple[int, ...]")
 
 ATTEMPT_SECONDS = 0.6
 """For one node. A retriever has time for two attempts and an answer of PostgreSQL."""
+_ASK_SECONDS = 1.0
+"""No further node is asked after this long."""
 _PAUSE_SECONDS = 2.0
 """A node that failed is not asked for the same collection again for this long."""
 _TRUSTED_SECONDS = 5.0
@@ -54,13 +56,20 @@ class Nodes(Generic[C]):
         self._known: dict[tuple[str, str], _Known[C]] = {}
 
     def ask(
-        self, collection: str, cursor: C, find_end: Callable[[str], C | None], call: Callable[[Node, float], T]
+        self,
+        collection: str,
+        cursor: C,
+        behind: Collection[str],
+        find_end: Callable[[str], C | None],
+        call: Callable[[Node, float], T],
     ) -> T:
-        """`find_end`: the position up to which a node with this mark holds everything; None for an unknown mark.
+        """`behind`: nodes that lack batches, whatever their mark says.
 
+        `find_end`: the position up to which a node with this mark holds everything; None for an unknown mark.
         IndexUnavailable says why no node could answer.
         """
         turn, reasons = next(self._turns), list[str]()
+        until = time.monotonic() + _ASK_SECONDS
         for offset in range(len(self._nodes)):
             node = self._nodes[(turn + offset) % len(self._nodes)]
             place = (node.name, collection)
@@ -68,8 +77,10 @@ class Nodes(Generic[C]):
             if paused is not None and time.monotonic() < paused[0]:
                 reasons.append(paused[1].message)
                 continue
+            if time.monotonic() > until:
+                break
             try:
-                if self._holds(node, collection, cursor, find_end):
+                if node.name not in behind and self._holds(node, collection, cursor, find_end):
                     found = call(node, ATTEMPT_SECONDS)
                     self._paused.pop(place, None)
                     return found

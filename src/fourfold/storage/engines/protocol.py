@@ -8,7 +8,7 @@ only.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -44,6 +44,26 @@ class Document:
     """Hashes of what filters test most: kind, language, tags."""
 
 
+_PART_BYTES = 16 * 1024 * 1024
+_TERM_BYTES = 9
+"""Of a term in the message of an engine, and of the character between two terms."""
+
+
+def parts(documents: Sequence[Document]) -> Iterator[list[Document]]:
+    """Documents in messages that every engine accepts: servers limit their size (64 MB in Milvus)."""
+    part: list[Document] = []
+    room = _PART_BYTES
+    for document in documents:
+        size = _TERM_BYTES * len(document.hashes) + sum(vector.nbytes for vector in document.vectors)
+        if part and size > room:
+            yield part
+            part, room = [], _PART_BYTES
+        part.append(document)
+        room -= size
+    if part:
+        yield part
+
+
 class Applied(NamedTuple):
     """The last batch that a node holds."""
 
@@ -75,13 +95,20 @@ class Node(Protocol):
         """The items of the `limit` nearest objects; an item occurs once for each of its windows among them."""
         ...
 
+    def held(self, collection: str, entries: Sequence[Entry]) -> int:
+        """How many of these versions the node has."""
+        ...
+
     def entries(self, collection: str, low: int, high: int) -> list[Entry]:
         """The objects of items from `low` to below `high`, in any order: the same entry for each window of an item."""
         ...
 
 
 class Engine(Protocol):
-    """A cluster. A write returns when every replica has it and every search finds it; IndexUnavailable otherwise."""
+    """A cluster. A write returns the names of the nodes that do not have it; searches of all others find it.
+
+    `without`: nodes that are not asked whether they have it. IndexUnavailable if a quorum of the cluster refuses.
+    """
 
     @property
     def shown(self) -> str:
@@ -103,13 +130,13 @@ class Engine(Protocol):
         """Removes a collection, if there is one."""
         ...
 
-    def put(self, collection: str, documents: Sequence[Document]) -> None: ...
+    def put(self, collection: str, documents: Sequence[Document], without: Collection[str] = ()) -> set[str]: ...
 
-    def remove(self, collection: str, entries: Sequence[Entry]) -> None:
+    def remove(self, collection: str, entries: Sequence[Entry], without: Collection[str] = ()) -> set[str]:
         """With all windows."""
         ...
 
-    def apply(self, collection: str, applied: Applied) -> None:
+    def apply(self, collection: str, applied: Applied, without: Collection[str] = ()) -> set[str]:
         """Notes the last batch."""
         ...
 

@@ -1,15 +1,17 @@
 """An index on Weaviate: one collection for words and vectors, our own tokens with the `whitespace` tokenizer.
 
 A node answers a search from its own replica only, whatever consistency level is asked for: what it holds is known by
-its mark, and rows of PostgreSQL decide about every candidate, so reads ask for one replica. Writes need every replica.
-Level ALL does not ensure that: it leaves out a node that is known to be down. So each node is asked afterwards.
+its mark, and rows of PostgreSQL decide about every candidate, so reads ask for one replica. Writes need a quorum, and
+then each node is asked what it has: no level ensures that all have it, since ALL leaves out a node that is known to be
+down.
 """
 
 from __future__ import annotations
 
 import socket
 import threading
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import UUID
 
@@ -36,7 +38,7 @@ from weaviate.exceptions import WeaviateBaseError
 from fourfold.addresses import Url
 from fourfold.errors import IndexUnavailable, InvalidSetting
 from fourfold.storage.engines.nodes import ATTEMPT_SECONDS, within
-from fourfold.storage.engines.protocol import Applied, Document, Entry, Required
+from fourfold.storage.engines.protocol import Applied, Document, Entry, Required, parts
 from fourfold.text import bm25
 
 if TYPE_CHECKING:
@@ -47,6 +49,8 @@ T = TypeVar("T")
 _WRITE_SECONDS = 20.0
 _APPLIED = Entry(0, 1)
 """The object that says what was applied last; no store assigns the item 0."""
+_CONFIRM_SECONDS = 5.0
+_PAUSE_SECONDS = 0.1
 _PAGE_ENTRIES = 10_000
 _BATCH_ENTRIES = 1_000
 _REMOVED_ENTRIES = 50
@@ -69,12 +73,12 @@ class _Connection:
         self._client: WeaviateClient | None = None
         self.name = f"weaviate node {http[0]}:{http[1]}"
 
-    def call(self, call: Callable[[Any], T]) -> T:
+    def call(self, call: Callable[[Any], T], seconds: float | None = None) -> T:
         """Calls with the client; its types are only partly known, hence Any."""
         try:
             for port in (self._http[1], self._grpc_port):
                 socket.create_connection((self._http[0], port), min(self._seconds, 2.0)).close()
-            return within(self._seconds, lambda: call(self._opened()))
+            return within(seconds or self._seconds, lambda: call(self._opened()))
         except (WeaviateBaseError, grpc.RpcError, httpx.HTTPError, OSError) as error:
             self.close()
             what = str(error).strip().partition("\n")[0][:200] or type(error).__name__
@@ -112,7 +116,8 @@ class WeaviateNode:
     def applied(self, collection: str, seconds: float) -> Applied | None:
         connection = self._search if seconds <= ATTEMPT_SECONDS else self.work
         found = connection.call(
-            lambda client: _at(client, collection, ConsistencyLevel.ONE).query.fetch_object_by_id(_uuid(_APPLIED))
+            lambda client: _at(client, collection, ConsistencyLevel.ONE).query.fetch_object_by_id(_uuid(_APPLIED)),
+            seconds,
         )
         return None if found is None else Applied(found.properties["mark"], int(found.properties["version"]))
 
@@ -138,14 +143,22 @@ class WeaviateNode:
 
         return _items(self._search.call(search))
 
-    def held(self, collection: str, ids: Sequence[UUID]) -> int:
+    def held(self, collection: str, entries: Sequence[Entry]) -> int:
+        return self.count(collection, [_uuid(entry) for entry in entries])
+
+    def count(self, collection: str, ids: Sequence[UUID]) -> int:
         """How many of some objects the node has."""
-        return len(self._fetched(collection, _ids(ids), len(ids)))
+        parts = (ids[start : start + _BATCH_ENTRIES] for start in range(0, len(ids), _BATCH_ENTRIES))
+        return sum(len(self._fetched(collection, _ids(part), len(part))) for part in parts)
 
     def objects(self, collection: str, entries: Sequence[Entry]) -> set[UUID]:
         """The objects of these entries, with all windows."""
-        where = Filter.by_property("item").contains_any(sorted({entry.item for entry in entries}))
-        return {uuid for uuid in self._fetched(collection, where, _PAGE_ENTRIES) if _entry(uuid) in entries}
+        found: set[UUID] = set()
+        for start in range(0, len(entries), _REMOVED_ENTRIES):
+            part = set(entries[start : start + _REMOVED_ENTRIES])
+            where = Filter.by_property("item").contains_any(sorted({entry.item for entry in part}))
+            found.update(uuid for uuid in self._fetched(collection, where, _PAGE_ENTRIES) if _entry(uuid) in part)
+        return found
 
     def _fetched(self, collection: str, where: Any, limit: int) -> list[UUID]:
         def read(client: Any) -> Any:
@@ -181,17 +194,20 @@ class WeaviateEngine:
             WeaviateNode((host, int(port or 8080)), int(grpc_port), url)
             for (host, port), grpc_port in zip(url.hosts, ports, strict=True)
         )
+        self._writers = list(self.nodes)
         self._replicas = int(url.parameters.get("replicas", min(_REPLICAS, len(url.hosts))))
         self._shards = int(url.parameters.get("shards", 1))
 
     def _write(self, call: Callable[[Any], T]) -> T:
-        """By the first node that answers; it sends the write to all replicas."""
+        """By the first node that can reach a quorum. One that fails is asked last from now on."""
         failure: IndexUnavailable | None = None
-        for node in self.nodes:
+        for node in tuple(self._writers):
             try:
                 return node.work.call(call)
             except IndexUnavailable as error:
                 failure = failure or error
+                self._writers.remove(node)
+                self._writers.append(node)
         raise failure or IndexUnavailable(f"{self.shown} has no node", "Name one")
 
     def create(self, collection: str, dimension: int | None) -> None:
@@ -233,49 +249,67 @@ class WeaviateEngine:
     def drop(self, collection: str) -> None:
         self._write(lambda client: client.collections.delete(collection))
 
-    def put(self, collection: str, documents: Sequence[Document]) -> None:
-        objects = [each for document in documents for each in _objects(document)]
-        for start in range(0, len(objects), _BATCH_ENTRIES):
-            self._insert(collection, objects[start : start + _BATCH_ENTRIES])
-        self._confirm(collection, [each.uuid for each in objects], present=True)
+    def put(self, collection: str, documents: Sequence[Document], without: Collection[str] = ()) -> set[str]:
+        ids: list[UUID] = []
+        for part in parts(documents):
+            objects = [each for document in part for each in _objects(document)]
+            for start in range(0, len(objects), _BATCH_ENTRIES):
+                self._insert(collection, objects[start : start + _BATCH_ENTRIES])
+            ids += [each.uuid for each in objects]
+        return self._lacking(without, lambda node: node.count(collection, ids) == len(ids))
 
-    def _confirm(self, collection: str, ids: Sequence[UUID], *, present: bool) -> None:
-        for node in self.nodes:
-            for start in range(0, len(ids), _BATCH_ENTRIES):
-                part = ids[start : start + _BATCH_ENTRIES]
-                if node.held(collection, part) != (len(part) if present else 0):
-                    raise IndexUnavailable(f"{node.name} did not apply a write", "It is repeated; check the node")
+    def _lacking(self, without: Collection[str], has_it: Callable[[WeaviateNode], bool]) -> set[str]:
+        """The nodes that do not have a write; a quorum may be a moment ahead of the last of them."""
+        until = time.monotonic() + _CONFIRM_SECONDS
+        return {node.name for node in self.nodes if node.name not in without and not _gets(node, has_it, until)}
 
     def _insert(self, collection: str, objects: Sequence[Any]) -> None:
-        done = self._write(lambda client: _at(client, collection, ConsistencyLevel.ALL).data.insert_many(objects))
-        if done.has_errors:
-            first = next(iter(done.errors.values())).message
-            raise IndexUnavailable(f"{self.shown} did not store everything ({first[:200]})", "Check its nodes")
+        def insert(client: Any) -> None:
+            done = _at(client, collection, ConsistencyLevel.QUORUM).data.insert_many(objects)
+            if done.has_errors:
+                first = next(iter(done.errors.values())).message
+                raise IndexUnavailable(f"{self.shown} did not store everything ({first[:200]})", "Check its nodes")
 
-    def remove(self, collection: str, entries: Sequence[Entry]) -> None:
-        found = {_uuid(entry) for entry in entries}
-        for start in range(0, len(entries), _REMOVED_ENTRIES):
-            part = entries[start : start + _REMOVED_ENTRIES]
-            found.update(*(node.objects(collection, part) for node in self.nodes))
+        self._write(insert)
+
+    def remove(self, collection: str, entries: Sequence[Entry], without: Collection[str] = ()) -> set[str]:
+        found, silent = {_uuid(entry) for entry in entries}, set[str]()
+        for node in self.nodes if entries else ():
+            try:
+                found |= set() if node.name in without else node.objects(collection, entries)
+            except IndexUnavailable:
+                silent.add(node.name)
         ids = sorted(found)
         for start in range(0, len(ids), _BATCH_ENTRIES):
             where = _ids(ids[start : start + _BATCH_ENTRIES])
-            done = self._write(
-                lambda client, where=where: _at(client, collection, ConsistencyLevel.ALL).data.delete_many(where=where)
-            )
-            if done.failed:
-                raise IndexUnavailable(f"{self.shown} did not remove everything", "Check its nodes")
-        self._confirm(collection, ids, present=False)
 
-    def apply(self, collection: str, applied: Applied) -> None:
+            def remove(client: Any, where: Any = where) -> None:
+                done = _at(client, collection, ConsistencyLevel.QUORUM).data.delete_many(where=where)
+                if done.failed:
+                    raise IndexUnavailable(f"{self.shown} did not remove everything", "Check its nodes")
+
+            self._write(remove)
+        return silent | self._lacking({*without, *silent}, lambda node: node.count(collection, ids) == 0)
+
+    def apply(self, collection: str, applied: Applied, without: Collection[str] = ()) -> set[str]:
         noted = {"item": 0, "version": applied.change, "mark": applied.mark}
         self._insert(collection, [DataObject(uuid=_uuid(_APPLIED), properties=noted)])
-        if any(node.applied(collection, _WRITE_SECONDS) != applied for node in self.nodes):
-            raise IndexUnavailable(f"a node of {self.shown} did not apply a write", "It is repeated; check the nodes")
+        return self._lacking(without, lambda node: node.applied(collection, _CONFIRM_SECONDS) == applied)
 
     def close(self) -> None:
         for node in self.nodes:
             node.close()
+
+
+def _gets(node: WeaviateNode, has_it: Callable[[WeaviateNode], bool], until: float) -> bool:
+    try:
+        while not has_it(node):
+            if time.monotonic() > until:
+                return False
+            time.sleep(_PAUSE_SECONDS)
+    except IndexUnavailable:
+        return False
+    return True
 
 
 def _at(client: Any, collection: str, level: ConsistencyLevel) -> Any:

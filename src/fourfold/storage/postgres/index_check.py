@@ -84,11 +84,12 @@ def _windows(database: Database, namespace: str) -> Iterator[tuple[int, int]]:
 def _compared(database: Database, engine: Engine, namespace: str, low: int, high: int) -> Iterator[Drift]:
     """One look at a range of ids. What the feeder does meanwhile may seem to be a difference."""
     for node in engine.nodes:
-        collection = database.read(lambda db: _collection(db, namespace))
-        if collection is None:
+        active = database.read(lambda db: namespaces.find(db, namespace)).generation
+        if active is None:
             return
-        held = Counter(node.entries(collection, low, high))
-        cursor, versions, existing, windows = database.read(lambda db: _listed(db, namespace, low, high))
+        held = Counter(node.entries(active.collection, low, high))
+        cursor, behind, versions, existing, windows = database.read(lambda db: _listed(db, namespace, low, high))
+        cursor = min(cursor, behind.get(node.name, cursor))
         for item in existing - versions.keys():
             yield Drift(node.name, "unlogged", Entry(item, 0))
         for item, known in versions.items():
@@ -111,17 +112,13 @@ def _may_hold(entry: Entry, known: Sequence[int], cursor: Cursor) -> bool:
     return entry.version == known[-1] or (entry.version in known and Cursor(known[-1], entry.item) > cursor)
 
 
-def _collection(db: Db, namespace: str) -> str | None:
-    active = namespaces.find(db, namespace).generation
-    return None if active is None else active.collection
-
-
 def _listed(
     db: Db, namespace: str, low: int, high: int
-) -> tuple[Cursor, dict[int, list[int]], set[int], dict[int, int]]:
-    """The cursor, the logged versions, the items that exist, and the windows of those that have several."""
+) -> tuple[Cursor, dict[str, Cursor], dict[int, list[int]], set[int], dict[int, int]]:
+    """The cursor, those of nodes that are behind, the logged versions, the items that exist, and the windows of those
+    that have several."""
     ns = namespaces.find(db, namespace)
-    cursor = ns.generation.cursor if ns.generation is not None else Cursor(0, 0)
+    cursor, behind = (Cursor(0, 0), {}) if ns.generation is None else (ns.generation.cursor, ns.generation.behind)
     versions: dict[int, list[int]] = {}
     sql = "SELECT item, change FROM index_log WHERE ns = %s AND item >= %s AND item < %s ORDER BY item, change"
     for item, change in rows(db, sql, ns.id, low, high):
@@ -131,7 +128,7 @@ def _listed(
         "SELECT item, max(part) + 1 FROM vectors WHERE ns = %s AND item >= %s AND item < %s AND part > 0 GROUP BY item"
     )
     windows = dict(rows(db, sql, ns.id, low, high)) if ns.windows and _has_vectors(ns) else {}
-    return cursor, versions, set(existing), windows
+    return cursor, behind, versions, set(existing), windows
 
 
 def _has_vectors(ns: namespaces.Namespace) -> bool:
@@ -143,10 +140,10 @@ def mend(database: Database, engine: Engine, namespace: str, grace_seconds: floa
     found = drift(database, engine, namespace, grace_seconds)
     wrong = sorted({each.entry for each in found if each.kind in ("stale", "resurrected")})
     lacking = {each.entry.item for each in found if each.kind in ("missing", "unlogged")}
-    collection = database.read(lambda db: _collection(db, namespace))
+    active = database.read(lambda db: namespaces.find(db, namespace)).generation
     done: list[str] = []
-    if wrong and collection is not None:
-        engine.remove(collection, wrong)
+    if wrong and active is not None:
+        engine.remove(active.collection, wrong, active.behind)
         done.append(f"namespace {namespace}: {len(wrong)} objects removed from the index")
     if lacking:
         done.append(f"namespace {namespace}: {len(lacking)} items written to the index again")
@@ -162,5 +159,6 @@ def status(db: Db, ns: namespaces.Namespace) -> dict[str, object]:
         "applied_change": None if ns.generation is None else ns.generation.change,
         "lag_changes": lag,
         "lag_seconds": round(seconds, 3),
+        "nodes_behind": [] if ns.generation is None else sorted(ns.generation.behind),
         "building": any(each.state in ("filling", "building") for each in generations),
     }

@@ -2,26 +2,29 @@
 
 A batch notes a random mark in PostgreSQL, writes the new versions, notes the mark in the engine, removes the old
 versions, then moves the cursor. A process that dies in between leaves a batch that is written again, with the same
-result. A node whose mark is older than the cursor has lost writes: the cursor goes back to that mark. A node whose mark
-PostgreSQL does not know means that one side was restored from a backup: a new generation is built. Nothing is removed
-before the mark is noted: a database that was restored to an earlier moment could miss it, and know the mark.
+result. `index_replicas` says what happens with nodes that do not hold everything. A node whose mark PostgreSQL does not
+know means that one side was restored from a backup: a new generation is built. Nothing is removed before the mark is
+noted: a database that was restored to an earlier moment could miss it, and know the mark.
 """
 
 from __future__ import annotations
 
+import math
 import secrets
 import time
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Collection, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from typing import NamedTuple
 
 import numpy as np
 
 from fourfold.errors import IndexUnavailable
 from fourfold.storage.engines.facts import item_facts
-from fourfold.storage.engines.protocol import Applied, Document, Engine, Entry
+from fourfold.storage.engines.protocol import Applied, Document, Engine, Entry, Node
 from fourfold.storage.postgres import index_log, namespaces, vectors
 from fourfold.storage.postgres.database import READ_ONLY, Database
 from fourfold.storage.postgres.index_log import Cursor, Generation
+from fourfold.storage.postgres.index_replicas import Replicas
 from fourfold.storage.postgres.namespaces import Namespace
 from fourfold.storage.postgres.sql import Db, array, rows
 from fourfold.storage.postgres.tuning import Tuning
@@ -29,11 +32,20 @@ from fourfold.text import bm25
 from fourfold.text.analysis import ANALYSER_VERSION
 
 _FILL_ITEMS = 10_000
-_STATE_SECONDS = 5.0
 _LOOK_SECONDS = 30.0
 """How often the marks of the nodes are read although nothing has changed: a node may have been restored."""
+_SWEEP_SECONDS = 60.0
+"""After a failure, a node that came back, or the first of some batches, which may follow those of a killed feeder."""
+_SWEPT_ENTRIES = 1_000
 _RETIRED_SECONDS = 60.0
 """Longer than any search that may still use the old generation."""
+
+
+class _Batch(NamedTuple):
+    end: Cursor
+    documents: Sequence[Document]
+    old: Sequence[Entry]
+    """Objects that the new ones replace, or whose items are gone."""
 
 
 class Feeder:
@@ -43,6 +55,9 @@ class Feeder:
         self._tuning = tuning
         self._looked: dict[str, float] = {}
         """When the marks of an index were read."""
+        self._replicas = Replicas(database, engine)
+        self._sweep_at: dict[int, float] = {}
+        """When objects are to be removed once more from which generation."""
 
     def is_due(self, db: Db, ns: Namespace, *, everything: bool) -> bool:
         """Whether the index is far enough behind, or a generation has to be built or dropped."""
@@ -54,6 +69,8 @@ class Feeder:
         if any(each.state in ("filling", "building") for each in generations) or ns.generation is None:
             return True
         if not _fits(ns, ns.generation) or index_log.droppable(db, ns.id, _RETIRED_SECONDS):
+            return True
+        if self._replicas.may_help(ns.generation) or self._should_sweep(ns.generation):
             return True
         lag, seconds = index_log.lag(db, ns.id, ns.generation.cursor)
         return lag >= self._tuning.feed_changes or seconds >= self._tuning.feed_seconds
@@ -69,21 +86,43 @@ class Feeder:
         failures: dict[int, IndexUnavailable] = {}
         for generation in self._generations(ns):
             try:
-                self._work_on(ns, generation, until)
+                self._work_on(ns, generation, until, everything=everything)
             except IndexUnavailable as error:  # the next generation may be the one that replaces this one
                 failures[generation.id] = error
+                self._sweep_at[generation.id] = time.monotonic() + _SWEEP_SECONDS
         for generation in self._generations(ns) if failures else ():
             if generation.state != "retired" and generation.id in failures:
                 raise failures[generation.id]
 
-    def _work_on(self, ns: Namespace, generation: Generation, until: float) -> None:
+    def _work_on(self, ns: Namespace, generation: Generation, until: float, *, everything: bool) -> None:
         if generation.state == "filling":
             generation = self._fill(ns, generation)
         if generation.state == "retired" or not self._catch_up(ns.name, generation, until):
             return
+        if everything or self._should_sweep(generation):
+            self._sweep(ns, generation.id)
         if generation.state == "building":
             with self._database.write() as db:
                 index_log.activate(db, ns.id, generation.id)
+
+    def _should_sweep(self, generation: Generation) -> bool:
+        return time.monotonic() >= self._sweep_at.get(generation.id, math.inf)
+
+    def _sweep(self, ns: Namespace, generation: int) -> None:
+        """Removes objects once more that were replaced or removed lately.
+
+        A write that seemed to fail may be done later: by a node that hung, or after its feeder was killed.
+        """
+        found = self._database.read(lambda db: index_log.find(db, generation))
+        if found is None:
+            return
+        old = self._database.read(lambda db: index_log.superseded(db, ns.id, found.cursor))
+        nodes = [node for node in self.engine.nodes if node.name not in found.behind]
+        for start in range(0, len(old), _SWEPT_ENTRIES):
+            part = old[start : start + _SWEPT_ENTRIES]
+            if any(node.held(found.collection, part) for node in nodes):
+                self.engine.remove(found.collection, part, found.behind)
+        self._sweep_at.pop(generation, None)
 
     # ------------------------------------------------------------ generations
 
@@ -141,45 +180,20 @@ class Feeder:
                 self._begin(db, now)
 
     def _is_ours(self, generation: Generation) -> bool:
-        """Whether the engine has the collection, and this database knows the marks of the nodes that answer.
-
-        Lost writes move the cursor back.
-        """
+        """Whether the engine has the collection, and this database knows the marks of the nodes that answer."""
         if generation.state == "filling":
             return True
-        with suppress(IndexUnavailable):  # of all nodes: feeding reports it
-            if not self.engine.exists(generation.collection):
-                return False
-        marks: list[Applied | None] = []
-        for node in self.engine.nodes:
-            with suppress(IndexUnavailable):  # writing needs every node, so this failure is reported there
-                marks.append(node.applied(generation.collection, _STATE_SECONDS))
-        return self._goes_back(generation, marks) is not None
-
-    def _goes_back(self, generation: Generation, marks: Sequence[Applied | None]) -> bool | None:
-        """Moves the cursor back to where all nodes are; False if they hold everything, None if a mark is unknown.
-
-        A node without a mark, beside others that have one, is new and empty: it gets everything.
-        """
-        found = [self._end(generation, mark) for mark in marks if mark is not None]
-        ends = [end for end in found if end is not None]
-        if len(ends) < len(found) or (marks and not ends):
-            return None
-        back = Cursor(0, 0) if len(ends) < len(marks) else min(ends, default=generation.cursor)
-        if back >= generation.cursor:
-            return False
-        with self._database.write() as db:
-            index_log.advance(db, generation, back)
+        with suppress(IndexUnavailable):  # feeding reports it
+            return self.engine.exists(generation.collection) and self._replicas.settled(generation) is not None
         return True
-
-    def _end(self, generation: Generation, applied: Applied) -> Cursor | None:
-        return self._database.read(lambda db: index_log.mark_end(db, generation.id, applied.mark))
 
     def _fill(self, ns: Namespace, generation: Generation) -> Generation:
         """Creates the collection, and logs what is older than the log."""
         self.engine.create(generation.collection, generation.dimension)
+        generation = self._replicas.reached(generation)
         mark = self._database.read(lambda db: index_log.first_mark(db, generation.id))
-        self.engine.apply(generation.collection, Applied(mark, 0))
+        lacking = self.engine.apply(generation.collection, Applied(mark, 0), generation.behind)
+        self._replicas.leave_behind(generation, lacking)
         after: int | None = 0
         while after is not None:
             with self._database.write() as db:
@@ -197,9 +211,14 @@ class Feeder:
             known = {each.id: each for each in self._generations(ns)}
             if generation.id not in known:
                 return False
-            generation = self._with_space(ns, known[generation.id])
-            if (fed := self._feed_batch(ns, generation)) is not True:
-                return fed is False
+            settled = self._replicas.settled(self._with_space(ns, known[generation.id]))
+            if settled is None:
+                return False
+            fed = self._feed_batch(ns, settled)
+            if fed is None:
+                return False
+            if not self._feed_late_node(ns, settled) and not fed:
+                return True
         return False
 
     def _with_space(self, ns: Namespace, generation: Generation) -> Generation:
@@ -212,27 +231,78 @@ class Feeder:
         return next(each for each in self._generations(ns) if each.id == generation.id)
 
     def _feed_batch(self, ns: Namespace, generation: Generation) -> bool | None:
-        """False if the log has no further row; None if another process feeds, or the index is not ours any more."""
+        """False if the log has no further row; None if another process feeds."""
+        if (batch := self._read_batch(ns, generation, generation.cursor)) is None:
+            return False
+        mark = self._begun(ns, generation, batch.end)
+        self._sweep_at.setdefault(generation.id, time.monotonic() + _SWEEP_SECONDS)
+        if lacking := self._written(generation, batch, Applied(mark, batch.end.change), generation.behind):
+            self._replicas.leave_behind(generation, lacking)  # the batch is repeated without them
+            return True
+        with self._database.write() as db:
+            return True if index_log.advance(db, generation, batch.end) else None
+
+    def _written(
+        self, generation: Generation, batch: _Batch, applied: Applied | None, without: Collection[str]
+    ) -> set[str]:
+        """The nodes that do not have all of a batch."""
+        engine, collection = self.engine, generation.collection
+        lacking = engine.put(collection, batch.documents, without)
+        if applied is not None and not lacking:
+            lacking = engine.apply(collection, applied, without)
+        return lacking or engine.remove(collection, batch.old, without)
+
+    def _feed_late_node(self, ns: Namespace, generation: Generation) -> bool:
+        """Feeds a batch to a node that is behind; False if none of these answers."""
+        if (node := self._replicas.returned(generation)) is None:
+            return False
+        try:
+            self._repeat(ns, generation, node)
+        except IndexUnavailable:  # it stays behind, which `status` shows
+            self._replicas.postpone(node)
+        return True
+
+    def _repeat(self, ns: Namespace, generation: Generation, node: Node) -> None:
+        """Writes a batch that a node lacks; after the last one, the node answers searches again."""
+        others = [name for name in generation.behind if name != node.name]
+        cursor = self._database.read(lambda db: index_log.cursor(db, generation.id))
+        batch = self._read_batch(ns, generation, self._replicas.start(ns.id, generation, node), cursor)
+        if batch is None:
+            mark = self._begun(ns, generation, cursor)
+            lacking = self.engine.apply(generation.collection, Applied(mark, cursor.change), others)
+        else:
+            lacking = self._written(generation, batch, None, others)
+        if lacking:
+            self._replicas.postpone(node)
+            return
+        with self._database.write() as db:
+            if batch is None:
+                index_log.caught_up(db, generation.id, node.name)
+                self._sweep_at[generation.id] = time.monotonic() + _SWEEP_SECONDS
+            else:
+                index_log.fall_behind(db, generation.id, node.name, batch.end)
+
+    def _read_batch(
+        self, ns: Namespace, generation: Generation, after: Cursor, until: Cursor | None = None
+    ) -> _Batch | None:
+        """The last versions of the next items in the log; None at its end, or after `until`."""
         with self._snapshot() as db:
-            page = index_log.newer(db, ns.id, generation.cursor, self._tuning.feed_batch_items)
+            page = index_log.newer(db, ns.id, after, self._tuning.feed_batch_items)
+            page = [row for row in page if until is None or Cursor(*row) <= until]
             if not page:
-                return False
-            end = Cursor(*page[-1])
-            logged = index_log.versions(db, {item for _, item in page}, generation.cursor)
+                return None
+            logged = index_log.versions(db, {item for _, item in page}, after)
             last = {item: known[-1] for item, known in logged.items()}
             documents = read_documents(db, namespaces.find(db, ns.name), last, generation.fingerprint)
         old = [Entry(item, version) for item, known in logged.items() for version in known[:-1]]
+        return _Batch(Cursor(*page[-1]), documents, old)
+
+    def _begun(self, ns: Namespace, generation: Generation, end: Cursor) -> str:
+        """The mark of a batch."""
         mark = secrets.token_hex(8)
         with self._database.write() as db:
             index_log.add_mark(db, ns.id, generation.id, mark, end, self._tuning.feed_marks)
-        self.engine.put(generation.collection, documents)
-        marks = [node.applied(generation.collection, _STATE_SECONDS) for node in self.engine.nodes]
-        if (went_back := self._goes_back(generation, marks)) is not False:
-            return went_back  # a node has lost earlier writes: its mark must not move on
-        self.engine.apply(generation.collection, Applied(mark, end.change))
-        self.engine.remove(generation.collection, old)
-        with self._database.write() as db:
-            return True if index_log.advance(db, generation, end) else None
+        return mark
 
     # ------------------------------------------------------------ reading and locking
 

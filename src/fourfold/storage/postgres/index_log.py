@@ -11,11 +11,12 @@ beginning. The pointer to the generation that answers searches is in PostgreSQL.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Collection, Generator, Iterable, Sequence
+from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from fourfold.storage.engines.protocol import Entry
 from fourfold.storage.postgres.sql import Db, array, column, rows, run, value
 
 TABLES = """
@@ -52,7 +53,20 @@ CREATE TABLE index_marks (                        -- batches that were begun, by
 );
 """
 
-_FIELDS = "id, collection, state, analyser, fingerprint, dimension, change, item"
+NODES = """
+CREATE TABLE index_nodes_behind (                 -- nodes that lack batches: they did not answer, or have lost writes
+    generation integer NOT NULL REFERENCES index_generations ON DELETE CASCADE,
+    node text NOT NULL,
+    change bigint NOT NULL,                       -- the node holds the log up to this row
+    item bigint NOT NULL,
+    PRIMARY KEY (generation, node)
+);
+"""
+_BEHIND = (
+    "(SELECT json_object_agg(b.node, json_build_array(b.change, b.item)) FROM index_nodes_behind b "
+    "WHERE b.generation = g.id)"
+)
+_FIELDS = f"g.id, collection, state, analyser, fingerprint, dimension, change, item, {_BEHIND}"
 _RETIRE = "UPDATE index_generations SET state = 'retired', retired_at = now() WHERE"
 ACTIVE = f"(SELECT json_build_array({_FIELDS}) FROM index_generations g WHERE g.id = namespaces.generation)"  # noqa: S608  (constants)
 
@@ -72,10 +86,16 @@ class Generation:
     dimension: int | None
     change: int
     item: int
+    _behind: Mapping[str, Sequence[int]] | None = None
 
     @property
     def cursor(self) -> Cursor:
         return Cursor(self.change, self.item)
+
+    @property
+    def behind(self) -> dict[str, Cursor]:
+        """The nodes that lack batches, with what they hold."""
+        return {node: Cursor(*end) for node, end in (self._behind or {}).items()}
 
 
 def record(db: Db, ns: int, change: int, items: Iterable[int]) -> None:
@@ -101,8 +121,19 @@ def begin(db: Db, ns: int, engine: str, analyser: str, fingerprint: str | None, 
 
 def every(db: Db, ns: int) -> list[Generation]:
     """Oldest first."""
-    sql = f"SELECT {_FIELDS} FROM index_generations WHERE ns = %s ORDER BY id"  # noqa: S608  (constants)
+    sql = f"SELECT {_FIELDS} FROM index_generations g WHERE ns = %s ORDER BY g.id"  # noqa: S608  (constants)
     return [Generation(*row) for row in rows(db, sql, ns)]
+
+
+def find(db: Db, generation: int) -> Generation | None:
+    found = rows(db, f"SELECT {_FIELDS} FROM index_generations g WHERE g.id = %s", generation)  # noqa: S608  (constants)
+    return Generation(*found[0]) if found else None
+
+
+def cursor(db: Db, generation: int) -> Cursor:
+    """As it is now; the beginning of the log if the generation is gone."""
+    found = rows(db, "SELECT change, item FROM index_generations WHERE id = %s", generation)
+    return Cursor(*found[0]) if found else Cursor(0, 0)
 
 
 def fill(db: Db, ns: int, after: int, limit: int) -> int | None:
@@ -141,7 +172,7 @@ def retire(db: Db, ns: int, generations: Sequence[int]) -> None:
 def droppable(db: Db, ns: int, seconds: float) -> list[Generation]:
     """Generations that were retired so long ago that no search uses them."""
     sql = (
-        f"SELECT {_FIELDS} FROM index_generations WHERE ns = %s AND state = 'retired' "  # noqa: S608  (constants)
+        f"SELECT {_FIELDS} FROM index_generations g WHERE ns = %s AND state = 'retired' "  # noqa: S608  (constants)
         "AND retired_at <= now() - %s * interval '1 second'"
     )
     return [Generation(*row) for row in rows(db, sql, ns, seconds)]
@@ -192,6 +223,39 @@ def first_mark(db: Db, generation: int) -> str:
     return value(db, "SELECT mark FROM index_marks WHERE generation = %s ORDER BY number LIMIT 1", generation)
 
 
+# ---------------------------------------------------------------- nodes that are behind
+
+
+def fall_behind(db: Db, generation: int, node: str, end: Cursor) -> None:
+    """Notes up to where a node holds everything."""
+    sql = (
+        "INSERT INTO index_nodes_behind VALUES (%s, %s, %s, %s) "
+        "ON CONFLICT (generation, node) DO UPDATE SET change = excluded.change, item = excluded.item"
+    )
+    run(db, sql, generation, node, *end)
+
+
+def is_logged_after(db: Db, generation: int, end: Cursor) -> bool:
+    """Whether everything that came after this row is still in the log: the marks of a generation keep it there."""
+    sql = "SELECT 1 FROM index_marks WHERE generation = %s AND (change, item) <= (%s, %s) LIMIT 1"
+    return value(db, sql, generation, *end) is not None
+
+
+def caught_up(db: Db, generation: int, node: str) -> None:
+    run(db, "DELETE FROM index_nodes_behind WHERE generation = %s AND node = %s", generation, node)
+
+
+def last_held(db: Db, ns: int, end: Cursor, limit: int) -> list[Entry]:
+    """The latest objects that a node holds which was fed up to this row, and that should still exist."""
+    sql = (
+        "SELECT item, change FROM index_log held WHERE ns = %s AND (change, item) <= (%s, %s) "
+        "AND EXISTS (SELECT 1 FROM items WHERE id = item) AND NOT EXISTS "
+        "(SELECT 1 FROM index_log newer WHERE newer.item = held.item AND newer.change > held.change) "
+        "ORDER BY change DESC, item DESC LIMIT %s"
+    )
+    return [Entry(*row) for row in rows(db, sql, ns, *end, limit)]
+
+
 # ---------------------------------------------------------------- the log
 
 
@@ -226,6 +290,16 @@ def versions(db: Db, items: Collection[int], cursor: Cursor) -> dict[int, list[i
     for item, change in rows(db, sql, array(items), *cursor):
         found.setdefault(item, []).append(change)
     return found
+
+
+def superseded(db: Db, ns: int, cursor: Cursor) -> list[Entry]:
+    """The objects that were replaced or removed up to the cursor, as far as they are still in the log."""
+    recent = "SELECT item FROM index_log WHERE ns = %s AND (change, item) > (%s, %s) AND (change, item) <= (%s, %s)"
+    sql = (
+        f"SELECT item, change FROM index_log old WHERE item IN ({recent}) AND EXISTS (SELECT 1 FROM index_log newer "  # noqa: S608  (constants)
+        "WHERE newer.item = old.item AND newer.change > old.change AND (newer.change, newer.item) <= (%s, %s))"
+    )
+    return [Entry(*row) for row in rows(db, sql, ns, *_needed_from(db, ns), *cursor, *cursor)]
 
 
 def advance(db: Db, generation: Generation, to: Cursor) -> bool:

@@ -46,7 +46,7 @@ class Index:
         def find_end(mark: str) -> Cursor | None:
             return self._database.aside(lambda db: index_log.mark_end(db, generation.id, mark))
 
-        return self._nodes.ask(generation.collection, generation.cursor, find_end, call)
+        return self._nodes.ask(generation.collection, generation.cursor, generation.behind, find_end, call)
 
     def begin(self, generation: Generation, call: Callable[[Node, float], list[int]]) -> Future[list[int]]:
         """In a thread: PostgreSQL answers other questions meanwhile."""

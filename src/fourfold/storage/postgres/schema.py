@@ -334,6 +334,7 @@ _STEPS: tuple[str | Callable[[Db], None], ...] = (
     _FACTS,
     _WINDOWS,
     _VERSIONS,
+    index_log.NODES,
 )
 """_STEPS[n] turns schema n into n + 1."""
 VERSION = len(_STEPS)
