@@ -30,7 +30,8 @@ def check_vector(values: Numbers, dimension: int | None = None) -> Floats:
 
     vector = as_row(values).astype(np.float64, copy=False)
     check_dimension(vector.size, dimension)
-    square = float(np.dot(vector, vector))
+    with np.errstate(over="ignore"):  # infinity is refused below
+        square = float(np.dot(vector, vector))
     length = math.sqrt(square) if square >= 0 else math.nan
     if abs(length - 1.0) < UNIT:  # then no number is too large, and one is large enough
         return vector.astype(np.float32)
