@@ -38,8 +38,8 @@ def encoder_of(text: str) -> str:
 class BilingualEmbedder:
     """The EmbeddingModel over both encoders. Safe to use from several threads at once."""
 
-    earlier_fingerprints = (minilm.FINGERPRINT,)
-    """Of versions that embedded German texts with MiniLM, too."""
+    earlier_fingerprints = (minilm.FINGERPRINT, WITHOUT_WINDOWS)
+    """Of versions that embedded German texts with MiniLM, or with an earlier German encoder."""
 
     truncating_fingerprints = (minilm.FINGERPRINT, WITHOUT_WINDOWS)
     """Of versions that embedded the beginning of a long text only."""

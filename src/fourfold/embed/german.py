@@ -12,9 +12,9 @@ from fourfold.embed.minilm import DIMENSION, ENCODERS, REMEDY
 from fourfold.embed.session import LocalEmbedder, Recipe
 from fourfold.embed.wordpiece import WordPiece
 
-MODEL_SHA256 = "aebb4e051ac26500935f1b6ed6a6feea23308a6c6487c6edeffe18c55c3f8cb9"
+MODEL_SHA256 = "bcf1b381c8318dd93b9c4ce251196c55e910d64df88c522b0f4e7256e98701b7"
 VOCABULARY = ENCODERS / "german-vocab.txt"
-VOCABULARY_SHA256 = "1d8d04a9a3f822f3e06bbfbad39512f16d32406eb6c6b6e6a94c50604e7abed0"
+VOCABULARY_SHA256 = "46c4466a83bbd398a71f25b05a370138a3c9ad52bc8309042b7e7adfe291132e"
 FINGERPRINT = f"german/{MODEL_SHA256[:16]}/mean/{limits.MODEL_TOKENS}/{DIMENSION}"
 
 _FOLDED = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "Ä": "Ae", "Ö": "Oe", "Ü": "Ue", "ß": "ss", "ẞ": "SS"})
