@@ -27,11 +27,14 @@ def test_the_nearest_rows_are_never_ruled_out(seed, rows, dimension, limit, some
     matrix = vectors(seed, rows, dimension)
     query = vectors(seed + 1, 1, dimension)[0]
     asked = np.random.default_rng(seed).permutation(rows)[: rows // 2 if some else rows].astype(np.int64)
-    likely = encoded(matrix).likely_rows(asked, query, limit).tolist()
+    codes = encoded(matrix)
+    likely = codes.likely_rows(asked, query, limit).tolist()
     exact = native.cosines(native.VectorColumns(matrix, None), asked, query)
     floor = np.sort(exact)[::-1][min(limit, len(asked)) - 1] if len(asked) else 0.0
     assert {int(row) for row, cosine in zip(asked, exact, strict=True) if cosine >= floor} <= set(likely)
     assert likely == [row for row in asked.tolist() if row in set(likely)]
+    of_all = codes.likely_rows(np.arange(rows), query, limit)
+    assert codes.likely_rows(None, query, limit).tolist() == of_all.tolist()
 
 
 def test_most_of_many_rows_are_ruled_out():

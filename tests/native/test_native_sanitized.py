@@ -18,6 +18,8 @@ TESTS = (
     "tests/native/test_native_kernel.py",
     "tests/native/test_native_codes.py",
     "tests/native/test_native_fusion.py",
+    "tests/native/test_native_expansion.py",
+    "tests/native/test_native_damaged.py",
     "tests/storage/test_storage_link_columns.py",
     "tests/text/test_text_batch.py",
     "tests/text/test_text_language.py",

@@ -1,0 +1,133 @@
+"""Damaged columns and odd numbers: the kernel raises an error or returns something, and never reads outside of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fourfold import native
+from fourfold.native.codes import encoded
+from fourfold.native.fusion import SCALES, FusionList, StartRules, expand
+from fourfold.native.links import Bounds, LinkColumns, Lists
+
+ODD_INTS = np.array([0, -1, 1, 2**31 - 1, -(2**31), 2**40, 2**62, -(2**63), 2**63 - 1], np.int64)
+ODD_FLOATS = [np.nan, np.inf, -np.inf, 1e300, -1e300, 0.0, 1e-320]
+CASES = 2000
+
+
+class Damaged:
+    """Random columns; about half of them have places that point nowhere."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = np.random.default_rng(seed)
+
+    def one_in(self, count: int) -> bool:
+        return bool(self.random.integers(count) == 0)
+
+    def size(self, below: int) -> int:
+        return int(self.random.integers(below))
+
+    def ints(self, count: int, below: int) -> Any:
+        made = self.random.integers(0, max(below, 1), count)
+        if self.one_in(2):
+            odd = self.random.random(count) < 0.1
+            made[odd] = self.random.choice(ODD_INTS, np.count_nonzero(odd))
+        return made
+
+    def floats(self, count: int) -> Any:
+        made = self.random.normal(size=count)
+        odd = self.random.random(count) < 0.1
+        made[odd] = self.random.choice(ODD_FLOATS, np.count_nonzero(odd))
+        return made
+
+    def lists(self, count: int, places: int) -> Lists:
+        length = self.size(20)
+        ends, members = (
+            np.sort(self.random.integers(0, length + 1, count)),
+            self.random.integers(0, max(places, 1), length),
+        )
+        if self.one_in(9):
+            ends, members = self.ints(count, length + 1), self.ints(length, places)
+        return Lists(ends, members.astype(np.int32))
+
+    def hits(self) -> FusionList:
+        count, scale = self.size(15), self.random.choice(list(SCALES))
+        return FusionList(self.ints(count, 30), self.floats(count), None, None, scale, float(self.floats(1)[0]))
+
+
+def expansion(damaged: Damaged) -> None:
+    items, nodes, tags = damaged.size(12), damaged.size(12), damaged.size(12)
+    neighbours = damaged.lists(nodes, nodes)
+    columns = LinkColumns(
+        np.sort(damaged.ints(items, 30)),
+        np.sort(damaged.ints(nodes, 30)),
+        *(damaged.ints(nodes, 9).astype(np.int32) for _ in range(3)),
+        own=damaged.lists(items, nodes),
+        said=damaged.lists(items, nodes),
+        tags=damaged.lists(items, tags),
+        owners=damaged.lists(nodes, items),
+        speakers=damaged.lists(nodes, items),
+        neighbours=neighbours,
+        weights=damaged.floats(len(neighbours.members)),
+        users=damaged.lists(tags, items),
+        bounds=Bounds(100, 500, 200),
+    )
+    named = dict(zip(damaged.ints(5, 30).tolist(), damaged.floats(5).tolist(), strict=True))
+    expand(
+        columns,
+        (damaged.hits(), damaged.hits()),
+        (float(damaged.floats(1)[0]), 0.05, 1.0),
+        named,
+        StartRules(10, 0.35, 0.05),
+        None if damaged.one_in(5) else (1.0, 0.5, 0.8),
+        [damaged.ints(4, 30)],
+        None if damaged.one_in(2) else np.sort(damaged.ints(8, 30)),
+        1 + damaged.size(40),
+        shares=not damaged.one_in(5),
+    )
+
+
+def words(damaged: Damaged) -> None:
+    rows, count, variants = damaged.size(12), damaged.size(40), 1 + damaged.size(3)
+    terms = damaged.random.integers(0, 9, count).astype(np.uint32)
+    ends = damaged.ints(rows, count + 1) if damaged.one_in(2) else np.sort(damaged.random.integers(0, count + 1, rows))
+    sums = None if damaged.one_in(2) else damaged.random.integers(0, 99, rows).astype(np.uint32)
+    places = np.arange(variants + 1, dtype=np.int32)
+    asked = native.QueryColumns(
+        places[:-1].astype(np.uint32), damaged.floats(variants), places[:-1].copy(), places, damaged.floats(variants)
+    )
+    native.bm25(native.TextColumns(terms, ends, sums), damaged.ints(6, rows), asked, 1.0, 5.0, (1.2, 0.75, 50.0))
+
+
+def vectors(damaged: Damaged) -> None:
+    rows, dimension = 1 + damaged.size(20), 1 + damaged.size(140)
+    matrix = damaged.random.normal(size=(rows, dimension)).astype(np.float32)
+    if damaged.one_in(3):
+        matrix[damaged.size(rows), damaged.size(dimension)] = damaged.random.choice([np.nan, np.inf, 1e38, 1e-40])
+    query = damaged.random.normal(size=dimension).astype(np.float32)
+    sums = None if damaged.one_in(2) else damaged.random.integers(0, 9, rows).astype(np.uint32)
+    asked = None if damaged.one_in(2) else damaged.ints(6, rows)
+    encoded(matrix).likely_rows(asked, query, 1 + damaged.size(30))
+    native.cosines(native.VectorColumns(matrix, sums), damaged.ints(6, rows), query)
+
+
+def rows(damaged: Damaged) -> None:
+    count = damaged.size(20)
+    columns = native.RowColumns(damaged.ints(count, 9), damaged.ints(count, count), damaged.random.random(count) < 0.2)
+    native.find(columns, damaged.ints(5, 9))
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("call", [expansion, words, vectors, rows])
+def test_damaged_columns_raise_or_give_a_result(call: Callable[[Damaged], None]) -> None:
+    outcomes = {"raised": 0, "answered": 0}
+    for seed in range(CASES):
+        try:
+            call(Damaged(seed))
+            outcomes["answered"] += 1
+        except native.OutOfRange:
+            outcomes["raised"] += 1
+    assert min(outcomes.values()) > CASES / 50, outcomes
