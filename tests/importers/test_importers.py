@@ -226,6 +226,23 @@ def test_basic_memory_keeps_titles_tags_observations_and_relations(memory: Memor
     assert [item.title for item in alone.items] == ["Kestrel"]
 
 
+def test_basic_memory_links_name_notes_and_code_has_none(tmp_path: Path) -> None:
+    (tmp_path / "n.md").write_text(
+        "---\ntitle: N\ndate: 2024-05-03\n---\n"
+        "See [[Plan|the plan]], [[Plan#Costs]] and [[C# Basics]].\n- uses [[C#|csharp]]\n- [[#Costs]]\n- [[ ]]\n"
+        "```bash\nif [[ -f file ]]; then\n```\n- needs [[Rust]]\n"
+    )
+    found = read("basic-memory", tmp_path)
+    assert [(edge.relation, edge.target) for edge in found.edges] == [
+        ("links_to", "Plan"),
+        ("links_to", "Plan"),
+        ("links_to", "C# Basics"),
+        ("uses", "C#"),
+        ("needs", "Rust"),
+    ]
+    assert found.items[0].created_at == datetime(2024, 5, 3, tzinfo=UTC)
+
+
 def test_basic_memory_takes_the_time_of_the_front_matter(tmp_path: Path) -> None:
     note = tmp_path / "a.md"
     note.write_text(

@@ -33,7 +33,9 @@ class OutOfRange(Exception):
 
 
 def function(library: ctypes.CDLL, name: str, result: Any, *arguments: Any) -> Any:
-    function = getattr(library, f"ff_{name}")
+    function = getattr(library, f"ff_{name}", None)
+    if function is None:
+        raise ImportError(f"{NAME} of Fourfold is older than its code; reinstall the package, or run hatch_build.py")
     function.restype, function.argtypes = result, arguments
     return function
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any, Final, NamedTuple, cast
 
@@ -14,10 +14,12 @@ from fourfold.model import NewItem
 from fourfold.yaml_lines import WrongYaml, value
 
 _RELATION: Final = re.compile(r"\s*[-*]\s+(?P<relation>[^\[\]]*?)\s*\[\[(?P<target>[^\[\]]+)\]\]")
+_PART_OF_NOTE: Final = re.compile(r"(?:#[^\s|][^|]*)?(?:\|.*)?$")
 _LINK: Final = re.compile(r"\[\[([^\[\]]+)\]\]")
 _OBSERVATION: Final = re.compile(r"\s*[-*]\s+\[(?P<category>[^\[\]()]*)\]\s+(?P<text>\S.*)")
 _HASHTAG: Final = re.compile(r"(?:^|\s)#([^\s#]+)")
 _FENCE: Final = "---"
+_CODE_FENCES: Final = ("```", "~~~")
 _LINKS_TO: Final = "links_to"
 
 
@@ -85,11 +87,22 @@ def _split(name: str, text: str) -> _Note:
 
 def _relations(note: _Note) -> Iterator[tuple[int, str, str]]:
     """(line, relation, target): `- implements [[Target]]`, and links inside texts."""
+    is_code = False
     for number, line in enumerate(note.body.split("\n"), note.first_line):
-        if _OBSERVATION.match(line) is None and (explicit := _RELATION.match(line)) is not None:
-            yield number, explicit["relation"].strip() or "relates_to", explicit["target"].strip()
+        if line.lstrip().startswith(_CODE_FENCES):
+            is_code = not is_code
+        elif is_code:
+            continue
+        elif _OBSERVATION.match(line) is None and (explicit := _RELATION.match(line)) is not None:
+            if target := _target(explicit["target"]):
+                yield number, explicit["relation"].strip() or "relates_to", target
         else:
-            yield from ((number, _LINKS_TO, target.strip()) for target in _LINK.findall(line))
+            yield from ((number, _LINKS_TO, target) for link in _LINK.findall(line) if (target := _target(link)))
+
+
+def _target(link: str) -> str:
+    """The note that a link names: `[[Note#Heading|shown text]]`. Empty for a heading of the same note."""
+    return _PART_OF_NOTE.sub("", link, count=1).strip()
 
 
 def _observed_tags(body: str) -> list[str]:
@@ -109,6 +122,8 @@ def _created(front: Mapping[str, Any], file: Path) -> datetime:
         given = front.get(name)
         if isinstance(given, datetime):
             return given
+        if isinstance(given, date):
+            return datetime(given.year, given.month, given.day, tzinfo=UTC)
         if isinstance(given, str):
             return time_of({name: given}, name) or datetime.now(UTC)
     return datetime.fromtimestamp(file.stat().st_mtime, UTC)
