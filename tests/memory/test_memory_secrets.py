@@ -31,6 +31,7 @@ def stored_everywhere(memory: Memory, folder: Path) -> list[str]:
     memory.add_many([NewItem(f"many: {KEY}", title=f"title {KEY}", tags=(f"tag-{KEY}",), metadata={"a": [KEY]})])
     changed = memory.add("update: nothing yet")
     memory.update(changed.id, ItemPatch(text=f"update: {KEY}", metadata={"token": KEY}))
+    memory.update(changed.id, ItemPatch(add_tags=("changed",)))
     memory.add_raw(f"raw: {KEY}", metadata={"header": KEY})
     memory.add_node("Router", properties={"note": KEY})
     (folder / "docs").mkdir()
@@ -112,7 +113,7 @@ def test_a_scan_finds_what_is_stored_and_masks_every_byte_of_it(kind: str, tmp_p
         memory.index()
         found = memory.scan_secrets()
         assert {line.split(": ")[0] for line in found} == {"default", "other"}
-        assert {line.split(": ")[1].split()[0] for line in found} >= {"item", "raw", "node"}
+        assert {line.split(": ")[1].split()[0] for line in found} >= {"item", "raw", "node", "version"}
         assert not [line for line in found if KEY in line]
         done = memory.scan_secrets(mask=True)
         assert len([line for line in done if line.startswith("masked: ")]) == len(found)

@@ -1,0 +1,109 @@
+"""Near-duplicates are reported and never merged by themselves; what is merged can be taken back."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from engine_support import WordEmbedder
+
+from fourfold.errors import NotFound
+from fourfold.memory import Memory
+from fourfold.model import ItemPatch, NewItem
+
+pytestmark = pytest.mark.spec("C15")
+
+KEY = "The key of the archive is in the blue box"
+
+
+@pytest.fixture
+def memory(tmp_path: Path):
+    with Memory.open(tmp_path / "store", embedder=WordEmbedder(), background=False) as opened:
+        yield opened
+
+
+def similar(memory: Memory, *texts: str | NewItem) -> list[int]:
+    """What the last of these items is similar to."""
+    ids = [memory.add(text, wait=True).id for text in texts]
+    return [each.id for each in memory.similar(ids[-1])]
+
+
+@pytest.mark.parametrize("again", [KEY + ".", "the KEY of the archive: it is in the blue box", KEY + " (left)"])
+def test_an_item_that_says_nearly_the_same_is_reported_and_stays(memory: Memory, again: str) -> None:
+    assert similar(memory, KEY, again) == [1]
+    assert memory.count() == 2
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        "The key of the archive is in the red box",
+        "The key of the office is in the blue box",
+        "The key of the archive is not in the blue box",
+        "The key of the archive is in the blue box, shelf 3, behind the printer of the second floor",
+        "Lunch is at noon",
+    ],
+)
+def test_an_item_that_says_something_else_is_not_reported(memory: Memory, other: str) -> None:
+    assert similar(memory, KEY, other) == []
+
+
+def test_numbers_and_letters_make_a_difference(memory: Memory) -> None:
+    assert similar(memory, "Backups run at 3 on every Sunday", "Backups run at 4 on every Sunday") == []
+    assert similar(memory, "We go on with plan A next week", "We go on with plan B next week") == []
+
+
+def test_other_facts_and_other_events_are_not_the_same(memory: Memory) -> None:
+    first = NewItem("The light is on", subject="kitchen", attribute="light")
+    assert similar(memory, first, NewItem("The light is on.", subject="hall", attribute="light")) == []
+    days = [datetime(2026, 5, day, tzinfo=UTC) for day in (1, 2)]
+    walks = [NewItem(f"A walk in the park{end}", occurred_at=day) for end, day in zip("!.", days, strict=True)]
+    assert similar(memory, *walks) == []
+
+
+def test_without_a_vector_nearly_all_words_have_to_agree(memory: Memory) -> None:
+    memory.add(KEY)
+    near = memory.similar(memory.add(f"{KEY}!").id)
+    assert [(each.id, each.cosine) for each in near] == [(1, None)]
+    assert memory.similar(memory.add(f"{KEY} on the left").id) == []
+
+
+def test_superseded_items_are_not_reported(memory: Memory) -> None:
+    fact = {"subject": "archive", "attribute": "key"}
+    memory.add_many([NewItem(KEY, **fact)])
+    assert similar(memory, NewItem(f"{KEY}.", **fact)) == []
+
+
+def test_groups_have_the_oldest_item_first_and_each_item_once(memory: Memory) -> None:
+    texts = ["Tea is in the kitchen", KEY, "Tea is in the kitchen.", f"{KEY}!", "Lunch is at noon", f"{KEY}?"]
+    memory.add_many([NewItem(text, key=str(number)) for number, text in enumerate(texts)], wait=True)
+    groups = memory.duplicates()
+    assert [(group.oldest.id, [item.id for item, _ in group.others]) for group in groups] == [(1, [3]), (2, [4, 6])]
+    assert memory.count() == len(texts)
+    assert [group.oldest.id for group in memory.duplicates(limit=1)] == [1]
+
+
+def test_merging_is_undone_with_everything_that_was_there(memory: Memory) -> None:
+    kept = memory.add(NewItem(KEY, tags=("a",)), wait=True)
+    other = memory.add(NewItem(f"{KEY}.", tags=("b",), key="k", metadata={"n": 1}), wait=True)
+    merged = memory.merge(kept.id, [other.id])
+    assert (merged.id, merged.tags, memory.count()) == (kept.id, ("a", "b"), 1)
+    assert [result.id for result in memory.search("archive").results] == [kept.id]
+    with pytest.raises(NotFound):
+        memory.update(other.id, ItemPatch(text="x"))
+    assert memory.undo(kept.id, wait=True) == kept
+    assert memory.get([other.id]) == [other]
+    assert memory.pending([kept.id, other.id]) == []
+    assert memory.check() == []
+
+
+def test_one_of_several_merged_items_is_brought_back_by_its_id(memory: Memory) -> None:
+    ids = [memory.add(f"{KEY}{end}").id for end in ("", "!", "?")]
+    memory.merge(ids[0], ids[1:])
+    memory.undo(ids[0], to=ids[2])
+    assert {item.id for item in memory.list()} == {ids[0], ids[2]}
+    assert memory.get([ids[1]])[0].version_of == ids[0]
+    assert memory.forget([ids[1]]) == 1
+    with pytest.raises(NotFound):
+        memory.undo(ids[0], to=ids[1])
