@@ -47,6 +47,7 @@ def stored_and_forgotten(memory: Memory) -> None:
     memory.add_edge("Old Town", "has", "Water Gate")
     memory.index()
     memory.update(kept.id, ItemPatch(text="a text that lost its word"))
+    memory.forget([version.id for version in memory.history(kept.id)[1:]])
     memory.forget([item.id for item in added])
     memory.index()
 
