@@ -61,8 +61,8 @@ def main() -> None:
     parser.add_argument("--questions", type=int, help="the maximum number of questions per collection")
     parser.add_argument("--cache", type=Path, default=cache_folder(), help="where vectors are kept")
     parser.add_argument("--items", type=int, default=5000)
-    parser.add_argument("names", nargs="*", metavar="NAME", default=list(NAMES))
-    options = parser.parse_args()
+    parser.add_argument("names", nargs="*", metavar="NAME")
+    options = parser.parse_intermixed_args()
     if options.what == "cost":
         print_costs(options.items)
         return
