@@ -13,7 +13,8 @@
 
 static int64_t first_of(Lists lists, int64_t number) { return number ? lists.ends[number - 1] : 0; }
 
-static double rarity(int64_t uses) { return 1 / (1 + log((double)(uses > 1 ? uses : 1))); }
+/* In floating point: the product of damaged counts may exceed every integer. */
+static double rarity(double uses) { return 1 / (1 + log(uses > 1 ? uses : 1)); }
 
 /* The place of an id in a sorted column, or -1. */
 static int64_t place_of(const int64_t *sorted, int64_t count, int64_t id)
@@ -142,7 +143,7 @@ API int64_t ff_walk(
         for (int64_t o = first_of(c->said, item); o < c->said.ends[item] && result == DONE; o++) {
             const int32_t node = c->said.members[o];
             if (c->mentioned[node] > c->hub || c->holders[node] > c->hub) continue;
-            const double value = square * nearness[0] * rarity((int64_t)c->mentioned[node] * c->holders[node]);
+            const double value = square * nearness[0] * rarity((double)c->mentioned[node] * c->holders[node]);
             for (int64_t i = first_of(c->owners, node); i < c->owners.ends[node] && result == DONE; i++) {
                 const int64_t id = c->items[c->owners.members[i]];
                 if (id != starts[s] && passes(allowed, allowed_count, id)) result = add(&sums, id, value);
@@ -154,7 +155,7 @@ API int64_t ff_walk(
             from[own_count] = strengths[s];
             sources[own_count++] = starts[s];
             if (c->mentioned[node] > c->hub) continue;
-            const double value = square * nearness[1] * rarity((int64_t)c->mentioned[node] * c->holders[node]);
+            const double value = square * nearness[1] * rarity((double)c->mentioned[node] * c->holders[node]);
             for (int64_t i = first_of(c->speakers, node); i < c->speakers.ends[node] && result == DONE; i++) {
                 const int64_t id = c->items[c->speakers.members[i]];
                 if (id != starts[s] && passes(allowed, allowed_count, id)) result = add(&sums, id, value);
@@ -166,7 +167,7 @@ API int64_t ff_walk(
     for (int64_t e = 0; e < edge_count && result == DONE; e++) {
         const int32_t near = edges[e].near, far = edges[e].far;
         if (c->holders[far] > c->hub) continue;
-        const int64_t ways = (int64_t)c->degrees[near] * c->degrees[far] * c->holders[far];
+        const double ways = (double)c->degrees[near] * c->degrees[far] * c->holders[far];
         const double value = nearness[2] * edges[e].weight * rarity(ways);
         for (int64_t i = first_of(c->owners, far); i < c->owners.ends[far] && result == DONE; i++) {
             const int64_t id = c->items[c->owners.members[i]];
