@@ -161,7 +161,9 @@ def test_nested_metadata_of_an_older_schema_can_be_filtered(plain_dsn: str, call
     (stored,) = calls.put(NS, [new], NOW, links=False)
     old = """{"author": ["{\\"name\\":\\"Ada\\"}"], "who": ["[\\"Bob\\"]"], "n": 1}"""
     execute(plain_dsn, f"UPDATE items SET facts = '{old}'")
-    execute(plain_dsn, "DROP TABLE id_blocks, ids, index_log, index_generations, index_marks, index_nodes_behind")
+    execute(
+        plain_dsn, "DROP TABLE id_blocks, ids, index_log, index_generations, index_marks, index_nodes_behind, versions"
+    )
     execute(plain_dsn, "DROP FUNCTION count_hidden CASCADE")
     for table, columns in NEWER_COLUMNS.items():
         execute(plain_dsn, f"ALTER TABLE {table} {', '.join(f'DROP COLUMN {name}' for name in columns.split())}")
@@ -191,13 +193,13 @@ def test_pg_textsearch_and_newer_texts_give_the_same_answers_as_the_oracle(texts
     for first, count, everything, complete in ((0, 30, False, True), (30, 5, False, False), (35, 5, True, True)):
         new = some_items(random, first, count)
         for each in (calls, oracle):
-            each.put(NS, new, NOW, links=False)
+            stored = [item.id for item in each.put(NS, new, NOW, links=False)]
         publish(calls, everything=everything)
         with calls.snapshot(NS) as at:
             assert (at.ns.words == "ready" and at.ns.worded == at.ns.text_changes) is complete
         for each in (calls, oracle):
-            each.patch(NS, first + 1, ItemPatch(text="bao deo bao"), NOW, links=False)
-            each.forget(NS, [first + 2])
+            each.patch(NS, stored[0], ItemPatch(text="bao deo bao"), NOW, links=False)
+            each.forget(NS, [stored[1]])
         assert_same(calls, oracle, random, 3)
         assert calls.store.maintenance.check() == []
 

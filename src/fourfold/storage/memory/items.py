@@ -26,6 +26,24 @@ if TYPE_CHECKING:
     from fourfold.model import Vector
 
 
+def put_all(ns: Namespace, new: Sequence[NewItem], now: datetime, *, links: bool) -> list[tuple[int, bool]]:
+    """Stores the checked items of one write; of those that it replaces, versions are kept after that."""
+    known = set(ns.items)
+    replaced: list[tuple[Item, bool]] = []
+    written: list[tuple[int, bool]] = []
+    for item in new:
+        if item.key is not None and (found := _find(ns, item)) in known:
+            known.discard(found)
+            old = ns.items[found]
+            is_fact = fact_of(old.item) or fact_of(item)
+            if not is_fact and versioning.is_replaced(old.item, item):
+                replaced.append((old.item, old.linked))
+        written.append(put(ns, item, now, links=links))
+    for old, linked in replaced:
+        versioning.keep(SavedVersions(ns), old, now, linked=linked)
+    return written
+
+
 def put(ns: Namespace, new: NewItem, now: datetime, *, links: bool) -> tuple[int, bool]:
     """Stores one checked item under its identity; returns its id and whether it changed."""
     _check_sources(ns, new.source_ids)
@@ -35,20 +53,19 @@ def put(ns: Namespace, new: NewItem, now: datetime, *, links: bool) -> tuple[int
     elif identity(new) is not None:
         item, changed = _unite(ns, found, new), False
     else:
-        _keep_replaced(ns, found, new, now)
+        _keep_value(ns, found, new, now)
         item, changed = found, _replace(ns, found, new, now, links)
     if new.vector is not None:
         _give_vector(ns, item, np.asarray(new.vector, np.float32))
     return item, changed
 
 
-def _keep_replaced(ns: Namespace, id: int, new: NewItem, now: datetime) -> None:
+def _keep_value(ns: Namespace, id: int, new: NewItem, now: datetime) -> None:
+    """Of a fact that gets a new value."""
     old = ns.items[id].item
-    if fact_of(old) or fact_of(new):
-        if (old.title, old.text) != (new.title, new.text) or old.superseded_at is not None:
-            keep(ns, id, now)
-    elif new.key is not None and versioning.is_replaced(old, new):
-        versioning.keep(SavedVersions(ns), old, now, linked=ns.items[id].linked)
+    is_changed = (old.title, old.text) != (new.title, new.text) or old.superseded_at is not None
+    if is_changed and (fact_of(old) or fact_of(new)):
+        keep(ns, id, now)
 
 
 def _find(ns: Namespace, new: NewItem) -> int | None:

@@ -34,7 +34,7 @@ class MemoryItemWriter:
         self._ns = ns
 
     def put(self, items: Sequence[NewItem], now: datetime, *, links: bool = True) -> list[Item]:
-        written = [item_rows.put(self._ns, item, now, links=links) for item in items]
+        written = item_rows.put_all(self._ns, items, now, links=links)
         item_rows.settle(self._ns, items)
         graph.link(self._ns, [item for item, changed in written if changed])
         return [self._ns.items[item].item for item, _ in written]

@@ -11,7 +11,7 @@ import numpy as np
 from fourfold import validation as rules
 from fourfold.embed.vectors import check_dimension
 from fourfold.errors import NotFound
-from fourfold.model import ItemPatch, NewItem
+from fourfold.model import Item, ItemPatch, NewItem
 from fourfold.storage import versioning
 from fourfold.storage.codec import dumps, micros, optional_micros
 from fourfold.storage.postgres import texts, vectors, versions
@@ -124,22 +124,27 @@ def put(db: Db, ns: Namespace, new: Sequence[NewItem], now: datetime, *, links: 
     _check_sources(db, ns.id, new)
     draft = Draft(_known(db, ns.id, new))
     known = {row.id: row for row in draft.rows}
+    replaced: list[tuple[Item, bool]] = []
     for item in new:
         if (row := draft.replaced(item)) is not None and row.id in known:
-            _keep_replaced(db, ns, known.pop(row.id), item, now)
+            replaced += _replaced(db, ns, known.pop(row.id), item, now)
         draft.put(item, now, links=links)
     _fix_space(ns, new)
     write(db, ns, draft.rows)
+    for old, linked in replaced:  # after the rows: new items get their ids first
+        versioning.keep(SavedVersions(db, ns.id), old, now, linked=linked)
     versions.settle(db, ns, draft.rows)
     return draft
 
 
-def _keep_replaced(db: Db, ns: Namespace, row: Row, item: NewItem, now: datetime) -> None:
+def _replaced(db: Db, ns: Namespace, row: Row, item: NewItem, now: datetime) -> list[tuple[Item, bool]]:
+    """The stored item of which a version has to be kept, and whether it is linked. The value of a fact is kept here."""
     if row.fact is not None or (item.subject is not None and item.attribute is not None):
         if (row.title, row.text) != (item.title, item.text) or row.superseded_at is not None:
             _keep_value(db, ns, row, now)
-    elif item.key is not None and versioning.is_replaced(row.as_item(ns.name), item):
-        versioning.keep(SavedVersions(db, ns.id), row.as_item(ns.name), now, linked=row.linked)
+    elif item.key is not None and versioning.is_replaced(old := row.as_item(ns.name), item):
+        return [(old, row.linked)]
+    return []
 
 
 def _keep_value(db: Db, ns: Namespace, row: Row, now: datetime) -> None:

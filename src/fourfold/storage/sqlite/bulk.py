@@ -57,7 +57,10 @@ def _item(namespace: str, new: Fresh, now: datetime) -> Item:
 
 
 def put(db: apsw.Connection, ns: int, new: Sequence[NewItem], now: datetime, *, linked: bool) -> Put:
-    """Stores checked items under their identities, with the vectors that they bring."""
+    """Stores checked items under their identities, with the vectors that they bring.
+
+    New items get their ids first. Versions are kept of what was there before the write, not of states within it.
+    """
     identities = [_identity(item) for item in new]
     known = _known(db, ns, identities)
     firsts: dict[Any, NewItem] = {}
@@ -70,7 +73,11 @@ def put(db: apsw.Connection, ns: int, new: Sequence[NewItem], now: datetime, *, 
     written: list[Written] = []
     for identity, item in zip(identities, new, strict=True):
         first = firstly.pop(identity, None)
-        written.append(_put_again(db, ns, item, now) if first is None else Written(first.id, _change(item)))
+        if first is not None:
+            written.append(Written(first.id, _change(item)))
+            continue
+        written.append(_put_again(db, ns, item, now, keep=identity in known))
+        known.discard(identity)
     times = Counter(row.id for row in written)
     return Put(written, [new for new in fresh if times[new.id] == 1])
 
@@ -83,9 +90,9 @@ def _change(item: NewItem) -> Change:
     return Change.TEXT if item.vector is None else _TEXT_AND_VECTOR
 
 
-def _put_again(db: apsw.Connection, ns: int, item: NewItem, now: datetime) -> Written:
+def _put_again(db: apsw.Connection, ns: int, item: NewItem, now: datetime, *, keep: bool) -> Written:
     """What is there already, be it since a moment ago."""
-    row = items.put_again(db, ns, item, now)
+    row = items.put_again(db, ns, item, now, keep=keep)
     if item.vector is None:
         return row
     spaces.put_given(db, ns, row.id, np.asarray(item.vector, np.float32))

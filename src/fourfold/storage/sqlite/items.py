@@ -43,8 +43,8 @@ class Written:
 # ---------------------------------------------------------------- writing
 
 
-def put_again(db: apsw.Connection, ns: int, item: NewItem, now: datetime) -> Written:
-    """Stores a checked item under the identity of one that is there."""
+def put_again(db: apsw.Connection, ns: int, item: NewItem, now: datetime, *, keep: bool) -> Written:
+    """Stores a checked item under the identity of one that is there. `keep`: a version of that one, if it changes."""
     found = _find(db, ns, item)
     if _identity(item) is not None:
         return _unite(db, ns, found, item)
@@ -52,7 +52,7 @@ def put_again(db: apsw.Connection, ns: int, item: NewItem, now: datetime) -> Wri
     if fact_of(old) is not None or fact_of(item) is not None:
         if (old.title, old.text) != (item.title, item.text) or old.superseded_at is not None:
             versions.keep(db, ns, found, now)
-    elif item.key is not None and versioning.is_replaced(old, item):
+    elif keep and item.key is not None and versioning.is_replaced(old, item):
         versioning.keep(SavedVersions(db, ns), old, now, linked=is_linked(db, found))
     return _replace(db, ns, found, item, now)
 
