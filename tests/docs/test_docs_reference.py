@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from docs_pages import PAGES, REFERENCE, quoted, row, rows, section
+from engine_support import WordEmbedder
 from typer.main import get_command
 
 import fourfold
@@ -233,7 +234,13 @@ def test_every_error_is_documented_with_its_exit_code(kind: type[errors.Fourfold
 # ---------------------------------------------------------------- files
 
 
-def test_every_record_of_an_export_is_documented(memory: Memory, tmp_path: Path) -> None:
+def test_every_record_of_an_export_is_documented(tmp_path: Path) -> None:
+    with Memory.open(tmp_path / "store", embedder=WordEmbedder(), background=False) as memory:
+        memory.add("Sentences follow each other. " * 200, wait=True)  # a long item, whose vectors have spans
+        _check_records(memory, tmp_path)
+
+
+def _check_records(memory: Memory, tmp_path: Path) -> None:
     original = memory.add_raw("so they said")
     now = datetime.now(UTC)
     later = now + timedelta(days=1)

@@ -134,7 +134,7 @@ VALID: dict[str, Any] = {
     "item": 1, "ids": [1], "items": [NewItem("one more")], "patch": ItemPatch(title="changed"),
     "filters": "kind = note", "text": "good", "name": "Known", "source": "Known", "relation": "knows",
     "target": "Other", "start": "Known", "goal": "Other", "content": "said", "namespace": "default",
-    "edges": [("Known", "knows", "Other", 0.5)],
+    "edges": [("Known", "knows", "Other", 0.5)], "kept": 1, "others": [2],
 }  # fmt: skip
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from fourfold.model import Vector
 
 COSINE: Final = 0.94
-"""Least cosine of the vectors of near-duplicates. docs/quality-tried.md has the figures for these thresholds."""
+"""Least cosine of the vectors of near-duplicates. docs/quality-queries.md has the figures for these thresholds."""
 SHARED_WORDS: Final = 0.7
 """Least share of the words of both that both have."""
 SHARED_WORDS_ALONE: Final = 0.85
