@@ -221,8 +221,8 @@ def test_a_merged_item_is_gone_and_its_tags_and_sources_stay(store):
 
 def test_what_was_merged_is_restored_with_its_id(store):
     kept, other, raws = merged(store)
+    before = [each.id for each in versions(store, kept) if each.superseded_at is not None]
     with store.transaction(NS) as tx:
-        before = [each.id for each in versions(store, kept) if each.superseded_at is not None]
         tx.items.restore(before, LATER + DAY)
     first, second = one(store, kept), one(store, other)
     assert (first.tags, first.source_ids) == (("a",), (raws[0],))
