@@ -21,10 +21,11 @@ from fourfold.model import (
     NodeView,
     Page,
     RawRecord,
+    Space,
 )
 from fourfold.ranking.connections import longest_named
 from fourfold.retrieval import Link, Part, Ranking
-from fourfold.storage.protocols import Snapshot, Space, Store, Transaction
+from fourfold.storage.protocols import Snapshot, Store, Transaction
 from fourfold.storage.values import (
     Direction,
     FileRow,

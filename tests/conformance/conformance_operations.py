@@ -12,8 +12,7 @@ from conformance_subjects import LATER, NOW, NS, item, unit
 from store_calls import StoreCalls
 
 from fourfold import validation as rules
-from fourfold.model import NO_FILTERS, Edge, Filters, ItemPatch, MetadataTest, NewItem
-from fourfold.storage.protocols import Space
+from fourfold.model import NO_FILTERS, Edge, Filters, ItemPatch, MetadataTest, NewItem, Space
 from fourfold.storage.values import FileState, FileUpdate, NewNode
 from fourfold.text.entities import query_names
 

@@ -8,8 +8,7 @@ import pytest
 from conformance_subjects import LATER, NOW, NS, add, edit, item, one, unit
 
 from fourfold.errors import NotFound
-from fourfold.model import Filters
-from fourfold.storage.protocols import Space
+from fourfold.model import Filters, Space
 
 pytestmark = pytest.mark.spec("B10")
 

@@ -8,10 +8,9 @@ from conformance_subjects import NOW, NS, add, edit, item, unit
 from store_calls import StoreCalls
 
 from fourfold.errors import NotFound, StorageFull
-from fourfold.model import NO_FILTERS, Edge
+from fourfold.model import NO_FILTERS, Edge, Space
 from fourfold.storage.codec import BLOCK
 from fourfold.storage.memory.store import MemoryStore
-from fourfold.storage.protocols import Space
 from fourfold.storage.values import NewNode
 
 pytestmark = pytest.mark.spec("B15")

@@ -12,8 +12,8 @@ from store_calls import StoreCalls
 from fourfold import Hit, HybridSearch, Plan, Query, Ranking
 from fourfold.engine.retrievers import GraphRetriever, KeywordRetriever, SemanticRetriever, TagRetriever
 from fourfold.errors import InvalidVector
-from fourfold.model import NO_FILTERS, Edge, Filters
-from fourfold.storage.protocols import Graph, Snapshot, Space, Tags, Vectors, Words
+from fourfold.model import NO_FILTERS, Edge, Filters, Space
+from fourfold.storage.protocols import Graph, Snapshot, Tags, Vectors, Words
 from fourfold.storage.values import NewNode, NewRaw, Size, TagUse
 
 

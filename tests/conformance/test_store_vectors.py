@@ -6,8 +6,7 @@ import pytest
 from conformance_subjects import NOW, NS, add, ids, item, unit
 
 from fourfold.errors import InvalidVector, NotFound, SpaceMismatch
-from fourfold.model import NO_FILTERS
-from fourfold.storage.protocols import Space
+from fourfold.model import NO_FILTERS, Space
 from fourfold.storage.values import Size
 
 ONE, OTHER = Space("model one", 2), Space("model two", 3)

@@ -12,9 +12,8 @@ import pytest
 from conformance_subjects import LATER, NOW, NS, add, edit, ids, item, make, unit
 
 from fourfold.embed.windows import Windows, body
-from fourfold.model import NO_FILTERS, Filters, ItemPatch
+from fourfold.model import NO_FILTERS, Filters, ItemPatch, Space
 from fourfold.retrieval import Part
-from fourfold.storage.protocols import Space
 from fourfold.storage.values import Size
 
 SPACE = Space("model", 3)

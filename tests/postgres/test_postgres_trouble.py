@@ -28,11 +28,10 @@ from store_calls import StoreCalls
 from fourfold import limits
 from fourfold.errors import NewerSchema, ReadOnlyStore, StorageFull, StoreBusy, StoreUnavailable, TimedOut, WorldError
 from fourfold.memory import Memory
-from fourfold.model import NO_FILTERS, NewItem
+from fourfold.model import NO_FILTERS, NewItem, Space
 from fourfold.storage.postgres.snapshot import PostgresSnapshot
 from fourfold.storage.postgres.store import PostgresStore
 from fourfold.storage.postgres.tuning import Tuning
-from fourfold.storage.protocols import Space
 from fourfold.storage.values import NewRaw
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

@@ -19,8 +19,7 @@ from fourfold.index.segment_files import read_manifest
 from fourfold.index.text_segment import TextSegment
 from fourfold.index.vector_index import VectorSegment
 from fourfold.memory import Memory
-from fourfold.model import NO_FILTERS, Filters, ItemPatch, NewItem
-from fourfold.storage.protocols import Space
+from fourfold.model import NO_FILTERS, Filters, ItemPatch, NewItem, Space
 from fourfold.storage.sqlite import changes
 from fourfold.storage.sqlite.store import SqliteStore
 from fourfold.storage.sqlite.tuning import Tuning

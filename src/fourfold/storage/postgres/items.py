@@ -11,7 +11,7 @@ import numpy as np
 from fourfold import validation as rules
 from fourfold.embed.vectors import check_dimension
 from fourfold.errors import NotFound
-from fourfold.model import Item, ItemPatch, NewItem
+from fourfold.model import Item, ItemPatch, NewItem, Space
 from fourfold.storage import versioning
 from fourfold.storage.codec import dumps, micros, optional_micros
 from fourfold.storage.postgres import texts, vectors, versions
@@ -22,7 +22,6 @@ from fourfold.storage.postgres.rows import Row, identity, load
 from fourfold.storage.postgres.saved_versions import SavedVersions
 from fourfold.storage.postgres.sql import Db, column, possible, rows, run, run_many
 from fourfold.storage.postgres.texts import Text
-from fourfold.storage.protocols import Space
 from fourfold.storage.values import GIVEN_SPACE
 from fourfold.text.fold import fold
 

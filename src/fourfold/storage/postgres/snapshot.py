@@ -11,7 +11,7 @@ from psycopg.pq import TransactionStatus
 
 from fourfold import limits
 from fourfold.embed.windows import Windows
-from fourfold.model import Filters
+from fourfold.model import Filters, Space
 from fourfold.retrieval import Part as NearestPart
 from fourfold.storage.postgres import files, namespaces, windows
 from fourfold.storage.postgres.connection import GRACE_SECONDS, Connection
@@ -25,7 +25,6 @@ from fourfold.storage.postgres.rows import ItemRows
 from fourfold.storage.postgres.tuning import Tuning
 from fourfold.storage.postgres.vectors import Sample, VectorSearch
 from fourfold.storage.postgres.words import KeywordSearch
-from fourfold.storage.protocols import Space
 from fourfold.storage.values import Deadline, FileRow, Hidden, PendingText, Size
 from fourfold.text.keyword_query import KeywordQuery
 

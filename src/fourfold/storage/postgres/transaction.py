@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
-from fourfold.model import Edge, Item, ItemPatch, Json, NewItem, Node, RawRecord
+from fourfold.model import Edge, Item, ItemPatch, Json, NewItem, Node, RawRecord, Space
 from fourfold.storage import versioning
 from fourfold.storage.chunk_matching import renumber
 from fourfold.storage.linking import Linked, Linker
@@ -19,7 +19,6 @@ from fourfold.storage.postgres.rows import Row
 from fourfold.storage.postgres.saved_versions import SavedVersions
 from fourfold.storage.postgres.sql import Db, possible
 from fourfold.storage.postgres.stored_items import StoredItems
-from fourfold.storage.protocols import Space
 from fourfold.storage.refusals import no_raw
 from fourfold.storage.values import FileUpdate, MadeVectors, NewNode, NewRaw, PendingText, Record
 from fourfold.text.entities import own_names

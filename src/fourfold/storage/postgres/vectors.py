@@ -13,7 +13,7 @@ from fourfold.embed.vectors import check_dimension
 from fourfold.embed.windows import Windows, rows_of, spans_of
 from fourfold.errors import IndexUnavailable
 from fourfold.index.rows import SAMPLE
-from fourfold.model import Filters
+from fourfold.model import Filters, Space
 from fourfold.retrieval import Background, Hit, Ranking
 from fourfold.storage.postgres.filters import Condition
 from fourfold.storage.postgres.index_search import MOST_CANDIDATES
@@ -33,7 +33,6 @@ from fourfold.storage.postgres.sql import (
     value,
 )
 from fourfold.storage.postgres.tuning import Tuning
-from fourfold.storage.protocols import Space
 from fourfold.storage.values import MadeVectors
 
 if TYPE_CHECKING:
