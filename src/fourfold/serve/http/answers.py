@@ -305,60 +305,6 @@ class FacetsAnswer(Answer):
     metadata_keys: list[CountAnswer]
 
 
-class NodeAnswer(Answer):
-    id: int
-    name: str
-    label: str
-    aliases: list[str]
-    properties: Metadata
-    item_id: int | None
-
-
-class EdgeAnswer(Answer):
-    source: str = Field(alias="from")
-    relation: str
-    target: str = Field(alias="to")
-    weight: float
-
-
-class NodeViewAnswer(Answer):
-    node: NodeAnswer
-    items: list[int]
-    mentions: list[int]
-    edges: list[EdgeAnswer]
-
-
-class NodesAnswer(Answer):
-    nodes: list[NodeSummaryAnswer]
-    next_cursor: str | None
-
-
-class NeighborAnswer(NodeAnswer):
-    relation: str
-    distance: int
-    weight: float
-
-
-class NeighborsAnswer(Answer):
-    neighbors: list[NeighborAnswer]
-    total: int
-    next_cursor: str | None
-
-
-class LocalNode(NodeAnswer):
-    distance: int
-
-
-class LocalGraphAnswer(Answer):
-    nodes: list[LocalNode]
-    edges: list[EdgeAnswer]
-    total: int = Field(description="Nodes within the depth, also those beyond the limit.")
-
-
-class EdgesAnswer(Answer):
-    edges: list[EdgeAnswer]
-
-
 class RawsAnswer(Answer):
     raw: list[RawAnswer]
     total: int

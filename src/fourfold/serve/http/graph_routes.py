@@ -1,10 +1,11 @@
 """Nodes, edges, neighbours, paths, and the graph around a node."""
 
-from __future__ import annotations
+# No `from __future__ import annotations`: pydantic reads these annotations when the module is loaded.
 
 from dataclasses import asdict
 from typing import Final
 
+from pydantic import Field
 from starlette.responses import Response
 
 from fourfold.errors import NotFound
@@ -17,6 +18,60 @@ from fourfold.serve.schemas import edge_json, neighbor_json, node_json, node_vie
 
 _EDGES: Final = 50
 """Edges of each node that a local graph shows, heaviest first."""
+
+
+class NodeAnswer(answers.Answer):
+    id: int
+    name: str
+    label: str
+    aliases: list[str]
+    properties: answers.Metadata
+    item_id: int | None
+
+
+class EdgeAnswer(answers.Answer):
+    source: str = Field(alias="from")
+    relation: str
+    target: str = Field(alias="to")
+    weight: float
+
+
+class NodeViewAnswer(answers.Answer):
+    node: NodeAnswer
+    items: list[int]
+    mentions: list[int]
+    edges: list[EdgeAnswer]
+
+
+class NodesAnswer(answers.Answer):
+    nodes: list[answers.NodeSummaryAnswer]
+    next_cursor: str | None
+
+
+class NeighborAnswer(NodeAnswer):
+    relation: str
+    distance: int
+    weight: float
+
+
+class NeighborsAnswer(answers.Answer):
+    neighbors: list[NeighborAnswer]
+    total: int
+    next_cursor: str | None
+
+
+class LocalNode(NodeAnswer):
+    distance: int
+
+
+class LocalGraphAnswer(answers.Answer):
+    nodes: list[LocalNode]
+    edges: list[EdgeAnswer]
+    total: int = Field(description="Nodes within the depth, also those beyond the limit.")
+
+
+class EdgesAnswer(answers.Answer):
+    edges: list[EdgeAnswer]
 
 
 def nodes(call: Call) -> Response:
@@ -100,13 +155,13 @@ def path(call: Call) -> Response:
 
 
 ENDPOINTS: Final = (
-    Endpoint("GET", f"{NS}/graph/nodes", nodes, "List nodes", answers.NodesAnswer, query=models.NodesQuery),
+    Endpoint("GET", f"{NS}/graph/nodes", nodes, "List nodes", NodesAnswer, query=models.NodesQuery),
     Endpoint(
         "POST",
         f"{NS}/graph/nodes",
         add_node,
         "Store a node, or add to it",
-        answers.NodeAnswer,
+        NodeAnswer,
         "write",
         models.NodeRequest,
         status=201,
@@ -122,7 +177,7 @@ ENDPOINTS: Final = (
         f"{NS}/graph/nodes/{{name:path}}",
         show_node,
         "Show a node",
-        answers.NodeViewAnswer,
+        NodeViewAnswer,
         query=models.LabelQuery,
     ),
     Endpoint(
@@ -139,7 +194,7 @@ ENDPOINTS: Final = (
         f"{NS}/graph/edges",
         add_edges,
         "Store edges; an edge that exists gets the weight",
-        answers.EdgesAnswer,
+        EdgesAnswer,
         "write",
         models.EdgesRequest,
         status=201,
@@ -156,7 +211,7 @@ ENDPOINTS: Final = (
         f"{NS}/graph/neighbors",
         neighbors,
         "List the nodes near one",
-        answers.NeighborsAnswer,
+        NeighborsAnswer,
         query=models.NeighborsQuery,
     ),
     Endpoint(
@@ -164,8 +219,8 @@ ENDPOINTS: Final = (
         f"{NS}/graph/around",
         around,
         "The graph around a node",
-        answers.LocalGraphAnswer,
+        LocalGraphAnswer,
         query=models.AroundQuery,
     ),
-    Endpoint("GET", f"{NS}/graph/path", path, "A shortest path", answers.EdgesAnswer, query=models.PathQuery),
+    Endpoint("GET", f"{NS}/graph/path", path, "A shortest path", EdgesAnswer, query=models.PathQuery),
 )
