@@ -80,6 +80,70 @@ def test_statements_questions_titles_quotations_and_fixed_expressions_keep_every
     assert negated_phrases(query) == ()
 
 
+@pytest.mark.parametrize(
+    "query",
+    [
+        "logout without saving",
+        "vim quit without saving",
+        "restart nginx without downtime",
+        "update config without restarting",
+        "update config without restarting the server",
+        "close all tabs without saving changes",
+        "change the schema without losing data",
+        "rename a branch without breaking links",
+        "log in without password",
+        "login without password",
+        "install python without admin rights",
+        "git merge without commit",
+        "remove duplicates without sorting",
+        "zero downtime migration without data loss",
+        "deployment without any downtime",
+        "termination without notice",
+        "recording calls without consent",
+        "use docker without sudo",
+        "delete files without confirmation",
+        "reverse a list without slicing it",
+        "reset phone without losing photos",
+        "cancel subscription without account",
+        "Abmelden ohne Speichern",
+        "abmelden ohne zu speichern",
+        "Server aktualisieren ohne neu zu starten",
+        "Datei schließen ohne sich abzumelden",
+        "Update ohne Neustart",
+        "Windows ohne Microsoft-Konto einrichten",
+        "Dateien ohne Papierkorb löschen",
+        "Kündigung ohne Frist",
+        "Anmeldung ohne Passwort",
+        "Aufnahme ohne Einwilligung",
+        "Datenbank umziehen ohne Ausfall",
+        "Fotos vom Handy ohne Kabel übertragen",
+    ],
+)
+def test_the_name_of_an_action_keeps_every_word(query: str):
+    assert affirmed(query) == query
+
+
+@pytest.mark.parametrize(
+    ("query", "left"),
+    [
+        ("show invoices without order number", "show invoices"),
+        ("find hotels without parking", "find hotels"),
+        ("hotels without parking fees", "hotels"),
+        ("hikes without climbing", "hikes"),
+        ("rooms with sea view without balcony", "rooms with sea view"),
+        ("reading CSV files without pandas", "reading CSV files"),
+        ("apps without tracking", "apps"),
+        ("pizza without topping", "pizza"),
+        ("Hotels ohne Pool buchen", "Hotels buchen"),
+        ("Wohnung ohne Makler mieten", "Wohnung mieten"),
+        ("Läden ohne Parkplatz sonntags offen", "Läden sonntags offen"),
+        ("Kuchen ohne Eier", "Kuchen"),
+    ],
+)
+def test_things_are_asked_for_by_what_they_lack(query: str, left: str):
+    assert affirmed(query) == left
+
+
 def test_a_phrase_names_its_place_and_its_words():
     (phrase,) = negated_phrases("quiet hotels that are not in the old town")
     assert phrase.words == ("old", "town")

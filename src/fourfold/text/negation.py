@@ -3,7 +3,8 @@
 A negated word says what the answer is not about, so it must not pull items up. Only constraints count: "without fish",
 "not in Berlin", "that do not serve fish". The negation of a whole statement does not ("aspirin does not prevent
 strokes" is about aspirin and strokes, "food that Anna does not eat" about Anna and eating), nor does a fixed expression
-("with or without milk", "not in sync"), a title ("Rebel Without a Cause") or a quotation.
+("with or without milk", "not in sync"), the name of an action ("log out without saving"; see `actions`), a title
+("Rebel Without a Cause") or a quotation.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from fourfold.text.actions import belongs_to_action
 from fourfold.text.fold import fold
 from fourfold.text.stopwords import stop_words
 
@@ -213,7 +215,7 @@ _GERMAN: Final = _words("ohne außer ausgenommen nicht nie niemals kein keine ke
 
 
 def _is_fixed(tokens: Sequence[_Token], place: int) -> bool:
-    """With or without milk, not in sync, try ... except, ohne VPN arbeiten."""
+    """With or without milk, not in sync, try ... except, log out without saving."""
     before = [token.folded for token in tokens[max(0, place - 2) : place]]
     after = [token.folded for token in tokens[place + 1 : place + 3]]
     if len(before) == 2 and before[0] in _WITH and before[1] in _JOINTS:
@@ -223,8 +225,7 @@ def _is_fixed(tokens: Sequence[_Token], place: int) -> bool:
     is_plain = tokens[place].folded in _NOT or tokens[place].folded in _GERMAN
     if is_plain and after and (after[0] in _STATES or (after[0] in _PREPOSITIONS and after[-1] in _STATES)):
         return True
-    last = tokens[-1].text
-    return tokens[place].folded == "ohne" and place + 3 == len(tokens) and last.islower() and last.endswith("en")
+    return belongs_to_action([token.text for token in tokens], place)
 
 
 _WITH: Final = _words("with mit")
