@@ -33,5 +33,5 @@ def pytest_unconfigure() -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The long ones first: workers then share out the short ones, and none is left with a long one at the end."""
+    """Puts long tests first, so that no worker is left with a long one at the end."""
     items.sort(key=lambda item: "trust" not in item.path.parts)

@@ -1,4 +1,4 @@
-"""Hybrid search over a Chroma collection that exists (S2.2), embedded and on a real server."""
+"""Hybrid search over an existing Chroma collection, embedded and on a real server."""
 
 from __future__ import annotations
 
