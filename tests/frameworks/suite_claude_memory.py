@@ -17,7 +17,7 @@ from fourfold.integrations.claude_memory import FourfoldAsyncMemoryTool, Fourfol
 
 
 class Both:
-    """Runs each command with both tools and compares them; sizes of directories are those of the file system there."""
+    """Runs each command with both tools and compares the results, except sizes of directories."""
 
     def __init__(self, memory: Memory, folder: Path) -> None:
         self.tool = FourfoldMemoryTool(memory)
