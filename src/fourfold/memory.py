@@ -45,7 +45,7 @@ class Memory(VersionMethods, GraphMethods):
             response = memory.search("how do I get into the network?")
 
     Every method blocks until it is done; threads may share one Memory. `AsyncMemory` has the same methods for asyncio.
-    `namespace` is what methods act on unless they are told another.
+    Methods act on `namespace` unless they are given another one.
     """
 
     # ------------------------------------------------------------ searching

@@ -34,7 +34,7 @@ class Query:
     vector: Vector | None = None
     filters: Filters = NO_FILTERS
     typed: str | None = None
-    """The whole query, if `text` lacks a part of it that says what is not wanted."""
+    """The whole query, if `text` lacks a part that excludes something."""
     second: Vector | None = None
     """Of a query in an uncertain language, by the encoder of the other one: the better cosine counts."""
 
@@ -329,7 +329,7 @@ class Result:
     graph_distance: int | None = None
     """Steps from what the query names: 0 for its own items, 1 over a relation or mention; None if not connected."""
     part: Part | None = None
-    """The part that is nearest by meaning; None if one vector stands for the whole item."""
+    """The part that is nearest by meaning; None if the item has a single vector."""
 
     @property
     def id(self) -> int:

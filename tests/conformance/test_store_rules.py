@@ -52,7 +52,7 @@ def test_check_names_items_beyond_the_limits_and_repair_keeps_what_it_removes(
     problems = store.check()
     assert [problem.split(": ")[1] for problem in problems] == [f"item {id}" for id in (tagged, noted, wide)]
     done = store.repair()
-    assert sum(line.startswith("mended: ") for line in done) == 3
+    assert sum(line.startswith("repaired: ") for line in done) == 3
     assert store.check() == []
     found = one(store, tagged)
     (rest,) = store.get_raw(NS, found.source_ids).values()

@@ -149,7 +149,7 @@ def test_a_file_that_cannot_be_parsed_is_left_unchanged(tmp_path: Path, content:
     file.write_bytes(content.encode("utf-8", "surrogateescape"))
     refused = install(tmp_path, "--yes")
     assert refused.returncode in (1, 4)
-    assert "Mend the file" in refused.stderr
+    assert "Correct the file" in refused.stderr
     assert file.read_bytes() == content.encode("utf-8", "surrogateescape")
 
 

@@ -170,5 +170,5 @@ def test_invalid_rows_of_older_versions_are_found_and_repaired(export: list[Any]
     db.close()
     with Memory.open(tmp_path / "store", embedder="none", background=False) as memory:
         assert memory.check() != []
-        assert any(line.startswith("mended: ") for line in memory.repair())
+        assert any(line.startswith("repaired: ") for line in memory.repair())
         assert memory.check() == []

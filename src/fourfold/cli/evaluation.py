@@ -85,7 +85,7 @@ def _asker(
         return partial(on_bench, ctx, folder, per=per, plain=plain, cache=cache)
     if plain or (folder is not None and folder.is_dir()):
         what = "--plain" if plain else f"the folder {folder}"
-        raise InvalidQuery(f"{what} has no meaning beside --store-items", "Leave one of them out")
+        raise InvalidQuery(f"{what} cannot be combined with --store-items", "Leave one of them out")
     return partial(_on_store, ctx, store_items, export=folder)
 
 
@@ -167,7 +167,7 @@ def _show_table(ask: Ask[list[Run]], *, as_json: bool) -> None:
 def _refuse_beside_table(asked: Mapping[str, Any]) -> None:
     given = [name for name, value in asked.items() if value is not None]
     if given:
-        raise InvalidQuery(f"--{given[0]} has no meaning beside --table", "Leave one of them out")
+        raise InvalidQuery(f"--{given[0]} cannot be combined with --table", "Leave one of them out")
 
 
 def on_bench(
@@ -225,7 +225,7 @@ def _show(summary: Mapping[str, Json], comparison: Mapping[str, Comparison] | No
         answered = "; ".join(known["answered"]) or "none"
         say(f"known failures: {known['queries']}, hit@10 {known['hit@10']:.3f}; answered by now: {answered}")
     if "confidence_auc" in summary:
-        say(f"confidence tells answerable from unanswerable: AUC {summary['confidence_auc']:.3f}")
+        say(f"confidence separates answerable from unanswerable questions: AUC {summary['confidence_auc']:.3f}")
     for note in summary["degraded"]:
         warn(f"degraded: {note}")
     for metric, each in (comparison or {}).items():

@@ -103,7 +103,7 @@ def _store(ctx: typer.Context, waiting: list[tuple[Path, Captured]], answer: Ans
             for path, item in waiting:
                 try:
                     ids.append(_add(memory, item))
-                except InvalidItem as error:  # it would be refused again, and those after it would wait for ever
+                except InvalidItem as error:  # dropped: it would be refused again, and block those after it
                     refused.append(f"not remembered, because {error}")
                 path.unlink(missing_ok=True)
             _start_worker(memory)

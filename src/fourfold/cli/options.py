@@ -44,7 +44,7 @@ _READERS: Final[Mapping[str, Callable[[Any], Any]]] = {
 
 
 class OptionGroup:
-    """A parameter of a command with this annotation stands for all options of the group."""
+    """A parameter of a command with this annotation is replaced by all options of the group."""
 
     def __init__(self, given: Mapping[str, Any]) -> None:
         self._given = given

@@ -47,7 +47,7 @@ def one_line(text: str) -> str:
 def speak_utf8() -> None:
     """On every system and through every pipe; a code page would damage JSON."""
     for name in ("stdout", "stderr"):
-        if getattr(sys, name) is None:  # closed by the caller: nobody reads it, and no file may get its number
+        if getattr(sys, name) is None:  # closed by the caller; reopened so that no other file gets its descriptor
             setattr(sys, name, open(os.devnull, "w"))  # noqa: PTH123, SIM115
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
@@ -123,7 +123,7 @@ def _window(window: TimeWindow) -> str:
 
 
 def heading(item: Item) -> str:
-    """What stands for an item in a list: its title, else how it begins."""
+    """The label of an item in a list: its title, or else the beginning of its text."""
     return one_line(item.title) or one_line(item.text)[:80]
 
 

@@ -126,7 +126,7 @@ def _snippet(result: Result) -> Text:
 
 
 def _widths(rows: Sequence[Sequence[Text]], most: int) -> list[int]:
-    """What each column needs; the titles get what is left."""
+    """The width that each column needs; the titles get the rest."""
     widths = [max(cell.cell_len for cell in column) for column in zip(*rows, strict=True)]
     others = sum(widths) - widths[_TITLE] + len(_GAP) * (len(widths) - 1)
     widths[_TITLE] = max(min(widths[_TITLE], most - others), len("item"))

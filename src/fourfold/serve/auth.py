@@ -64,7 +64,7 @@ def known(token: str, tokens: Tokens) -> bool:
 
 
 class RequestRate:
-    """Limits the requests per minute of each token; a whole minute's worth may come at once."""
+    """Limits the requests per minute of each token; bursts of up to a minute's quota are allowed."""
 
     def __init__(self, per_minute: int, clock: Callable[[], float] = time.monotonic) -> None:
         self._most = per_minute

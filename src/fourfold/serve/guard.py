@@ -50,7 +50,7 @@ class Rules:
     open_paths: frozenset[str] = frozenset({HEALTH})
     """Paths that need no token: signs of life, and the files of the web page. Their bodies are never read."""
     streamed: re.Pattern[str] | None = None
-    """Paths whose routes read the body by themselves, part by part: it may be larger than others."""
+    """Paths whose routes stream the body, which may therefore be larger than others."""
     rate: RequestRate | None = None
 
 

@@ -43,7 +43,7 @@ class Sessions:
         return await (await self.memory()).run(visible_status)
 
     async def ping(self) -> None:
-        """Raises the error that keeps the store from answering."""
+        """Raises the error that prevents the store from answering."""
         await (await self._opened()).namespaces()
 
     async def close(self) -> None:

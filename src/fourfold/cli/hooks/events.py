@@ -81,7 +81,7 @@ def _text(value: object) -> str:
 
 @dataclass(slots=True)
 class Answer:
-    """What the agent is told. It grows while the hook works; at the deadline it is sent as it is."""
+    """The answer for the agent. It grows while the hook works, and is sent as it is at the deadline."""
 
     event: str
     context: str = ""

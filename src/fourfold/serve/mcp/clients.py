@@ -23,7 +23,7 @@ from fourfold.errors import DamagedError, InvalidSetting, ReadOnlyStore
 from fourfold.model import Json
 from fourfold.serve.mcp.install import NAME, Scope
 
-_MEND: Final = "Mend the file, or add the entry by hand; it was left as it is"
+_MEND: Final = "Correct the file, or add the entry by hand; the file was not changed"
 _OWN_TABLE: Final = re.compile(rf"\s*\[\[?\s*mcp_servers\s*\.\s*(?:\"{NAME}\"|'{NAME}'|{NAME})\s*[.\]]")
 _ANY_TABLE: Final = re.compile(r"\s*\[")
 

@@ -38,7 +38,7 @@ class Entry:
     """Variables that are needed and hold a secret."""
 
     def json(self, *, typed: bool = True) -> dict[str, Json]:
-        """`typed`: with the transport, which some clients want to be told and others do not know."""
+        """`typed`: with the name of the transport, which some clients require and others reject."""
         first, *rest = self.command
         form: dict[str, Json] = {"command": first, "args": [*rest], "env": {**self.environment}}
         return {"type": "stdio", **form} if typed else form

@@ -141,7 +141,7 @@ class Tools:
         memory = await self._sessions.memory(namespace)
         patch = ItemPatch(content, title, tuple(add_tags or ()), tuple(remove_tags or ()), metadata)
         if (undo or merge) and (patch != ItemPatch() or (undo and merge)):
-            raise InvalidQuery("undo or merge with changes", "Do one of them first, then change what is there")
+            raise InvalidQuery("undo, merge and changes need separate calls", "Undo or merge first, then change it")
         if merge:
             return answer({"status": "success", "item": stored_form(await memory.merge(id, merge))})
         if undo:

@@ -234,7 +234,7 @@ class Database:
                     _set(db, _timeouts())
 
     def _why_no_connection(self) -> FourfoldError:
-        """The pool only knows that it waited; connecting without it tells the reason."""
+        """The reason why the pool timed out, found by connecting without it."""
         try:
             with self.translated():
                 Connection.connect(self.address.dsn, connect_timeout=2).close()

@@ -267,7 +267,7 @@ def get(
 
 @cache
 def _selecting(count: int) -> tuple[str, str, str]:
-    """Statements that read the rows, tags and sources of so many items."""
+    """Statements that read the rows, tags and sources of this many items."""
     inside = marks(count)
     return (
         f"SELECT {_COLUMNS} FROM items WHERE +ns = ? AND id IN ({inside})",  # noqa: S608  (constants and placeholders)
