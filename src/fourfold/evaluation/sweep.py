@@ -220,7 +220,7 @@ def _table(one: Sweep) -> str:
     rows = [_row(_named(point, one), point.run) for point in one.points]
     lines = [head, "|---|" + "--:|" * 7 + "\n", *rows, _row(default, one.default)]
     best = f"Best on the training half: {_shown(one.chosen)}."
-    return "".join(lines) + f"\n{best} Held out, beside {default}: nDCG@10 {difference(one.verdict)}.\n"
+    return "".join(lines) + f"\n{best} Held out, compared with {default}: nDCG@10 {difference(one.verdict)}.\n"
 
 
 def _named(point: Point, one: Sweep) -> str:
