@@ -121,6 +121,7 @@ class RemoteMemory:
         weights: Mapping[str, float] | None = None,
         alpha: float | None = None,
         recency: float | None = None,
+        source_weights: Mapping[str, float] | None = None,
         rerank: str | None = None,
         time: str | None = None,
         only: Collection[str] | None = None,
@@ -145,6 +146,7 @@ class RemoteMemory:
             "weights": weights,
             "alpha": alpha,
             "recency": recency,
+            "source_weights": source_weights,
             "rerank": rerank,
             "time": time,
             "only": None if only is None else list(only),
@@ -171,6 +173,7 @@ class RemoteMemory:
         weights: Mapping[str, float] | None = None,
         alpha: float | None = None,
         recency: float | None = None,
+        source_weights: Mapping[str, float] | None = None,
         rerank: str | None = None,
         time: str | None = None,
         filters: GivenFilters | None = None,
@@ -184,6 +187,7 @@ class RemoteMemory:
             "weights": weights,
             "alpha": alpha,
             "recency": recency,
+            "source_weights": source_weights,
             "rerank": rerank,
             "time": time,
             "filters": forms.filter_form(filters),
@@ -201,7 +205,7 @@ class RemoteMemory:
         return [reading.item_of(form) for form in self._call("POST", "/items:batch", body)["items"]]
 
     def update(self, item: int | str, patch: ItemPatch, *, wait: bool = False, expected: Item | None = None) -> Item:
-        body = {name: value for name, value in forms.fields(patch).items() if value not in (None, ())}
+        body = forms.patch_form(patch)
         headers = self._if_match(expected)
         if not body:
             return self.get([item])[0]

@@ -161,7 +161,7 @@ class FourfoldMemoryTool(BetaAbstractMemoryTool):
 
     def _change(self, item: Item, text: str) -> None:
         try:
-            self.memory.update(item.id, ItemPatch(text=text), expected=item)
+            self.memory.update(item.id, ItemPatch(text=text, source="agent"), expected=item)
         except Conflict as error:
             raise ToolError(f"The file {item.key} was changed meanwhile. View it, then repeat the edit.") from error
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
@@ -90,7 +90,7 @@ def add(call: Call) -> Response:
     body: models.AddRequest = call.body
     stored = call.memory.add(new_item(body), wait=body.wait)
     place = f"/v1/namespaces/{quote(stored.namespace, safe='')}/items/{stored.id}"
-    form = stored_json(stored, call.memory.similar(stored.id))
+    form = stored_json(stored)
     return reply(form, 201, {"etag": etag(stored), "location": place})
 
 
@@ -136,8 +136,8 @@ def update(call: Call) -> Response:
     if body.undo:
         item = call.memory.undo(wanted, to=body.undo_to, wait=body.wait)
         return reply(item_json(item), headers={"etag": etag(item)})
-    item = call.memory.update(wanted, patch, wait=body.wait, expected=expected)
-    return reply(stored_json(item, call.memory.similar(item.id)), headers={"etag": etag(item)})
+    item = call.memory.update(wanted, replace(patch, source="tool"), wait=body.wait, expected=expected)
+    return reply(stored_json(item), headers={"etag": etag(item)})
 
 
 def delete(call: Call) -> Response:

@@ -278,7 +278,7 @@ class JudgementRequest(Request):
     )
 
 
-_MEASURED: Final = ("preset", "fusion", "weights", "alpha", "recency", "rerank", "only")
+_MEASURED: Final = ("preset", "fusion", "weights", "alpha", "recency", "source_weights", "rerank", "only")
 EvaluationRequest: Final = create_model(
     "EvaluationRequest", __config__=STRICT, **{name: _options(False)[name] for name in _MEASURED}
 )
