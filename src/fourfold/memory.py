@@ -19,7 +19,7 @@ from fourfold.engine.embedding_queue import EmbeddingQueue, Progress
 from fourfold.engine.expiry import remove_expired
 from fourfold.engine.graph_methods import GraphMethods
 from fourfold.engine.merged import JUDGED, merged
-from fourfold.engine.open_store import now, open_store
+from fourfold.engine.open_store import now, open_store, require_lasting
 from fourfold.engine.present import ResultOptions, check_per_source
 from fourfold.engine.search import Why
 from fourfold.engine.time_windows import window_of
@@ -236,6 +236,8 @@ class Memory(VersionMethods, GraphMethods):
     @staticmethod
     def restore(source: str | Path, store: str | Path | None = None) -> None:
         """Puts a backup into a folder that holds no store yet."""
+        if isinstance(store, str):
+            require_lasting(store)
         if isinstance(store, str) and addresses.is_address(store):
             raise RequestError("a backup goes into a folder", "Restore it there, then: fourfold copy DSN")
         from fourfold.storage.sqlite.health import restore

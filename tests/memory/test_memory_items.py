@@ -19,6 +19,7 @@ from fourfold.errors import (
     InvalidArgument,
     InvalidItem,
     InvalidQuery,
+    InvalidSetting,
     InvalidVector,
     NotFound,
     RequestError,
@@ -341,3 +342,36 @@ def test_adding_from_many_threads_at_once_stores_every_item(memory: Memory) -> N
     results(*(partial(memory.add, item) for item in notes(40)))
     assert memory.count() == 40
     assert memory.check() == []
+
+
+def test_a_store_in_memory_has_no_files_and_ends_when_it_is_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for _ in range(2):
+        with Memory.open(":memory:", embedder=WordEmbedder()) as memory:
+            assert memory.count() == 0
+            memory.add("The key is in the blue box", wait=True)
+            assert memory.within("other").count() == 0
+            assert [result.id for result in memory.search("blue key").results] == [1]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_nothing_is_copied_restored_or_typed_into_memory_where_it_would_be_lost(
+    memory: Memory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from fourfold.cli.main import main
+
+    monkeypatch.chdir(tmp_path)
+    for lost in (
+        lambda: memory.move(":memory:", delete_source=True),
+        lambda: Memory.restore("backup", ":memory:"),
+        lambda: Memory.open(settings=Settings(store=":memory:", embedder="none")),
+    ):
+        with pytest.raises(InvalidSetting, match="in memory"):
+            lost()
+    assert memory.count() == 0
+    with pytest.raises(SystemExit) as ended:
+        main(["--store", ":memory:", "add", "x"])
+    assert ended.value.code
+    assert not (tmp_path / ":memory:").exists()
