@@ -78,7 +78,7 @@ def test_numbers_may_be_ids_and_a_header_may_be_missing(tmp_path: Path) -> None:
         ("corpus.jsonl", "{", "corpus.jsonl:21: not JSON"),
         ("corpus.jsonl", "[]", "corpus.jsonl:21: not an object"),
         ("corpus.jsonl", {"text": "x"}, "corpus.jsonl:21: _id is missing"),
-        ("corpus.jsonl", {"_id": "soil", "text": "x"}, "corpus.jsonl:21: the _id 'soil' is there twice"),
+        ("corpus.jsonl", {"_id": "soil", "text": "x"}, "corpus.jsonl:21: the _id 'soil' occurs twice"),
         ("corpus.jsonl", {"_id": "x", "text": 5}, "corpus.jsonl:21: text is not a string"),
         (
             "corpus.jsonl",
@@ -86,7 +86,7 @@ def test_numbers_may_be_ids_and_a_header_may_be_missing(tmp_path: Path) -> None:
             "corpus.jsonl:21: metadata.tags is not a list",
         ),
         ("queries.jsonl", {"_id": "x", "text": "  "}, "queries.jsonl:19: the query is empty"),
-        ("queries.jsonl", {"_id": "q01", "text": "x"}, "queries.jsonl:19: the _id 'q01' is there twice"),
+        ("queries.jsonl", {"_id": "q01", "text": "x"}, "queries.jsonl:19: the _id 'q01' occurs twice"),
         ("queries.jsonl", {"_id": "x", "text": "x", "metadata": 5}, "queries.jsonl:19: metadata is not an object"),
         (
             "queries.jsonl",

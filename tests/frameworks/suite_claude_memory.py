@@ -232,7 +232,7 @@ def test_an_edit_based_on_an_old_state_is_refused(
     stale = tool._tree()
     memory.update("key:/memories/a.txt", ItemPatch(text="two"))
     monkeypatch.setattr(tool, "_tree", lambda: stale)
-    with pytest.raises(ToolError, match="was changed meanwhile"):
+    with pytest.raises(ToolError, match="was changed since you viewed it"):
         call(tool, "str_replace", path="/memories/a.txt", old_str="one", new_str="three")
     assert memory.get(["key:/memories/a.txt"])[0].text == "two"
 

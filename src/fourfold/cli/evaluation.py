@@ -78,10 +78,10 @@ def evaluate(
 def _asker(
     ctx: typer.Context, folder: Path | None, store_items: Path | None, *, per: str, plain: bool, cache: Path | None
 ) -> Ask[Any]:
-    """Where the questions are asked: in a collection's own store, in the user's, or in an export of it."""
+    """The store in which the questions are asked: that of a collection, the user's, or an export of it."""
     if store_items is None:
         if folder is None:
-            raise InvalidQuery("there is nothing to ask", "Name a folder of a collection, or --store-items FILE.tsv")
+            raise InvalidQuery("no questions are given", "Name a folder of a collection, or --store-items FILE.tsv")
         return partial(on_bench, ctx, folder, per=per, plain=plain, cache=cache)
     if plain or (folder is not None and folder.is_dir()):
         what = "--plain" if plain else f"the folder {folder}"
@@ -173,7 +173,7 @@ def _refuse_beside_table(asked: Mapping[str, Any]) -> None:
 def on_bench(
     ctx: typer.Context, folder: Path, work: Callable[[Bench], T], *, per: str, plain: bool, cache: Path | None
 ) -> T:
-    """What `work` makes of the collection, in a store of its own with the user's other settings."""
+    """The result of `work` on the collection, in a temporary store with the user's other settings."""
     from fourfold.evaluation.bench import open_bench
     from fourfold.evaluation.collection import read_collection
     from fourfold.evaluation.conversations import checked_unit, read_conversations
@@ -193,7 +193,7 @@ def on_bench(
 
 
 def _on_store(ctx: typer.Context, questions: Path, work: Callable[[LiveBench], T], *, export: Path | None) -> T:
-    """What `work` makes of the user's own store, to which nothing is written, or of an export."""
+    """The result of `work` on the user's store, to which nothing is written, or on an export."""
     from fourfold.evaluation.live import opened_export, read_live
 
     opened = open_memory(ctx) if export is None else opened_export(export, load_config(ctx).settings)

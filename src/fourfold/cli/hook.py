@@ -51,7 +51,7 @@ def hook(ctx: typer.Context, event: EventName) -> None:
         sys.stdout.write(answer.json() + "\n")
         sys.stdout.flush()
     if late:
-        os._exit(0)  # a thread that waits for a lock would delay the end
+        os._exit(0)  # a thread that waits for a lock would delay the exit
 
 
 def _work(ctx: typer.Context, answer: Answer, settings: Settings) -> None:

@@ -36,7 +36,7 @@ def patch_form(patch: ItemPatch) -> dict[str, Json]:
 
 def item_form(item: NewItem) -> dict[str, Json]:
     values = fields(item)
-    vector = values.pop("vector")  # it may be an array, which has no truth value
+    vector = values.pop("vector")  # may be an array, which has no truth value
     form = {name: value for name, value in values.items() if value not in (None, (), "")}
     for name in ("created_at", "occurred_at", "expires_at"):
         if name in form:

@@ -137,7 +137,7 @@ class ItemMethods(OpenStore):
         if expected is not None:
             with self._reading() as snapshot:
                 if snapshot.rows.get([expected.id]).get(expected.id) != expected:
-                    raise Conflict(f"item {expected.id} has changed", "Read it again, and repeat the change on that")
+                    raise Conflict(f"item {expected.id} has changed", "Read it again and repeat the change")
 
     def get(self, ids: Sequence[int | str]) -> list[Item]:
         """Items by id, or by "key:K"; NotFound names the first that is missing."""

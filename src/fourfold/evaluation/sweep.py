@@ -19,11 +19,11 @@ from fourfold.ranking.presets import PRESETS
 T = TypeVar("T", float, str)
 
 ALPHAS: Final = (0.3, 0.5, 0.6, 0.7, 0.8, 1.0)
-"""The grid of the document that the preset `memories` comes from."""
+"""The grid of alphas."""
 STEPS: Final = tuple(step / 10 for step in range(11))
 PARTS: Final = (0.0, 0.1, 0.2, 0.3, 0.4)
 GRIDS: Final = {1: 1, 2: 10, 3: 5, 4: 4}
-"""By number of retrievers: the number of steps into which a grid divides 1 (11, 21 and 35 points)."""
+"""Number of steps into which a grid divides 1, by number of retrievers (11, 21 and 35 points)."""
 METRICS: Final = ("ndcg@10", "hit@10", "mrr")
 DEFAULT: Final = Variant("auto", {"preset": "auto"})
 
@@ -206,7 +206,7 @@ def _measured(run: Run) -> dict[str, Json]:
 
 
 def _p95(run: Run) -> float:
-    """Of the searches; vectors of questions come from the cache."""
+    """The time of the searches; vectors of questions come from the cache."""
     return percentile([answer.milliseconds for answer in run.answers], 0.95)
 
 

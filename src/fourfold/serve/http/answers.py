@@ -1,4 +1,4 @@
-"""What is answered, as models for the OpenAPI document; tests validate real answers against them."""
+"""Models of answers for the OpenAPI document; tests validate real answers against them."""
 
 # No `from __future__ import annotations`: pydantic reads these annotations when the module is loaded.
 
@@ -217,7 +217,7 @@ _COUNTS: Final[dict[str, Any]] = {f"{name}_results_count": (int, 0) for name in 
 
 
 class TimeWindowAnswer(Answer):
-    """The time that the query names, without its end; null: not limited on that side."""
+    """The time that the query names, excluding its end; null: unlimited on that side."""
 
     from_: str | None = Field(alias="from")
     to: str | None
@@ -319,7 +319,7 @@ class NamespacesAnswer(Answer):
 
 
 class StatusAnswer(BaseModel):
-    """What the store holds; the fields depend on the kind of store."""
+    """Contents of the store; the fields depend on the kind of store."""
 
     version: str
     namespace: str

@@ -19,7 +19,7 @@ _LINE: Final = tuple(field.name for field in fields(Contribution))
 
 
 def etag(item: Item) -> str:
-    """Changes with every change of the item."""
+    """The ETag of an item, which changes with every change of the item."""
     return f'"{sha256(compact(item_json(item)).encode()).hexdigest()[:32]}"'
 
 
@@ -54,7 +54,7 @@ def search_json(response: SearchResponse, budget: int | None, *, content: bool =
 
 
 def _forms(result: Form) -> Sequence[Form]:
-    """Smallest first."""
+    """The forms of a result, smallest first."""
     return [_short(result), result]
 
 

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 _AROUND_CHUNKS = 10
 _READ_ITEMS = 10
-"""Items that one call reads: a text may have a megabyte."""
+"""Maximum number of items per call, since a text may have a megabyte."""
 
 
 class Tools:
