@@ -15,7 +15,7 @@ from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout
 
 from fourfold import limits
 from fourfold.errors import FourfoldError, ReadOnlyStore, StoreBusy, StoreNotFound, StoreUnavailable
-from fourfold.storage.postgres import schema
+from fourfold.storage.postgres import extensions, schema
 from fourfold.storage.postgres.address import Address
 from fourfold.storage.postgres.connection import GRACE_SECONDS, Connection, NoAnswer, gone, translated
 from fourfold.storage.postgres.sql import Db, run, value
@@ -74,7 +74,7 @@ class Database:
                 raise StoreNotFound(f"no store at {self.address.shown}", HOW_TO_CREATE)
             schema.migrate(db, self.address.schema)
             self._extend(db)
-            self._path = schema.search_path(db, self.address.schema)
+            self._path = extensions.search_path(db, self.address.schema)
         pool = ConnectionPool(
             make_conninfo(self.address.dsn, connect_timeout=timeout, **_KEPT_ALIVE),
             connection_class=Connection,
@@ -94,7 +94,7 @@ class Database:
         if value(db, "SELECT current_setting('pg_textsearch.library_version', true)") is None:
             return
         with suppress(ReadOnlyStore), db.transaction():
-            schema.extend(db, "pg_textsearch")
+            extensions.extend(db, "pg_textsearch")
         self.has_textsearch = bool(value(db, "SELECT 1 FROM pg_extension WHERE extname = 'pg_textsearch'"))
 
     def _configure(self, db: Connection) -> None:
@@ -234,7 +234,7 @@ class Database:
                     _set(db, _timeouts())
 
     def _why_no_connection(self) -> FourfoldError:
-        """The reason why the pool timed out, found by connecting without it."""
+        """The pool only knows that it waited; connecting without it tells the reason."""
         try:
             with self.translated():
                 Connection.connect(self.address.dsn, connect_timeout=2).close()

@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable
 
 from fourfold.errors import InvalidSetting, NewerSchema
-from fourfold.storage.postgres import index_log
+from fourfold.storage.postgres import extensions, index_log
 from fourfold.storage.postgres.filters import facts
 from fourfold.storage.postgres.sql import Db, rows, run, run_many, value
 from fourfold.text.analysis import ANALYSER_VERSION
@@ -338,8 +338,6 @@ _STEPS: tuple[str | Callable[[Db], None], ...] = (
 )
 """_STEPS[n] turns schema n into n + 1."""
 VERSION = len(_STEPS)
-_LOCK = 0x466F7572
-"""Ours among the advisory locks of a database."""
 
 
 def migrate(db: Db, schema: str) -> None:
@@ -347,7 +345,7 @@ def migrate(db: Db, schema: str) -> None:
     if _known_version(db, schema) == VERSION:
         return
     with db.transaction():
-        run(db, "SELECT pg_advisory_xact_lock(%s, hashtext(%s))", _LOCK, schema)
+        run(db, "SELECT pg_advisory_xact_lock(%s, hashtext(%s))", extensions.LOCK, schema)
         found = _known_version(db, schema)  # another server may have been quicker
         _prepare(db, schema)
         for step in _STEPS[found:VERSION]:
@@ -381,23 +379,6 @@ def _prepare(db: Db, schema: str) -> None:
         run(db, f"CREATE SCHEMA {schema}")
     if value(db, "SELECT 1 FROM pg_available_extensions WHERE name = 'vector'") is None:
         raise InvalidSetting("the server has no pgvector", "Install the extension `vector` on the server")
-    extend(db, "vector")
-    run(db, f"SET LOCAL search_path = {search_path(db, schema)}")
+    extensions.extend(db, "vector")
+    run(db, f"SET LOCAL search_path = {extensions.search_path(db, schema)}")
     run(db, "CREATE TABLE IF NOT EXISTS fourfold_schema (version integer NOT NULL)")
-
-
-def extend(db: Db, extension: str) -> None:
-    """Gives the database an extension, if it has it not; one of its stores at a time, inside a transaction."""
-    sql = "SELECT 1 FROM pg_extension WHERE extname = %s"
-    if value(db, sql, extension) is None:
-        run(db, "SELECT pg_advisory_xact_lock(%s, 0)", _LOCK)
-        run(db, f"CREATE EXTENSION IF NOT EXISTS {extension} SCHEMA public")
-
-
-def search_path(db: Db, schema: str) -> str:
-    """Our schema, and those that the extensions live in."""
-    sql = (
-        "SELECT DISTINCT quote_ident(nspname) FROM pg_extension JOIN pg_namespace n ON n.oid = extnamespace "
-        "WHERE extname IN ('vector', 'pg_textsearch') AND nspname <> 'pg_catalog'"
-    )
-    return ", ".join(dict.fromkeys([schema, "public", *(name for (name,) in rows(db, sql))]))
