@@ -8,8 +8,10 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -23,6 +25,7 @@ import weaviate_nodes
 
 KINDS = ("milvus", "weaviate")
 _ROOT = Path(__file__).parent.parent
+_START_SECONDS = 60.0
 _MILVUS = _ROOT / ".venv-milvus/bin/python"
 _SERVE = (
     "import sys, signal\n"
@@ -59,7 +62,23 @@ def _start_milvus(data: Path) -> tuple[str, list[int]]:
     process.returncode = 0  # the process that began the run ends it
     assert process.stdout is not None
     with process.stdout as lines:
-        return "milvus://" + lines.readline().strip().removeprefix("unix:"), [process.pid]
+        path = lines.readline().strip().removeprefix("unix:")
+    _wait_for(path)
+    return f"milvus://{path}", [process.pid]
+
+
+def _wait_for(path: str) -> None:
+    """Until a server listens on this socket: it may say so too early."""
+    until = time.monotonic() + _START_SECONDS
+    while True:
+        try:
+            with socket.socket(socket.AF_UNIX) as one:
+                one.connect(path)
+            return
+        except OSError:
+            if time.monotonic() > until:
+                raise
+        time.sleep(0.1)
 
 
 def _start_weaviate(data: Path) -> tuple[str, list[int]]:

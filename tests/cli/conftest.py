@@ -1,4 +1,4 @@
-"""The command line as a function that returns output and exit code."""
+"""The command line as a function: what it printed and how it ended."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Helpers of the tests of distributed indexes."""
+"""What tests of distributed indexes share."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ for room in ("conformance", "postgres"):
     sys.path.append(str(Path(__file__).parent.parent / room))
 
 TUNING = Tuning(narrow_items=0, feed_changes=1, vector_index_items=1)
-"""Uses the index even under narrow filters, and feeds it at every publication."""
+"""No filter so narrow that PostgreSQL answers by itself, and every publication feeds."""
 
 
 def opened(dsn: str, kind: str, tuning: Tuning = TUNING) -> PostgresStore:
@@ -34,14 +34,25 @@ def memory(store: PostgresStore, namespace: str = "notes") -> Memory:
 
 
 def document(item: int, version: int, terms: Sequence[int], vector: Any = None, facts: Sequence[int] = ()) -> Document:
-    """A document with one vector, or with a list of vectors."""
+    """`vector`: one, or a list of them."""
     found = [] if vector is None else list(np.atleast_2d(np.asarray(vector, np.float32)))
     return Document(Entry(item, version), np.array(terms, np.uint32), 1.0, found, list(facts))
 
 
 def entries(engine: Engine, collection: str) -> list[list[Entry]]:
-    """The entries that each node holds."""
-    return [sorted(node.entries(collection, 1, 1 << 62)) for node in engine.nodes]
+    """The versions that each node holds, be it in part; `check` counts their objects."""
+    return [sorted(set(node.entries(collection, 1, 1 << 62))) for node in engine.nodes]
+
+
+def lose_object(engine: Engine, collection: str, entry: Entry, part: int) -> None:
+    """Removes one window of an item from the engine, behind its back."""
+    adapter: Any = sys.modules[type(engine).__module__]  # importing both takes seconds
+    any_engine: Any = engine
+    if engine.shown.startswith("weaviate"):
+        any_engine._delete(collection, [adapter._uuid(entry, part)])
+    else:
+        keys = [adapter._key(entry, part)]
+        any_engine._called(lambda client: client.delete(f"{collection}_vectors", ids=keys), 5.0)
 
 
 def generations(store: PostgresStore, namespace: str) -> list[Generation]:

@@ -7,23 +7,33 @@ from __future__ import annotations
 
 import multiprocessing
 import time
+from collections.abc import Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
+from itertools import pairwise
 from multiprocessing.connection import Connection
 from random import Random
 from typing import Any
 
 import numpy as np
+from store_calls import StoreCalls
 
+from fourfold.embed.windows import Windows
 from fourfold.errors import WorldError
 from fourfold.memory import Memory
-from fourfold.model import NO_FILTERS, NewItem
+from fourfold.model import NO_FILTERS, NewItem, Space
 from fourfold.storage.engines import open_engine
 from fourfold.storage.postgres.store import PostgresStore
 from fourfold.storage.postgres.tuning import Tuning
+from fourfold.storage.values import GIVEN_SPACE
+from fourfold.validation.items import checked
 
 NS = "notes"
 TUNING = Tuning(narrow_items=0, feed_changes=1, vector_index_items=1, check_grace_seconds=1.0)
 DIMENSION = 8
+SPACE = Space(GIVEN_SPACE, DIMENSION)
+WINDOWS = (1, 1, 2, 4, 16)
+"""An item has one of these numbers of vectors."""
 
 processes: Any = multiprocessing.get_context("forkserver")
 processes.set_forkserver_preload(["index_processes", "pymilvus", "weaviate", "fourfold.storage.engines.weaviate"])
@@ -39,12 +49,35 @@ def unit(random: Random) -> Any:
 
 
 def word_of(*numbers: int) -> str:
-    """A word for a number that the analyser neither splits nor stems, at least two edits from any other."""
+    """A word that the analyser neither splits nor stems, at least two edits from that of other numbers."""
     return "q".join("".join(2 * "bcdfghjklm"[int(digit)] for digit in f"{number:05}") for number in numbers)
 
 
+def long_text(*numbers: int) -> str:
+    """A text whose only rare word is that of the numbers."""
+    return f"heron {word_of(*numbers)} {'reed ' * 30}".strip()
+
+
+def windows(text: str, vectors: Any) -> Windows:
+    """One window for each vector, without a gap."""
+    ends = [len(text) * number // len(vectors) for number in range(len(vectors) + 1)]
+    return Windows(np.stack(vectors), tuple(pairwise(ends)))
+
+
+def write(calls: StoreCalls, key: str, text: str, vectors: Sequence[Any]) -> int:
+    """Stores an item, then its vectors, as the embedding queue does."""
+    (new,) = calls.put(NS, [checked(NewItem(text, key=key))], datetime.now(UTC), links=False)
+    made = vectors[0] if len(vectors) == 1 else windows(text, vectors)
+    assert calls.put_vectors(NS, SPACE, [(new.id, "", text, made)]) == 1
+    return new.id
+
+
+def some_vectors(random: Random) -> list[Any]:
+    return [unit(random) for _ in range(random.choice(WINDOWS))]
+
+
 def feed(dsn: str, address: str, batch: int, pause_seconds: float, ready: Connection) -> None:
-    """Feeds the index until killed."""
+    """Feeds until it is killed."""
     store = opened(dsn, address, replace(TUNING, feed_batch_items=batch))
     ready.send("feeding")
     while True:
@@ -53,19 +86,19 @@ def feed(dsn: str, address: str, batch: int, pause_seconds: float, ready: Connec
 
 
 def search(dsn: str, address: str, asked: Connection) -> None:
-    """Answers (word, vector) with the ids that keyword and vector search find first, and the note."""
+    """Answers (word, vector) with the ids that keyword search finds, the nearest items and cosines, and the note."""
     store = opened(dsn, address)
     while (question := asked.recv()) is not None:
         word, vector = question
         with store.snapshot(NS) as at:
             words = [hit.id for hit in at.words.match(word, 10, NO_FILTERS).hits]
-            near = [hit.id for hit in at.vectors.begin_nearest(np.asarray(vector, np.float32), 3, NO_FILTERS)().hits]
+            near = list(at.vectors.begin_nearest(np.asarray(vector, np.float32), 3, NO_FILTERS)().hits)
             asked.send((words, near, at.candidates.note))
     store.close()
 
 
 def client(number: int, dsn: str, address: str, seconds: float, told: Connection) -> None:
-    """Reads and writes; reports confirmed writes, wrong answers, failures by type, and the times of searches.
+    """Reads and writes; reports what was confirmed, what was wrong, failures by type, and the time of searches.
 
     The first search, which loads modules, is not counted.
     """
@@ -91,15 +124,15 @@ def client(number: int, dsn: str, address: str, seconds: float, told: Connection
                 doubtful.discard(key)
                 word, wanted = gone, None
             else:
-                vector = unit(random)
-                new = memory.add(NewItem(f"heron {word}", key=key, vector=vector.tolist()))
+                vectors = some_vectors(random)
+                new = write(StoreCalls(store), key, f"heron {word}", vectors)
                 mine[key] = word
                 doubtful.discard(key)
                 wanted = key
                 with store.snapshot(NS) as at:
-                    near = at.vectors.begin_nearest(vector, 3, NO_FILTERS)().hits
-                if near[0].id != new.id:
-                    wrong.append(f"{key}: nearest is {near[0].id} instead of {new.id}")
+                    near = at.vectors.begin_nearest(random.choice(vectors), 3, NO_FILTERS)().hits
+                if near[0].id != new:
+                    wrong.append(f"{key}: nearest is {near[0].id} instead of {new}")
             started = time.monotonic()
             response = memory.search(word, top_k=5)
             spent.append((started, time.monotonic() - started))

@@ -13,7 +13,7 @@ import index_servers
 import pytest
 from cluster_support import entries, generations
 from conformance_subjects import NOW, item
-from index_processes import NS, opened, processes, unit, word_of
+from index_processes import NS, opened, processes, some_vectors, unit, word_of, write
 from store_calls import StoreCalls
 from test_index_upkeep import collection, feed
 
@@ -23,16 +23,16 @@ from fourfold.storage.postgres.store import PostgresStore
 pytestmark = pytest.mark.spec("C11")
 
 FEEDERS: dict[str, tuple[int, float] | None] = {"paused": None, "slow": (5, 0.3), "normal": (500, 0.01)}
-"""Batch size and pause in seconds of each feeder."""
+"""Batch and pause."""
 
 
 @contextmanager
 def running(target: Callable[..., None], *arguments: Any) -> Iterator[tuple[Any, Any]]:
-    """Starts a process and yields it with its connection; kills it at the end."""
+    """A process, and the connection to it; killed at the end."""
     ours, theirs = processes.Pipe()
     process = processes.Process(target=target, args=(*arguments, theirs), daemon=True)
     process.start()
-    theirs.close()  # so that the death of the process raises EOFError here
+    theirs.close()  # so that the death of the process is an EOFError here
     try:
         yield process, ours
     finally:
@@ -49,28 +49,30 @@ def test_another_process_sees_every_write_at_once(dsn: str, kind: str, mode: str
     calls.put(NS, [item(f"heron {n}", key=f"old{n}", vector=unit(random)) for n in range(50)], NOW)
     feed(store)
     stored: dict[str, tuple[int, str, Any]] = {}
-    misses = resurrected = notes = 0
+    misses = resurrected = notes = long = 0
     with running(index_processes.search, dsn, address) as (_, searcher), _feeding(dsn, address, feeder):
         for turn in range(operations):
-            key, word, vector = f"k{random.randrange(60)}", word_of(turn), unit(random)
+            key, word, vectors = f"k{random.randrange(60)}", word_of(turn), some_vectors(random)
             before = stored.pop(key, None)
             if before is not None and random.random() < 0.4:
                 calls.forget(NS, [before[0]])
                 searcher.send((before[1], before[2].tolist()))
                 words, near, note = searcher.recv()
-                resurrected += words != [] or before[0] in near
+                resurrected += words != [] or before[0] in [hit.id for hit in near]
             else:
-                (new,) = calls.put(NS, [item(f"heron {word}", key=key, vector=vector)], NOW)
-                stored[key] = (new.id, word, vector)
+                new, vector = write(calls, key, f"heron {word}", vectors), random.choice(vectors)
+                stored[key] = (new, word, vector)
+                long += len(vectors) > 1
                 searcher.send((word, vector.tolist()))
                 words, near, note = searcher.recv()
-                misses += words != [new.id] or near[0] != new.id
+                misses += words != [new] or near[0].id != new
                 if before is not None:
-                    searcher.send((before[1], vector.tolist()))
-                    resurrected += searcher.recv()[0] != []
+                    searcher.send((before[1], before[2].tolist()))
+                    words, near, _ = searcher.recv()
+                    resurrected += words != [] or near[0].score > 0.99999
             notes += note is not None
     counted = f"{misses} misses, {resurrected} resurrected, {notes} answered by PostgreSQL"
-    print(f"{kind}, feeder {mode}: {operations} operations, {counted}")
+    print(f"{kind}, feeder {mode}: {operations} operations, {long} of items with several windows, {counted}")
     assert (misses, resurrected, notes) == (0, 0, 0)
     feed(store)
     assert store.maintenance.check() == []
@@ -97,15 +99,14 @@ def test_a_feeder_that_is_killed_leaves_nothing_missing_or_doubled(dsn: str, kin
     rebuilt = 0
     for turn in range(kills):
         for _ in range(8):
-            new = [item(f"heron {random.random()}", key=f"k{random.randrange(90)}", vector=unit(random))]
-            calls.put(NS, new, NOW)
+            write(calls, f"k{random.randrange(90)}", f"heron {random.random()}", some_vectors(random))
         calls.forget(NS, random.sample(calls.ids(NS, NO_FILTERS), 2))
         if turn % 10 == 4:
             store.feeder.rebuild(NS)
             rebuilt += 1
         with running(index_processes.feed, dsn, address, 3, 0.0) as (_, ready):
             ready.recv()
-            time.sleep(random.uniform(0.0, 0.35))  # kills the feeder at a random moment
+            time.sleep(random.uniform(0.0, 0.35))  # what is under test is a death at any moment
     _until_free(store)
     feed(store)
     held, items = entries(store.feeder.engine, collection(store)), calls.ids(NS, NO_FILTERS)
@@ -117,7 +118,7 @@ def test_a_feeder_that_is_killed_leaves_nothing_missing_or_doubled(dsn: str, kin
 
 
 def _until_free(store: PostgresStore) -> None:
-    """Waits until the server has noticed the death of the last feeder and released its lease."""
+    """The server notices the death of the last feeder, and releases its lease."""
     for _ in range(200):
         with store.maintenance.lease(NS) as mine:
             if mine:

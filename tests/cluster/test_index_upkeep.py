@@ -32,7 +32,7 @@ DO $$ DECLARE t text; BEGIN
         EXECUTE format('CREATE TABLE %I.%I AS TABLE %I', current_schema || '_copy', t, t);
     END LOOP;
 END $$"""
-"""The tables that pg_dump would save, read at one moment."""
+"""What pg_dump would keep, at the same moment for all tables."""
 RESTORE = """
 DO $$ DECLARE t text; BEGIN
     SET LOCAL session_replication_role = replica;
@@ -70,13 +70,13 @@ def quick(dsn: str, kind: str) -> Any:
     store.close()
 
 
-def test_drift_in_both_directions_is_found_and_repaired(quick: PostgresStore):
+def test_drift_in_both_directions_is_found_and_mended(quick: PostgresStore):
     calls = StoreCalls(quick)
     ids = [each.id for each in calls.put(NS, some_items(20), NOW)]
     feed(quick)
     assert quick.maintenance.check() == []
     engine, name = quick.feeder.engine, collection(quick)
-    (lost,) = engine.nodes[0].entries(name, ids[3], ids[3] + 1)
+    lost = entries(engine, name)[0][3]
     engine.remove(name, [lost])
     engine.put(name, [document(ids[5], 99_999, [1]), document(9_999, 4, [1])])
     nodes = len(engine.nodes)
@@ -149,7 +149,7 @@ def test_a_generation_with_an_unknown_mark_never_becomes_active(dsn: str, kind: 
     StoreCalls(store).put(NS, some_items(12), NOW)
     feed(store)
     store.feeder.rebuild(NS)
-    assert store.maintenance.publish(NS)  # fills the log, without time for a batch
+    assert store.maintenance.publish(NS)  # fills the log, and has no time for a batch
     active, building = generations(store, NS)
     assert (active.state, building.state) == ("active", "building")
     store.feeder.engine.apply(building.collection, Applied("a mark of another time", 1))
@@ -173,7 +173,7 @@ def test_a_retired_generation_is_dropped(quick: PostgresStore, monkeypatch: pyte
         quick.feeder.engine.nodes[0].match(old, {1: 1.0}, 1, [], 5.0)
 
 
-def test_another_model_gets_its_own_generation(quick: PostgresStore):
+def test_another_model_gets_a_generation_of_its_own(quick: PostgresStore):
     calls = StoreCalls(quick)
     ids = [each.id for each in calls.put(NS, [item(f"t{n}", key=f"k{n}") for n in range(10)], NOW)]
     feed(quick)
@@ -191,8 +191,8 @@ def test_another_model_gets_its_own_generation(quick: PostgresStore):
 
 
 @pytest.mark.parametrize("side", ["database", "engine"])
-def test_a_restored_side_is_detected_and_the_index_is_rebuilt(dsn: str, kind: str, side: str):
-    """Items deleted after the backup exist again, but the index has already removed them."""
+def test_a_restored_side_is_noticed_and_the_index_is_built_again(dsn: str, kind: str, side: str):
+    """Items that were deleted after the backup exist again, and the index has removed them for good."""
     store = opened(dsn, kind, QUICK)
     calls = StoreCalls(store)
     ids = [each.id for each in calls.put(NS, [item(f"heron {n}", key=f"k{n}") for n in range(20)], NOW)]
@@ -211,7 +211,7 @@ def test_a_restored_side_is_detected_and_the_index_is_rebuilt(dsn: str, kind: st
     store = opened(dsn, kind, QUICK)
     if side == "engine":
         engine, name = store.feeder.engine, collection(store)
-        engine.remove(name, [entry for entry in engine.nodes[0].entries(name, 1, 1 << 62) if entry.item > ids[10]])
+        engine.remove(name, [entry for entry in entries(engine, name)[0] if entry.item > ids[10]])
         engine.apply(name, Applied("a mark of another time", 3))
     ranking = StoreCalls(store).match(NS, "heron", 50, NO_FILTERS)
     assert sorted(hit.id for hit in ranking.hits) == sorted(wanted)
@@ -225,7 +225,7 @@ def test_a_restored_side_is_detected_and_the_index_is_rebuilt(dsn: str, kind: st
 
 
 def test_a_node_that_lost_writes_gets_them_again(quick: PostgresStore):
-    """The node's mark is older than the cursor, so the feeder resumes from that mark."""
+    """Its mark is older than the cursor: the feeder goes back to that mark."""
     calls = StoreCalls(quick)
     calls.put(NS, [item(f"heron {n}", key=f"a{n}") for n in range(10)], NOW)
     feed(quick)
@@ -233,7 +233,7 @@ def test_a_node_that_lost_writes_gets_them_again(quick: PostgresStore):
     earlier = engine.nodes[0].applied(name, 5.0)
     later = [each.id for each in calls.put(NS, [item(f"heron {n}", key=f"b{n}") for n in range(10)], NOW)]
     feed(quick)
-    lost = [entry for entry in engine.nodes[0].entries(name, 1, 1 << 62) if entry.item in later]
+    lost = [entry for entry in entries(engine, name)[0] if entry.item in later]
     engine.remove(name, lost)
     assert earlier is not None
     engine.apply(name, earlier)
@@ -244,12 +244,12 @@ def test_a_node_that_lost_writes_gets_them_again(quick: PostgresStore):
 
 
 def test_late_writes_of_a_process_that_lost_its_lease_change_nothing(quick: PostgresStore):
-    """Repeats a version, an older version, and a removal of older versions; the next sweep removes the rest."""
+    """The same version again, an older one, and the removal of older ones; the next sweep removes what is left."""
     calls = StoreCalls(quick)
     (one,) = calls.put(NS, [item("heron old", key="k")], NOW)
     feed(quick)
     engine, name = quick.feeder.engine, collection(quick)
-    (old,) = engine.nodes[0].entries(name, 1, 1 << 62)
+    ((old,), *_) = entries(engine, name)
     calls.put(NS, [item("heron new", key="k")], LATER)
     feed(quick)
     engine.put(name, [document(old.item, old.version, [1, 2])])
@@ -261,12 +261,12 @@ def test_late_writes_of_a_process_that_lost_its_lease_change_nothing(quick: Post
     assert quick.maintenance.check() == []
 
 
-def test_a_late_write_does_not_restore_a_deleted_item(quick: PostgresStore):
-    """A node that hung applies a write after the item was deleted and the deletion was fed."""
+def test_a_write_that_is_done_late_brings_nothing_back(quick: PostgresStore):
+    """By a node that hung: meanwhile the item was deleted, and the deletion was fed."""
     calls, engine = StoreCalls(quick), quick.feeder.engine
     ids = [each.id for each in calls.put(NS, [item(f"heron {n}", key=f"k{n}") for n in range(3)], NOW)]
     feed(quick)
-    late = [document(*entry, [1, 2]) for entry in engine.nodes[0].entries(collection(quick), 1, 1 << 62)]
+    late = [document(*entry, [1, 2]) for entry in entries(engine, collection(quick))[0]]
     calls.forget(NS, ids[:2])
     feed(quick)
     engine.put(collection(quick), late)
@@ -275,7 +275,7 @@ def test_a_late_write_does_not_restore_a_deleted_item(quick: PostgresStore):
     assert quick.maintenance.check() == []
 
 
-def test_random_operations_leave_a_clean_index(quick: PostgresStore):
+def test_random_lives_end_clean(quick: PostgresStore):
     calls, random = StoreCalls(quick), Random(4)
     feed(quick)
     for turn in range(6):

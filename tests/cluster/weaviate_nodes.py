@@ -1,4 +1,4 @@
-"""A real Weaviate cluster on loopback for tests and benchmarks: three nodes, each in its own process.
+"""A real Weaviate cluster on loopback for tests and benchmarks: three nodes, each a process of its own.
 
 Run with --build to build the server where Go is installed; it is cached in the user's cache folder.
 """
@@ -41,7 +41,7 @@ def build() -> Path:
 
 
 def free_ports(count: int) -> list[int]:
-    """Consecutive free ports: a node listens for data on the port after that for gossip."""
+    """Consecutive ones: a node listens for data on the port after that for gossip."""
     for start in range(20_000 + os.getpid() % 5_000, 32_000, count):
         with suppress(OSError):
             for port in range(start, start + count):
@@ -54,7 +54,7 @@ def free_ports(count: int) -> list[int]:
 class Cluster:
     """Ports of node n: REST, gRPC, gossip, data, RAFT, RAFT between nodes, profiling, metrics.
 
-    The nodes are on loopback, or each has its own address in a network that can be cut.
+    On loopback, or each node at an address of its own in a network that can be cut.
     """
 
     def __init__(self, folder: Path, *, shards: int = 1, network: Network | None = None) -> None:
@@ -65,6 +65,8 @@ class Cluster:
         every = free_ports(8 * NODES)
         self._ports = [every[8 * node : 8 * node + 8] if network is None else every[:8] for node in range(NODES)]
         self._running: dict[int, subprocess.Popen[bytes]] = {}
+        self.settings: dict[int, dict[str, str]] = {node: {} for node in range(NODES)}
+        """Further variables of each node when it is started."""
 
     def detach(self) -> list[int]:
         """Leaves the nodes running; returns their processes."""
@@ -111,6 +113,7 @@ class Cluster:
             "DISK_USE_READONLY_PERCENTAGE": "99",
             "DISK_USE_WARNING_PERCENTAGE": "99",
         }
+        environment |= self.settings[node]
         command = [str(binary()), "--scheme", "http", "--host", host, "--port", str(rest)]
         if self._network is None:
             environment |= {"CLUSTER_IN_LOCALHOST": "true", "CLUSTER_ADVERTISE_ADDR": host}
@@ -123,7 +126,7 @@ class Cluster:
             )
 
     def wait(self, node: int) -> None:
-        """Waits until the node answers."""
+        """Until the node answers."""
         until = time.monotonic() + _START_SECONDS
         while not self.is_ready(node):
             if self._running[node].poll() is not None or time.monotonic() > until:
@@ -147,12 +150,12 @@ class Cluster:
         return self._folder / f"node{node}" / "data"
 
     def kill(self, node: int) -> None:
-        """Kills the node with SIGKILL."""
+        """Without any farewell."""
         self._running[node].send_signal(signal.SIGKILL)
         self._running.pop(node).wait()
 
     def freeze(self, node: int) -> None:
-        """Suspends the process: connections stay open or are accepted, but nothing answers."""
+        """The process hangs: connections stay open or are accepted, and nothing answers."""
         self._running[node].send_signal(signal.SIGSTOP)
 
     def thaw(self, node: int) -> None:

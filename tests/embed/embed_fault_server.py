@@ -1,4 +1,4 @@
-"""A real local HTTP server that answers /FAULT/v1/embeddings with the fault that the path names."""
+"""A real HTTP server on this machine that answers /FAULT/v1/embeddings as well or as badly as the path asks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ DRIP_SECONDS = 0.02
 
 
 def vector(text: str) -> list[float]:
-    """A vector that is not normalized and depends on the length of the text."""
+    """Not of length 1, and another for every length of text."""
     return [3.0, float(len(text)), 0.5, -1.0]
 
 
@@ -29,7 +29,7 @@ class Handler(BaseHTTPRequestHandler):
         fault = self.path.split("/")[1].replace("-", "_")
         getattr(self, f"fault_{fault}")()
 
-    do_GET = do_POST  # the request of a followed redirect
+    do_GET = do_POST  # what a followed redirect would send
 
     def log_message(self, format: str, *args: Any) -> None: ...
 
@@ -87,7 +87,7 @@ class Handler(BaseHTTPRequestHandler):
         self.close_connection = True
 
     def fault_ok_when_released(self) -> None:
-        """Blocks the first request until `let_go`."""
+        """Waits in the first request until `let_go`."""
         if not self.again():
             self.server.waiting.release()
             self.server.let_go.wait()
@@ -171,7 +171,7 @@ class Handler(BaseHTTPRequestHandler):
         self.endless(b" " * (1 << 20))
 
     def fault_bomb(self) -> None:
-        """Sends half a megabyte that decompresses to 128 MiB."""
+        """Half a megabyte that unpacks to 128 MiB."""
         self.endless(gzip.compress(bytes(128 << 20), 1), Content_Encoding="gzip")
 
     def endless(self, part: bytes, **headers: str) -> None:
@@ -184,7 +184,7 @@ class Handler(BaseHTTPRequestHandler):
             self.wfile.write(part)
 
     def fault_grows(self) -> None:
-        """Answers with four dimensions first, then with five."""
+        """Four dimensions first, then five."""
         extra = [1.0] if self.again() else []
         self.vectors([{**entry, "embedding": [*entry["embedding"], *extra]} for entry in self.good()])
 
@@ -200,7 +200,7 @@ class Server(ThreadingHTTPServer):
         self.seen: list[tuple[str, dict[str, str], Any]] = []
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Ignores errors of closed connections, which some tests provoke."""
+        """A client that went away is what some of these tests are about."""
 
 
 class FaultServer:
@@ -221,7 +221,7 @@ class FaultServer:
 
     @property
     def waiting(self) -> threading.Semaphore:
-        """A semaphore that each request releases when it waits for `let_go`."""
+        """Released by each request that waits for `let_go`."""
         return self._server.waiting
 
     @property

@@ -1,4 +1,4 @@
-"""The embedder that a setting names; naming one loads nothing heavy."""
+"""Which embedder a setting names, and that naming one costs nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Makes the helpers of the engine tests importable."""
+"""Tests here also use what tests of the engine share."""
 
 import sys
 from pathlib import Path

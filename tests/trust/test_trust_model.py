@@ -1,4 +1,4 @@
-"""Random operations by two processes on one store: it always answers like the exact store in memory."""
+"""Whatever is done to a store, by whichever process, it answers as the exact store in memory does."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from fourfold.model import ItemPatch, NewItem
 
 CHECK_EVERY = 6
 
-# ---------------------------------------------------------------- random values
+# ---------------------------------------------------------------- what is drawn
 
 words = st.sampled_from(WORDS)
 names = st.sampled_from(NAMES)
@@ -81,11 +81,11 @@ patches = st.builds(
 )
 queries = st.lists(st.one_of(words, words, names), min_size=1, max_size=4).map(" ".join)
 
-# ---------------------------------------------------------------- the state machine
+# ---------------------------------------------------------------- the life
 
 
 class Life(RuleBasedStateMachine):
-    """`here` and `there` are two processes that share a folder; both must agree with `oracle`."""
+    """`here` and `there` are two processes with one folder; `oracle` is what they have to agree with."""
 
     tuning: ClassVar[Patches]
     done: ClassVar[Counter[str]]
@@ -119,7 +119,7 @@ class Life(RuleBasedStateMachine):
         return Call(namespace, self.now, method, args, kwargs)
 
     def _same(self, call: Call, *asked: str) -> None:
-        """Makes the call on the oracle and on each of the named sides, and compares the results."""
+        """Done once by the oracle, and by each of these."""
         self.done[call.method] += 1
         wanted = self.oracle.do(call)
         for name in asked:
@@ -127,7 +127,7 @@ class Life(RuleBasedStateMachine):
             agree(forgiven(found) if self.harmed else found, wanted, f"{name} {call.method}")
 
     def _item(self, namespace: str, pick: int) -> int:
-        """The id of an existing item, or an unknown id if the namespace is empty."""
+        """One that exists; where there is none, one that does not."""
         known = self.oracle.do(self._call(namespace, "list", limit=1000))
         return known[pick % len(known)]["id"] if known else 999
 
@@ -146,7 +146,7 @@ class Life(RuleBasedStateMachine):
 
     @invariant()
     def answers_the_same(self) -> None:
-        """Searches in each way in turn, independent of the rules that were drawn."""
+        """In every way, in turn, whatever the rules have drawn."""
         if self.steps % 2:
             namespace, turn = NAMESPACES[self.steps % 7 == 0], self.steps // 2
             texts = [item["text"] for item in self.oracle.do(self._call(namespace, "list", limit=1000))]
@@ -243,7 +243,7 @@ class Life(RuleBasedStateMachine):
 
     @rule(namespace=namespaces, name=names, text=texts, side=sides)
     def write_and_search(self, namespace: str, name: str, text: str, side: str) -> None:
-        """One process sees at once what the other wrote."""
+        """What one process wrote, the other sees at once."""
         self._same(self._call(namespace, "add", NewItem(f"{text} {name}")), side)
         self._same(self._call(namespace, "search", f"{name} {text}"), "there" if side == "here" else "here")
 
@@ -265,23 +265,23 @@ class Life(RuleBasedStateMachine):
         self.done["reopen"] += 1
         getattr(self, side).reopen()
 
-    @rule(reopen=st.booleans())
-    def lose_indexes(self, reopen: bool) -> None:
+    @rule(anew=st.booleans())
+    def lose_indexes(self, anew: bool) -> None:
         self.done["lose indexes"] += 1
         self.harmed = True
         delete_indexes(self.folder / "store")
-        if reopen:
+        if anew:
             self.here.reopen()
 
-    @rule(pick=picks, how=st.sampled_from(("flip", "cut", "swap", "remove")), side=sides, reopen=st.booleans())
-    def damage_an_index(self, pick: int, how: str, side: str, reopen: bool) -> None:
-        """Damages an index file: `check` may report it until a repair or a publication; answers stay the same."""
+    @rule(pick=picks, how=st.sampled_from(("flip", "cut", "swap", "remove")), side=sides, anew=st.booleans())
+    def harm_an_index(self, pick: int, how: str, side: str, anew: bool) -> None:
+        """`check` may say so until a repair or a publication; answers stay what they are."""
         if not (self.folder / "store" / "index").exists():
             self.publish(NAMESPACES[0], side)
         if damage(self.folder / "store", pick, how) is not None:
             self.done[f"damage: {how}"] += 1
             self.damaged = self.harmed = True
-        if reopen:
+        if anew:
             getattr(self, side).reopen()
 
     @rule(side=sides)
@@ -293,7 +293,7 @@ class Life(RuleBasedStateMachine):
             self._check(getattr(self, side))
 
 
-# ---------------------------------------------------------------- running the machine
+# ---------------------------------------------------------------- many lives
 
 
 @pytest.fixture
@@ -305,7 +305,7 @@ def done(profile: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Counter[str]
 
 
 def live(profile: str, done: Counter[str], lives: int, steps: int, *, explore: bool = False) -> None:
-    """Runs the state machine. `explore`: draws new examples in every run and shrinks failures, which takes minutes."""
+    """`explore`: draws other examples in every run, and shrinks those that fail, which takes minutes."""
     machine = type(f"Life_{profile}", (Life,), {"tuning": PROFILES[profile], "done": done})
     run_state_machine_as_test(
         machine,

@@ -15,7 +15,7 @@ from fourfold.memory import Memory
 from fourfold.model import NewItem
 
 ITEMS = 6000
-"""Enough items for a load to take more than one batch."""
+"""More than one piece of a load."""
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

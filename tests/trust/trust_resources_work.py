@@ -1,4 +1,4 @@
-"""The work of children in the tests of resources: thousands of calls, cancelled calls, closing during calls."""
+"""What children do in tests of resources: thousands of calls, cancelled and interrupted calls, closing amid calls."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _CONNECTIONS = 16
 
 
 def publish_often(changes: int) -> None:
-    """Makes stores of this process publish after this many changes, without a pause."""
+    """In this process an index is published after this few changes, at once."""
     global _tuning
     _tuning = Tuning(publish_every_changes=changes)
     maintenance._QUIET_SECONDS = 0
@@ -60,31 +60,31 @@ def opened(folder: Path, **options: Any) -> Memory:
     return Memory.open(SqliteStore(folder, tuning=_tuning), embedder=Forgetful(dimension=DIMENSION), **options)
 
 
-# ---------------------------------------------------------------- resource use of a process
+# ---------------------------------------------------------------- what a process holds
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
     resident: int
-    """Resident bytes without mapped files, which the system loads and drops as it likes."""
+    """Bytes of its own in memory: what is mapped from files comes and goes as the system likes."""
     heap: int
-    """Bytes allocated by native code and for large objects, if the C library reports them."""
+    """Bytes that native code and large objects have in use, where the C library tells."""
     blocks: int
-    """Allocated blocks of the Python interpreter."""
+    """What Python has in use, in objects or parts of them."""
     descriptors: int
     threads: int
-    """All threads, including those of tantivy, which come and go."""
+    """Native ones, tantivy's among them, which come and go."""
     own: int
-    """Threads of Python."""
+    """Those of Python."""
     index: int
-    """Bytes of the index on disk."""
+    """Bytes on disk."""
     generations: int
     published: int
     """The number of the newest generation."""
 
 
 def swept() -> None:
-    """Frees unreferenced memory."""
+    """Gives back what nobody holds."""
     gc.collect()
     with suppress(AttributeError):
         ctypes.CDLL(None).malloc_trim(0)
@@ -124,7 +124,7 @@ def _heap() -> int:
 
 
 def one_arena() -> None:
-    """Restricts malloc to one arena, so that freed memory can be returned; per-thread arenas return a random share."""
+    """What is freed can be given back: where every thread has its own heap, chance decides how much."""
     with suppress(AttributeError):
         ctypes.CDLL(None).mallopt(_M_ARENA_MAX, 1)
 
@@ -142,7 +142,7 @@ def descriptors() -> int:
 
 
 def _bytes(folder: Path) -> int:
-    """Bytes on disk; a file that two generations share counts once."""
+    """On disk: what two generations share counts once."""
     found = {(entry.st_ino, entry.st_size) for entry in (path.lstat() for path in folder.rglob("*") if path.is_file())}
     return sum(size for _, size in found)
 
@@ -179,7 +179,7 @@ class Steady:
         return f"the {self.chance.choice(animals)} met the {self.chance.choice(animals)} at gate {self.number % 13}"
 
     def _new(self) -> NewItem:
-        """A unique text made of known words, since the analyser caches words."""
+        """No text twice, and no word that is new for ever: the analyser remembers words."""
         self.number += 1
         name = f"{self.number % 97} {self.number // 97 % 97} {self.number // 97**2}"
         text = f"der Reiher am Wassertor {name}" if self.number % 7 == 0 else f"note {name}: {self._text()}"
@@ -193,7 +193,7 @@ class Steady:
         self.reader.search(self._text(), filters=filters)
 
     def several(self) -> None:
-        """Makes more concurrent calls than there are threads."""
+        """More at once than there are threads."""
         self.calls += 16
         results(*[self._search] * 8, *[self._read] * 8)
 
@@ -223,7 +223,7 @@ class Steady:
 
 
 def many_calls(folder: Path, warm: int, calls: int, windows: int, seed: int) -> list[Usage]:
-    """The resource use after the warm-up and after each window of calls."""
+    """What the process held after the warm-up and after each window of calls."""
     one_arena()
     publish_often(60)
     found: list[Usage] = []
@@ -240,7 +240,8 @@ def many_calls(folder: Path, warm: int, calls: int, windows: int, seed: int) -> 
 
 
 def fill_pools(memory: Memory) -> None:
-    """Starts all threads of the pools and opens all connections; created on demand, they would look like growth."""
+    """All threads that its pools may ever have, and as many connections as calls may use at a time: they come when they
+    are needed, which would look like growth."""
     store: Any = memory.store
     with ExitStack() as reads:
         for _ in range(_CONNECTIONS):
@@ -253,7 +254,7 @@ def fill_pools(memory: Memory) -> None:
 
 
 def _at_rest(steady: Steady, folder: Path) -> Usage:
-    """The resource use when everything is embedded and published, and the threads of the publication have ended."""
+    """Everything embedded and published, both memories at the newest publication, its threads gone."""
     steady.shrink()
     steady.memory.embed_pending()
     steady.memory.index()
@@ -279,7 +280,7 @@ def _all(memory: Memory) -> list[Item]:
 
 
 def _some(memory: Memory, number: int) -> int:
-    """The id of a stored note."""
+    """A note that is stored."""
     notes = [item.id for item in _all(memory) if item.text.startswith("note")]
     return notes[number % len(notes)] if notes else memory.add(f"note {number} of the otter").id
 
@@ -314,7 +315,7 @@ CALLS: dict[str, Call] = {
 
 
 async def _cancelled_call(chance: random.Random, memory: AsyncMemory, call: Call, number: int, folder: Path) -> bool:
-    """Cancels a call of AsyncMemory at a random time, or lets it time out; returns whether it was cut short."""
+    """Cancels a call of AsyncMemory somewhere, or lets it run into a timeout; whether that was before its end."""
     running = asyncio.ensure_future(memory._run(lambda: call(memory._memory, number, folder)))
     if chance.random() < 0.3:
         try:
@@ -336,7 +337,7 @@ async def _cancelled_call(chance: random.Random, memory: AsyncMemory, call: Call
 
 
 class Interrupter:
-    """Interrupts a call in the main thread like Ctrl-C, after some seconds."""
+    """Interrupts the main thread like Ctrl-C, after some seconds, but only inside the call."""
 
     def __init__(self) -> None:
         self._is_inside = False
@@ -348,7 +349,7 @@ class Interrupter:
             raise KeyboardInterrupt
 
     def call(self, seconds: float, call: Callable[[], Any]) -> bool:
-        """Makes the call; returns whether it was interrupted."""
+        """Whether the call was interrupted before its end."""
         try:
             self._is_inside = True
             signal.setitimer(signal.ITIMER_REAL, max(seconds, 1e-6))
@@ -362,7 +363,7 @@ class Interrupter:
 
 
 def _idle() -> None:
-    """Waits, without a limit, until no connection of this process is in a transaction."""
+    """Until no connection of this process is in a transaction; for ever, if one stays there."""
     while not all(_is_idle(db) for db in apsw.connections()):
         time.sleep(0.001)
 
@@ -370,7 +371,7 @@ def _idle() -> None:
 def _is_idle(db: apsw.Connection) -> bool:
     try:
         return not db.in_transaction
-    except (apsw.ThreadingViolationError, apsw.BusyError):  # used by another thread
+    except (apsw.ThreadingViolationError, apsw.BusyError):  # at work in another thread
         return False
     except apsw.ConnectionClosedError:
         return True
@@ -379,14 +380,14 @@ def _is_idle(db: apsw.Connection) -> bool:
 @dataclass(frozen=True, slots=True)
 class Cancelled:
     counts: dict[str, tuple[int, int]]
-    """For each kind of call, the number of calls and how many were cut short."""
+    """Kind of call to how many there were, and how many of them were cancelled while at it."""
     problems: list[str]
     threads: list[int]
     descriptors: list[int]
 
 
 def neighbour(pipe: Any, folder: Path) -> None:
-    """Writes whenever told to, in another process, and reports the error, if any."""
+    """Another process that writes when it is told to, and says what came of it."""
     with opened(folder, background=False) as memory:
         while (number := pipe.recv()) is not None:
             try:
@@ -452,7 +453,7 @@ def _notes(count: int) -> list[NewItem]:
 
 
 def _unharmed(pipe: Any, memory: Memory, number: int, name: str, found: Cancelled) -> None:
-    """Asserts that the next call works, no transaction stays open, and another process can write."""
+    """The next call works, nothing stays open, and another process can write."""
     if not memory.search("otter").results:
         found.problems.append(f"{number} {name}: the next search finds nothing")
     memory.add(f"after {number}")
@@ -478,7 +479,7 @@ def _half_written(memory: Memory, folder: Path, count: int) -> list[str]:
 
 
 def _unfinished(folder: Path) -> list[str]:
-    """Incomplete exports and backups, and leftover temporary files."""
+    """Exports and backups that are there but not whole, and what was left of others."""
     problems = [f"{path.name} was left" for path in folder.iterdir() if path.suffix in (".part", ".new")]
     for path in folder.glob("*.jsonl"):
         lines = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
@@ -492,11 +493,11 @@ def _unfinished(folder: Path) -> list[str]:
     return problems
 
 
-# ---------------------------------------------------------------- closing during calls
+# ---------------------------------------------------------------- closing amid calls
 
 
-def closed_during_calls(folder: Path, rounds: int, seed: int) -> tuple[dict[str, int], list[str]]:
-    """Closes the memory during calls; returns how the calls ended, by error name or `done`, and all problems."""
+def closed_amid_calls(folder: Path, rounds: int, seed: int) -> tuple[dict[str, int], list[str]]:
+    """How the calls ended, by the name of the error (or `done`), and what was wrong."""
     publish_often(30)
     chance = random.Random(seed)
     ends: dict[str, int] = {}
@@ -509,7 +510,7 @@ def closed_during_calls(folder: Path, rounds: int, seed: int) -> tuple[dict[str,
         chosen = [chance.choice(names) for _ in range(20)]
         calls = [begin(partial(CALLS[name], memory, 100 * number + n, folder)) for n, name in enumerate(chosen)]
         time.sleep(chance.expovariate(1 / 0.02))
-        if number % 2:  # skips the publication with which `Memory.close` begins
+        if number % 2:  # without the publication that closing a memory begins with
             begin(memory.store.close).result(120)
         begin(memory.close).result(120)
         try:
@@ -521,7 +522,7 @@ def closed_during_calls(folder: Path, rounds: int, seed: int) -> tuple[dict[str,
             ends[end] = ends.get(end, 0) + 1
             if error and not isinstance(error, FourfoldError):
                 problems.append(f"round {number}: {name} ended with {end}: {error}")
-        calls, answers, error = [], [], None  # drops tracebacks, which keep files open
+        calls, answers, error = [], [], None  # their tracebacks keep open what the calls had opened
         problems += [f"round {number}: {line}" for line in _left(folder)]
     with opened(folder) as memory:
         problems += memory.check()
@@ -529,7 +530,7 @@ def closed_during_calls(folder: Path, rounds: int, seed: int) -> tuple[dict[str,
 
 
 def _left(folder: Path) -> list[str]:
-    """Threads and open files of a closed memory that remain after two seconds."""
+    """Threads and files of a closed memory that are still there after a while."""
     left: list[str] = []
     for _ in range(200):
         gc.collect()

@@ -15,15 +15,15 @@ from fourfold.memory import Memory
 EARLIER = "words/32"
 
 
-class WithoutWindows(WordEmbedder):
-    """An embedder from before windows: it reads a text as a whole."""
+class Beginning(WordEmbedder):
+    """Before windows: a text is read whole."""
 
     def truncates(self, text: str) -> bool:
         return False
 
 
 class Windowed(WordEmbedder):
-    """An embedder with windows, in the same space."""
+    """With windows, in the same space."""
 
     encoders = ("english",)
     earlier_fingerprints = ()
@@ -43,7 +43,7 @@ class Windowed(WordEmbedder):
 
 
 class Slow(Windowed):
-    """A slow embedder that reports when a batch begins."""
+    """Says when a batch begins, and takes a moment for it."""
 
     def __init__(self, seed: int, said: Any) -> None:
         super().__init__()

@@ -25,14 +25,14 @@ class TunedPreset:
     tuning: Tuning
     collection: str = ""
     questions: int = 0
-    """The number of held-out questions on which it was judged."""
+    """On which it was judged: those that were held out."""
     gain: float = 0.0
-    """The gain in nDCG@10 over `auto`."""
+    """Of nDCG@10 over `auto`."""
     low: float = 0.0
     high: float = 0.0
     embedder: str | None = None
     made: str = ""
-    """The date of the tuning."""
+    """Date."""
 
 
 def default_presets_file() -> Path:
@@ -42,7 +42,7 @@ def default_presets_file() -> Path:
 
 
 def read_presets(file: Path) -> dict[str, TunedPreset]:
-    """The tuned presets by name; empty without a file. InvalidSetting names a file that is wrong."""
+    """By name; none if there is no file. Raises InvalidSetting that names the file."""
     try:
         found: Any = json.loads(file.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -67,7 +67,7 @@ def _read(name: str, entry: Mapping[str, Any]) -> TunedPreset:
 
 
 def write_presets(file: Path, presets: Mapping[str, TunedPreset]) -> None:
-    """Writes the file atomically."""
+    """The file appears when it is complete."""
     entries = {name: _form(preset) for name, preset in sorted(presets.items())}
     aside = file.with_name(file.name + ".part")
     try:

@@ -1,1 +1,1 @@
-"""Evaluation on the user's own questions: collections, runs, metrics, comparisons, sweeps."""
+"""Measuring on anyone's questions: collections, runs, metrics, comparisons, sweeps."""

@@ -1,4 +1,4 @@
-"""`onnx:FOLDER`: a cross-encoder that the user exported to ONNX, with its tokenizer."""
+"""`onnx:FOLDER`: a cross-encoder that the user exported to ONNX, with its tokenizer beside it."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ NAMES: Final = {
     "stop": "Stop",
     "pre-compact": "PreCompact",
 }
-"""Names of events here, and the names that agents use."""
+"""What an event is called here, and by the agents."""
 _WITH_CONTEXT: Final = ("SessionStart", "UserPromptSubmit")
 _TYPED: Final = ("", "user", "sdk")
 """Sources of a prompt that a person or a program of theirs wrote; agents also send prompts of their own."""
@@ -32,7 +32,7 @@ class UnreadableEvent(ValueError):
 @dataclass(frozen=True, slots=True)
 class Event:
     name: str
-    """The name of the event, a key of NAMES."""
+    """As in NAMES, on the left."""
     session: str = ""
     folder: str = ""
     source: str = ""
@@ -81,7 +81,7 @@ def _text(value: object) -> str:
 
 @dataclass(slots=True)
 class Answer:
-    """The answer for the agent. It grows while the hook works, and is sent as it is at the deadline."""
+    """What the agent is told. It grows while the hook works; at the deadline it is sent as it is."""
 
     event: str
     context: str = ""

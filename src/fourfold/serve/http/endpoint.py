@@ -1,4 +1,4 @@
-"""Descriptions of endpoints, and the dispatcher of all calls."""
+"""What an endpoint takes, answers and needs, and the dispatcher that every call goes through."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _PART_BYTES: Final = 256 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """The objects that all calls of a server share."""
+    """What all calls of a server share."""
 
     sessions: Sessions
     requests: Requests
@@ -49,12 +49,12 @@ class Call:
     request: Request
     shared: Shared
     memory: Memory
-    """The memory of the namespace in the path, or of the caller's default namespace."""
+    """For the namespace of the path; without one, for the caller's default."""
     body: Any = None
     """A value of the endpoint's model; the path of a file, if the endpoint takes no JSON."""
     query: Any = None
     begun_before: datetime | None = None
-    """When an earlier, interrupted attempt of this keyed request began."""
+    """When an attempt of this keyed request began that was cut off."""
 
     def path(self, name: str) -> str:
         return self.request.path_params[name]
@@ -68,26 +68,26 @@ Handler = Callable[[Call], Response]
 class Endpoint:
     method: str
     path: str
-    """The path in the syntax of Starlette; `{id:path}` may contain slashes."""
+    """As Starlette reads it; `{id:path}` may contain slashes."""
     handler: Handler
     summary: str
     answer: type[BaseModel] | None = None
-    """The model of the answer; None: no JSON."""
+    """None: no JSON."""
     scope: Scope = "read"
     body: type[BaseModel] | None = None
     query: type[BaseModel] | None = None
     status: int = 200
     media: str = JSON
-    """The media type of the answer."""
+    """Of the answer."""
     takes: str = JSON
-    """The media type of the body."""
+    """Of the body."""
     needs_store: bool = True
     is_open: bool = False
-    """Whether it needs no token. Errors then show only their names."""
+    """Whether it needs no token. Errors are then answered by their names alone."""
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
     """Request headers that it reads, with what they mean."""
     leads_to: Mapping[str, Mapping[str, str]] = field(default_factory=dict[str, Mapping[str, str]])
-    """Operations on the answered object, with their parameters as pointers into the body of the answer."""
+    """Operations on what it answers with: their parameters, as pointers into the answer's body."""
 
     @property
     def writes(self) -> bool:
@@ -141,7 +141,7 @@ class Endpoint:
         except NotFound:
             if begun is None or self.method != "DELETE":
                 raise
-            return Response(status_code=204)  # the interrupted attempt has deleted it
+            return Response(status_code=204)  # the attempt that was cut off has deleted it
 
 
 class _Nothing(BaseModel, extra="forbid"):

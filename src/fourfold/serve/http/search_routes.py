@@ -19,7 +19,7 @@ from fourfold.serve.sessions import require_namespace
 
 NS: Final = "/v1/namespaces/{namespace}"
 _FACETS: Final = 200
-"""Maximum number of listed values of a facet."""
+"""Values of a facet that are listed."""
 
 
 def search(call: Call) -> Response:

@@ -18,9 +18,19 @@ from pymilvus.client.types import Status
 from pymilvus.exceptions import MilvusException
 
 from fourfold.addresses import Url
-from fourfold.errors import IndexUnavailable, InvalidSetting
+from fourfold.errors import InvalidSetting
 from fourfold.limits import TAGS
-from fourfold.storage.engines.protocol import Applied, Document, Entry, Required, parts
+from fourfold.storage.engines.adapters import (
+    PAGE_OBJECTS,
+    check_address,
+    hosts,
+    listed,
+    objects_among,
+    parts,
+    slices,
+    unavailable,
+)
+from fourfold.storage.engines.protocol import Applied, Document, Entry, Required
 from fourfold.text import bm25
 
 if TYPE_CHECKING:
@@ -34,24 +44,23 @@ _APPLIED = "applied-"
 _UNUSED_TERM = 0xFFFF_FFFE
 """Milvus takes no empty sparse vector. The largest index that it takes is one less than the largest hash."""
 _MOST_FACTS = TAGS + 2
-_PAGE_ENTRIES = 10_000
-_REMOVED_ENTRIES = 50
-"""At a time: two versions of each, with all windows, fit into a page."""
 _STRONG = "Strong"
 _OPTIONS = {"grpc.keepalive_time_ms": 300_000}
 """Servers close connections that send signs of life more often than they like."""
+_ADVICE = "Check that Milvus runs"
 _FAILURES = (MilvusException, grpc.RpcError, OSError, ValueError)
 
 
 class MilvusEngine:
     def __init__(self, url: Url) -> None:
-        host, port = url.hosts[0]
+        check_address(url, ())
+        host, port = hosts(url)[0]
         if len(url.hosts) != 1 or not (host or url.path):
             raise InvalidSetting("milvus:// takes one address: that of the proxy", "Write milvus://HOST:PORT")
         self.shown = url.shown
         self.name = url.shown
         self.nodes = (self,)
-        self._uri = f"http://{host}:{port or 19530}" if host else f"unix:{url.path}"
+        self._uri = f"http://{host}:{port}" if host else f"unix:{url.path}"
         self._token = f"{url.user or ''}:{url.password or ''}" if url.password else ""
         self._opening = threading.Lock()
         self._client: Any = None  # its stubs mix blocking and asynchronous calls
@@ -64,7 +73,7 @@ class MilvusEngine:
             return call(client)
         except _FAILURES as error:
             if is_new or not _is_disconnected(error):
-                raise self._unavailable(error) from error
+                raise unavailable(self.shown, error, _ADVICE) from error
             with self._opening:
                 if self._client is client:  # other threads may still use it
                     self._client = None
@@ -78,12 +87,8 @@ class MilvusEngine:
             try:
                 self._client = MilvusClient(uri=self._uri, token=self._token, timeout=seconds, grpc_options=_OPTIONS)
             except _FAILURES as error:
-                raise self._unavailable(error) from error
+                raise unavailable(self.shown, error, _ADVICE) from error
             return self._client, True
-
-    def _unavailable(self, error: Exception) -> IndexUnavailable:
-        what = str(error).strip().partition("\n")[0][:200]
-        return IndexUnavailable(f"{self.shown} does not answer ({what})", "Check that Milvus runs")
 
     # ------------------------------------------------------------ writing
 
@@ -96,8 +101,11 @@ class MilvusEngine:
                 self._called(lambda client, name=name, size=size: _create(client, name, size), _WRITE_SECONDS)
                 self._ready.add(name)
 
-    def exists(self, collection: str) -> bool:
-        return _words(collection) in self._existing(collection)
+    def exists(self, collection: str, dimension: int | None) -> bool:
+        return len(self._existing(collection)) >= (1 if dimension is None else 2)
+
+    def objects(self, vectors: int) -> int:
+        return 1 + vectors
 
     def drop(self, collection: str) -> None:
         for name in (_words(collection), _vectors(collection)):
@@ -119,23 +127,31 @@ class MilvusEngine:
 
     def remove(self, collection: str, entries: Sequence[Entry], without: Collection[str] = ()) -> set[str]:
         for name in self._existing(collection) if entries else ():
-            for start in range(0, len(entries), _REMOVED_ENTRIES):
-                keys = self._keys(name, entries[start : start + _REMOVED_ENTRIES])
-                self._called(lambda client, name=name, keys=keys: client.delete(name, ids=keys), _WRITE_SECONDS)
+            for part in slices(self._keys(name, entries), PAGE_OBJECTS):
+                self._called(lambda client, name=name, part=part: client.delete(name, ids=part), _WRITE_SECONDS)
         return set()
 
     def _keys(self, name: str, entries: Sequence[Entry]) -> list[str]:
-        """Of these entries, and of their further windows that are there."""
-        items = sorted({entry.item for entry in entries})
+        """Of the objects of these entries that are there, with all windows."""
 
+        def read(items: Sequence[int]) -> list[tuple[Entry, str]]:
+            found = self._query(name, f"item in {list(items)}", ["id", "item", "version"], _WRITE_SECONDS)
+            return [(Entry(row["item"], row["version"]), row["id"]) for row in found]
+
+        return objects_among(entries, read)
+
+    def _query(self, name: str, where: str, fields: Sequence[str], seconds: float) -> list[Any]:
         def read(client: Any) -> list[Any]:
             return client.query(
-                name, filter=f"item in {items}", output_fields=["id"], limit=_PAGE_ENTRIES, consistency_level=_STRONG
+                name,
+                filter=where,
+                output_fields=list(fields),
+                limit=PAGE_OBJECTS,
+                timeout=seconds,
+                consistency_level=_STRONG,
             )
 
-        known = {_key(entry) for entry in entries}
-        found = [row["id"] for row in self._called(read, _WRITE_SECONDS)]
-        return sorted(known.union(key for key in found if _key_of_item(key) in known))
+        return self._called(read, seconds)
 
     def _existing(self, collection: str) -> list[str]:
         names = (_words(collection), _vectors(collection))
@@ -159,17 +175,7 @@ class MilvusEngine:
         return Applied(found[0]["mark"], found[0]["version"]) if found else None
 
     def _applied(self, collection: str, seconds: float) -> list[Any]:
-        def read(client: Any) -> list[Any]:
-            fields = ["id", "mark", "version"]
-            return client.query(
-                _words(collection),
-                filter="item == 0",
-                output_fields=fields,
-                timeout=seconds,
-                consistency_level=_STRONG,
-            )
-
-        return self._called(read, seconds)
+        return self._query(_words(collection), "item == 0", ["id", "mark", "version"], seconds)
 
     def match(
         self, collection: str, weights: Mapping[int, float], limit: int, required: Required, seconds: float
@@ -200,33 +206,24 @@ class MilvusEngine:
         return [hit["entity"]["item"] for hit in self._called(search, seconds)[0]]
 
     def held(self, collection: str, entries: Sequence[Entry]) -> int:
-        def read(client: Any) -> list[Any]:
-            keys = [_key(entry) for entry in entries]
-            return client.get(_words(collection), ids=keys, output_fields=["item"], consistency_level=_STRONG)
+        keys, found = [_key(entry) for entry in entries], set[str]()
+        for name in self._existing(collection) if keys else ():
 
-        return len(self._called(read, _WRITE_SECONDS)) if entries else 0
+            def read(client: Any, name: str = name) -> list[Any]:
+                return client.get(name, ids=keys, output_fields=["id"], consistency_level=_STRONG)
+
+            found.update(row["id"] for row in self._called(read, _WRITE_SECONDS))
+        return len(found)
 
     def entries(self, collection: str, low: int, high: int) -> list[Entry]:
-        found: Counter[Entry] = Counter()
-        for name in self._existing(collection):
-            found |= Counter(self._entries(name, low, high))  # an item has one object for words, one per window
-        return sorted(found.elements())
+        return [each for name in self._existing(collection) for each in self._entries(name, low, high)]
 
     def _entries(self, name: str, low: int, high: int) -> list[Entry]:
-        def read(client: Any) -> list[Any]:
-            return client.query(
-                name,
-                filter=f"item >= {max(low, 1)} and item < {high}",
-                output_fields=["item", "version"],
-                limit=_PAGE_ENTRIES,
-                consistency_level=_STRONG,
-            )
+        def read(low: int, high: int) -> list[Entry]:
+            found = self._query(name, f"item >= {low} and item < {high}", ["item", "version"], _WRITE_SECONDS)
+            return [Entry(row["item"], row["version"]) for row in found]
 
-        found = self._called(read, _WRITE_SECONDS)
-        if len(found) == _PAGE_ENTRIES:
-            middle = (max(low, 1) + min(high, max(row["item"] for row in found) + 1)) // 2
-            return self._entries(name, low, middle) + self._entries(name, middle, high)
-        return [Entry(row["item"], row["version"]) for row in found]
+        return listed(read, low, high)
 
     def close(self) -> None:
         if self._client is not None:
@@ -269,11 +266,6 @@ def _create(client: Any, name: str, dimension: int) -> None:
 
 def _key(entry: Entry, part: int = 0) -> str:
     return f"{entry.item}-{entry.version}-{part}" if part else f"{entry.item}-{entry.version}"
-
-
-def _key_of_item(key: str) -> str:
-    """The key of the first window."""
-    return "-".join(key.split("-")[:2])
 
 
 def _head(document: Document, part: int = 0) -> dict[str, Any]:

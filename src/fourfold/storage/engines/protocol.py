@@ -8,7 +8,7 @@ only.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -44,26 +44,6 @@ class Document:
     """Hashes of what filters test most: kind, language, tags."""
 
 
-_PART_BYTES = 16 * 1024 * 1024
-_TERM_BYTES = 9
-"""Of a term in the message of an engine, and of the character between two terms."""
-
-
-def parts(documents: Sequence[Document]) -> Iterator[list[Document]]:
-    """Documents in messages that every engine accepts: servers limit their size (64 MB in Milvus)."""
-    part: list[Document] = []
-    room = _PART_BYTES
-    for document in documents:
-        size = _TERM_BYTES * len(document.hashes) + sum(vector.nbytes for vector in document.vectors)
-        if part and size > room:
-            yield part
-            part, room = [], _PART_BYTES
-        part.append(document)
-        room -= size
-    if part:
-        yield part
-
-
 class Applied(NamedTuple):
     """The last batch that a node holds."""
 
@@ -96,11 +76,11 @@ class Node(Protocol):
         ...
 
     def held(self, collection: str, entries: Sequence[Entry]) -> int:
-        """How many of these versions the node has."""
+        """How many of these versions the node has, be it in part."""
         ...
 
     def entries(self, collection: str, low: int, high: int) -> list[Entry]:
-        """The objects of items from `low` to below `high`, in any order: the same entry for each window of an item."""
+        """The objects of items from `low` to below `high`, in any order: an entry for each object of a version."""
         ...
 
 
@@ -122,8 +102,12 @@ class Engine(Protocol):
         """Creates what is missing of a collection; called again when the dimension becomes known."""
         ...
 
-    def exists(self, collection: str) -> bool:
-        """Whether the cluster has a collection: it may have been emptied or replaced."""
+    def exists(self, collection: str, dimension: int | None) -> bool:
+        """Whether the cluster has all of a collection: it may have been emptied or replaced."""
+        ...
+
+    def objects(self, vectors: int) -> int:
+        """The number of objects of an item that has this many vectors."""
         ...
 
     def drop(self, collection: str) -> None:

@@ -8,15 +8,11 @@ down.
 
 from __future__ import annotations
 
-import socket
-import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import UUID
 
-import grpc
-import httpx
 import numpy as np
 from weaviate.classes.config import (
     Configure,
@@ -29,16 +25,25 @@ from weaviate.classes.config import (
     VectorDistances,
 )
 from weaviate.classes.data import DataObject
-from weaviate.classes.init import AdditionalConfig, Auth, Timeout
 from weaviate.classes.query import Filter
-from weaviate.client import WeaviateClient
-from weaviate.connect import ConnectionParams
-from weaviate.exceptions import WeaviateBaseError
 
 from fourfold.addresses import Url
 from fourfold.errors import IndexUnavailable, InvalidSetting
-from fourfold.storage.engines.nodes import ATTEMPT_SECONDS, within
-from fourfold.storage.engines.protocol import Applied, Document, Entry, Required, parts
+from fourfold.storage.engines.adapters import (
+    PAGE_OBJECTS,
+    check_address,
+    hosts,
+    is_port,
+    listed,
+    number,
+    objects_among,
+    parts,
+    slices,
+    unavailable,
+)
+from fourfold.storage.engines.nodes import ATTEMPT_SECONDS
+from fourfold.storage.engines.protocol import Applied, Document, Entry, Required
+from fourfold.storage.engines.weaviate_connection import Connection
 from fourfold.text import bm25
 
 if TYPE_CHECKING:
@@ -51,66 +56,18 @@ _APPLIED = Entry(0, 1)
 """The object that says what was applied last; no store assigns the item 0."""
 _CONFIRM_SECONDS = 5.0
 _PAUSE_SECONDS = 0.1
-_PAGE_ENTRIES = 10_000
-_BATCH_ENTRIES = 1_000
-_REMOVED_ENTRIES = 50
-"""At a time: two versions of each, with all windows, fit into a page."""
+_NAMED_OBJECTS = 1_000
+"""In one request."""
 _VERSION_BITS = 56
 """Of an id: the number of the window is above them, the item above that."""
 _REPLICAS = 3
 _LETTERS = bytes.maketrans(b"0123456789abcdef", b"abcdefghijklmnop")
 
 
-class _Connection:
-    """A client of one node. It sleeps up to a minute between attempts to reach the node, so every call has a thread and
-    a deadline, and after a failure the next call gets a new client."""
-
-    def __init__(self, http: tuple[str, int], grpc_port: int, url: Url, seconds: float) -> None:
-        self._http, self._grpc_port, self._seconds = http, grpc_port, seconds
-        self._secret = url.password
-        self._secure = url.parameters.get("tls") == "true"
-        self._opening = threading.Lock()
-        self._client: WeaviateClient | None = None
-        self.name = f"weaviate node {http[0]}:{http[1]}"
-
-    def call(self, call: Callable[[Any], T], seconds: float | None = None) -> T:
-        """Calls with the client; its types are only partly known, hence Any."""
-        try:
-            for port in (self._http[1], self._grpc_port):
-                socket.create_connection((self._http[0], port), min(self._seconds, 2.0)).close()
-            return within(seconds or self._seconds, lambda: call(self._opened()))
-        except (WeaviateBaseError, grpc.RpcError, httpx.HTTPError, OSError) as error:
-            self.close()
-            what = str(error).strip().partition("\n")[0][:200] or type(error).__name__
-            raise IndexUnavailable(f"{self.name} does not answer ({what})", "Check that Weaviate runs") from error
-
-    def _opened(self) -> WeaviateClient:
-        with self._opening:
-            if self._client is None:
-                host, port = self._http
-                client = WeaviateClient(
-                    ConnectionParams.from_params(host, port, self._secure, host, self._grpc_port, self._secure),
-                    auth_client_secret=Auth.api_key(self._secret) if self._secret else None,
-                    additional_config=AdditionalConfig(
-                        timeout=Timeout(init=self._seconds, query=self._seconds, insert=self._seconds)
-                    ),
-                    skip_init_checks=True,
-                )
-                client.connect()
-                self._client = client
-            return self._client
-
-    def close(self) -> None:
-        with self._opening:
-            client, self._client = self._client, None
-        if client is not None:
-            client.close()
-
-
 class WeaviateNode:
     def __init__(self, http: tuple[str, int], grpc_port: int, url: Url) -> None:
-        self._search = _Connection(http, grpc_port, url, ATTEMPT_SECONDS)
-        self.work = _Connection(http, grpc_port, url, _WRITE_SECONDS)
+        self._search = Connection(http, grpc_port, url, ATTEMPT_SECONDS)
+        self.work = Connection(http, grpc_port, url, _WRITE_SECONDS)
         self.name = self._search.name
 
     def applied(self, collection: str, seconds: float) -> Applied | None:
@@ -148,17 +105,16 @@ class WeaviateNode:
 
     def count(self, collection: str, ids: Sequence[UUID]) -> int:
         """How many of some objects the node has."""
-        parts = (ids[start : start + _BATCH_ENTRIES] for start in range(0, len(ids), _BATCH_ENTRIES))
-        return sum(len(self._fetched(collection, _ids(part), len(part))) for part in parts)
+        return sum(len(self._fetched(collection, _ids(part), len(part))) for part in slices(ids, _NAMED_OBJECTS))
 
     def objects(self, collection: str, entries: Sequence[Entry]) -> set[UUID]:
         """The objects of these entries, with all windows."""
-        found: set[UUID] = set()
-        for start in range(0, len(entries), _REMOVED_ENTRIES):
-            part = set(entries[start : start + _REMOVED_ENTRIES])
-            where = Filter.by_property("item").contains_any(sorted({entry.item for entry in part}))
-            found.update(uuid for uuid in self._fetched(collection, where, _PAGE_ENTRIES) if _entry(uuid) in part)
-        return found
+
+        def read(items: Sequence[int]) -> list[tuple[Entry, UUID]]:
+            where = Filter.by_property("item").contains_any(list(items))
+            return [(_entry(uuid), uuid) for uuid in self._fetched(collection, where, PAGE_OBJECTS)]
+
+        return set(objects_among(entries, read))
 
     def _fetched(self, collection: str, where: Any, limit: int) -> list[UUID]:
         def read(client: Any) -> Any:
@@ -168,13 +124,13 @@ class WeaviateNode:
         return [each.uuid for each in self.work.call(read).objects]
 
     def entries(self, collection: str, low: int, high: int) -> list[Entry]:
-        window = Filter.by_property("item").greater_or_equal(max(low, 1)) & Filter.by_property("item").less_than(high)
+        item = Filter.by_property("item")
 
-        found = [_entry(uuid) for uuid in self._fetched(collection, window, _PAGE_ENTRIES)]
-        if len(found) == _PAGE_ENTRIES:
-            middle = (max(low, 1) + min(high, max(entry.item for entry in found) + 1)) // 2
-            return self.entries(collection, low, middle) + self.entries(collection, middle, high)
-        return found
+        def read(low: int, high: int) -> list[Entry]:
+            where = item.greater_or_equal(low) & item.less_than(high)
+            return [_entry(uuid) for uuid in self._fetched(collection, where, PAGE_OBJECTS)]
+
+        return listed(read, low, high)
 
     def close(self) -> None:
         self._search.close()
@@ -183,20 +139,23 @@ class WeaviateNode:
 
 class WeaviateEngine:
     def __init__(self, url: Url) -> None:
+        check_address(url, ("grpc", "replicas", "shards", "tls"))
         ports = url.parameters.get("grpc", "50051").split(",")
-        if not all(port.isdigit() for port in ports) or len(ports) not in (1, len(url.hosts)):
+        if len(ports) not in (1, len(url.hosts)) or not all(map(is_port, ports)):
             raise InvalidSetting(
                 "the gRPC ports of weaviate:// do not fit its hosts", "Write one port, or one per host"
             )
         ports = ports * len(url.hosts) if len(ports) == 1 else ports
         self.shown = url.shown
         self.nodes = tuple(
-            WeaviateNode((host, int(port or 8080)), int(grpc_port), url)
-            for (host, port), grpc_port in zip(url.hosts, ports, strict=True)
+            WeaviateNode((host, int(port)), int(grpc_port), url)
+            for (host, port), grpc_port in zip(hosts(url), ports, strict=True)
         )
         self._writers = list(self.nodes)
-        self._replicas = int(url.parameters.get("replicas", min(_REPLICAS, len(url.hosts))))
-        self._shards = int(url.parameters.get("shards", 1))
+        self._replicas = number(url, "replicas", min(_REPLICAS, len(url.hosts)))
+        self._shards = number(url, "shards", 1)
+        if url.parameters.get("tls", "false") not in ("true", "false"):
+            raise InvalidSetting("`tls` of weaviate:// is neither true nor false", "Write tls=true")
 
     def _write(self, call: Callable[[Any], T]) -> T:
         """By the first node that can reach a quorum. One that fails is asked last from now on."""
@@ -243,8 +202,11 @@ class WeaviateEngine:
             sharding_config=Configure.sharding(desired_count=self._shards),
         )
 
-    def exists(self, collection: str) -> bool:
+    def exists(self, collection: str, dimension: int | None) -> bool:
         return self._write(lambda client: client.collections.exists(collection))
+
+    def objects(self, vectors: int) -> int:
+        return max(1, vectors)
 
     def drop(self, collection: str) -> None:
         self._write(lambda client: client.collections.delete(collection))
@@ -253,8 +215,7 @@ class WeaviateEngine:
         ids: list[UUID] = []
         for part in parts(documents):
             objects = [each for document in part for each in _objects(document)]
-            for start in range(0, len(objects), _BATCH_ENTRIES):
-                self._insert(collection, objects[start : start + _BATCH_ENTRIES])
+            self._insert(collection, objects)
             ids += [each.uuid for each in objects]
         return self._lacking(without, lambda node: node.count(collection, ids) == len(ids))
 
@@ -267,8 +228,7 @@ class WeaviateEngine:
         def insert(client: Any) -> None:
             done = _at(client, collection, ConsistencyLevel.QUORUM).data.insert_many(objects)
             if done.has_errors:
-                first = next(iter(done.errors.values())).message
-                raise IndexUnavailable(f"{self.shown} did not store everything ({first[:200]})", "Check its nodes")
+                raise unavailable(self.shown, Exception(next(iter(done.errors.values())).message), "Check its nodes")
 
         self._write(insert)
 
@@ -280,16 +240,17 @@ class WeaviateEngine:
             except IndexUnavailable:
                 silent.add(node.name)
         ids = sorted(found)
-        for start in range(0, len(ids), _BATCH_ENTRIES):
-            where = _ids(ids[start : start + _BATCH_ENTRIES])
-
-            def remove(client: Any, where: Any = where) -> None:
-                done = _at(client, collection, ConsistencyLevel.QUORUM).data.delete_many(where=where)
-                if done.failed:
-                    raise IndexUnavailable(f"{self.shown} did not remove everything", "Check its nodes")
-
-            self._write(remove)
+        for part in slices(ids, _NAMED_OBJECTS):
+            self._delete(collection, part)
         return silent | self._lacking({*without, *silent}, lambda node: node.count(collection, ids) == 0)
+
+    def _delete(self, collection: str, ids: Sequence[UUID]) -> None:
+        def delete(client: Any) -> None:
+            done = _at(client, collection, ConsistencyLevel.QUORUM).data.delete_many(where=_ids(ids))
+            if done.failed:
+                raise IndexUnavailable(f"{self.shown} did not remove everything", "Check its nodes")
+
+        self._write(delete)
 
     def apply(self, collection: str, applied: Applied, without: Collection[str] = ()) -> set[str]:
         noted = {"item": 0, "version": applied.change, "mark": applied.mark}

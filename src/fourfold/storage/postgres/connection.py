@@ -1,4 +1,4 @@
-"""One connection: every wait has a deadline, and errors of the server become errors of Fourfold."""
+"""One connection: every wait ends, and the server's errors are told in Fourfold's words."""
 
 from __future__ import annotations
 

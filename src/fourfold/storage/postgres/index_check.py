@@ -1,4 +1,4 @@
-"""Compares a distributed index with the rows, in both directions, and repairs what differs.
+"""Compares a distributed index with the rows, in both directions, and mends what differs.
 
 An object is missing if a node lacks the last version of an item; stale if it holds another version; resurrected if the
 item does not exist. A difference counts only if it is still there after a grace time: the feeder works meanwhile.
@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import Literal, NamedTuple
 
 from fourfold.errors import IndexUnavailable
+from fourfold.storage.engines.adapters import OTHER_NODES_REMEDY, named_otherwise, names_same_nodes
 from fourfold.storage.engines.protocol import Engine, Entry
 from fourfold.storage.postgres import index_log, namespaces
 from fourfold.storage.postgres.database import Database
@@ -45,6 +46,9 @@ def problems(database: Database, engine: Engine, grace_seconds: float) -> Iterat
         except IndexUnavailable as error:
             yield f"namespace {ns.name}: the index cannot be compared ({error.message})"
             continue
+        active = ns.generation
+        if active is not None and not names_same_nodes(active.engine, engine.shown):
+            yield f"namespace {ns.name}: {named_otherwise(active.engine, engine.shown)}. {OTHER_NODES_REMEDY}"
         for (node, kind), count in sorted(Counter((each.node, each.kind) for each in found).items()):
             some = [each.entry.item for each in found if (each.node, each.kind) == (node, kind)][:_NAMED_ITEMS]
             told = _TOLD[kind].format(count)
@@ -82,19 +86,23 @@ def _windows(database: Database, namespace: str) -> Iterator[tuple[int, int]]:
 
 
 def _compared(database: Database, engine: Engine, namespace: str, low: int, high: int) -> Iterator[Drift]:
-    """Compares a range of ids once; concurrent changes of the feeder can look like differences."""
+    """One look at a range of ids. What the feeder does meanwhile may seem to be a difference."""
     for node in engine.nodes:
         active = database.read(lambda db: namespaces.find(db, namespace)).generation
         if active is None:
             return
         held = Counter(node.entries(active.collection, low, high))
-        cursor, behind, versions, existing, windows = database.read(lambda db: _listed(db, namespace, low, high))
+        cursor, behind, versions, existing, vectors = database.read(lambda db: _listed(db, namespace, low, high))
         cursor = min(cursor, behind.get(node.name, cursor))
         for item in existing - versions.keys():
             yield Drift(node.name, "unlogged", Entry(item, 0))
         for item, known in versions.items():
             last = Entry(item, known[-1])
-            if item in existing and Cursor(known[-1], item) <= cursor and held[last] < windows.get(item, 1):
+            if (
+                item in existing
+                and Cursor(known[-1], item) <= cursor
+                and held[last] < engine.objects(vectors.get(item, 0))
+            ):
                 yield Drift(node.name, "missing", last)
         for entry in held:
             known = versions.get(entry.item, [])
@@ -115,8 +123,8 @@ def _may_hold(entry: Entry, known: Sequence[int], cursor: Cursor) -> bool:
 def _listed(
     db: Db, namespace: str, low: int, high: int
 ) -> tuple[Cursor, dict[str, Cursor], dict[int, list[int]], set[int], dict[int, int]]:
-    """The cursor, those of nodes that are behind, the logged versions, the items that exist, and the windows of those
-    that have several."""
+    """The cursor, those of nodes that are behind, the logged versions, the items that exist, and the number of vectors
+    that the index should have of each."""
     ns = namespaces.find(db, namespace)
     cursor, behind = (Cursor(0, 0), {}) if ns.generation is None else (ns.generation.cursor, ns.generation.behind)
     versions: dict[int, list[int]] = {}
@@ -124,11 +132,9 @@ def _listed(
     for item, change in rows(db, sql, ns.id, low, high):
         versions.setdefault(item, []).append(change)
     existing = column(db, "SELECT id FROM items WHERE ns = %s AND id >= %s AND id < %s", ns.id, low, high)
-    sql = (
-        "SELECT item, max(part) + 1 FROM vectors WHERE ns = %s AND item >= %s AND item < %s AND part > 0 GROUP BY item"
-    )
-    windows = dict(rows(db, sql, ns.id, low, high)) if ns.windows and _has_vectors(ns) else {}
-    return cursor, behind, versions, set(existing), windows
+    sql = "SELECT item, count(*) FROM vectors WHERE ns = %s AND item >= %s AND item < %s GROUP BY item"
+    vectors = dict(rows(db, sql, ns.id, low, high)) if _has_vectors(ns) else {}
+    return cursor, behind, versions, set(existing), vectors
 
 
 def _has_vectors(ns: namespaces.Namespace) -> bool:
@@ -145,6 +151,10 @@ def mend(database: Database, engine: Engine, namespace: str, grace_seconds: floa
     if wrong and active is not None:
         engine.remove(active.collection, wrong, active.behind)
         done.append(f"namespace {namespace}: {len(wrong)} objects removed from the index")
+    if active is not None and not names_same_nodes(active.engine, engine.shown):
+        with database.write() as db:
+            index_log.take_over(db, active, engine.shown, [node.name for node in engine.nodes])
+        done.append(f"namespace {namespace}: the index belongs to {engine.shown} now")
     if lacking:
         done.append(f"namespace {namespace}: {len(lacking)} items written to the index again")
     return done, lacking

@@ -19,6 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fourfold.errors import IndexUnavailable
+from fourfold.storage.engines.adapters import OTHER_NODES_REMEDY, named_otherwise, names_same_nodes
 from fourfold.storage.engines.facts import item_facts
 from fourfold.storage.engines.protocol import Applied, Document, Engine, Entry, Node
 from fourfold.storage.postgres import index_log, namespaces, vectors
@@ -84,7 +85,7 @@ class Feeder:
         self._drop_retired(ns)
         self._replace_unfit(ns)
         failures: dict[int, IndexUnavailable] = {}
-        for generation in self._generations(ns):
+        for generation in filter(self._names, self._generations(ns)):
             try:
                 self._work_on(ns, generation, until, everything=everything)
             except IndexUnavailable as error:  # the next generation may be the one that replaces this one
@@ -159,7 +160,8 @@ class Feeder:
         index_log.begin(db, ns.id, self.engine.shown, ANALYSER_VERSION, ns.fingerprint, ns.dimension)
 
     def _drop(self, generation: Generation) -> None:
-        self.engine.drop(generation.collection)
+        if self._names(generation):  # another cluster keeps its collection
+            self.engine.drop(generation.collection)
         with self._database.write() as db:
             index_log.remove(db, generation.id)
 
@@ -169,8 +171,11 @@ class Feeder:
 
     def _replace_unfit(self, ns: Namespace) -> None:
         """Begins a new generation if none that exists can become or stay right."""
-        generations = [each for each in self._generations(ns) if each.state != "retired"]
+        known = [each for each in self._generations(ns) if each.state != "retired"]
+        generations = [each for each in known if self._names(each)]
         self._looked[ns.name] = time.monotonic()
+        if known and not generations:
+            raise IndexUnavailable(named_otherwise(known[-1].engine, self.engine.shown), OTHER_NODES_REMEDY)
         wrong = [each for each in generations if not _fits(ns, each) or not self._is_ours(each)]
         if not wrong:
             return
@@ -184,7 +189,8 @@ class Feeder:
         if generation.state == "filling":
             return True
         with suppress(IndexUnavailable):  # feeding reports it
-            return self.engine.exists(generation.collection) and self._replicas.settled(generation) is not None
+            has_it = self.engine.exists(generation.collection, generation.dimension)
+            return has_it and self._replicas.settled(generation) is not None
         return True
 
     def _fill(self, ns: Namespace, generation: Generation) -> Generation:
@@ -311,6 +317,10 @@ class Feeder:
 
     def _generations(self, ns: Namespace) -> list[Generation]:
         return self._database.read(lambda db: index_log.every(db, ns.id))
+
+    def _names(self, generation: Generation) -> bool:
+        """Whether a generation is not that of another cluster."""
+        return names_same_nodes(generation.engine, self.engine.shown)
 
     @contextmanager
     def _snapshot(self) -> Generator[Db]:

@@ -66,7 +66,7 @@ _BEHIND = (
     "(SELECT json_object_agg(b.node, json_build_array(b.change, b.item)) FROM index_nodes_behind b "
     "WHERE b.generation = g.id)"
 )
-_FIELDS = f"g.id, collection, state, analyser, fingerprint, dimension, change, item, {_BEHIND}"
+_FIELDS = f"g.id, engine, collection, state, analyser, fingerprint, dimension, change, item, {_BEHIND}"
 _RETIRE = "UPDATE index_generations SET state = 'retired', retired_at = now() WHERE"
 ACTIVE = f"(SELECT json_build_array({_FIELDS}) FROM index_generations g WHERE g.id = namespaces.generation)"  # noqa: S608  (constants)
 
@@ -79,6 +79,8 @@ class Cursor(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Generation:
     id: int
+    engine: str
+    """The address that it was made with."""
     collection: str
     state: str
     analyser: str
@@ -191,6 +193,13 @@ def stop(db: Db, ns: int) -> None:
 def adopt_space(db: Db, generation: int, fingerprint: str, dimension: int) -> None:
     sql = "UPDATE index_generations SET fingerprint = %s, dimension = %s WHERE id = %s"
     run(db, sql, fingerprint, dimension, generation)
+
+
+def take_over(db: Db, generation: Generation, engine: str, nodes: Sequence[str]) -> None:
+    """Notes that the cluster has other nodes now, which hold all of the generation."""
+    run(db, "UPDATE index_generations SET engine = %s WHERE id = %s", engine, generation.id)
+    sql = "DELETE FROM index_nodes_behind WHERE generation = %s AND node <> ALL(%s::text[])"
+    run(db, sql, generation.id, list(nodes))
 
 
 # ---------------------------------------------------------------- marks

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from fourfold.errors import IndexUnavailable
 from fourfold.index.rows import term_hash
 from fourfold.model import Filters
+from fourfold.storage.engines.adapters import named_otherwise, names_same_nodes
 from fourfold.storage.engines.facts import required
 from fourfold.storage.engines.nodes import Nodes
 from fourfold.storage.engines.protocol import Engine, Node
@@ -86,9 +87,19 @@ class Candidates:
     def _shown(self) -> str:
         return "" if self._index is None else self._index.engine.shown
 
-    def match(self, query: KeywordQuery, limit: int, filters: Filters) -> list[int] | None:
+    def _usable(self) -> Generation | None:
+        """The generation to ask; None, perhaps with a note, if PostgreSQL has to answer."""
         generation = self._at.ns.generation
-        if self._index is None or generation is None or self.tail is None:
+        if self._index is None or generation is None:
+            return None
+        if not names_same_nodes(generation.engine, self._shown):
+            self.note = named_otherwise(generation.engine, self._shown)
+            return None
+        return None if self.tail is None else generation
+
+    def match(self, query: KeywordQuery, limit: int, filters: Filters) -> list[int] | None:
+        generation = self._usable()
+        if self._index is None or generation is None:
             return None
         if generation.analyser != ANALYSER_VERSION:
             self.note = "the index is being rebuilt for another version of the analyser"
@@ -106,8 +117,8 @@ class Candidates:
 
     def begin_nearest(self, vector: Vector, limit: int, filters: Filters) -> Callable[[], list[int] | None]:
         ns, index = self._at.ns, self._index
-        generation = ns.generation
-        if index is None or generation is None or self.tail is None:
+        generation = self._usable()
+        if index is None or generation is None:
             return lambda: None
         if generation.fingerprint != ns.fingerprint:
             is_empty = generation.fingerprint is None  # every vector is newer than the index

@@ -1,4 +1,4 @@
-"""Contents and copies of a store; `check` has its consistency checks."""
+"""What a store holds, and copies of it. Whether it is sound is in `check`."""
 
 from __future__ import annotations
 
