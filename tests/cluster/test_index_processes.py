@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -22,6 +23,8 @@ from fourfold.storage.postgres.store import PostgresStore
 
 pytestmark = pytest.mark.spec("C11")
 
+_WRITES = int(os.environ.get("FOURFOLD_SOAK_WRITES", "2000"))
+_KILLS = int(os.environ.get("FOURFOLD_SOAK_KILLS", "100"))
 FEEDERS: dict[str, tuple[int, float] | None] = {"paused": None, "slow": (5, 0.3), "normal": (500, 0.01)}
 """Batch and pause."""
 
@@ -41,7 +44,7 @@ def running(target: Callable[..., None], *arguments: Any) -> Iterator[tuple[Any,
 
 
 @pytest.mark.parametrize("mode", [pytest.param("paused", marks=pytest.mark.soak), "slow", "normal"])
-@pytest.mark.parametrize("operations", [30, pytest.param(2_000, marks=pytest.mark.soak)], ids=["short", "whole"])
+@pytest.mark.parametrize("operations", [30, pytest.param(_WRITES, marks=pytest.mark.soak)], ids=["short", "whole"])
 def test_another_process_sees_every_write_at_once(dsn: str, kind: str, mode: str, operations: int):
     address, random = index_servers.address(kind), Random(operations)
     store = opened(dsn, address)
@@ -89,7 +92,7 @@ def _feeding(dsn: str, address: str, feeder: tuple[int, float] | None) -> Iterat
         yield
 
 
-@pytest.mark.parametrize("kills", [5, pytest.param(100, marks=pytest.mark.soak)], ids=["short", "whole"])
+@pytest.mark.parametrize("kills", [5, pytest.param(_KILLS, marks=pytest.mark.soak)], ids=["short", "whole"])
 def test_a_feeder_that_is_killed_leaves_nothing_missing_or_doubled(dsn: str, kind: str, kills: int):
     address, random = index_servers.address(kind), Random(kills)
     store = opened(dsn, address)
