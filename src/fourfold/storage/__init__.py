@@ -1,1 +1,1 @@
-"""What stores share: records of exports and the rules for them."""
+"""Code that stores share: records of exports and the rules for them."""

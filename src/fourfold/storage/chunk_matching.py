@@ -23,7 +23,7 @@ class ChunkRows(Protocol):
     def set_path(self, source: str, target: str) -> None: ...
 
     def set_numbers(self, path: str, numbers: Mapping[int, int]) -> None:
-        """Numbers chunks of a file, by id; for the time being, the others get negative numbers."""
+        """Sets the numbers of chunks by id; the others get negative numbers temporarily."""
         ...
 
     def forget_state(self, path: str) -> None: ...
@@ -63,7 +63,7 @@ def continued(old: Sequence[Old], new: Sequence[NewItem]) -> tuple[list[int | No
 def _matched(
     ids: list[int | None], old: Sequence[Old], new: Sequence[Hashable], mark: Callable[[Old], Hashable]
 ) -> list[Old]:
-    """Fills places that are free with old chunks of the same mark, in order; the old ones that are left."""
+    """Fills free places with old chunks of the same mark, in order; returns the remaining old ones."""
     same: defaultdict[Hashable, deque[int]] = defaultdict(deque)
     for row in old:
         same[mark(row)].append(row[0])

@@ -36,7 +36,7 @@ def optional_moment(stamp: int | None) -> datetime | None:
 
 
 def text_identity(title: str, text: str, subject: str | None, attribute: str | None) -> str:
-    """What identifies an item that has neither key nor path: its text, and the fact that the text is a value of."""
+    """The identity of an item without key and path: its text, and the fact of which the text is a value."""
     words = text.strip() or f"\0{title.strip()}"
     return words if subject is None else "\0".join((fold(subject), fold(attribute or ""), words))
 
@@ -48,13 +48,13 @@ def fact_key(subject: str, attribute: str) -> str:
 
 # ---------------------------------------------------------------- ids
 #
-# Ids of items, raw records and nodes are unique in a store, and counted by each namespace for itself. A namespace takes
-# its ids from a block of its own, so that they say nothing about what other namespaces store. The first namespace has
-# the block 0 and the ids 1, 2, 3, ...; an id is never given twice.
+# Ids of items, raw records and nodes are unique in a store, and each namespace assigns its own. A namespace takes
+# its ids from its own block, so that they reveal nothing about other namespaces. The first namespace has
+# the block 0 and the ids 1, 2, 3, ...; an id is never reused.
 
 
 BLOCK = 1_000_000_000
-"""Ids of one block. Nine million blocks fit below LARGEST_ID."""
+"""Number of ids in a block. Nine million blocks fit below LARGEST_ID."""
 
 KINDS = ("items", "raw", "nodes")
 NUMBERED = (*KINDS, "versions")
@@ -71,6 +71,6 @@ def bounds(block: int) -> tuple[int, int]:
 
 
 def check_room(last: int, count: int) -> None:
-    """`last`: what the namespace gave last."""
+    """`last`: the id that the namespace assigned last."""
     if last % BLOCK + count >= BLOCK:
         raise StorageFull("the namespace has used all of its ids", "Store what follows in another namespace")

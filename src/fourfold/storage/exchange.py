@@ -37,7 +37,7 @@ class Importer(Protocol):
 
 
 def export_file(store: Store, target: Path, namespace: str | None = None) -> dict[str, int]:
-    """Writes all namespaces or one, sorted: equal stores give equal bytes. The file appears when it is complete."""
+    """Writes all namespaces or one, sorted: equal stores give equal bytes. The file is written atomically."""
     counts: Counter[str] = Counter()
     aside = target.with_name(target.name + ".part")
     try:
@@ -74,7 +74,7 @@ def import_file(
 ) -> dict[str, int]:
     """Loads an export into an empty store, or of one namespace into `namespace`; adds rows, batch by batch.
 
-    `protect`: makes of each record of an export what is stored.
+    `protect` converts each record of an export before it is stored.
     """
     lines = Lines(source)
     first = next(iter(lines), None)

@@ -22,7 +22,7 @@ AT_ONCE = 32
 PER_LOOKUP = 8
 """Looking a name up in an index takes as long as reading this many texts."""
 _READ_NAMES = 2000
-"""Up to this many names are all read."""
+"""Namespaces with up to this many names read all of them."""
 _LOOKED_UP_WORDS = 5000
 """Up to this many words and pairs of words are looked up; for more, all names are read."""
 _PAGE_ITEMS = 1000
@@ -34,18 +34,18 @@ class Linked(NamedTuple):
     id: int
     text: str
     names: Sequence[str] = ()
-    """Its own names. Read only for items that have just changed."""
+    """The item's own names; read only for items that have just changed."""
     is_new: bool = False
-    """Nothing is stored about its links yet."""
+    """Whether nothing is stored about its links yet."""
 
 
 class Gone(NamedTuple):
-    """What disappeared with some nodes."""
+    """Names and mentions that disappeared with some nodes."""
 
     names: list[str]
     """Names that no node has any more."""
     mentioning: list[int]
-    """Items that mentioned the nodes. They may mention others now: York, where New York is gone."""
+    """Items that mentioned the nodes. They may now mention other nodes: York, if New York is removed."""
 
 
 NOTHING_GONE = Gone([], [])
@@ -110,7 +110,7 @@ class LinkRows(Protocol):
         ...
 
     def postpone(self, names: Sequence[str]) -> None:
-        """Leaves it to `catch_up` to search older items for these names."""
+        """Postpones the search of older items for these names to `catch_up`."""
         ...
 
     def postponed(self) -> Sequence[int]:
@@ -129,7 +129,7 @@ class LinkRows(Protocol):
 
 
 class Linker:
-    """Remembers the names of one namespace. Used only inside of write transactions, so by one thread at a time."""
+    """Caches the names of one namespace. Used only inside write transactions, so by one thread at a time."""
 
     def __init__(self) -> None:
         self._finder = NameFinder()
@@ -176,7 +176,7 @@ class Linker:
             self._mention(rows, list(rows.texts(part)))
 
     def _mention(self, rows: LinkRows, changed: Sequence[Linked], *, pointers: bool = False) -> None:
-        """Writes only what is different."""
+        """Writes only differences."""
         for start in range(0, len(changed), _PAGE_ITEMS):
             part = changed[start : start + _PAGE_ITEMS]
             stored = [item.id for item in part if not item.is_new]
@@ -193,7 +193,7 @@ class Linker:
             rows.change_mentions(sorted(known - wanted), sorted(wanted - known))
 
     def _finder_for(self, rows: LinkRows, texts: Sequence[str]) -> NameFinder:
-        """A finder of all names if these are known or soon read; otherwise of those that the texts could contain."""
+        """A finder of all names if they are cached or few; otherwise of the names that the texts could contain."""
         version = rows.names_version()
         if version == self._version:
             return self._finder
@@ -235,7 +235,7 @@ Opened = Callable[[], AbstractContextManager[LinkRows]]
 def catch_up(reading: Opened, writing: Opened, may_mention: Callable[[str], Sequence[int] | None]) -> None:
     """Searches older items for the names of postponed nodes: those that an index proposes, or all.
 
-    In many transactions, since other writers wait for each. What is stored between two of them is linked as usual.
+    Uses many transactions, since other writers wait for each. Items stored between two of them are linked as usual.
     """
     with reading() as rows:
         nodes = rows.postponed()

@@ -29,7 +29,7 @@ class Moved:
 
 
 def move(source: Store, target: Store, progress: Progress | None = None) -> Moved:
-    """Copies everything; the source stays unchanged. What is written to it meanwhile is not part of the copy.
+    """Copies everything; the source stays unchanged. Writes to the source during the copy are not part of it.
 
     After an interruption the same call continues if the source is still the same; after a complete copy it changes
     nothing. The records are spooled to a file without a name, so a killed process leaves nothing behind.

@@ -61,7 +61,7 @@ def put(ns: Namespace, new: NewItem, now: datetime, *, links: bool) -> tuple[int
 
 
 def _keep_value(ns: Namespace, id: int, new: NewItem, now: datetime) -> None:
-    """Of a fact that gets a new value."""
+    """Keeps the earlier value of a fact that gets a new one."""
     old = ns.items[id].item
     is_changed = (old.title, old.text) != (new.title, new.text) or old.superseded_at is not None
     if is_changed and (fact_of(old) or fact_of(new)):

@@ -21,7 +21,7 @@ class SavedVersions:
         return [version for version in self.all() if version.id in wanted]
 
     def all(self) -> list[Version]:
-        """What an item was merged into comes before it."""
+        """All versions, latest first; an item comes after the one into which it was merged."""
         return sorted(self._ns.versions.values(), key=lambda each: (-each.until, each.merged, each.id))
 
     def add(self, versions: Sequence[Version]) -> None:

@@ -156,7 +156,7 @@ class MemoryTags:
         return dict(sorted(carried.items()))
 
     def _uses(self) -> Mapping[str, int]:
-        """Superseded items count: how rare a tag is does not depend on what is hidden."""
+        """Superseded items count, so that the rarity of a tag does not depend on hidden items."""
         return Counter(fold(tag) for _, item in items.all_items(self._ns) for tag in item.tags)
 
     def uses(self, candidates: Sequence[str], filters: Filters, limit: int) -> list[TagUse]:
@@ -280,7 +280,7 @@ class MemoryVectors:
         return Ranking(tuple(Hit(id, max(np.round(products, 6).tolist())) for id, products in found if len(products)))
 
     def _products(self, id: int, query: Vector) -> NDArray[np.float64]:
-        """With each vector of an item; empty if it has none."""
+        """The cosines with each vector of an item; empty if it has none."""
         stored = self._ns.items.get(id)
         if stored is None or stored.vector is None:
             return np.empty(0)

@@ -23,7 +23,7 @@ _QUERY_LANGUAGES = 8
 
 @dataclass
 class Counters:
-    """The last assigned ids by namespace and kind, and the block of each namespace (fourfold.storage.id_blocks)."""
+    """The last assigned ids by namespace and kind, and the block of each namespace (fourfold.storage.codec)."""
 
     last: dict[tuple[str, str], int] = field(default_factory=dict[tuple[str, str], int])
     blocks: dict[str, int] = field(default_factory=dict[str, int])

@@ -22,7 +22,7 @@ class MemoryStore:
     """Keeps nothing after it is closed. For up to a few thousand items: every search reads all of them."""
 
     concurrent_searches = 1
-    """They compute in Python only, where the GIL lets one run at a time."""
+    """Searches compute in Python only, and the GIL lets one run at a time."""
 
     def __init__(self) -> None:
         self._namespaces: dict[str, Namespace] = {}
@@ -70,7 +70,7 @@ class MemoryStore:
         return {"store": "memory", "namespaces": namespaces, "embedding_worker": False}
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Does nothing."""
 
 
 class MemoryMaintenance:

@@ -1,4 +1,4 @@
-"""Where a PostgreSQL store is: a server's address, and the schema that holds its tables."""
+"""The address of a PostgreSQL store: the server, and the schema that holds its tables."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NAME = re.compile(r"[a-z_][a-z0-9_]{0,50}")
 @dataclass(frozen=True, slots=True)
 class Address:
     dsn: str = field(repr=False)
-    """What libpq takes, as keywords and values: its errors can then quote no part of the address."""
+    """Parameters for libpq as keywords and values, so that its errors cannot quote the address."""
     schema: str
     shown: str
     """The address without user and password."""

@@ -27,7 +27,7 @@ _COUNTERS = (
     ("nodes", "holders", "SELECT count(*) FROM node_items WHERE node = nodes.id"),
     ("nodes", "degree", "SELECT count(*) FROM edges WHERE nodes.id IN (source, target)"),
 )
-"""Table, column, and what it must be."""
+"""Table, column, and the SQL of the right value."""
 _LANGUAGES = "SELECT ns, language, count(*) FROM items GROUP BY ns, language"
 _WAITING = "SELECT ns, id FROM items WHERE NOT EXISTS (SELECT 1 FROM vectors WHERE item = id)"
 _MISSHAPEN = (
@@ -49,7 +49,7 @@ _STRANGERS = {
     "namespaces: dimensions out of range": "UPDATE namespaces SET fingerprint = NULL, dimension = NULL "  # noqa: S608  (constants)
     f"WHERE dimension NOT BETWEEN 1 AND {VECTOR_DIMENSIONS} OR (fingerprint IS NULL) <> (dimension IS NULL)",
 }
-"""What an import of a crafted export could leave in an older version, and the statement that removes it."""
+"""Rows that a crafted export could leave in an older version, and the statement that removes them."""
 
 
 def check(db: Db) -> Iterator[str]:
@@ -87,7 +87,7 @@ def _texts(db: Db, ns: int) -> Iterator[list[Text]]:
 
 
 def _drift(db: Db, ns: Namespace) -> Iterator[str]:
-    """Where keyword search differs from the texts."""
+    """Differences between the keyword index and the texts."""
     terms: dict[str, list[int]] = {}
     wrong = 0
     for page in _texts(db, ns.id):
@@ -124,7 +124,7 @@ def _lacks_words(db: Db, ns: Namespace) -> bool:
 
 
 def recount(db: Db) -> list[str]:
-    """Corrects what can be counted; in one transaction."""
+    """Corrects counters and references in one transaction."""
     run(db, "SELECT 1 FROM namespaces ORDER BY id FOR NO KEY UPDATE")  # no counter changes after this
     done = [f"mended: {what}" for what, sql in _STRANGERS.items() if run(db, sql)]
     done += [f"mended: {problem}" for problem in _miscounted(db)]

@@ -44,9 +44,9 @@ class Connection(psycopg.Connection[Any]):
     shown = "the server"
     """The address of the store in error messages."""
     deadline = Deadline()
-    """Of a read. Each single wait ends after READ_SECONDS in any case."""
+    """The deadline of a read. Each single wait ends after READ_SECONDS in any case."""
     wait_seconds: float | None = None
-    """Instead of READ_SECONDS."""
+    """Replaces READ_SECONDS."""
 
     def wait(self, gen: PQGen[T], interval: float = _WAIT_SECONDS, timeout: float | None = None) -> T:
         seconds = timeout if timeout is not None else self.wait_seconds
@@ -69,7 +69,7 @@ class Connection(psycopg.Connection[Any]):
             return done.value
 
     def _give_up(self) -> None:
-        with suppress(psycopg.Error):  # a server that hangs does not accept it, either
+        with suppress(psycopg.Error):  # a server that hangs does not accept a cancellation, either
             self.cancel_safe(timeout=_CANCEL_SECONDS)
         self.close()
         raise NoAnswer("the server does not answer")

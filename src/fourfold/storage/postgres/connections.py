@@ -1,6 +1,6 @@
 """Links and tags as retrieval sees them: items near some nodes, items linked to some items, and uses of tags.
 
-Hubs lead nowhere (limits.HUB): every query reads at most one row more of a node than the limit, so a walk costs the
+Hubs are not followed (limits.HUB): every query reads at most one row more of a node than the limit, so a walk costs the
 same in any store.
 """
 
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from fourfold.storage.postgres.snapshot import PostgresSnapshot
 
 Items = list[int]
-"""Of a node; of a hub, one more than the limit."""
+"""The items of a node; for a hub, one more than the limit."""
 _Row = tuple[int, int, float, int, int, Items]
-"""An edge: node, neighbour, weight, the number of edges of each, and the items of the neighbour. What is not an edge:
-where it starts, a node, nothing, how many items that has or how many mention it, nothing, and the items it leads to."""
+"""An edge: node, neighbour, weight, the number of edges of each, and the items of the neighbour. Another link: its
+start, a node, nothing, the number of items that have or mention the node, nothing, and the items it leads to."""
 
 
 def _items(table: str, node: str) -> str:
@@ -57,7 +57,7 @@ def _edges(asked: str) -> str:
 
 
 def named(db: Db, ns: int, names: Sequence[str]) -> dict[str, list[int]]:
-    """Those of the names that nodes have, with their nodes."""
+    """The names that exist, with their nodes."""
     sql = "SELECT folded, node FROM names WHERE ns = %s AND digest = ANY(%s::bytea[])"
     nodes: dict[str, list[int]] = {}
     for name, node in rows(db, sql, ns, [digest(name) for name in names]):
@@ -130,7 +130,7 @@ def _over(edges: Iterable[_Row], starts: dict[int, list[int]]) -> list[Link]:
 
 
 def _few(items: Items) -> Items:
-    """None of a hub's."""
+    """The items of a node; none for a hub."""
     return items if len(items) <= HUB else []
 
 

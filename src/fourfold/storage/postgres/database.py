@@ -1,4 +1,4 @@
-"""A pool of connections to one PostgreSQL store, and the server's errors in Fourfold's words."""
+"""A pool of connections to one PostgreSQL store, which turns errors of the server into errors of Fourfold."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 CONNECTIONS = 8
 LONG_SECONDS = 3600.0
-"""For one statement of work that may take long, such as building an index."""
+"""Timeout of one statement that may take long, such as building an index."""
 _RETRY_SECONDS = 0.1
 _KEPT_ALIVE = {"keepalives": 1, "keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3}
 _SETTINGS = {
@@ -171,7 +171,7 @@ class Database:
             self.release(db)
 
     def read(self, work: Callable[[Db], T]) -> T:
-        """Calls `work(db)` outside of a transaction; again on another connection if the server went away."""
+        """Calls `work(db)` outside of a transaction, and retries it on another connection if the connection broke."""
         until = time.monotonic() + limits.BUSY_SECONDS
         while True:
             db: Connection | None = None

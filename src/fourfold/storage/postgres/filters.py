@@ -45,7 +45,7 @@ def _fact(data: Json) -> Json:
             scalars = [_fact(value) for value in elements if not isinstance(value, list | tuple | Mapping)]
             return [_without_nul(dumps(data)), scalars]
         case float() if data.is_integer():
-            return int(data)  # its repr may name another number than the int it equals
+            return int(data)  # its repr may show another number than the equal int
         case _:
             return _without_nul(data)
 
@@ -58,7 +58,7 @@ def _without_nul(data: Json) -> Json:
 
 
 def where(db: Db, filters: Filters, ns: int) -> Condition:
-    """' AND ...' with its bindings; empty when nothing is asked."""
+    """' AND ...' with its bindings; empty without filters."""
     tree = filters.condition
     if tree is None:
         return "", ()

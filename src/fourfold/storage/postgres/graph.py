@@ -28,7 +28,7 @@ Wanted = tuple[str, str]
 
 
 def ensure_nodes(db: Db, ns: int, wanted: Sequence[Wanted], *, made: bool) -> tuple[dict[Wanted, int], list[str]]:
-    """The nodes of these (name, label), made where there are none, and the names that are new."""
+    """The nodes of these (name, label), created if missing, and the new names."""
     folded = {pair: normal_name(pair[0]) for pair in wanted}
     first: dict[tuple[bytes, str], tuple[str, str]] = {}
     for (name, label), normal in folded.items():
@@ -65,7 +65,7 @@ def add_names(db: Db, ns: int, new: Sequence[tuple[int, str, str | None]]) -> No
 
 
 def opening(folded: str) -> str:
-    """What a text has to hold for this name to be looked for: its only word, or its first two."""
+    """The words by which texts are selected for this name: its only word, or its first two."""
     return " ".join(folded.split(" ", 2)[:2])
 
 
@@ -106,7 +106,7 @@ def attach(db: Db, pairs: Sequence[tuple[int, int, bool]]) -> None:
 
 
 def detach(db: Db, pairs: Sequence[tuple[int, int]]) -> None:
-    """Items are no longer the texts of these nodes: (node, item)."""
+    """Detaches items from these nodes: (node, item)."""
     if pairs:
         sql = "DELETE FROM node_items USING unnest(%s::bigint[], %s::bigint[]) AS own (node, item) "
         sql += "WHERE node_items.node = own.node AND node_items.item = own.item"
@@ -187,7 +187,7 @@ def nodes_of(db: Db, ids: Sequence[int]) -> set[int]:
 
 
 def prune(db: Db, ns: int, nodes: Collection[int]) -> Gone:
-    """Removes those nodes that only existed because of a title that is gone."""
+    """Removes nodes that existed only because of a removed title."""
     sql = (
         "SELECT id FROM nodes WHERE id = ANY(%s::bigint[]) AND NOT made "
         "AND NOT EXISTS (SELECT 1 FROM node_items WHERE node = nodes.id) "
@@ -201,7 +201,7 @@ def prune(db: Db, ns: int, nodes: Collection[int]) -> Gone:
 
 
 def add_edges(db: Db, ns: int, edges: Sequence[Edge]) -> list[str]:
-    """Nodes that do not exist are made; the names that are new."""
+    """Stores edges, creating missing nodes; returns the new names."""
     known: dict[str, int] = {}
     fresh: list[str] = []
     for name in dict.fromkeys(end for edge in edges for end in (edge.source, edge.target)):
@@ -217,7 +217,7 @@ def add_edges(db: Db, ns: int, edges: Sequence[Edge]) -> list[str]:
 
 
 def set_edges(db: Db, edges: Sequence[Step]) -> None:
-    """In one statement: the counters of their ends move once. Of two for the same edge the last counts."""
+    """Writes edges in one statement, so that counters change once. Of several values for an edge the last counts."""
     last = {edge[:3]: edge for edge in edges}
     if last:
         run(
@@ -235,7 +235,7 @@ def remove_edge(db: Db, ns: int, source: str, relation: str, target: str) -> boo
 
 
 class NodeRows:
-    """What `graph_paths` reads."""
+    """The queries of `graph_paths`."""
 
     mark = "%s"
     edges_sql = (

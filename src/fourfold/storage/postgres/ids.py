@@ -1,4 +1,4 @@
-"""New ids, counted by each namespace in a block of its own (fourfold.storage.id_blocks)."""
+"""New ids, which each namespace takes from its own block (fourfold.storage.codec)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from fourfold.storage.codec import BLOCK, NUMBERED, block_of, bounds, check_room
 from fourfold.storage.postgres.sql import Db, run, value
 
 _SEQUENCES = {"items": "item_ids", "raw": "raw_ids", "nodes": "node_ids"}
-"""What older schemas counted with, over all namespaces."""
+"""The sequences of older schemas, which counted over all namespaces."""
 
 
 _COUNT = (
@@ -31,13 +31,13 @@ def new(db: Db, ns: int, kind: str, count: int) -> range:
 
 
 def reset(db: Db) -> None:
-    """After a load, which brings its own ids: namespaces choose their blocks by these."""
+    """Forgets all blocks after a load, which has its own ids; namespaces then choose their blocks by these."""
     run(db, "DELETE FROM ids")
     run(db, "DELETE FROM id_blocks")
 
 
 def _block(db: Db, ns: int) -> int:
-    """The block of a namespace: that of its newest ids, or the first above them that is free."""
+    """The block of a namespace: that of its newest ids, or the next free one above them."""
     block = value(db, "SELECT block FROM id_blocks WHERE ns = %s", ns)
     if block is not None:
         return block

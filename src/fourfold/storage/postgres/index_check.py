@@ -1,7 +1,7 @@
 """Compares a distributed index with the rows, in both directions, and mends what differs.
 
 An object is missing if a node lacks the last version of an item; stale if it holds another version; resurrected if the
-item does not exist. A difference counts only if it is still there after a grace time: the feeder works meanwhile.
+item does not exist. A difference counts only if it remains after a grace time, since the feeder may be working.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def problems(database: Database, engine: Engine, grace_seconds: float) -> Iterat
 
 
 def drift(database: Database, engine: Engine, namespace: str, grace_seconds: float) -> list[Drift]:
-    """What differs, and still does after the grace time."""
+    """Differences that remain after the grace time."""
     found = {
         each
         for low, high in _windows(database, namespace)
@@ -142,7 +142,7 @@ def _has_vectors(ns: namespaces.Namespace) -> bool:
 
 
 def mend(database: Database, engine: Engine, namespace: str, grace_seconds: float) -> tuple[list[str], set[int]]:
-    """Removes what should not be there; returns what was done, and the items that have to be logged again."""
+    """Removes surplus objects; returns what was done, and the items that have to be logged again."""
     found = drift(database, engine, namespace, grace_seconds)
     wrong = sorted({each.entry for each in found if each.kind in ("stale", "resurrected")})
     lacking = {each.entry.item for each in found if each.kind in ("missing", "unlogged")}
@@ -161,7 +161,7 @@ def mend(database: Database, engine: Engine, namespace: str, grace_seconds: floa
 
 
 def status(db: Db, ns: namespaces.Namespace) -> dict[str, object]:
-    """How far the index of a namespace is, for `status` and metrics."""
+    """The progress of the index of a namespace, for `status` and metrics."""
     generations = index_log.every(db, ns.id)
     lag, seconds = (0, 0.0) if ns.generation is None else index_log.lag(db, ns.id, ns.generation.cursor)
     return {

@@ -1,10 +1,10 @@
 """The feeder: carries logged changes into a distributed index, at least once and in batches.
 
-A batch notes a random mark in PostgreSQL, writes the new versions, notes the mark in the engine, removes the old
-versions, then moves the cursor. A process that dies in between leaves a batch that is written again, with the same
-result. `index_replicas` says what happens with nodes that do not hold everything. A node whose mark PostgreSQL does not
-know means that one side was restored from a backup: a new generation is built. Nothing is removed before the mark is
-noted: a database that was restored to an earlier moment could miss it, and know the mark.
+A batch stores a random mark in PostgreSQL, writes the new versions, stores the mark in the engine, removes the old
+versions, then moves the cursor. If the process dies in between, the batch is written again, with the same result.
+`index_replicas` handles nodes that do not hold everything. If PostgreSQL does not know the mark of a node, one side was
+restored from a backup, and a new generation is built. Nothing is removed before the mark is stored; otherwise a
+database restored to an earlier moment could know the mark although objects are missing.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from fourfold.text.analysis import ANALYSER_VERSION
 
 _FILL_ITEMS = 10_000
 _LOOK_SECONDS = 30.0
-"""How often the marks of the nodes are read although nothing has changed: a node may have been restored."""
+"""Seconds between reads of the nodes' marks without changes, because a node may have been restored."""
 _SWEEP_SECONDS = 60.0
 """After a failure, a node that came back, or the first of some batches, which may follow those of a killed feeder."""
 _SWEPT_ENTRIES = 1_000
@@ -58,7 +58,7 @@ class Feeder:
         """When the marks of an index were read."""
         self._replicas = Replicas(database, engine)
         self._sweep_at: dict[int, float] = {}
-        """When objects are to be removed once more from which generation."""
+        """The time at which objects of each generation are removed once more."""
 
     def is_due(self, db: Db, ns: Namespace, *, everything: bool) -> bool:
         """Whether the index is far enough behind, or a generation has to be built or dropped."""
@@ -77,7 +77,7 @@ class Feeder:
         return lag >= self._tuning.feed_changes or seconds >= self._tuning.feed_seconds
 
     def feed(self, namespace: str, *, everything: bool) -> None:
-        """Works for `feed_turn_seconds`, with `everything` until all is fed. The caller has the lease."""
+        """Feeds for `feed_turn_seconds`, or with `everything` until all is fed. The caller has the lease."""
         until = time.monotonic() + (float("inf") if everything else self._tuning.feed_turn_seconds)
         ns = self._found(namespace)
         if not ns.logged:
@@ -112,7 +112,7 @@ class Feeder:
     def _sweep(self, ns: Namespace, generation: int) -> None:
         """Removes objects once more that were replaced or removed lately.
 
-        A write that seemed to fail may be done later: by a node that hung, or after its feeder was killed.
+        A write that seemed to fail may be applied later by a node that hung, or after its feeder was killed.
         """
         found = self._database.read(lambda db: index_log.find(db, generation))
         if found is None:
@@ -170,7 +170,7 @@ class Feeder:
             self._drop(generation)
 
     def _replace_unfit(self, ns: Namespace) -> None:
-        """Begins a new generation if none that exists can become or stay right."""
+        """Begins a new generation if no existing one can become or stay correct."""
         known = [each for each in self._generations(ns) if each.state != "retired"]
         generations = [each for each in known if self._names(each)]
         self._looked[ns.name] = time.monotonic()

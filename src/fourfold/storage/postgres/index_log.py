@@ -133,7 +133,7 @@ def find(db: Db, generation: int) -> Generation | None:
 
 
 def cursor(db: Db, generation: int) -> Cursor:
-    """As it is now; the beginning of the log if the generation is gone."""
+    """The present cursor; the beginning of the log if the generation does not exist."""
     found = rows(db, "SELECT change, item FROM index_generations WHERE id = %s", generation)
     return Cursor(*found[0]) if found else Cursor(0, 0)
 
@@ -155,7 +155,7 @@ def set_state(db: Db, generation: int, state: str) -> None:
 
 
 def activate(db: Db, ns: int, generation: int) -> None:
-    """Moves the pointer, unless the generation was retired meanwhile.
+    """Moves the pointer, unless the generation was retired during its build.
 
     Searches that began before may use the old generation until it is dropped.
     """
@@ -206,7 +206,7 @@ def take_over(db: Db, generation: Generation, engine: str, nodes: Sequence[str])
 
 
 def add_mark(db: Db, ns: int, generation: int, mark: str, end: Cursor, kept: int) -> None:
-    """Notes that a batch begins. The oldest marks, and the rows that were kept for them, are removed."""
+    """Records that a batch begins, and removes the oldest marks and the rows kept for them."""
     old = (
         "DELETE FROM index_marks WHERE generation = %s AND number <= "
         "(SELECT number FROM index_marks WHERE generation = %s ORDER BY number DESC OFFSET %s LIMIT 1)"
@@ -222,7 +222,7 @@ def _insert_mark(db: Db, generation: int, mark: str, end: Cursor) -> None:
 
 
 def mark_end(db: Db, generation: int, mark: str) -> Cursor | None:
-    """Where the batch of a mark ends; None if this database has never begun it."""
+    """The end of the batch of a mark; None if this database never began it."""
     sql = "SELECT change, item FROM index_marks WHERE generation = %s AND mark = %s"
     found = rows(db, sql, generation, mark)
     return Cursor(*found[0]) if found else None
@@ -236,7 +236,7 @@ def first_mark(db: Db, generation: int) -> str:
 
 
 def fall_behind(db: Db, generation: int, node: str, end: Cursor) -> None:
-    """Notes up to where a node holds everything."""
+    """Records the row up to which a node holds everything."""
     sql = (
         "INSERT INTO index_nodes_behind VALUES (%s, %s, %s, %s) "
         "ON CONFLICT (generation, node) DO UPDATE SET change = excluded.change, item = excluded.item"

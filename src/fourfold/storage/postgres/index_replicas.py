@@ -1,9 +1,9 @@
-"""Which nodes of a distributed index hold what.
+"""The state of the nodes of a distributed index.
 
 A batch counts when a majority of the nodes has it. A node that does not answer, or that has lost writes, is behind:
-PostgreSQL notes up to where it holds everything, searches do not ask it, and batches do not wait for it. When it
-answers again, it is fed from there, in turns with new changes, until it has caught up. Its own mark does not tell how
-much it holds meanwhile: the engine may copy the mark to it, but not what was written before.
+PostgreSQL records the row up to which it holds everything, searches do not ask it, and batches do not wait for it. When
+it answers again, it is fed from there, in turns with new changes, until it has caught up. Until then its own mark does
+not show how much it holds, because the engine may copy the mark to it, but not earlier writes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _RETRY_SECONDS = 15.0
 _POLL_SECONDS = 0.1
 _ADVICE = "It is repeated; check the node"
 _CHECKED_ENTRIES = 200
-"""The last objects that a node should hold, before it is fed again: it may have been emptied or restored meanwhile."""
+"""The last objects that a node should hold, before it is fed again, because it may have been emptied or restored."""
 
 
 class Replicas:

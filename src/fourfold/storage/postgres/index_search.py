@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from fourfold.storage.postgres.snapshot import PostgresSnapshot
 
 MOST_CANDIDATES = 10_000
-"""What engines return at most for one query."""
+"""Maximum number of candidates that engines return for one query."""
 _THREADS = 8
 
 
@@ -50,7 +50,7 @@ class Index:
         return self._nodes.ask(generation.collection, generation.cursor, generation.behind, find_end, call)
 
     def begin(self, generation: Generation, call: Callable[[Node, float], list[int]]) -> Future[list[int]]:
-        """In a thread: PostgreSQL answers other questions meanwhile."""
+        """Runs the call in a thread, while PostgreSQL answers other queries."""
         return self._threads.submit(self.propose, generation, call)
 
     def close(self) -> None:
@@ -59,13 +59,13 @@ class Index:
 
 
 class Candidates:
-    """What the index proposes to the searches of one snapshot. None where PostgreSQL has to answer itself."""
+    """Candidates of the index for the searches of one snapshot; None if PostgreSQL has to answer."""
 
     def __init__(self, at: PostgresSnapshot, index: Index | None) -> None:
         self._at = at
         self._index = index
         self.note: str | None = None
-        """Why PostgreSQL has to answer, although there is an index."""
+        """The reason why PostgreSQL has to answer although there is an index."""
 
     @property
     def exists(self) -> bool:

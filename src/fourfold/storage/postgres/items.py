@@ -25,7 +25,7 @@ from fourfold.storage.postgres.texts import Text
 from fourfold.storage.values import GIVEN_SPACE
 from fourfold.text.fold import fold
 
-# ---------------------------------------------------------------- what a call means
+# ---------------------------------------------------------------- the items of a call
 
 
 class Draft:
@@ -71,7 +71,7 @@ class Draft:
 
 
 def _name(item: NewItem | Row) -> Any:
-    """Two items with the same name are one."""
+    """The identity of an item; two items with the same identity are one."""
     place = None if item.key is not None or item.path is None else (item.path, item.chunk_index or 0)
     return item.key or place or identity(item)
 
@@ -98,7 +98,7 @@ def _folded(tags: Iterable[str]) -> dict[str, str]:
 
 
 def _unite(row: Row, item: NewItem) -> None:
-    """The same text again: the stored item gets the tags and sources of both."""
+    """Merges an item with the same text: the stored item gets the tags and sources of both."""
     tags, sources = rules.united(row.tags.values(), row.sources, item)
     row.tags, row.sources = _folded(tags), list(sources)
     row.occurred_at, row.expires_at = item.occurred_at or row.occurred_at, item.expires_at
@@ -209,7 +209,7 @@ def patch(db: Db, ns: Namespace, id: int, change: ItemPatch, now: datetime, *, l
 
 
 def rewrite(db: Db, ns: Namespace, row: Row, item: NewItem, now: datetime) -> None:
-    """Makes a stored item this one, whatever identifies it."""
+    """Replaces a stored item by this one, whatever its identity."""
     _replace(row, item, now, row.linked)
     row.touched = True
     write(db, ns, [row])
@@ -235,7 +235,7 @@ def forget(db: Db, ns: Namespace, ids: Sequence[int]) -> int:
 
 
 def _forget_states(db: Db, ns: int, ids: Sequence[int]) -> None:
-    """The states of the files that these items are chunks of no longer hold."""
+    """Drops the states of the files of which these items are chunks."""
     sql = (
         "DELETE FROM files WHERE ns = %s AND path IN "
         "(SELECT path FROM items WHERE id = ANY(%s::bigint[]) AND key IS NULL AND path IS NOT NULL)"

@@ -1,4 +1,4 @@
-"""The right of one process to work on a namespace for all: an advisory lock, which the server releases when it dies."""
+"""The lease of a namespace: an advisory lock, which the server releases when its holder dies."""
 
 from __future__ import annotations
 

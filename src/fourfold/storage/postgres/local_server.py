@@ -17,7 +17,7 @@ DATABASE = "fourfold"
 
 
 def start(data: Path) -> str:
-    """Starts the server of this folder, making it if need be; the address of a store on it."""
+    """Starts the server of this folder, creating it if necessary; returns the address of a store on it."""
     data = _absolute(data)
     try:
         owner_only.make_folder(data.parent)
@@ -29,7 +29,7 @@ def start(data: Path) -> str:
 
 
 def stop(data: Path) -> bool:
-    """Stops the server of this folder; False if there was none running. What it holds stays."""
+    """Stops the server of this folder; False if none was running. Its data is kept."""
     data = _absolute(data)
     library = _library()
     if not (data / "postmaster.pid").exists():

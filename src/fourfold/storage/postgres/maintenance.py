@@ -125,7 +125,7 @@ class PostgresMaintenance:
         return done
 
     def _breaking_limits(self, namespace: str) -> list[int]:
-        """Items that no write would accept."""
+        """Items that break a rule."""
         with self._store.database.long_snapshot() as db:
             every = load_all(db, namespaces.find(db, namespace).id)
             return [row.id for row in every if mended(row.as_item(namespace)) is not None]

@@ -51,23 +51,23 @@ class Namespace:
     dimension: int | None = None
     words: str = "none"
     parts: list[int] = field(default_factory=list[int])
-    """Of its postings, each by its last change. Written only by `publish`."""
+    """The parts of its postings, each by its last change. Written only by `publish`."""
     worded: int = 0
     """The last change in its table for pg_textsearch. Written only by `publish`."""
     logged: bool = False
     """Whether a distributed index follows its changes. Written only by `index_log`."""
     has_files: bool = False
     superseded: int = 0
-    """Items that are. Counted by triggers."""
+    """The number of superseded items, counted by triggers."""
     expiring: int = 0
     generation: Generation | None = None
-    """The one that answers searches. Written only by `index_log`."""
+    """The generation that answers searches. Written only by `index_log`."""
     touched: set[int] = field(default_factory=set[int])
     """Items that this transaction has changed or removed."""
     languages: dict[str, int] = field(default_factory=dict[str, int])
-    """The number of items in each, most frequent first."""
+    """The languages with the number of their items, most frequent first."""
     spoken: Counter[str] = field(default_factory=Counter[str])
-    """By how much the number of items in each language has changed."""
+    """The change of the number of items in each language."""
 
     @property
     def exists(self) -> bool:
@@ -87,7 +87,7 @@ class Namespace:
 
     @property
     def vectors_per_item(self) -> int:
-        """Rounded up."""
+        """The average number of vectors of an item, rounded up."""
         return 1 + -(-self.windows // max(self.vectors, 1))
 
     @property
@@ -202,7 +202,7 @@ def pending(db: Db, ns: Namespace, limit: int, among: Sequence[int] | None = Non
 
 
 def reject(db: Db, ns: Namespace, pending: PendingText, reason: str) -> None:
-    """An item whose text has changed meanwhile stays in the queue."""
+    """Marks an item as rejected by the embedder, unless its text has changed."""
     sql = (
         "UPDATE waiting SET refused = %s FROM items WHERE waiting.ns = %s AND item = %s AND id = item "
         "AND title = %s AND text = %s"
@@ -211,5 +211,5 @@ def reject(db: Db, ns: Namespace, pending: PendingText, reason: str) -> None:
 
 
 def retry_rejected(db: Db, ns: Namespace) -> bool:
-    """Whether there were any."""
+    """Queues the rejected items again; returns whether there were any."""
     return run(db, "UPDATE waiting SET refused = NULL WHERE ns = %s AND refused IS NOT NULL", ns.id) > 0

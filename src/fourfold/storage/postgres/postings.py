@@ -1,9 +1,9 @@
-"""Where each term stands, in a few large rows: what a plain server proposes the best rows of a keyword search from.
+"""Postings of terms in a few large rows, from which a plain server proposes the best rows of a keyword search.
 
 The texts of a namespace are numbered by the change that wrote them. A *part* holds the terms of all texts from one
 change to another and never changes; texts that are newer than the last part are its tail, which the index on `texts`
-finds. A text that was replaced or removed is still in its old part: parts only propose, and what they propose
-is scored from the rows that there are. New parts take smaller ones in, so that there are few.
+finds. A text that was replaced or removed is still in its old part: parts only propose candidates, which are
+scored from the present rows. New parts absorb smaller ones, so that there are few.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Shelf:
         self._changing = threading.Lock()
 
     def parts(self, ns: Namespace) -> dict[int, Part]:
-        """Those of the parts of a namespace that are known."""
+        """The cached parts of a namespace."""
         known = ((part, self._known.get((ns.id, part))) for part in ns.parts)
         return {number: part for number, part in known if part is not None}
 
@@ -119,7 +119,7 @@ def uses(ns: Namespace, hashes: Sequence[int], known: Mapping[int, Part]) -> Sta
 
 @dataclass(frozen=True, slots=True)
 class Proposals:
-    """Items of parts that have one of the words, with what these earn."""
+    """Items of parts that have one of the words, with the scores of these words."""
 
     ids: Ints
     scores: Floats
@@ -200,7 +200,7 @@ def has_grown(db: Db, ns: Namespace, since: int, least: int) -> bool:
 
 
 def build(database: Database, namespace: str, tuning: Tuning, *, everything: bool) -> None:
-    """Builds parts until none is due; readers and writers go on, and what they write is newer than the new part."""
+    """Builds parts until none is due; readers and writers continue, and their writes are newer than the new part."""
     is_over = False
     while not is_over:
         with database.write() as db:
@@ -255,7 +255,7 @@ def _kept(db: Db, ns: Namespace) -> list[int]:
 
 
 def _last(db: Db, ns: Namespace, first: int) -> int:
-    """The change up to which a part that begins there goes."""
+    """The last change of a part that begins at this change."""
     sql = "SELECT change FROM texts WHERE ns = %s AND change > %s ORDER BY change OFFSET %s LIMIT 1"
     return value(db, sql, ns.id, first, LARGEST_PART_TEXTS - 1) or ns.text_changes
 
@@ -289,7 +289,7 @@ def arranged(lengths: Numbers, terms: Numbers) -> Iterator[tuple[int, bytes]]:
 
 
 def _counted(owners: Pairs, terms: Numbers) -> tuple[Pairs, Bytes]:
-    """Term and row in one number, in order; and how often the term stands there."""
+    """Term and row combined into one number, sorted, and the frequency of the term in the row."""
     pairs, counts = np.unique(terms.astype(np.uint64) << np.uint64(32) | owners, return_counts=True)
     return pairs, np.minimum(counts, 255).astype(np.uint8)
 
@@ -329,7 +329,7 @@ def _holds(found: dict[int, bytes], texts: Part, terms: Numbers) -> bool:
 
 
 def _flat(found: Uses) -> tuple[Pairs, Bytes]:
-    """All that a part says, in order."""
+    """All postings of a part, in order."""
     pairs, counts = [np.empty(0, np.uint64)], [np.empty(0, np.uint8)]
     for term in sorted(found):
         places, often = _uses(found[term])

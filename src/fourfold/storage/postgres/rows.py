@@ -1,4 +1,4 @@
-"""Items as they are read."""
+"""Reading rows of items."""
 
 from __future__ import annotations
 
@@ -63,18 +63,18 @@ class Row:
     supersedes: int | None = None
     version_of: int | None = None
     tags: dict[str, str] = field(default_factory=dict[str, str])
-    """Folded to spelled."""
+    """Tags: folded form to spelling."""
     sources: list[int] = field(default_factory=list[int])
     before: Text | None = None
-    """What was stored; None for a new item."""
+    """The stored state; None for a new item."""
     retold: bool = False
-    """Title, text or language have changed."""
+    """Whether title, text or language have changed."""
     reworded: bool = False
-    """Title or text have changed."""
+    """Whether title or text have changed."""
     renamed: bool = False
-    """The aliases have changed, which name its nodes."""
+    """Whether the aliases, which name its nodes, have changed."""
     vector: Vector | Windows | None = None
-    """Given by the caller, or copied."""
+    """The vector given by the caller, or copied."""
     touched: bool = False
 
     @property
@@ -95,7 +95,7 @@ class Row:
 
     @property
     def fact(self) -> bytes | None:
-        """The hash of the pair that a new value supersedes older ones by; None without an attribute."""
+        """The hash of subject and attribute, by which a new value supersedes older ones; None without an attribute."""
         if self.subject is None or self.attribute is None:
             return None
         return digest(codec.fact_key(self.subject, self.attribute))

@@ -1,6 +1,6 @@
 """The tables of a PostgreSQL store, and how an older schema becomes a current one.
 
-Migrations run in one transaction under an advisory lock, so two servers that start at once do not meet.
+Migrations run in one transaction under an advisory lock, so that several servers can start at once.
 """
 
 from __future__ import annotations

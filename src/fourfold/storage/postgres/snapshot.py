@@ -33,12 +33,12 @@ if TYPE_CHECKING:
 
 
 class Caches:
-    """What searches of one store remember until something changes."""
+    """Caches of the searches of one store, valid until something changes."""
 
     def __init__(self) -> None:
         self.queries = Cache[KeywordQuery]()
         self.code_shares = Cache[float]()
-        """With one entry for each namespace."""
+        """A cache with one entry for each namespace."""
         self.samples = Cache[Sample]()
         self.narrow = Cache[list[int] | None]()
         self.tag_counts = Cache[tuple[float, Mapping[str, int]]]()
@@ -91,7 +91,7 @@ class PostgresSnapshot:
         return self._db
 
     def reopen(self) -> None:
-        """Looks at the namespace as it is now."""
+        """Opens a new transaction, which reads the present state."""
         self._database.end(self._db, commit=False)
         self._db, self.ns = self._begun()
         self.__dict__.pop("parts", None)

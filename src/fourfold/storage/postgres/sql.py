@@ -118,8 +118,8 @@ def digest(text: str) -> bytes:
 
 # ---------------------------------------------------------------- many rows in one
 #
-# A server sends row by row, and a client that waits for each of many pieces does little else. What is proposed or
-# scored comes as one row: numbers, lengths, and one long content. It needs no loop here, either.
+# A server sends row by row, and a client that receives many small messages spends its time waiting. Proposed and
+# scored rows therefore come as one row: numbers, lengths, and one long content, which needs no loop here, either.
 
 
 _HEAD = np.dtype([("first", ">i8"), ("second", ">i8"), ("length", ">i4")])
@@ -128,13 +128,13 @@ _HEAD = np.dtype([("first", ">i8"), ("second", ">i8"), ("length", ">i4")])
 @dataclass(frozen=True, slots=True)
 class Packed:
     first: Ints
-    """Of each row: its item, or whatever was asked for."""
+    """The selected number of each row, such as its item."""
     second: Ints
     lengths: Ints
     """Bytes of each row in `content`."""
     content: memoryview
     proposed: int
-    """Rows that there were before some were left out."""
+    """The number of rows before some were left out."""
     note: str
 
     @staticmethod

@@ -53,7 +53,7 @@ class PostgresStore:
         return CONNECTIONS
 
     def snapshot(self, namespace: str, *, seconds: float | None = None) -> PostgresSnapshot:
-        """The seconds are those of the whole snapshot."""
+        """Opens a snapshot; `seconds` is the deadline of all its reads."""
         seconds = seconds or limits.READ_SECONDS
         return PostgresSnapshot(self.database, namespace, seconds, self._caches, self.tuning, self.index)
 

@@ -45,7 +45,7 @@ def hashes(terms: Iterable[str]) -> NDArray[np.uint32]:
 
 
 def keys(ns: int, hashed: NDArray[np.uint32]) -> list[int]:
-    """What the index looks terms up by: the namespace is part of it."""
+    """The keys by which the index finds terms, which include the namespace."""
     return (np.unique(hashed).astype(np.int64) | np.int64(ns << 32)).tolist()
 
 
@@ -62,7 +62,7 @@ def words_table(ns: int, change: int) -> str:
 
 
 def write(db: Db, ns: Namespace, old: Sequence[Text], new: Sequence[Text]) -> None:
-    """Takes the old texts out of the statistics and puts the new ones in."""
+    """Removes old texts from the statistics and adds new ones."""
     if not old and not new:
         return
     analysed = [(text, text.terms) for text in new]

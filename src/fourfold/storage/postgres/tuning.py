@@ -1,4 +1,4 @@
-"""When a namespace gets which index. Tests use smaller numbers."""
+"""Thresholds for the indexes of a namespace. Tests use smaller numbers."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Tuning:
     feed_marks: int = 1_000
     """A node that has lost at most this many batches gets them again; with more, the index is rebuilt."""
     feed_turn_seconds: float = 20.0
-    """Feeding lets other work under the lease have a turn after this long."""
+    """Feeding yields to other work under the lease after this long."""
     tail_items: int = 10_000
     """With more changes that the index lacks, PostgreSQL answers from its own indexes."""
     check_grace_seconds: float = 2.0

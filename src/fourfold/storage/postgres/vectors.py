@@ -1,4 +1,4 @@
-"""Vectors: pgvector proposes, and what it proposes gets its exact cosine here, in double precision."""
+"""Vectors: pgvector proposes rows, whose exact cosines are computed here, in double precision."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     Matrix = NDArray[np.float32]
 
 INDEXED_DIMENSIONS = 4_000
-"""The most that pgvector's HNSW takes of half-precision vectors; longer ones are searched exactly."""
+"""Maximum dimension of half-precision vectors in pgvector's HNSW; longer ones are searched exactly."""
 _BITS = 24
 _MORE_ROWS = 4
 """If the nearest rows belong to too few items, this many times as many are read."""
@@ -132,7 +132,7 @@ def spelled(vector: Any) -> str:
 
 
 def sample_place(item: int) -> int:
-    """The bits by which `in_sample` chooses, the other way round: a sample is what lies below a bound."""
+    """The bits by which `in_sample` chooses, reversed, so that a sample is a range below a bound."""
     mixed = (item * 0x9E3779B97F4A7C15 & (1 << 64) - 1) >> 64 - _BITS
     return int(f"{mixed:0{_BITS}b}"[::-1], 2)
 
@@ -151,7 +151,7 @@ def sample_bound(count: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """Some hundred vectors: the background from which the best hits of a query stand out."""
+    """A sample of some hundred vectors, with which the best hits of a query are compared."""
 
     vectors: Matrix
 
@@ -166,7 +166,7 @@ class VectorSearch:
         self._at = at
 
     def begin_nearest(self, vector: Vector, limit: int, filters: Filters) -> Callable[[], Ranking]:
-        """A distributed index searches beside the caller; PostgreSQL does when the result is asked for, since a
+        """Starts a search: in another thread with a distributed index; otherwise when the result is requested, since a
         transaction has one connection."""
         ns = self._at.ns
         if ns.space is None:

@@ -1,4 +1,4 @@
-"""New ids, counted by each namespace in a block of its own (fourfold.storage.id_blocks)."""
+"""New ids, which each namespace takes from its own block (fourfold.storage.codec)."""
 
 from __future__ import annotations
 
