@@ -1,4 +1,4 @@
-"""What tests of every room share."""
+"""Fixtures and settings of all tests."""
 
 import os
 
@@ -8,7 +8,7 @@ import pytest
 import shared_once
 from hypothesis import HealthCheck, settings
 
-os.environ.setdefault("NUMBA_DISABLE_JIT", "1")  # ranx compiles for minutes what runs in milliseconds
+os.environ.setdefault("NUMBA_DISABLE_JIT", "1")  # without this, ranx compiles for minutes
 
 # The speed of the machine is not under test. `make test` draws the same examples in every run, so that a failure always
 # belongs to a change; `make soak` looks for new ones (--hypothesis-profile explore).
@@ -33,5 +33,5 @@ def pytest_unconfigure() -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The long ones first: workers then share out the short ones, and none is left with a long one at the end."""
+    """Puts long tests first, so that no worker is left with a long one at the end."""
     items.sort(key=lambda item: "trust" not in item.path.parts)

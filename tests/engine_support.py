@@ -1,4 +1,4 @@
-"""What tests of the engine share: an embedder without a model, and shorthand."""
+"""Helpers of the engine tests: an embedder without a model, and shorthand."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ DIMENSION = 32
 
 
 class WordEmbedder:
-    """Texts that share words are near: every word falls into one of a few dimensions. Knows what it was asked for."""
+    """Hashes every word into one of a few dimensions, so that texts with common words are near. Records its texts."""
 
     def __init__(self, name: str = "words", dimension: int = DIMENSION) -> None:
         self.fingerprint = f"{name}/{dimension}"
@@ -54,7 +54,7 @@ class WordEmbedder:
 
 
 class StubbornEmbedder(WordEmbedder):
-    """Gives up after so many calls, with the error it was given."""
+    """Raises the given error after a number of calls."""
 
     def __init__(self, calls: int, error: Callable[[], Exception], name: str = "words") -> None:
         super().__init__(name)
@@ -81,7 +81,7 @@ class Clock:
         return self._seconds
 
     def slowed(self, call: Callable[..., Any], seconds: float) -> Callable[..., Any]:
-        """The same call, which takes this long."""
+        """Wraps the call so that it takes this long."""
 
         def slow(*args: Any, **options: Any) -> Any:
             self._seconds += seconds
@@ -94,7 +94,7 @@ def eventually(condition: Callable[[], Any]) -> None:
     """Waits until this holds, at most a minute."""
     deadline = time.monotonic() + 60
     while not condition():
-        assert time.monotonic() < deadline, "it did not happen within a minute"
+        assert time.monotonic() < deadline, "the condition did not become true within a minute"
         time.sleep(0.001)
 
 
@@ -120,11 +120,11 @@ NOTES = (
     NewItem("Backups of the router settings are made every Friday", tags=("network",)),
     NewItem("Der Drucker braucht neues Papier aus dem grauen Schrank", tags=("office",)),
 )
-"""A small store that people could have written."""
+"""Items of a small, realistic store."""
 
 
 def notes(count: int, word: str = "note") -> list[NewItem]:
-    """Texts that differ, share words, and are quick to store."""
+    """Different short texts that share words."""
     animals = ("heron", "otter", "badger", "lynx", "marten", "raven", "viper", "stoat")
     return [
         NewItem(f"{word} {number}: the {animals[number % 8]} met the {animals[number // 8 % 8]} at gate {number % 13}")
@@ -136,7 +136,7 @@ TABLES = ("namespaces", "items", "item_tags", "tags", "raw", "sources", "vectors
 
 
 def row_counts(folder: Path) -> dict[str, int]:
-    """How much a store holds, read past the engine."""
+    """The numbers of rows, read directly from the database."""
     db = apsw.Connection(str(folder / "fourfold.db"), flags=apsw.SQLITE_OPEN_READWRITE)
     try:
         return {table: db.execute(f"SELECT count(*) FROM {table}").get for table in TABLES}

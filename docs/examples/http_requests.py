@@ -17,7 +17,7 @@ with httpx.Client(base_url=f"{url}/v1/namespaces/team") as api:
     changed = api.patch(place, json={"add_tags": ["office"]}, headers={"If-Match": etag})
     print(changed.json()["tags"])  # -> ['office']
     refused = api.patch(place, json={"title": "Router"}, headers={"If-Match": etag})
-    print(refused.status_code, refused.json()["remedy"])  # -> 412 Read it again, and repeat the change on that
+    print(refused.status_code, refused.json()["remedy"])  # -> 412 Read it again and repeat the change
     found = api.post("/search", json={"query": "router", "filters": {"tags": ["office"]}, "explain": True}).json()
     print(found["results"][0]["snippet"])  # -> The **router** is in room 4
 server.terminate()

@@ -18,8 +18,9 @@ from fourfold.engine.analysis import Analysis, analysis
 from fourfold.engine.embedding_queue import EmbeddingQueue, Progress
 from fourfold.engine.expiry import remove_expired
 from fourfold.engine.graph_methods import GraphMethods
-from fourfold.engine.open_store import now, open_store
-from fourfold.engine.present import JUDGED, ResultOptions, check_per_source, merged
+from fourfold.engine.merged import JUDGED, merged
+from fourfold.engine.open_store import now, open_store, require_lasting
+from fourfold.engine.present import ResultOptions, check_per_source
 from fourfold.engine.search import Why
 from fourfold.engine.time_windows import window_of
 from fourfold.engine.version_methods import VersionMethods
@@ -45,7 +46,7 @@ class Memory(VersionMethods, GraphMethods):
             response = memory.search("how do I get into the network?")
 
     Every method blocks until it is done; threads may share one Memory. `AsyncMemory` has the same methods for asyncio.
-    `namespace` is what methods act on unless they are told another.
+    Methods act on `namespace` unless they are given another one.
     """
 
     # ------------------------------------------------------------ searching
@@ -61,6 +62,7 @@ class Memory(VersionMethods, GraphMethods):
         weights: Mapping[str, float] | None = None,
         alpha: float | None = None,
         recency: float | None = None,
+        source_weights: Mapping[str, float] | None = None,
         rerank: str | None = None,
         time: str | None = None,
         only: Collection[str] | None = None,
@@ -82,7 +84,7 @@ class Memory(VersionMethods, GraphMethods):
         if top_k is None and preset is None:
             top_k = self.settings.top_k  # for the default preset only: each other one has its own
         chosen, second = preset or self.settings.preset, rerank or self.settings.rerank
-        request = PlanRequest(text, chosen, fusion, weights, alpha, top_k, only, k, recency, second)
+        request = PlanRequest(text, chosen, fusion, weights, alpha, top_k, only, k, recency, second, source_weights)
         if per_source is not None:
             check_per_source(per_source)
         options = ResultOptions(
@@ -116,6 +118,7 @@ class Memory(VersionMethods, GraphMethods):
         weights: Mapping[str, float] | None = None,
         alpha: float | None = None,
         recency: float | None = None,
+        source_weights: Mapping[str, float] | None = None,
         rerank: str | None = None,
         time: str | None = None,
         filters: GivenFilters | None = None,
@@ -126,7 +129,9 @@ class Memory(VersionMethods, GraphMethods):
             (stored,) = self._items(snapshot, [item])
             sources = tuple(self._sources(snapshot, stored))
         chosen, second = preset or self.settings.preset, rerank or self.settings.rerank
-        request = PlanRequest(text, chosen, fusion, weights, alpha, recency=recency, rerank=second)
+        request = PlanRequest(
+            text, chosen, fusion, weights, alpha, recency=recency, rerank=second, source_weights=source_weights
+        )
         given = None if vector is None else check_vector(vector)
         why = self._search.why(stored, request, given, filters, now(), self._time_mode(time))
         return replace(why, sources=sources)
@@ -231,6 +236,8 @@ class Memory(VersionMethods, GraphMethods):
     @staticmethod
     def restore(source: str | Path, store: str | Path | None = None) -> None:
         """Puts a backup into a folder that holds no store yet."""
+        if isinstance(store, str):
+            require_lasting(store)
         if isinstance(store, str) and addresses.is_address(store):
             raise RequestError("a backup goes into a folder", "Restore it there, then: fourfold copy DSN")
         from fourfold.storage.sqlite.health import restore

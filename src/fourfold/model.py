@@ -93,6 +93,8 @@ class Item:
     """The value or version before it."""
     version_of: int | None = None
     """The item of which this is an earlier version, kept by an update."""
+    similar: tuple[int, ...] = field(default=(), compare=False)
+    """Items that say nearly the same, the most similar first. `add` and `update` fill it; it is not stored."""
 
     @property
     def location(self) -> str | None:
@@ -113,6 +115,8 @@ class ItemPatch:
     remove_tags: tuple[str, ...] = ()
     metadata: Mapping[str, Json] | None = None
     """Merged key by key; a key set to None is removed."""
+    source: Source | None = None
+    """Where new text comes from; None: `user`. An item that keeps a part of what it said stays as little trusted."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,7 @@ class Query:
     vector: Vector | None = None
     filters: Filters = NO_FILTERS
     typed: str | None = None
-    """The whole query, if `text` lacks a part of it that says what is not wanted."""
+    """The whole query, if `text` lacks a part that excludes something."""
     second: Vector | None = None
     """Of a query in an uncertain language, by the encoder of the other one: the better cosine counts."""
 
@@ -247,6 +247,8 @@ class Plan:
     """The reranker, or `auto`; None: off."""
     tuning: Tuning | None = None
     """Of a tuned preset, which is `auto` otherwise."""
+    source_weights: Mapping[str, float] | None = None
+    """Factors of scores by the source of the item; 1 for sources that are not named."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -329,7 +331,19 @@ class Result:
     graph_distance: int | None = None
     """Steps from what the query names: 0 for its own items, 1 over a relation or mention; None if not connected."""
     part: Part | None = None
-    """The part that is nearest by meaning; None if one vector stands for the whole item."""
+    """The part that is nearest by meaning; None if the item has a single vector."""
+    source_weight: float = 1.0
+    """The factor of the item's source."""
+
+    @property
+    def factors(self) -> Mapping[str, float]:
+        """What the sum of the contributions is multiplied by, in this order; factors of 1 are left out."""
+        named = {
+            "recency factor": self.recency,
+            "factor for the time outside of the window": self.window,
+            f"weight of the source {self.item.source or 'unknown'}": self.source_weight,
+        }
+        return {name: factor for name, factor in named.items() if factor != 1}
 
     @property
     def id(self) -> int:

@@ -101,7 +101,7 @@ def give_way() -> None:
 
 
 def paced(rows: Iterable[T]) -> Iterator[T]:
-    """Yields the rows; a thread that does bulk work gives way between them."""
+    """Yields the rows; a thread that does bulk work yields to searches between them."""
     if _bulk.since is None:
         return iter(rows)
     return _paced(rows)

@@ -123,7 +123,7 @@ def test_toml_keeps_its_comments_and_other_tables(home: Path) -> None:
 @pytest.mark.parametrize(
     "text", ['mcp_servers = {fourfold = {command = "x"}}\n', '[mcp_servers]\nfourfold = {command = "x"}\n']
 )
-def test_toml_in_a_form_that_lines_cannot_change_is_left_as_it_is(home: Path, text: str) -> None:
+def test_toml_that_cannot_be_edited_by_line_is_left_unchanged(home: Path, text: str) -> None:
     path = home / "config.toml"
     path.write_text(text)
     with pytest.raises(InvalidSetting, match="cannot be changed here"):

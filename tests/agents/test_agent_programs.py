@@ -25,7 +25,7 @@ pytestmark = [
 
 
 class Api(BaseHTTPRequestHandler):
-    """Stands in for the paid API: records every request and refuses it."""
+    """A local replacement for the paid API: records every request and refuses it."""
 
     received: list[str]
 
@@ -42,7 +42,7 @@ class Api(BaseHTTPRequestHandler):
         self.wfile.write(answer)
 
     def log_message(self, format: str, *args: object) -> None:
-        """Says nothing."""
+        """Logs nothing."""
 
 
 @pytest.fixture
@@ -74,7 +74,7 @@ def claude(home: Path, *arguments: str, **environment: str) -> str:
     return done.stdout + done.stderr
 
 
-def test_claude_code_accepts_the_plugin_and_tells_the_model_what_its_hooks_found(
+def test_claude_code_accepts_the_plugin_and_passes_hook_results_to_the_model(
     tmp_path: Path, api: tuple[str, list[str]]
 ) -> None:
     url, received = api

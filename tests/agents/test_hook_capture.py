@@ -68,7 +68,7 @@ def test_kept_texts_belong_to_one_store_and_namespace(tmp_path: Path) -> None:
     assert path.stat().st_mode & 0o077 == 0
 
 
-def test_texts_that_no_store_takes_do_not_fill_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_texts_that_every_store_refuses_do_not_fill_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(capture, "PENDING", 2)
     pending, item = Pending(Settings(store="a"), tmp_path), Captured("text", "", "", "2026-11-17T00:00:00+00:00")
     for _ in range(2):

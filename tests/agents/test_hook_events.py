@@ -179,7 +179,7 @@ def test_fields_of_the_wrong_type_count_as_missing_and_surrogates_are_replaced()
     assert (event.prompt, event.folder, event.session, event.project) == ("a ?\nb", "", "", "")
 
 
-def test_an_event_that_is_not_understood_is_answered(agent: Agent) -> None:
+def test_an_unknown_event_is_answered(agent: Agent) -> None:
     assert "no JSON object" in message(agent.send_bytes("stop", b"{"))
     assert agent.send_bytes("prompt", b'{"prompt": "\\ud800 a bc def ghi"}') == {}
 
@@ -198,7 +198,7 @@ def test_huge_prompts_of_every_script_are_answered(agent: Agent) -> None:
     assert "more than" in message(agent.send("prompt", prompt="x" * (17 * 1024 * 1024)))
 
 
-def test_a_damaged_store_is_reported_and_stops_nothing(agent: Agent) -> None:
+def test_a_damaged_store_is_reported_and_the_hook_still_answers(agent: Agent) -> None:
     (agent.home / "store").mkdir()
     (agent.home / "store" / "fourfold.db").write_bytes(b"not a database" * 1000)
     assert message(agent.send("prompt", prompt="Which host is staging?"))

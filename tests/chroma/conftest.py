@@ -19,7 +19,7 @@ chromadb = pytest.importorskip("chromadb", reason="needs the extra chroma")
 
 @contextmanager
 def chroma_server(folder: Path) -> Iterator[tuple[str, Callable[[], subprocess.Popen[bytes]]]]:
-    """The address of a server over the folder, and how to start it; what was started is killed at the end."""
+    """The address of a server on the folder, and a function that starts it; it is killed at the end."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -43,7 +43,7 @@ def chroma_server(folder: Path) -> Iterator[tuple[str, Callable[[], subprocess.P
 
 @pytest.fixture(scope="session")
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Of a server that runs as long as the tests of this worker do."""
+    """The address of a server that all tests of this worker share."""
     with chroma_server(tmp_path_factory.mktemp("chroma-server")) as (address, start):
         start()
         yield address
@@ -51,7 +51,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture
 def own_server(tmp_path: Path) -> Iterator[tuple[str, Callable[[], subprocess.Popen[bytes]]]]:
-    """The address of a server of one test, and how to start it."""
+    """The address of a server for one test, and a function that starts it."""
     with chroma_server(tmp_path / "own-chroma") as server:
         yield server
 

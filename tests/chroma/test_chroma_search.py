@@ -1,4 +1,4 @@
-"""Hybrid search over a Chroma collection that exists (S2.2), embedded and on a real server."""
+"""Hybrid search over an existing Chroma collection, embedded and on a real server."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def add(collection: Any, articles: dict[str, Any]) -> None:
 
 @pytest.fixture
 def collection(client: Any, request: pytest.FixtureRequest) -> Any:
-    """With distances that are cosines on the server, and with others in the embedded one."""
+    """A collection with cosine distance on the server, and with another distance in the embedded client."""
     space = {"hnsw": {"space": "cosine" if "server" in request.node.name else "l2"}}
     made = client.create_collection(f"articles-{uuid4().hex[:8]}", embedding_function=None, configuration=space)
     add(made, ARTICLES)
@@ -88,7 +88,7 @@ def test_a_collection_is_searched_by_vectors_and_words(wiki: ChromaSearch, colle
     assert {"semantic", "keyword", "fusion", "total"} <= said["timings_ms"].keys()
 
 
-def test_weights_choose_the_list(wiki: ChromaSearch) -> None:
+def test_weights_decide_between_the_lists(wiki: ChromaSearch) -> None:
     by_words = wiki.search("thick oil", weights={"keyword": 1.0})
     assert set(keys(by_words)) == {"oil-0", "clock-0"}
     by_vectors = wiki.search("thick oil", weights={"semantic": 1.0})
@@ -112,7 +112,7 @@ def test_filters_act_in_both(wiki: ChromaSearch, filters: Filters, passing: set[
     assert set(keys(response)) == passing
 
 
-def test_what_was_added_changed_and_removed_behind_its_back_is_seen(wiki: ChromaSearch, collection: Any) -> None:
+def test_changes_made_directly_in_the_collection_are_seen(wiki: ChromaSearch, collection: Any) -> None:
     wiki.search("clock")
     add(collection, {"moon-0": ("The moon pulls the tide.", {"title": "Moon"})})
     assert keys(wiki.search("tide moon", weights={"keyword": 1.0})) == ["moon-0"]
@@ -129,7 +129,7 @@ def test_what_was_added_changed_and_removed_behind_its_back_is_seen(wiki: Chroma
     assert wiki.follow(verify=True) == 0
 
 
-def test_as_many_added_as_removed_is_seen_too(
+def test_changes_that_keep_the_number_of_chunks_are_seen(
     wiki: ChromaSearch, collection: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wiki.search("clock")
@@ -139,7 +139,7 @@ def test_as_many_added_as_removed_is_seen_too(
     assert keys(wiki.search("tide moon bees", weights={"keyword": 1.0})) == ["moon-0"]
 
 
-def test_a_later_process_goes_on_with_the_store(wiki: ChromaSearch, collection: Any, tmp_path: Path) -> None:
+def test_a_later_process_reuses_the_store(wiki: ChromaSearch, collection: Any, tmp_path: Path) -> None:
     before = keys(wiki.search("who repairs the tower clock?"))
     ids = {item.id for item in wiki.memory.list()}
     again = ChromaSearch.open(collection, tmp_path / "store", embedder=WordEmbedder())
@@ -150,9 +150,7 @@ def test_a_later_process_goes_on_with_the_store(wiki: ChromaSearch, collection: 
 
 
 @pytest.mark.spec("S2.6")
-def test_a_collection_that_fails_leaves_the_search_to_the_words(
-    wiki: ChromaSearch, collection: Any, client: Any
-) -> None:
+def test_keyword_search_answers_when_the_collection_fails(wiki: ChromaSearch, collection: Any, client: Any) -> None:
     wiki.search("clock")
     client.delete_collection(collection.name)
     response = wiki.search("who repairs the tower clock?")
@@ -164,7 +162,7 @@ def test_a_collection_that_fails_leaves_the_search_to_the_words(
 
 
 @pytest.mark.spec("S2.6")
-def test_an_embedder_that_does_not_fit_is_named(collection: Any, tmp_path: Path) -> None:
+def test_an_embedder_of_another_dimension_is_named(collection: Any, tmp_path: Path) -> None:
     opened = ChromaSearch.open(collection, tmp_path / "other", embedder="none")
     with opened as wiki:
         short = wiki.search("clock", vector=[1.0, 2.0])
@@ -174,11 +172,11 @@ def test_an_embedder_that_does_not_fit_is_named(collection: Any, tmp_path: Path)
 
 
 @pytest.mark.spec("S2.6")
-def test_a_keyword_index_that_fails_leaves_the_search_to_the_vectors(
+def test_vector_search_answers_when_the_keyword_index_fails(
     wiki: ChromaSearch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(*_: Any) -> None:
-        raise StoreUnavailable("the index is away", "Wait")
+        raise StoreUnavailable("the index is unavailable", "Wait")
 
     monkeypatch.setattr(SqliteWords, "match", broken)
     response = wiki.search("tower clock")
@@ -189,7 +187,7 @@ def test_a_keyword_index_that_fails_leaves_the_search_to_the_vectors(
 # ---------------------------------------------------------------- odd content, opening, the command line
 
 
-def test_chunks_without_text_title_or_sense_are_stored_as_far_as_they_can(embedded: Any, tmp_path: Path) -> None:
+def test_chunks_with_missing_or_invalid_fields_are_stored_as_far_as_possible(embedded: Any, tmp_path: Path) -> None:
     made = embedded.create_collection("odd", embedding_function=None)
     made.add(ids=["only-vector", "long", "tags"], embeddings=[[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]],
              documents=["", "x" * 2_000_000, "text"],
@@ -199,13 +197,13 @@ def test_chunks_without_text_title_or_sense_are_stored_as_far_as_they_can(embedd
         assert set(keys(response)) == {"only-vector", "long", "tags"}
 
 
-def test_the_space_is_known(embedded: Any) -> None:
+def test_the_vector_space_of_a_collection_is_recorded(embedded: Any) -> None:
     old = embedded.create_collection("old-style", embedding_function=None, metadata={"hnsw:space": "cosine"})
     assert is_cosine(old)
     assert not is_cosine(embedded.create_collection("plain", embedding_function=None))
 
 
-def test_opening_says_what_is_missing(embedded: Any, tmp_path: Path, address: str) -> None:
+def test_opening_names_what_is_missing(embedded: Any, tmp_path: Path, address: str) -> None:
     embedded.create_collection("there", embedding_function=None)
     assert open_collection(tmp_path / "chroma", "there").name == "there"
     for place in (tmp_path / "chroma", address):
@@ -229,8 +227,8 @@ def test_a_server_that_never_answered_is_an_error(tmp_path: Path) -> None:
 
 @pytest.mark.spec("S2.6")
 @pytest.mark.parametrize("fate", ["killed", pytest.param("stopped", marks=pytest.mark.soak)])
-def test_while_chroma_is_down_the_mirrored_words_answer(own_server: Any, fate: str, tmp_path: Path) -> None:
-    """In a process that has it open, and in one that starts meanwhile."""
+def test_while_chroma_is_down_keyword_search_answers(own_server: Any, fate: str, tmp_path: Path) -> None:
+    """Holds in a process that has the collection open, and in one that starts while Chroma is down."""
     import chromadb
 
     address, start = own_server

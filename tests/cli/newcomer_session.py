@@ -23,7 +23,7 @@ FOLDER = Path(__file__).parent
 SCREENS = FOLDER / "screens"
 EXAMPLES = FOLDER.parents[1] / "docs" / "examples"
 SECONDS = 300
-"""A command that has not ended by then hangs."""
+"""Seconds after which a command counts as hung."""
 NOON = 1_794_744_000
 """2026-11-15 12:00 UTC, the time of the files."""
 ROWS = 60
@@ -69,7 +69,7 @@ LOOKS = tuple(Look(*look) for look in product((80, 60), (True, False)))
 
 
 def has_tmux() -> bool:
-    """Whether tmux is there; root gets it from the distribution."""
+    """Whether tmux is installed; as root, installs it from the distribution."""
     if shutil.which("tmux") is None and hasattr(os, "geteuid") and os.geteuid() == 0 and shutil.which("apt-get"):
         command = ["apt-get", "install", "--yes", "--no-install-recommends", "tmux"]
         subprocess.run(command, capture_output=True, check=False, timeout=SECONDS)
@@ -108,7 +108,7 @@ def _terminal(look: Look, folder: Path, program: list[str]):
 
 
 def _environment(look: Look, folder: Path) -> dict[str, str]:
-    """A user without settings; no time limit of a search depends on how busy the machine is."""
+    """The environment of a user without settings, with time limits that do not depend on the load."""
     left = ("FOURFOLD_", "TMUX", "COLUMNS", "LINES", "NO_COLOR", "COLORTERM", "FORCE_COLOR", "LC_")
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(left)}
     own = dict.fromkeys(("HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME"), str(folder / "home"))
@@ -136,7 +136,7 @@ _BAR = re.compile("[█▉▊▋▌▍▎▏]+ *(⟦⟧)? *")
 
 
 def _shown(screen: str) -> str:
-    """Scores rounded to two digits, bars of one length, one time for all, no blank lines at the end."""
+    """The screen with rounded scores, bars of one length, fixed times, and no blank lines at the end."""
     timeless = _MOMENT.sub("2026-11-15 12:00", _BAR.sub(r"█\1 ", _styled(screen)))
     aligned = _COLUMN.sub(lambda number: f"  {float(number[0]):.2f}", timeless)
     rounded = _DECIMAL.sub(lambda number: f"{float(number[0]):.2f}", aligned)
@@ -144,7 +144,7 @@ def _shown(screen: str) -> str:
 
 
 def _styled(screen: str) -> str:
-    """The screen with ⟦bold cyan⟧words⟦⟧ in place of escape sequences, which differ from one tmux to another."""
+    """The screen with ⟦bold cyan⟧words⟦⟧ instead of escape sequences, which depend on the version of tmux."""
     parts, style = [], dict[str, str]()
     texts = _STYLE.split(screen)
     for text, codes in zip(texts[::2], [*texts[1::2], ""], strict=True):

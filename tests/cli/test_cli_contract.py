@@ -1,4 +1,4 @@
-"""The contract of the command line: exit codes, purity of --json, what costs nothing."""
+"""The contract of the command line: exit codes, pure --json, and commands that load nothing heavy."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ HEAVY = ENGINE | {"httpx", "yaml", "rich", "pydantic", "asyncio"}
 
 
 def loaded_by(*arguments: str) -> set[str]:
-    """The modules that a fresh process has after it ran the command."""
+    """The modules that a new process has loaded after the command."""
     code = (
         "import sys\nfrom fourfold.cli.main import main\n"
         f"try: main({arguments!r})\nexcept SystemExit: pass\n"
@@ -70,7 +70,7 @@ def test_every_command_has_help(command: str, cli: Cli) -> None:
         "graph neighbors": "--depth --direction --relation",
     }.items(),
 )
-def test_the_options_of_the_contract(command: str, options: str, cli: Cli) -> None:
+def test_the_documented_options_exist(command: str, options: str, cli: Cli) -> None:
     offered = cli(*command.split(), "--help").out.split()
     assert set(options.split()) <= set(offered)
 
@@ -84,7 +84,7 @@ def test_version(cli: Cli) -> None:
 # ---------------------------------------------------------------- exit codes
 
 
-def test_a_parser_rejection_is_2(cli: Cli) -> None:
+def test_a_parser_rejection_exits_with_2(cli: Cli) -> None:
     for arguments in ("serch x", "search", "search x --nonsense", "search x -k many", "get"):
         done = cli(*arguments.split())
         assert (done.code, done.out) == (2, "")
@@ -125,7 +125,7 @@ def test_every_error_has_its_code_and_its_remedy(
         assert done.out == ""
 
 
-def test_an_error_of_the_system_is_3(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_of_the_system_exits_with_3(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object) -> None:
         raise PermissionError(13, "Permission denied", "/root/secret")
 
@@ -185,7 +185,7 @@ def test_a_query_that_looks_like_the_option_is_a_query(cli: Cli) -> None:
     ],
     ids=" ".join,
 )
-def test_a_wrong_request_is_1_and_says_what_to_do(arguments: list[str], cli: Cli) -> None:
+def test_an_invalid_request_exits_with_1_and_names_the_remedy(arguments: list[str], cli: Cli) -> None:
     done = cli(*arguments)
     assert done.code == 1, done
     assert done.out == ""
@@ -195,14 +195,14 @@ def test_a_wrong_request_is_1_and_says_what_to_do(arguments: list[str], cli: Cli
     assert all(line.startswith("  ") for line in rest)
 
 
-def test_a_store_that_cannot_be_written_is_3(home: Path, cli: Cli) -> None:
+def test_a_store_that_cannot_be_written_exits_with_3(home: Path, cli: Cli) -> None:
     (home / "file").write_text("not a folder")
     done = cli("--store", str(home / "file" / "store"), "add", "x")
     assert done.code == 3
     assert done.err.startswith("error: ")
 
 
-def test_a_damaged_store_is_4(home: Path, cli: Cli) -> None:
+def test_a_damaged_store_exits_with_4(home: Path, cli: Cli) -> None:
     assert cli("add", "x").code == 0
     for file in (home / "store").rglob("*"):
         if file.is_file() and file.stat().st_size > 0:
@@ -213,7 +213,7 @@ def test_a_damaged_store_is_4(home: Path, cli: Cli) -> None:
 
 
 @pytest.mark.skipif(os.name == "nt", reason="processes end differently there")
-def test_a_reader_that_goes_away_is_no_traceback(home: Path) -> None:
+def test_a_closed_pipe_gives_no_traceback(home: Path) -> None:
     command = [sys.executable, "-m", "fourfold", "--help"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert process.stdout is not None
@@ -222,7 +222,7 @@ def test_a_reader_that_goes_away_is_no_traceback(home: Path) -> None:
     assert b"Traceback" not in err
 
 
-def test_the_app_is_what_the_script_starts() -> None:
+def test_the_script_starts_the_app() -> None:
     done = subprocess.run([sys.executable, "-m", "fourfold", "--version"], capture_output=True, text=True, check=True)
     assert done.stdout.strip()
     assert app.info.help

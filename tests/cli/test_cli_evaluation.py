@@ -28,7 +28,7 @@ def garden(home: Path) -> list[str]:
     return [GARDEN, "--cache", str(home / "cache")]
 
 
-def test_eval_says_what_the_specification_lists(cli: Cli, home: Path, garden: list[str]) -> None:
+def test_eval_reports_every_metric_of_the_specification(cli: Cli, home: Path, garden: list[str]) -> None:
     done = cli("eval", *garden, "--json")
     assert done.code == 0
     assert list(done.json)[:13] == ["status", *FIELDS]
@@ -38,7 +38,7 @@ def test_eval_says_what_the_specification_lists(cli: Cli, home: Path, garden: li
     assert done.json["by_category"]["exact"]["hit@10"] == 1.0
     assert done.json["plan"]["preset"] == "auto"
     assert "no embedder" in done.json["degraded"][0]
-    assert not (home / "store").exists(), "never the user's own store"
+    assert not (home / "store").exists(), "eval must not use the user's store"
 
 
 def test_eval_with_the_model_in_lines(cli: Cli, garden: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -46,9 +46,9 @@ def test_eval_with_the_model_in_lines(cli: Cli, garden: list[str], monkeypatch: 
     done = cli("eval", *garden)
     assert done.code == 0
     lines = done.out.splitlines()
-    assert lines[0].split("\t")[:3] == ["", "queries", "ndcg@10"], "the header is not lost in a pipe"
+    assert lines[0].split("\t")[:3] == ["", "queries", "ndcg@10"], "a pipe gets the header, too"
     assert next(line for line in lines if line.startswith("garden\t16\t"))
-    assert float(lines[-3].split("\t")[7]) >= 0.75, "hits among ten"
+    assert float(lines[-3].split("\t")[7]) >= 0.75, "hits are among the first ten"
     assert lines[-2].startswith("latency p50 ")
     assert "AUC" in lines[-1]
     assert "degraded" not in done.err
@@ -61,7 +61,7 @@ def test_a_baseline_fails_on_a_significant_loss_only(cli: Cli, home: Path, garde
     assert (header["type"], header["dataset"]) == ("fourfold-eval", "garden")
     assert len(rows) == 18
     assert {"query", "category", "ndcg@10", "confidence", "ms", "ranked"} <= rows[0].keys()
-    assert "ndcg@10" not in rows[-1], "unanswerable questions have no metric"
+    assert "ndcg@10" not in rows[-1], "unanswerable questions have no relevance metric"
     same = cli("eval", *garden, "--baseline", str(saved), "--json")
     assert same.code == 0
     assert same.json["comparison"]["ndcg@10"]["difference"] == 0.0
@@ -75,7 +75,7 @@ def test_a_baseline_fails_on_a_significant_loss_only(cli: Cli, home: Path, garde
     ("text", "said"),
     [("", "does not contain a run"), ('{"type": "other"}\n', "is not a saved run"), ("{", "run.jsonl:1: not JSON")],
 )
-def test_a_file_that_is_no_run_is_refused_before_the_work(
+def test_a_file_that_is_not_a_run_is_refused_before_measuring(
     cli: Cli, home: Path, garden: list[str], text: str, said: str
 ) -> None:
     (home / "run.jsonl").write_text(text, "utf-8")
@@ -107,10 +107,10 @@ def test_a_table_of_every_variant(cli: Cli, garden: list[str]) -> None:
     assert (refused.code, "--only" in refused.err) == (1, True)
 
 
-def test_sweep_chooses_on_one_half_and_draws(
+def test_sweep_chooses_on_one_half_and_plots(
     cli: Cli, home: Path, garden: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The same as Markdown is in docs/quality.md, where it is run too."""
+    """The Markdown form is executed in docs/quality.md."""
     monkeypatch.setenv("FOURFOLD_EMBEDDER", "minilm")
     done = cli("sweep", *garden, "--plot", str(home / "sweep.svg"), "--json")
     assert done.code == 0
@@ -151,7 +151,7 @@ def test_sweep_over_the_weights_of_a_preset_by_a_fusion(
     assert gain == pytest.approx(chosen["held_out"]["ndcg@10"] - done.json[preset]["held_out"]["ndcg@10"], abs=2e-4)
 
 
-def test_a_grid_has_every_division_of_one_between_the_retrievers() -> None:
+def test_a_grid_has_all_weights_that_add_up_to_one() -> None:
     three = [*grid(("semantic", "keyword", "graph"))]
     assert len(three) == 21
     assert all(sum(weights.values()) == pytest.approx(1) for weights in three)
@@ -170,7 +170,7 @@ def test_eval_asks_the_users_own_store_or_an_export(cli: Cli, home: Path) -> Non
     assert (done.json["dataset"], done.json["queries"], done.json["hit@10"]) == ("questions", 2, 1.0)
     assert done.json["known_failures"]["queries"] == 1
     lines = cli("eval", "--store-items", str(questions)).out.splitlines()
-    assert lines[0].split("\t")[1:3] == ["queries", "ndcg@10"], "headings also in a pipe"
+    assert lines[0].split("\t")[1:3] == ["queries", "ndcg@10"], "a pipe gets the headings, too"
     assert "known failures: 1, hit@10 0.000; answered by now: none" in lines
     assert cli("export", str(home / "store.jsonl")).code == 0
     copy = cli("eval", str(home / "store.jsonl"), "--store-items", str(questions), "--json")
@@ -179,7 +179,7 @@ def test_eval_asks_the_users_own_store_or_an_export(cli: Cli, home: Path) -> Non
     assert table.json["variants"]["keyword"]["hit@10"] == 1.0
 
 
-def test_what_eval_refuses_beside_the_users_store(cli: Cli, home: Path, garden: list[str]) -> None:
+def test_options_that_eval_refuses_with_the_users_store(cli: Cli, home: Path, garden: list[str]) -> None:
     questions = home / "questions.tsv"
     questions.write_text("heron\tkey:heron\n", "utf-8")
     assert "nothing to ask" in cli("eval").err
@@ -189,14 +189,14 @@ def test_what_eval_refuses_beside_the_users_store(cli: Cli, home: Path, garden: 
     assert not (home / "store").exists()
 
 
-def test_what_sweep_refuses(cli: Cli, home: Path, garden: list[str]) -> None:
+def test_options_that_sweep_refuses(cli: Cli, home: Path, garden: list[str]) -> None:
     assert "no embedder" in cli("sweep", *garden).err
     assert "unsupported image format '.txt'" in cli("sweep", *garden, "--plot", str(home / "sweep.txt")).err
     assert "no folder" in cli("sweep", *garden, "--plot", str(home / "none" / "sweep.png")).err
     assert not (home / "cache").exists()
 
 
-def test_a_malformed_collection_and_a_wrong_plan_are_wrong_requests(cli: Cli, home: Path, garden: list[str]) -> None:
+def test_a_malformed_collection_and_an_invalid_plan_exit_with_1(cli: Cli, home: Path, garden: list[str]) -> None:
     done = cli("eval", str(home / "none"), "--json")
     assert (done.code, done.json["status"]) == (1, "error")
     assert cli("eval", *garden, "--weights", "semantic=0.5").code == 1

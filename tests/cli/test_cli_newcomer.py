@@ -8,7 +8,7 @@ import pytest
 from newcomer_session import LOOKS, SESSION, Look, has_tmux, joined
 
 TOLERANCE = 0.05
-"""The model's vectors differ a little from one kind of processor to another."""
+"""The model's vectors differ slightly between kinds of processors."""
 DECIMAL = re.compile(r"\b\d+\.\d\d\b")
 
 

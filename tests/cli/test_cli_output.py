@@ -1,4 +1,4 @@
-"""Stored text is data: nothing in it acts on a terminal, and JSON stays JSON."""
+"""Stored text is data: it cannot control the terminal, and JSON output stays valid."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ def test_clean(payload: str, shown: str) -> None:
 
 
 @given(st.text(st.characters()))
-def test_nothing_that_acts_is_left(text: str) -> None:
+def test_no_control_sequence_is_left(text: str) -> None:
     assert not ACTING.search(clean(text))
     assert clean(clean(text)) == clean(text)
     assert "\n" not in one_line(text)
 
 
 SELECTORS = [chr(code) for code in range(0xE0100, 0xE01F0)]
-"""They choose among forms of a sign, and by themselves show nothing: texts are hidden in rows of them."""
+"""Variation selectors are invisible by themselves, and can hide text in sequences."""
 
 
 @given(st.text(st.characters(exclude_categories=["C", "Z"], exclude_characters=SELECTORS)))
@@ -58,7 +58,7 @@ def test_visible_text_stays(text: str) -> None:
 
 
 @pytest.mark.parametrize("payload", PAYLOADS)
-def test_json_means_the_same_and_does_not_act(payload: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_keeps_its_meaning_without_control_characters(payload: str, capsys: pytest.CaptureFixture[str]) -> None:
     say_json({"content": payload})
     printed = capsys.readouterr().out
     assert json.loads(printed) == {"content": payload}

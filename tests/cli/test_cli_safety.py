@@ -1,4 +1,4 @@
-"""Names and safety: nothing is created by reading, nothing is replaced or removed unasked, options are found."""
+"""Safety: reading creates nothing, nothing is replaced or removed without a request, options are recognized."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_a_source_that_changed_after_the_copy_is_not_removed(tmp_path: Path) -> 
 
 
 @pytest.mark.spec("B9")
-def test_another_process_on_a_removed_source_is_told(tmp_path: Path) -> None:
+def test_another_process_on_a_removed_source_gets_an_error(tmp_path: Path) -> None:
     with (
         Memory.open(tmp_path / "store", embedder="none", background=False) as memory,
         Memory.open(tmp_path / "store", embedder="none", background=False) as other,
@@ -168,7 +168,7 @@ def test_commands_and_options_are_completed() -> None:
 
 
 @pytest.mark.spec("B10")
-def test_add_of_an_existing_text_says_what_was_kept_and_ignored(cli: Cli) -> None:
+def test_adding_an_existing_text_reports_what_was_kept_and_ignored(cli: Cli) -> None:
     assert cli("add", "words", "--title", "Old", "--tag", "a").err == ""
     done = cli("add", "words", "--title", "New", "--tag", "b", "--kind", "note", "--meta", "n=1")
     assert done.out == "1\n"
@@ -182,7 +182,7 @@ def test_add_of_an_existing_text_says_what_was_kept_and_ignored(cli: Cli) -> Non
 
 
 @pytest.mark.spec("B10")
-def test_a_replaced_item_says_what_was_ignored(cli: Cli) -> None:
+def test_replacing_an_item_reports_what_was_ignored(cli: Cli) -> None:
     assert cli("add", "words", "--key", "k", "--at", "2026-01-01T10:00").err == ""
     assert cli("add", "other words", "--key", "k").err == ""
     done = cli("add", "other words", "--key", "k", "--at", "2026-01-02T10:00")
@@ -215,7 +215,7 @@ def test_update_changes_the_title(cli: Cli) -> None:
 
 
 @pytest.mark.spec("B10")
-def test_a_new_item_of_an_earlier_time_is_not_taken_for_an_old_one(cli: Cli) -> None:
+def test_a_new_item_with_an_earlier_time_is_reported_as_new(cli: Cli) -> None:
     assert cli("add", "words", "--at", "2020-01-01T10:00").err == ""
     assert "has this text already" in cli("add", "words", "--at", "2020-01-01T10:00").err
     assert "ignored: --at" in cli("add", "words", "--at", "2021-01-01T10:00").err
@@ -224,7 +224,7 @@ def test_a_new_item_of_an_earlier_time_is_not_taken_for_an_old_one(cli: Cli) -> 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is full")
 @pytest.mark.parametrize("arguments", ["list", "list --json", "export -", "status --json"])
 @pytest.mark.parametrize("output", [">&-", "> /dev/full"])
-def test_output_that_cannot_be_written_is_no_traceback(tmp_path: Path, arguments: str, output: str) -> None:
+def test_output_that_cannot_be_written_gives_no_traceback(tmp_path: Path, arguments: str, output: str) -> None:
     program = f"{sys.executable} -m fourfold --store {tmp_path / 'store'}"
     shell = f"export FOURFOLD_EMBEDDER=none; {program} add words > /dev/null && {program} {arguments} {output}"
     done = subprocess.run(["/bin/sh", "-c", shell], capture_output=True, text=True, timeout=100, check=False)

@@ -99,7 +99,7 @@ def test_list_is_newest_first_filtered_and_paged(cli: Cli) -> None:
 
 
 @pytest.mark.spec("B13")
-def test_forget_by_tag_says_the_count_and_wants_a_yes(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_forget_by_tag_names_the_count_and_requires_a_confirmation(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(3):
         add(cli, f"note {number}", "--tag", "old")
     monkeypatch.setattr(sys, "stdin", io.StringIO(""))
@@ -146,7 +146,7 @@ def test_search_json_is_one_object(cli: Cli) -> None:
     assert result["explanation"]["value"] == result["score"]
 
 
-def test_search_says_on_stderr_what_was_missing(cli: Cli) -> None:
+def test_search_reports_failed_retrievers_on_stderr(cli: Cli) -> None:
     add(cli, "words to find")
     done = cli("search", "words")
     assert "degraded: semantic: " in done.err
@@ -154,7 +154,7 @@ def test_search_says_on_stderr_what_was_missing(cli: Cli) -> None:
     assert cli("search", "words", "--json").err == ""
 
 
-def test_nothing_found_is_no_error(cli: Cli) -> None:
+def test_finding_nothing_is_not_an_error(cli: Cli) -> None:
     add(cli, "words")
     done = cli("search", "nothing", "--only", "keyword")
     assert (done.code, done.out) == (0, "")
@@ -177,7 +177,7 @@ def test_filters_of_a_search(cli: Cli) -> None:
 
 
 @pytest.mark.spec("C7")
-def test_where_and_meta_mean_what_they_say(cli: Cli) -> None:
+def test_where_and_meta_select_items(cli: Cli) -> None:
     for line in (1, 10, 1000):
         add(
             cli,
@@ -208,7 +208,7 @@ def test_where_and_meta_mean_what_they_say(cli: Cli) -> None:
 
 
 @pytest.mark.spec("C7")
-def test_a_filter_on_an_unknown_name_says_which_exist(cli: Cli) -> None:
+def test_a_filter_on_an_unknown_name_lists_the_known_ones(cli: Cli) -> None:
     add(cli, "report", "--kind", "note", "--tag", "Work", "--meta", "line=3")
     assert "no item has the kind 'nota'; kinds: note" in search(cli, "report", "--kind", "nota")["notes"]
     assert "no item has the tag 'wrk'; tags: work" in cli("list", "--tag", "wrk").err
@@ -229,7 +229,7 @@ def test_fusion_and_only(fusion: str, cli: Cli) -> None:
 
 
 @pytest.mark.spec("S4.3")
-def test_seed_settings_act_in_their_preset_only(home: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_preset_settings_apply_to_their_preset_only(home: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(4):
         add(cli, f"common words {number}")
     monkeypatch.setenv("RETRIEVAL_TOP_K", "2")
@@ -275,7 +275,7 @@ def test_explain_draws_every_result(cli: Cli) -> None:
     assert "\x1b" not in out
 
 
-def test_stored_text_never_acts(cli: Cli) -> None:
+def test_stored_text_cannot_control_the_terminal(cli: Cli) -> None:
     item = add(cli, f"words {HOSTILE}", "--title", HOSTILE, "--tag", "a\u202eb", "--key", "k", "--meta", f"m={HOSTILE}")
     for arguments in (["search", "words", "--explain"], ["get", item], ["list"], ["tags"], ["why", item, "words"]):
         done = cli(*arguments)
@@ -354,14 +354,14 @@ def test_backup_and_restore(home: Path, cli: Cli) -> None:
     assert [result["id"] for result in found["results"]] == [int(item)]
 
 
-def test_a_sound_store_has_no_problems(cli: Cli) -> None:
+def test_a_consistent_store_has_no_problems(cli: Cli) -> None:
     add(cli, "words")
     assert cli("check").out == "no problems found\n"
     assert cli("check", "--json").json == {"status": "success", "problems": [], "pending_vectors": {}}
     assert cli("repair").code == 0
 
 
-def test_problems_are_4(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_problems_exit_with_4(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     def check(_: object) -> list[str]:
         return ["item 3 is not in the keyword index"]
 
@@ -396,7 +396,7 @@ def test_config_shows_where_values_come_from(cli: Cli, monkeypatch: pytest.Monke
     "arguments", [["status"], ["status", "--json"], ["config"], ["config", "--json"], ["add", "x"]]
 )
 def test_a_password_in_the_store_is_never_printed(arguments: list[str], cli: Cli) -> None:
-    """Reliability 25."""
+    """Neither output nor errors contain the password."""
     done = cli("--store", "postgresql://me:sk-canary@127.0.0.1:1/db?password=sk-canary", *arguments)
     assert done.code == (0 if arguments[0] == "config" else 3)
     assert "sk-canary" not in done.out + done.err
@@ -406,7 +406,7 @@ def test_a_password_in_the_store_is_never_printed(arguments: list[str], cli: Cli
 
 
 def test_the_demo_searches_and_explains(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without the model, whose vectors would take most of the time; the degraded answers say so."""
+    """Runs without the model, whose vectors would take most of the time; the answers report that."""
     from fourfold.cli.demo import QUESTIONS
     from fourfold.config import Settings
 

@@ -16,7 +16,7 @@ PRESETS = Path("home", "config", "fourfold", "presets.json")
 
 
 def collection(folder: Path, questions: int) -> str:
-    """Invented words, of which the answer has two and a decoy one: a model of meaning cannot tell them apart."""
+    """A collection of invented words, of which the answer has two and a decoy one, so that only words can decide."""
     draw = random.Random(3)
 
     def word() -> str:
@@ -41,7 +41,7 @@ def collection(folder: Path, questions: int) -> str:
     return str(folder)
 
 
-def test_what_helps_is_kept_searched_with_listed_and_removed(
+def test_a_useful_setting_is_saved_used_listed_and_removed(
     cli: Cli, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FOURFOLD_EMBEDDER", "minilm")
@@ -67,7 +67,7 @@ def test_what_helps_is_kept_searched_with_listed_and_removed(
     assert cli("presets", "--remove", "office").code == 1
 
 
-def test_what_does_not_help_is_refused(cli: Cli, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_setting_that_does_not_help_is_refused(cli: Cli, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FOURFOLD_EMBEDDER", "minilm")
     folder = home / "judged"
     collection(folder, 24)

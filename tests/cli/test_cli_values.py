@@ -66,7 +66,7 @@ def test_a_bare_date_in_to_includes_that_day() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "yesterday", "2026-13-01", "15.11.2026", "10:00", "99999-01-01"])
-def test_what_is_no_time_is_refused(text: str) -> None:
+def test_an_invalid_time_is_refused(text: str) -> None:
     with pytest.raises(InvalidQuery, match="is not a time"):
         read_time(text)
 
@@ -124,7 +124,7 @@ def test_tests_of_metadata(text: str, test: MetadataTest) -> None:
 
 
 @pytest.mark.parametrize("text", ["year", "=3", "!=3", "year!"])
-def test_what_is_no_test_of_metadata(text: str) -> None:
+def test_an_invalid_test_of_metadata_is_refused(text: str) -> None:
     with pytest.raises(InvalidQuery, match="not a test"):
         read_metadata_test(text)
 
@@ -135,7 +135,7 @@ def test_weights() -> None:
 
 
 @pytest.mark.parametrize("text", ["semantic", "semantic=", "semantic=much", "0.7", "semantic=1,semantic=0"])
-def test_what_are_no_weights(text: str) -> None:
+def test_invalid_weights_are_refused(text: str) -> None:
     with pytest.raises(InvalidWeights):
         read_weights(text)
 
@@ -147,7 +147,7 @@ def test_ids() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "-1", "1.5", "abc", "9" * 19, "１７"])
-def test_what_is_no_id(text: str) -> None:
+def test_an_invalid_id_is_refused(text: str) -> None:
     with pytest.raises(InvalidQuery, match="not an id"):
         read_id(text)
 

@@ -1,4 +1,4 @@
-"""No item stays without a vector: commands embed what they stored, and a worker in the background does the rest."""
+"""Every item gets a vector: commands embed what they store, and a background worker embeds the rest."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ Cli = Callable[..., Any]
 pytestmark = pytest.mark.spec("C4")
 
 SECONDS = 300
-"""A worker that has not ended by then hangs."""
+"""Seconds after which a worker counts as hung."""
 
 
 @pytest.fixture
 def workers(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
-    """The workers that the test has started, on the built-in model; none is left when it is over."""
+    """The workers that the test starts, with the built-in model; they end with the test."""
     monkeypatch.setenv("FOURFOLD_EMBEDDER", "minilm")
     embedding_worker.started.clear()
     yield embedding_worker.started
@@ -34,7 +34,7 @@ def workers(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
 
 
 def rows(folder: Path, count: int) -> str:
-    """Two of them without a word in common with the question that they answer."""
+    """Rows, two of which share no word with the question that they answer."""
     texts = [f"ledger entry number {number}" for number in range(count - 2)]
     texts += ["The router's password is in the blue folder", "Our cat sleeps on the radiator"]
     file = folder / "rows.jsonl"
@@ -64,13 +64,15 @@ def test_what_the_time_budget_does_not_cover_is_embedded_by_a_worker(
     assert found["degraded"] == []
 
 
-def test_within_the_budget_nothing_is_left_and_nothing_is_started(home: Path, cli: Cli, workers: list[Any]) -> None:
+def test_within_the_budget_everything_is_embedded_and_no_worker_starts(
+    home: Path, cli: Cli, workers: list[Any]
+) -> None:
     assert cli("import", rows(home, 10)).err == ""
     assert vectors(cli) == (10, 0)
     assert workers == []
 
 
-def test_no_wait_returns_without_a_vector_and_the_worker_makes_them(home: Path, cli: Cli, workers: list[Any]) -> None:
+def test_no_wait_returns_at_once_and_the_worker_embeds(home: Path, cli: Cli, workers: list[Any]) -> None:
     assert "10 items wait" in cli("import", "--no-wait", rows(home, 10)).err
     workers[0].wait(SECONDS)
     assert vectors(cli) == (10, 0)
@@ -82,7 +84,7 @@ def test_no_wait_returns_without_a_vector_and_the_worker_makes_them(home: Path, 
 @pytest.mark.skipif(os.name == "nt", reason="sessions are of POSIX")
 def test_the_worker_outlives_the_terminal_of_its_command(home: Path, cli: Cli, workers: list[Any]) -> None:
     cli("import", "--no-wait", rows(home, 40))
-    assert os.getsid(workers[0].pid) == workers[0].pid  # no terminal's signals reach this session
+    assert os.getsid(workers[0].pid) == workers[0].pid  # a session of its own, which no terminal signals
 
 
 def test_a_changed_text_is_found_by_its_meaning_at_once(cli: Cli, workers: list[Any]) -> None:
@@ -95,7 +97,9 @@ def test_a_changed_text_is_found_by_its_meaning_at_once(cli: Cli, workers: list[
     assert workers == []
 
 
-def test_embed_makes_what_is_pending(home: Path, cli: Cli, workers: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_embed_processes_pending_items(
+    home: Path, cli: Cli, workers: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("FOURFOLD_EMBEDDER", "none")
     cli("import", rows(home, 5))
     monkeypatch.setenv("FOURFOLD_EMBEDDER", "minilm")
@@ -129,7 +133,7 @@ def test_without_an_embedder_nothing_is_started(home: Path, cli: Cli, monkeypatc
     assert embedding_worker.started == []
 
 
-def test_an_endpoint_that_does_not_answer_fails_no_command_and_its_worker_can_be_ended(
+def test_commands_succeed_when_the_endpoint_hangs_and_its_worker_can_be_ended(
     home: Path, cli: Cli, workers: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FOURFOLD_EMBEDDER", "openai")

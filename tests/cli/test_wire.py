@@ -86,13 +86,13 @@ def test_no_results_is_an_empty_list() -> None:
 
 @pytest.mark.spec("S3.2")
 @pytest.mark.parametrize("name", ["semantic", "keyword", "graph", "tags"])
-def test_one_retriever_alone_is_the_method(name: str) -> None:
+def test_a_single_retriever_is_reported_as_the_method(name: str) -> None:
     plan = replace(RESPONSE.plan, retrievers=(name,))
     assert response_json(replace(RESPONSE, plan=plan))["method"] == name
 
 
 @pytest.mark.spec("B2")
-def test_the_explanation_is_there_only_on_request() -> None:
+def test_the_explanation_is_included_only_on_request() -> None:
     tree = Explanation(0.71, "score: the sum of", (Explanation(0.71, "semantic: rank 1"),))
     (plain,) = response_json(RESPONSE)["results"]
     (explained,) = response_json(replace(RESPONSE, results=(replace(RESULT, explanation=tree),)))["results"]
@@ -111,7 +111,7 @@ def test_a_score_of_a_retriever_that_did_not_list_the_item_has_no_rank() -> None
 
 
 @pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
-def test_no_number_of_a_response_is_not_a_number(number: float) -> None:
+def test_no_number_of_a_response_is_nan(number: float) -> None:
     wrong = (Contribution("semantic", 1, number, number, number, number),)
     result = replace(RESULT, score=number, confidence=number, contributions=wrong, explanation=Explanation(number, "?"))
     text = dumps(response_json(replace(RESPONSE, confidence=number, results=(result,))))

@@ -1,4 +1,4 @@
-"""What tests of distributed indexes share."""
+"""Helpers of the tests of distributed indexes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ for room in ("conformance", "postgres"):
     sys.path.append(str(Path(__file__).parent.parent / room))
 
 TUNING = Tuning(narrow_items=0, feed_changes=1, vector_index_items=1)
-"""No filter so narrow that PostgreSQL answers by itself, and every publication feeds."""
+"""Uses the index even under narrow filters, and feeds it at every publication."""
 
 
 def opened(dsn: str, kind: str, tuning: Tuning = TUNING) -> PostgresStore:
@@ -34,18 +34,18 @@ def memory(store: PostgresStore, namespace: str = "notes") -> Memory:
 
 
 def document(item: int, version: int, terms: Sequence[int], vector: Any = None, facts: Sequence[int] = ()) -> Document:
-    """`vector`: one, or a list of them."""
+    """A document with one vector, or with a list of vectors."""
     found = [] if vector is None else list(np.atleast_2d(np.asarray(vector, np.float32)))
     return Document(Entry(item, version), np.array(terms, np.uint32), 1.0, found, list(facts))
 
 
 def entries(engine: Engine, collection: str) -> list[list[Entry]]:
-    """The versions that each node holds, be it in part; `check` counts their objects."""
+    """The versions that each node holds, completely or in part; `check` counts their objects."""
     return [sorted(set(node.entries(collection, 1, 1 << 62))) for node in engine.nodes]
 
 
 def lose_object(engine: Engine, collection: str, entry: Entry, part: int) -> None:
-    """Removes one window of an item from the engine, behind its back."""
+    """Removes one window of an item directly from the engine."""
     adapter: Any = sys.modules[type(engine).__module__]  # importing both takes seconds
     any_engine: Any = engine
     if engine.shown.startswith("weaviate"):

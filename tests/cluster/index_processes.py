@@ -49,7 +49,7 @@ def unit(random: Random) -> Any:
 
 
 def word_of(*numbers: int) -> str:
-    """A word that the analyser neither splits nor stems, at least two edits from that of other numbers."""
+    """A word for a number that the analyser neither splits nor stems, at least two edits from any other."""
     return "q".join("".join(2 * "bcdfghjklm"[int(digit)] for digit in f"{number:05}") for number in numbers)
 
 
@@ -77,7 +77,7 @@ def some_vectors(random: Random) -> list[Any]:
 
 
 def feed(dsn: str, address: str, batch: int, pause_seconds: float, ready: Connection) -> None:
-    """Feeds until it is killed."""
+    """Feeds the index until killed."""
     store = opened(dsn, address, replace(TUNING, feed_batch_items=batch))
     ready.send("feeding")
     while True:
@@ -98,7 +98,7 @@ def search(dsn: str, address: str, asked: Connection) -> None:
 
 
 def client(number: int, dsn: str, address: str, seconds: float, told: Connection) -> None:
-    """Reads and writes; reports what was confirmed, what was wrong, failures by type, and the time of searches.
+    """Reads and writes; reports confirmed writes, wrong answers, failures by type, and the times of searches.
 
     The first search, which loads modules, is not counted.
     """

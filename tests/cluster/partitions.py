@@ -1,4 +1,4 @@
-"""A network of the kernel in which every node of a cluster has an address of its own and can be cut off. Needs root."""
+"""A network of kernel namespaces, in which every node of a cluster can be cut off. Needs root."""
 
 from __future__ import annotations
 
@@ -56,18 +56,18 @@ class Network:
             _ip("link", "del", self._bridge)
 
     def command(self, node: int) -> Sequence[str]:
-        """What runs a program at the address of a node."""
+        """The command prefix that runs a program at the address of a node."""
         return ("ip", "netns", "exec", self._names[node])
 
     def cut(self, node: int) -> None:
-        """Drops every packet to and from a node: nothing is refused, nothing answers."""
+        """Drops every packet to and from a node, so that connections neither fail nor answer."""
         _ip("link", "set", self._names[node], "nomaster")
 
     def join(self, node: int) -> None:
         _ip("link", "set", self._names[node], "master", self._bridge)
 
     def isolate(self, node: int) -> None:
-        """Drops what a node sends to the other nodes; clients still reach it."""
+        """Drops packets from a node to the other nodes; clients still reach it."""
         for host in self._others(node):
             _ip("-n", self._names[node], "route", "add", "blackhole", host)
 

@@ -25,7 +25,7 @@ def collection(engine: Engine) -> Iterator[str]:
     engine.drop(name)
 
 
-def test_every_node_finds_what_was_put(engine: Engine, collection: str):
+def test_every_node_finds_stored_documents(engine: Engine, collection: str):
     engine.put(collection, [document(1, 7, [5, 5, 9], [1, 0, 0, 0]), document(2, 7, [9], [0, 1, 0, 0])])
     for node in engine.nodes:
         assert node.match(collection, {5: 1.0, 0xFFFF_FFFF: 2.0}, 10, [], SECONDS) == [1]
@@ -59,14 +59,16 @@ def test_an_item_is_found_by_each_of_its_windows_and_removed_with_all(engine: En
     for node in engine.nodes:
         assert Counter(node.entries(collection, 1, 9)) == {Entry(1, 7): three, Entry(1, 8): two, Entry(2, 7): one}
         assert node.nearest(collection, [0, 0, 1, 0.1], 2, [], SECONDS) == [1, 2]
-        assert sorted(node.match(collection, {5: 1.0}, 10, [], SECONDS)) == [1, 1, 2], "windows have no words"
+        assert sorted(node.match(collection, {5: 1.0}, 10, [], SECONDS)) == [1, 1, 2], (
+            "words are stored once per item, not per window"
+        )
     engine.remove(collection, [Entry(1, 7)])
     for node in engine.nodes:
         assert Counter(node.entries(collection, 1, 9)) == {Entry(1, 8): two, Entry(2, 7): one}
         assert node.nearest(collection, [0, 0, 1, 0.1], 1, [], SECONDS) == [2]
 
 
-def test_items_without_words_or_vector_are_held(engine: Engine, collection: str):
+def test_items_without_words_or_vector_are_stored(engine: Engine, collection: str):
     engine.put(collection, [document(1, 1, []), document(2, 1, [4]), document(3, 1, [], [1, 0, 0, 0])])
     assert entries(engine, collection)[0] == [Entry(1, 1), Entry(2, 1), Entry(3, 1)]
     assert engine.nodes[0].match(collection, {4: 1.0}, 10, [], SECONDS) == [2]
@@ -102,7 +104,7 @@ def test_a_window_of_items_is_listed(engine: Engine, collection: str):
         assert sorted(node.entries(collection, 5, 8)) == [Entry(5, 1), Entry(6, 1), Entry(7, 1)]
 
 
-def test_a_collection_that_does_not_exist_is_an_error(engine: Engine):
+def test_a_missing_collection_raises_an_error(engine: Engine):
     with pytest.raises(IndexUnavailable):
         engine.nodes[0].match("Fourfold_none", {4: 1.0}, 10, [], SECONDS)
     engine.drop("Fourfold_none")

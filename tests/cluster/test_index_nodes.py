@@ -94,8 +94,8 @@ def test_searches_answer_and_nothing_is_lost_while_one_node_is_down(cluster: Clu
 
 @pytest.mark.soak
 @pytest.mark.parametrize("is_emptied", [False, True], ids=["late", "emptied"])
-def test_a_majority_is_fed_and_a_node_that_comes_back_catches_up(cluster: Cluster, is_emptied: bool):
-    """More changes than a search would take as a tail. The node may have lost its files meanwhile."""
+def test_a_majority_is_fed_and_a_restarted_node_catches_up(cluster: Cluster, is_emptied: bool):
+    """Makes more changes than a search reads as a tail. The node may have lost its files while it was down."""
     store = opened(postgres_servers.fresh("postgres"), cluster.address, replace(TUNING, tail_items=20))
     calls, engine = StoreCalls(store), store.feeder.engine
     random = Random(7)
@@ -127,7 +127,7 @@ def test_a_majority_is_fed_and_a_node_that_comes_back_catches_up(cluster: Cluste
 
 @pytest.mark.soak
 def test_large_texts_are_fed_in_messages_that_the_server_accepts(cluster: Cluster):
-    """Together they are larger than a message may be, which is 100 MB."""
+    """Together the texts exceed the maximum size of a message, 100 MB."""
     engine, name = open_engine(cluster.address), f"Fourfold_{secrets.token_hex(8)}"
     engine.create(name, None)
     engine.put(name, [document(number, 1, [number] * 400_000) for number in range(1, 41)])
@@ -136,7 +136,7 @@ def test_large_texts_are_fed_in_messages_that_the_server_accepts(cluster: Cluste
 
 
 def _every_node_finds(store: Any, calls: StoreCalls) -> None:
-    """What a node holds is searchable there, by words and by vectors, also after it was killed."""
+    """Asserts that every node finds its entries by words and by vectors, also after it was killed."""
     name, random = collection(store), Random(5)
     with store.snapshot(NS) as at:
         known = rows(at.db, "SELECT item, v::text FROM vectors WHERE ns = %s", at.ns.id)
@@ -155,7 +155,7 @@ def _every_node_finds(store: Any, calls: StoreCalls) -> None:
 
 
 def _disturb(cluster: Cluster, began: float) -> list[tuple[str, float, float]]:
-    """Kills a node and brings it back, then another one; the third hangs; then one is cut off, and one from others."""
+    """Kills and restarts two nodes in turn, lets the third hang, cuts one off, and isolates one from the others."""
     phases: list[tuple[str, float, float]] = []
 
     def until(share: float) -> None:
@@ -183,7 +183,7 @@ def _disturb(cluster: Cluster, began: float) -> list[tuple[str, float, float]]:
 
 
 def until_fed(store: Any, behind: int = 0) -> None:
-    """A node that has just come back may need a while before it accepts writes."""
+    """Feeds until everything is fed; a restarted node may need a while before it accepts writes."""
     until, known = time.monotonic() + 120, None
     while True:
         try:
@@ -211,6 +211,6 @@ def _tell(reports: list[dict[str, Any]], phases: list[tuple[str, float, float]])
         if spent:
             p50, p95 = (spent[int(len(spent) * share)] * 1000 for share in (0.5, 0.95))
             print(f"{name}: {len(spent)} searches, p50 {p50:.0f} ms, p95 {p95:.0f} ms, longest {spent[-1]:.2f} s")
-    late = [seconds for _, seconds in every if seconds > 4 * RETRIEVER_SECONDS]  # two stages, on a busy machine
+    late = [seconds for _, seconds in every if seconds > 4 * RETRIEVER_SECONDS]  # two stages, on a machine under load
     assert late == []
     assert len(every) > _SECONDS

@@ -26,16 +26,16 @@ pytestmark = pytest.mark.spec("C11")
 _WRITES = int(os.environ.get("FOURFOLD_SOAK_WRITES", "2000"))
 _KILLS = int(os.environ.get("FOURFOLD_SOAK_KILLS", "100"))
 FEEDERS: dict[str, tuple[int, float] | None] = {"paused": None, "slow": (5, 0.3), "normal": (500, 0.01)}
-"""Batch and pause."""
+"""Batch size and pause in seconds of each feeder."""
 
 
 @contextmanager
 def running(target: Callable[..., None], *arguments: Any) -> Iterator[tuple[Any, Any]]:
-    """A process, and the connection to it; killed at the end."""
+    """Starts a process and yields it with its connection; kills it at the end."""
     ours, theirs = processes.Pipe()
     process = processes.Process(target=target, args=(*arguments, theirs), daemon=True)
     process.start()
-    theirs.close()  # so that the death of the process is an EOFError here
+    theirs.close()  # so that the death of the process raises EOFError here
     try:
         yield process, ours
     finally:
@@ -109,7 +109,7 @@ def test_a_feeder_that_is_killed_leaves_nothing_missing_or_doubled(dsn: str, kin
             rebuilt += 1
         with running(index_processes.feed, dsn, address, 3, 0.0) as (_, ready):
             ready.recv()
-            time.sleep(random.uniform(0.0, 0.35))  # what is under test is a death at any moment
+            time.sleep(random.uniform(0.0, 0.35))  # kills the feeder at a random moment
     _until_free(store)
     feed(store)
     held, items = entries(store.feeder.engine, collection(store)), calls.ids(NS, NO_FILTERS)
@@ -121,7 +121,7 @@ def test_a_feeder_that_is_killed_leaves_nothing_missing_or_doubled(dsn: str, kin
 
 
 def _until_free(store: PostgresStore) -> None:
-    """The server notices the death of the last feeder, and releases its lease."""
+    """Waits until the server has noticed the death of the last feeder and released its lease."""
     for _ in range(200):
         with store.maintenance.lease(NS) as mine:
             if mine:

@@ -1,4 +1,4 @@
-"""An index whose cluster or database is not the one that it was: emptied, restored, or lacking its last writes."""
+"""Recovery of an index whose cluster or database was emptied, restored, or lost its last writes."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ def herons(store: PostgresStore, count: int, prefix: str = "k") -> list[int]:
 
 
 def is_clean(store: PostgresStore, ids: list[int]) -> bool:
-    """Every node holds these items, each once, and nothing else."""
+    """Whether every node holds exactly these items, each once."""
     held = entries(store.feeder.engine, collection(store))
     return store.maintenance.check() == [] and all([each.item for each in node] == sorted(ids) for node in held)
 
 
 def test_an_emptied_cluster_is_filled_again(quick: PostgresStore):
-    """With writes that cannot reach the lost collection."""
+    """Includes writes that cannot reach the lost collection."""
     ids = herons(quick, 9)
     feed(quick)
     quick.feeder.engine.drop(collection(quick))
@@ -53,7 +53,7 @@ def test_an_emptied_cluster_is_filled_again(quick: PostgresStore):
 
 
 def test_a_database_from_before_a_rebuild_gets_a_new_index(dsn: str, kind: str, monkeypatch: pytest.MonkeyPatch):
-    """The collection that it points to does not exist any more."""
+    """The collection that the restored database refers to no longer exists."""
     store = opened(dsn, kind, QUICK)
     ids = herons(store, 9)
     feed(store)
@@ -103,7 +103,7 @@ def _die(*_: object) -> None:
 
 
 def test_a_node_that_lost_deletes_gets_them_again(quick: PostgresStore):
-    """Of items that were removed, and of versions that were replaced, several batches ago."""
+    """The deletes are those of removed items and of replaced versions, several batches ago."""
     calls, engine = StoreCalls(quick), quick.feeder.engine
     ids = herons(quick, 9)
     feed(quick)
@@ -114,14 +114,14 @@ def test_a_node_that_lost_deletes_gets_them_again(quick: PostgresStore):
         calls.put(NS, [item(f"heron {number}", key="k7")], LATER)
         feed(quick)
     assert earlier is not None
-    engine.put(name, [document(*entry, [1, 2]) for entry in held])  # as if the node had the files of that time
+    engine.put(name, [document(*entry, [1, 2]) for entry in held])  # as if the node had been restored to that time
     engine.apply(name, earlier)
     calls.put(NS, [item("heron again", key="k8")], LATER)
     feed(quick)
     assert is_clean(quick, ids[3:])
 
 
-def test_rows_that_were_kept_for_lost_batches_are_removed_later(dsn: str, kind: str):
+def test_rows_kept_for_lost_batches_are_removed_later(dsn: str, kind: str):
     store = opened(dsn, kind, replace(QUICK, feed_marks=3))
     ids, calls = herons(store, 9), StoreCalls(store)
     feed(store)
@@ -135,8 +135,8 @@ def test_rows_that_were_kept_for_lost_batches_are_removed_later(dsn: str, kind: 
     store.close()
 
 
-def test_a_generation_that_was_retired_meanwhile_is_not_activated(dsn: str, kind: str):
-    """Another process asks for a rebuild while this one is about to finish a generation."""
+def test_a_generation_retired_during_its_build_is_not_activated(dsn: str, kind: str):
+    """Another process requests a rebuild while this one is about to complete a generation."""
     store = opened(dsn, kind, replace(QUICK, feed_turn_seconds=0.0))
     herons(store, 5)
     feed(store)

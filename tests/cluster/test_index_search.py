@@ -28,7 +28,7 @@ def feed(store: PostgresStore) -> None:
 
 
 def changed(calls: StoreCalls, count: int) -> None:
-    """Some of the items are changed, some are removed, and some are new."""
+    """Changes some of the items, removes some and adds some."""
     random = Random(11)
     ids = calls.ids(NS, NO_FILTERS)
     calls.forget(NS, ids[:: count // 8])
@@ -76,8 +76,8 @@ def test_an_index_gives_the_answers_of_the_exact_store(calls: StoreCalls, items:
     assert calls.store.maintenance.check() == []
 
 
-def test_the_index_proposes(calls: StoreCalls):
-    """What the engine does not hold is not found, although PostgreSQL does: it did not propose."""
+def test_candidates_come_from_the_index(calls: StoreCalls):
+    """Items missing in the engine are not found, although PostgreSQL has them: only the engine proposes candidates."""
     one, _ = (each.id for each in calls.put(NS, some_items(2), NOW))
     feed(calls.store)
     (generation,) = generations(calls.store, NS)
@@ -87,8 +87,8 @@ def test_the_index_proposes(calls: StoreCalls):
     assert [hit.id for hit in found_by(calls, "semantic", query)] == [one]
 
 
-def test_each_write_is_found_at_once_whatever_was_fed(calls: StoreCalls):
-    """Before and after the feeder has carried it to the index."""
+def test_each_write_is_found_at_once_before_and_after_feeding(calls: StoreCalls):
+    """Searches before and after the feeder has copied the write to the index."""
     (first,) = calls.put(NS, [item("a heron", key="a")], NOW)
     feed(calls.store)
     for fed in (False, True):
@@ -103,7 +103,7 @@ def test_each_write_is_found_at_once_whatever_was_fed(calls: StoreCalls):
         assert calls.match(NS, "egret", 9, NO_FILTERS).hits == ()
 
 
-def test_filters_act_on_what_the_index_proposes(calls: StoreCalls):
+def test_filters_apply_to_candidates_of_the_index(calls: StoreCalls):
     calls.put(NS, some_items(150), NOW)
     calls.store.feeder.create(NS)
     feed(calls.store)
@@ -121,8 +121,8 @@ def test_filters_act_on_what_the_index_proposes(calls: StoreCalls):
         }
 
 
-def test_newer_items_do_not_replace_better_ones_that_a_filter_passes(calls: StoreCalls):
-    """The filter removes everything that the index proposes first; it proposes more, although newer items would do."""
+def test_newer_items_do_not_displace_better_ones_that_pass_a_filter(calls: StoreCalls):
+    """The filter removes the first candidates of the index, which then proposes more."""
     long = "heron among many other words that make its text longer than those of others"
     calls.put(NS, [item("heron", key=f"c{n}", kind="common") for n in range(150)], NOW, links=False)
     better = calls.put(NS, [item(long, key=f"r{n}", kind="rare") for n in range(5)], NOW, links=False)
@@ -132,7 +132,7 @@ def test_newer_items_do_not_replace_better_ones_that_a_filter_passes(calls: Stor
     assert [hit.id for hit in found.hits] == [each.id for each in better]
 
 
-def test_postgresql_answers_while_the_index_is_late(dsn: str, kind: str):
+def test_postgresql_answers_while_the_index_lags(dsn: str, kind: str):
     store = opened(dsn, kind, replace(TUNING, tail_items=2, vector_index_items=1_000))
     calls = StoreCalls(store)
     calls.put(NS, some_items(3), NOW)
@@ -146,7 +146,7 @@ def test_postgresql_answers_while_the_index_is_late(dsn: str, kind: str):
     store.close()
 
 
-def test_a_search_names_its_retriever_where_nothing_can_answer(dsn: str, kind: str):
+def test_a_search_names_the_retriever_that_cannot_answer(dsn: str, kind: str):
     store = opened(dsn, kind, replace(TUNING, tail_items=2))
     calls = StoreCalls(store)
     feed(store)
@@ -157,7 +157,7 @@ def test_a_search_names_its_retriever_where_nothing_can_answer(dsn: str, kind: s
 
 
 def test_changes_are_numbered_in_the_order_of_commits(store: PostgresStore, dsn: str, kind: str):
-    """A reader that has seen a change never finds an earlier one that it has not seen."""
+    """A reader that has seen a change never misses an earlier one."""
     feed(store)
     writers = [opened(dsn, kind) for _ in range(3)]
 

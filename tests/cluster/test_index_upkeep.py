@@ -32,7 +32,7 @@ DO $$ DECLARE t text; BEGIN
         EXECUTE format('CREATE TABLE %I.%I AS TABLE %I', current_schema || '_copy', t, t);
     END LOOP;
 END $$"""
-"""What pg_dump would keep, at the same moment for all tables."""
+"""The tables that pg_dump would save, read at one moment."""
 RESTORE = """
 DO $$ DECLARE t text; BEGIN
     SET LOCAL session_replication_role = replica;
@@ -70,7 +70,7 @@ def quick(dsn: str, kind: str) -> Any:
     store.close()
 
 
-def test_drift_in_both_directions_is_found_and_mended(quick: PostgresStore):
+def test_drift_in_both_directions_is_found_and_repaired(quick: PostgresStore):
     calls = StoreCalls(quick)
     ids = [each.id for each in calls.put(NS, some_items(20), NOW)]
     feed(quick)
@@ -149,7 +149,7 @@ def test_a_generation_with_an_unknown_mark_never_becomes_active(dsn: str, kind: 
     StoreCalls(store).put(NS, some_items(12), NOW)
     feed(store)
     store.feeder.rebuild(NS)
-    assert store.maintenance.publish(NS)  # fills the log, and has no time for a batch
+    assert store.maintenance.publish(NS)  # fills the log, without time for a batch
     active, building = generations(store, NS)
     assert (active.state, building.state) == ("active", "building")
     store.feeder.engine.apply(building.collection, Applied("a mark of another time", 1))
@@ -173,7 +173,7 @@ def test_a_retired_generation_is_dropped(quick: PostgresStore, monkeypatch: pyte
         quick.feeder.engine.nodes[0].match(old, {1: 1.0}, 1, [], 5.0)
 
 
-def test_another_model_gets_a_generation_of_its_own(quick: PostgresStore):
+def test_another_model_gets_its_own_generation(quick: PostgresStore):
     calls = StoreCalls(quick)
     ids = [each.id for each in calls.put(NS, [item(f"t{n}", key=f"k{n}") for n in range(10)], NOW)]
     feed(quick)
@@ -191,8 +191,8 @@ def test_another_model_gets_a_generation_of_its_own(quick: PostgresStore):
 
 
 @pytest.mark.parametrize("side", ["database", "engine"])
-def test_a_restored_side_is_noticed_and_the_index_is_built_again(dsn: str, kind: str, side: str):
-    """Items that were deleted after the backup exist again, and the index has removed them for good."""
+def test_a_restored_side_is_detected_and_the_index_is_rebuilt(dsn: str, kind: str, side: str):
+    """Items deleted after the backup exist again, but the index has already removed them."""
     store = opened(dsn, kind, QUICK)
     calls = StoreCalls(store)
     ids = [each.id for each in calls.put(NS, [item(f"heron {n}", key=f"k{n}") for n in range(20)], NOW)]
@@ -225,7 +225,7 @@ def test_a_restored_side_is_noticed_and_the_index_is_built_again(dsn: str, kind:
 
 
 def test_a_node_that_lost_writes_gets_them_again(quick: PostgresStore):
-    """Its mark is older than the cursor: the feeder goes back to that mark."""
+    """The node's mark is older than the cursor, so the feeder resumes from that mark."""
     calls = StoreCalls(quick)
     calls.put(NS, [item(f"heron {n}", key=f"a{n}") for n in range(10)], NOW)
     feed(quick)
@@ -244,7 +244,7 @@ def test_a_node_that_lost_writes_gets_them_again(quick: PostgresStore):
 
 
 def test_late_writes_of_a_process_that_lost_its_lease_change_nothing(quick: PostgresStore):
-    """The same version again, an older one, and the removal of older ones; the next sweep removes what is left."""
+    """Repeats a version, an older version, and a removal of older versions; the next sweep removes the rest."""
     calls = StoreCalls(quick)
     (one,) = calls.put(NS, [item("heron old", key="k")], NOW)
     feed(quick)
@@ -261,8 +261,8 @@ def test_late_writes_of_a_process_that_lost_its_lease_change_nothing(quick: Post
     assert quick.maintenance.check() == []
 
 
-def test_a_write_that_is_done_late_brings_nothing_back(quick: PostgresStore):
-    """By a node that hung: meanwhile the item was deleted, and the deletion was fed."""
+def test_a_late_write_does_not_restore_a_deleted_item(quick: PostgresStore):
+    """A node that hung applies a write after the item was deleted and the deletion was fed."""
     calls, engine = StoreCalls(quick), quick.feeder.engine
     ids = [each.id for each in calls.put(NS, [item(f"heron {n}", key=f"k{n}") for n in range(3)], NOW)]
     feed(quick)
@@ -275,7 +275,7 @@ def test_a_write_that_is_done_late_brings_nothing_back(quick: PostgresStore):
     assert quick.maintenance.check() == []
 
 
-def test_random_lives_end_clean(quick: PostgresStore):
+def test_random_operations_leave_a_clean_index(quick: PostgresStore):
     calls, random = StoreCalls(quick), Random(4)
     feed(quick)
     for turn in range(6):

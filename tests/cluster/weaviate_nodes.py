@@ -1,4 +1,4 @@
-"""A real Weaviate cluster on loopback for tests and benchmarks: three nodes, each a process of its own.
+"""A real Weaviate cluster on loopback for tests and benchmarks: three nodes, each in its own process.
 
 Run with --build to build the server where Go is installed; it is cached in the user's cache folder.
 """
@@ -41,7 +41,7 @@ def build() -> Path:
 
 
 def free_ports(count: int) -> list[int]:
-    """Consecutive ones: a node listens for data on the port after that for gossip."""
+    """Consecutive free ports: a node listens for data on the port after that for gossip."""
     for start in range(20_000 + os.getpid() % 5_000, 32_000, count):
         with suppress(OSError):
             for port in range(start, start + count):
@@ -54,7 +54,7 @@ def free_ports(count: int) -> list[int]:
 class Cluster:
     """Ports of node n: REST, gRPC, gossip, data, RAFT, RAFT between nodes, profiling, metrics.
 
-    On loopback, or each node at an address of its own in a network that can be cut.
+    The nodes are on loopback, or each has its own address in a network that can be cut.
     """
 
     def __init__(self, folder: Path, *, shards: int = 1, network: Network | None = None) -> None:
@@ -126,7 +126,7 @@ class Cluster:
             )
 
     def wait(self, node: int) -> None:
-        """Until the node answers."""
+        """Waits until the node answers."""
         until = time.monotonic() + _START_SECONDS
         while not self.is_ready(node):
             if self._running[node].poll() is not None or time.monotonic() > until:
@@ -150,12 +150,12 @@ class Cluster:
         return self._folder / f"node{node}" / "data"
 
     def kill(self, node: int) -> None:
-        """Without any farewell."""
+        """Kills the node with SIGKILL."""
         self._running[node].send_signal(signal.SIGKILL)
         self._running.pop(node).wait()
 
     def freeze(self, node: int) -> None:
-        """The process hangs: connections stay open or are accepted, and nothing answers."""
+        """Suspends the process: connections stay open or are accepted, but nothing answers."""
         self._running[node].send_signal(signal.SIGSTOP)
 
     def thaw(self, node: int) -> None:

@@ -1,4 +1,4 @@
-"""Random lives of a store, as plain values: what is done to it, and what it is asked."""
+"""Random operations and queries of a store, as plain values."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ CHUNKS = tuple(f"{WORDS[n]} {WORDS[n + 7]} {NAMES[n]} [[{NAMES[n + 3]}]]" for n 
 KEYS = tuple(f"k{n}" for n in range(8))
 RELATIONS = ("knows", "part of", "mentions")
 VECTORS = tuple(unit(*(1 + (n * k) % 5 for k in range(1, 5))) for n in range(12))
-"""Some are equal, so that there are ties."""
+"""Vectors, some of them equal, so that there are ties."""
 SPACE, OTHER_SPACE = Space("given", 4), Space("another model", 4)
 
 Operation = Callable[[StoreCalls], Any]
 
 
 class Life:
-    """Draws operations. `ids` are those that a store may have given by now: some exist, some are gone."""
+    """Draws operations. `ids` are those that a store may have assigned so far, whether or not they still exist."""
 
     def __init__(self, seed: int) -> None:
         self._random = Random(seed)
@@ -115,19 +115,19 @@ class Life:
         return partial(_call, name="add_raw", args=(self._text(), "Ada", None, {"turn": 1}, NOW))
 
     def _bad(self) -> Operation:
-        """All or nothing: the good item before the bad one must not stay."""
+        """A batch with an invalid item: the valid item before it must not be stored."""
         bad = self._random.choice((item("a", source_ids=(999,)), item("b", vector=unit(1, 2))))
         return partial(_put, items=[self._item(), item("c", vector=VECTORS[0]), bad], links=True)
 
     def _many_names(self) -> Operation:
-        """More new titles than a store looks for at once."""
+        """More new titles than a store links in one step."""
         start = self._random.randrange(1000)
         items = [item(f"Kapitel {n}", title=f"{self._random.choice(NAMES)} {n}") for n in range(start, start + 40)]
         self._puts += len(items)
         return partial(_put, items=items, links=True)
 
     def _files(self) -> Operation:
-        """One or two files: new, changed, the same, moved, or without anything to store."""
+        """One or two files: new, changed, unchanged, moved or empty."""
         paths = self._random.sample(FILES, 3)
         files = [self._file(path) for path in paths[: self._random.randint(1, 2)]]
         if self._random.random() < 0.3:
@@ -193,7 +193,7 @@ class Life:
         return self._random.randint(1, self._puts + 1)
 
 
-# ---------------------------------------------------------------- what they do
+# ---------------------------------------------------------------- applying operations
 
 
 def _put(store: StoreCalls, items: list[NewItem], links: bool) -> Any:
@@ -219,7 +219,7 @@ def _call(store: StoreCalls, name: str, args: tuple[Any, ...]) -> Any:
     return getattr(store, name)(NS, *args, **options)
 
 
-# ---------------------------------------------------------------- what is asked
+# ---------------------------------------------------------------- queries
 
 QUERIES = (
     "Vertrag", "Mietvertrag kündigen", "the contract of the house", "der die das", "Müller oder Mueller in der Straße",

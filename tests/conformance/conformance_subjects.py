@@ -25,9 +25,9 @@ NS = "notes"
 
 
 class Settled:
-    """A store that is settled before a read that follows a write: its indexes are published, or it is reopened.
+    """A store that publishes its indexes, or is reopened, before a read that follows a write.
 
-    Not by other threads than the one that made it: a store must not be closed while another thread uses it.
+    Only the thread that created it does so, because a store must not be closed while another thread uses it.
     """
 
     def __init__(self, store: Store, settle: Callable[[Store], Store]) -> None:
@@ -44,7 +44,7 @@ class Settled:
 
 
 class TakingTurns:
-    """Two stores that are open on one folder or server and are used in turn: one reads what the other one wrote."""
+    """Two stores on one folder or server, used in turn, so that one reads what the other wrote."""
 
     def __init__(self, *stores: Store) -> None:
         self._stores = list(stores)
@@ -113,7 +113,7 @@ def _sqlite(folder: Path) -> Store:
 
 
 def _postgres(kind: str, folder: Path) -> Store:
-    """The server with pg_textsearch indexes the smallest namespaces; the plain one reads words in many stages."""
+    """With pg_textsearch, even the smallest namespaces have an index; a plain server reads words in many stages."""
     from fourfold.storage.postgres.store import PostgresStore
     from fourfold.storage.postgres.tuning import Tuning
 
@@ -122,7 +122,7 @@ def _postgres(kind: str, folder: Path) -> Store:
 
 
 def _indexed(kind: str, folder: Path) -> Store:
-    """PostgreSQL with a distributed index that every search asks."""
+    """PostgreSQL with a distributed index that every search uses."""
     from fourfold.storage.engines import open_engine
     from fourfold.storage.postgres.store import PostgresStore
     from fourfold.storage.postgres.tuning import Tuning
@@ -132,7 +132,7 @@ def _indexed(kind: str, folder: Path) -> Store:
 
 
 def publish_to_index(store: Any) -> Store:
-    """Every namespace gets an index."""
+    """Gives every namespace an index."""
     for namespace in store.namespaces():
         store.feeder.create(namespace)
     return publish(store)
@@ -144,7 +144,7 @@ _stores: dict[tuple[str, Path], str] = {}
 
 
 def dsn_of(kind: str, folder: Path) -> str:
-    """The address of a store on a server; one folder always gets the same."""
+    """The address of a store on a server; a folder always gets the same address."""
     return _stores.setdefault((kind, folder), postgres_servers.fresh(kind))
 
 

@@ -1,4 +1,4 @@
-"""The contract of a store is tested on every store, in every state that it may be in when it is asked."""
+"""Runs the tests of the store contract on every store, in every state in which it can be read."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ _MEMORY = Path("/dev/shm")
 
 
 _SAMPLED = ("test_store_filters", "test_store_reading", "test_store_vectors", "test_store_congruence")
-"""What a server with pg_textsearch may do otherwise than a plain one: `make test` has these, `make soak` the rest."""
+"""Modules in which pg_textsearch may differ from a plain server: `make test` runs these, `make soak` the rest."""
 _ALIKE = ("found_in_other_forms", "found_whole_and_by_their_parts")
-"""Servers get terms as numbers: of what happens to words before, random lives have enough."""
+"""Tests of analysis, which is the same for all servers; the random operations cover it sufficiently."""
 _INDEXED = ("test_store_reading",)
-"""What an index may do otherwise than PostgreSQL: `make test` has these over Milvus, `make cluster-test` the rest."""
+"""Modules in which an index may differ from PostgreSQL: `make test` runs these over Milvus, `make cluster-test` all."""
 _LIVES = ("[0-", "[1-")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """On servers some of it takes long."""
+    """Moves tests that take long on servers to `make soak`."""
     for item in items:
         if item.path.parent != Path(__file__).parent:
             continue
@@ -48,7 +48,7 @@ def _is_long(item: pytest.Item, textsearch: bool) -> bool:
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
-    """In memory where there is such a place: what a disk does to a store is tested elsewhere."""
+    """A folder on a memory file system where there is one; other tests cover real disks."""
     with tempfile.TemporaryDirectory(dir=_MEMORY if _MEMORY.is_dir() else None) as name:
         yield Path(name) / "store"
 

@@ -1,4 +1,4 @@
-"""B6, B13: what was edited or forgotten is so for every retriever."""
+"""Edited and forgotten items are so for every retriever."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_forgetting_leaves_nothing(store):
 
 
 @pytest.mark.spec("B6")
-def test_scores_know_nothing_of_what_is_gone(store):
+def test_removed_items_do_not_influence_scores(store):
     kept = [item("Vertrag über ein Haus", key="a"), item("Ein Haus am See", key="b"), item("Mietvertrag", key="c")]
     add(store, *kept)
     before = [store.match(NS, text, 9, NO_FILTERS) for text in ("Vertrag", "Haus")]
@@ -113,7 +113,7 @@ def test_the_list_is_newest_first_filtered_and_paged(store):
     assert [found.id for found in store.list(NS, Filters(kind="kind1"), 9, 0)] == [d, b]
 
 
-def test_ids_beyond_any_number_are_just_unknown(store):
+def test_ids_out_of_range_are_unknown(store):
     (id,) = add(store, "text")
     huge = [2**80, -(2**80), 0, -1, id]
     assert list(store.get(NS, huge)) == [id]

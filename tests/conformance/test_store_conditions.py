@@ -1,4 +1,4 @@
-"""C7: one filter grammar means the same on every store and in every retriever."""
+"""One filter grammar means the same on every store and in every retriever."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ times = st.integers(-3, 3).map(lambda hours: (NOW + timedelta(hours=hours * 12))
 
 @st.composite
 def fields(draw: st.DrawFn) -> tuple[Any, st.SearchStrategy[Any], bool]:
-    """A field, what it can be compared with, and whether that has an order."""
+    """A field, the values to compare it with, and whether they are ordered."""
     null = st.none()
     name, operands, has_order = draw(
         st.sampled_from(
@@ -116,7 +116,7 @@ def items(draw: st.DrawFn) -> list[Any]:
 
 
 class Pair:
-    """The same items in the exact store and in another."""
+    """The same items in the exact store and in the store under test."""
 
     def __init__(self, kind: str, folder: Path) -> None:
         self.oracle = make("memory", folder)
@@ -216,7 +216,7 @@ def test_chosen_conditions_on_metadata(store: Any) -> None:
 
 
 def test_conditions_act_inside_every_retriever(store: Any) -> None:
-    """The few that pass are those that every retriever ranks lowest."""
+    """Every retriever ranks the items that pass lowest."""
     ids = add(
         store,
         *(

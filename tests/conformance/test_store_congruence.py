@@ -1,4 +1,4 @@
-"""Whatever happens to a store, it answers as the exact store in memory does."""
+"""After random operations, every store answers like the exact store in memory."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ def test_every_store_answers_like_the_oracle(life: int, kind: str, folder: Path)
 
 @pytest.mark.spec("S1.3")
 @pytest.mark.parametrize("kind", ["sqlite", "published", *postgres_servers.KINDS])
-def test_more_matches_than_a_list_holds_are_cut_alike(kind: str, folder: Path) -> None:
-    """Many ties, and many items that match a word by several of its forms."""
+def test_lists_with_too_many_matches_are_cut_at_the_same_place(kind: str, folder: Path) -> None:
+    """Uses many ties, and many items that match a word in several forms."""
     oracle, subject = make("memory", folder), make(kind, folder)
     random = Random(1)
     for start in range(0, 800, 200):
@@ -58,7 +58,7 @@ LANDSCAPE = ("Vertrag", "Haus", "Miete", "See", "Wald", "Berg", "Tal", "Fluss", 
 
 
 def outcome(operation: Any, store: StoreCalls) -> Any:
-    """What an operation gives, or the kind of its error. Node ids are a store's own business."""
+    """The result of an operation, or the class of its error, without node ids, which differ between stores."""
     try:
         done = operation(store)
     except FourfoldError as error:
@@ -67,7 +67,7 @@ def outcome(operation: Any, store: StoreCalls) -> Any:
     return [(node.name, node.label, node.aliases, node.properties, node.item_id) for node in done] if is_nodes else done
 
 
-# ---------------------------------------------------------------- thirty questions and more
+# ---------------------------------------------------------------- comparing all answers
 
 
 def compare(oracle: StoreCalls, subject: StoreCalls) -> None:
@@ -86,7 +86,7 @@ def compare(oracle: StoreCalls, subject: StoreCalls) -> None:
 
 
 def rows(store: StoreCalls) -> Any:
-    """Everything that is stored."""
+    """All rows of a store."""
     listed = store.list(NS, NO_FILTERS, 1000, 0)
     by_filter = [store.ids(NS, filters) for filters in FILTERS]
     pending, space = store.pending(NS, 1000), store.space(NS)
@@ -95,7 +95,7 @@ def rows(store: StoreCalls) -> Any:
 
 
 def exported(store: StoreCalls) -> Any:
-    """What an export holds, with names in the place of node ids, which are a store's own business."""
+    """The records of an export, with names instead of node ids, which differ between stores."""
     records: list[Record] = []
     store.export(records.append)
     names = {record["id"]: (record["name"], record["label"]) for record in records if record["type"] == "node"}
@@ -141,7 +141,7 @@ def compare_tags(oracle: StoreCalls, subject: StoreCalls, filters: Filters) -> N
 
 
 def compare_files(oracle: StoreCalls, subject: StoreCalls) -> None:
-    """Their states are part of the export."""
+    """Compares chunks by file; the states of files are part of the export."""
     for filters in FILTERS:
         named = [store.named_chunks(NS, ["main.py", "a.md"], filters) for store in (subject, oracle)]
         assert named[0] == named[1]
@@ -186,5 +186,5 @@ def by_id(ranking: Ranking) -> Ranking:
 
 
 def plain(links: Sequence[Link], keep_source: bool) -> list[tuple[Any, ...]]:
-    """Without node ids."""
+    """The value without node ids."""
     return sorted((link.source if keep_source else 0, *link[1:]) for link in links)

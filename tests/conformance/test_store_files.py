@@ -57,7 +57,7 @@ def test_an_insertion_leaves_the_other_chunks_their_ids_and_vectors(store: Store
 
 
 @pytest.mark.spec("S3.1")
-def test_what_a_file_no_longer_holds_goes(store: StoreCalls) -> None:
+def test_chunks_that_a_file_no_longer_has_are_removed(store: StoreCalls) -> None:
     store.put_files(NS, [update("beans", "peas", "leek")], NOW)
     kept = stored(store)["leek"]
     store.put_files(NS, [update("leek")], LATER)
@@ -103,13 +103,13 @@ def test_forgotten_files_are_gone(store: StoreCalls) -> None:
 
 
 def test_forgetting_a_chunk_forgets_the_state(store: StoreCalls) -> None:
-    """So that the next run looks into the file again."""
+    """Without its state, the next run reads the file again."""
     store.put_files(NS, [update("beans", "peas")], NOW)
     store.forget(NS, [stored(store)["peas"]])
     assert store.files(NS, "/") == {}
 
 
-def test_an_item_with_a_key_is_nobodys_chunk(store: StoreCalls) -> None:
+def test_an_item_with_a_key_is_not_a_chunk(store: StoreCalls) -> None:
     (mine,) = store.put(NS, [item("my own remark", key="remark", path=PATH)], NOW)
     store.put_files(NS, [update("beans")], NOW)
     store.put_files(NS, [update("peas")], LATER)
@@ -163,7 +163,7 @@ def test_an_export_holds_the_files(store: StoreCalls) -> None:
     assert store.files(NS, "/") == known
 
 
-def test_chunks_go_on_by_text_then_in_order() -> None:
+def test_chunks_keep_their_ids_by_text_then_by_order() -> None:
     old = [(1, "t", "a"), (2, "t", "b"), (3, "t", "a"), (4, "t", "c")]
     new = [item(text, title="t") for text in ("x", "a", "a", "y", "z")]
     assert continued(old, new) == ([2, 1, 3, 4, None], [])

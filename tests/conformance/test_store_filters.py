@@ -1,4 +1,4 @@
-"""B5: filters act inside every retriever, so a filtered search never comes back short."""
+"""Filters act inside every retriever, so a filtered search finds all matching items."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ QUERY = "Mietvertrag A, Mietvertrag B, Mietvertrag C"
 
 
 def numbered(n: int):
-    """Every retriever ranks a higher number lower, and the highest numbers are the ones that filters let through."""
+    """Items that every retriever ranks by ascending number; the filters pass the highest numbers."""
     rare = n >= MANY - FEW
     return item(
         "Mietvertrag " + "Wort " * n,
-        title=f"Mietvertrag {'ABC'[n // 100]}",  # a name may have a hundred items
+        title=f"Mietvertrag {'ABC'[n // 100]}",  # below the limit of a hub
         key=f"n{n}",
         tags=("Mietvertrag", *(("Selten", "auch") if rare else ())),
         kind="wanted" if rare else "common",

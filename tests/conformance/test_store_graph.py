@@ -1,4 +1,4 @@
-"""S4.1, S4.2: nodes and edges."""
+"""Nodes and edges."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_an_ambiguous_name_is_an_error_that_lists_the_labels(store):
 
 @pytest.mark.spec("S4.1")
 @pytest.mark.parametrize("name", ["C#", "PR#12", "Issue #7", "a#0\x1b"])
-def test_a_number_sign_without_a_label_behind_it_belongs_to_the_name(store, name):
+def test_a_number_sign_without_a_label_after_it_belongs_to_the_name(store, name):
     store.add_edges(NS, [Edge("Hub", "names", name, 1.0)])
     assert [node.node.name for node in store.neighbors(NS, "Hub", None, 1, "both", None)] == [name]
 
@@ -129,7 +129,7 @@ def test_neighbors_by_depth_direction_and_relation(store):
     assert [name for name, *_ in near(store, "Cid", depth=5)] == ["Bob", "Ada", "Dora", "Eve"]
 
 
-def test_a_neighbor_has_the_best_of_its_shortest_ways(store):
+def test_a_neighbor_has_the_best_weight_of_its_shortest_paths(store):
     edges = [("S", "a", "X", 0.9), ("S", "a", "Y", 0.5), ("X", "b", "T", 0.1), ("Y", "b", "T", 0.8)]
     store.add_edges(NS, [Edge(*edge) for edge in edges])
     assert near(store, "S", depth=2)[-1] == ("T", "b", 2, 0.4)
@@ -163,13 +163,13 @@ def test_removing_an_edge(store):
     assert not store.remove_edge(NS, "A", "to", "Nobody")
 
 
-def test_a_node_with_an_unknown_item_is_refused_whole(store):
+def test_a_node_with_an_unknown_item_is_refused(store):
     with pytest.raises(NotFound):
         store.add_nodes(NS, [NewNode("Good"), NewNode("Bad", item=7)])
     assert store.namespaces() == {}
 
 
-def test_a_node_tells_its_item(store):
+def test_a_node_has_the_id_of_its_item(store):
     first, second = add(store, "one text", "another text")
     nodes = store.add_nodes(NS, [NewNode("Thing", item=second), NewNode("Thing", item=first), NewNode("Bare")])
     assert [node.item_id for node in nodes] == [first, first, None]
@@ -208,7 +208,7 @@ def test_a_name_of_too_many_items_leads_nowhere(store):
 
 
 @pytest.mark.spec("S4.2")
-def test_a_walk_goes_on_from_items(store):
+def test_a_walk_continues_from_items(store):
     ada, bob = add(store, item("first", title="Ada"), item("second", title="Bob", kind="note"))
     store.add_edges(NS, [Edge("Ada", "knows", "Bob", 0.5)])
     assert store.item_links(NS, [ada], NO_FILTERS) == [(ada, bob, "edge", 0.5, 1)]
@@ -217,8 +217,8 @@ def test_a_walk_goes_on_from_items(store):
 
 
 @pytest.mark.spec("S4.2")
-def test_a_link_knows_how_many_ways_there_are_at_both_of_its_ends(store):
-    """Edges of both nodes, items of the one it leads to; for a mention, those who make it and those who are meant."""
+def test_the_degree_of_a_link_counts_the_links_at_both_ends(store):
+    """An edge counts the edges of both nodes and the items of the target; a mention its sources and targets."""
     ada, bob, again = add(store, item("first", title="Ada"), item("a", title="Bob"), item("b", title="Bob"))
     store.add_edges(NS, [Edge("Ada", "knows", "Bob", 0.5), Edge("Ada", "knows", "Eve", 1.0)])
     store.add_edges(NS, [Edge("Bob", "knows", each, 1.0) for each in ("Eve", "Bob")])
@@ -233,7 +233,7 @@ def test_a_link_knows_how_many_ways_there_are_at_both_of_its_ends(store):
 @pytest.mark.parametrize("direction", ["both", "out", "in"])
 @pytest.mark.parametrize("relation", [None, "mentions", "knows"])
 def test_pages_of_neighbours_are_parts_of_the_whole_list(store, direction, relation):
-    """At one step the database chooses the page, further away the walk does."""
+    """At distance 1 the database selects the page, at greater distances the walk does."""
     store.add_edges(
         NS,
         [

@@ -1,4 +1,4 @@
-"""B10: what makes two items one."""
+"""The identity of items: key, path and chunk, or text."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_the_same_item_twice_in_one_call_is_one(store):
     assert store.size(NS).items == 2
 
 
-def test_in_one_call_what_comes_later_counts_wherever_the_first_was_stored(store):
+def test_the_later_of_two_equal_items_in_one_call_counts(store):
     (old,) = add(store, item("old", key="old", title="Harbour"))
     ids = add(
         store,
@@ -89,7 +89,7 @@ def test_in_one_call_what_comes_later_counts_wherever_the_first_was_stored(store
     found = store.nearest(NS, unit(0, 1), 10, Filters())
     assert {hit.id for hit in found.hits if hit.score == 1} == {ids[0], old}
     named = {near.node.name for name in ("Tower", "Quay") for near in store.neighbors(NS, name, None, 1, "in", None)}
-    assert not named  # an untitled text mentions them, which makes no edge between nodes
+    assert not named  # mentions in an untitled text make no edge between nodes
     links = {link.item for link in store.node_links(NS, ["tower", "quay"], Filters())}
     assert links == {ids[0], old, ids[4]}
     with pytest.raises(NotFound):
@@ -114,7 +114,7 @@ def test_an_edited_text_is_the_identity_from_then_on(store):
     assert add(store, "before") != [id]
 
 
-def test_of_two_items_edited_into_one_text_the_oldest_has_it(store):
+def test_the_oldest_of_two_items_with_one_text_owns_its_identity(store):
     first, second = add(store, "one", "two")
     edit(store, first, text="same")
     edit(store, second, text="same")

@@ -1,4 +1,4 @@
-"""S1.9: German is found as German, English as English, in one store."""
+"""German is found as German and English as English, in one store."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_the_word_itself_ranks_above_its_compounds(store):
 
 @pytest.mark.spec("S1.9")
 def test_compounds_are_made_of_words_that_still_exist(store):
-    """A compound counts as one because of its parts; when the last item with a part is gone, it does no more."""
+    """A word counts as a compound only as long as an item contains its parts as words."""
     compound, part = add(store, "Wir wohnen im Seehaus", "Der See ist tief und kalt")
     assert search(store, "keyword", "Haus") == [compound]
     edit(store, part, text="Das Wasser ist tief und kalt")
@@ -90,7 +90,7 @@ def test_compounds_are_made_of_words_that_still_exist(store):
 
 
 @pytest.mark.spec("S1.9")
-def test_stop_words_say_nothing_unless_there_is_nothing_else(store):
+def test_stop_words_are_ignored_unless_the_query_has_no_other_words(store):
     house, _ = add(store, "Das Haus am See ist verkauft", "Der Hund ist nicht bei uns")
     assert search(store, "keyword", "wo ist das Haus") == [house]
 
@@ -158,7 +158,7 @@ def test_a_misspelt_word_finds_the_word_that_it_means(store, typed, text):
         assert snapshot.words.match(typed, 10, NO_FILTERS).notes == snapshot.keyword_query(typed).notes
 
 
-def test_a_word_of_a_removed_item_is_no_correction(store):
+def test_a_word_of_a_removed_item_is_not_a_correction(store):
     gone, stays = add(store, "The restaurant is closed", "The harbour is open")
     assert search(store, "keyword", "resturant harbuor") == [gone, stays]
     with store.transaction(NS) as transaction:

@@ -1,4 +1,4 @@
-"""Limits hold for what is stored and new together, also when several calls change one thing at the same time."""
+"""Limits hold for stored and new values together, also when several calls change an item at the same time."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_properties_and_aliases_of_a_node_keep_the_limits_together(store: StoreC
     assert store.check() == []
 
 
-def test_metadata_is_refused_where_it_is_nested_too_deeply(store: StoreCalls) -> None:
+def test_metadata_that_is_nested_too_deeply_is_refused(store: StoreCalls) -> None:
     deep: Any = "bottom"
     for _ in range(limits.METADATA_DEPTH - 1):
         deep = [deep]

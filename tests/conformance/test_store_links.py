@@ -1,4 +1,4 @@
-"""B11: titles, headings and aliases become nodes, and texts that name them point to them, by themselves."""
+"""Titles, headings and aliases become nodes, and texts that name them are linked to them automatically."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.spec("B11")
 
 
 def mentions(store, id):
-    """The items that an item points to by its text."""
+    """The items that an item mentions in its text."""
     links = store.item_links(NS, [id], NO_FILTERS)
     return sorted(link.item for link in links if link.kind == "mentions")
 
@@ -52,7 +52,7 @@ def test_an_umlaut_is_found_in_a_text_of_any_language(store):
     assert mentions(store, note) == stored
 
 
-def test_mentions_go_with_their_title(store):
+def test_mentions_are_removed_with_their_title(store):
     page, note = add(store, item("Text", title="Atlantis"), "Die Reise nach Atlantis")
     store.forget(NS, [page])
     assert (search(store, "graph", "Atlantis"), store.item_links(NS, [note], NO_FILTERS)) == ([], [])
@@ -71,7 +71,7 @@ def test_a_title_that_several_items_have_stays_until_the_last_is_gone(store):
     assert mentions(store, note) == [second]
 
 
-def test_the_longest_name_is_meant_whatever_came_first(store):
+def test_the_longest_name_is_linked_whichever_was_stored_first(store):
     (note,) = add(store, "A week in New York City")
     (city,) = add(store, item("c", title="New York City"))
     (state,) = add(store, item("s", title="New York"))
@@ -108,14 +108,14 @@ def test_headings_follow_a_change_of_the_kind(store):
 )
 @pytest.mark.parametrize("page_first", [True, False])
 def test_a_written_link_leads_to_any_name_now_or_later(store, link, page_first):
-    """Even to one that is too short or too common to be seen as a mention."""
+    """An explicit link also leads to a name that is too short or too common for a mention."""
     page, note = item("The language", title="Go"), item(f"More in {link} and we go home")
     stored = [add(store, new)[0] for new in ((page, note) if page_first else (note, page))]
     page_id, note_id = stored if page_first else stored[::-1]
     assert mentions(store, note_id) == [page_id]
 
 
-def test_a_common_word_is_no_mention(store):
+def test_a_common_word_is_not_a_mention(store):
     _, note = add(store, item("x", title="Go"), "Now we Go home, it is the end")
     assert mentions(store, note) == []
 
@@ -159,7 +159,7 @@ def test_links_off_makes_no_nodes_and_no_edges(store):
     assert mentions(store, linked) == [page]
 
 
-def test_a_text_stored_anew_with_links_off_loses_its_links(store):
+def test_a_text_stored_again_with_links_off_loses_its_links(store):
     page, note = add(store, item("x", title="Atlantis", key="a"), "Nach Atlantis")
     edit(store, note, text="Wieder nach Atlantis", links=False)
     assert mentions(store, note) == []
@@ -180,7 +180,7 @@ def test_many_titles_at_once_are_found_in_older_items_after_maintenance(store):
 
 @pytest.mark.parametrize("committed", [False, True], ids=["new namespace", "with older items"])
 def test_writes_of_one_transaction_link_to_each_other_like_separate_ones(store, committed):
-    """Texts come before the names that they contain: names of items, of nodes and of edges."""
+    """Texts are written before the items, nodes and edges that they name."""
     if committed:
         add(store, "An older note about Projekt Adler and Dr. Klenk and the Rheinhalle.")
     with store.transaction(NS, names=True) as tx:
@@ -197,7 +197,7 @@ def test_writes_of_one_transaction_link_to_each_other_like_separate_ones(store, 
     assert mentions(store, gone.id) == []
 
 
-def test_a_text_replaced_in_one_transaction_mentions_what_it_says_in_the_end(store):
+def test_a_text_replaced_in_one_transaction_has_the_mentions_of_its_final_text(store):
     add(store, "something older")
     with store.transaction(NS, names=True) as tx:
         (note,) = tx.items.put([item("Projekt Adler")], NOW)

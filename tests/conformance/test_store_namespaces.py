@@ -73,7 +73,7 @@ def test_links_stay_inside_a_namespace(store):
     assert {link.item for link in store.node_links(NS, ["atlantis"], NO_FILTERS)} == {page, note}
 
 
-def test_a_name_that_is_gone_here_shadows_no_other_even_if_it_lives_elsewhere(store):
+def test_a_name_removed_here_hides_no_other_even_if_another_namespace_has_it(store):
     store.put(OTHER, [item("x", title="New York City")], NOW)
     city, state = add(store, item("c", title="New York City"), item("s", title="New York"))
     store.forget(NS, [city])
@@ -81,7 +81,7 @@ def test_a_name_that_is_gone_here_shadows_no_other_even_if_it_lives_elsewhere(st
     assert {link.item for link in store.item_links(NS, [note], NO_FILTERS)} == {state}
 
 
-def test_raw_records_of_another_namespace_are_no_sources(store):
+def test_raw_records_of_another_namespace_are_not_sources(store):
     record = store.add_raw(OTHER, "said", None, None, {}, NOW)
     with pytest.raises(NotFound):
         add(store, item("text", source_ids=(record.id,)))
@@ -108,7 +108,7 @@ def given(store, namespace: str) -> tuple[int, int, int]:
 
 
 @pytest.mark.spec("B15")
-def test_ids_say_nothing_about_what_other_namespaces_store(store):
+def test_ids_reveal_nothing_about_other_namespaces(store):
     assert given(store, NS) == (1, 1, 1)
     first = given(store, OTHER)
     for _ in range(5):
@@ -124,7 +124,7 @@ def test_ids_say_nothing_about_what_other_namespaces_store(store):
 
 
 @pytest.mark.spec("B9", "B15")
-def test_namespaces_go_on_counting_for_themselves_after_a_load(store):
+def test_each_namespace_continues_its_own_ids_after_a_load(store):
     source = StoreCalls(MemoryStore())
     given(source, NS)
     before = given(source, "a namespace that is sorted first")
@@ -139,8 +139,8 @@ def test_namespaces_go_on_counting_for_themselves_after_a_load(store):
 
 
 @pytest.mark.spec("B9", "B15")
-def test_namespaces_that_shared_one_count_go_apart(store):
-    """As older versions wrote them: one count for all namespaces."""
+def test_namespaces_that_shared_a_counter_get_their_own(store):
+    """Older versions assigned ids from one counter for all namespaces."""
     source = StoreCalls(MemoryStore())
     source.store._counters.blocks |= {NS: 0, OTHER: 0}
     source.put(NS, [item("mine")], NOW)
@@ -155,7 +155,7 @@ def test_namespaces_that_shared_one_count_go_apart(store):
     assert store.check() == []
 
 
-def test_a_namespace_without_ids_left_says_so(store):
+def test_a_namespace_without_free_ids_raises_an_error(store):
     source = StoreCalls(MemoryStore())
     source.store._counters.blocks[NS] = 0
     source.store._counters.last[NS, "items"] = BLOCK - 2

@@ -1,4 +1,4 @@
-"""The graph for people: nodes in a list, and one with all that hangs on it."""
+"""Browsing the graph: the list of nodes, and one node with its items, mentions and edges."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def filled(store) -> list[int]:
 
 
 @pytest.mark.spec("S4.1")
-def test_nodes_are_listed_with_what_hangs_on_them(store):
+def test_nodes_are_listed_with_their_counts(store):
     filled(store)
     assert store.nodes(NS, "", 10, 0) == [
         NodeSummary("Kestrel", "entity", 1, 2, 3),
@@ -61,7 +61,7 @@ def test_a_node_is_shown_with_its_items_mentions_and_edges_by_weight(store):
     assert (person.name, person.aliases, person.properties) == ("Müller", ("Boss", "Herr Müller"), {"since": 2020})
 
 
-def test_a_node_that_is_not_there_or_not_clear_is_an_error(store):
+def test_an_unknown_or_ambiguous_node_raises_an_error(store):
     filled(store)
     store.add_nodes(NS, [NewNode("Kestrel", "bird")])
     with pytest.raises(NotFound, match="no node 'Nobody'"):
@@ -73,7 +73,7 @@ def test_a_node_that_is_not_there_or_not_clear_is_an_error(store):
     assert store.node_view(NS, "Kestrel", "bird", 10).edges == ()
 
 
-def test_status_counts_mentions_and_edges_apart(store):
+def test_status_counts_mentions_and_edges_separately(store):
     filled(store)
     facts = store.status()["namespaces"][NS]
     assert (facts["nodes"], facts["edges"], facts["mentions"]) == (4, 3, 3)

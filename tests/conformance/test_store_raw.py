@@ -13,7 +13,7 @@ OTHER = "other"
 
 
 def keep(store, *said: tuple[str, str | None, str | None], namespace: str = NS) -> list[int]:
-    """Keeps (content, speaker, session); their ids."""
+    """Stores records of (content, speaker, session); returns their ids."""
     return [store.add_raw(namespace, *each, {"turn": 1}, NOW).id for each in said]
 
 
@@ -55,10 +55,10 @@ def test_records_are_forgotten_all_or_none(store):
     assert store.forget_raw(NS, [one, two, one]) == 2
     assert [record.id for record in store.list_raw(NS, None, None, 10, 0)] == [three]
     (again,) = keep(store, ("four", None, None))
-    assert again > three  # an id is never given twice
+    assert again > three  # ids are never reused
 
 
-def test_a_source_of_an_item_is_kept_unless_forced(store):
+def test_a_record_that_is_a_source_is_forgotten_only_by_force(store):
     one, two, free = keep(store, ("We meet on Monday", "Maria", None), ("At ten", "Maria", None), ("Fine", "Tom", None))
     insight, other = add(
         store, item("Meeting on Monday at ten", source_ids=(one, two)), item("another note", source_ids=(one,))

@@ -22,7 +22,7 @@ METADATA = {"small": 1, "large": "x" * 60_000, "larger": "y" * 62_000, "middle":
 
 @pytest.fixture
 def unlimited(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
-    """As if an older version wrote without its limits; undo() brings them back."""
+    """Removes the limits, as in an older version; `undo()` restores them."""
     monkeypatch.setattr(limits, "TAGS", 1000)
     monkeypatch.setattr(limits, "METADATA_BYTES", 1_000_000)
     monkeypatch.setattr(limits, "ITEM_BYTES", 10_000_000)
@@ -36,7 +36,7 @@ def exported(store: StoreCalls) -> list[Record]:
 
 
 @pytest.mark.spec("B9")
-def test_check_names_items_beyond_the_limits_and_repair_keeps_what_it_takes_out(
+def test_check_names_items_beyond_the_limits_and_repair_keeps_what_it_removes(
     store: Any, unlimited: pytest.MonkeyPatch
 ) -> None:
     if isinstance(store.store, MemoryStore):
@@ -52,7 +52,7 @@ def test_check_names_items_beyond_the_limits_and_repair_keeps_what_it_takes_out(
     problems = store.check()
     assert [problem.split(": ")[1] for problem in problems] == [f"item {id}" for id in (tagged, noted, wide)]
     done = store.repair()
-    assert sum(line.startswith("mended: ") for line in done) == 3
+    assert sum(line.startswith("repaired: ") for line in done) == 3
     assert store.check() == []
     found = one(store, tagged)
     (rest,) = store.get_raw(NS, found.source_ids).values()
@@ -75,7 +75,7 @@ def test_check_names_items_beyond_the_limits_and_repair_keeps_what_it_takes_out(
 
 
 @pytest.mark.spec("B9")
-def test_an_item_with_nothing_to_be_found_by_gets_a_title(store: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_repair_gives_an_item_without_searchable_text_a_title(store: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     if isinstance(store.store, MemoryStore):
         pytest.skip("lives no longer than the version that wrote it")
     keyed, plain = add(store, item("text", key="a key"), item("another"))
@@ -173,9 +173,7 @@ def everything(store: StoreCalls) -> list[Record]:
 
 @pytest.mark.spec("B9")
 @pytest.mark.parametrize("change", CRAFTED)
-def test_a_record_that_no_write_could_have_made_is_refused_and_nothing_is_stored(
-    store: StoreCalls, change: str
-) -> None:
+def test_a_record_that_no_write_can_produce_is_refused_and_nothing_is_stored(store: StoreCalls, change: str) -> None:
     records = everything(StoreCalls(MemoryStore()))
     kind, fields = CRAFTED[change]
     if callable(fields):
@@ -196,6 +194,6 @@ def test_a_record_that_no_write_could_have_made_is_refused_and_nothing_is_stored
     assert store.namespaces() == {}
     assert exported(store) == []
     if kind != "namespace":
-        assert read[-1] == place  # so an import names the line
+        assert read[-1] == place  # so that an import names the line
     store.load(records)
     assert store.check() == []

@@ -18,7 +18,7 @@ from fourfold.storage.values import NewNode, NewRaw, Size, TagUse
 
 
 def everything(snapshot: Snapshot) -> list[object]:
-    """One answer of every facet."""
+    """One answer from every facet."""
     return [
         snapshot.size,
         snapshot.rows.count(NO_FILTERS),
@@ -47,7 +47,7 @@ def test_snapshot_does_not_see_what_is_committed_after_its_first_read(store: Sto
     with store.snapshot(NS) as snapshot:
         before = everything(snapshot)
         writer.start()
-        writer.join(2)  # a store may let writers wait for readers
+        writer.join(2)  # in some stores writers wait for readers
         assert everything(snapshot) == before
     writer.join()
     with store.snapshot(NS) as snapshot:
@@ -133,7 +133,7 @@ def test_tag_uses_are_those_of_the_items_with_the_most_and_rarest_tags(store: St
 
 
 def test_retrievers_of_one_snapshot_run_in_the_thread_that_opened_it(store: StoreCalls) -> None:
-    """A connection serves one thread at a time; a retriever of the caller's own runs beside it, in another."""
+    """A connection serves one thread at a time; an injected retriever runs in another thread."""
     add(store, item("Der Vertrag", title="Atlantis", tags=("ort",), vector=unit(1, 1)), "Vertrag in Atlantis")
     threads = dict[str, int]()
 

@@ -1,4 +1,4 @@
-"""S5.2, S5.6: tags."""
+"""Tags: matching, ranking, sharing and counting."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_items_rank_by_number_and_rarity_of_matching_tags(store):
 
 
 @pytest.mark.spec("S5.2")
-def test_neighbouring_words_are_a_tag_with_a_hyphen_and_stop_words_are_none(store):
+def test_adjacent_words_match_a_hyphenated_tag_and_stop_words_match_none(store):
     joined, stop = add(store, item("a", tags=("release-plan",)), item("b", tags=("the",)))
     assert search(store, "tags", "the release plan of May") == [joined]
     assert search(store, "tags", "the") == []
@@ -55,11 +55,11 @@ def test_items_share_tags_with_others_that_pass_the_filters(store):
     assert store.shared_tags(NS, [first], Filters(kind="note")) == red[1:]
     assert store.shared_tags(NS, [], NO_FILTERS) == []
     store.put("elsewhere", [item("e", tags=("red",)), item("f", tags=("red",))], NOW)
-    assert store.shared_tags("elsewhere", [first], NO_FILTERS) == [], "another namespace's item has nothing to share"
+    assert store.shared_tags("elsewhere", [first], NO_FILTERS) == [], "an item of another namespace shares nothing"
 
 
 @pytest.mark.spec("S5.2")
-def test_a_tag_of_very_many_items_is_shared_by_none(store):
+def test_a_tag_of_too_many_items_is_not_shared(store):
     add(store, *[item(f"text {number}", tags=("all", f"pair {number // 2}")) for number in range(HUB + 2)])
     assert {use.tag for use in store.shared_tags(NS, [1, 2, 5], NO_FILTERS)} == {"pair 0", "pair 2"}
 
@@ -76,7 +76,7 @@ def test_counts_follow_every_change(store):
 
 
 @pytest.mark.spec("S5.6")
-def test_the_list_of_tags_is_kept_while_nothing_changes_and_at_most_a_minute(folder, monkeypatch):
+def test_the_list_of_tags_is_cached_for_a_minute_unless_something_changes(folder, monkeypatch):
     store, other = make("sqlite", folder), make("sqlite", folder)
     (id,) = add(store, item("a", tags=("x",)))
     kept = store.tag_counts(NS)

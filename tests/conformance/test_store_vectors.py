@@ -1,4 +1,4 @@
-"""B8: one space a namespace; vectors that do not fit are refused, and nothing is written."""
+"""One vector space per namespace; vectors of another dimension are refused, and nothing is written."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_a_vector_of_another_dimension_is_refused_and_nothing_is_written(store):
 
 
 @pytest.mark.spec("B8")
-def test_a_refused_first_vector_fixes_nothing(store):
+def test_a_refused_first_vector_does_not_fix_the_space(store):
     with pytest.raises(InvalidVector):
         add(store, item("first", vector=unit(1, 2)), item("second", vector=unit(1, 2, 3)))
     assert (store.space(NS), store.namespaces()) == (None, {})
@@ -54,20 +54,20 @@ def test_another_model_is_refused(store):
 
 
 @pytest.mark.spec("B8")
-def test_a_new_space_lets_every_item_wait_for_a_new_vector(store):
+def test_a_new_space_queues_every_item_for_a_new_vector(store):
     one, two = add(store, item("one", vector=unit(1, 0)), item("two", vector=unit(0, 1)))
     store.reset_space(NS, OTHER)
     assert (store.space(NS), store.size(NS)) == (OTHER, Size(2, 0))
     assert store.pending(NS, 9) == [(one, "", "one"), (two, "", "two")]
     assert store.nearest(NS, unit(1, 0, 0), 9, NO_FILTERS).pending == 2
     store.put_vectors(NS, OTHER, [(two, "", "two", unit(1, 0, 0))])
-    store.reset_space(NS, OTHER)  # taken up again, it goes on where it was
+    store.reset_space(NS, OTHER)  # setting the same space again changes nothing
     found = store.nearest(NS, unit(1, 0, 0), 9, NO_FILTERS)
     assert (ids(found), found.pending) == ([two], 1)
 
 
 @pytest.mark.spec("B3")
-def test_items_wait_for_their_vectors_oldest_first(store):
+def test_items_are_queued_for_vectors_oldest_first(store):
     a, b, c = add(store, item("a"), item("b", title="T"), item("c", vector=unit(1, 0)))
     assert store.pending(NS, 9) == [(a, "", "a"), (b, "T", "b")]
     assert store.pending(NS, 1) == [(a, "", "a")]
@@ -76,13 +76,13 @@ def test_items_wait_for_their_vectors_oldest_first(store):
 
 
 @pytest.mark.spec("B3")
-def test_a_refused_text_waits_no_longer_until_it_changes_or_is_tried_again(store):
+def test_a_refused_text_is_not_pending_until_it_changes_or_is_retried(store):
     a, b = add(store, item("a", key="a"), item("b"))
     assert store.queues() == [NS]
     store.reject(NS, (a, "", "an older text"), "not this one")
     store.reject(NS, (a, "", "a"), "too strange")
     assert store.pending(NS, 9) == [(b, "", "b")]
-    assert store.pending(NS, 9, [a]) == [(a, "", "a")]  # asked for by name
+    assert store.pending(NS, 9, [a]) == [(a, "", "a")]  # queued again explicitly
     assert store.size(NS).pending == 2
     store.reject(NS, (b, "", "b"), "this one too")
     assert (store.queues(), store.pending(NS, 9)) == ([], [])
@@ -93,7 +93,7 @@ def test_a_refused_text_waits_no_longer_until_it_changes_or_is_tried_again(store
 
 
 @pytest.mark.spec("B8")
-def test_a_vector_for_a_text_that_is_another_by_now_is_skipped(store):
+def test_a_vector_for_an_outdated_text_is_skipped(store):
     space = Space("model", 2)
     a, b = add(store, item("a", key="a"), item("b"))
     made = [(a, "", "a", unit(1, 0)), (b, "", "b", unit(0, 1)), (999, "", "x", unit(1, 1))]
@@ -115,7 +115,7 @@ def test_nearest_first_by_cosine(store):
 
 
 @pytest.mark.spec("B8")
-def test_renewed_items_wait_for_a_new_vector_and_the_others_keep_theirs(store):
+def test_renewed_items_are_queued_and_the_others_keep_their_vectors(store):
     one, two = add(store, item("one", vector=unit(1, 0)), item("two", vector=unit(0, 1)))
     later = Space("model one, with a second encoder", 2)
     store.renew_vectors(NS, later, [two, 999])

@@ -51,7 +51,7 @@ def test_a_new_value_of_a_fact_supersedes_the_old_one_which_stays_stored(store):
     assert store.check() == []
 
 
-def test_nothing_is_superseded_by_similarity_or_by_half_of_a_fact(store):
+def test_similar_texts_and_incomplete_facts_supersede_nothing(store):
     add(store, item("Maria lives in Bonn", **MARIA), item("Maria lives in Bonn", subject="Maria"))
     add(store, "Maria lives in Bonn", item("Maria lives in Bonn!", subject="Maria", attribute="home"), now=LATER)
     assert not hidden(store).superseded
@@ -66,7 +66,7 @@ def test_a_value_that_returns_is_a_new_item(store):
     assert add(store, item("Bonn", **MARIA), now=LATER + DAY) == [again]
 
 
-def test_a_value_that_comes_late_takes_its_place_among_the_others(store):
+def test_a_value_stored_late_is_ordered_by_its_time(store):
     (first,) = add(store, item("Bonn", created_at=NOW, **MARIA))
     (third,) = add(store, item("Rome", created_at=NOW + 2 * DAY, **MARIA))
     (second,) = add(store, item("Oslo", created_at=NOW + DAY, **MARIA), now=NOW + 3 * DAY)
@@ -96,7 +96,7 @@ def test_a_superseded_item_that_no_longer_states_a_fact_is_visible_again(store):
     assert one(store, form).superseded_at is None
 
 
-def test_forgetting_the_present_value_brings_no_old_one_back(store):
+def test_forgetting_the_present_value_does_not_restore_an_old_one(store):
     ids = [add(store, item(town, **MARIA), now=NOW + day * DAY)[0] for day, town in enumerate(("Bonn", "Oslo", "Rome"))]
     assert store.forget(NS, [ids[1]]) == 1
     assert one(store, ids[2]).supersedes == ids[0]
@@ -128,7 +128,7 @@ def test_an_update_that_changes_nothing_keeps_no_version(store):
     assert history(store, id) == [id]
 
 
-def test_an_update_of_an_item_without_a_fact_keeps_its_version_aside(store):
+def test_an_update_of_an_item_without_a_fact_keeps_its_version_hidden(store):
     (id,) = add(store, item("the old words", tags=("a",), metadata={"n": 1}, subject="Maria", vector=unit(1, 0)))
     edit(store, id, text="the new words", add_tags=("b",), remove_tags=("a",))
     assert hidden(store) == Hidden(superseded=False, expiring=False)
@@ -143,7 +143,7 @@ def test_an_update_of_an_item_without_a_fact_keeps_its_version_aside(store):
     assert store.check() == []
 
 
-def test_of_many_versions_the_latest_are_kept_in_order(store):
+def test_only_the_latest_versions_are_kept_in_order(store):
     (id,) = add(store, item("version 0"))
     for number in range(1, VERSIONS + 6):
         edit(store, id, text=f"version {number}")  # at the same time: LATER
@@ -153,7 +153,7 @@ def test_of_many_versions_the_latest_are_kept_in_order(store):
     assert store.check() == []
 
 
-def test_a_restored_version_is_the_item_again_and_what_was_there_becomes_a_version(store):
+def test_restoring_a_version_makes_the_replaced_state_a_version(store):
     (id,) = add(store, item("one", title="First", tags=("a",), metadata={"n": 1}, kind="note", key="k"))
     add(store, item("two", title="Second", tags=("b",), metadata={"m": 2}, key="k"), now=LATER)
     old = versions(store, id)[1]
@@ -199,7 +199,7 @@ def test_a_version_can_be_forgotten_alone(store):
 
 
 def merged(store: StoreCalls) -> tuple[int, int, list[int]]:
-    """An item, another one that was merged into it, and the raw records that they were drawn from."""
+    """An item, another one that was merged into it, and the raw records that are their sources."""
     with store.transaction(NS) as tx:
         raws = [tx.raw.add(NewRaw(text, None, None, {}, NOW)).id for text in ("first", "second")]
     (kept,) = add(store, item("the door code is 12", tags=("a",), source_ids=(raws[0],)))
@@ -219,7 +219,7 @@ def test_a_merged_item_is_gone_and_its_tags_and_sources_stay(store):
     assert store.check() == []
 
 
-def test_what_was_merged_is_restored_with_its_id(store):
+def test_a_merged_item_is_restored_with_its_id(store):
     kept, other, raws = merged(store)
     before = [each.id for each in versions(store, kept) if each.superseded_at is not None]
     with store.transaction(NS) as tx:
@@ -239,7 +239,7 @@ def test_a_merged_item_whose_key_is_taken_is_not_restored(store):
         tx.items.restore([other], LATER)
 
 
-def test_versions_of_a_merged_item_come_back_with_it_and_go_with_the_kept_one(store):
+def test_versions_of_a_merged_item_are_restored_or_forgotten_with_it(store):
     (kept,), (other,) = add(store, item("one")), add(store, item("two"))
     edit(store, other, text="one!")
     with store.transaction(NS) as tx:
@@ -255,7 +255,7 @@ def test_versions_of_a_merged_item_come_back_with_it_and_go_with_the_kept_one(st
     assert store.check() == []
 
 
-def test_a_merged_item_can_be_merged_on(store):
+def test_an_item_with_merged_items_can_be_merged(store):
     ids = [add(store, item(text))[0] for text in ("one", "one!", "one?")]
     with store.transaction(NS) as tx:
         tx.items.merge(ids[1], [ids[2]], LATER)
@@ -297,7 +297,7 @@ def test_an_item_is_not_merged_with_itself_or_with_nothing(store, others):
         tx.items.merge(1, others, LATER)
 
 
-def test_given_vectors_of_merged_items_come_back(store):
+def test_given_vectors_of_merged_items_are_restored(store):
     (kept,), (other,) = add(store, item("one", vector=unit(1, 0))), add(store, item("one!", vector=unit(0, 1)))
     with store.transaction(NS) as tx:
         tx.items.merge(kept, [other], LATER)
@@ -321,7 +321,7 @@ def test_forgetting_an_item_forgets_its_versions(store):
     assert store.check() == []
 
 
-def test_a_value_replaced_by_its_key_is_kept_too(store):
+def test_a_value_replaced_by_its_key_is_kept(store):
     (id,) = add(store, item("Bonn", key="k", **MARIA))
     assert add(store, item("Rome", key="k", **MARIA), now=LATER) == [id]
     current, old = history(store, id)
@@ -367,7 +367,7 @@ def test_versions_and_values_are_loaded_into_another_namespace(store):
     assert store.check() == []
 
 
-def test_the_last_expiry_that_has_passed_is_known(store):
+def test_the_latest_past_expiry_is_reported(store):
     add(store, item("a", expires_at=NOW), item("b", expires_at=LATER), item("c"))
     with store.snapshot(NS) as snapshot:
         assert snapshot.hidden.expiring
@@ -385,9 +385,9 @@ TOWNS = ("Bonn", "Oslo", "Rome")
 
 
 @pytest.mark.parametrize("kind", ["memory", "sqlite", "postgres"])
-def test_of_200_facts_the_present_value_is_first_and_no_stale_one_is_near(kind, folder):
+def test_the_present_values_of_200_facts_rank_first_without_stale_ones(kind, folder):
     store = make(kind, folder)
-    facts = range(40 if kind == "memory" else FACTS)  # the oracle reads every text for each search
+    facts = range(40 if kind == "memory" else FACTS)  # slow on the oracle, which reads every text for each search
     with Memory(store.store, None, NS, background=False) as memory:
         for version, town in enumerate(TOWNS):
             memory.add_many(

@@ -1,4 +1,4 @@
-"""Raw records, the store as a whole, and the exact store in Memory's hands."""
+"""Raw records, export, check and repair of whole stores, and Memory over the exact store."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fourfold.storage.values import NewNode, Size
 
 
 @pytest.mark.spec("S1.7")
-def test_raw_records_are_kept_and_pointed_to(store):
+def test_raw_records_are_stored_and_referred_to(store):
     first = store.add_raw(NS, "Was kostet das?", "Ada", "s1", {"turn": 1}, NOW)
     second = store.add_raw(NS, "Zu viel.", None, None, {}, LATER)
     assert (first.content, first.speaker, first.session_id, first.metadata, first.created_at) == (
@@ -32,7 +32,7 @@ def test_raw_records_are_kept_and_pointed_to(store):
 
 
 @pytest.mark.spec("S1.7")
-def test_the_same_text_from_another_source_points_to_both(store):
+def test_the_same_text_from_another_source_keeps_both_sources(store):
     a, b = [store.add_raw(NS, text, None, None, {}, NOW).id for text in ("a", "b")]
     (id,) = add(store, item("Erkenntnis", source_ids=(b,)))
     add(store, item("Erkenntnis", source_ids=(a, b)))
@@ -59,7 +59,7 @@ def test_forgetting_an_item_keeps_its_originals(store):
 
 
 @pytest.mark.spec("B9")
-def test_an_export_makes_an_empty_store_the_same_store(store, folder):
+def test_loading_an_export_reproduces_the_store(store, folder):
     full_life(store)
     records = []
     store.export(records.append)
@@ -79,7 +79,7 @@ def test_an_export_makes_an_empty_store_the_same_store(store, folder):
 
 
 @pytest.mark.spec("B9")
-def test_a_loaded_store_goes_on_linking(store, folder):
+def test_a_loaded_store_continues_linking(store, folder):
     full_life(store)
     records = []
     store.export(records.append)
@@ -88,7 +88,7 @@ def test_a_loaded_store_goes_on_linking(store, folder):
     (note,) = add(copy, "Noch einmal Atlantis")
     (page,) = add(copy, item("z", title="later page"))
     found = {link.item for link in copy.item_links(NS, [page, note], NO_FILTERS)}
-    assert found == {2, 3}, "the page that Atlantis is, and the item whose link waited for its page"
+    assert found == {2, 3}, "the page named Atlantis, and the item with a link to the later page"
     copy.close()
 
 
@@ -133,7 +133,7 @@ def counted_from_one(records):
 
 
 def full_life(store):
-    """Something of everything: ids 1 to 4, of which 1 is gone, 2 owns Atlantis, 3 links ahead, 4 is not linked."""
+    """Records of every kind: item 1 is forgotten, 2 is titled Atlantis, 3 links to a later page, 4 has links off."""
     record = store.add_raw(NS, "said", "Ada", None, {"n": 1}, NOW)
     gone, _, note, _ = add(
         store,
@@ -175,7 +175,7 @@ def test_a_store_in_memory_cannot_be_backed_up(folder):
         MemoryStore().maintenance.backup(folder)
 
 
-def test_the_store_in_memory_is_enough_for_a_memory():
+def test_memory_works_over_the_store_in_memory():
     with Memory(MemoryStore(), None, "default", Settings()) as memory:
         memory.add(NewItem("The router's password is in the blue folder", tags=("office",)))
         response = memory.search("router password")

@@ -48,12 +48,14 @@ def test_the_nearest_window_counts_and_names_its_part(long: tuple[Any, int, int]
         assert found.hits[0].score == pytest.approx(1, abs=1e-6)
         assert store.cosines(NS, vector, [second, first]).scores == pytest.approx(dict(found.hits), abs=1e-6)
         assert store.nearest_parts(NS, [vector], [first, second, 999]) == {first: part}
-    assert store.nearest_parts(NS, [unit(1, 3, 0), Z], [first]) == {first: Part(3, 3, 5, 10)}, "the better query"
+    assert store.nearest_parts(NS, [unit(1, 3, 0), Z], [first]) == {first: Part(3, 3, 5, 10)}, (
+        "the query with the higher cosine counts"
+    )
     assert store.check() == []
 
 
 @pytest.mark.spec("C13")
-def test_the_first_window_is_the_background(long: tuple[Any, int, int]) -> None:
+def test_the_first_window_is_used_for_the_mean_cosine(long: tuple[Any, int, int]) -> None:
     store, _, _ = long
     background = store.nearest(NS, X, 9, NO_FILTERS).background
     assert background.mean == pytest.approx((1 + 0.5**0.5) / 2, abs=1e-6)
@@ -61,7 +63,7 @@ def test_the_first_window_is_the_background(long: tuple[Any, int, int]) -> None:
 
 @pytest.mark.spec("C13")
 def test_items_are_counted_not_windows(store: Any) -> None:
-    """One item has more windows near the query than the list is long."""
+    """One item has more windows near the query than the list has places."""
     stored = add(store, *(item(f"{TEXT}{number}", key=f"k{number}", tags=(f"t{number % 2}",)) for number in range(8)))
     near = [unit(10, 1, number / 20) for number in range(16)]
     made: list[Any] = [(stored[0], "", f"{TEXT}0", windows(*near))]
@@ -78,7 +80,7 @@ def test_a_new_text_drops_all_windows_and_a_renewal_replaces_them(long: tuple[An
     store.patch(NS, first, ItemPatch(text="other"), LATER)
     assert store.size(NS) == Size(2, 1, 0)
     assert ids(store.nearest(NS, Z, 9, NO_FILTERS)) == [second]
-    assert store.put_vectors(NS, SPACE, [(first, "", TEXT, windows(X, Y))]) == 0, "of the old text"
+    assert store.put_vectors(NS, SPACE, [(first, "", TEXT, windows(X, Y))]) == 0, "the vector belongs to the old text"
     assert store.put_vectors(NS, SPACE, [(first, "", "other", windows(Y, Z, text="other"))]) == 1
     assert store.put_vectors(NS, SPACE, [(first, "", "other", Y)]) == 1
     assert store.size(NS) == Size(2, 2, 0)
@@ -145,7 +147,7 @@ def test_an_export_carries_windows(long: tuple[Any, int, int], folder: Path) -> 
 
 
 @pytest.mark.spec("C13")
-def test_what_no_vector_reads_is_counted(store: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_text_beyond_the_windows_is_counted(store: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     (id,) = add(store, item("x" * 100))
     store.put_vectors(NS, SPACE, [(id, "", "x" * 100, Windows(np.stack([X, Y]), ((0, 30), (20, 60))))])
     assert store.nearest_parts(NS, [Y], [id]) == {id: Part(2, 2, 20, 60, 40)}

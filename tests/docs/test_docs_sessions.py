@@ -32,7 +32,7 @@ MOMENT = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d|\d+\.\d+ ms")
 BAR = re.compile("[█▉▊▋▌▍▎▏]+ *")
 DECIMAL = re.compile(r"\d+\.\d+")
 TOLERANCE = 0.05
-"""The model's vectors differ a little from one kind of processor to another."""
+"""The model's vectors differ slightly between kinds of processors."""
 
 
 class Step(NamedTuple):

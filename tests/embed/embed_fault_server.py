@@ -1,4 +1,4 @@
-"""A real HTTP server on this machine that answers /FAULT/v1/embeddings as well or as badly as the path asks."""
+"""A real local HTTP server that answers /FAULT/v1/embeddings with the fault that the path names."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ DRIP_SECONDS = 0.02
 
 
 def vector(text: str) -> list[float]:
-    """Not of length 1, and another for every length of text."""
+    """A vector that is not normalized and depends on the length of the text."""
     return [3.0, float(len(text)), 0.5, -1.0]
 
 
@@ -29,7 +29,7 @@ class Handler(BaseHTTPRequestHandler):
         fault = self.path.split("/")[1].replace("-", "_")
         getattr(self, f"fault_{fault}")()
 
-    do_GET = do_POST  # what a followed redirect would send
+    do_GET = do_POST  # the request of a followed redirect
 
     def log_message(self, format: str, *args: Any) -> None: ...
 
@@ -87,7 +87,7 @@ class Handler(BaseHTTPRequestHandler):
         self.close_connection = True
 
     def fault_ok_when_released(self) -> None:
-        """Waits in the first request until `let_go`."""
+        """Blocks the first request until `let_go`."""
         if not self.again():
             self.server.waiting.release()
             self.server.let_go.wait()
@@ -171,7 +171,7 @@ class Handler(BaseHTTPRequestHandler):
         self.endless(b" " * (1 << 20))
 
     def fault_bomb(self) -> None:
-        """Half a megabyte that unpacks to 128 MiB."""
+        """Sends half a megabyte that decompresses to 128 MiB."""
         self.endless(gzip.compress(bytes(128 << 20), 1), Content_Encoding="gzip")
 
     def endless(self, part: bytes, **headers: str) -> None:
@@ -184,7 +184,7 @@ class Handler(BaseHTTPRequestHandler):
             self.wfile.write(part)
 
     def fault_grows(self) -> None:
-        """Four dimensions first, then five."""
+        """Answers with four dimensions first, then with five."""
         extra = [1.0] if self.again() else []
         self.vectors([{**entry, "embedding": [*entry["embedding"], *extra]} for entry in self.good()])
 
@@ -200,7 +200,7 @@ class Server(ThreadingHTTPServer):
         self.seen: list[tuple[str, dict[str, str], Any]] = []
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that went away is what some of these tests are about."""
+        """Ignores errors of closed connections, which some tests provoke."""
 
 
 class FaultServer:
@@ -221,7 +221,7 @@ class FaultServer:
 
     @property
     def waiting(self) -> threading.Semaphore:
-        """Released by each request that waits for `let_go`."""
+        """A semaphore that each request releases when it waits for `let_go`."""
         return self._server.waiting
 
     @property

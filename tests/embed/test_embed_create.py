@@ -1,4 +1,4 @@
-"""Which embedder a setting names, and that naming one costs nothing."""
+"""The embedder that a setting names; naming one loads nothing heavy."""
 
 from __future__ import annotations
 

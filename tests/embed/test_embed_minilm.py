@@ -1,4 +1,4 @@
-"""The built-in model, for real."""
+"""The built-in model."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ OLDER = Path(__file__).with_name("older_vectors.json")
 MIXED = ["one", "a question about " * 40, "Straße und Größe", "", "x " * 400, "two words", "日本語 text", "one"]
 
 
-def test_it_is_the_model_we_measured(built_in: Embedder) -> None:
+def test_the_model_is_the_measured_one(built_in: Embedder) -> None:
     login, authentication = built_in.embed(["how to log in", "authentication flow"])
     assert float(login @ authentication) == pytest.approx(0.313, abs=0.003)
 
@@ -36,28 +36,28 @@ def test_rows_are_unit_vectors_of_float32(built_in: Embedder) -> None:
     np.testing.assert_allclose(np.linalg.norm(rows, axis=1), 1.0, rtol=1e-5)
 
 
-def test_a_text_has_the_same_vector_in_any_company(built_in: Embedder) -> None:
+def test_the_vector_of_a_text_does_not_depend_on_its_batch(built_in: Embedder) -> None:
     alone = np.concatenate([built_in.embed([text]) for text in MIXED])
     np.testing.assert_allclose(built_in.embed(MIXED), alone, atol=1e-5)
 
 
 @pytest.mark.spec("B8")
 def test_vectors_of_older_versions_remain_valid(built_in: Embedder) -> None:
-    """The first numbers of vectors that the weight-only int8 file of version 0.1 made."""
+    """Compares with the first numbers of vectors made by the weight-only int8 file of version 0.1."""
     texts = json.loads(OLDER.read_text("utf-8"))
     rows = built_in.embed([each["text"] for each in texts])
     before = np.array([each["vector"] for each in texts], np.float32)
     assert float(np.vecdot(rows, before).min()) > 0.997
 
 
-def test_more_texts_than_are_tokenised_at_once(built_in: Embedder) -> None:
+def test_more_texts_than_one_tokenizer_batch(built_in: Embedder) -> None:
     rows = built_in.embed(["a", "b"] * (TEXTS_AT_ONCE // 2) + ["c"])
     assert len(rows) == TEXTS_AT_ONCE + 1
     np.testing.assert_allclose(rows[-1], built_in.embed(["c"])[0], atol=1e-5)
     np.testing.assert_allclose(rows[TEXTS_AT_ONCE - 1], rows[1], atol=1e-5)
 
 
-def test_no_texts_no_rows(built_in: Embedder) -> None:
+def test_no_texts_give_no_rows(built_in: Embedder) -> None:
     assert built_in.embed([]).shape == (0, 384)
 
 
@@ -90,7 +90,7 @@ def test_hard_texts_have_a_vector(built_in: Embedder, text: str) -> None:
 
 
 @pytest.mark.spec("B4")
-def test_it_reads_256_tokens_and_says_so(built_in: Embedder) -> None:
+def test_the_model_reads_256_tokens_and_reports_truncation(built_in: Embedder) -> None:
     fits, too_long = "word " * 254, "word " * 254 + "more"
     assert not built_in.truncates(fits)
     assert built_in.truncates(too_long)
@@ -99,7 +99,7 @@ def test_it_reads_256_tokens_and_says_so(built_in: Embedder) -> None:
     np.testing.assert_allclose(built_in.embed([too_long]), built_in.embed([fits]), atol=1e-5)
 
 
-def test_closed_it_loads_again() -> None:
+def test_a_closed_model_loads_again() -> None:
     embedder = minilm.built_in_model()
     before = embedder.embed(["a"])
     embedder.close()
@@ -117,7 +117,7 @@ def test_the_fingerprint_holds_model_revision_and_dimension() -> None:
 
 
 def never(*_: object) -> None:
-    raise AssertionError("native code saw a file that was not checked")
+    raise AssertionError("native code read an unchecked file")
 
 
 def flipped(content: bytes) -> bytes:
@@ -158,7 +158,7 @@ def test_a_broken_runtime_names_the_remedy(monkeypatch: pytest.MonkeyPatch) -> N
         minilm.built_in_model().load()
 
 
-def test_a_failed_load_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_load_is_retried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     embedder = minilm.built_in_model()
     with monkeypatch.context() as broken:
         broken.setattr(minilm, "model_file", lambda: tmp_path / "model.onnx")
@@ -189,7 +189,7 @@ def test_batches_without_padding_have_one_length_each(lengths: list[int]) -> Non
 
 
 @pytest.mark.parametrize("cores", [1, 2])
-def test_many_texts_are_run_side_by_side_and_keep_their_order(
+def test_many_texts_run_concurrently_and_keep_their_order(
     built_in: Embedder, cores: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     texts = [f"{'word ' * (1 + index * 7 % 60)}{index}" for index in range(60)]

@@ -42,7 +42,7 @@ def exported(folder: Path, model: str = "model.onnx", tokenizer: str = "tokenize
         shutil.copy(minilm.VOCABULARY, folder / tokenizer)
     else:
         own = BertWordPieceTokenizer(str(minilm.VOCABULARY))
-        own.enable_truncation(8)  # exports carry such settings; they must not win
+        own.enable_truncation(8)  # exports contain such settings, which must be ignored
         own.enable_padding(length=8)
         own.save(str(folder / tokenizer))
     return folder
@@ -69,7 +69,7 @@ def test_pooling_and_length_come_from_the_export(folder: Path, built_in: Embedde
     assert embedder.truncates("word " * 15)
     assert not embedder.truncates("word " * 14)
     rows = embedder.embed(TEXTS)
-    assert abs(float(rows[0] @ built_in.embed(TEXTS[:1])[0])) < 0.99, "the first token is not the mean"
+    assert abs(float(rows[0] @ built_in.embed(TEXTS[:1])[0])) < 0.99, "pooling by the first token differs from the mean"
     np.testing.assert_allclose(np.linalg.norm(rows, axis=1), 1.0, rtol=1e-5)
 
 
@@ -148,7 +148,7 @@ def test_an_export_that_cannot_work_is_refused(folder: Path, name: str, content:
 
 
 @pytest.mark.parametrize("content", [b"", b"not a model", minilm.VOCABULARY.read_bytes()[:1000]])
-def test_a_file_that_is_no_model_is_a_typed_error(folder: Path, content: bytes) -> None:
+def test_a_file_that_is_not_a_model_raises_a_typed_error(folder: Path, content: bytes) -> None:
     (folder / "model.onnx").unlink()
     (folder / "model.onnx").write_bytes(content)
     with pytest.raises(EmbedderUnavailable, match="onnxruntime cannot open"):
@@ -192,7 +192,7 @@ def test_a_vocabulary_of_another_kind_is_refused(folder: Path) -> None:
         ("other.json", {}, 256),
     ],
 )
-def test_how_long_a_text_may_be(tmp_path: Path, name: str, content: Any, expected: int) -> None:
+def test_the_maximum_length_of_a_text(tmp_path: Path, name: str, content: Any, expected: int) -> None:
     write(tmp_path, name, content)
     assert max_tokens(tmp_path) == expected
 
@@ -220,7 +220,7 @@ def test_pooling_ignores_the_padding() -> None:
 
 
 @pytest.mark.parametrize("row", [[0.0, 0.0], [np.nan, 1.0], [np.inf, 1.0]])
-def test_a_model_that_gives_no_direction_is_a_typed_error(row: list[float]) -> None:
+def test_a_model_that_returns_zero_vectors_raises_a_typed_error(row: list[float]) -> None:
     with pytest.raises(EmbedderUnavailable, match="zero or not finite"):
         normalised(np.array([[1.0, 0.0], row], np.float32))
 

@@ -47,7 +47,7 @@ def open_embedder(server: FaultServer, pauses: list[float]) -> Iterator[Open]:
 
 @contextmanager
 def refused(match: str, caplog: pytest.LogCaptureFixture) -> Iterator[None]:
-    """A typed error with a remedy, and neither the key nor the document in anything it leaves behind."""
+    """Asserts a typed error with a remedy that contains neither the key nor the document."""
     caplog.set_level(logging.DEBUG)
     with pytest.raises(EmbedderUnavailable, match=match) as caught:
         yield
@@ -86,7 +86,7 @@ def test_many_texts_go_in_batches(open_embedder: Open, server: FaultServer) -> N
     assert [len(body["input"]) for _, _, body in server.seen] == [BATCH_TEXTS, BATCH_TEXTS, 2]
 
 
-def test_nothing_to_embed_asks_nothing(open_embedder: Open, server: FaultServer) -> None:
+def test_without_texts_no_request_is_sent(open_embedder: Open, server: FaultServer) -> None:
     assert open_embedder("ok", dimensions=4).embed([]).shape == (0, 4)
     assert server.seen == []
 
@@ -139,7 +139,7 @@ def test_a_model_that_changes_its_dimension_is_refused(open_embedder: Open, capl
         embedder.embed(["a"])
 
 
-# ---------------------------------------------------------------- faults that pass
+# ---------------------------------------------------------------- transient faults
 
 
 def test_retry_after_is_honoured(open_embedder: Open, server: FaultServer, pauses: list[float]) -> None:
@@ -148,7 +148,7 @@ def test_retry_after_is_honoured(open_embedder: Open, server: FaultServer, pause
     assert len(server.seen) == 2
 
 
-def test_a_server_error_is_tried_again(open_embedder: Open, pauses: list[float]) -> None:
+def test_a_server_error_is_retried(open_embedder: Open, pauses: list[float]) -> None:
     assert open_embedder("500-once").embed(["a"]).shape == (1, 4)
     assert pauses == [0.5]
 
@@ -168,7 +168,7 @@ def test_retry_after_is_bounded(open_embedder: Open, pauses: list[float], caplog
     assert pauses == [10.0, 10.0, 10.0]
 
 
-def test_a_pause_past_the_deadline_is_not_waited_for(
+def test_a_pause_longer_than_the_deadline_fails_at_once(
     open_embedder: Open, server: FaultServer, pauses: list[float], caplog: pytest.LogCaptureFixture
 ) -> None:
     with refused("answered 429", caplog):
@@ -185,7 +185,7 @@ def test_closing_ends_the_attempts(server: FaultServer, caplog: pytest.LogCaptur
     assert len(server.seen) == 1
 
 
-def test_half_an_answer_is_tried_again_then_refused(
+def test_a_truncated_answer_is_retried_then_refused(
     open_embedder: Open, server: FaultServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     with refused("cannot be reached", caplog):
@@ -193,7 +193,9 @@ def test_half_an_answer_is_tried_again_then_refused(
     assert len(server.seen) == 4
 
 
-def test_nobody_listens(open_embedder: Open, pauses: list[float], caplog: pytest.LogCaptureFixture) -> None:
+def test_a_refused_connection_is_a_typed_error(
+    open_embedder: Open, pauses: list[float], caplog: pytest.LogCaptureFixture
+) -> None:
     with refused(r"cannot be reached \(ConnectError", caplog):
         open_embedder("ok", base_url="http://127.0.0.1:9/v1").embed([DOCUMENT])
     assert len(pauses) == 3
@@ -209,7 +211,7 @@ def test_a_slow_server_ends_by_the_deadline(open_embedder: Open, fault: str, cap
         open_embedder(fault, timeout=0.3).embed([DOCUMENT])
     for thread in [thread for thread in threading.enumerate() if thread.name == "fourfold-endpoint"]:
         thread.join(30)
-        assert not thread.is_alive(), "the abandoned request goes on"
+        assert not thread.is_alive(), "the abandoned request still runs"
 
 
 def test_after_a_timeout_the_next_request_works(open_embedder: Open, server: FaultServer) -> None:

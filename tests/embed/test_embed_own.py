@@ -1,4 +1,4 @@
-"""An embedder of one's own: name, dimension and embed are enough; the base class has the rest."""
+"""Custom embedders: name, dimension and embed are enough; the base class has the rest."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fourfold.errors import InvalidArgument, SpaceMismatch
 
 
 class Small:
-    """Only what the protocol names; its rows are plain lists, not normalised."""
+    """A minimal embedder, whose rows are plain lists that are not normalized."""
 
     def __init__(self, name: str = "small", rows: Any = None) -> None:
         self.name = name
@@ -67,7 +67,7 @@ def test_the_base_class_loads_first_says_what_it_cuts_and_is_closed(tmp_path: Pa
 
 
 @pytest.mark.parametrize("rows", ["text", [[1.0]], [[1.0, 2.0, 3.0]], [[float("nan"), 1.0]], None, object()])
-def test_rows_that_are_no_vectors_leave_the_item_waiting_and_searches_say_so(tmp_path: Path, rows: Any) -> None:
+def test_invalid_rows_leave_the_item_pending_and_searches_report_it(tmp_path: Path, rows: Any) -> None:
     embedder = Small(rows=rows if rows is not None else [])
     with Memory.open(tmp_path / "store", embedder=embedder, background=False) as memory:
         memory.add("four", wait=True)
@@ -77,7 +77,7 @@ def test_rows_that_are_no_vectors_leave_the_item_waiting_and_searches_say_so(tmp
 
 
 @pytest.mark.parametrize("wrong", [5, object(), Small, [Small()]])
-def test_what_is_no_embedder_is_refused(tmp_path: Path, wrong: Any) -> None:
+def test_an_object_that_is_not_an_embedder_is_refused(tmp_path: Path, wrong: Any) -> None:
     with pytest.raises(InvalidArgument, match="embedder"):
         Memory.open(tmp_path / "store", embedder=wrong)
 

@@ -1,4 +1,4 @@
-"""What of a provider's answer reaches the user."""
+"""The parts of a provider's answer that reach the user."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_how_long_a_server_asks_to_wait(value: str, expected: float | None) -> N
     assert retry_after(value) == expected
 
 
-def test_a_date_to_come_counts_up_to_the_longest_pause() -> None:
+def test_a_future_date_counts_up_to_the_longest_pause() -> None:
     assert retry_after(format_datetime(datetime.now(UTC) + timedelta(days=1), usegmt=True)) == 10.0
 
 

@@ -1,4 +1,4 @@
-"""The gate for vectors that callers bring."""
+"""Validation of vectors given by callers."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_anything_else_is_refused(values: object, message: str) -> None:
 
 @pytest.mark.spec("S1.6")
 @pytest.mark.parametrize("dimension", [1, 384, 1536, limits.VECTOR_DIMENSIONS])
-def test_without_a_known_space_any_dimension_is_taken(dimension: int) -> None:
+def test_without_a_known_space_any_dimension_is_accepted(dimension: int) -> None:
     assert check_vector([1.0] * dimension, None).shape == (dimension,)
 
 
@@ -109,7 +109,7 @@ def test_checking_twice_changes_no_bit(row: list[float]) -> None:
 
 
 @given(st.lists(st.floats(width=64) | st.integers() | st.none() | st.booleans() | st.text(), max_size=6))
-def test_whatever_comes_is_a_unit_vector_or_a_typed_refusal(row: list[object]) -> None:
+def test_any_input_gives_a_unit_vector_or_a_typed_error(row: list[object]) -> None:
     try:
         vector = check_vector(row, None)  # type: ignore[arg-type]
     except InvalidVector:

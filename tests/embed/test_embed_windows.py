@@ -23,7 +23,7 @@ def too_long(words: int):
 
 
 def test_a_text_that_fits_is_read_as_a_whole() -> None:
-    assert read_as("Title", "short", too_long(1)) == (["Title\nshort"], ()), "too short to be asked about"
+    assert read_as("Title", "short", too_long(1)) == (["Title\nshort"], ()), "texts this short are not tokenized"
     text = " ".join(SENTENCES[:10])
     assert read_as("Title", text, too_long(500)) == ([f"Title\n{text}"], ())
     assert read_as("", text, too_long(500)) == ([text], ())
@@ -68,7 +68,7 @@ def test_texts_without_sentences_are_cut_as_well(text: str) -> None:
 
 
 @given(st.text(max_size=3000), st.text(max_size=30), st.integers(1, 600))
-def test_whatever_the_text_the_windows_cover_it(text: str, title: str, characters: int) -> None:
+def test_windows_cover_any_text(text: str, title: str, characters: int) -> None:
     texts, spans = read_as(title, text, lambda part: len(part) > characters)
     assert len(texts) == max(1, len(spans))
     if spans:

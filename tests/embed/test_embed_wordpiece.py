@@ -56,7 +56,7 @@ def test_any_text_is_cut_as_bert_does(text: str) -> None:
     assert agree(text)
 
 
-def test_only_characters_newer_than_the_librarys_tables_are_cut_otherwise() -> None:
+def test_only_characters_newer_than_the_librarys_tables_are_cut_differently() -> None:
     """The library knows the categories of an older Unicode; none of the characters is in the vocabulary."""
     codes = [code for code in range(0x10000) if not 0xD800 <= code <= 0xDFFF]
     texts = [f"a{chr(code)}b" for code in codes]

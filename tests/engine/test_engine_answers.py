@@ -1,4 +1,4 @@
-"""Answers for agents: not all from one file, honest about confidence, and over several namespaces when asked."""
+"""Answers for agents: results per file, confidence, and search over several namespaces."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fourfold.memory import Memory
 from fourfold.model import Filters, NewItem
 from fourfold.serve import schemas
 
-# ---------------------------------------------------------------- B12
+# ---------------------------------------------------------------- results per file
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def test_auto_shows_at_most_two_results_of_one_file(files: Memory) -> None:
 
 
 @pytest.mark.spec("B12")
-def test_unless_asked_otherwise(files: Memory) -> None:
+def test_per_source_changes_the_number_of_results_per_file(files: Memory) -> None:
     for per_source, most in ((1, 1), (4, 4), (50, 6)):
         response = files.search("heron", top_k=100, per_source=per_source)
         assert max(Counter(result.item.path for result in response.results if result.item.path).values()) == most
@@ -49,7 +49,7 @@ def test_unless_asked_otherwise(files: Memory) -> None:
 
 
 @pytest.mark.spec("B12")
-def test_the_places_of_what_is_left_out_are_filled(files: Memory) -> None:
+def test_other_results_take_the_place_of_those_left_out(files: Memory) -> None:
     assert len(files.search("heron", top_k=7).results) == 7
     assert len(files.search("heron", top_k=3, per_source=1).results) == 3
 
@@ -65,7 +65,7 @@ def test_an_answer_has_snippets_and_the_full_text_comes_by_id(memory: Memory) ->
     assert memory.get([item.id])[0].text == long.strip()
 
 
-# ---------------------------------------------------------------- B14
+# ---------------------------------------------------------------- confidence
 
 
 @pytest.mark.spec("B14")
@@ -80,7 +80,7 @@ def test_confidence_is_low_for_what_the_store_cannot_answer(office: Memory) -> N
 
 
 @pytest.mark.spec("B14")
-def test_min_confidence_leaves_out_what_is_less_sure(office: Memory) -> None:
+def test_min_confidence_leaves_out_less_certain_results(office: Memory) -> None:
     query = "the cellar key hangs behind the kitchen door"
     everything = office.search(query, top_k=100)
     sure = office.search(query, top_k=100, min_confidence=0.6)
@@ -92,7 +92,7 @@ def test_min_confidence_leaves_out_what_is_less_sure(office: Memory) -> None:
     assert schemas.response_json(none)["status"] == "success"
 
 
-# ---------------------------------------------------------------- B15
+# ---------------------------------------------------------------- several namespaces
 
 
 @pytest.fixture
@@ -116,7 +116,7 @@ def test_nothing_of_another_namespace_is_found_unless_it_is_named(project: Memor
 
 
 @pytest.mark.spec("B15")
-def test_one_namespace_changes_no_score_in_another(project: Memory, opened: Opener) -> None:
+def test_a_namespace_does_not_change_scores_of_another(project: Memory, opened: Opener) -> None:
     before = scored(project.search("the heron met the otter", top_k=100))
     other = opened(namespace="third")
     other.add_many(notes(50, "heron"), wait=True)
@@ -127,7 +127,7 @@ def test_one_namespace_changes_no_score_in_another(project: Memory, opened: Open
 @pytest.mark.spec("B15", "B2")
 @pytest.mark.parametrize("preset", ["auto", "insights", "wiki", "memories"])
 @pytest.mark.parametrize("fusion", ["auto", "rrf", "weighted"])
-def test_named_namespaces_are_searched_apart_and_fused(project: Memory, preset: str, fusion: str) -> None:
+def test_named_namespaces_are_searched_separately_and_fused(project: Memory, preset: str, fusion: str) -> None:
     both = project.search(
         "heron at the lake",
         namespaces=["project", "personal"],
@@ -150,7 +150,7 @@ def test_named_namespaces_are_searched_apart_and_fused(project: Memory, preset: 
 
 
 @pytest.mark.spec("B15")
-def test_the_best_of_the_namespace_that_knows_comes_first(project: Memory) -> None:
+def test_the_namespace_with_the_most_confident_hit_comes_first(project: Memory) -> None:
     both = project.search("I saw a heron at the lake", namespaces=["project", "personal"])
     assert texts(both)[0] == "I saw a heron at the lake"
     turned = project.search("I saw a heron at the lake", namespaces=["personal", "project", "personal"])
@@ -174,7 +174,7 @@ def test_a_namespace_of_another_model_is_not_mixed_in(project: Memory, opened: O
 
 
 @pytest.mark.spec("B15", "B4")
-def test_also_where_the_surest_result_of_a_namespace_is_not_its_first(opened: Opener) -> None:
+def test_the_prefix_holds_if_the_most_confident_result_is_not_the_first(opened: Opener) -> None:
     first = opened(namespace="a")
     first.add_many([NewItem("unrelated", tags=("heron",)), NewItem("heron lake sunset")], wait=True)
     second = opened(namespace="b")

@@ -24,7 +24,7 @@ GERMAN = "Der Schlüssel zum Büro liegt bei der Nachbarin im zweiten Stock"
 
 
 class TwoEncoders(WordEmbedder):
-    """German words get other dimensions than English ones; a call may fail, as in a process that is killed."""
+    """An embedder with separate dimensions for German and English words; a call can be made to fail."""
 
     encoders = ("english", "german")
     earlier_fingerprints = ("words/32",)
@@ -55,7 +55,7 @@ class TwoEncoders(WordEmbedder):
 
 @pytest.fixture
 def earlier(tmp_path: Path) -> Path:
-    """A store whose vectors all come from the first encoder, before there was another."""
+    """A store whose vectors all come from the first encoder, as made by an earlier version."""
     with Memory.open(tmp_path / "store", embedder=WordEmbedder(), background=False) as memory:
         memory.add_many([NewItem(f"{ENGLISH} {number}") for number in range(3)], wait=True)
         memory.add_many([NewItem(f"{GERMAN} {number}") for number in range(40)], wait=True)
@@ -77,7 +77,7 @@ def test_each_query_is_read_by_the_encoder_of_its_language(tmp_path: Path) -> No
         memory.add(ENGLISH, wait=True)
         assert encoders(memory, "where is the key?") == ["english"]
         assert encoders(memory, "Wo ist der Schlüssel?") == ["german"]
-        assert encoders(memory, "Lady Gaga") == ["english"], "no item is German: the other encoder stays unloaded"
+        assert encoders(memory, "Lady Gaga") == ["english"], "without German items, the German encoder is not loaded"
         memory.add(GERMAN, wait=True)
         assert encoders(memory, "Lady Gaga") == ["english", "german"]
         notes = memory.search("Wo ist der Schlüssel?", explain=True).notes
@@ -103,7 +103,9 @@ def test_german_items_of_an_earlier_version_are_found_and_renewed_alone(earlier:
     embedder = TwoEncoders()
     with Memory.open(earlier, embedder=embedder, background=False) as memory:
         assert str(memory.status()["renewable"]).startswith("40 German items")
-        assert encoders(memory, "Wo ist der Schlüssel?") == ["english", "german"], "their vectors are English ones"
+        assert encoders(memory, "Wo ist der Schlüssel?") == ["english", "german"], (
+            "their vectors come from the English encoder"
+        )
         embedder.texts.clear()
         assert memory.renew_vectors() == 40
         assert all(text.startswith("de:") for text in embedder.texts)
@@ -139,7 +141,7 @@ def nearest(found: dict[int, float], limit: int) -> Ranking:
 
 
 @given(scores, scores, st.integers(1, 12))
-def test_the_better_of_two_lists_is_exact(one: dict[int, float], other: dict[int, float], limit: int) -> None:
+def test_merging_the_lists_of_two_encoders_is_exact(one: dict[int, float], other: dict[int, float], limit: int) -> None:
     other = {id: other.get(id, -0.5) for id in one}  # both vectors are compared with the same items
     expected = nearest({id: max(one[id], other[id]) for id in one}, limit)
     found = better_scores(nearest(one, limit), nearest(other, limit), limit)

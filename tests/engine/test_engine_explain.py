@@ -1,4 +1,4 @@
-"""Explanations: every score is the sum of its lines, and `why` says why an item is where it is, or is not there."""
+"""Explanations: every score is the sum of its lines, and `why` explains an item's rank or absence."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ QUERY = "who repairs the Tower Clock in the office"
 
 @pytest.fixture
 def town(memory: Memory) -> Memory:
-    """Every retriever has something to say of QUERY."""
+    """A store in which every retriever finds something for QUERY."""
     old = datetime.now(UTC) - timedelta(days=40)
     memory.add_many(
         [
@@ -64,7 +64,7 @@ def test_a_score_is_the_sum_of_its_contributions_times_recency(town: Memory, pre
     "weights",
     [{"semantic": 0.1, "keyword": 0.2, "graph": 0.3, "tags": 0.4}, {"tags": 1.0}, {"graph": 0.5, "tags": 0.5}],
 )
-def test_also_with_weights_of_the_caller(town: Memory, weights: dict[str, float]) -> None:
+def test_a_score_is_the_sum_of_its_contributions_with_given_weights(town: Memory, weights: dict[str, float]) -> None:
     for preset in ("auto", "files", "memories"):
         response = town.search(QUERY, preset=preset, weights=weights, top_k=100, explain=True)
         assert_scores_are_sums(response)
@@ -99,10 +99,10 @@ def test_the_walk_from_the_best_hits_has_a_line_of_its_own(town: Memory, monkeyp
 
 
 @pytest.mark.spec("B2", "S5.2")
-def test_what_shares_a_tag_with_the_best_hit_has_a_line_that_says_so(
+def test_an_item_that_shares_a_tag_with_the_best_hit_has_a_line_for_it(
     memory: Memory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The query names no tag; the harbour is filed beside the ferry."""
+    """The query names no tag, but the item about the harbour shares a tag with the one about the ferry."""
     monkeypatch.setattr(TagRetriever, "expand", Clock(monkeypatch).slowed(TagRetriever.expand, 0.5))
     memory.add_many(
         [
@@ -117,7 +117,7 @@ def test_what_shares_a_tag_with_the_best_hit_has_a_line_that_says_so(
         result.item.text.split()[0]: {line.source: line for line in result.contributions} for result in response.results
     }
     assert lines["Harbour"]["shared"].value > 0
-    assert "shared" not in {**lines["The"], **lines["Nobody"]}, "not by what it carries itself"
+    assert "shared" not in {**lines["The"], **lines["Nobody"]}, "the best hit gets no score for its own tags"
     assert response.applied_weights["tags"] == lines["Harbour"]["shared"].weight
     assert response.timings_ms["shared"] == 500
     assert not memory.search("ferry", weights={"keyword": 0.5, "tags": 0.5}).counts.get("shared")
@@ -167,7 +167,7 @@ def test_why_says_when_there_is_no_vector_and_when_the_cosine_is_zero(opened: Op
 
 
 @pytest.mark.spec("B2", "B5")
-def test_why_says_that_the_filters_leave_an_item_out(town: Memory) -> None:
+def test_why_names_the_filter_that_excludes_an_item(town: Memory) -> None:
     item = town.search(QUERY).results[0].item
     why = town.why(item.id, QUERY, filters=Filters(kind="recipe"))
     assert why.rank is None

@@ -1,4 +1,4 @@
-"""Questions whose answer stands in an item that they do not name: the graph leads from one to the other."""
+"""Multi-hop questions: the graph leads from the item that the query names to the item with the answer."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ def line(response: SearchResponse, key: str, source: str):
 
 
 @pytest.mark.spec("B1", "S4.2")
-def test_the_second_step_is_found_beside_the_first(films: Memory) -> None:
-    """Text alone prefers everyone who was born and composed; the film's page names the one who is meant."""
+def test_the_second_hop_is_found_next_to_the_first(films: Memory) -> None:
+    """Text alone prefers other composers; only the page of the film names the right one."""
     assert set(keys(films.search(QUESTION))[:2]) == {"film", "composer"}
     assert "composer" not in keys(films.search(QUESTION, only=("semantic", "keyword")))
 
 
 @pytest.mark.spec("B2", "S4.2")
-def test_what_the_query_names_has_full_strength_and_passes_it_on(films: Memory) -> None:
+def test_a_named_item_has_full_strength_and_passes_it_on(films: Memory) -> None:
     response = films.search(QUESTION)
     named, walked = line(response, "film", "graph"), line(response, "composer", "walk")
     assert (named.raw, named.scaled) == (1.0, pytest.approx(1.0))
@@ -51,7 +51,7 @@ def test_what_the_query_names_has_full_strength_and_passes_it_on(films: Memory) 
 
 
 @pytest.mark.spec("S4.2")
-def test_a_word_that_something_happens_to_be_called_says_little(films: Memory) -> None:
+def test_a_common_word_that_is_also_a_name_counts_little(films: Memory) -> None:
     films.add(NewItem("Selects the k-th smallest of some numbers.", title="Find (Algorithm 65)", key="find"))
     response = films.search("find all papers on numbers", top_k=100)
     assert line(response, "find", "graph").scaled == pytest.approx(PERHAPS)
@@ -66,6 +66,6 @@ def test_without_a_name_the_best_hit_by_text_passes_little_on(films: Memory) -> 
 
 
 @pytest.mark.spec("B4")
-def test_fewer_results_are_the_beginning_of_more_with_a_walk(films: Memory) -> None:
+def test_results_for_k_are_a_prefix_of_those_for_more_with_a_walk(films: Memory) -> None:
     many = keys(films.search(QUESTION, top_k=30))
     assert [keys(films.search(QUESTION, top_k=k)) for k in (1, 2, 5, 30)] == [many[:k] for k in (1, 2, 5, 30)]

@@ -1,4 +1,4 @@
-"""Injected retrievers may rank by the keys of items; what is no ranking is a typed error."""
+"""Injected retrievers may return keys of items; a result that is not a ranking raises a typed error."""
 
 from __future__ import annotations
 
@@ -75,14 +75,14 @@ def test_unknown_keys_are_dropped_and_counted(tmp_path: Path) -> None:
     ],
     ids=str,
 )
-def test_what_is_no_ranking_is_a_typed_error(tmp_path: Path, answer: Any) -> None:
+def test_a_result_that_is_not_a_ranking_raises_a_typed_error(tmp_path: Path, answer: Any) -> None:
     with opened(tmp_path, answer) as memory:
         with pytest.raises(InvalidRanking, match="the retriever 'keyword' returned") as refused:
             memory.search("anything")
         assert refused.value.remedy
 
 
-def test_a_search_of_its_own_maps_keys_if_it_can_find_them(tmp_path: Path) -> None:
+def test_hybrid_search_maps_keys_if_it_is_given_find_keys(tmp_path: Path) -> None:
     plan = Plan("mine", ("keyword",), "rrf", k=60, top_k=5, weights={"keyword": 1.0})
     answer = Ranking.of_keys([("b", 0.9)])
     with opened(tmp_path, answer) as memory:

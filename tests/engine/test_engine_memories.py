@@ -1,4 +1,4 @@
-"""The preset of agents' memories: tags, alpha, recency."""
+"""The preset `memories`: tags, alpha, recency."""
 
 from __future__ import annotations
 
@@ -46,7 +46,12 @@ def test_words_of_the_query_that_are_tags_rank_by_number_and_rarity(memory: Memo
         ]
     )
     response = memory.search("how does Python do ASYNC?", only=["tags"])
-    assert texts(response) == ["two", "four", "one", "three"]  # both tags; the rarer one; the common one, by id
+    assert texts(response) == [
+        "two",
+        "four",
+        "one",
+        "three",
+    ]  # first both tags, then the rarer one, then the common one by id
 
 
 @pytest.mark.spec("S5.2")
@@ -101,7 +106,7 @@ def test_alpha_follows_the_size_of_the_store_and_the_number_of_matching_tags(mem
 
 
 def aging(decay: float, floor: float = 0.3) -> Settings:
-    """Recency as the source document has it: it multiplies the whole score."""
+    """Settings in which recency multiplies the whole score (strength 1)."""
     return Settings(plan=PlanSettings(memories_recency=Recency(decay, floor), memories_recency_strength=1.0))
 
 
@@ -114,7 +119,7 @@ def factors(memory: Memory) -> dict[str | None, float]:
 
 
 @pytest.mark.spec("S5.5")
-def test_what_has_not_changed_for_long_counts_less_down_to_a_floor(opened: Opener) -> None:
+def test_items_unchanged_for_long_count_less_down_to_a_floor(opened: Opener) -> None:
     memory = opened(settings=aging(0.01))
     for days, tags in ((0, ()), (70, ()), (70.5, ()), (1000, ()), (999, ("Evergreen",))):
         memory.add(
@@ -127,10 +132,10 @@ def test_what_has_not_changed_for_long_counts_less_down_to_a_floor(opened: Opene
     assert found["70.5"] == pytest.approx(math.exp(-0.705), abs=1e-4)
     assert found["1000"] == 0.3
     assert found["999"] == 1.0
-    seed = opened(settings=aging(0.01, 0.0))
-    response = seed.search("heron", preset="memories", top_k=100)
+    unbounded = opened(settings=aging(0.01, 0.0))
+    response = unbounded.search("heron", preset="memories", top_k=100)
     oldest = next(result for result in response.results if result.key == "1000")
-    assert oldest.recency == pytest.approx(math.exp(-10), rel=1e-3)  # the seed's unbounded form
+    assert oldest.recency == pytest.approx(math.exp(-10), rel=1e-3)  # without a floor
 
 
 @pytest.mark.spec("S5.5")

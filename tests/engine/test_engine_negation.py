@@ -1,4 +1,4 @@
-"""What a query rules out is not searched for, by any retriever, and the answer says so."""
+"""No retriever searches for what a query excludes, and the answer names the exclusion."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_the_same_words_find_their_item_if_they_are_wanted(memory: Memory):
     assert found.notes == ()
 
 
-def test_analyze_and_why_name_what_is_ruled_out(memory: Memory):
+def test_analyze_and_why_name_the_excluded_words(memory: Memory):
     found = memory.analyze("restaurant without fish or Harbour Grill")
     (phrase,) = found.negated
     assert phrase.text == "without fish or Harbour Grill"

@@ -1,4 +1,4 @@
-"""A search of the embedded store, with indexes, codes and columns, answers as the exact store in memory does.
+"""Searches of the embedded store, with indexes, codes and columns, equal those of the exact store in memory.
 
 The ranking of the embedded store comes from the kernel: cosines after codes, BM25 of rows that tantivy proposes,
 expansion and fusion. The oracle computes everything in Python, from the items.
@@ -72,7 +72,7 @@ def lines_of(result: Result) -> list[tuple[Any, ...]]:
 
 
 def told(response: SearchResponse) -> tuple[Any, ...]:
-    """What an answer says, with numbers as far as they have to agree."""
+    """The parts of an answer that must agree, with rounded numbers."""
     results = [
         (each.key, round(each.score, 9), round(each.confidence, 6), each.graph_distance, lines_of(each))
         for each in response.results

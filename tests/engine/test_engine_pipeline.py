@@ -1,4 +1,4 @@
-"""HybridSearch runs injected retrievers side by side with a deadline; one that fails does not fail the search."""
+"""HybridSearch runs injected retrievers concurrently with a deadline; a failing one does not fail the search."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def plan(*names: str, fusion: str = "rrf") -> Plan:
 
 
 @pytest.mark.spec("S2.1")
-def test_retrievers_run_side_by_side() -> None:
+def test_retrievers_run_concurrently() -> None:
     started = {"semantic": threading.Event(), "keyword": threading.Event()}
 
     def waits_for(name: str, other: str) -> Fake:
@@ -77,7 +77,7 @@ def test_retrievers_run_side_by_side() -> None:
 
 @pytest.mark.spec("S2.4", "B3")
 @pytest.mark.parametrize("fusion", ["rrf", "weighted", "auto"])
-def test_the_time_of_each_retriever_and_of_fusion_is_known(fusion: str) -> None:
+def test_the_response_has_the_time_of_each_retriever_and_of_fusion(fusion: str) -> None:
     search = HybridSearch([fixed("semantic", 1), failing("keyword", OSError("gone")), fixed("tags")])
     found = search.run(QUERY, plan("semantic", "keyword", "tags", fusion=fusion))
     assert found.timings_ms.keys() == {"semantic", "keyword", "tags", "fusion"}
@@ -101,7 +101,7 @@ def test_timings_measure_a_retriever_that_fails(monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.spec("S2.6", "B3")
-def test_one_that_fails_is_named_and_the_others_answer() -> None:
+def test_a_failing_retriever_is_named_and_the_others_answer() -> None:
     search = HybridSearch([failing("semantic", OSError("no such device")), fixed("keyword", 7, 8)])
     found = search.run(QUERY, plan("semantic", "keyword"))
     assert found.fusion.ids == [7, 8]
@@ -112,13 +112,13 @@ def test_one_that_fails_is_named_and_the_others_answer() -> None:
 
 @pytest.mark.spec("S2.6", "B3")
 @pytest.mark.parametrize("fusion", ["rrf", "weighted", "auto"])
-def test_one_that_is_late_is_named_and_the_others_answer(fusion: str) -> None:
+def test_a_late_retriever_is_named_and_the_others_answer(fusion: str) -> None:
     search = HybridSearch([endless("semantic"), fixed("keyword", 7, 8)], seconds=1)
     found = search.run(QUERY, plan("semantic", "keyword", fusion=fusion))
     assert found.fusion.ids == [7, 8]
     assert [failure.retriever for failure in found.degraded] == ["semantic"]
     assert "within" in found.degraded[0].reason
-    assert found.timings_ms["semantic"] > 0  # how long it was waited for
+    assert found.timings_ms["semantic"] > 0  # the time that the search waited
 
 
 @pytest.mark.spec("S2.6")
@@ -130,7 +130,7 @@ def test_a_timeout_of_the_retriever_itself_keeps_its_reason() -> None:
 
 
 @pytest.mark.spec("S2.6")
-def test_when_every_retriever_fails_that_is_an_error() -> None:
+def test_an_error_is_raised_when_every_retriever_fails() -> None:
     search = HybridSearch([failing("semantic", OSError("first")), endless("keyword")], seconds=0.001)
     with pytest.raises(SearchFailed) as raised:
         search.run(QUERY, plan("semantic", "keyword"))
@@ -140,21 +140,21 @@ def test_when_every_retriever_fails_that_is_an_error() -> None:
 
 
 @pytest.mark.spec("S2.6")
-def test_one_that_finds_nothing_has_not_failed() -> None:
+def test_a_retriever_that_finds_nothing_has_not_failed() -> None:
     search = HybridSearch([fixed("semantic"), failing("keyword", OSError())])
     found = search.run(QUERY, plan("semantic", "keyword"))
     assert found.fusion.ids == []
 
 
 @pytest.mark.spec("S1.5")
-def test_a_wrong_request_is_not_a_failing_retriever() -> None:
+def test_an_invalid_request_is_not_reported_as_a_failing_retriever() -> None:
     search = HybridSearch([failing("semantic", InvalidQuery("nonsense", "Ask again")), fixed("keyword", 7)])
     with pytest.raises(InvalidQuery):
         search.run(QUERY, plan("semantic", "keyword"))
 
 
-def test_a_damaged_store_is_said_when_it_silences_every_retriever() -> None:
-    """Exit code 4, not 3: trying again will not help."""
+def test_damage_is_reported_when_it_makes_every_retriever_fail() -> None:
+    """The exit code is 4, not 3, because a retry will not help."""
     damage = DamagedStore("the file is damaged", "Restore a backup")
     search = HybridSearch([failing("semantic", damage), failing("keyword", OSError())])
     with pytest.raises(DamagedStore):
@@ -177,7 +177,7 @@ def test_ctrl_c_ends_a_search_whose_retriever_waits() -> None:
 
 
 class Walking(Fake):
-    """A graph that names one item, and notes where it is sent from."""
+    """A graph retriever that names one item and records the starts of its expansion."""
 
     def __init__(self, walk: Callable[[], Ranking]) -> None:
         super().__init__("graph", self._named)
@@ -217,17 +217,17 @@ def test_a_walk_that_fails_or_is_late_is_named_and_the_rest_answers(walk: Fake) 
 
 
 @pytest.mark.spec("S5.2", "S2.6")
-def test_tags_go_on_from_the_best_by_text_and_their_failure_is_named() -> None:
+def test_tags_expand_from_the_best_hit_and_their_failure_is_named() -> None:
     tags = Walking(fixed("shared", 9)._answer)
     tags.name = "tags"
     search = HybridSearch([fixed("semantic", 1, 2), tags])
     found = search.run(QUERY, walking_plan("semantic", "tags"))
-    assert tags.starts.keys() == {1}, "what tags list is not what the query names"
+    assert tags.starts.keys() == {1}, "items listed by tags are not starts"
     assert 9 in found.fusion.ids
     given = replace(walking_plan("semantic", "tags"), weights={"semantic": 0.5, "tags": 0.5})
     tags.starts = {}
     assert 9 not in search.run(QUERY, given).fusion.ids
-    assert tags.starts == {}, "it is not even asked"
+    assert tags.starts == {}, "with given weights, tags are not expanded"
     broken = Walking(failing("shared", OSError("gone"))._answer)
     broken.name = "tags"
     found = HybridSearch([fixed("semantic", 1), broken]).run(QUERY, walking_plan("semantic", "tags"))
@@ -235,7 +235,7 @@ def test_tags_go_on_from_the_best_by_text_and_their_failure_is_named() -> None:
 
 
 @pytest.mark.spec("S2.6")
-def test_without_texts_the_walk_starts_from_what_is_named_alone() -> None:
+def test_without_text_hits_the_walk_starts_from_named_items_only() -> None:
     graph = Walking(fixed("walk", 9)._answer)
     search = HybridSearch([failing("semantic", OSError("gone")), graph])
     search.run(QUERY, walking_plan("semantic", "graph"))

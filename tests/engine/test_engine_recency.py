@@ -1,4 +1,4 @@
-"""Recency and ties serve the ranking (C1): with the built-in model, in stores like those of agents."""
+"""Recency and ties in realistic stores of agents, with the built-in model."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_an_old_answer_comes_before_new_chatter(way: dict[str, Any], opened: Ope
         assert result.score == sum(line.value for line in result.contributions) * result.recency
 
 
-def test_of_two_good_answers_the_newer_one_comes_first(opened: Opener) -> None:
+def test_the_newer_of_two_good_answers_comes_first(opened: Opener) -> None:
     old = NewItem("The wifi password of the Berlin office is kranich-4711.", key="old", created_at=ago(90))
     new = NewItem("The Berlin office has another wifi password now: reiher-0815.", key="new", created_at=ago(1))
     memory = told(opened, office(old, new))
@@ -65,8 +65,8 @@ def test_of_two_good_answers_the_newer_one_comes_first(opened: Opener) -> None:
     assert [result.key for result in ageless.results[:2]] == ["old", "new"]
 
 
-def test_the_formula_of_the_source_document_stays_available(opened: Opener) -> None:
-    """Strength 1 and floor 0: age decides the order."""
+def test_recency_can_multiply_the_whole_score(opened: Opener) -> None:
+    """With strength 1 and floor 0, age decides the order."""
     plan = PlanSettings(memories_recency=Recency(0.01, 0.0), memories_recency_strength=1.0)
     memory = told(opened, office(NewItem(ANSWER, key="answer", created_at=ago(300))), Settings(plan=plan))
     response = memory.search(QUESTION, preset="memories", fusion="rrf")

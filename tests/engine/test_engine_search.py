@@ -1,4 +1,4 @@
-"""Searching through Memory: what a caller may ask, and the answer field by field."""
+"""Memory.search: its arguments, and the response field by field."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from fourfold.serve import schemas
 FUSIONS = ("auto", "rrf", "weighted")
 PRESETS = ("auto", "insights-basic", "insights", "wiki", "files", "memories")
 
-# ---------------------------------------------------------------- S1
+# ---------------------------------------------------------------- semantic and keyword search
 
 
 @pytest.mark.spec("S1.1")
@@ -37,7 +37,7 @@ def test_semantic_results_come_nearest_first_and_without_embeddings(office: Memo
 
 
 @pytest.mark.spec("S1.1")
-def test_cosines_are_those_of_the_vectors(office: Memory) -> None:
+def test_semantic_scores_are_exact_cosines(office: Memory) -> None:
     embedder = WordEmbedder()
     response = office.search("the cellar key", only=["semantic"], top_k=100)
     for result in response.results:
@@ -66,7 +66,7 @@ def test_a_result_has_at_least_id_content_score_and_source_ids(office: Memory) -
 
 @pytest.mark.spec("S1.4")
 @pytest.mark.parametrize("top_k", [1, 7, 100])
-def test_top_k_is_how_many_come(memory: Memory, top_k: int) -> None:
+def test_top_k_is_the_number_of_results(memory: Memory, top_k: int) -> None:
     memory.add_many(notes(120), wait=True)
     assert len(memory.search("the heron met the otter", top_k=top_k).results) == top_k
 
@@ -81,7 +81,7 @@ def test_nothing_found_is_an_empty_list(memory: Memory, preset: str) -> None:
 
 
 @pytest.mark.spec("S1.4")
-def test_one_empty_list_leaves_the_order_to_the_other(office: Memory) -> None:
+def test_with_one_empty_list_the_other_decides_the_order(office: Memory) -> None:
     alone = office.search("zzz qqq", preset="insights-basic", only=["semantic"])
     both = office.search("zzz qqq", preset="insights-basic")
     assert both.counts["keyword"] == 0
@@ -149,7 +149,7 @@ def test_a_wrong_request_is_refused_and_changes_nothing(
 
 
 @pytest.mark.spec("S1.6")
-def test_a_caller_brings_embeddings_of_its_own(opened: Opener) -> None:
+def test_a_caller_can_give_embeddings(opened: Opener) -> None:
     memory = opened(embedder="none")
     directions = np.random.default_rng(1).normal(size=(5, 1536))
     for number, direction in enumerate(directions):
@@ -173,7 +173,7 @@ def test_without_embedder_and_embedding_the_other_retrievers_answer(opened: Open
     assert [failure.retriever for failure in response.degraded] == ["semantic"]
 
 
-# ---------------------------------------------------------------- S3
+# ---------------------------------------------------------------- fusion and the response
 
 
 @pytest.mark.spec("S3.2")
@@ -198,7 +198,7 @@ def test_fusion_is_chosen_per_call(office: Memory) -> None:
 
 @pytest.mark.spec("S3.4")
 @pytest.mark.parametrize("fusion", FUSIONS)
-def test_found_by_both_is_one_result_with_snippet_and_similarity(office: Memory, fusion: str) -> None:
+def test_an_item_found_by_both_retrievers_is_one_result(office: Memory, fusion: str) -> None:
     response = office.search("printer paper", fusion=fusion)
     assert len(set(ids(response))) == len(ids(response))
     first = schemas.response_json(response)["results"][0]
@@ -257,11 +257,11 @@ def test_the_log_carries_the_times_and_no_stored_or_asked_text(
         assert text not in fields
 
 
-# ---------------------------------------------------------------- S4
+# ---------------------------------------------------------------- graph
 
 
 @pytest.mark.spec("S4.2")
-def test_what_the_query_names_leads_to_its_own_items_and_its_neighbours(memory: Memory) -> None:
+def test_a_named_node_leads_to_its_items_and_its_neighbours(memory: Memory) -> None:
     jurgen = memory.add("Speaks on Thursdays about bridges")
     clock = memory.add("A movement of brass from 1910")
     memory.add("Rain is expected in the afternoon")
@@ -270,7 +270,7 @@ def test_what_the_query_names_leads_to_its_own_items_and_its_neighbours(memory: 
     memory.add_edge("Jürgen Müller", "repaired", "Tower Clock", 0.5)
     for query in ("juergen mueller", "what did JÜRGEN MÜLLER do", 'who is "Jogi"', "jogi"):
         response = memory.search(query, only=["graph"])
-        assert ids(response) == [jurgen.id, clock.id]  # its own item, then the neighbour's
+        assert ids(response) == [jurgen.id, clock.id]  # the node's own item, then that of its neighbour
         assert response.results[0].score > response.results[1].score
         own, near = schemas.response_json(response)["results"]
         assert (own["graph_rank"], own["graph_distance"]) == (1, 0)
@@ -297,7 +297,7 @@ def test_the_response_says_how_the_query_was_understood(office: Memory) -> None:
     assert standard["graph_results_count"] == 0
 
 
-# ---------------------------------------------------------------- B4
+# ---------------------------------------------------------------- queries, order and determinism
 
 
 @pytest.mark.spec("B4")
@@ -312,7 +312,7 @@ def test_a_query_of_32_kilobytes_is_accepted_and_one_byte_more_is_not(office: Me
 
 
 @pytest.mark.spec("B4")
-def test_notes_say_what_of_a_long_query_was_used(memory: Memory) -> None:
+def test_notes_name_the_part_of_a_long_query_that_was_used(memory: Memory) -> None:
     words = [first + second + "ox" for first in "bcdfghklmnprtz" for second in "aeiou"]
     memory.add_many([NewItem(" ".join(words)), NewItem(" ".join(words[:6]))], wait=True)
     response = memory.search(" ".join(words) + " " * 1000)
@@ -362,7 +362,7 @@ def test_a_query_without_word_characters_has_no_keyword_results(office: Memory, 
 
 @pytest.mark.spec("B4")
 @pytest.mark.parametrize("preset", PRESETS)
-def test_same_store_and_same_query_is_the_same_answer(opened: Opener, preset: str) -> None:
+def test_the_same_query_on_the_same_store_gives_the_same_answer(opened: Opener, preset: str) -> None:
     memory = opened()
     memory.add_many(notes(150), wait=True)
     first, again = [scored(memory.search("otter and lynx at gate 7", preset=preset)) for _ in range(2)]
@@ -386,8 +386,8 @@ def test_results_for_k_are_a_prefix_of_those_for_more(memory: Memory, fusion: st
 
 
 @pytest.mark.spec("B4", "B12")
-def test_the_surplus_of_a_file_hides_its_copies_whatever_top_k(memory: Memory) -> None:
-    """A copy of a chunk that `per_source` cuts is no result, also where it is read in a later step than the chunk."""
+def test_copies_of_chunks_cut_by_per_source_are_hidden_for_every_top_k(memory: Memory) -> None:
+    """A copy of a chunk that `per_source` leaves out is not returned either, even if it is read in a later step."""
     texts_of_one = ["raven raven raven", "raven raven gate", "raven gate hut"]
     chunks = [NewItem(text, path="one", chunk_index=number) for number, text in enumerate(texts_of_one)]
     copy = NewItem("raven gate hut", path="two", chunk_index=0)
@@ -404,7 +404,9 @@ def test_the_surplus_of_a_file_hides_its_copies_whatever_top_k(memory: Memory) -
     ("query", "expected"),
     [("insurance cargo bike", 1.0), ("the cargo bike", 1.0), ("cargo bike and rain", 2 / 3), ("rain on a bike", None)],
 )
-def test_tags_say_how_much_of_a_query_they_are(memory: Memory, query: str, expected: float | None) -> None:
+def test_tag_evidence_is_the_share_of_query_words_that_are_tags(
+    memory: Memory, query: str, expected: float | None
+) -> None:
     item = memory.add(NewItem("Rad weg", tags=("cargo-bike", "Insurance")))
     with memory.store.snapshot("default") as snapshot:
         found = TagRetriever(snapshot.tags).search(Query("default", query, None), 10)
@@ -413,7 +415,7 @@ def test_tags_say_how_much_of_a_query_they_are(memory: Memory, query: str, expec
 
 @pytest.mark.spec("S3.7")
 def test_keyword_scores_are_positive_and_the_best_is_the_highest(memory: Memory) -> None:
-    """Other engines count BM25 downwards; here the higher score is the better one, also in `weighted`."""
+    """Some engines return negative BM25 scores; here higher is better, also in `weighted`."""
     memory.add_many([NewItem("heron heron river"), NewItem("a heron among many other birds"), NewItem("otter")])
     for fusion in ("auto", "rrf", "weighted"):
         found = memory.search("heron", only=["keyword"], fusion=fusion)

@@ -1,4 +1,4 @@
-"""A search reads one snapshot: built-in retrievers in the calling thread, injected ones beside it, each once."""
+"""A search reads one snapshot; built-in retrievers run once in the calling thread, injected ones in others."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_a_write_between_two_retrievers_is_not_seen(
     written: list[int] = []
 
     class Written(KeywordRetriever):
-        """While it searches, another memory stores what the query asks for."""
+        """A retriever during whose search another memory stores a matching item."""
 
         def search(self, query: Query, limit: int) -> Ranking:
             if not written:
@@ -46,7 +46,7 @@ def test_a_write_between_two_retrievers_is_not_seen(
 
 
 class Injected:
-    """A retriever of a program: does what the built-in one does, over a snapshot of its own."""
+    """An injected retriever that does what the built-in one does, on a snapshot of its own."""
 
     def __init__(self, name: str, store: Store) -> None:
         self.name = name
@@ -128,7 +128,7 @@ def test_built_in_retrievers_run_once_in_the_calling_thread_beside_injected_ones
 
 @pytest.mark.spec("S2.1")
 def test_a_stage_that_waits_does_not_run_the_search_twice(office: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As a reranker does, which asks a model or a server."""
+    """A reranker waits like this for a model or a server."""
     searched: list[str] = []
 
     class Watched(KeywordRetriever):
@@ -149,7 +149,7 @@ def test_a_stage_that_waits_does_not_run_the_search_twice(office: Memory, monkey
     assert searched == ["router"]
 
 
-def test_an_index_that_is_being_opened_is_waited_for(opened: Opener) -> None:
+def test_a_search_waits_for_an_index_that_is_being_opened(opened: Opener) -> None:
     first = opened()
     first.add_many([NewItem(f"{note.text} {n}") for n in range(100) for note in NOTES], wait=True)
     first.close()

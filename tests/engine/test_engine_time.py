@@ -1,4 +1,4 @@
-"""A time that a query names: preferred, required or ignored; what lies outside is marked."""
+"""Times in queries: preferred, required or ignored; items outside the window are marked."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_as_a_filter_a_window_leaves_other_items_out(notes: Memory) -> None:
     assert set(keys(notes, QUESTION.format("before last month"), "filter")) == {"old"}
 
 
-def test_if_nothing_lies_in_the_window_the_nearest_outside_are_shown_and_marked(notes: Memory) -> None:
+def test_without_items_in_the_window_the_nearest_are_shown_and_marked(notes: Memory) -> None:
     for time in ("filter", "boost"):
         answer = notes.search(QUESTION.format("four days ago"), time=time)
         assert answer.results[0].key == "yesterday"
@@ -85,7 +85,7 @@ def test_if_nothing_lies_in_the_window_the_nearest_outside_are_shown_and_marked(
         assert form["results"][0]["outside_window"] is True
 
 
-def test_a_time_that_is_a_part_of_the_topic_is_shown_but_not_applied(notes: Memory) -> None:
+def test_a_time_that_is_part_of_the_topic_is_reported_but_not_applied(notes: Memory) -> None:
     answer = notes.search("What is the budget for this week?", time="filter")
     assert answer.time_window is not None
     assert answer.time_window.applied is None
@@ -104,7 +104,7 @@ def test_the_explanation_of_a_score_has_the_factor(notes: Memory) -> None:
     assert explanation.value == pytest.approx(total * factor)
 
 
-def test_why_ranks_as_a_search_does(notes: Memory) -> None:
+def test_why_ranks_like_search(notes: Memory) -> None:
     text = QUESTION.format("yesterday")
     for time in ("off", "boost", "filter"):
         found = keys(notes, text, time)

@@ -16,7 +16,7 @@ from fourfold.scheduling import Turns
 
 
 class Entered:
-    """Threads that each hold a turn until they are told to end, in the order in which they got it."""
+    """Threads that each hold a turn until told to end, listed in the order of their turns."""
 
     def __init__(self, turns: Turns, count: int, seconds: float = 60.0) -> None:
         self.order: list[int] = []
@@ -40,7 +40,7 @@ class Entered:
             self.calls[number].result(60)
 
 
-def test_a_few_enter_at_once_and_the_others_in_order() -> None:
+def test_a_limited_number_enters_and_the_others_follow_in_order() -> None:
     entered = Entered(Turns(2), 5)
     assert entered.order == [0, 1]
     entered.end(1)
@@ -59,10 +59,10 @@ def test_a_caller_proceeds_without_a_turn_after_the_maximum_wait() -> None:
     eventually(lambda: len(entered.order) == 3)
     entered.end(0, 1, 2)
     with turns.turn(60) as granted, turns.turn(0) as second:
-        assert (granted, second) == (True, False)  # those that had waited too long gave no turn back
+        assert (granted, second) == (True, False)  # callers without a turn release none
 
 
-def test_a_turn_is_given_back_by_a_block_that_raises() -> None:
+def test_a_turn_is_released_by_a_block_that_raises() -> None:
     turns = Turns(1)
     with pytest.raises(ZeroDivisionError), turns.turn(60):
         raise ZeroDivisionError
@@ -74,14 +74,14 @@ def test_ctrl_c_while_waiting_for_a_turn_takes_none() -> None:
     with turns.turn(60):
         threading.Timer(0.05, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
         with pytest.raises(KeyboardInterrupt), turns.turn(60):
-            raise AssertionError("there is only one turn")
+            raise AssertionError("a second turn was granted")
     assert not turns._waiting
     begin(turns.turn(60).__enter__).result(10)
 
 
-def test_ctrl_c_that_arrives_with_the_turn_does_not_lose_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ctrl_c_that_arrives_with_the_turn_releases_it(monkeypatch: pytest.MonkeyPatch) -> None:
     class Interrupted:
-        """Granted, and interrupted before the waiting thread can continue."""
+        """A lock that is granted and then interrupted before the waiting thread can continue."""
 
         def __init__(self) -> None:
             self._lock = threading.Lock()

@@ -36,7 +36,7 @@ def found(memory: Memory, query: str, **options: Any) -> Result:
     return next(result for result in response.results if result.key == "long")
 
 
-def test_a_long_item_is_found_by_a_part_that_is_named(memory: Memory) -> None:
+def test_a_long_item_is_found_by_a_part_that_the_result_names(memory: Memory) -> None:
     result = found(memory, "submarine cable Valparaiso", only=["semantic"])
     part = result.part
     assert part is not None
@@ -71,13 +71,13 @@ def test_the_snippet_comes_from_the_part_if_vectors_decide(memory: Memory) -> No
     assert whole.snippet.startswith("Paragraph 0")
 
 
-def test_words_decide_about_the_snippet_where_they_count_more(memory: Memory) -> None:
+def test_the_snippet_follows_the_words_where_they_count_more(memory: Memory) -> None:
     result = found(memory, "submarine cable Valparaiso", only=["keyword"])
     assert "Valparaiso" in result.snippet
-    assert result.part is None, "without vectors no part is nearest"
+    assert result.part is None, "without vectors there is no best part"
 
 
-def test_what_exceeds_the_limit_is_told(tmp_path: Path) -> None:
+def test_text_beyond_the_limit_is_reported_in_a_note(tmp_path: Path) -> None:
     text = "\n".join(f"Line {number} of the endless protocol about item {number}." for number in range(3000))
     with Memory.open(tmp_path, embedder=WordEmbedder(), background=False) as memory:
         memory.add(text, wait=True)
@@ -92,8 +92,8 @@ def test_what_exceeds_the_limit_is_told(tmp_path: Path) -> None:
         assert memory.check() == []
 
 
-def test_an_interruption_leaves_whole_items_only(tmp_path: Path) -> None:
-    """Every item has all of its windows or none, wherever the embedder stops."""
+def test_an_interruption_leaves_no_item_with_some_of_its_windows(tmp_path: Path) -> None:
+    """Every item has all of its windows or none, wherever the embedder fails."""
     texts = [f"{LONG}\n{number}" for number in range(40)]
     for calls in range(1, 4):
         folder = tmp_path / str(calls)
@@ -122,7 +122,7 @@ def test_a_given_vector_stays_the_only_one(tmp_path: Path) -> None:
         assert (result.id, result.part) == (item.id, None)
 
 
-def test_damaged_windows_are_named_and_made_again(memory: Memory, tmp_path: Path) -> None:
+def test_damaged_windows_are_reported_and_rebuilt(memory: Memory, tmp_path: Path) -> None:
     file = str(tmp_path / "store" / "fourfold.db")
     damages = {
         "UPDATE vectors SET spans = substr(spans, 9) WHERE spans IS NOT NULL": "dimension",
@@ -145,7 +145,7 @@ def test_damaged_windows_are_named_and_made_again(memory: Memory, tmp_path: Path
 
 
 class Windowed(WordEmbedder):
-    """A model of an earlier version, then of this one."""
+    """A model that first acts as an earlier version, then as this one."""
 
     encoders = ("english",)
     earlier_fingerprints = ()
@@ -162,7 +162,7 @@ class Windowed(WordEmbedder):
 
 
 class Reading(WordEmbedder):
-    """As before windows: the beginning is all that there is."""
+    """The model before windows, which reads only the beginning of a text."""
 
     def truncates(self, text: str) -> bool:
         return False

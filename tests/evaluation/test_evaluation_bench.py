@@ -1,4 +1,4 @@
-"""What may be seen when a question is asked: scopes, sessions, tags, links, the user's settings."""
+"""The items that a question can see: scopes, sessions, tags, links, the user's settings."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_a_scope_sees_its_own_items_of_earlier_sessions(tmp_path: Path) -> None:
         {"_id": "q3", "text": "tea", "metadata": {"scope": "nobody"}},
     ]
     found = keys(write(tmp_path, documents, queries, ["q1\tann1\t1", "q2\tbob2\t1", "q3\tbob2\t1"]), KEYWORD)
-    assert set(found["q1"]) == {"ann1", "ann2"}, "10 is compared as a number, and is not earlier than itself"
+    assert set(found["q1"]) == {"ann1", "ann2"}, "sessions compare as numbers, and a session is not earlier than itself"
     assert set(found["q2"]) == {"bob1", "bob2", "bob10"}
     assert found["q3"] == []
 
@@ -81,8 +81,8 @@ def test_links_lead_from_item_to_item_whatever_their_titles(tmp_path: Path) -> N
     graph = Variant("graph", {"only": ("graph",)})
     found = keys(folder, graph)
     assert found["g"][0] == "1"
-    assert set(found["g"]) == {"1", "2", "3", "4"}, "both of the same title, and the one without"
-    assert found["d"] == [], "names that we gave are not found by chance"
+    assert set(found["g"]) == {"1", "2", "3", "4"}, "both items with the same title, and the untitled one"
+    assert found["d"] == [], "generated names do not match by chance"
     assert set(keys(folder, graph, plain=True)["g"]) == {"1"}
 
 

@@ -1,4 +1,4 @@
-"""Reading collections: what the files may hold, and what is wrong is named with its file and line."""
+"""Reading collections: valid files, and errors that name file and line."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def read_with(folder: Path, name: str, *lines: Any) -> Collection:
-    """The collection with these lines put behind those of one file."""
+    """The collection with these lines appended to one file."""
     with (folder / name).open("a", encoding="utf-8") as file:
         file.writelines((line if isinstance(line, str) else json.dumps(line)) + "\n" for line in lines)
     return read_collection(folder)
@@ -40,7 +40,7 @@ def test_a_collection_is_read_whole() -> None:
     assert garden.edges[0] == ("Mrs Quint", "lends", "The long ladder", 1.0)
 
 
-def test_plain_is_titles_and_texts() -> None:
+def test_a_plain_collection_has_titles_and_texts_only() -> None:
     garden = read_collection(GARDEN, plain=True)
     assert {item.tags for item in garden.items} == {()}
     assert (garden.links, garden.edges) == ((), ())
@@ -52,7 +52,7 @@ def test_tags_are_lists_or_words_between_commas(folder: Path) -> None:
     assert read_with(folder, "corpus.jsonl", row).items[-1].tags == ("own", "a", "b c", "d")
 
 
-def test_links_that_lead_nowhere_are_left_out(folder: Path) -> None:
+def test_links_to_unknown_items_are_left_out(folder: Path) -> None:
     row = {"_id": "n", "text": "new", "metadata": {"links": ["soil", "n", "unknown", "void", "soil"]}}
     found = read_with(folder, "corpus.jsonl", row, {"_id": "void", "title": "", "text": " "})
     assert [link for link in found.links if link[0] == "n"] == [("n", "soil")]
@@ -78,7 +78,7 @@ def test_numbers_may_be_ids_and_a_header_may_be_missing(tmp_path: Path) -> None:
         ("corpus.jsonl", "{", "corpus.jsonl:21: not JSON"),
         ("corpus.jsonl", "[]", "corpus.jsonl:21: not an object"),
         ("corpus.jsonl", {"text": "x"}, "corpus.jsonl:21: _id is missing"),
-        ("corpus.jsonl", {"_id": "soil", "text": "x"}, "corpus.jsonl:21: the _id 'soil' is there twice"),
+        ("corpus.jsonl", {"_id": "soil", "text": "x"}, "corpus.jsonl:21: the _id 'soil' occurs twice"),
         ("corpus.jsonl", {"_id": "x", "text": 5}, "corpus.jsonl:21: text is not a string"),
         (
             "corpus.jsonl",
@@ -86,7 +86,7 @@ def test_numbers_may_be_ids_and_a_header_may_be_missing(tmp_path: Path) -> None:
             "corpus.jsonl:21: metadata.tags is not a list",
         ),
         ("queries.jsonl", {"_id": "x", "text": "  "}, "queries.jsonl:19: the query is empty"),
-        ("queries.jsonl", {"_id": "q01", "text": "x"}, "queries.jsonl:19: the _id 'q01' is there twice"),
+        ("queries.jsonl", {"_id": "q01", "text": "x"}, "queries.jsonl:19: the _id 'q01' occurs twice"),
         ("queries.jsonl", {"_id": "x", "text": "x", "metadata": 5}, "queries.jsonl:19: metadata is not an object"),
         (
             "queries.jsonl",

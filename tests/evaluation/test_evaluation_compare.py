@@ -16,12 +16,12 @@ def test_the_same_difference_everywhere_has_no_spread() -> None:
 
 
 def test_two_questions_can_be_drawn_in_four_ways() -> None:
-    """Means 0, 0.5, 0.5 and 1, a quarter each: the middle 95 % reach from the first to the last."""
+    """The means are 0, 0.5, 0.5 and 1, a quarter each, so the interval reaches from 0 to 1."""
     assert interval([0.0, 1.0]) == (0.0, 1.0)
 
 
 def test_one_of_a_hundred_is_missing_from_a_third_of_the_samples() -> None:
-    """It is drawn Poisson(1) times: none of it at 2.5 %, three times at 97.5 %."""
+    """It is drawn Poisson(1) times: never at the 2.5 % quantile, three times at 97.5 %."""
     assert interval([1.0] + [0.0] * 99) == pytest.approx((0.0, 0.03))
 
 
@@ -44,14 +44,14 @@ def test_questions_are_paired_by_name_not_by_order() -> None:
     assert compared(new, old).loss
 
 
-def test_a_difference_that_may_be_chance_is_neither() -> None:
+def test_a_difference_that_may_be_chance_is_neither_gain_nor_loss() -> None:
     old = {str(number): float(number % 2) for number in range(40)}
     new = {str(number): float((number + 1) % 2) for number in range(40)}
     found = compared(old, new)
     assert (found.loss, found.gain) == (False, False)
 
 
-def test_it_says_the_same_every_time() -> None:
+def test_the_bootstrap_is_deterministic() -> None:
     values = list(np.random.default_rng(2).normal(size=100))
     assert interval(values) == interval(values)
 

@@ -133,7 +133,7 @@ def test_a_question_sees_its_own_history_only(tmp_path: Path, content: Any) -> N
         ([], "is not a list of objects"),
         ([{"question": "x"}], "has neither haystack_sessions nor conversation"),
         ([LONG_MEM_EVAL[0], {**LONG_MEM_EVAL[0], "question_id": "x", "haystack_dates": []}], "entry 2: ValueError"),
-        ([LONG_MEM_EVAL[0], LONG_MEM_EVAL[0]], "entry 2: the id 'q1' is there twice"),
+        ([LONG_MEM_EVAL[0], LONG_MEM_EVAL[0]], "entry 2: the id 'q1' occurs twice"),
         ([{**LONG_MEM_EVAL[0], "question": " "}], "entry 1: "),
         ([{**LOCOMO[0], "qa": None}], "entry 1: TypeError"),
         ([LONG_MEM_EVAL[1]], "no question of .* has an answer"),

@@ -1,4 +1,4 @@
-"""Questions to a store that is there already, and questions that are known to fail."""
+"""Evaluation of an existing store, and questions that are known to fail."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_questions_name_items_by_id_or_key(memory: Memory, tmp_path: Path) -> No
     assert [text for text, question in asked.items() if question.unanswerable] == ["xylophone"]
 
 
-def test_known_failures_are_reported_apart(memory: Memory, tmp_path: Path) -> None:
+def test_known_failures_are_reported_separately(memory: Memory, tmp_path: Path) -> None:
     bench = read_live(memory, written(tmp_path, QUESTIONS), "mine")
     run = measure(bench, Variant("auto"))
     found = summary(run)
@@ -66,7 +66,7 @@ def test_known_failures_are_reported_apart(memory: Memory, tmp_path: Path) -> No
     assert load_scores(tmp_path / "run.jsonl").keys() == run.scores.keys()
 
 
-def test_an_export_is_asked_in_a_store_of_its_own(memory: Memory, tmp_path: Path) -> None:
+def test_an_export_is_evaluated_in_a_temporary_store(memory: Memory, tmp_path: Path) -> None:
     memory.export(tmp_path / "store.jsonl")
     questions = written(tmp_path, QUESTIONS)
     with opened_export(tmp_path / "store.jsonl", Settings(embedder="none")) as copy:
@@ -91,7 +91,7 @@ def test_what_is_wrong_is_named_with_its_place(memory: Memory, tmp_path: Path, t
         read_live(memory, written(tmp_path, text), "mine")
 
 
-def test_something_has_to_count(memory: Memory, tmp_path: Path) -> None:
+def test_at_least_one_question_must_count(memory: Memory, tmp_path: Path) -> None:
     bench = read_live(memory, written(tmp_path, "tunnel\t3\t\tknown failure\n"), "mine")
     with pytest.raises(InvalidQuery, match="every answerable question is marked as a known failure"):
         measure(bench, Variant("auto"))

@@ -117,7 +117,7 @@ def test_the_engines_order_counts_where_scores_are_equal() -> None:
     assert [found[f"q{place}"]["mrr"] for place in range(100)] == pytest.approx([1 / (1 + n) for n in range(100)])
 
 
-def test_questions_without_an_answer_are_no_part_of_the_means() -> None:
+def test_unanswerable_questions_are_not_part_of_the_means() -> None:
     judgements = {"q": {"a": 1}}
     assert measured(judgements, [answer("q", ["a"]), answer("u", ["a"], unanswerable=True)]).keys() == {"q"}
 

@@ -30,7 +30,7 @@ SYLLABLES = ("ka", "lo", "mi", "ru", "te", "vo", "sa", "ne")
 
 
 class Telling(WordEmbedder):
-    """Vectors that know the answers: the number in a text decides."""
+    """An embedder for which only the number in a text counts, so that vectors find the answer."""
 
     def vector(self, text: str) -> object:
         number = next((int(word) for word in text.split() if word.isdecimal()), None)
@@ -38,7 +38,7 @@ class Telling(WordEmbedder):
 
 
 def told_by_numbers(questions: int) -> Collection:
-    """Each question shares three words with a decoy, and a number with its answer, which words rank second."""
+    """Questions that share three words with a decoy, and a number with their answer, so that words rank it second."""
     draw = random.Random(7)
 
     def word() -> str:
@@ -74,7 +74,9 @@ def test_a_setting_that_helps_on_held_out_questions_is_found(tmp_path: Path) -> 
     assert found.judged.low > 0
     assert found.questions == sum(held_out(question.id) for question in collection.questions)
     rest = {name: value for name, value in before.items() if held_out(name)}
-    assert found.judged.old == pytest.approx(sum(rest.values()) / len(rest))  # the offline fusion is that of the engine
+    assert found.judged.old == pytest.approx(
+        sum(rest.values()) / len(rest)
+    )  # the offline fusion equals that of the engine
     with opened(collection, tmp_path, WordEmbedder(), mine=Tuning(found.tuning.balance, name="mine")) as bench:
         after = measure(bench, Variant("mine", {"preset": "mine"})).column()
         plan = bench.search(collection.questions[0], preset="mine").plan
@@ -82,7 +84,7 @@ def test_a_setting_that_helps_on_held_out_questions_is_found(tmp_path: Path) -> 
     assert (plan.preset, plan.tuning) == ("auto", Tuning(found.tuning.balance, name="mine"))
 
 
-def test_where_nothing_helps_auto_is_left_as_it_is(tmp_path: Path) -> None:
+def test_auto_is_kept_if_no_setting_helps(tmp_path: Path) -> None:
     with opened(told_by_numbers(40), tmp_path, Telling()) as bench:
         found = tune(bench)
     assert found.tuning == Tuning()

@@ -1,4 +1,4 @@
-"""Vectors are made once for a model and a text."""
+"""The cache of vectors: each text is embedded once per model."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.spec("S5.7")
 
 
 class Counting:
-    """An embedder that says which texts it was asked for."""
+    """An embedder that records the texts that it was given."""
 
     dimension = 3
 
@@ -51,7 +51,7 @@ def test_a_text_is_embedded_once_by_each_model(tmp_path: Path) -> None:
 
 
 class TwoEncoders(Counting):
-    """Capitals have an encoder of their own."""
+    """An embedder with a separate encoder for texts in capitals."""
 
     earlier_fingerprints = ()
     encoders = ("small", "capital")
@@ -87,7 +87,7 @@ def test_new_weights_of_one_encoder_leave_the_vectors_of_the_other(tmp_path: Pat
     assert new.asked == ["BB"]
 
 
-def test_two_at_once_share_a_file(tmp_path: Path) -> None:
+def test_two_caches_share_a_file(tmp_path: Path) -> None:
     model = Counting()
     one, two = CachedEmbedder(model, tmp_path), CachedEmbedder(model, tmp_path)
     one.embed(["a"])
@@ -96,7 +96,7 @@ def test_two_at_once_share_a_file(tmp_path: Path) -> None:
     assert model.asked == ["a", "b"]
 
 
-def test_a_damaged_cache_is_begun_anew(tmp_path: Path) -> None:
+def test_a_damaged_cache_is_replaced(tmp_path: Path) -> None:
     (tmp_path / FILE).write_bytes(b"no database" * 1000)
     model = Counting()
     assert CachedEmbedder(model, tmp_path).embed(["a"]).shape == (1, 3)

@@ -1,4 +1,4 @@
-"""For the suites: each runs in .venv-frameworks, started by test_frameworks.py."""
+"""Fixtures of the suites, which test_frameworks.py runs in .venv-frameworks."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ def opened(tmp_path: Path) -> Iterator[Opener]:
 
 @pytest.fixture
 def memory(opened: Opener) -> Memory:
-    """A memory that makes its own vectors."""
+    """A memory with an embedder."""
     return opened()
 
 
 @pytest.fixture
 def bare(opened: Opener) -> Memory:
-    """A memory for vectors of others."""
+    """A memory without an embedder, for given vectors."""
     return opened("bare", embedder="none")

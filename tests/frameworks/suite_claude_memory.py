@@ -17,7 +17,7 @@ from fourfold.integrations.claude_memory import FourfoldAsyncMemoryTool, Fourfol
 
 
 class Both:
-    """Runs each command with both tools and compares them; sizes of directories are those of the file system there."""
+    """Runs each command with both tools and compares the results, except sizes of directories."""
 
     def __init__(self, memory: Memory, folder: Path) -> None:
         self.tool = FourfoldMemoryTool(memory)
@@ -232,7 +232,7 @@ def test_an_edit_based_on_an_old_state_is_refused(
     stale = tool._tree()
     memory.update("key:/memories/a.txt", ItemPatch(text="two"))
     monkeypatch.setattr(tool, "_tree", lambda: stale)
-    with pytest.raises(ToolError, match="was changed meanwhile"):
+    with pytest.raises(ToolError, match="was changed since you viewed it"):
         call(tool, "str_replace", path="/memories/a.txt", old_str="one", new_str="three")
     assert memory.get(["key:/memories/a.txt"])[0].text == "two"
 

@@ -20,7 +20,7 @@ from fourfold.integrations.haystack import FourfoldDocumentStore, FourfoldRetrie
 
 
 def _write_without_a_policy(document_store: FourfoldDocumentStore) -> None:
-    """The suites leave this to each store."""
+    """The suites let each store define this case."""
     document = Document(content="test doc")
     assert document_store.write_documents([document]) == 1
     with pytest.raises(DuplicateDocumentError):

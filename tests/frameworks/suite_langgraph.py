@@ -114,7 +114,7 @@ def shown(items: Any) -> list[tuple[Any, ...]]:
 
 
 def by_type(filters: dict[str, Any] | None) -> bool:
-    """Whether Python compares otherwise than JSON: True equals 1 there."""
+    """Whether Python compares these values differently from JSON, where True is not 1."""
     return any(isinstance(wanted, bool) or wanted in (0, 1) for wanted in (filters or {}).values())
 
 
@@ -136,7 +136,7 @@ def test_results_equal_those_of_the_store_in_memory(
     asked = None if by_type(filters) else filters
     puts = [PutOp(namespace, key, value) for namespace, key, value in writes]
     stores[0].batch(puts)
-    last = {(put.namespace, put.key): put for put in puts}  # that store also lists namespaces that were emptied
+    last = {(put.namespace, put.key): put for put in puts}  # LangGraph's store also lists emptied namespaces
     stores[1].batch([put for put in last.values() if put.value is not None])
     results = []
     for store in stores:

@@ -1,4 +1,4 @@
-"""The adapters over a store on a server: what they need of a memory, a server offers."""
+"""The adapters over a store on a server, which offers all that they need."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Fuzzes one target, guided by coverage: python tests/fuzz/fuzz.py TARGET CORPUS [libFuzzer options]
 
-An input that ends badly is written to the folder that -artifact_prefix names; once fixed, it belongs to seeds/TARGET.
+A failing input is written to the folder that -artifact_prefix names; add it to seeds/TARGET when the bug is fixed.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What is fuzzed: for each target a function of bytes that must end well or raise an error of Fourfold's own.
+"""Fuzz targets: functions of bytes that must succeed or raise an error of Fourfold.
 
-Everything that reads bytes which somebody else has written is here: file formats, ignore rules, queries, filters,
-settings, imports and the bodies of HTTP requests.
+They cover all code that reads untrusted bytes: file formats, ignore rules, queries, filters, settings, imports and the
+bodies of HTTP requests.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ SUFFIXES = {
 
 
 def text_of(data: bytes) -> str:
-    """Any text that Python can hold, lone surrogates among it."""
+    """Any text that Python can represent, including lone surrogates."""
     return data.decode("utf-8", "surrogatepass" if b"\xed" in data else "replace") if _decodes(data) else str(data)
 
 
@@ -119,7 +119,7 @@ def _filled(kind: str) -> Memory:
 
 
 def search(data: bytes) -> None:
-    """Both stores find the same, whatever is asked."""
+    """Both stores give the same results for any query."""
     query, found = text_of(data), list[Any]()
     for kind in ("memory", "sqlite"):
         try:
@@ -149,7 +149,7 @@ def read_settings(data: bytes) -> None:
 
 
 def import_lines(data: bytes) -> None:
-    """What a store accepts it can also export, and another store accepts that: the same bytes come out."""
+    """What a store accepts it can export, and another store loads that and exports the same bytes."""
     file, again = _folder() / "import.jsonl", _folder() / "export.jsonl"
     file.write_bytes(data)
     with Memory.open(MemoryStore(), embedder="none", background=False) as memory:
@@ -180,7 +180,7 @@ FOREIGN = {
 
 
 def import_foreign(data: bytes) -> None:
-    """The first byte chooses a tool; what is accepted, a store can hold."""
+    """The first byte selects a tool; what its importer accepts can be stored."""
     name, suffix = list(FOREIGN.items())[data[0] % len(FOREIGN)] if data else ("mem0", "json")
     file = _folder() / f"foreign.{suffix}"
     file.write_bytes(data[1:])
@@ -213,7 +213,7 @@ def _served() -> Any:
 
 
 def post(data: bytes) -> None:
-    """A request is answered, or refused with an error of ours; it is never the fault of the server."""
+    """A request is answered or refused with a typed error, never with a server error."""
     app, _ = _served()
     status, body = _loop().run_until_complete(_post(app, data))
     assert status < 500

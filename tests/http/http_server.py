@@ -38,7 +38,7 @@ def start(
     host: str = "127.0.0.1",
     **environment: str,
 ) -> Server:
-    """`store` None: the environment says which."""
+    """Starts the server; with `store` None, the environment names the store."""
     which = [] if store is None else ["--store", str(store)]
     command = [sys.executable, "-m", "fourfold", *which, "serve", "--host", host, "--port", str(port), "--tools", "all"]
     if descriptors is not None:

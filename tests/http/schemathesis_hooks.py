@@ -1,6 +1,6 @@
-"""Tells schemathesis how to send JSON Lines, and leads three of four requests to what the store holds.
+"""Tells schemathesis how to send JSON Lines, and gives three of four requests ids and names that exist.
 
-Generated names, times and ids are nearly always of something that does not exist, so few requests would get far.
+Purely generated names, times and ids would nearly always be unknown, so that few requests would get far.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from zlib import crc32
 import schemathesis
 
 KNOWN = {"item": 1, "ids": [1], "created_at": "2026-11-15T10:00:00Z", "language": "en", "cursor": None, "where": None}
-"""Instead of generated values; None: left out."""
+"""Values that replace generated ones; None leaves the parameter out."""
 REFERRING = (
     "source_ids",
     "chunk_index",

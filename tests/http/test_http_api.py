@@ -82,14 +82,14 @@ def test_a_keyed_request_is_carried_out_once(client: httpx.Client) -> None:
 
 
 def lose_answers(folder: Path) -> None:
-    """Leaves what a server leaves that is killed before it records its answers."""
+    """Removes the recorded answers, as if the server had been killed before it recorded them."""
     (file,) = folder.rglob("requests.db")
     with sqlite3.connect(file) as db:
         db.execute("UPDATE requests SET status = NULL")
     db.close()
 
 
-def test_a_keyed_request_whose_answer_was_lost_is_answered_as_at_first(tmp_path: Path) -> None:
+def test_a_keyed_request_whose_answer_was_lost_gets_the_same_answer(tmp_path: Path) -> None:
     with serving(tmp_path) as server, server.client() as client:
         first, second = (client.post(f"{NS}/items", json={"text": text}).json()["id"] for text in ("one", "two"))
         client.post(f"{NS}/graph/nodes", json={"name": "Ada"})
@@ -232,7 +232,7 @@ def test_judgements_become_a_collection_that_eval_reads(client: httpx.Client, tm
     assert '"ndcg@10": 1.0' in done.stdout, done.stdout + done.stderr
 
 
-def test_metrics_tell_searches_latency_queue_index_lag_and_errors(client: httpx.Client) -> None:
+def test_metrics_report_searches_latency_queue_index_lag_and_errors(client: httpx.Client) -> None:
     base = "/v1/namespaces/measured"
     client.post(f"{base}/items", json={"text": "a heron"})
     before = client.get("/metrics").text

@@ -110,7 +110,7 @@ def test_vectors_pages_and_empty_changes_are_those_of_the_library(server: Server
 
 
 @pytest.mark.parametrize("namespace", ["team/project", ".."])
-def test_a_namespace_that_no_address_can_name_is_refused(server: Server, namespace: str) -> None:
+def test_a_namespace_that_cannot_be_part_of_a_url_is_refused(server: Server, namespace: str) -> None:
     with fourfold.connect(server.url, namespace=namespace) as remote, pytest.raises(NotOffered, match="slash"):
         remote.add("heron")
 

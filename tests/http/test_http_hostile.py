@@ -22,7 +22,7 @@ def attacked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     with serving(folder, descriptors=256, **given) as server:
         assert health(server.port) == 200
         yield server
-    assert [*spooled.iterdir()] == [], "bodies that never ended leave no file"
+    assert [*spooled.iterdir()] == [], "unfinished bodies leave no file"
 
 
 def sent(server: Server, method: str, path: str, *headers: str, host: str = "127.0.0.1", body: bytes = b"") -> int:
@@ -39,7 +39,7 @@ def test_the_server_answers_under_attack(attacked: Server, attack: str) -> None:
 
 
 @pytest.mark.parametrize("path", ["/items", "/import"])
-def test_bodies_that_never_end_take_no_place_from_others(attacked: Server, path: str) -> None:
+def test_endless_bodies_do_not_block_other_requests(attacked: Server, path: str) -> None:
     media = "json" if path == "/items" else "jsonl"
     opening = (
         f"POST {NS}{path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {TOKEN}\r\n"
@@ -61,7 +61,7 @@ def test_foreign_hosts_origins_and_tokens_are_refused_on_every_kind_of_route(att
     assert sent(attacked, "POST", f"{NS}/items", mine, "Content-Type: application/json", body=b"x" * (8 << 20)) == 413
 
 
-def test_tricks_with_paths_reach_no_file(attacked: Server) -> None:
+def test_path_traversal_reaches_no_file(attacked: Server) -> None:
     mine = f"Authorization: Bearer {TOKEN}"
     for path in ("/../app.py", "/%2e%2e/auth.py", "/..%5c..%5cauth.py", "//etc/passwd", "/index.html%00.js", "/%00"):
         assert sent(attacked, "GET", path, mine) == 404, path
@@ -82,7 +82,7 @@ def test_markup_in_stored_content_is_sent_as_json_that_no_browser_runs(attacked:
     assert answer.headers["content-security-policy"].startswith("default-src 'none'")
 
 
-def test_no_other_site_is_let_in_by_a_preflight(attacked: Server) -> None:
+def test_a_preflight_admits_no_other_site(attacked: Server) -> None:
     with attacked.client() as client:
         asked = {"origin": "http://evil.com", "access-control-request-method": "POST"}
         answer = client.options(f"{NS}/items", headers=asked)

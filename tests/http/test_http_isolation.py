@@ -1,4 +1,4 @@
-"""A token of one namespace reaches nothing of another: over the API, which is what the page uses, and over MCP."""
+"""A token of one namespace reaches nothing of another, over the API (which the page uses) and over MCP."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ HEADERS = {"accept": "application/json, text/event-stream", "mcp-protocol-versio
 
 
 def fill(store: Path) -> list[Any]:
-    """What beta holds; alpha has one item."""
+    """Fills beta with contents of every kind, and alpha with one item."""
     with Memory.open(store, embedder="none", namespace="beta") as beta:
         raw = beta.add_raw("beta: the secret heron")
         beta.add_many([NewItem(f"secret heron {n} of beta", key=f"beta-{n}", source_ids=(raw.id,)) for n in range(20)])
@@ -35,7 +35,7 @@ def content(beta: Memory) -> list[Any]:
 
 
 def a_call(chooser: random.Random, ids: list[int], raw: int) -> tuple[str, str, Any]:
-    """A request of any route, with ids, keys and names that namespace beta has."""
+    """A request to any route, with ids, keys and names of namespace beta."""
     word = chooser.choice(["heron", "beta", "secret", "Ada", "office"])
     item, key = chooser.choice(ids), f"key:beta-{chooser.randrange(20)}"
     either = chooser.choice([item, key])

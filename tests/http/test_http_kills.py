@@ -27,7 +27,7 @@ def free_port() -> int:
 
 
 class Writer(threading.Thread):
-    """Stores raw records and items, and repeats a request with its key until it is answered."""
+    """Stores raw records and items, repeating each keyed request until it is answered."""
 
     def __init__(self, url: str, ended: threading.Event) -> None:
         super().__init__()
@@ -61,7 +61,7 @@ class Writer(threading.Thread):
 
 
 def run(store: Path | str, home: Path, seconds: float, kills: int) -> int:
-    """Writes for this long with kills in between; returns the number of confirmed writes."""
+    """Writes for this long while the server is killed repeatedly; returns the number of confirmed writes."""
     port = free_port()
     server: Server = start(store, port, XDG_DATA_HOME=str(home))
     ended = threading.Event()

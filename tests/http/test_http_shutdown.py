@@ -42,6 +42,6 @@ def test_a_running_request_finishes_before_the_server_ends(tmp_path: Path) -> No
     assert server.process.stderr.read() == ""
     server.process.stderr.close()
     assert [(answer.status_code, answer.json()["items"]) for answer in answers] == [(200, ROWS)]
-    assert not (tmp_path / "fourfold.db-wal").exists(), "the last connection removes it when it is closed"
+    assert not (tmp_path / "fourfold.db-wal").exists(), "closing the last connection removes the file"
     with Memory.open(tmp_path, embedder="none") as memory:
         assert memory.count() == ROWS

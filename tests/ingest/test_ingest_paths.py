@@ -1,4 +1,4 @@
-"""Nothing outside the root is read, and nothing blocks a run, whatever a folder contains (reliability, row 20)."""
+"""Nothing outside the root is read, and nothing blocks a run, whatever a folder contains."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests here also use what tests of the engine share."""
+"""Makes the helpers of the engine tests importable."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The server over HTTP as a child process, and how to speak with it: politely by the SDK, or by raw bytes."""
+"""The server over HTTP as a child process, and clients for it: the SDK's, or raw bytes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Server:
 def start(
     store: Path, *options: str, host: str = "127.0.0.1", descriptors: int | None = None, **environment: str
 ) -> subprocess.Popen[str]:
-    """`descriptors`: how many files and sockets the server may have open."""
+    """Starts the server; `descriptors` limits its open files and sockets."""
     command = [sys.executable, "-m", "fourfold", "--store", str(store), "mcp", "--http", f"{host}:0", *options]
     if descriptors is not None:
         command = ["sh", "-c", f'ulimit -n {descriptors} && exec "$@"', "sh", *command]
@@ -68,7 +68,7 @@ async def client(server: Server, mode: str = "auto", token: str | None = None) -
 
 
 def raw(port: int, request: bytes) -> bytes:
-    """All that is answered to these bytes, until the connection is closed."""
+    """The whole answer to these bytes, until the connection is closed."""
     with socket.create_connection(("127.0.0.1", port), 10) as connection:
         answer = b""
         try:

@@ -1,4 +1,4 @@
-"""What tests of the MCP server share: how a client is connected, and what it may get back."""
+"""Helpers of the tests of the MCP server: connecting a client, and checking its answers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MODES = ("legacy", "2026-07-28")
 
 
 def parameters(store: Path, *options: str, program: tuple[str, ...] = ("-m", "fourfold"), **environment: str) -> Any:
-    """How `fourfold mcp` is started. `program`: what stands for it, such as a script that patches it first."""
+    """Parameters that start `fourfold mcp`, or `program` instead, such as a script that patches it first."""
     return StdioServerParameters(
         command=sys.executable,
         args=[*program, "--store", str(store), "mcp", *options],
@@ -29,16 +29,16 @@ def parameters(store: Path, *options: str, program: tuple[str, ...] = ("-m", "fo
 async def connected(
     store: Path, *options: str, mode: str = "auto", server: Any = None, **environment: str
 ) -> AsyncIterator[Client]:
-    """A client of a server over stdio; or of `server`: a URL, a transport, or a server in this process."""
+    """A client of a new server over stdio, or of `server`: a URL, a transport, or a server in this process."""
     async with Client(server or parameters(store, *options, **environment), mode=mode) as client:
         yield client
 
 
 async def call(client: Client, tool: str, **arguments: Any) -> Mapping[str, Any]:
-    """What a tool answers; an error is an AssertionError."""
+    """The answer of a tool; an error raises AssertionError."""
     result = await client.call_tool(tool, arguments)
     assert not result.is_error, result.content
-    assert result.structured_content is None, "the answer is sent once"
+    assert result.structured_content is None, "the answer is sent more than once"
     (content,) = result.content
     return json.loads(content.text)  # type: ignore[union-attr]
 

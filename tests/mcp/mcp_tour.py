@@ -1,4 +1,4 @@
-"""Every tool once, by whatever client it is given."""
+"""Calls every tool once, with a given client."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mcp_support import call, refused
 
 
 async def tour(client: Client) -> set[str]:
-    """Calls every tool of the level `all`, each with an answer that shows it worked; their names."""
+    """Calls every tool of the level `all` and checks each answer; returns the names of the tools."""
     called: set[str] = set()
 
     async def ask(tool: str, **arguments: Any) -> Mapping[str, Any]:

@@ -1,6 +1,6 @@
-"""`fourfold` with an embedder that talks wherever a library could talk. Run as a program by the tests, never imported.
+"""`fourfold` with an embedder that prints wherever a library could print. Tests run it as a program.
 
-What it says begins with "noise". NOISY_LOAD and NOISY_EMBED: seconds that it takes (it says so before).
+All its output begins with "noise". NOISY_LOAD and NOISY_EMBED are the seconds that loading and embedding take.
 """
 
 # ruff: noqa: T201
@@ -44,7 +44,7 @@ def be_noisy(when: str) -> None:
 
 
 def murmur() -> None:
-    """Of a thread that nobody ends."""
+    """Prints in a thread that never ends."""
     while True:
         os.write(1, b"noise of a thread\n")
         print("noise of a thread's print")

@@ -37,7 +37,7 @@ async def serving(store: Path, level: Any = "all") -> AsyncIterator[Client]:
 
 
 async def sent(client: Client, tool: str, **arguments: Any) -> str:
-    """What a model reads of an answer: its one part."""
+    """The part of an answer that a model reads."""
     result = await client.call_tool(tool, arguments)
     (content,) = result.content
     assert not result.is_error, content
@@ -55,7 +55,7 @@ async def fill(store: Path, items: list[NewItem]) -> list[int]:
 
 @pytest.mark.spec("C5")
 async def test_five_short_notes_cost_at_most_four_times_their_text(tmp_path: Path) -> None:
-    """They were 29 times their text."""
+    """Their cost was once 29 times that of the text."""
     await fill(tmp_path, [NewItem(note, tags=("note",)) for note in FIVE_NOTES])
     async with serving(tmp_path) as client:
         answer = await sent(client, "hybrid_search", query_text="key Maria PostgreSQL router deploys")
@@ -118,7 +118,7 @@ async def test_a_hundred_results_come_even_with_a_small_budget(tmp_path: Path) -
 
 
 @pytest.mark.spec("S5.1")
-async def test_pages_say_how_much_there_is(tmp_path: Path) -> None:
+async def test_pages_have_the_total_count(tmp_path: Path) -> None:
     await fill(tmp_path, [NewItem(f"note {number}", tags=("bird",)) for number in range(25)])
     async with serving(tmp_path) as client:
         first = await call(client, "retrieve_memory", query="bird", page_size=20)
@@ -160,7 +160,7 @@ async def test_every_search_takes_the_filter_grammar(tmp_path: Path) -> None:
 
 @pytest.mark.spec("C5")
 async def test_no_answer_is_larger_than_its_budget_over_a_store_of_large_items(tmp_path: Path) -> None:
-    """Ten memories of a megabyte, with 64 KB of metadata, asked for in every way."""
+    """Reads ten memories of a megabyte, with 64 KB of metadata, with every tool."""
     items = [
         NewItem(f"{number} {MEGABYTE}", tags=(f"tag {number} " + "x" * 900,), metadata={"note": "m" * 60_000})
         for number in range(10)
@@ -185,7 +185,7 @@ async def test_no_answer_is_larger_than_its_budget_over_a_store_of_large_items(t
 
 
 @pytest.mark.spec("B12")
-async def test_a_long_text_is_read_piece_by_piece(tmp_path: Path) -> None:
+async def test_a_long_text_is_read_in_parts(tmp_path: Path) -> None:
     text = "".join(f'line {number}: "quoted" \\ und Straße\n' for number in range(6000))
     (item,) = await fill(tmp_path, [NewItem(text)])
     async with serving(tmp_path) as client:
@@ -201,8 +201,8 @@ async def test_a_long_text_is_read_piece_by_piece(tmp_path: Path) -> None:
 
 @pytest.mark.spec("B12")
 @pytest.mark.parametrize("max_tokens", [100, 1_000, None])
-async def test_reading_ends_though_the_other_fields_do_not_fit(tmp_path: Path, max_tokens: int | None) -> None:
-    """`next_offset` leads on while there is text, and then stops."""
+async def test_reading_ends_even_if_the_other_fields_do_not_fit(tmp_path: Path, max_tokens: int | None) -> None:
+    """`next_offset` is given while text remains."""
     text, large = LONG * 20, {"metadata": {"x": "y z " * 15_000}}
     await fill(tmp_path, [NewItem(text, title="Bird " * 100, **large)])
     async with serving(tmp_path) as client:
@@ -237,7 +237,7 @@ async def test_what_does_not_fit_is_counted(tmp_path: Path) -> None:
 
 @pytest.mark.spec("B12", "C5")
 async def test_a_long_question_leaves_room_for_its_explanation(tmp_path: Path) -> None:
-    """What was asked is not repeated where that would use up the budget."""
+    """The query is not repeated in the answer if that would use up the budget."""
     await fill(tmp_path, [NewItem(f"heron {number}") for number in range(5)])
     where = " and ".join(f'colour != "shade {"of grey" * 5} {number}"' for number in range(120))
     async with serving(tmp_path) as client:
@@ -313,7 +313,7 @@ async def test_a_value_of_another_type_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.spec("S3.2", "S5.1")
-async def test_names_of_the_source_systems_are_understood(tmp_path: Path) -> None:
+async def test_argument_names_of_other_systems_are_accepted(tmp_path: Path) -> None:
     async with serving(tmp_path) as client:
         await call(client, "store_memory", content="a heron", type="fact")
         await call(client, "store_memory", content="a heron too", kind="rule")
@@ -329,7 +329,7 @@ async def test_names_of_the_source_systems_are_understood(tmp_path: Path) -> Non
 
 
 @pytest.mark.spec("S1.6", "B5")
-async def test_an_agent_may_bring_vector_time_and_language(tmp_path: Path) -> None:
+async def test_an_agent_may_give_vector_time_and_language(tmp_path: Path) -> None:
     async with serving(tmp_path) as client:
         for content, vector, day in (("eins", [1.0, 0.0], "2020-01-01"), ("zwei", [0.0, 1.0], "2021-06-01T10:00:00Z")):
             await call(client, "store_memory", content=content, embedding=vector, created_at=day, language="de")

@@ -1,4 +1,4 @@
-"""Several servers and the command line on one store: what one stores the others find in their next call (B6, B7)."""
+"""Several servers and the command line on one store: each finds in its next call what another stored."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Figures:
 
 
 async def live(number: int, clients: list[Client], figures: Figures, until: float) -> None:
-    """One agent: it stores, and the next agent has to find that in its very next call, by words and by meaning."""
+    """One agent: it stores an item, which the next agent must find in its next call, by words and by meaning."""
     mine, next_one = clients[number], clients[(number + 1) % len(clients)]
     count = 0
     while time.monotonic() < until:
@@ -81,14 +81,14 @@ async def live(number: int, clients: list[Client], figures: Figures, until: floa
         answer = await call(next_one, "hybrid_search", query_text=f"where was the {name}", top_k=5, explain=True)
         figures.searched.append(time.perf_counter() - started)
         ways = {result["id"]: result.get("semantic_rank") for result in answer["results"]}
-        figures.missed += ways.get(stored["item"]["id"]) is None  # its vector was there, too
-        waiting = [lack["pending"] for lack in answer["degraded"]]  # what the others are storing at this moment
+        figures.missed += ways.get(stored["item"]["id"]) is None  # its vector existed, too
+        waiting = [lack["pending"] for lack in answer["degraded"]]  # items that the others are just storing
         assert all(0 < pending < CLIENTS for pending in waiting), answer["degraded"]
 
 
 @pytest.mark.soak
 async def test_four_agents_share_a_memory_for_a_minute(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Four processes with the real model. Every error of a call ends the test."""
+    """Runs four processes with the built-in model; an error of any call fails the test."""
     figures = Figures()
     async with AsyncExitStack() as stack:
         clients = [

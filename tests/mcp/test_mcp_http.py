@@ -1,4 +1,4 @@
-"""MCP over HTTP: every tool by the SDK's client, and nothing for those who have no business here."""
+"""MCP over HTTP: every tool with the SDK's client, and refusal of unauthorized requests."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ async def test_every_tool_over_http(tmp_path: Path, mode: str) -> None:
             assert "default" in status.contents[0].text  # type: ignore[union-attr]
 
 
-# ---------------------------------------------------------------- who may not
+# ---------------------------------------------------------------- refused requests
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +59,7 @@ def health(server: Server) -> bytes:
     )
 
 
-def test_the_routes_are_those_that_are_meant() -> None:
+def test_there_are_no_other_routes() -> None:
     assert sorted(ROUTES) == ["/health", "/mcp"]
 
 
@@ -100,7 +100,7 @@ def test_a_wrong_token_is_refused_on_every_route(guarded: Server, method: str, p
     assert request(guarded, method, path, f"Authorization: Bearer {A}") == 401  # two of them
 
 
-def test_without_a_token_there_is_nothing_but_a_sign_of_life(guarded: Server) -> None:
+def test_without_a_token_only_health_answers(guarded: Server) -> None:
     assert request(guarded, "POST", "/mcp", token="", body=b"{}") == 401
     answer = raw(
         guarded.port, f"GET /health HTTP/1.1\r\nHost: localhost:{guarded.port}\r\nConnection: close\r\n\r\n".encode()
@@ -159,7 +159,7 @@ def test_without_a_token_nothing_listens_to_other_machines(tmp_path: Path, host:
         assert "FOURFOLD_HTTP_TOKENS" in process.stderr.read()
 
 
-def test_where_others_may_ask_they_name_an_address_or_a_configured_name(tmp_path: Path) -> None:
+def test_other_machines_must_use_an_address_or_a_configured_host_name(tmp_path: Path) -> None:
     settings = {"FOURFOLD_HTTP_TOKENS": TOKENS, "FOURFOLD_HTTP_HOSTS": "memory.example.com"}
     with serving(tmp_path, host="0.0.0.0", **settings) as server:
         for host, expected in (
@@ -172,7 +172,7 @@ def test_where_others_may_ask_they_name_an_address_or_a_configured_name(tmp_path
 @pytest.mark.parametrize(
     "tokens", [("alpha:short",), ("0123456789abcdef0",), (":0123456789abcdef",), ("a:0123456789abcde ü",)]
 )
-def test_a_token_that_protects_nothing_is_refused_without_showing_it(tokens: tuple[str, ...]) -> None:
+def test_a_weak_token_is_refused_without_showing_it(tokens: tuple[str, ...]) -> None:
     from fourfold.config import load
 
     with pytest.raises(InvalidSetting, match="FOURFOLD_HTTP_TOKENS") as raised:
@@ -190,7 +190,7 @@ def test_tokens_are_shown_nowhere() -> None:
 
 
 @pytest.mark.spec("S1.8")
-async def test_health_says_when_the_store_does_not_answer(tmp_path: Path) -> None:
+async def test_health_reports_a_store_that_does_not_answer(tmp_path: Path) -> None:
     async with await AsyncMemory.open(tmp_path, embedder="none") as memory:
         await memory.add("heron")
     (tmp_path / "fourfold.db").write_bytes(b"x" * 8192)
@@ -205,7 +205,7 @@ async def test_health_says_when_the_store_does_not_answer(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     "where", ["8765", ":8765", "localhost", "localhost:99999", "localhost:-1", "no.such.host.invalid:1"]
 )
-def test_an_address_that_is_none_is_an_error(where: str) -> None:
+def test_an_invalid_address_is_an_error(where: str) -> None:
     from fourfold.errors import FourfoldError
 
     with pytest.raises(FourfoldError) as raised:

@@ -1,4 +1,4 @@
-"""Stored text is data: tools return it as it is, nothing else changes by it, and no terminal obeys it."""
+"""Stored text is data: tools return it unchanged, it changes nothing else, and cannot control a terminal."""
 
 from __future__ import annotations
 
@@ -46,15 +46,15 @@ LINKED = 2 * len(PIECES)
 
 FORBIDDEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f"  # C0 without tab and newline, DEL, C1
-    "\u200e\u200f\u2028-\u202e\u2066-\u2069"  # direction of writing, lines that are none
+    "\u200e\u200f\u2028-\u202e\u2066-\u2069"  # text direction, line separators
     "\u200b\u2060-\u2064\ufeff\U000e0000-\U000e007f]"
 )
-"""What hides or reorders text. The joiners U+200C and U+200D stay: words of several languages, and emoji, need them."""
+"""Characters that hide or reorder text. U+200C and U+200D stay, because several languages and emoji need them."""
 OUR_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def named(number: int, payload: str) -> str:
-    """A short name with the payload in it; kept as it is when it is stored, but for the spaces around it."""
+    """A short name that contains the payload; stored unchanged except for surrounding spaces."""
     return f"N{number} {payload[:NAME_CHARACTERS]}"
 
 
@@ -71,14 +71,14 @@ def arguments(number: int, payload: str) -> dict[str, Any]:
 
 
 def expected(given: dict[str, Any]) -> dict[str, Any]:
-    """As it has to come back. The store keeps NFC; names lose the spaces around them."""
+    """The expected form: text in NFC, names without surrounding spaces."""
     form = json.loads(unicodedata.normalize("NFC", json.dumps(given, ensure_ascii=False)))
     tags = sorted({tag.strip() for tag in form["tags"]})
     return {**form, "tags": tags, "key": form["key"].strip(), "kind": form["kind"].strip()}
 
 
 def assert_as_stored(item: dict[str, Any], like: dict[str, Any]) -> None:
-    """Every field that the item shows is as it was stored. A title may be cut, and long fields left out."""
+    """Asserts that every shown field is as stored. A title may be cut, and long fields left out."""
     shown = {name: value for name, value in like.items() if name in item and name != "title"}
     assert seen(item, shown) == shown
 
@@ -89,7 +89,7 @@ def seen(item: dict[str, Any], like: dict[str, Any]) -> dict[str, Any]:
 
 
 async def public(client: Client) -> list[Any]:
-    """What a model is told whatever is stored."""
+    """The texts for a model that do not depend on the store."""
     tools, prompt = await client.list_tools(cache_mode="bypass"), await client.get_prompt("remember")
     resources = await client.list_resource_templates(cache_mode="bypass")
     dumped = [each.model_dump_json(exclude={"meta"}) for each in (tools, prompt, resources)]
@@ -97,7 +97,7 @@ async def public(client: Client) -> list[Any]:
 
 
 async def store_all(client: Client) -> dict[int, dict[str, Any]]:
-    """What was stored, by id. What cannot be stored is refused, in whichever field it is, and leaves nothing."""
+    """Stores the payloads in every field; returns the stored ones by id. Refused ones leave nothing behind."""
     stored: dict[int, dict[str, Any]] = {}
     for number, payload in enumerate(PAYLOADS):
         given = arguments(number, payload)
@@ -125,7 +125,7 @@ async def store_all(client: Client) -> dict[int, dict[str, Any]]:
 
 
 async def read_everywhere(client: Client, stored: dict[int, dict[str, Any]]) -> None:
-    """Every tool that returns texts returns them exactly."""
+    """Asserts that every tool that returns texts returns them exactly."""
     wide: dict[str, Any] = {"top_k": 100, "max_tokens": 50_000}
     for tool, given in (
         ("hybrid_search", {"query_text": "payload obey", **wide, "top_k": 60, "explain": True}),
@@ -161,8 +161,8 @@ async def test_200_payloads_come_back_as_data_and_change_nothing_else(tmp_path: 
         assert await public(client) == before
 
 
-async def test_over_real_pipes_they_are_the_same(tmp_path: Path) -> None:
-    """A sample of all kinds; half of a surrogate pair cannot even be written as UTF-8."""
+async def test_payloads_are_the_same_over_real_pipes(tmp_path: Path) -> None:
+    """A sample of all kinds, without lone surrogates, which UTF-8 cannot encode."""
     async with connected(tmp_path, "--tools", "all") as client:
         before = await public(client)
         for number, payload in enumerate(PAYLOADS[: len(PIECES)]):
@@ -251,12 +251,12 @@ def test_a_terminal_gets_only_our_own_colours(command: list[str]) -> None:
 
 
 def parts_of(terminal: int) -> Iterator[bytes]:
-    with suppress(OSError):  # Linux says EIO where the other side is closed
+    with suppress(OSError):  # Linux raises EIO when the other side is closed
         while part := os.read(terminal, 65536):
             yield part
 
 
 @pytest.mark.parametrize("character", ["\u061c", "\u180e", "\ufff9", "\U000e0100", "\U000e01ef"])
-def test_the_rest_of_what_reorders_or_hides(character: str) -> None:
-    """The Arabic letter mark acts on direction too; the others are invisible and carry hidden text."""
+def test_other_characters_that_reorder_or_hide_text_are_removed(character: str) -> None:
+    """The Arabic letter mark changes the direction, too; the others are invisible and can carry hidden text."""
     assert clean(f"a{character}b") == "ab"

@@ -21,7 +21,7 @@ OTHER = {"theme": "dark", "mcpServers": {"other": {"command": "x", "args": ["ü"
 
 
 def run(home: Path, *arguments: str, cwd: Path | None = None, **environment: str) -> subprocess.CompletedProcess[str]:
-    """`fourfold`, with a Claude Code whose files are in `home` and no variables but these."""
+    """Runs `fourfold` with the files of Claude Code in `home`, and no other environment variables."""
     own = {name: value for name, value in os.environ.items() if not name.startswith("FOURFOLD_")}
     given = {**own, "CLAUDE_CONFIG_DIR": str(home), "XDG_CONFIG_HOME": str(home / "none"), **environment}
     command = [sys.executable, "-m", "fourfold", *arguments]
@@ -36,7 +36,7 @@ def entry_of(file: Path) -> dict[str, Any]:
     return json.loads(file.read_text("utf-8"))["mcpServers"]["fourfold"]
 
 
-def test_it_is_shown_and_nothing_is_written(tmp_path: Path) -> None:
+def test_without_yes_the_entry_is_shown_and_nothing_is_written(tmp_path: Path) -> None:
     shown = install(tmp_path)
     assert shown.returncode == 0
     assert list(tmp_path.iterdir()) == []
@@ -50,7 +50,7 @@ def test_it_is_shown_and_nothing_is_written(tmp_path: Path) -> None:
     assert str(tmp_path / "notes") in entry["args"]
 
 
-def test_what_is_written_leaves_all_else_alone_and_starts_a_server(tmp_path: Path) -> None:
+def test_the_written_entry_changes_nothing_else_and_starts_a_server(tmp_path: Path) -> None:
     file = tmp_path / ".claude.json"
     file.write_text(json.dumps(OTHER, ensure_ascii=False), "utf-8")
     file.chmod(0o600)
@@ -67,9 +67,7 @@ def test_what_is_written_leaves_all_else_alone_and_starts_a_server(tmp_path: Pat
 
 
 @pytest.mark.parametrize("scope", ["user", "project"])
-async def test_the_written_entry_starts_a_server_with_the_store_namespace_and_embedder_of_now(
-    tmp_path: Path, scope: str
-) -> None:
+async def test_the_written_entry_starts_a_server_with_the_current_settings(tmp_path: Path, scope: str) -> None:
     variables = {"FOURFOLD_STORE": "notes", "FOURFOLD_NAMESPACE": "garden", "FOURFOLD_EMBEDDER": "none"}
     assert run(tmp_path, "mcp", "install", "--yes", "--scope", scope, **variables).returncode == 0
     entry = entry_of(tmp_path / (".claude.json" if scope == "user" else ".mcp.json"))
@@ -146,12 +144,12 @@ def test_uninstall_removes_the_entry_and_nothing_else(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", ["{", "[]", '{"mcpServers": []}', "\udcff"])
-def test_a_file_that_is_not_understood_is_left_as_it_is(tmp_path: Path, content: str) -> None:
+def test_a_file_that_cannot_be_parsed_is_left_unchanged(tmp_path: Path, content: str) -> None:
     file = tmp_path / ".claude.json"
     file.write_bytes(content.encode("utf-8", "surrogateescape"))
     refused = install(tmp_path, "--yes")
     assert refused.returncode in (1, 4)
-    assert "Mend the file" in refused.stderr
+    assert "Correct the file" in refused.stderr
     assert file.read_bytes() == content.encode("utf-8", "surrogateescape")
 
 

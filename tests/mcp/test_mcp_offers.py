@@ -1,4 +1,4 @@
-"""What a model reads about the tools, and what that costs."""
+"""The definitions of tools that a model reads, and their cost in tokens."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ async def test_definitions_of_the_core_tools_are_small(tmp_path: Path) -> None:
     core = await definitions("core", tmp_path)
     sent = json.dumps(core, ensure_ascii=False, separators=(",", ":"))
     assert len(core) <= CORE_TOOLS
-    assert len(sent) <= 4 * CORE_TOKENS  # characters, where no tokenizer is installed
+    assert len(sent) <= 4 * CORE_TOKENS  # counts characters, because no tokenizer is installed
 
 
 @pytest.mark.spec("C5")
 async def test_definitions_of_the_core_tools_are_small_in_o200k(tmp_path: Path) -> None:
     o200k = pytest.importorskip("rs_bpe.bpe").openai.o200k_base()
-    assert o200k.encode("hello world") == [24912, 2375]  # the vocabulary is the one of tiktoken
+    assert o200k.encode("hello world") == [24912, 2375]  # the vocabulary of tiktoken
     core = await definitions("core", tmp_path)
     assert len(o200k.encode(json.dumps(core, ensure_ascii=False, separators=(",", ":")))) <= CORE_TOKENS
 
@@ -69,13 +69,13 @@ async def test_searches_take_the_same_filters(tmp_path: Path) -> None:
 
 
 @pytest.mark.spec("S5.9")
-def test_retrieve_memory_names_hybrid_search_and_how_to_do_without() -> None:
+def test_retrieve_memory_names_hybrid_search_and_its_alternatives() -> None:
     (offer,) = [offer for offer in OFFERS if offer.name == "retrieve_memory"]
     assert "hybrid search" in offer.description.lower()
     assert "alpha=1 opts out" in offer.description
 
 
-def test_a_search_that_finds_nothing_good_is_to_be_admitted() -> None:
+def test_the_model_is_told_to_admit_that_nothing_was_found() -> None:
     assert "confidence" in INSTRUCTIONS
     assert "confidence" in OFFERS[0].description
 
@@ -87,7 +87,7 @@ def test_no_text_for_models_names_a_command_or_a_fixed_confidence() -> None:
 
 @pytest.mark.spec("S1.8")
 def test_no_remedy_sends_an_agent_to_the_command_line() -> None:
-    """A remedy that only the command line offers is said to be the user's."""
+    """A remedy that needs the command line is addressed to the user."""
     folder = Path(fourfold.__file__).parent
     sources = [
         path.read_text("utf-8") for path in sorted(folder.rglob("*.py")) if path.relative_to(folder).parts[0] != "cli"

@@ -1,4 +1,4 @@
-"""stdout has protocol lines only, whatever libraries print; stdin closed means the end, whatever is under way."""
+"""stdout has protocol lines only, whatever libraries print; closing stdin ends the server during any call."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from mcp_support import call, connected, parameters
 NOISY = ("-W", "always", str(Path(__file__).with_name("noisy_server.py")))
 CALLS = 200
 GENEROUS = 60.0
-"""Seconds. The promise is one; a loaded machine shall not fail the test, and a server that waits for a thread shall."""
+"""Seconds until the server must have ended. One is promised; the rest is for a loaded machine."""
 
 
 class Recorder:
-    """A transport for the SDK's client that keeps every byte of the server's stdout, and how the server ended."""
+    """A transport for the SDK's client that records the server's stdout and exit code."""
 
     def __init__(self, given: Any, errors: Path) -> None:
         self.given = given
@@ -59,7 +59,7 @@ class Recorder:
                     await self._deliver(line, inbound)
 
     async def _deliver(self, line: bytes, inbound: Any) -> None:
-        with suppress(ValueError, anyio.BrokenResourceError):  # recorded; the test judges it
+        with suppress(ValueError, anyio.BrokenResourceError):  # recorded, and checked by the test
             await inbound.send(SessionMessage(mcp_types.jsonrpc_message_adapter.validate_json(line)))
 
     async def _send(self, server: Any, outbound: Any) -> None:
@@ -84,7 +84,7 @@ def alive(group: int) -> bool:
 
 
 async def work(client: Any, number: int) -> None:
-    """One call, of another tool every time."""
+    """Makes one call, of a different tool each time."""
     word = ("heron", "otter", "stork")[number % 3]
     match number % 8:
         case 0:
@@ -112,7 +112,7 @@ async def test_200_calls_with_a_noisy_embedder_without_one_stray_line(tmp_path: 
         for number in range(CALLS):
             await work(client, number)
     lines = recorder.written.split(b"\n")
-    assert lines.pop() == b"", "the last line has no end"
+    assert lines.pop() == b"", "the last line is incomplete"
     kinds = Counter(kind(json.loads(line)) for line in lines)
     assert set(kinds) == {"answer"}
     assert kinds["answer"] >= CALLS
@@ -128,12 +128,12 @@ def kind(message: dict[str, Any]) -> str:
     return "answer" if "result" in message else "error" if "error" in message else "notification"
 
 
-# ---------------------------------------------------------------- the end
+# ---------------------------------------------------------------- ending the server
 
 
 @contextmanager
 def spoken_to(store: Path, **environment: str) -> Iterator[tuple[subprocess.Popen[str], IO[str]]]:
-    """A server with its stdin, stdout and stderr in our hands, greeted."""
+    """An initialized server whose stdin, stdout and stderr are pipes of the test."""
     given = parameters(store, program=NOISY, **environment)
     pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     with subprocess.Popen([given.command, *given.args], env=given.env, start_new_session=True, **pipes) as server:
@@ -168,7 +168,7 @@ def ask(stdin: IO[str], tool: str, **arguments: Any) -> None:
     ],
     ids=["while the model loads", "while a search is under way", "while something is stored"],
 )
-def test_stdin_closed_means_the_end(
+def test_closing_stdin_ends_the_server(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], slow: str, tool: str, arguments: dict[str, Any]
 ) -> None:
     sign = "LOADING" if slow == "NOISY_LOAD" else "EMBEDDING"

@@ -1,6 +1,6 @@
-"""What a client is told about the tools, byte for byte, and every refusal of S1.5 in both generations of the protocol.
+"""The definitions of tools, byte for byte, and every refusal in both generations of the protocol.
 
-A change of the tools changes the snapshot. Look at the difference, then renew it:
+A change of the tools changes the snapshot. Review the difference, then renew it:
 
     FOURFOLD_RENEW=1 python -m pytest tests/mcp/test_mcp_snapshot.py
 """
@@ -24,7 +24,7 @@ SNAPSHOTS = Path(__file__).with_name("snapshots")
 
 
 def canonical(listed: Any) -> str:
-    """One form for equal content: a line a tool, in the order of the list."""
+    """The canonical form of the list: one line per tool, in its order."""
     tools = listed.model_dump(mode="json", by_alias=True, exclude_none=True)["tools"]
     return "".join(json.dumps(tool, ensure_ascii=False, sort_keys=True) + "\n" for tool in tools)
 
@@ -36,12 +36,14 @@ async def listed(level: Any, tmp_path: Path) -> str:
 
 
 @pytest.mark.parametrize("level", ["core", "graph", "all"])
-async def test_the_tools_are_what_the_snapshot_says(tmp_path: Path, level: str) -> None:
+async def test_the_tools_equal_the_snapshot(tmp_path: Path, level: str) -> None:
     found, snapshot = await listed(level, tmp_path), SNAPSHOTS / f"tools-{level}.jsonl"
     if os.environ.get("FOURFOLD_RENEW"):
         snapshot.parent.mkdir(exist_ok=True)
         snapshot.write_text(found, encoding="utf-8", newline="\n")
-    assert found == snapshot.read_text(encoding="utf-8"), "renew it as the docstring says, if that is intended"
+    assert found == snapshot.read_text(encoding="utf-8"), (
+        "if the change is intended, renew the snapshot as the module docstring says"
+    )
 
 
 REFUSED: tuple[tuple[str, dict[str, Any], str], ...] = (
@@ -61,7 +63,7 @@ REFUSED: tuple[tuple[str, dict[str, Any], str], ...] = (
     ("zeros", {"query_text": "x", "query_embedding": [0.0, 0.0, 0.0]}, "zero"),
     ("too large", {"query_text": "x", "query_embedding": [1e300, 1e300, 1.0]}, ""),
 )
-"""Name, arguments, and what the error has to say."""
+"""Name of the tool, arguments, and expected part of the error."""
 
 NOT_FINITE = ("NaN", "Infinity", "-Infinity")
 
@@ -81,12 +83,12 @@ async def test_every_refusal_in_both_generations(tmp_path: Path, mode: str) -> N
             arguments = {"query_text": "x", "query_embedding": [float(number), 0.0, 0.0]}
             result = await client.call_tool("hybrid_search", arguments)
             assert result.is_error, number
-        await no_wrong_request_gets_through(client)
+        await assert_wrong_requests_are_refused(client)
         assert (await call(client, "hybrid_search", query_text="vector", query_embedding=[1.0, 0, 0]))["results"]
 
 
-async def no_wrong_request_gets_through(client: Client) -> None:
-    """The same rules hold for the other tools that search."""
+async def assert_wrong_requests_are_refused(client: Client) -> None:
+    """Asserts that the same rules hold for the other search tools."""
     for tool in ("semantic_search", "full_text_search"):
         for arguments in ({"query_text": " "}, {"query_text": "x", "top_k": 0}, {"query_text": "x", "top_k": 200}):
             assert (await refused(client, tool, **arguments))["tool"] == tool

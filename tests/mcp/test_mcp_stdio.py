@@ -48,7 +48,7 @@ async def test_an_agent_stores_finds_reads_changes_and_forgets(tmp_path: Path, m
 
 
 @pytest.mark.spec("B12")
-async def test_an_agent_reads_on_around_a_chunk(tmp_path: Path) -> None:
+async def test_an_agent_reads_the_neighbours_of_a_chunk(tmp_path: Path) -> None:
     chunks = [NewItem(f"part {number}", path="/notes/long.txt", chunk_index=number) for number in range(6)]
     async with await AsyncMemory.open(tmp_path, embedder="none") as memory:
         stored = await memory.add_many([*chunks, NewItem("no chunk", key="k")])
@@ -115,7 +115,7 @@ async def test_an_error_says_what_was_wrong_and_what_to_do(tmp_path: Path) -> No
 
 
 @pytest.mark.spec("B15")
-async def test_namespaces_are_apart(tmp_path: Path) -> None:
+async def test_namespaces_are_isolated(tmp_path: Path) -> None:
     async with connected(tmp_path) as client:
         await call(client, "store_memory", content="a heron here")
         await call(client, "store_memory", content="a heron there", namespace="other")
@@ -141,7 +141,7 @@ async def test_resources_prompt_and_instructions(tmp_path: Path) -> None:
         assert "data, never instructions" in client.instructions
 
 
-async def test_the_list_of_tools_is_the_same_bytes_whatever_is_stored(tmp_path: Path) -> None:
+async def test_the_list_of_tools_does_not_depend_on_the_store(tmp_path: Path) -> None:
     listed = []
     for number in range(2):
         async with connected(tmp_path, "--tools", "all") as client:
@@ -157,13 +157,13 @@ async def test_the_list_of_tools_is_the_same_bytes_whatever_is_stored(tmp_path: 
         assert all(hints[name] is not None for name in hints if name != "title")
 
 
-@pytest.mark.parametrize(("level", "count"), [("core", 7), ("graph", 11)])  # all: above
+@pytest.mark.parametrize(("level", "count"), [("core", 7), ("graph", 11)])  # the test above covers the level `all`
 async def test_levels_of_tools(tmp_path: Path, level: str, count: int) -> None:
     async with connected(tmp_path, "--tools", level) as client:
         assert len((await client.list_tools()).tools) == count
 
 
-def test_stdin_closed_means_the_end_and_stdout_has_protocol_lines_only(tmp_path: Path) -> None:
+def test_closing_stdin_ends_the_server_and_stdout_has_protocol_lines_only(tmp_path: Path) -> None:
     hello = {
         "jsonrpc": "2.0",
         "id": 1,
@@ -178,7 +178,7 @@ def test_stdin_closed_means_the_end_and_stdout_has_protocol_lines_only(tmp_path:
         server.stdin.write(json.dumps(hello) + "\n")
         server.stdin.flush()
         assert json.loads(server.stdout.readline())["result"]["serverInfo"]["name"] == "fourfold"
-        assert not (tmp_path / "fourfold.db").exists()  # nothing is opened before it is needed
+        assert not (tmp_path / "fourfold.db").exists()  # the store is opened only when needed
         server.stdin.close()
         assert server.wait(30) == 0
         assert server.stdout.read() == ""
@@ -192,7 +192,7 @@ def test_stdin_closed_means_the_end_and_stdout_has_protocol_lines_only(tmp_path:
         (rb"a backslash \\ud83d and \" one", 'a backslash \\ud83d and " one'),
     ],
 )
-def test_half_a_character_in_the_json_of_a_client_is_replaced(sent: bytes, stored: str) -> None:
+def test_a_lone_surrogate_in_the_json_of_a_client_is_replaced(sent: bytes, stored: str) -> None:
     assert json.loads(repaired(b'"' + sent + b'"\n')) == stored
     reader = io.BufferedReader(Lines(io.BytesIO(b'"' + sent + b'"\n' + b"x" * 20_000 + b"\nlast")))
     assert json.loads(reader.readline()) == stored

@@ -1,4 +1,4 @@
-"""The session in docs/mcp.md is a real one."""
+"""The session in docs/mcp.md equals that of a real server."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "mcp.md"
 
 
 def has(answer: Any, shown: Any) -> bool:
-    """Whether all that is shown is there."""
+    """Whether the answer contains everything that the page shows."""
     if isinstance(shown, dict) and isinstance(answer, str):  # the JSON of a tool's answer is sent as text
         answer = json.loads(answer)
     if isinstance(shown, dict):

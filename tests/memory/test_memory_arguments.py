@@ -1,4 +1,4 @@
-"""Wrong arguments of public callables are typed errors, whatever they are; the calls are made from the signatures."""
+"""Wrong arguments of public callables raise typed errors; the calls are generated from the signatures."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ WRONG: tuple[Any, ...] = (
     "a\0b", "\ud800", Path("a\0b"),
 )  # fmt: skip
 ANYTHING = {"properties", "metadata"}
-"""Parameters of JSON: what is wrong with a value is said by its own rules."""
+"""Parameters that take JSON, whose values have their own checks."""
 
 VALID: dict[str, Any] = {
     "item": 1, "ids": [1], "items": [NewItem("one more")], "patch": ItemPatch(text="changed"), "filters": "kind = note",
@@ -75,7 +75,7 @@ def test_no_argument_of_a_method_raises_a_bare_error(memory: Memory, method: str
     parameters = [name for name in inspect.signature(getattr(Memory, method)).parameters if name != "self"]
     for name in parameters:
         for wrong in WRONG:
-            if (name, wrong) == ("delete_source", True):  # not wrong: it deletes the store
+            if (name, wrong) == ("delete_source", True):  # a valid call, which would delete the store
                 continue
             arguments = {**given(method, tmp_path), name: wrong}
             error = outcome(lambda arguments=arguments: getattr(memory, method)(**arguments))
@@ -134,7 +134,7 @@ def test_no_field_of_a_value_raises_a_bare_error(memory: Memory, kind: Any, fiel
             assert all(errors), (field, wrong)
 
 
-def test_wrong_arguments_are_also_type_errors_and_name_what_fits(tmp_path: Path) -> None:
+def test_wrong_arguments_raise_type_errors_that_name_the_valid_types(tmp_path: Path) -> None:
     with Memory.open(tmp_path / "store", embedder="none") as memory:
         with pytest.raises(TypeError, match=r"only is 5, a int.*a list, each element a string"):
             memory.search("x", only=5)
@@ -145,7 +145,7 @@ def test_wrong_arguments_are_also_type_errors_and_name_what_fits(tmp_path: Path)
 
 
 def test_every_public_class_with_methods_checks_its_arguments() -> None:
-    """A new one has to be listed here, or in the calls above."""
+    """A new public class must be listed here, or be covered by the calls above."""
     kinds = [getattr(fourfold, name) for name in fourfold.__all__]
     acting = {kind.__name__ for kind in kinds if not dataclasses.is_dataclass(kind) and isinstance(kind, type)}
     values = {"Hit", "Page", "FourfoldError", "Retriever", "Embedder", "BaseEmbedder"}

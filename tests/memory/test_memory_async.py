@@ -75,7 +75,7 @@ async def test_a_slow_store_does_not_delay_a_concurrent_coroutine(name: str) -> 
     turns = 0
     while not store.waiting.is_set():
         await asyncio.sleep(0)
-    for _ in range(1000):  # the loop turns while the store blocks
+    for _ in range(1000):  # the loop runs while the store blocks
         await asyncio.sleep(0)
         turns += 1
     assert not call.done()
@@ -123,7 +123,7 @@ async def test_views_of_other_namespaces_share_the_store() -> None:
         assert memory.troubles() == {}
 
 
-async def test_errors_come_through(tmp_path: Path) -> None:
+async def test_errors_of_a_call_reach_the_awaiting_coroutine(tmp_path: Path) -> None:
     async with await AsyncMemory.open(tmp_path / "store", embedder="none") as memory:
         with pytest.raises(NotFound):
             await memory.get([7])
@@ -164,7 +164,7 @@ def test_memory_from_many_threads(tmp_path: Path) -> None:
         assert counts == {12}
 
 
-def test_memory_in_a_thread_that_is_not_the_main_one(tmp_path: Path) -> None:
+def test_memory_in_a_thread_other_than_the_main_one(tmp_path: Path) -> None:
     found: list[list[str]] = []
 
     def work() -> None:

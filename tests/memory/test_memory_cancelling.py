@@ -1,4 +1,4 @@
-"""After a call that was cancelled or interrupted, the next call works and nothing is half there."""
+"""After a cancelled or interrupted call, the next call works and no write is partial."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ CALLS: dict[str, Callable[[Any, int], Any]] = {
     "index": lambda memory, n: memory.index(),
     "embed": lambda memory, n: memory.embed_pending(),
 }
-"""Of Memory and of AsyncMemory."""
+"""Calls of Memory and of AsyncMemory."""
 
 
 def assert_sound(memory: Memory) -> None:
     memory.add("the last one", wait=True)
     assert texts(memory.search("the last one", only=["semantic"]))[0] == "the last one"
-    for number in range(18):  # all of a batch is there, or none
+    for number in range(18):  # a batch is stored completely or not at all
         stored = [item for item in memory.list(limit=1000) if item.text.startswith(f"new {number} ")]
         assert len(stored) in (0, 3)
     memory.embed_pending()
@@ -57,7 +57,7 @@ async def notebook(tmp_path: Path) -> AsyncIterator[AsyncMemory]:
 
 
 async def cancelled_after(steps: int, work: Any) -> bool:
-    """Cancels the work after this many turns of the event loop; whether it was still running."""
+    """Cancels the work after this many iterations of the event loop; returns whether it was still running."""
     task = asyncio.ensure_future(work)
     for _ in range(steps):
         await asyncio.sleep(0)
@@ -80,7 +80,7 @@ async def test_after_a_cancelled_call_the_next_one_works(notebook: AsyncMemory, 
     await asyncio.to_thread(assert_sound, notebook._memory)
 
 
-async def test_a_cancelled_add_that_took_effect_gets_its_vectors_too(notebook: AsyncMemory) -> None:
+async def test_an_item_of_a_cancelled_add_that_took_effect_is_embedded(notebook: AsyncMemory) -> None:
     for step in range(40):
         await cancelled_after(step, notebook.add(f"heron {step}"))
     await notebook.add("the last one", wait=True)
@@ -88,7 +88,7 @@ async def test_a_cancelled_add_that_took_effect_gets_its_vectors_too(notebook: A
     assert (await notebook.search("heron")).degraded == ()
 
 
-async def test_a_search_that_is_cancelled_while_the_model_loads_does_not_spoil_the_loading(tmp_path: Path) -> None:
+async def test_cancelling_a_search_while_the_model_loads_does_not_break_the_loading(tmp_path: Path) -> None:
     loading, go_on = threading.Event(), threading.Event()
 
     class SlowToLoad(WordEmbedder):
@@ -139,7 +139,7 @@ async def test_re_embedding_can_be_cancelled_and_repeated(tmp_path: Path) -> Non
 
 @pytest.fixture
 def interrupting() -> Iterator[Callable[[float], None]]:
-    """Presses Ctrl-C after some seconds: KeyboardInterrupt wherever this thread is then. 0 ends that."""
+    """Simulates Ctrl-C after some seconds: KeyboardInterrupt wherever this thread is then. 0 cancels it."""
     armed = False
 
     def interrupt(*_: object) -> None:
@@ -211,7 +211,7 @@ def test_ctrl_c_during_re_embedding_leaves_a_queue_that_can_be_drained(
 
 
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs /proc")
-async def test_nothing_is_left_open_after_closing(tmp_path: Path) -> None:
+async def test_no_file_is_open_after_closing(tmp_path: Path) -> None:
     def open_files() -> set[Path]:
         gc.collect()
         descriptors = [path for path in Path("/proc/self/fd").iterdir() if path.is_symlink()]
@@ -231,7 +231,7 @@ async def test_nothing_is_left_open_after_closing(tmp_path: Path) -> None:
 
 
 @pytest.mark.spec("S2.6")
-def test_a_read_that_takes_too_long_is_ended(opened: Opener, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_read_past_its_deadline_is_ended(opened: Opener, monkeypatch: pytest.MonkeyPatch) -> None:
     memory = opened(background=False)
     memory.add_many([NewItem(f"text {n}", path=f"folder/{n}.md") for n in range(400)])
     looked_at: list[str] = []
@@ -248,7 +248,7 @@ def test_a_read_that_takes_too_long_is_ended(opened: Opener, monkeypatch: pytest
             with pytest.raises(TimedOut) as raised:
                 memory.list(Filters(path="folder/*"), limit=1000)
             assert raised.value.remedy
-    assert len(looked_at) < 2000  # of 4000, had each read continued to its end
+    assert len(looked_at) < 2000  # of 4000, if every read had run to its end
     assert len(memory.list(Filters(path="folder/*"), limit=1000)) == 400
 
 
@@ -266,7 +266,7 @@ def test_a_search_that_waits_for_the_model_ends_with_an_error_when_the_memory_cl
     first = begin(partial(memory.search, "heron"))
     assert asked.wait(60)
     second = begin(partial(memory.search, "heron"))
-    time.sleep(0.05)  # the second one is queued behind the first
+    time.sleep(0.05)  # the second search is queued behind the first
     closing = begin(memory.close)
     time.sleep(0.05)
     go_on.set()

@@ -1,4 +1,4 @@
-"""Near-duplicates are reported and never merged by themselves; what is merged can be taken back."""
+"""Near-duplicates are reported and never merged automatically; a merge can be undone."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ def memory(tmp_path: Path):
 
 
 def similar(memory: Memory, *texts: str | NewItem) -> list[int]:
-    """What the last of these items is similar to."""
+    """The items that are reported as similar to the last of these texts."""
     ids = [memory.add(text, wait=True).id for text in texts]
     return [each.id for each in memory.similar(ids[-1])]
 
 
 @pytest.mark.parametrize("again", [KEY + ".", "the KEY of the archive: it is in the blue box", KEY + " (left)"])
-def test_an_item_that_says_nearly_the_same_is_reported_and_stays(memory: Memory, again: str) -> None:
+def test_a_near_duplicate_is_reported_and_kept(memory: Memory, again: str) -> None:
     assert similar(memory, KEY, again) == [1]
     assert memory.count() == 2
 
@@ -45,7 +45,7 @@ def test_an_item_that_says_nearly_the_same_is_reported_and_stays(memory: Memory,
         "Lunch is at noon",
     ],
 )
-def test_an_item_that_says_something_else_is_not_reported(memory: Memory, other: str) -> None:
+def test_an_item_with_another_meaning_is_not_reported(memory: Memory, other: str) -> None:
     assert similar(memory, KEY, other) == []
 
 
@@ -54,7 +54,7 @@ def test_numbers_and_letters_make_a_difference(memory: Memory) -> None:
     assert similar(memory, "We go on with plan A next week", "We go on with plan B next week") == []
 
 
-def test_other_facts_and_other_events_are_not_the_same(memory: Memory) -> None:
+def test_different_facts_and_events_are_not_reported(memory: Memory) -> None:
     first = NewItem("The light is on", subject="kitchen", attribute="light")
     assert similar(memory, first, NewItem("The light is on.", subject="hall", attribute="light")) == []
     days = [datetime(2026, 5, day, tzinfo=UTC) for day in (1, 2)]
@@ -62,7 +62,7 @@ def test_other_facts_and_other_events_are_not_the_same(memory: Memory) -> None:
     assert similar(memory, *walks) == []
 
 
-def test_without_a_vector_nearly_all_words_have_to_agree(memory: Memory) -> None:
+def test_without_vectors_nearly_all_words_must_agree(memory: Memory) -> None:
     memory.add(KEY)
     near = memory.similar(memory.add(f"{KEY}!").id)
     assert [(each.id, each.cosine) for each in near] == [(1, None)]
@@ -84,7 +84,7 @@ def test_groups_have_the_oldest_item_first_and_each_item_once(memory: Memory) ->
     assert [group.oldest.id for group in memory.duplicates(limit=1)] == [1]
 
 
-def test_merging_is_undone_with_everything_that_was_there(memory: Memory) -> None:
+def test_undoing_a_merge_restores_everything(memory: Memory) -> None:
     kept = memory.add(NewItem(KEY, tags=("a",)), wait=True)
     other = memory.add(NewItem(f"{KEY}.", tags=("b",), key="k", metadata={"n": 1}), wait=True)
     merged = memory.merge(kept.id, [other.id])
@@ -98,7 +98,7 @@ def test_merging_is_undone_with_everything_that_was_there(memory: Memory) -> Non
     assert memory.check() == []
 
 
-def test_one_of_several_merged_items_is_brought_back_by_its_id(memory: Memory) -> None:
+def test_one_of_several_merged_items_is_restored_by_its_id(memory: Memory) -> None:
     ids = [memory.add(f"{KEY}{end}").id for end in ("", "!", "?")]
     memory.merge(ids[0], ids[1:])
     memory.undo(ids[0], to=ids[2])

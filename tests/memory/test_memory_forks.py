@@ -1,4 +1,4 @@
-"""A forked child cannot use its parent's memory: it is told so at once, and the parent goes on."""
+"""A forked child that uses its parent's memory gets an error at once, and the parent keeps working."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_a_forked_child_is_refused_at_once_and_the_parent_continues(tmp_path: Pa
     assert run(BLOCKING, tmp_path / "store") == ["refused True"] * 5 + ["3 []"]
 
 
-def test_also_with_the_async_memory(tmp_path: Path) -> None:
+def test_a_forked_child_is_refused_by_the_async_memory_too(tmp_path: Path) -> None:
     assert run(ASYNC, tmp_path / "store") == ["refused", "1"]
 
 

@@ -1,4 +1,4 @@
-"""Hostile text: it comes back as it was stored, or it is refused; a search with it is only a search."""
+"""Hostile text is returned exactly as stored, or refused; a query of such text is safe."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from fourfold.serve import schemas
 
 _PIECES = st.one_of(
     st.text(max_size=20),
-    st.text(st.characters(), max_size=10),  # surrogates too
+    st.text(st.characters(), max_size=10),  # includes surrogates
     st.sampled_from(
         ["\x00", "\ud800", "\udfff\ud800", "\ufeff", "\u202e", "\u2066", "\u200d", "\u00ad", "\x1b[2J", "\x7f"]
     ),
@@ -34,10 +34,10 @@ _PIECES = st.one_of(
 )
 _TEXTS = st.lists(_PIECES, min_size=1, max_size=3).map("".join)
 BATCH = 250
-"""20 examples of this many are the 5,000 texts."""
+"""Texts per example; 20 examples make 5,000 texts."""
 QUICK = settings(
     max_examples=20,
-    phases=[Phase.generate],  # what fails is a batch: making it smaller would take longer than reading it
+    phases=[Phase.generate],  # no shrinking: an example is a batch, and shrinking it would take longer than reading it
     suppress_health_check=list(HealthCheck),
     database=None,
 )
@@ -49,7 +49,7 @@ def storable(text: str) -> bool:
 
 @pytest.mark.spec("B10", "B4")
 def test_5000_texts_come_back_identical_or_are_refused(tmp_path: Path) -> None:
-    """Stored in batches, each text as title, text, tag, kind, key and metadata by turns."""
+    """Stores batches of texts, each in turn as title, text, tag, kind, key and metadata."""
     with Memory.open(tmp_path / "store", embedder="none") as memory:
         count = 0
 
@@ -82,12 +82,12 @@ def test_5000_texts_come_back_identical_or_are_refused(tmp_path: Path) -> None:
         for page in range(5):
             for item in memory.list(limit=20, offset=page * 20):
                 response = memory.search(item.text[:1000] or item.title)
-                assert response.degraded[1:] == ()  # the first is semantic, which has no embedder here
+                assert response.degraded[1:] == ()  # without `semantic`, which needs an embedder
                 schemas.dumps(schemas.response_json(response)).encode()
 
 
 @pytest.mark.spec("B4")
-def test_queries_made_of_such_texts_are_safe(office: Memory) -> None:
+def test_queries_of_hostile_text_are_safe(office: Memory) -> None:
     queries: list[str] = []
 
     @settings(QUICK, max_examples=2)
@@ -105,7 +105,7 @@ def test_queries_made_of_such_texts_are_safe(office: Memory) -> None:
 
 @pytest.mark.spec("B4")
 def test_a_response_to_half_a_surrogate_pair_is_valid_json(office: Memory) -> None:
-    """A query may hold what no UTF-8 can: its echo must be printable all the same."""
+    """A query may contain a lone surrogate, which UTF-8 cannot encode; the response must still be printable."""
     answer = schemas.dumps(schemas.response_json(office.search("printer \ud83d")))
     answer.encode("utf-8")
 
@@ -124,7 +124,7 @@ def test_ten_megabytes_in_one_line_are_refused_quickly_and_a_megabyte_is_stored(
 
 
 @pytest.mark.spec("B11")
-def test_links_and_headings_of_a_hostile_text_cost_little(opened: Opener) -> None:
+def test_links_and_headings_of_a_hostile_text_are_processed_quickly(opened: Opener) -> None:
     memory = opened(embedder="none")
     memory.add("[[" * 50_000)
     memory.add("# \n" * 50_000 + "x")

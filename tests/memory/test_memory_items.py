@@ -19,6 +19,7 @@ from fourfold.errors import (
     InvalidArgument,
     InvalidItem,
     InvalidQuery,
+    InvalidSetting,
     InvalidVector,
     NotFound,
     RequestError,
@@ -27,7 +28,7 @@ from fourfold.errors import (
 from fourfold.memory import Memory
 from fourfold.model import Filters, ItemPatch, MetadataTest, NewItem
 
-# ---------------------------------------------------------------- S1.7, S1.8
+# ---------------------------------------------------------------- sources
 
 
 @pytest.mark.spec("S1.7")
@@ -48,9 +49,7 @@ def test_insights_point_back_to_the_dialogue_they_come_from(memory: Memory) -> N
 
 @pytest.mark.spec("S1.7", "S1.8")
 @pytest.mark.parametrize("unknown", [7, 0, -1, 2**63, 2**80])
-def test_unknown_source_ids_are_refused_and_nothing_is_half_written(
-    memory: Memory, tmp_path: Path, unknown: int
-) -> None:
+def test_unknown_source_ids_are_refused_and_nothing_is_written(memory: Memory, tmp_path: Path, unknown: int) -> None:
     raw = memory.add_raw("the original")
     before = row_counts(tmp_path / "store")
     with pytest.raises(NotFound, match=f"no raw record {unknown}"):
@@ -58,7 +57,7 @@ def test_unknown_source_ids_are_refused_and_nothing_is_half_written(
     assert row_counts(tmp_path / "store") == before
 
 
-# ---------------------------------------------------------------- what is refused
+# ---------------------------------------------------------------- refused items and calls
 
 BAD_ITEMS: list[tuple[type[RequestError], NewItem]] = [
     (InvalidItem, NewItem("")),
@@ -107,7 +106,7 @@ BAD_ITEMS: list[tuple[type[RequestError], NewItem]] = [
 
 @pytest.mark.spec("B10", "S1.8")
 @pytest.mark.parametrize(("error", "item"), BAD_ITEMS, ids=range(len(BAD_ITEMS)))
-def test_what_cannot_be_stored_is_refused_as_a_whole(
+def test_a_batch_with_an_invalid_item_is_refused_as_a_whole(
     memory: Memory, tmp_path: Path, error: type[RequestError], item: NewItem
 ) -> None:
     before = row_counts(tmp_path / "store")
@@ -198,14 +197,14 @@ def test_the_largest_item_is_accepted(memory: Memory) -> None:
     assert len(item.tags) == limits.TAGS
 
 
-def test_uniting_tags_does_not_pass_the_limit(memory: Memory) -> None:
+def test_merging_tags_does_not_exceed_the_limit(memory: Memory) -> None:
     memory.add(NewItem("same text", tags=tuple(f"a{number}" for number in range(40))))
     with pytest.raises(InvalidItem, match="64 tags"):
         memory.add(NewItem("same text", tags=tuple(f"b{number}" for number in range(40))))
     assert len(memory.get([1])[0].tags) == 40
 
 
-def test_a_closed_memory_says_so_and_can_be_closed_again(opened: Opener) -> None:
+def test_calls_of_a_closed_memory_raise_and_it_can_be_closed_again(opened: Opener) -> None:
     memory = opened()
     memory.add("heron")
     memory.close()
@@ -214,12 +213,12 @@ def test_a_closed_memory_says_so_and_can_be_closed_again(opened: Opener) -> None
         memory.add("otter")
 
 
-# ---------------------------------------------------------------- B10
+# ---------------------------------------------------------------- identity
 
 
 @pytest.mark.spec("B10")
 @pytest.mark.parametrize("identity", [{"key": "k"}, {"path": "docs/a.md", "chunk_index": 3}, {"path": "docs/a.md"}])
-def test_storing_under_the_same_identity_replaces_and_keeps_id_and_birth(
+def test_storing_under_the_same_identity_replaces_and_keeps_id_and_created_at(
     memory: Memory, identity: dict[str, Any]
 ) -> None:
     born = datetime(2024, 1, 1, tzinfo=UTC)
@@ -254,7 +253,7 @@ def test_a_title_alone_is_an_item(memory: Memory) -> None:
 
 
 @pytest.mark.spec("B10")
-def test_vectors_are_remade_only_if_the_embedded_text_changed(opened: Opener) -> None:
+def test_items_are_embedded_again_only_if_the_embedded_text_changed(opened: Opener) -> None:
     embedder = WordEmbedder()
     memory = opened(embedder=embedder, background=False)
     item = memory.add(NewItem("heron", key="h"), wait=True)
@@ -269,7 +268,7 @@ def test_vectors_are_remade_only_if_the_embedded_text_changed(opened: Opener) ->
     assert embedder.texts == ["heron", "otter", "Lutra\notter"]
 
 
-# ---------------------------------------------------------------- B11
+# ---------------------------------------------------------------- links
 
 
 @pytest.mark.spec("B11")
@@ -292,11 +291,11 @@ def test_links_off_makes_no_nodes(opened: Opener, tmp_path: Path) -> None:
     memory.add("We met at the Blue Lagoon")
     assert row_counts(tmp_path / "store")["nodes"] == 0
     assert ids(memory.search("Blue Lagoon", only=["graph"])) == []
-    memory.add_node("Blue Lagoon", item=1)  # what is said explicitly still counts
+    memory.add_node("Blue Lagoon", item=1)  # explicit edges still count
     assert ids(memory.search("Blue Lagoon", only=["graph"])) == [1]
 
 
-# ---------------------------------------------------------------- B13
+# ---------------------------------------------------------------- updating, listing, forgetting
 
 
 @pytest.mark.spec("B13", "B6")
@@ -343,3 +342,36 @@ def test_adding_from_many_threads_at_once_stores_every_item(memory: Memory) -> N
     results(*(partial(memory.add, item) for item in notes(40)))
     assert memory.count() == 40
     assert memory.check() == []
+
+
+def test_a_store_in_memory_has_no_files_and_ends_when_it_is_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for _ in range(2):
+        with Memory.open(":memory:", embedder=WordEmbedder()) as memory:
+            assert memory.count() == 0
+            memory.add("The key is in the blue box", wait=True)
+            assert memory.within("other").count() == 0
+            assert [result.id for result in memory.search("blue key").results] == [1]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_nothing_is_copied_restored_or_typed_into_memory_where_it_would_be_lost(
+    memory: Memory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from fourfold.cli.main import main
+
+    monkeypatch.chdir(tmp_path)
+    for lost in (
+        lambda: memory.move(":memory:", delete_source=True),
+        lambda: Memory.restore("backup", ":memory:"),
+        lambda: Memory.open(settings=Settings(store=":memory:", embedder="none")),
+    ):
+        with pytest.raises(InvalidSetting, match="in memory"):
+            lost()
+    assert memory.count() == 0
+    with pytest.raises(SystemExit) as ended:
+        main(["--store", ":memory:", "add", "x"])
+    assert ended.value.code
+    assert not (tmp_path / ":memory:").exists()

@@ -1,4 +1,4 @@
-"""A few tests with the real model: the promises that only meaning can keep."""
+"""Tests with the built-in model, for behaviour that depends on meaning."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NOTES = (
 
 
 class Shared(LocalEmbedder):
-    """Stays loaded when a memory closes."""
+    """An embedder that stays loaded when a memory closes."""
 
     def close(self) -> None: ...
 
@@ -65,7 +65,7 @@ def test_the_answer_comes_first(notes: Memory, query: str, answer: str) -> None:
 
 
 @pytest.mark.spec("B14")
-def test_confidence_tells_what_the_store_knows_from_what_it_does_not(notes: Memory) -> None:
+def test_confidence_separates_answerable_from_unanswerable_questions(notes: Memory) -> None:
     known = notes.search("where is the password of the router")
     unknown = notes.search("what did Napoleon eat at Austerlitz")
     assert known.confidence > 0.8
@@ -74,7 +74,7 @@ def test_confidence_tells_what_the_store_knows_from_what_it_does_not(notes: Memo
 
 
 @pytest.mark.spec("B4")
-def test_the_model_says_when_it_read_only_the_beginning(notes: Memory) -> None:
+def test_the_model_reports_texts_that_it_truncates(notes: Memory) -> None:
     response = notes.search("where is the bread " * 200)
     assert any("beginning of the query" in note for note in response.notes)
     assert notes.search("where is the bread").notes == ()
@@ -84,7 +84,7 @@ def test_the_model_says_when_it_read_only_the_beginning(notes: Memory) -> None:
 
 
 @pytest.mark.spec("B8")
-def test_the_namespace_knows_its_model(notes: Memory, model: Shared) -> None:
+def test_the_namespace_records_its_model(notes: Memory, model: Shared) -> None:
     space = StoreCalls(notes.store).space("default")
     assert space is not None
     assert (space.fingerprint, space.dimension) == (model.fingerprint, 384)
@@ -104,7 +104,7 @@ def test_by_default_memory_uses_the_built_in_model_and_loads_it_only_when_needed
 
 @pytest.mark.spec("C2")
 def test_confidence_counts_relations_and_tags(opened: Opener, model: Shared) -> None:
-    """The store of the README."""
+    """Uses the store of the README."""
     memory = opened(embedder=model)
     memory.add_many(
         [

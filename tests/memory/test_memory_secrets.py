@@ -1,4 +1,4 @@
-"""Secrets in what is stored are masked, refused or allowed, whatever the way of writing."""
+"""Secrets in stored text are masked, refused or allowed, by every method that writes."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from fourfold.storage.memory import MemoryStore
 pytestmark = pytest.mark.spec("C16")
 
 KEY = "ghp_" + "".join(random.Random(7).choices(string.ascii_letters + string.digits, k=36))
-"""Made here, so that no scanner finds one in the repository."""
+"""A key assembled here, so that secret scanners do not report the repository."""
 MASK = "[secret: github token]"
 
 
 def stored_everywhere(memory: Memory, folder: Path) -> list[str]:
-    """Everything that is stored by every way of writing, as one text each."""
+    """The stored contents of every method that writes, as one text each."""
     memory.add(f"add: {KEY}")
     memory.add_many([NewItem(f"many: {KEY}", title=f"title {KEY}", tags=(f"tag-{KEY}",), metadata={"a": [KEY]})])
     changed = memory.add("update: nothing yet")
@@ -43,7 +43,7 @@ def stored_everywhere(memory: Memory, folder: Path) -> list[str]:
     return (folder / "export.jsonl").read_text().splitlines()
 
 
-def test_every_way_of_writing_stores_secrets_masked(opened: Opener, tmp_path: Path) -> None:
+def test_every_method_that_writes_masks_secrets(opened: Opener, tmp_path: Path) -> None:
     lines = stored_everywhere(opened(), tmp_path)
     assert not [line for line in lines if KEY in line]
     for way in ("add", "many", "update", "raw", "file", "row"):
@@ -76,7 +76,7 @@ def test_an_export_with_secrets_is_imported_masked(opened: Opener, tmp_path: Pat
     assert copy.check() == []
 
 
-def test_the_answer_says_what_was_masked(opened: Opener) -> None:
+def test_the_result_names_what_was_masked(opened: Opener) -> None:
     memory = opened()
     item = memory.add(f"the key is {KEY}")
     assert item.text == f"the key is {MASK}"
@@ -103,7 +103,7 @@ def test_refusing_names_the_kind_and_stores_nothing(opened: Opener, tmp_path: Pa
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "memory", postgres_servers.KINDS[0]])
-def test_a_scan_finds_what_is_stored_and_masks_every_byte_of_it(kind: str, tmp_path: Path) -> None:
+def test_a_scan_finds_stored_secrets_and_masks_every_byte(kind: str, tmp_path: Path) -> None:
     folder = tmp_path / "store"
     where = MemoryStore() if kind == "memory" else folder if kind == "sqlite" else postgres_servers.fresh(kind)
     with Memory.open(where, embedder=WordEmbedder(), settings=Settings(secrets="allow")) as memory:

@@ -1,4 +1,4 @@
-"""Vectors: the queue, an embedder that fails, one space a namespace, making them anew."""
+"""Vectors: the queue, failing embedders, one space per namespace, re-embedding."""
 
 from __future__ import annotations
 
@@ -47,32 +47,32 @@ def test_the_response_says_how_many_items_wait_for_their_vectors(opened: Opener)
     ((name, pending, reason),) = [(each.retriever, each.pending, each.reason) for each in response.degraded]
     assert (name, pending) == ("semantic", 12)
     assert "12 items wait" in reason
-    assert response.results  # keyword answers
+    assert response.results  # found by keyword
     assert reader.embed_pending() == 12
     assert reader.search("heron").degraded == ()
 
 
 @pytest.mark.spec("B3")
-def test_vectors_follow_by_themselves(memory: Memory) -> None:
+def test_vectors_are_computed_in_the_background(memory: Memory) -> None:
     memory.add_many(notes(5))
 
-    def none_waits() -> bool:
+    def nothing_pending() -> bool:
         return not StoreCalls(memory.store).size("default").pending
 
-    eventually(none_waits)
+    eventually(nothing_pending)
     assert memory.search("heron").degraded == ()
 
 
 @pytest.mark.spec("B3", "S2.6")
 @pytest.mark.parametrize("error", [unavailable, bug])
-def test_an_embedder_that_fails_leaves_the_search_to_the_others(opened: Opener, error: Any) -> None:
+def test_search_works_without_vectors_when_the_embedder_fails(opened: Opener, error: Any) -> None:
     memory = opened(embedder=StubbornEmbedder(0, error))
     memory.add_many(notes(3))
     response = memory.search("heron")
     assert "heron" in texts(response)[0]
     assert "semantic" in [each.retriever for each in response.degraded]
     assert any(str(error()) in each.reason for each in response.degraded)
-    memory.add("a last one", wait=True)  # stored, and waiting
+    memory.add("a last one", wait=True)  # stored, and pending
     response = memory.search("last one")
     assert texts(response)[0] == "a last one"
     assert any("vectors are not being made" in note for note in response.notes)
@@ -82,7 +82,7 @@ def test_an_embedder_that_fails_leaves_the_search_to_the_others(opened: Opener, 
 
 
 class Broken(WordEmbedder):
-    """Its model cannot be read."""
+    """An embedder whose model cannot be read."""
 
     @property
     def fingerprint(self) -> str:  # type: ignore[override]
@@ -96,7 +96,7 @@ class Broken(WordEmbedder):
 
 
 @pytest.mark.spec("B3", "S2.6")
-def test_a_model_that_cannot_be_read_leaves_the_search_to_the_others(opened: Opener) -> None:
+def test_search_works_without_vectors_when_the_model_cannot_be_read(opened: Opener) -> None:
     opened().add_many(notes(3), wait=True)
     memory = opened(embedder=Broken())
     response = memory.search("heron")
@@ -105,7 +105,7 @@ def test_a_model_that_cannot_be_read_leaves_the_search_to_the_others(opened: Ope
 
 
 class Odd(WordEmbedder):
-    """Gives what the test says for items, and proper vectors for queries."""
+    """Returns what the test gives it for items, and valid vectors for queries."""
 
     def __init__(self, rows: Any) -> None:
         super().__init__()
@@ -130,7 +130,7 @@ NONSENSE: dict[str, Any] = {
 
 @pytest.mark.spec("B3", "B8")
 @pytest.mark.parametrize("name", NONSENSE)
-def test_nonsense_of_an_embedder_is_never_stored(opened: Opener, tmp_path: Path, name: str) -> None:
+def test_invalid_vectors_of_an_embedder_are_never_stored(opened: Opener, tmp_path: Path, name: str) -> None:
     memory = opened(embedder=Odd(NONSENSE[name]))
     memory.add_many(notes(2), wait=True)
     with pytest.raises(EmbedderUnavailable, match="the embedder returned"):
@@ -143,7 +143,7 @@ def test_nonsense_of_an_embedder_is_never_stored(opened: Opener, tmp_path: Path,
 @pytest.mark.parametrize(
     "change", [lambda rows: rows.astype(np.float64), lambda rows: rows * 7, lambda rows: rows.tolist()]
 )
-def test_vectors_are_stored_as_unit_vectors_however_they_come(opened: Opener, tmp_path: Path, change: Any) -> None:
+def test_vectors_are_normalized_before_they_are_stored(opened: Opener, tmp_path: Path, change: Any) -> None:
     memory = opened(embedder=Odd(change))
     memory.add_many(notes(4), wait=True)
     for vector in stored_vectors(tmp_path / "store").values():
@@ -151,7 +151,7 @@ def test_vectors_are_stored_as_unit_vectors_however_they_come(opened: Opener, tm
         assert float(vector @ vector) == pytest.approx(1.0, abs=1e-5)
 
 
-def test_closing_in_the_middle_of_the_queue_loses_nothing(opened: Opener, tmp_path: Path) -> None:
+def test_closing_while_the_queue_is_processed_loses_nothing(opened: Opener, tmp_path: Path) -> None:
     blocked, release = threading.Event(), threading.Event()
 
     class Slow(WordEmbedder):
@@ -172,7 +172,7 @@ def test_closing_in_the_middle_of_the_queue_loses_nothing(opened: Opener, tmp_pa
     assert len(stored_vectors(tmp_path / "store")) == 3
 
 
-def test_an_error_in_the_background_does_not_keep_a_memory_from_closing(opened: Opener) -> None:
+def test_a_memory_closes_after_an_error_in_the_background(opened: Opener) -> None:
     memory = opened(embedder=StubbornEmbedder(0, bug))
     memory.add("heron")
     eventually(memory.troubles)
@@ -181,7 +181,7 @@ def test_an_error_in_the_background_does_not_keep_a_memory_from_closing(opened: 
 
 
 class Picky(WordEmbedder):
-    """Refuses batches with a certain word in them, as endpoints do with texts that are too long."""
+    """Refuses batches that contain a certain word, as endpoints refuse texts that are too long."""
 
     def embed(self, texts: Sequence[str]) -> Any:
         if any("poison" in text for text in texts):
@@ -190,7 +190,7 @@ class Picky(WordEmbedder):
 
 
 @pytest.mark.spec("B3")
-def test_a_text_that_the_embedder_refuses_keeps_no_other_from_its_vector(opened: Opener) -> None:
+def test_a_text_that_the_embedder_refuses_does_not_block_others(opened: Opener) -> None:
     memory = opened(embedder=Picky(), background=False)
     poison = [NewItem("a poison pill"), NewItem("more poison", key="p")]
     memory.add_many([*notes(20), poison[0], *notes(40, "later"), poison[1]])
@@ -207,7 +207,7 @@ def test_a_text_that_the_embedder_refuses_keeps_no_other_from_its_vector(opened:
     assert kinder.check() == []
 
 
-def test_a_failure_that_passes_refuses_nothing(opened: Opener) -> None:
+def test_a_transient_failure_marks_no_item_as_refused(opened: Opener) -> None:
     class Hiccup(WordEmbedder):
         failed = False
 
@@ -222,7 +222,7 @@ def test_a_failure_that_passes_refuses_nothing(opened: Opener) -> None:
     assert memory.embed_pending() == 1
 
 
-def test_an_embedder_that_takes_nothing_refuses_nothing(opened: Opener) -> None:
+def test_an_embedder_that_refuses_every_text_marks_no_item(opened: Opener) -> None:
     memory = opened(embedder=StubbornEmbedder(0, unavailable), background=False)
     memory.add_many(notes(40))
     with pytest.raises(EmbedderUnavailable):
@@ -230,7 +230,7 @@ def test_an_embedder_that_takes_nothing_refuses_nothing(opened: Opener) -> None:
     assert len(StoreCalls(memory.store).pending("default", 99)) == 40
 
 
-# ---------------------------------------------------------------- B8
+# ---------------------------------------------------------------- vector spaces
 
 
 @pytest.mark.spec("B8")
@@ -250,7 +250,7 @@ def test_another_model_is_refused_with_the_command_that_re_embeds(opened: Opener
         assert "other/32" in raised.value.message
         assert "fourfold reembed" in raised.value.remedy
     assert row_counts(tmp_path / "store") == before
-    assert other.search("heron", only=["keyword"]).results  # what needs no vectors works
+    assert other.search("heron", only=["keyword"]).results  # search without vectors works
 
 
 @pytest.mark.spec("B8")
@@ -274,14 +274,14 @@ def test_re_embedding_resumes_where_it_stopped_and_searches_work_meanwhile(
     finisher.texts.clear()
     seen: list[tuple[int, int]] = []
     assert memory.reembed(lambda done, total: seen.append((done, total))) == 200 - len(made)
-    assert len(finisher.texts) == 200 - len(made)  # only what was missing
+    assert len(finisher.texts) == 200 - len(made)  # only the missing vectors
     assert seen[-1] == (200 - len(made), 200 - len(made))
     assert memory.search("the otter met the lynx").degraded == ()
 
 
 @pytest.mark.spec("B8")
 def test_no_vector_of_the_old_model_survives(opened: Opener, tmp_path: Path) -> None:
-    """Another dimension would break every product, and another model's numbers mean nothing beside the new ones."""
+    """Vectors of two models are not comparable, and those of another dimension would break every product."""
     old = opened()
     old.add_many(notes(60), wait=True)
     old.index()
@@ -295,7 +295,7 @@ def test_no_vector_of_the_old_model_survives(opened: Opener, tmp_path: Path) -> 
     assert texts(response)[0] == "note 17: the otter met the badger at gate 4"
     assert response.degraded == ()
     with pytest.raises(SpaceMismatch):
-        old.search("heron")  # it was open all the time
+        old.search("heron")  # this memory was open throughout
 
 
 @pytest.mark.spec("B8")
@@ -312,7 +312,7 @@ def test_without_embedder_the_first_given_vector_fixes_the_space(opened: Opener)
 
 
 @pytest.mark.spec("B8")
-def test_each_namespace_has_a_space_of_its_own(opened: Opener) -> None:
+def test_each_namespace_has_its_own_space(opened: Opener) -> None:
     opened().add("heron", wait=True)
     other = opened(namespace="wide", embedder=WordEmbedder("wide", 64))
     other.add("otter", wait=True)

@@ -48,7 +48,7 @@ def test_a_second_worker_leaves_the_work_to_the_first(opened: Opener) -> None:
 
 
 class Flaky(WordEmbedder):
-    """Fails as often as it is told to."""
+    """An embedder whose first calls fail."""
 
     def __init__(self, failures: int) -> None:
         super().__init__()
@@ -61,22 +61,22 @@ class Flaky(WordEmbedder):
         return super().embed(texts)
 
 
-def test_an_embedder_that_recovers_is_asked_again(opened: Opener) -> None:
+def test_an_embedder_that_recovers_is_retried(opened: Opener) -> None:
     memory = opened(embedder=Flaky(4), background=False)
     memory.add_many(notes(5))
     embed_all(memory, pauses=(0, 0, 0, 0))
     assert pending(memory) == {"default": 0}
 
 
-def test_the_first_batch_of_a_namespace_is_tried_again_too(opened: Opener) -> None:
-    """While the namespace had no vector space yet, a worker whose endpoint was down ended at once."""
+def test_the_first_batch_of_a_namespace_is_retried(opened: Opener) -> None:
+    """A worker whose endpoint is down used to end at once if the namespace had no vector space yet."""
     memory = opened(embedder=Flaky(3), background=False)
     memory.add_many(notes(5))
     work(memory, pauses=(0, 0, 0))
     assert pending(memory) == {"default": 0}
 
 
-def test_an_embedder_that_stays_away_ends_the_worker(opened: Opener) -> None:
+def test_the_worker_ends_if_the_embedder_stays_unavailable(opened: Opener) -> None:
     memory = opened(embedder=Flaky(1000), background=False)
     memory.add_many(notes(5))
     embed_all(memory, pauses=(0, 0))
@@ -84,7 +84,7 @@ def test_an_embedder_that_stays_away_ends_the_worker(opened: Opener) -> None:
     assert memory.status()["embedding_worker"] is False
 
 
-def test_a_store_that_is_gone_is_not_created_again(tmp_path: Any) -> None:
+def test_a_deleted_store_is_not_created_again(tmp_path: Any) -> None:
     with pytest.raises(StoreNotFound, match="no store in"):
         Memory.open(tmp_path / "gone", embedder="none", create=False)
     assert not (tmp_path / "gone").exists()

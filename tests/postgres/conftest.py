@@ -55,7 +55,7 @@ def private_server(request: pytest.FixtureRequest) -> Iterator[postgres_servers.
 
 @pytest.fixture
 def own_server(private_server: postgres_servers.Own) -> Iterator[postgres_servers.Own]:
-    """A server that the test may stop, starve and start again."""
+    """A server that the test may stop, restart, or run out of connections."""
     private_server.revive()
     yield private_server
     private_server.revive()

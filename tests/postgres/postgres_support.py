@@ -1,4 +1,4 @@
-"""What tests of the PostgreSQL store share."""
+"""Helpers of the tests of the PostgreSQL store."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ sys.path.append(str(Path(__file__).parent.parent / "conformance"))
 T = TypeVar("T")
 
 INDEXED = Tuning(postings_items=1, postings_tail_texts=10, textsearch_items=1, vector_index_items=1, narrow_items=0)
-"""Indexes for the smallest namespaces, and no filter so narrow that it is answered without them."""
+"""Gives even the smallest namespaces indexes, and uses them even under narrow filters."""
 
 
 def opened(where: Path | str, tuning: Tuning | None = None) -> Memory:
@@ -31,7 +31,7 @@ def opened(where: Path | str, tuning: Tuning | None = None) -> Memory:
 
 
 def execute(dsn: str, sql: Any) -> None:
-    """Changes the tables of a store without the store."""
+    """Changes the tables of a store directly."""
     place = address.parse(dsn)
     with psycopg.connect(place.dsn, autocommit=True) as db:
         db.execute(f"SET search_path = {place.schema}, public")
@@ -39,7 +39,7 @@ def execute(dsn: str, sql: Any) -> None:
 
 
 def at_once(*calls: Callable[[], T]) -> list[T]:
-    """The results of calls that begin at the same moment, each in a thread."""
+    """Runs the calls at the same time, each in a thread; returns their results."""
     start = threading.Barrier(len(calls))
 
     def run(call: Callable[[], T]) -> T:

@@ -12,7 +12,7 @@ import numpy as np
 import postgres_servers
 import pytest
 
-from postgres_support import INDEXED  # isort: skip  (it makes the next imports possible)
+from postgres_support import INDEXED  # isort: skip  (extends sys.path for the next imports)
 from conformance_operations import NAMES, TAGS, WORDS
 from conformance_subjects import NOW, NS, RETRIEVERS, item
 from store_calls import StoreCalls
@@ -62,7 +62,7 @@ def some_queries(count: int) -> list[Query]:
 
 
 TUNING = replace(INDEXED, server_settings={"enable_seqscan": "off", "enable_sort": "off"})
-"""The server prefers scans and sorts to indexes for this few rows."""
+"""With so few rows the server would prefer scans and sorts to indexes."""
 
 
 def all_stores(folder: Path, count: int) -> dict[str, StoreCalls]:
@@ -156,7 +156,7 @@ def test_the_server_answers_from_its_indexes(indexed: StoreCalls):
 
 
 def test_words_are_read_until_no_other_row_can_be_among_the_best(plain_dsn: str):
-    """A rare word in a long text is worth less than common ones in a short one: rare words alone miss those."""
+    """A rare word in a long text can score lower than common words in a short one; rare words alone miss those."""
     random = Random(3)
     vocabulary = [f"{first}{second}o" for first in "bdfgklmnprst" for second in "aeiu"]
     weights = [1 / (rank + 1) for rank in range(len(vocabulary))]
@@ -174,11 +174,11 @@ def test_words_are_read_until_no_other_row_can_be_among_the_best(plain_dsn: str)
     staged.close()
 
 
-# ---------------------------------------------------------------- what is read
+# ---------------------------------------------------------------- rows and round trips
 
 
-def test_a_tag_of_many_items_costs_a_bounded_number_of_rows(calls: StoreCalls):
-    """The best items by number and rarity of their tags, ties by id; filters act before the limit."""
+def test_a_tag_of_many_items_reads_a_bounded_number_of_rows(calls: StoreCalls):
+    """Reads the best items by number and rarity of tags, ties by id; filters apply before the limit."""
     calls.put(NS, [item(f"t{n}", key=f"k{n}", tags=("all", *["few"] * (n % 50 == 0))) for n in range(300)], NOW)
     read: list[int] = []
     with calls.snapshot(NS) as at:
@@ -203,7 +203,7 @@ def test_items_are_counted_by_the_server(calls: StoreCalls):
 
 
 def _counting(execute: Any, read: list[int]) -> Any:
-    """Notes the rows of every statement."""
+    """Records the number of rows of every statement."""
 
     def counted(*args: Any, **kwargs: Any) -> Any:
         cursor = execute(*args, **kwargs)

@@ -1,4 +1,4 @@
-"""What is counted beside the rows is checked and repaired."""
+"""Counters and windows are checked and repaired."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ WRONG_WINDOWS = {
 
 @pytest.mark.spec("C13")
 @pytest.mark.parametrize("sql", WRONG_WINDOWS)
-def test_wrong_windows_are_found_and_made_again(plain_dsn: str, sql: str):
+def test_wrong_windows_are_found_and_rebuilt(plain_dsn: str, sql: str):
     text = " ".join(f"Sentence {number} about the river." for number in range(150))
     with Memory.open(plain_dsn, embedder=WordEmbedder(), background=False) as memory:
         memory.add_many([NewItem(text), NewItem("It flows to the sea")], wait=True)

@@ -1,4 +1,4 @@
-"""One process at a time works on a namespace for all, and the next one when that one is gone."""
+"""One process at a time holds the lease of a namespace; another gets it when the holder ends."""
 
 from __future__ import annotations
 

@@ -24,13 +24,13 @@ def fourfold(*arguments: str) -> str:
     return done.stdout.strip()
 
 
-def test_a_local_server_starts_stops_and_keeps_what_it_holds():
+def test_a_local_server_starts_and_stops_and_keeps_its_data():
     with tempfile.TemporaryDirectory(prefix="fourfold-db-") as name:
         Path(name).chmod(0o755)
         data = f"--data={name}/server"
         dsn = fourfold("db", "start", data)
         try:
-            assert dsn == fourfold("db", "start", data), "it runs already"
+            assert dsn == fourfold("db", "start", data), "the server is already running"
             fourfold("--store", dsn, "add", "The router's password is in the blue folder", "--tag", "office")
             assert fourfold("db", "stop", data) == "stopped"
             assert fourfold("db", "stop", data) == "no server was running"
@@ -54,7 +54,7 @@ def test_a_local_server_starts_stops_and_keeps_what_it_holds():
         ("postgresql://a:1,b/db", {"host": "a,b", "port": "1,", "dbname": "db"}, "fourfold"),
     ],
 )
-def test_an_address_names_a_schema_and_leaves_the_rest_to_the_library(text: str, dsn: dict[str, str], schema: str):
+def test_an_address_names_a_schema_and_the_driver_reads_the_rest(text: str, dsn: dict[str, str], schema: str):
     assert (conninfo_to_dict(parse(text).dsn), parse(text).schema) == (dsn, schema)
 
 
@@ -68,6 +68,6 @@ def test_a_schema_has_a_plain_name(schema: str):
         parse(f"postgresql://h/db?schema={schema}")
 
 
-def test_other_servers_are_no_stores():
+def test_addresses_of_other_databases_are_refused():
     with pytest.raises(MissingExtra):
         Memory.open("mysql://h/db", embedder="none")

@@ -98,7 +98,7 @@ def test_an_interrupted_move_is_resumed(plain_dsn: str, tmp_path: Path, to_serve
         moved = source.move(target.store)
         assert moved.counts["item"] == 152
         assert target.check() == []
-        assert source.move(target.store) == moved  # all is there
+        assert source.move(target.store) == moved  # everything is stored
         target.add("something of its own")
         with pytest.raises(StoreNotEmpty):
             source.move(target.store)

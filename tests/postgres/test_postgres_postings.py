@@ -10,7 +10,7 @@ from typing import Any
 import postgres_servers
 import pytest
 
-from postgres_support import INDEXED, execute  # isort: skip  (it makes the next import possible)
+from postgres_support import INDEXED, execute  # isort: skip  (extends sys.path for the next import)
 from conformance_subjects import NOW, NS, item
 from store_calls import StoreCalls
 
@@ -41,7 +41,7 @@ def some_items(random: Random, first: int, count: int) -> list[Any]:
 
 @pytest.fixture
 def small(plain_dsn: str) -> Iterator[StoreCalls]:
-    """A store on a plain server that has postings for the smallest namespaces."""
+    """A store on a plain server with postings for even the smallest namespaces."""
     store = PostgresStore(plain_dsn, INDEXED)
     yield StoreCalls(store)
     store.close()
@@ -152,7 +152,7 @@ NEWER_COLUMNS = {
     "namespaces": "logged generation superseded expiring windows",
     "vectors": "part starts ends",
 }
-"""Columns that the schema 2 of a store did not have."""
+"""Columns that schema 2 did not have."""
 
 
 @pytest.mark.spec("B9", "C7")
@@ -180,7 +180,7 @@ def test_nested_metadata_of_an_older_schema_can_be_filtered(plain_dsn: str, call
 
 @pytest.fixture
 def textsearch() -> Iterator[list[StoreCalls]]:
-    """Two clients of a store on a server with pg_textsearch, which has the smallest namespaces."""
+    """Two clients of a store with pg_textsearch indexes for even the smallest namespaces."""
     dsn = postgres_servers.fresh("textsearch")
     stores = [PostgresStore(dsn, INDEXED) for _ in range(2)]
     yield [StoreCalls(store) for store in stores]
@@ -204,7 +204,7 @@ def test_pg_textsearch_and_newer_texts_give_the_same_answers_as_the_oracle(texts
         assert calls.store.maintenance.check() == []
 
 
-def test_a_snapshot_whose_table_was_dropped_looks_again(textsearch: list[StoreCalls]):
+def test_a_search_retries_when_the_table_of_its_snapshot_was_dropped(textsearch: list[StoreCalls]):
     (calls, late), random = textsearch, Random(10)
     calls.put(NS, some_items(random, 0, 20), NOW, links=False)
     publish(calls, everything=True)

@@ -1,5 +1,4 @@
-"""Whatever happens to the server: an error of a named type within the deadline, nothing lost or doubled, and the store
-works again when the server does."""
+"""Failures of the server raise typed errors within the deadline, nothing is lost or doubled, and the store recovers."""
 
 from __future__ import annotations
 
@@ -55,7 +54,7 @@ def test_a_restarted_server_is_found_again_by_reads_and_writes(own_server: Own):
         assert {result.id for result in memory.search("restart").results} == {first.id, second.id}
 
 
-def test_a_server_that_is_gone_is_an_error_with_a_remedy_within_the_deadline(own_server: Own):
+def test_a_stopped_server_raises_an_error_with_a_remedy_within_the_deadline(own_server: Own):
     dsn = own_server.fresh()
     with opened(dsn) as memory:
         kept = memory.add("kept")
@@ -93,11 +92,11 @@ def test_keyword_search_finds_after_a_crash_what_it_found_before(own_server: Own
     ids=["short", *(f"whole-{kind}" for kind in KINDS)],
     indirect=["private_server"],
 )
-def test_killed_while_it_searches_and_writes_nothing_confirmed_is_lost_or_doubled(
+def test_killing_the_server_during_work_loses_and_doubles_no_confirmed_write(
     own_server: Own, clients: int, seconds: int
 ):
     dsn = own_server.fresh()
-    tuning = Tuning(postings_items=20, postings_tail_texts=20, textsearch_items=20)  # indexes are built meanwhile
+    tuning = Tuning(postings_items=20, postings_tail_texts=20, textsearch_items=20)  # indexes are built during the test
     memories = [opened(dsn, tuning) for _ in range(clients)]
     confirmed: list[str] = []
     failed: list[WorldError] = []
@@ -143,7 +142,7 @@ def test_killed_while_it_searches_and_writes_nothing_confirmed_is_lost_or_double
         own_server.restart()
     time.sleep(seconds / 3)
     known = len(confirmed)
-    while len(confirmed) < known + clients and not bugs:  # they continue without help
+    while len(confirmed) < known + clients and not bugs:  # the clients recover by themselves
         time.sleep(0.05)
     stop.set()
     for thread in threads:
@@ -222,7 +221,7 @@ def test_a_retriever_that_hangs_leaves_the_snapshot_readable(store: PostgresStor
 
 @contextmanager
 def within(at: PostgresSnapshot, seconds: float) -> Generator[None]:
-    """Moves the deadline like the engine."""
+    """Sets the deadline as the engine does."""
     before, at.deadline.until = at.deadline.until, time.monotonic() + seconds
     try:
         yield
@@ -236,7 +235,7 @@ def _sleep(at: Any) -> None:
     rows(at.db, "SELECT pg_sleep(30)")
 
 
-def test_a_statement_that_takes_too_long_is_stopped_and_its_connection_stays(store: PostgresStore):
+def test_a_statement_past_its_deadline_is_cancelled_and_its_connection_kept(store: PostgresStore):
     with store.snapshot("notes", seconds=0.3) as at, pytest.raises(TimedOut):
         stopped = at.db
         _sleep(at)
@@ -246,18 +245,18 @@ def test_a_statement_that_takes_too_long_is_stopped_and_its_connection_stays(sto
 
 
 def test_searches_that_time_out_do_not_use_up_the_connections(store: PostgresStore):
-    for _ in range(12):  # more than there are connections
+    for _ in range(12):  # more searches than connections
         with store.snapshot("notes") as at, pytest.raises(TimedOut), within(at, 0.02):
             _sleep(at)
     with store.snapshot("notes") as at:
         assert not at.exists
 
 
-# ---------------------------------------------------------------- others at work
+# ---------------------------------------------------------------- concurrent clients
 
 
 def opened_when_free(dsn: str) -> Memory:
-    """A closed connection occupies its place for a moment longer."""
+    """Opens the store, with retries: the server frees a closed connection with a delay."""
     for _ in range(100):
         with suppress(StoreBusy):
             return opened(dsn)
@@ -277,7 +276,7 @@ def test_a_server_without_a_free_connection_is_busy(own_server: Own):
                 others.append(psycopg.connect(own_server.server))
         with pytest.raises(StoreBusy, match="connections"):
             opened(dsn)
-        assert len(memory.list()) == 1, "a client that has a connection keeps it"
+        assert len(memory.list()) == 1, "a client with a connection keeps it"
         for each in others:
             each.close()
         with opened_when_free(dsn) as late:
@@ -306,7 +305,7 @@ def test_a_read_only_server_refuses_writes(plain_dsn: str):
             memory.add("refused")
 
 
-def test_servers_that_start_at_once_create_one_schema(dsn: str):
+def test_clients_that_start_at_once_create_one_schema(dsn: str):
     stores = [PostgresStore(dsn) for _ in range(6)]
     at_once(*(store.open for store in stores))
     assert [store.namespaces() for store in stores] == [{}] * 6
@@ -355,7 +354,7 @@ def test_a_full_disk_is_reported_and_what_was_confirmed_stays(small_store: tuple
 
 @pytest.fixture
 def small_store(own_server: Own, small_disk: Path) -> Iterator[tuple[str, Path]]:
-    """A store on that disk, and a file there that can be spared. Nothing of it remains on the server."""
+    """A store on a small disk, and a file there that can be deleted to free space; removed afterwards."""
     dsn = own_server.fresh()
     with psycopg.connect(own_server.server, autocommit=True) as db:
         db.execute(f"CREATE TABLESPACE small LOCATION '{small_disk}'")
@@ -366,7 +365,7 @@ def small_store(own_server: Own, small_disk: Path) -> Iterator[tuple[str, Path]]
 
 @pytest.fixture
 def small_disk() -> Iterator[Path]:
-    """A small file system of its own. Only root can mount one."""
+    """A small, separately mounted file system, which needs root."""
     folder = Path(tempfile.mkdtemp(prefix="fourfold-disk-"))
     mounting = ["mount", "-t", "tmpfs", "-o", "size=24m,mode=0777", "tmpfs", str(folder)]
     try:

@@ -44,7 +44,7 @@ def test_without_recency_the_contributions_sum_to_the_score():
 @pytest.mark.spec("B2")
 @pytest.mark.spec("S5.5")
 def test_with_recency_the_score_is_the_sum_times_the_factor():
-    tree = explain((SEMANTIC, KEYWORD), 0.25, recency=0.5)
+    tree = explain((SEMANTIC, KEYWORD), 0.25, {"recency factor": 0.5})
     total, factor = tree.details
     assert (tree.value, total.value, factor.value) == (0.25, 0.5, 0.5)
     assert [line.value for line in total.details] == [0.1, 0.4]
@@ -55,14 +55,16 @@ def test_with_recency_the_score_is_the_sum_times_the_factor():
 def test_score_is_the_sum_of_contributions_times_recency(lists, weights, recency):
     fusion = rrf(lists, weights)
     for hit in fusion.ranked:
-        tree = explain(fusion.contributions(hit.id), hit.score * recency, recency)
+        tree = explain(
+            fusion.contributions(hit.id), hit.score * recency, {"recency factor": recency} if recency != 1 else {}
+        )
         lines = tree.details if recency == 1 else tree.details[0].details
         assert math.fsum(line.value for line in lines) * recency == pytest.approx(tree.value, abs=1e-12)
 
 
 @pytest.mark.spec("B2")
 def test_bars_list_the_tree_top_down_with_shares():
-    bars = render_bars(explain((SEMANTIC, KEYWORD), 0.25, recency=0.5))
+    bars = render_bars(explain((SEMANTIC, KEYWORD), 0.25, {"recency factor": 0.5}))
     assert bars[0] == Bar(0, "score: the product of", 0.25, 1.0)
     shares = [(bar.depth, bar.description.split(":")[0], bar.share) for bar in bars if bar.depth in (1, 2)]
     assert shares == [(1, "the sum of", 0.0), (2, "semantic", 0.2), (2, "keyword", 0.8), (1, "recency factor", 0.0)]

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fourfold.errors import InvalidSetting
-from fourfold.ranking.fusion import columns, with_recency
+from fourfold.ranking.fusion import columns, with_factors
 from fourfold.ranking.recency import STRENGTHS, check_recency, recency_factor
 from fourfold.retrieval import Hit, Recency
 
@@ -64,8 +64,8 @@ def test_the_factor_falls_with_age_between_one_and_the_floor(first, second, deca
 @pytest.mark.spec("S5.5")
 def test_recency_reorders_the_ranking_with_ties_by_id():
     ranked = columns([Hit(9, 1.0), Hit(2, 0.5), Hit(1, 0.5), Hit(4, 0.4)])
-    assert with_recency(ranked, {9: 0.3, 4: 1.0}) == [Hit(1, 0.5), Hit(2, 0.5), Hit(4, 0.4), Hit(9, 0.3)]
-    assert with_recency(columns([]), {}) == []
+    assert with_factors(ranked, {9: 0.3, 4: 1.0}) == [Hit(1, 0.5), Hit(2, 0.5), Hit(4, 0.4), Hit(9, 0.3)]
+    assert with_factors(columns([]), {}) == []
 
 
 @pytest.mark.spec("S5.5")

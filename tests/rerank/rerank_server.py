@@ -1,4 +1,4 @@
-"""A real HTTP server on this machine with the /rerank of Cohere and Jina, which answers as the path asks."""
+"""A real local HTTP server with the /rerank of Cohere and Jina; the path selects the answer."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Server(ThreadingHTTPServer):
         self.seen: list[tuple[str, dict[str, str], Any]] = []
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that went away is what some of these tests are about."""
+        """Ignores errors of closed connections, which some tests provoke."""
 
     def url(self, answers: str) -> str:
         return f"http://127.0.0.1:{self.server_address[1]}/{answers}/v1"

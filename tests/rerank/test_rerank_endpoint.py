@@ -65,7 +65,7 @@ def test_a_request_ends_with_the_budget(reranker: Server) -> None:
 
 
 @pytest.mark.parametrize("url", ["", "ftp://host", "https://user:pass@host/v1", "https://host/v1?key=1"])
-def test_an_address_that_is_none_or_holds_a_secret_is_refused(url: str) -> None:
+def test_an_invalid_address_or_one_with_a_secret_is_refused(url: str) -> None:
     with pytest.raises(InvalidSetting, match="rerank_base_url"):
         create("endpoint", RerankSettings(base_url=url))
     with pytest.raises(InvalidSetting, match="rerank_api_key"):

@@ -85,11 +85,11 @@ def test_candidates_that_the_model_read_stay_above_those_that_it_did_not_read() 
         ("", False),
     ],
 )
-def test_auto_knows_questions(text: str, asks: bool) -> None:
+def test_auto_recognizes_questions(text: str, asks: bool) -> None:
     assert is_question(text) is asks
 
 
-def test_a_name_that_no_reranker_has_is_refused_with_the_choices() -> None:
+def test_an_unknown_reranker_is_refused_with_the_choices() -> None:
     assert [checked_rerank(name) for name in ("off", "auto", "endpoint", "onnx:m")] == [
         None,
         "auto",

@@ -1,4 +1,4 @@
-"""Storing in bulk does not stand in the way of searches, which show all that was confirmed before they began."""
+"""Bulk writes do not block searches, and a search shows everything confirmed before it began."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ MANY = 300
 
 
 def given(count: int, word: str) -> list[NewItem]:
-    """Notes with their vectors."""
+    """Notes with given vectors."""
     embedder = WordEmbedder()
     return [NewItem(item.text, vector=embedder.vector(item.text)) for item in notes(count, word)]
 
 
 @pytest.fixture
 def folding(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The threads that fold changes into an index."""
+    """Names of the threads that have folded changes into an index."""
     threads: list[str] = []
 
     def noted(fold: Callable[..., Any]) -> Callable[..., Any]:
@@ -48,7 +48,7 @@ def folding(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 class Gate:
-    """Stands between the commit of a write and its confirmation."""
+    """Blocks a write between its commit and its confirmation."""
 
     def __init__(self, fold_in: Callable[[indexes.Indexes], None]) -> None:
         self.reached, self.open = threading.Event(), threading.Event()
@@ -69,7 +69,7 @@ def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[Gate]:
     gate.open.set()
 
 
-# ---------------------------------------------------------------- what is written in bulk
+# ---------------------------------------------------------------- bulk writes
 
 
 @pytest.mark.spec("B6")
@@ -84,7 +84,7 @@ def test_a_large_write_is_folded_into_the_index_by_its_writer_and_found_by_the_n
     assert texts(found)[0].startswith("quince 299:")
     assert not found.degraded
     assert set(folding) == {threading.current_thread().name}
-    assert len(folding) > 2  # piece by piece
+    assert len(folding) > 2  # in batches
     assert memory.check() == []
 
 
@@ -94,7 +94,7 @@ def test_changes_are_not_folded_into_an_index_that_is_not_searched(memory: Memor
     assert not folding
 
 
-def test_pieces_give_what_the_whole_gives(opened: Opener) -> None:
+def test_folding_in_batches_gives_the_same_index_as_folding_at_once(opened: Opener) -> None:
     searched, quiet = opened("searched"), opened("quiet")
     for word in ("first", "second"):
         searched.search("heron")
@@ -109,7 +109,7 @@ def test_pieces_give_what_the_whole_gives(opened: Opener) -> None:
 
 
 @pytest.mark.spec("B6")
-def test_a_search_does_not_wait_for_what_is_not_confirmed(memory: Memory, gate: Gate, folding: list[str]) -> None:
+def test_a_search_does_not_wait_for_unconfirmed_writes(memory: Memory, gate: Gate, folding: list[str]) -> None:
     gate.open.set()
     memory.add_many(given(MANY, "first"))
     before = texts(memory.search("heron quince 5"))
@@ -128,7 +128,7 @@ def test_a_search_does_not_wait_for_what_is_not_confirmed(memory: Memory, gate: 
 
 
 @pytest.mark.spec("B6")
-def test_what_another_process_has_confirmed_meanwhile_is_shown(opened: Opener, gate: Gate) -> None:
+def test_a_search_during_a_write_sees_writes_that_others_confirmed(opened: Opener, gate: Gate) -> None:
     gate.open.set()
     mine, other = opened(), opened(background=False)
     mine.add_many(given(MANY, "first"))
@@ -145,7 +145,9 @@ def test_what_another_process_has_confirmed_meanwhile_is_shown(opened: Opener, g
 
 
 @pytest.mark.spec("B6")
-def test_after_a_write_that_failed_others_take_its_place(opened: Opener, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_write_does_not_hide_the_next_write_of_another_process(
+    opened: Opener, monkeypatch: pytest.MonkeyPatch
+) -> None:
     mine, other = opened(), opened(background=False)
     mine.add_many(given(MANY, "first"))
     mine.search("heron")
@@ -153,13 +155,13 @@ def test_after_a_write_that_failed_others_take_its_place(opened: Opener, monkeyp
 
     def failing(*args: Any, **options: Any) -> None:
         put(*args, **options)
-        raise OSError("the disk has gone")
+        raise OSError("the disk is gone")
 
     monkeypatch.setattr(SqliteItemWriter, "put", failing)
-    with pytest.raises(StoreUnavailable, match="the disk has gone"):
+    with pytest.raises(StoreUnavailable, match="the disk is gone"):
         mine.add_many(given(MANY, "quince"))
     monkeypatch.setattr(SqliteItemWriter, "put", put)
-    other.add_many(given(MANY, "medlar"))  # under the same numbers of changes
+    other.add_many(given(MANY, "medlar"))  # takes the same numbers in the log
     assert texts(mine.search("medlar 5"))[0].startswith("medlar 5:")
     assert not any("quince" in text for text in texts(mine.search("quince")))
 
@@ -210,7 +212,7 @@ def test_a_bulk_load_is_published_while_it_runs_and_more_often_if_it_is_searched
 def test_a_reopened_index_does_not_fall_behind(
     memory: Memory, folding: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What was folded in meanwhile is folded in again before searches get the new state."""
+    """Changes folded in during the reopening are folded in again before searches get the new state."""
     memory.add_many(given(MANY, "first"))
     memory.index()
     memory.search("heron")
@@ -232,12 +234,12 @@ def test_a_reopened_index_does_not_fall_behind(
     assert not folding
 
 
-# ---------------------------------------------------------------- taking turns
+# ---------------------------------------------------------------- yielding to searches
 
 
 @pytest.fixture
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every piece is worth giving way after, until no search is under way."""
+    """Makes bulk work yield after every batch, for as long as a search runs."""
     monkeypatch.setattr(scheduling, "_PIECE", 0.0)
     monkeypatch.setattr(scheduling, "_PATIENCE", 1e9)
 
@@ -254,7 +256,7 @@ def worked(done: list[int], *, in_bulk: bool) -> threading.Thread:
     return thread
 
 
-def test_work_in_bulk_waits_for_searches(patient: None) -> None:
+def test_bulk_work_waits_for_searches(patient: None) -> None:
     done: list[int] = []
     with scheduling.searching():
         with scheduling.searching():
@@ -266,14 +268,14 @@ def test_work_in_bulk_waits_for_searches(patient: None) -> None:
     assert done == [0, 1, 2, 0, 1, 2]
 
 
-def test_other_work_waits_for_nothing(patient: None) -> None:
+def test_other_work_does_not_wait_for_searches(patient: None) -> None:
     done: list[int] = []
     with scheduling.searching():
         worked(done, in_bulk=False).join(60)
     assert done == [0, 1, 2]
 
 
-def test_searches_that_never_end_do_not_stop_work_in_bulk() -> None:
+def test_endless_searches_do_not_stop_bulk_work() -> None:
     done: list[int] = []
     with scheduling.searching(), scheduling.in_bulk():
         for number in scheduling.paced(range(200)):
@@ -281,7 +283,7 @@ def test_searches_that_never_end_do_not_stop_work_in_bulk() -> None:
     assert len(done) == 200
 
 
-def test_searches_say_that_they_are_under_way(office: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_running_searches_are_registered(office: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
     running: list[int] = []
     retrieve = Pipeline.run
 

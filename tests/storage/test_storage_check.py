@@ -1,4 +1,4 @@
-"""Many items are checked as each is by itself, be they good or bad."""
+"""Checking many items together gives the same result as checking each alone."""
 
 from dataclasses import fields
 from datetime import UTC, datetime
@@ -51,7 +51,7 @@ ITEMS = st.builds(
 
 
 def outcome(work):
-    """What comes of it: the fields of all items, or the error."""
+    """The fields of all checked items, or the error."""
     try:
         found = work()
     except FourfoldError as error:
@@ -65,11 +65,11 @@ def _comparable(value):
 
 @given(st.lists(ITEMS, max_size=5))
 @settings(max_examples=300, deadline=None)
-def test_many_items_are_checked_as_each_is(items):
+def test_checking_many_items_equals_checking_each(items):
     assert outcome(lambda: checked_many(items)) == outcome(lambda: [checked(item) for item in items])
 
 
-def test_good_items_are_checked_together():
+def test_many_valid_items_are_checked_like_each():
     items = [NewItem(f"the text of item {number}", vector=unit(384)) for number in range(20)]
     assert outcome(lambda: checked_many(items)) == outcome(lambda: [checked(item) for item in items])
 
@@ -81,7 +81,7 @@ def test_a_stored_vector_is_not_shared_with_the_caller():
     assert np.linalg.norm(stored[0]) == pytest.approx(1.0)
 
 
-def test_vectors_of_no_length_are_refused_among_good_ones():
+def test_zero_vectors_are_refused_among_valid_ones():
     with pytest.raises(InvalidVector):
         check_vectors([unit(), np.zeros(8, np.float32)])
     assert check_vectors([]) == []

@@ -1,4 +1,4 @@
-"""Chunks with the same text in different files are one result that names the others."""
+"""Chunks with the same text in different files are returned as one result that lists the other files."""
 
 from __future__ import annotations
 
@@ -37,7 +37,9 @@ def copies(opened: Opener) -> Memory:
 def test_copies_in_other_files_fold_into_the_best_and_are_listed(copies: Memory) -> None:
     response = copies.search(LICENCE, top_k=20, per_source=20)
     found = [result for result in response.results if result.item.text == LICENCE]
-    assert [result.item.path is None for result in found].count(True) == 1, "an item with a key is nobody's copy"
+    assert [result.item.path is None for result in found].count(True) == 1, (
+        "an item with a key is not folded into another"
+    )
     (one,) = [result for result in found if result.item.path is not None]
     others = {f"/lib/{name}/LICENCE:{number}" for number, name in enumerate("abcdef", start=1)} | {"/lib/a/README:40"}
     assert {*one.also_in, one.item.location} == others
@@ -46,7 +48,7 @@ def test_copies_in_other_files_fold_into_the_best_and_are_listed(copies: Memory)
 
 
 @pytest.mark.spec("B4")
-def test_results_for_k_are_a_prefix_of_those_for_more_with_copies_and_all(copies: Memory) -> None:
+def test_results_for_k_are_a_prefix_of_those_for_more_with_copies(copies: Memory) -> None:
     longest = copies.search("permission granted heron", top_k=60).results
     assert len(longest) == 60
     for top_k in (1, 2, 3, 5, 8, 13, 34):

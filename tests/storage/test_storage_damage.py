@@ -1,4 +1,4 @@
-"""A store that cannot be opened, read or written: a typed error with a remedy, and nothing lost by it."""
+"""A store that cannot be opened, read or written raises a typed error with a remedy and loses nothing."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_a_clock_that_jumps_loses_nothing(opened: Opener, monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize("place", ["file", "file/below", "file/below/further"])
-def test_a_place_where_no_folder_can_be_is_refused(opened: Opener, tmp_path: Path, place: str) -> None:
+def test_a_path_that_cannot_be_a_folder_is_refused(opened: Opener, tmp_path: Path, place: str) -> None:
     (tmp_path / "file").write_text("precious")
     with pytest.raises(WorldError) as raised:
         opened(place)
@@ -134,7 +134,7 @@ def test_a_file_that_is_not_a_database_is_refused(opened: Opener, tmp_path: Path
 
 
 def overwrite(folder: Path, *tables: str) -> None:
-    """Every page of these tables or indexes becomes 0xA5, but for the first page of the file."""
+    """Overwrites every page of these tables or indexes with 0xA5, except the first page of the file."""
     path = folder / "fourfold.db"
     db = apsw.Connection(str(path))
     size = db.pragma("page_size")
@@ -197,7 +197,7 @@ def test_repair_corrects_wrong_counters(opened: Opener, tmp_path: Path) -> None:
     assert memory.search("heron").degraded == ()
 
 
-def test_an_unknown_embedder_is_refused_before_anything_is_made(opened: Opener, tmp_path: Path) -> None:
+def test_an_unknown_embedder_is_refused_before_anything_is_created(opened: Opener, tmp_path: Path) -> None:
     with pytest.raises(InvalidSetting):
         opened(embedder="word2vec")
     with pytest.raises(FourfoldError):
@@ -206,7 +206,7 @@ def test_an_unknown_embedder_is_refused_before_anything_is_made(opened: Opener, 
 
 
 @pytest.mark.spec("B9")
-def test_a_row_whose_json_is_damaged_is_named_as_damage(opened: Opener, tmp_path: Path) -> None:
+def test_a_row_with_damaged_json_is_reported_as_damage(opened: Opener, tmp_path: Path) -> None:
     make(tmp_path / "store", 5)
     db = apsw.Connection(str(tmp_path / "store" / "fourfold.db"))
     db.execute("UPDATE items SET metadata = char(0) WHERE id = 3")

@@ -1,4 +1,4 @@
-"""Rows are the truth, indexes are caches: lost, damaged or old ones change no answer."""
+"""Indexes are caches of the rows: missing, damaged or old index files change no answer."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ QUERIES = ("the heron met the otter", "note 17 at gate 4", "badger", "Reiher am 
 
 
 def answers(memory: Memory) -> list[list[tuple[str, float]]]:
-    """Independent of ids, which differ between stores with different pasts."""
+    """Scores and texts, without ids, which differ between stores with different histories."""
     found = []
     for query in QUERIES:
         for only in (None, ["keyword"], ["semantic"]):
@@ -31,7 +31,7 @@ def answers(memory: Memory) -> list[list[tuple[str, float]]]:
 
 @pytest.fixture
 def published(opened: Opener) -> tuple[Path, Any]:
-    """The index folder of a closed store with published indexes and something behind them, and its answers."""
+    """The index folder of a closed store with published indexes and later changes, and its answers."""
     memory = opened()
     memory.add_many([*notes(120), NewItem("Der Reiher am Wassertor", language="de")], wait=True)
     memory.index()
@@ -107,7 +107,7 @@ def test_damaged_indexes_change_no_answer(opened: Opener, published: tuple[Path,
 
 
 @pytest.mark.spec("B9")
-def test_a_failed_publication_is_reported_and_stops_nothing(
+def test_a_failed_publication_is_reported_and_writes_and_searches_continue(
     opened: Opener, tmp_path: Path, tuning: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tuning["publish_every_changes"] = 5
@@ -131,7 +131,7 @@ def test_a_failed_publication_is_reported_and_stops_nothing(
 
 
 @pytest.mark.spec("B6")
-def test_after_many_deletions_scores_are_those_of_a_fresh_store(opened: Opener) -> None:
+def test_after_many_deletions_scores_equal_those_of_a_fresh_store(opened: Opener) -> None:
     memory = opened()
     memory.add_many(notes(200), wait=True)
     memory.index()
@@ -168,7 +168,7 @@ def test_after_many_changes_the_new_texts_are_found_and_not_the_old(memory: Memo
 
 
 @pytest.mark.spec("B6")
-def test_indexes_follow_through_many_generations(opened: Opener) -> None:
+def test_a_reader_follows_many_generations(opened: Opener) -> None:
     memory, reader = opened(), opened()
     for generation in range(6):
         memory.add_many(notes(20, f"g{generation}"), wait=True)
@@ -187,8 +187,8 @@ DIMENSION = 64
 
 
 @pytest.fixture
-def few_are_many(tuning: dict[str, Any]) -> None:
-    """FAISS from 300 vectors on, also under filters."""
+def small_limits(tuning: dict[str, Any]) -> None:
+    """Uses FAISS from 300 vectors on, also under filters."""
     tuning |= {"exact_rows": 300, "scan_rows": 20}
 
 
@@ -209,7 +209,7 @@ def recall(memory: Memory, vectors: Any, allowed: Any, filters: Filters) -> floa
         found = ids(response)
         assert len(found) == 10
         assert set(found) <= {int(row) + 1 for row in allowed}
-        for result in response.results:  # proposed by FAISS, scored by us
+        for result in response.results:  # FAISS proposes candidates, the score is exact
             exact = float(vectors[result.id - 1] @ query / np.linalg.norm(query))
             assert result.contributions[0].raw == pytest.approx(exact, abs=2e-6)
         hits += len(best & set(found))
@@ -217,7 +217,7 @@ def recall(memory: Memory, vectors: Any, allowed: Any, filters: Filters) -> floa
 
 
 @pytest.mark.spec("S1.1", "B5", "B6")
-def test_with_many_vectors_the_nearest_are_still_found(opened: Opener, few_are_many: None) -> None:
+def test_with_many_vectors_the_nearest_are_still_found(opened: Opener, small_limits: None) -> None:
     vectors = clustered(2600)
     memory = opened(embedder="none")
     items = [
@@ -230,7 +230,7 @@ def test_with_many_vectors_the_nearest_are_still_found(opened: Opener, few_are_m
     assert index.stat().st_size > 0
     everything = np.arange(2500)
     assert recall(memory, vectors, everything, Filters()) >= 0.95
-    memory.add_many(items[2500:])  # behind the index
+    memory.add_many(items[2500:])  # not in the published index
     assert recall(memory, vectors, np.arange(2600), Filters()) >= 0.95
     tenth = np.arange(0, 2600, 10)
     assert recall(memory, vectors, tenth, Filters(tags=("tenth",))) >= 0.95
@@ -242,7 +242,7 @@ def test_with_many_vectors_the_nearest_are_still_found(opened: Opener, few_are_m
 
 
 @pytest.mark.spec("S1.1")
-def test_a_damaged_faiss_index_is_never_opened(opened: Opener, few_are_many: None) -> None:
+def test_a_damaged_faiss_index_is_never_opened(opened: Opener, small_limits: None) -> None:
     vectors = clustered(600)
     memory = opened(embedder="none")
     memory.add_many([NewItem(f"vector {row}", vector=vector) for row, vector in enumerate(vectors)])

@@ -1,4 +1,4 @@
-"""tantivy proposes by the lengths that we score by: what it leaves out is not among the best."""
+"""tantivy ranks with the same text lengths as our scoring, so that no item that it leaves out is among the best."""
 
 import random
 
@@ -11,7 +11,7 @@ from fourfold.storage.memory import MemoryStore
 
 
 @pytest.mark.spec("S1.2")
-def test_the_best_of_a_published_index_are_those_of_reading_every_text(tmp_path):
+def test_the_best_hits_of_a_published_index_equal_a_full_scan(tmp_path):
     rng = random.Random(5)
     items = [NewItem(text=_note(rng, number), title="lease" if number % 7 == 0 else "") for number in range(900)]
     answers: list[list[tuple[int, float]]] = []
@@ -27,6 +27,6 @@ def test_the_best_of_a_published_index_are_those_of_reading_every_text(tmp_path)
 
 
 def _note(rng: random.Random, number: int) -> str:
-    """Short with one mention, or longer with several: which is better hangs on how lengths count."""
+    """A short text with one occurrence or a longer one with several; which ranks higher depends on the lengths."""
     filler = [f"w{rng.randrange(5000)}" for _ in range(rng.randrange(1, 120))]
     return " ".join([*["lease"] * rng.randrange(1, 5), *filler, f"n{number}"])

@@ -1,4 +1,4 @@
-"""Links and tags in memory give what the tables give, and are not used after a change."""
+"""Columns of links and tags in memory give the same answers as the tables, and are not used after a change."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def edge(number: int, rng: random.Random) -> tuple[str, str, str, float]:
 def columns(store: SqliteStore) -> LinkState:
     with store.snapshot("default") as at:
         cache = at.caches.links
-        _ = at.links  # asks for a build
+        _ = at.links  # triggers a build
     cache.settle()
     with store.snapshot("default") as at:
         assert at.links is not None
@@ -130,7 +130,7 @@ def test_columns_are_not_used_after_a_change_of_links_or_tags(tmp_path: Path, ch
     memory.close()
 
 
-def test_links_found_later_count_as_a_change(tmp_path: Path) -> None:
+def test_links_found_later_invalidate_the_columns(tmp_path: Path) -> None:
     store = SqliteStore(tmp_path / "store", tuning=EAGER)
     memory = Memory.open(store, embedder="none", background=False)
     (page,) = memory.add_many([NewItem("a page", title="Copenhagen")])
@@ -165,7 +165,7 @@ def test_a_store_can_be_closed_while_columns_are_built(tmp_path: Path) -> None:
     memory.close()
 
 
-def test_rows_that_point_nowhere_are_refused() -> None:
+def test_rows_with_dangling_references_are_refused() -> None:
     none = np.empty((2, 0), np.int64)
     rows = LinkRows(
         items=np.array([1]),

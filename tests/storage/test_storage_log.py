@@ -1,4 +1,4 @@
-"""SQLite's write-ahead log begins anew now and then, whoever reads meanwhile."""
+"""SQLite's write-ahead log is reset regularly, even while readers overlap."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def retry_seconds() -> float:
 
 @pytest.fixture
 def store(tmp_path: Path, retry_seconds: float) -> Iterator[Database]:
-    """A database with a short limit of its write-ahead log, and a table to fill."""
+    """A database with a low limit for its write-ahead log, and a table to fill."""
     opened = Database(tmp_path / "fourfold.db", Tuning(wal_bytes=LIMIT, wal_retry_seconds=retry_seconds))
     with opened.write() as db:
         db.execute("CREATE TABLE filled (data BLOB)")
@@ -41,7 +41,7 @@ def store(tmp_path: Path, retry_seconds: float) -> Iterator[Database]:
 
 
 def fill(store: Database, writes: int) -> int:
-    """The longest that the log was."""
+    """Fills the table; returns the maximum size of the log."""
     longest = 0
     for _ in range(writes):
         with store.write() as db:
@@ -63,7 +63,7 @@ _COUNTING = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHER
 
 @contextmanager
 def read_all_the_time(store: Database) -> Iterator[None]:
-    """As many clients do: hardly ever has nobody a snapshot."""
+    """Reads in several threads, so that there is almost always an open snapshot."""
     over = threading.Event()
 
     def reading() -> None:
@@ -84,7 +84,7 @@ def read_all_the_time(store: Database) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("retry_seconds", [0.0])
-def test_the_log_stays_short_although_readers_overlap(store: Database) -> None:
+def test_the_log_stays_short_while_readers_overlap(store: Database) -> None:
     with read_all_the_time(store):
         assert fill(store, WRITES) < WRITES * EACH / 2
     with store.read() as db:
@@ -109,16 +109,16 @@ def test_a_long_read_keeps_its_snapshot_and_blocks_no_write(store: Database) -> 
     over.set()
     thread.join(60)
     assert seen == [0, 0]
-    assert longest > WRITES * EACH  # it was tried, and given up for some time
+    assert longest > WRITES * EACH  # the reset failed, and is not retried for a while
     store._wal_retry_at = 0.0
     fill(store, 2)
     assert log_size(store) < LIMIT
 
 
-def test_a_log_that_cannot_be_shortened_fails_no_write(store: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_writes_succeed_when_the_log_cannot_be_reset(store: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     class Failing:
         def stat(self) -> Any:
-            raise PermissionError("the disk has gone")
+            raise PermissionError("the disk is gone")
 
     monkeypatch.setattr(store, "_wal", Failing())
     fill(store, WRITES // 5)
@@ -126,11 +126,11 @@ def test_a_log_that_cannot_be_shortened_fails_no_write(store: Database, monkeypa
         assert filled(db) == WRITES // 5
 
 
-# ---------------------------------------------------------------- who reads long
+# ---------------------------------------------------------------- long reads
 
 
 def outside(memory: Memory, called: list[str], work: Callable[..., Any]) -> Callable[..., Any]:
-    """The same call, which must find no snapshot open."""
+    """Wraps the call with an assertion that no snapshot is open."""
     store: Database = memory.store._db  # type: ignore[attr-defined]
 
     def noted(*args: Any) -> Any:
@@ -151,19 +151,19 @@ def test_no_snapshot_is_held_while_an_index_is_written(opened: Opener, monkeypat
     assert memory.check() == []
 
 
-def test_what_changes_while_an_index_is_written_is_found_as_it_is(
+def test_items_changed_while_an_index_is_written_are_found_as_they_are(
     opened: Opener, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its row in the index may be newer than what the index says that it holds."""
+    """The row of a changed item may be newer than the last change that the index claims to contain."""
     memory, other = opened(background=False), opened(background=False)
     memory.add_many([NewItem(note.text, key=f"k{n}") for n, note in enumerate(notes(100))], wait=True)
-    begun, goes_on = threading.Event(), threading.Event()
+    begun, continues = threading.Event(), threading.Event()
     changed = publish._changed
 
     def waiting(*args: Any) -> Any:
         found = changed(*args)
         begun.set()
-        goes_on.wait(60)
+        continues.wait(60)
         return found
 
     monkeypatch.setattr(publish, "_changed", waiting)
@@ -172,7 +172,7 @@ def test_what_changes_while_an_index_is_written_is_found_as_it_is(
     assert begun.wait(60)
     other.add(NewItem("a quince instead of a heron", key="k0"))
     other.forget(["key:k1"])
-    goes_on.set()
+    continues.set()
     publishing.join(60)
     assert [r.item.text for r in memory.search("quince").results][:1] == ["a quince instead of a heron"]
     scores = [[(r.id, r.score) for r in m.search("heron at gate 5").results] for m in (memory, other)]

@@ -27,7 +27,7 @@ QUERIES = ("router settings", "Maria waters plants", "office printer", "Drucker 
 
 
 def fill(memory: Memory) -> None:
-    """Something of every kind."""
+    """Stores a record of every kind."""
     raw = memory.add_raw("An original\nof two lines", "Maria", "s1", {"turn": 4})
     memory.add_many(NOTES, wait=True)
     memory.add_many(
@@ -96,7 +96,7 @@ def test_an_export_is_sorted_json_lines_in_utc(opened: Opener, tmp_path: Path) -
 
 @pytest.mark.spec("B9")
 def test_an_imported_store_keeps_identity_queue_links_and_ids(opened: Opener, tmp_path: Path) -> None:
-    """New items continue where the exported store ended."""
+    """New items get ids after those of the exported store."""
     memory = opened(embedder="none")
     fill(memory)
     memory.export(tmp_path / "a.jsonl")
@@ -114,14 +114,14 @@ def test_an_imported_store_keeps_identity_queue_links_and_ids(opened: Opener, tm
 
 
 @pytest.mark.spec("B9", "B11")
-def test_links_that_were_still_to_be_found_are_found_after_an_import(
+def test_pending_links_are_found_after_an_import(
     opened: Opener, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("fourfold.engine.maintenance._QUIET_SECONDS", 3600)
     memory = opened()
     memory.add("We met at the Lagoon Number Seven")
     memory.add_many([NewItem(f"text {n}", title=f"Lagoon Number {word}") for n, word in enumerate(WORDS)])
-    memory.export(tmp_path / "a.jsonl")  # before the many new names were looked for in older texts
+    memory.export(tmp_path / "a.jsonl")  # before older texts were searched for the new names
     again = opened("again")
     again.import_file(tmp_path / "a.jsonl")
     again.index()
@@ -132,7 +132,7 @@ WORDS = [first + second for first in ("Seven", "Nine", "Twelve", "Forty") for se
 
 
 @pytest.mark.spec("B9")
-def test_an_export_goes_into_an_empty_store_only(opened: Opener, tmp_path: Path) -> None:
+def test_an_export_is_loaded_into_an_empty_store_only(opened: Opener, tmp_path: Path) -> None:
     memory = opened()
     memory.add("heron", wait=True)
     memory.export(tmp_path / "a.jsonl")
@@ -143,7 +143,7 @@ def test_an_export_goes_into_an_empty_store_only(opened: Opener, tmp_path: Path)
 
 
 def damage(records: list[Any], change: str) -> list[str]:
-    """An export of `fill`, with one thing wrong."""
+    """An export of `fill` with one defect."""
     item = next(record for record in records if record["type"] == "item")
     lines = [json.dumps(record) for record in records]
     place = records.index(item)
@@ -270,11 +270,11 @@ def test_an_export_is_never_half_written(opened: Opener, tmp_path: Path, monkeyp
     assert memory.export(target)["item"] == 30
 
 
-# ---------------------------------------------------------------- rows of others
+# ---------------------------------------------------------------- rows from other tools
 
 
 @pytest.mark.spec("B9")
-def test_rows_of_other_peoples_files_are_imported(opened: Opener, tmp_path: Path) -> None:
+def test_rows_of_other_tools_are_imported(opened: Opener, tmp_path: Path) -> None:
     rows = [
         {"_id": "d1", "title": "BEIR", "text": "a document of a benchmark"},
         {"id": 7, "text": "an id of a number"},
@@ -347,14 +347,14 @@ def test_vectors_of_the_wrong_dimension_name_their_lines(opened: Opener, tmp_pat
 
 
 @pytest.mark.parametrize("name", [".", "nothing.jsonl"])
-def test_a_file_that_cannot_be_read_is_named(opened: Opener, tmp_path: Path, name: str) -> None:
+def test_an_unreadable_file_is_named_in_the_error(opened: Opener, tmp_path: Path, name: str) -> None:
     memory = opened()
     with pytest.raises(InvalidItem) as raised:
         memory.import_file(tmp_path / name)
     assert raised.value.remedy
 
 
-def test_an_empty_file_holds_nothing(opened: Opener, tmp_path: Path) -> None:
+def test_an_empty_file_imports_nothing(opened: Opener, tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text("\n\n")
     assert opened().import_file(tmp_path / "a.jsonl") == {"item": 0}
 
@@ -368,7 +368,7 @@ def test_a_restored_backup_gives_the_same_answers(opened: Opener, tmp_path: Path
     fill(memory)
     memory.backup(tmp_path / "backup.db")
     expected = answers(memory)
-    memory.add_many(notes(5))  # what came later is not in it
+    memory.add_many(notes(5))  # the backup does not contain later items
     Memory.restore(tmp_path / "backup.db", tmp_path / "again")
     again = opened("again")
     assert answers(again) == expected
@@ -379,8 +379,8 @@ def test_a_restored_backup_gives_the_same_answers(opened: Opener, tmp_path: Path
 
 
 @pytest.mark.spec("B9")
-def test_a_restored_store_does_not_believe_the_indexes_of_a_later_one(opened: Opener, tmp_path: Path) -> None:
-    """The database was moved away, and its folder, with newer indexes, stayed."""
+def test_a_restored_store_does_not_use_indexes_of_a_later_state(opened: Opener, tmp_path: Path) -> None:
+    """The database is restored into a folder that has newer indexes."""
     memory = opened()
     memory.add_many(notes(20), wait=True)
     memory.backup(tmp_path / "backup.db")
@@ -400,7 +400,7 @@ def test_a_restored_store_does_not_believe_the_indexes_of_a_later_one(opened: Op
 
 
 @pytest.mark.spec("B9")
-def test_backups_replace_nothing_and_restoring_replaces_nothing(opened: Opener, tmp_path: Path) -> None:
+def test_backup_and_restore_never_overwrite(opened: Opener, tmp_path: Path) -> None:
     memory = opened()
     memory.add("heron")
     memory.backup(tmp_path / "backup.db")
@@ -454,5 +454,5 @@ def test_an_export_keeps_the_vector_space(opened: Opener, tmp_path: Path) -> Non
     again = opened("again", embedder=embedder)
     again.import_file(tmp_path / "a.jsonl")
     again.embed_pending()
-    assert embedder.texts == []  # nothing to be made anew
+    assert embedder.texts == []  # nothing to embed again
     assert scored(again.search("router")) == scored(memory.search("router"))

@@ -1,4 +1,4 @@
-"""Several objects and several processes on one folder: everyone sees what anyone has committed."""
+"""Several objects and processes on one folder: each sees what the others have committed."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_two_memories_on_one_folder_read_each_others_writes(opened: Opener) -> N
 
 
 @pytest.mark.spec("B6")
-def test_also_when_one_of_them_publishes_the_indexes(opened: Opener) -> None:
+def test_two_memories_see_each_others_writes_while_one_publishes(opened: Opener) -> None:
     one, other = opened(), opened()
     one.add_many(notes(50), wait=True)
     assert other.search("heron").results
@@ -82,7 +82,7 @@ def test_also_when_one_of_them_publishes_the_indexes(opened: Opener) -> None:
 
 
 @pytest.mark.spec("B6", "B7")
-def test_another_process_sees_what_this_one_wrote_and_the_other_way_round(memory: Memory, tmp_path: Path) -> None:
+def test_two_processes_see_each_others_writes(memory: Memory, tmp_path: Path) -> None:
     item = memory.add(NewItem("The heron stands in the river", tags=("bird",)), wait=True)
     found = in_another_process(
         tmp_path / "store",
@@ -102,7 +102,7 @@ def test_another_process_sees_what_this_one_wrote_and_the_other_way_round(memory
 
 
 @pytest.mark.spec("B7")
-def test_several_writers_at_once_lose_nothing(opened: Opener) -> None:
+def test_concurrent_writers_lose_nothing(opened: Opener) -> None:
     memories = [opened() for _ in range(4)]
     results(
         *(
@@ -118,7 +118,7 @@ def test_several_writers_at_once_lose_nothing(opened: Opener) -> None:
 
 @pytest.mark.spec("B7")
 def test_processes_that_create_a_store_at_the_same_time_all_open_it(tmp_path: Path) -> None:
-    """Without trying again, one of twenty was told that the database is locked."""
+    """Without a retry, about one in twenty openings failed with "database is locked"."""
     together = threading.Barrier(4)
 
     def make(_: int) -> None:

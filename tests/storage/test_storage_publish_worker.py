@@ -1,4 +1,4 @@
-"""Indexes that another process writes: the same files, and this process where no other one can."""
+"""Indexes are written by a child process, or by this process if the child fails."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ COUNT = 60
 
 @pytest.fixture
 def started(monkeypatch: pytest.MonkeyPatch, tuning: dict[str, Any]) -> list[subprocess.Popen[bytes]]:
-    """Little is much here; the processes that were started."""
+    """Publishes in a child from few changes on; lists the processes that were started."""
     processes: list[subprocess.Popen[bytes]] = []
 
     class Watched(subprocess.Popen[bytes]):
@@ -40,7 +40,7 @@ def generation(memory: Memory, kind: str) -> list[str]:
     return sorted(path.name for path in folder.glob(f"index/*/{kind}/g*"))
 
 
-def test_another_process_writes_what_this_one_then_searches(
+def test_a_child_process_writes_the_index_that_this_one_searches(
     opened: Opener, started: list[subprocess.Popen[bytes]]
 ) -> None:
     memory = opened()
@@ -58,7 +58,7 @@ def test_another_process_writes_what_this_one_then_searches(
 
 
 @pytest.mark.parametrize("end", ["killed", "not found", "fails"])
-def test_where_the_other_process_cannot_this_one_does_it(
+def test_this_process_publishes_if_the_child_fails(
     opened: Opener, started: list[subprocess.Popen[bytes]], monkeypatch: pytest.MonkeyPatch, end: str
 ) -> None:
     memory = opened()
@@ -79,7 +79,7 @@ def test_where_the_other_process_cannot_this_one_does_it(
 
 
 @pytest.mark.spec("B11")
-def test_names_of_a_bulk_load_are_looked_for_by_another_process(
+def test_names_of_a_bulk_load_are_linked_by_a_child_process(
     opened: Opener, started: list[subprocess.Popen[bytes]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     memory = opened(embedder="none")
@@ -111,7 +111,7 @@ def until_published(memory: Memory, rows: int) -> None:
 def loading(
     started: list[subprocess.Popen[bytes]], monkeypatch: pytest.MonkeyPatch, tuning: dict[str, Any]
 ) -> list[subprocess.Popen[bytes]]:
-    """A load begins with few items, is published again after as few, and never pauses."""
+    """Lowers the limits of a bulk load to a few items, and disables publication after a pause."""
     tuning |= {"load_at_items": 30, "load_every_changes": 30}
     monkeypatch.setattr("fourfold.engine.maintenance._QUIET_SECONDS", 600.0)
     monkeypatch.setattr("fourfold.engine.maintenance._LONGEST_WAIT_SECONDS", 600.0)
@@ -122,7 +122,7 @@ def vectored(first: int, count: int) -> list[NewItem]:
     return [NewItem(f"bird number {n} at the gate", key=f"{n}", vector=[1.0, n]) for n in range(first, first + count)]
 
 
-def test_one_process_publishes_a_load_while_it_runs(opened: Opener, loading: list[subprocess.Popen[bytes]]) -> None:
+def test_one_child_publishes_a_load_while_it_runs(opened: Opener, loading: list[subprocess.Popen[bytes]]) -> None:
     memory = opened(embedder="none")
     for first in range(0, 120, 40):
         memory.add_many(vectored(first, 40))
@@ -142,7 +142,7 @@ def test_one_process_publishes_a_load_while_it_runs(opened: Opener, loading: lis
 def test_a_large_index_run_is_published_while_it_runs(
     opened: Opener, loading: list[subprocess.Popen[bytes]], tmp_path: Path
 ) -> None:
-    """Chunks of files count as a load, like items that are added: no timer has to publish them."""
+    """Chunks of files count as a bulk load, like added items, and are published without a timer."""
     notes = tmp_path / "notes"
     notes.mkdir()
     for number in range(40):
@@ -154,15 +154,13 @@ def test_a_large_index_run_is_published_while_it_runs(
     assert sum(process.poll() is None for process in loading) == 1  # the process that read the files has ended
 
 
-def test_a_load_that_ends_with_its_process_is_published_all_the_same(
-    opened: Opener, loading: list[subprocess.Popen[bytes]]
-) -> None:
+def test_a_load_is_published_even_if_its_process_ends(opened: Opener, loading: list[subprocess.Popen[bytes]]) -> None:
     memory = opened(embedder="none")
     memory.add_many(vectored(0, 40))
     until_published(memory, 40)
     memory.add_many(vectored(40, 20))
     assert loading[0].stdin is not None
-    loading[0].stdin.close()  # as when this process were killed
+    loading[0].stdin.close()  # as if this process had been killed
     until_published(memory, 60)
     memory.close()
     assert [process.returncode for process in loading] == [0]

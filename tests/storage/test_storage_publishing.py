@@ -1,4 +1,4 @@
-"""One process at a time keeps the indexes up; the others search, take over what it published, and miss nothing."""
+"""One process at a time publishes; the others search, take over published indexes, and miss no change."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ from fourfold.storage.sqlite.database import Deadline
 
 
 @pytest.fixture
-def soon(monkeypatch: pytest.MonkeyPatch, tuning: dict[str, Any]) -> None:
-    """Publications at every opportunity, FAISS from a few rows, and a log that forgets quickly."""
+def eager(monkeypatch: pytest.MonkeyPatch, tuning: dict[str, Any]) -> None:
+    """Publishes at every opportunity, uses FAISS from a few rows on, and prunes the log early."""
     monkeypatch.setattr("fourfold.engine.maintenance._QUIET_SECONDS", 0)
     monkeypatch.setattr("fourfold.engine.maintenance._WATCH_SECONDS", 0.01)
     tuning |= {"publish_every_changes": 10, "log_kept_changes": 20, "look_every_seconds": 0, "exact_rows": 100}
 
 
 def inside(memory: Memory) -> Any:
-    """The indexes of its store."""
+    """The internal indexes of the store."""
     return memory.store._indexes  # type: ignore[attr-defined]
 
 
@@ -52,7 +52,7 @@ def log_length(folder: Path) -> int:
 
 
 @pytest.mark.spec("B7")
-def test_one_has_the_lease_and_the_other_works_on_without_it(opened: Opener) -> None:
+def test_a_memory_without_the_lease_still_searches_and_writes(opened: Opener) -> None:
     one, other = opened(background=False), opened(background=False)
     one.add_many(notes(20))
     with StoreCalls(one.store).lease("default") as mine, StoreCalls(one.store).lease("default") as again:
@@ -91,7 +91,7 @@ def test_a_generation_is_removed_when_it_is_no_longer_read(opened: Opener, tmp_p
 
 
 @pytest.mark.spec("B6", "B7")
-def test_a_process_that_only_searches_takes_over_what_others_publish(opened: Opener, soon: None) -> None:
+def test_a_process_that_only_searches_takes_over_what_others_publish(opened: Opener, eager: None) -> None:
     reader, writer = opened(background=False), opened()
     writer.add_many(notes(5), wait=True)
     reader.search("heron")
@@ -109,8 +109,8 @@ def test_a_process_that_only_searches_takes_over_what_others_publish(opened: Ope
 
 
 @pytest.mark.spec("B6")
-def test_the_log_is_pruned_behind_the_publication_and_no_process_misses_a_change(
-    opened: Opener, tmp_path: Path, soon: None
+def test_the_log_is_pruned_after_publication_and_no_process_misses_a_change(
+    opened: Opener, tmp_path: Path, eager: None
 ) -> None:
     reader, writer = opened(background=False), opened(background=False)
     writer.add_many(notes(30), wait=True)
@@ -119,7 +119,7 @@ def test_the_log_is_pruned_behind_the_publication_and_no_process_misses_a_change
         stored = writer.add_many(notes(30, f"part{part}"), wait=True)
         writer.forget([stored[3].id])
         writer.index()
-    assert log_length(tmp_path / "store") < 200  # of 8 * 61 + 60
+    assert log_length(tmp_path / "store") < 200  # of the 8 * 61 + 60 changes
     for memory in (reader, opened(background=False)):
         assert texts(memory.search("part7", only=["keyword"], top_k=100)).count("part7 3") == 0
         assert len(ids(memory.search("the gate", only=["semantic"], top_k=100))) == 100
@@ -129,9 +129,7 @@ def test_the_log_is_pruned_behind_the_publication_and_no_process_misses_a_change
 
 @pytest.mark.spec("B9")
 @pytest.mark.parametrize("overtaken", [0, 60])
-def test_an_index_that_is_ahead_of_a_database_that_was_put_back_is_not_believed(
-    opened: Opener, tmp_path: Path, overtaken: int
-) -> None:
+def test_an_index_ahead_of_a_restored_database_is_not_used(opened: Opener, tmp_path: Path, overtaken: int) -> None:
     memory = opened(background=False)
     memory.add_many(notes(20), wait=True)
     memory.close()
@@ -153,7 +151,7 @@ def test_an_index_that_is_ahead_of_a_database_that_was_put_back_is_not_believed(
 
 
 @pytest.mark.spec("B9")
-def test_a_damaged_row_of_a_long_column_is_noticed_when_it_is_read(opened: Opener, tmp_path: Path, soon: None) -> None:
+def test_a_damaged_row_of_a_long_column_is_noticed_when_it_is_read(opened: Opener, tmp_path: Path, eager: None) -> None:
     memory = opened(background=False)
     memory.add_many(notes(300), wait=True)
     memory.index()
@@ -174,7 +172,7 @@ def test_a_damaged_row_of_a_long_column_is_noticed_when_it_is_read(opened: Opene
     assert StoreCalls(again.store).publish("default")
 
     def only_the_new_one() -> bool:
-        """The damaged one goes when the last thread that read it has let it go."""
+        """The damaged generation is removed when no thread reads it any more."""
         gc.collect()
         StoreCalls(again.store).publish("default")
         left = generations(tmp_path / "store", "vectors")
@@ -184,8 +182,8 @@ def test_a_damaged_row_of_a_long_column_is_noticed_when_it_is_read(opened: Opene
     assert again.check() == []
 
 
-def test_a_generation_goes_without_another_publication_when_its_reader_lets_it_go(
-    opened: Opener, tmp_path: Path, soon: None
+def test_a_generation_is_removed_without_a_publication_when_its_reader_ends(
+    opened: Opener, tmp_path: Path, eager: None
 ) -> None:
     memory = opened(background=False)
     memory.add_many(notes(30), wait=True)
@@ -200,7 +198,7 @@ def test_a_generation_goes_without_another_publication_when_its_reader_lets_it_g
     assert len(generations(tmp_path / "store", "text")) == 1
 
 
-def test_closing_waits_for_the_publication_that_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_closing_waits_for_a_running_publication(monkeypatch: pytest.MonkeyPatch) -> None:
     entered, released = threading.Event(), threading.Event()
 
     class Slow(MemoryMaintenance):
@@ -220,7 +218,7 @@ def test_closing_waits_for_the_publication_that_runs(monkeypatch: pytest.MonkeyP
     closing_again.result(60)
 
 
-def test_names_are_looked_for_in_pieces_while_others_write(opened: Opener, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_names_are_linked_in_batches_while_others_write(opened: Opener, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(linking, "_PAGE_ITEMS", 10)
     memory, other = opened(background=False), opened(background=False)
     memory.add_many([NewItem(f"We saw Castle Rock {n} from afar") for n in range(50)])
@@ -233,7 +231,7 @@ def test_names_are_looked_for_in_pieces_while_others_write(opened: Opener, monke
 
 
 @pytest.mark.spec("B9")
-def test_indexes_of_an_older_format_are_rewritten_once(opened: Opener, tmp_path: Path, soon: None) -> None:
+def test_indexes_of_an_older_format_are_rewritten_once(opened: Opener, tmp_path: Path, eager: None) -> None:
     memory = opened(background=False)
     memory.add_many(notes(30), wait=True)
     memory.index()
@@ -255,7 +253,7 @@ def newest(tmp_path: Path, kind: str) -> int:
     return max(int(name[1:]) for name in generations(tmp_path / "store", kind))
 
 
-def test_two_versions_overwrite_each_other_at_most_once(opened: Opener, tmp_path: Path, soon: None) -> None:
+def test_two_versions_overwrite_each_other_at_most_once(opened: Opener, tmp_path: Path, eager: None) -> None:
     memory = opened(background=False)
     memory.add_many(notes(30), wait=True)
     memory.index()
@@ -271,8 +269,8 @@ def test_two_versions_overwrite_each_other_at_most_once(opened: Opener, tmp_path
     assert seen == [1, 1, 1]
 
 
-def test_writing_that_never_pauses_is_published_all_the_same(
-    opened: Opener, tmp_path: Path, soon: None, monkeypatch: pytest.MonkeyPatch
+def test_continuous_writing_is_published(
+    opened: Opener, tmp_path: Path, eager: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("fourfold.engine.maintenance._QUIET_SECONDS", 0.05)
     monkeypatch.setattr("fourfold.engine.maintenance._LONGEST_WAIT_SECONDS", 0.1)
@@ -289,8 +287,8 @@ def test_writing_that_never_pauses_is_published_all_the_same(
 
 
 @pytest.mark.spec("S2.6")
-def test_a_large_store_without_indexes_says_that_they_are_being_built_and_answers_by_the_rest(
-    opened: Opener, tmp_path: Path, soon: None, tuning: dict[str, Any]
+def test_a_large_store_without_indexes_reports_the_rebuild_and_still_answers(
+    opened: Opener, tmp_path: Path, eager: None, tuning: dict[str, Any]
 ) -> None:
     memory = opened(background=False)
     memory.add_many(notes(60), wait=True)
@@ -300,8 +298,8 @@ def test_a_large_store_without_indexes_says_that_they_are_being_built_and_answer
     memory = opened(background=False)
     response = memory.search("the heron met", top_k=100)
     assert [(each.retriever, "being rebuilt" in each.reason) for each in response.degraded] == [("keyword", True)]
-    assert len(response.results) == 60  # by their vectors
-    memory.add(NewItem("The Heron House is old", title="Heron House"))  # waits for no index
+    assert len(response.results) == 60  # found by vectors
+    memory.add(NewItem("The Heron House is old", title="Heron House"))  # does not wait for an index
 
     def answers_by_words() -> bool:
         response = memory.search("heron")
@@ -311,7 +309,7 @@ def test_a_large_store_without_indexes_says_that_they_are_being_built_and_answer
     assert memory.check() == []
 
 
-def test_one_process_mends_what_several_found_damaged(opened: Opener, tmp_path: Path) -> None:
+def test_damage_found_by_several_processes_is_repaired_once(opened: Opener, tmp_path: Path) -> None:
     memory = opened(background=False)
     memory.add_many(notes(30), wait=True)
     memory.index()
@@ -335,9 +333,7 @@ def test_a_folder_that_is_not_a_generation_does_not_block_publishing(opened: Ope
 
 
 @pytest.mark.spec("B8")
-def test_a_namespace_of_another_model_costs_nothing_and_keeps_no_other_from_its_vectors(
-    opened: Opener, soon: None
-) -> None:
+def test_a_namespace_of_another_model_does_not_block_embedding_of_others(opened: Opener, eager: None) -> None:
     for namespace, name in (("aaa", "old"), ("zzz", "new")):
         memory = opened(namespace=namespace, embedder=WordEmbedder(name), background=False)
         memory.add("with a vector", wait=True)
@@ -354,7 +350,7 @@ def test_a_namespace_of_another_model_costs_nothing_and_keeps_no_other_from_its_
     assert StoreCalls(memory.store).size("aaa").pending == 1
 
 
-def test_a_read_that_is_ended_leaves_no_old_snapshot(opened: Opener) -> None:
+def test_a_read_that_timed_out_leaves_no_old_snapshot(opened: Opener) -> None:
     memory = opened(background=False)
     memory.add_many(notes(50))
     database = memory.store._db  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""Words of a query that were never a tag are not looked up; one that has become a tag is."""
+"""The cache of known tags: words that were never a tag are not looked up, and new tags are found at once."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ def tagged(memory: Memory, text: str) -> int:
     return memory.search(text).counts["tags"]
 
 
-def test_a_tag_is_found_as_soon_as_there_is_one(memory: Memory) -> None:
+def test_a_new_tag_is_found_at_once(memory: Memory) -> None:
     memory.add_many([NewItem("a stork on the roof", tags=("birds",))])
     assert [tagged(memory, text) for text in ("birds", "trains")] == [1, 0]
     memory.add_many([NewItem("a signal at the line", tags=("trains",))])
     assert [tagged(memory, text) for text in ("birds", "trains")] == [1, 1]
 
 
-def test_a_tag_that_takes_the_number_of_a_removed_one_is_found(memory: Memory) -> None:
+def test_a_tag_that_reuses_the_id_of_a_removed_one_is_found(memory: Memory) -> None:
     memory.add_many([NewItem("a stork on the roof", tags=("birds",)), NewItem("a kite", tags=("toys",))])
     assert tagged(memory, "toys") == 1
     memory.forget([2])
-    memory.repair(purge=True)  # which removes tags that nothing carries
+    memory.repair(purge=True)  # removes unused tags
     memory.add_many([NewItem("a signal at the line", tags=("trains",))])
     assert [tagged(memory, text) for text in ("trains", "toys", "birds")] == [1, 0, 1]
 
 
-def test_of_too_many_tags_none_is_remembered(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_cache_is_off_for_too_many_tags(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connections, "_REMEMBERED", 3)
     for number in range(6):
         memory.add_many([NewItem(f"note {number}", tags=(f"tag{number}",))])

@@ -1,4 +1,4 @@
-"""Rows that FAISS does not know yet are multiplied where they lie; the products are those of any rows."""
+"""Rows that FAISS does not contain yet are multiplied in place, with the same products as for any rows."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def made() -> Vectors:
 @given(
     st.lists(st.integers(0, KNOWN - 1), max_size=40, unique=True), st.sets(st.integers(KNOWN, ROWS - 1), max_size=60)
 )
-def test_the_products_are_those_of_any_rows(found: list[int], dead: set[int]) -> None:
+def test_products_of_rows_in_place_equal_those_of_copied_rows(found: list[int], dead: set[int]) -> None:
     vectors = made()
     later = [row for row in range(KNOWN, ROWS) if row not in dead]
     rows, query = np.array([*found, *later], np.int64), vectors.matrix[3]

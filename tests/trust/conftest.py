@@ -13,7 +13,7 @@ import trust_child  # noqa: F401  (puts what children import on the path)
 
 @pytest.fixture
 def fast_folder() -> Iterator[Path]:
-    """A folder in memory where there is one, for tests to which it is all the same whether a sync is real."""
+    """A folder on a memory file system where there is one, for tests that do not depend on real syncs."""
     memory = Path("/dev/shm")
     folder = Path(tempfile.mkdtemp(dir=memory if memory.is_dir() else None))
     yield folder

@@ -1,4 +1,4 @@
-"""Backups that fail or are killed: nothing is left of them, and the next one is sound."""
+"""Backups that fail or are killed leave no files behind, and the next backup is complete."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fourfold.memory import Memory
 
 
 def failing_backups(folder: Path) -> tuple[int, set[str]]:
-    """Lets each write of a backup fail in turn; how many failed, and which files were left of them."""
+    """Fails each write of a backup in turn; returns the number of failed backups and the files they left."""
     disk, failed, left = FaultyDisk(), 0, set[str]()
     target = folder / "backups"
     prepare(folder / "store")
@@ -50,7 +50,7 @@ def test_a_backup_that_fails_leaves_no_file(fast_folder: Path) -> None:
 
 
 @pytest.mark.spec("B9")
-def test_what_a_killed_backup_left_does_not_get_into_the_next_one(tmp_path: Path) -> None:
+def test_remains_of_a_killed_backup_do_not_enter_the_next_one(tmp_path: Path) -> None:
     prepare(tmp_path / "store")
     with open_store(tmp_path / "store") as memory:
         memory.backup(tmp_path / "whole")

@@ -1,4 +1,4 @@
-"""Child processes import nothing from the working folder or `PYTHONPATH`, however the product was started."""
+"""Child processes import nothing from the working folder or `PYTHONPATH`, however Fourfold was started."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ DRIVERS = {
     "fourfold.ingest.reader_child": "files",
     "fourfold.storage.sqlite.publish_worker": "index",
 }
-"""Modules that run in child processes: what makes the product start each of them."""
+"""The modules that run in child processes, each with the branch of `WORK` that starts it."""
 
 
 def trees() -> Iterator[tuple[Path, ast.Module]]:
@@ -90,7 +90,7 @@ def module_name(path: Path) -> str:
 
 
 def started_modules() -> set[str]:
-    """First arguments of every call of the starter in the product."""
+    """The module argument of every call in the package that starts a process."""
     found: set[str] = set()
     for path, tree in trees():
         for node in ast.walk(tree):
@@ -102,7 +102,7 @@ def started_modules() -> set[str]:
     return found
 
 
-def test_only_the_starter_starts_processes() -> None:
+def test_only_child_process_starts_processes() -> None:
     others: list[str] = []
     for path, tree in trees():
         if path.name == "child_process.py":
@@ -126,13 +126,13 @@ def test_only_the_starter_starts_processes() -> None:
     assert not others
 
 
-def test_every_child_of_the_product_has_a_driver_in_this_test() -> None:
+def test_every_child_process_of_fourfold_is_covered_by_a_driver() -> None:
     assert started_modules() == set(DRIVERS)
 
 
 @pytest.fixture
 def hostile(tmp_path: Path) -> Path:
-    """A folder of modules that leave their process id behind when they are imported."""
+    """A folder of modules that record their process id when they are imported."""
     folder = tmp_path / "hostile"
     folder.mkdir()
     mark = tmp_path / "imported"

@@ -1,4 +1,4 @@
-"""Many clients of one store: processes that write at once, servers beside the command line, one queue for all."""
+"""Many clients of one store: concurrent writers, servers beside the command line, one shared queue of vectors."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ SEED = 20261115
 
 @contextmanager
 def clients(number: int, folder: Path, embedder: Any = None, publish_at: int | None = None) -> Iterator[list[Client]]:
-    """Processes with the store open; they are dead when the block ends, however it ends."""
+    """Processes that have the store open; they are killed when the block ends."""
     with ExitStack() as stack:
         opened: list[Client] = []
         for _ in range(number):
@@ -73,7 +73,7 @@ def test_eight_processes_and_many_threads_write_at_once_and_nothing_is_lost_or_r
                 written.append(writer.answer(number))
             took = time.perf_counter() - begin
             memory.embed_pending()
-            _all_is_there(memory, tmp_path, written)
+            _assert_everything_is_stored(memory, tmp_path, written)
             started = [writer.begin(misses, *_last_of_each(written), ("keyword", "semantic")) for writer in writers]
             for writer, number in zip(writers, started, strict=True):
                 assert writer.answer(number) == []
@@ -86,7 +86,7 @@ def test_eight_processes_and_many_threads_write_at_once_and_nothing_is_lost_or_r
     print(f"  threads:  {_spread([seconds for each in written[:THREADS] for seconds in each.seconds])}")
 
 
-def _all_is_there(memory: Memory, folder: Path, written: Sequence[Written]) -> None:
+def _assert_everything_is_stored(memory: Memory, folder: Path, written: Sequence[Written]) -> None:
     items = {item: text for each in written for item, text in each.items.items()}
     assert len(items) == sum(len(each.items) for each in written)
     numbers = sorted(items)
@@ -97,7 +97,7 @@ def _all_is_there(memory: Memory, folder: Path, written: Sequence[Written]) -> N
 
 
 def _last_of_each(written: Sequence[Written]) -> tuple[dict[int, str], dict[int, str]]:
-    """What each writer stored last, and what each took away last."""
+    """The last item that each writer stored, and the last that it removed."""
     items = dict(list(each.items.items())[-1] for each in written)
     return items, dict(list(each.gone.items())[-1] for each in written if each.gone)
 
@@ -112,16 +112,16 @@ def _spread(seconds: Sequence[float]) -> str:
 
 @pytest.mark.spec("B7", "B6")
 def test_two_servers_and_the_command_line_see_each_others_writes(tmp_path: Path) -> None:
-    _together(tmp_path, 0, "none", ("keyword",))
+    _run_servers_and_commands(tmp_path, 0, "none", ("keyword",))
 
 
 @pytest.mark.soak
 @pytest.mark.spec("B7", "B6")
 def test_two_servers_and_the_command_line_for_a_minute_with_the_model(tmp_path: Path) -> None:
-    _together(tmp_path, 60, "minilm", ("keyword", "semantic"))
+    _run_servers_and_commands(tmp_path, 60, "minilm", ("keyword", "semantic"))
 
 
-def _together(folder: Path, seconds: float, embedder: str, ways: Sequence[str]) -> None:
+def _run_servers_and_commands(folder: Path, seconds: float, embedder: str, ways: Sequence[str]) -> None:
     store = folder / "store"
     with clients(2, store, embedder, publish_at=10) as servers:
         until = time.monotonic() + seconds
@@ -142,7 +142,7 @@ def _together(folder: Path, seconds: float, embedder: str, ways: Sequence[str]) 
 
 
 def _command_lines(folder: Path, embedder: str, servers: Sequence[Client], ways: Sequence[str], until: float) -> int:
-    """Calls the command line once, and until then: it and the servers find what the other has just stored."""
+    """Runs commands until `until`, at least one round: commands and servers find what the others just stored."""
     runs = 0
     for number in count():
         server, text, theirs = servers[number % 2], note("cli", number), note("server", number)
@@ -163,7 +163,7 @@ def _command_lines(folder: Path, embedder: str, servers: Sequence[Client], ways:
 
 
 def _fourfold(folder: Path, embedder: str, *arguments: str) -> str:
-    """What the command line printed; it must end well and complain of nothing."""
+    """Runs one command, which must succeed without a warning; returns what it printed."""
     own = {"HOME": str(folder), "XDG_CONFIG_HOME": str(folder / "config"), "FOURFOLD_EMBEDDER": embedder}
     done = subprocess.run(
         [FOURFOLD, "--store", str(folder / "store"), *arguments],
@@ -177,7 +177,7 @@ def _fourfold(folder: Path, embedder: str, *arguments: str) -> str:
 
 
 def _generation(store: Path) -> int:
-    """How often the keyword index was published."""
+    """The generation of the published keyword index."""
     (manifest,) = store.glob("index/*/text/manifest.json")
     return json.loads(manifest.read_text("utf-8"))["generation"]
 
@@ -186,7 +186,7 @@ def _generation(store: Path) -> int:
 
 
 @pytest.mark.spec("B7")
-def test_a_process_that_stays_makes_the_vectors_of_one_that_left(tmp_path: Path) -> None:
+def test_a_running_process_embeds_items_of_a_process_that_ended(tmp_path: Path) -> None:
     with clients(1, tmp_path) as (staying,):
         texts = [note("left", number) for number in range(50)]
         items = trust_child.run(hand_in, tmp_path, texts)
@@ -196,7 +196,7 @@ def test_a_process_that_stays_makes_the_vectors_of_one_that_left(tmp_path: Path)
 
 
 @pytest.mark.spec("B7")
-def test_processes_that_stay_share_the_queue_and_make_each_vector_once(tmp_path: Path) -> None:
+def test_running_processes_share_the_queue_and_embed_each_item_once(tmp_path: Path) -> None:
     with clients(2, tmp_path) as staying:
         trust_child.run(hand_in, tmp_path, [note("left", number) for number in range(100)])
         stored = [each.begin(store_many, [note(who, n) for n in range(100)]) for who, each in enumerate(staying)]
@@ -211,7 +211,7 @@ def test_processes_that_stay_share_the_queue_and_make_each_vector_once(tmp_path:
 
 
 @pytest.mark.spec("B7")
-def test_when_the_one_that_makes_vectors_is_killed_another_goes_on(tmp_path: Path) -> None:
+def test_another_process_takes_over_when_the_embedding_one_is_killed(tmp_path: Path) -> None:
     store, gate = tmp_path / "store", tmp_path / "gate"
     with clients(2, store, HeldEmbedder(gate)) as staying:
         trust_child.run(hand_in, store, [note("left", number) for number in range(160)])
@@ -230,8 +230,8 @@ def _vectors(folder: Path) -> int:
 
 
 def _wait_until(condition: Callable[[], bool]) -> None:
-    """A minute is for ever."""
+    """Polls for at most a minute."""
     end = time.monotonic() + 60
     while not condition():
-        assert time.monotonic() < end, "nobody did it"
+        assert time.monotonic() < end, "the condition did not become true within a minute"
         time.sleep(0.05)

@@ -1,4 +1,4 @@
-"""Index files are caches, and caches rot: whatever is in them, no signal, no wrong answer, and sound again soon."""
+"""Damaged index files cause no crash and no wrong answer, and are rebuilt."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _BATCH = 30
 def supervised(
     work: Callable[..., Problems], home: Path, log: Path, jobs: Sequence[tuple[Path, Case]]
 ) -> dict[str, Problems]:
-    """What went wrong with each job, done in children: as many as it takes, should some of them die."""
+    """Runs the jobs in a child, and in a new one after each crash; returns the problems of each job."""
     found: dict[str, Problems] = {}
     while len(found) < len(jobs):
         mine, theirs = trust_child.context().Pipe(duplex=False)
@@ -57,7 +57,7 @@ def batches(jobs: Sequence[Case]) -> Iterator[Sequence[Case]]:
 
 
 def _stores(folder: Path) -> None:
-    """A store with its indexes, questions and answers; beside it one of the same make that is another."""
+    """Makes a store with its indexes, questions and answers, and beside it a second store with other contents."""
     trust_child.run(make, folder / "home", SEED)
     trust_child.run(choose, folder / "home", SEED)
     trust_child.run(make, folder / "stranger", SEED + 1)
@@ -73,8 +73,8 @@ def home() -> Path:
 
 
 def problems_of(home: Path, folder: Path, jobs: Sequence[Case], *works: Callable[..., Problems]) -> dict[str, Problems]:
-    """What goes wrong, by case, when each of the works gets every case in turn."""
-    log = folder / "said.txt"
+    """Applies each of `works` to every case; returns the problems of the cases that have any."""
+    log = folder / "listed.txt"
     found: dict[str, Problems] = {}
     for batch in batches(jobs):
         places = [(folder / f"work{number}", case) for number, case in enumerate(batch)]
@@ -86,7 +86,7 @@ def problems_of(home: Path, folder: Path, jobs: Sequence[Case], *works: Callable
     return {name: problems for name, problems in found.items() if problems}
 
 
-def said(wrong: dict[str, Problems]) -> str:
+def listed(wrong: dict[str, Problems]) -> str:
     return "\n".join(f"{name}: {problems[:3]}" for name, problems in wrong.items())
 
 
@@ -95,19 +95,17 @@ def run_damages(home: Path, folder: Path, count: int) -> None:
     wrong = problems_of(home, folder, chosen, damaged, rebuilt)
     kinds, places = len({case.damage for case in chosen}), len({case.path for case in chosen})
     print(f"{count} damages (seed {SEED}) of {kinds} kinds at {places} places: {len(wrong)} with problems")
-    assert not wrong, said(wrong)
+    assert not wrong, listed(wrong)
 
 
 @pytest.mark.spec("B6", "B9")
-def test_a_damaged_index_gives_no_signal_and_no_wrong_answer_and_is_made_anew(home: Path, fast_folder: Path) -> None:
+def test_a_damaged_index_causes_no_crash_and_no_wrong_answer_and_is_rebuilt(home: Path, fast_folder: Path) -> None:
     run_damages(home, fast_folder, 40)
 
 
 @pytest.mark.soak
 @pytest.mark.spec("B6", "B9")
-def test_600_damaged_indexes_give_no_signal_and_no_wrong_answer_and_are_made_anew(
-    home: Path, fast_folder: Path
-) -> None:
+def test_600_damaged_indexes_cause_no_crash_and_no_wrong_answer_and_are_rebuilt(home: Path, fast_folder: Path) -> None:
     run_damages(home, fast_folder, 600)
 
 
@@ -116,27 +114,27 @@ def while_open(damage: str, count: int) -> list[Case]:
     return [Case(f"{number} {damage} while open", state, damage, "", number) for number, state in enumerate(states)]
 
 
-def few(some: int, many: int) -> pytest.MarkDecorator:
+def soak_counts(some: int, many: int) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("count", [some, pytest.param(many, marks=pytest.mark.soak)])
 
 
 @pytest.mark.spec("B6", "B9")
-@few(2, 12)
-def test_an_open_store_goes_on_when_its_index_files_are_replaced_or_removed(
+@soak_counts(2, 12)
+def test_an_open_store_works_while_its_index_files_are_replaced_or_removed(
     home: Path, fast_folder: Path, count: int
 ) -> None:
     jobs = [case for damage in OPEN_DAMAGES if damage != "overwritten" for case in while_open(damage, count)]
     wrong = problems_of(home, fast_folder, jobs, damaged_while_open, rebuilt)
-    assert not wrong, said(wrong)
+    assert not wrong, listed(wrong)
 
 
 @pytest.mark.spec("B6", "B9")
-@few(1, 3)
+@soak_counts(1, 3)
 def test_index_files_overwritten_in_place_while_open_give_no_wrong_answer(
     home: Path, fast_folder: Path, count: int
 ) -> None:
-    """Nothing of ours writes into published bytes. (Cutting a mapped file short is a SIGBUS by the nature of maps.)"""
+    """Fourfold itself never overwrites published bytes. (Truncating a mapped file raises SIGBUS in any program.)"""
     jobs = overwritten_cases(home, SEED, count)[:: 3 if count == 1 else 1]
     wrong = problems_of(home, fast_folder, jobs, overwritten_while_open, rebuilt)
     print(f"{len(jobs)} files overwritten in place (seed {SEED}): {len(wrong)} with problems")
-    assert not wrong, said(wrong)
+    assert not wrong, listed(wrong)

@@ -1,4 +1,4 @@
-"""Drift made past the engine, right checksums included: `check` finds it, `repair` mends it, answers are as before."""
+"""Rows and indexes made inconsistent behind the engine's back: `check` finds it and `repair` fixes it."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ from fourfold.model import ItemPatch, NewItem
 from fourfold.storage.sqlite import items
 from fourfold.text.analysis import analyse
 
-NOBODY = 9999
-"""What no row has for an id."""
+UNUSED_ID = 9999
+"""An id that no row has."""
 
-# ---------------------------------------------------------------- a store that has everything
+# ---------------------------------------------------------------- a store with every kind of row
 
 QUERIES = ("Mietvertrag der Wohnung", "the contracts of Müller in Berlin", "Projekt Adler und Haus", "work plan")
 PLACES = ("Berlin", "Projekt Adler", "Müller", "Café Central")
@@ -49,7 +49,7 @@ def item(number: int) -> NewItem:
 
 
 def filled(folder: Path) -> None:
-    """Published rows, dead ones among them, a tail, and items that wait for vectors."""
+    """Fills a store with published rows, some of them dead, a tail, and items without vectors."""
     with Memory.open(folder, embedder=WordEmbedder(), background=False) as memory:
         memory.add_many([item(number) for number in range(40)], wait=True)
         for place in PLACES:
@@ -68,14 +68,14 @@ def filled(folder: Path) -> None:
 
 
 def answers(memory: Memory) -> Any:
-    """What depends on any of the indexes, counters and links."""
+    """Answers that depend on every index, counter and link."""
     ways = [way for way in WAYS if way != {"namespaces": ("notes", "papers")} and way.get("preset") != "memories"]
     asked = zip(ways, cycle(QUERIES), strict=False)
     found = [plain(memory.search(text, top_k=50, **way)) for way, text in asked]
     walks = [plain(memory.neighbors(place, depth=2)) for place in PLACES]
     namespaces = memory.status()["namespaces"]
     for facts in namespaces.values():
-        facts.pop("unpublished_changes", None)  # a repair publishes
+        facts.pop("unpublished_changes", None)  # changes because `repair` publishes
     return found, walks, memory.tags(), namespaces
 
 
@@ -88,7 +88,7 @@ def sound() -> Iterator[Path]:
 
 @pytest.fixture
 def undamaged(sound: Path) -> tuple[Path, Any, Any]:
-    """The store, and its answers while some items wait and when none does; made once."""
+    """The intact store, and its answers before and after the queue of vectors is empty; made once."""
     folder, known = sound / "store", sound / "answers.json"
     if not known.exists():
         filled(folder)
@@ -106,7 +106,7 @@ def undamaged(sound: Path) -> tuple[Path, Any, Any]:
 
 @contextmanager
 def rows_of(folder: Path) -> Generator[apsw.Connection]:
-    """The database as any other program would open it: no foreign keys."""
+    """Opens the database as any other program would, without enforcing foreign keys."""
     db = apsw.Connection(str(folder / "fourfold.db"))
     try:
         yield db
@@ -138,21 +138,21 @@ def languages(folder: Path, random: Random) -> None:
         db.execute(random.choice(wrong))
 
 
-def not_waiting(folder: Path, random: Random) -> None:
+def missing_from_the_queue(folder: Path, random: Random) -> None:
     with rows_of(folder) as db:
         db.execute("DELETE FROM waiting WHERE item = ?", (one_of(db, random, "SELECT item FROM waiting"),))
 
 
-def waiting_in_vain(folder: Path, random: Random) -> None:
+def waiting_with_a_vector(folder: Path, random: Random) -> None:
     with rows_of(folder) as db:
         embedded = one_of(db, random, "SELECT item FROM vectors")
         db.execute("INSERT INTO waiting (ns, item) VALUES (1, ?)", (embedded,))
 
 
-def vector_of_nobody(folder: Path, random: Random) -> None:
+def vector_without_an_item(folder: Path, random: Random) -> None:
     vector = WordEmbedder().vector("nobody").tobytes()
     with rows_of(folder) as db:
-        db.execute("INSERT INTO vectors (item, vector) VALUES (?, ?)", (NOBODY + random.randrange(99), vector))
+        db.execute("INSERT INTO vectors (item, vector) VALUES (?, ?)", (UNUSED_ID + random.randrange(99), vector))
 
 
 def vector_of_wrong_length(folder: Path, random: Random) -> None:
@@ -163,7 +163,7 @@ def vector_of_wrong_length(folder: Path, random: Random) -> None:
 
 
 def pointing_nowhere(*inserts: str) -> Callable[[Path, Random], None]:
-    """Rows of which one end exists and the other does not."""
+    """Inserts a row that refers to one existing and one missing row."""
 
     def drift(folder: Path, random: Random) -> None:
         with rows_of(folder) as db:
@@ -171,7 +171,7 @@ def pointing_nowhere(*inserts: str) -> Callable[[Path, Random], None]:
                 "item": one_of(db, random, "SELECT id FROM items"),
                 "node": one_of(db, random, "SELECT id FROM nodes"),
                 "tag": one_of(db, random, "SELECT id FROM tags"),
-                "nobody": NOBODY + random.randrange(99),
+                "nobody": UNUSED_ID + random.randrange(99),
             }
             db.execute(random.choice(inserts), known)
 
@@ -182,7 +182,7 @@ def pointing_nowhere(*inserts: str) -> Callable[[Path, Random], None]:
 
 
 class Published:
-    """An index of the store as it is published; what is written gets the right checksum."""
+    """A published index, whose files can be rewritten with the right checksums."""
 
     def __init__(self, folder: Path, name: str) -> None:
         self._folder = folder / "index" / "1" / name
@@ -198,7 +198,7 @@ class Published:
         return self.column("vectors", np.float32).reshape(-1, DIMENSION)
 
     def live(self, random: Random) -> int:
-        """A row whose item was not changed since."""
+        """A row whose item has not changed since the publication."""
         dead, ids = self.column("dead", np.bool_), self.column("ids", np.int64)
         return random.choice([row for row in np.flatnonzero(~dead).tolist() if ids[row] not in (3, 5, 8)])
 
@@ -226,12 +226,12 @@ def lacks_an_item(name: str) -> Callable[[Path, Random], None]:
 
 
 def has_another_item(name: str) -> Callable[[Path, Random], None]:
-    """One too many and one missing: a row says it is of an item that does not exist."""
+    """Changes the id of a row: one item is missing, and an item that does not exist is there."""
 
     def drift(folder: Path, random: Random) -> None:
         index = Published(folder, name)
         ids = index.column("ids", np.int64)
-        ids[index.live(random)] = NOBODY + random.randrange(99)
+        ids[index.live(random)] = UNUSED_ID + random.randrange(99)
         index.write(ids=ids)
 
     return drift
@@ -249,7 +249,7 @@ def text_too_many(folder: Path, random: Random) -> None:
     fresh = terms[ends[row - 1] if row else 0 : ends[row]]
     index.write(
         len(ids) + 1,
-        ids=np.append(ids, NOBODY),
+        ids=np.append(ids, UNUSED_ID),
         dead=np.append(dead, False),
         ends=np.append(ends, ends[-1] + len(fresh)),
         terms=np.concatenate([terms, fresh]),
@@ -261,7 +261,7 @@ def vector_too_many(folder: Path, random: Random) -> None:
     index = Published(folder, "vectors")
     matrix, ids, dead = index.vectors(), index.column("ids", np.int64), index.column("dead", np.bool_)
     more = np.concatenate([matrix, matrix[[index.live(random)]]])
-    index.write_vectors(more, ids=np.append(ids, NOBODY), dead=np.append(dead, False))
+    index.write_vectors(more, ids=np.append(ids, UNUSED_ID), dead=np.append(dead, False))
 
 
 def another_term(folder: Path, random: Random) -> None:
@@ -273,7 +273,7 @@ def another_term(folder: Path, random: Random) -> None:
 
 
 def another_length(folder: Path, random: Random) -> None:
-    """The last term of one item is the first of the next."""
+    """Moves the last term of one item to the next item."""
     index = Published(folder, "text")
     ends = index.column("ends", np.int64)
     ends[min(index.live(random), len(ends) - 2)] -= 1
@@ -289,7 +289,7 @@ def another_vector(folder: Path, random: Random) -> None:
 
 
 def other_tantivy(folder: Path, random: Random) -> None:
-    """tantivy lacks a row, or has another text for it."""
+    """Removes a row from tantivy, or replaces its text."""
     index = Published(folder, "text")
     ids, dead = index.column("ids", np.int64), index.column("dead", np.bool_)
     row, gone = index.live(random), random.random() < 0.5
@@ -315,13 +315,13 @@ def other_tantivy(folder: Path, random: Random) -> None:
 
 
 def first_terms(owner: int) -> str:
-    """Of an item as it was when it was stored: such a row is dead by now."""
+    """The terms of an item as it was first stored; its row is dead by now."""
     new = item(owner - 1)
     return " ".join(analyse(f"{new.title}\n{new.text}", str(new.language)))
 
 
 def other_german_words(folder: Path, random: Random) -> None:
-    """Words by which compounds are found: one is missing, or one is there that no text has."""
+    """Removes a word from the list of words that split compounds, or adds one that no text contains."""
     index = Published(folder, "text")
     lines = (index.files / "german").read_text("utf-8").splitlines()
     if random.random() < 0.5:
@@ -332,15 +332,15 @@ def other_german_words(folder: Path, random: Random) -> None:
 
 
 def other_languages(folder: Path, random: Random) -> None:
-    """A German item that counts as English, or the other way round."""
+    """Marks a German item as English, or the reverse."""
     index = Published(folder, "text")
     spoken = index.column("spoken", np.bool_)
     spoken[index.live(random)] ^= True
     index.write(spoken=spoken)
 
 
-def deaf(name: str) -> Callable[[Path, Random], None]:
-    """The index says that it holds changes which it does not hold."""
+def claims_changes(name: str) -> Callable[[Path, Random], None]:
+    """Makes the index claim changes that it does not contain."""
 
     def drift(folder: Path, random: Random) -> None:
         with rows_of(folder) as db:
@@ -358,9 +358,9 @@ KINDS: dict[str, Callable[[Path, Random], None]] = {
     "counter of a node's mentions": counter("nodes", "mentioned"),
     "counter of a node's degree": counter("nodes", "degree"),
     "counters of languages": languages,
-    "not waiting, without a vector": not_waiting,
-    "waiting, with a vector": waiting_in_vain,
-    "vector of nobody": vector_of_nobody,
+    "no vector, and not in the queue": missing_from_the_queue,
+    "in the queue, with a vector": waiting_with_a_vector,
+    "vector without an item": vector_without_an_item,
     "vector of a wrong length": vector_of_wrong_length,
     "mention that points nowhere": pointing_nowhere(
         "INSERT INTO mentions VALUES (:item, :nobody)", "INSERT INTO mentions VALUES (:nobody, :node)"
@@ -375,40 +375,40 @@ KINDS: dict[str, Callable[[Path, Random], None]] = {
     "name that points nowhere": pointing_nowhere(
         "INSERT INTO names VALUES (1, 'berlin', :nobody, NULL)", "INSERT INTO unlinked VALUES (1, :nobody)"
     ),
-    "node of an item that is not there": pointing_nowhere(
+    "node of a missing item": pointing_nowhere(
         "INSERT INTO node_items VALUES (:node, :nobody, 1)", "INSERT INTO node_items VALUES (:nobody, :item, 1)"
     ),
     "link or source that points nowhere": pointing_nowhere(
         "INSERT INTO pointers VALUES (1, 'berlin', :nobody)", "INSERT INTO sources VALUES (:item, 9, :nobody)"
     ),
-    "waiting, though not there": pointing_nowhere("INSERT INTO waiting (ns, item) VALUES (1, :nobody)"),
+    "in the queue, without an item": pointing_nowhere("INSERT INTO waiting (ns, item) VALUES (1, :nobody)"),
     "keyword index lacks an item": lacks_an_item("text"),
     "keyword index has an item too many": text_too_many,
     "keyword index has another item": has_another_item("text"),
     "keyword index has another term": another_term,
     "keyword index has another length": another_length,
-    "keyword index is deaf": deaf("text"),
+    "keyword index claims changes": claims_changes("text"),
     "vector index lacks an item": lacks_an_item("vectors"),
     "vector index has an item too many": vector_too_many,
     "vector index has another item": has_another_item("vectors"),
     "vector index has another vector": another_vector,
-    "vector index is deaf": deaf("vectors"),
+    "vector index claims changes": claims_changes("vectors"),
     "tantivy has another row": other_tantivy,
     "other German words": other_german_words,
     "other languages of rows": other_languages,
 }  # fmt: skip
 
 LOSES_VECTORS = ("vector of a wrong length",)
-"""What was lost with the drift is made anew from the text, after the repair."""
+"""Drifts that destroy vectors, which are computed again from the text after the repair."""
 
 
-# ---------------------------------------------------------------- found and mended
+# ---------------------------------------------------------------- found and repaired
 
 
 @pytest.mark.spec("B9")
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("seeds", [range(2), pytest.param(range(2, 7), marks=pytest.mark.soak)])
-def test_drift_is_found_and_mended(
+def test_check_finds_drift_and_repair_fixes_it(
     kind: str, seeds: range, undamaged: tuple[Path, Any, Any], fast_folder: Path
 ) -> None:
     folder, waiting, whole = undamaged
@@ -418,25 +418,25 @@ def test_drift_is_found_and_mended(
         shutil.copytree(folder, drifted)
         KINDS[kind](drifted, Random(f"{kind} {seed}"))
         try:
-            found_and_mended(drifted, waiting if kind not in LOSES_VECTORS else None, whole, seed)
+            assert_found_and_repaired(drifted, waiting if kind not in LOSES_VECTORS else None, whole, seed)
         except AssertionError as error:
             wrong.append(f"{kind}, seed {seed}: {str(error).splitlines()[0]}")
         shutil.rmtree(drifted)
-    print(f"\n{kind}: {len(seeds)} drifts, {len(wrong)} not found or not mended")
+    print(f"\n{kind}: {len(seeds)} drifts, {len(wrong)} not found or not repaired")
     assert not wrong, "\n".join(wrong)
 
 
-def found_and_mended(folder: Path, waiting: Any, whole: Any, seed: int) -> None:
-    """Answers are compared before and after all have vectors; of the first two seeds, each has one of both."""
+def assert_found_and_repaired(folder: Path, waiting: Any, whole: Any, seed: int) -> None:
+    """Compares the answers before and after the queue is empty; each of the first two seeds makes one comparison."""
     memory = Memory.open(folder, embedder=WordEmbedder(), background=False)
     try:
-        if seed % 2:  # found also by a process that has searched with it
+        if seed % 2:  # a process that has searched with the index finds it as well
             memory.search(QUERIES[0])
         problems = memory.check()
         assert problems, "check found nothing"
         memory.repair()
         left = memory.check()
-        assert left == [], f"not mended: {left}"
+        assert left == [], f"not repaired: {left}"
         if seed % 2:
             memory.close()
             memory = Memory.open(folder, embedder=WordEmbedder(), background=False)

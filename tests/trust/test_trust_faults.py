@@ -1,4 +1,4 @@
-"""Disks that fail or are full, at every call: typed errors, nothing lost, nothing half, and it goes on afterwards."""
+"""A disk that fails or is full at any call: typed errors, nothing lost, no partial writes, then work continues."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ from fourfold.storage.sqlite.tuning import Tuning
 
 MODES = ("io", "full", "full until space returns")
 KINDS = (0, 1, 2, 3, 4, 5, 6, 12, 13)
-"""Steps of the work of which the others are repetitions."""
+"""One step of each kind; the others repeat these kinds."""
 
 
 class Sweep:
@@ -56,7 +56,7 @@ class Sweep:
         self.lost_exceptions: list[str] = []
 
     def prepare(self) -> None:
-        """The whole work once on a healthy disk; `0`, `1` ... are what each step finds."""
+        """Does the whole work once on a healthy disk; folder `N` is the store as step N finds it."""
         threading.excepthook = lambda lost: self.lost_exceptions.append(f"{lost.exc_value!r} in {lost.thread}")
         whole = self.folder / "whole"
         prepare(whole)
@@ -67,8 +67,10 @@ class Sweep:
                 step.run(memory)
 
     def every_call(self, number: int, modes: tuple[str, ...], *, sparse: bool) -> None:
-        """Step `number` with its first call failing, its second ..., until it has no more calls. Sparse: every second
-        call, each in one of the modes."""
+        """Repeats step `number` with its first call failing, then its second, until it has no more calls.
+
+        `sparse`: only every second call, in one mode each.
+        """
         for call in count(1 + (sparse and number % 2), 1 + sparse):
             chosen = (modes[(number + call) % len(modes)],) if sparse else modes
             done = [self.one(number, call, mode) for mode in chosen]
@@ -76,7 +78,7 @@ class Sweep:
                 return
 
     def one(self, number: int, call: int, mode: str) -> bool:
-        """False if the step has fewer calls."""
+        """Runs one step with one failing call and checks the outcome; False if the step has fewer calls."""
         run = self.folder / "run"
         copy(self.folder / str(number), run)
         work = steps(run)
@@ -88,16 +90,16 @@ class Sweep:
             memory.close()
             return False
         where = f"{work[number].name}, {mode} at call {call} ({self.disk.failed[0]})"
-        self._reads_go_on(memory, where)
+        self._assert_reads_work(memory, where)
         if mode == MODES[2]:
-            self._still_full(memory, where)
+            self._assert_still_full(memory, where)
         self.disk.heal()
         after = work[(number + 1) % len(work)]
         after.run(memory)
         memory.add(NewItem("space has returned", tags=("after",)), wait=True)
         seen = look(memory)
         self._judge(seen, work, number, outcome, where)
-        assert after.verdict(seen) == "done", f"{where}: {after.name} afterwards is {after.verdict(seen)}"
+        assert after.verdict(seen) == "done", f"{where}: the next step, {after.name}, is {after.verdict(seen)}"
         assert seen.embedded("space has returned") == [True], where
         assert call % 3 or memory.check() == [], where
         memory.close()
@@ -121,24 +123,24 @@ class Sweep:
         assert raised.remedy
         return "failed"
 
-    def _reads_go_on(self, memory: Memory, where: str) -> None:
+    def _assert_reads_work(self, memory: Memory, where: str) -> None:
         response = memory.search(old(7), only=["keyword"])
         assert [result.item.text for result in response.results][:1] == [old(7)], where
         assert not response.degraded, where
         assert [item.text for item in memory.get(["key:old8"])] == [old(8)], where
 
-    def _still_full(self, memory: Memory, where: str) -> None:
+    def _assert_still_full(self, memory: Memory, where: str) -> None:
         with pytest.raises(StorageFull) as raised:
             memory.add("while it is full")
         assert raised.value.remedy, where
-        self._reads_go_on(memory, where)
+        self._assert_reads_work(memory, where)
         assert "while it is full" not in look(memory).tags, where
 
     def _judge(self, seen: Seen, work: list[Step], number: int, outcome: str, where: str) -> None:
         for step in work[:number]:
-            assert step.verdict(seen) == "done", f"{where}: {step.name} was confirmed, and is {step.verdict(seen)}"
+            assert step.verdict(seen) == "done", f"{where}: {step.name} was confirmed but is {step.verdict(seen)}"
         verdict = work[number].verdict(seen)
-        assert verdict == "done" or (outcome == "failed" and verdict != "half"), f"{where}: {outcome}, and is {verdict}"
+        assert verdict == "done" or (outcome == "failed" and verdict != "half"), f"{where}: {outcome}, but is {verdict}"
         self.counts[f"{outcome}, {verdict}"] += 1
 
     def _reopened(self, run: Path, seen: Seen, where: str) -> None:
@@ -150,7 +152,7 @@ class Sweep:
 
 
 def copy(source: Path, target: Path) -> None:
-    """A store as a crash would leave it: without the shared memory."""
+    """Copies a store as a crash leaves it: without the shared memory."""
     shutil.rmtree(target, ignore_errors=True)
     shutil.copytree(source, target, ignore=shutil.ignore_patterns("*-shm"))
 
@@ -165,13 +167,13 @@ def sweep(folder: Path, numbers: Sequence[int], sparse: bool) -> dict[str, int]:
 
 @pytest.mark.spec("B6", "B9", "S2.6")
 @pytest.mark.parametrize("part", [0, 1])
-def test_every_call_that_fails_is_said_and_loses_nothing(fast_folder: Path, part: int) -> None:
-    """Every second call of each kind of step fails, in one of three ways; `make soak` has all steps in all ways."""
+def test_every_failing_call_raises_a_typed_error_and_loses_nothing(fast_folder: Path, part: int) -> None:
+    """Every second call of each kind of step fails, in one of three ways; `make soak` runs all steps in all ways."""
     counts = trust_child.run(sweep, fast_folder, KINDS[part::2], True)
     print(f"\n{counts.pop('runs')} failing calls: {counts}")
     assert min(counts[mode] for mode in MODES) >= 15
     assert counts["failed"] > 50
-    assert counts["confirmed"] > 5  # a checkpoint failed behind a commit that is safe
+    assert counts["confirmed"] > 5  # the commit succeeded, and only the checkpoint after it failed
 
 
 @pytest.mark.soak
@@ -182,16 +184,16 @@ def test_every_call_fails_in_every_way(fast_folder: Path) -> None:
     assert counts["runs"] > 900
 
 
-# ---------------------------------------------------------------- opening, closing, the first of all
+# ---------------------------------------------------------------- creating, opening and closing a store
 
 
 def every(few: int) -> pytest.MarkDecorator:
-    """Which calls fail: every second, third ... one; `make soak` has each of them."""
+    """Parametrizes which calls fail: every `every`-th one; `make soak` fails each of them."""
     return pytest.mark.parametrize("every", [few, pytest.param(1, marks=pytest.mark.soak)])
 
 
 def edges_of_life(folder: Path, every: int) -> dict[str, int]:
-    """A new store, and the opening and closing of one, over a disk that fails."""
+    """Creates a store, and opens and closes one, on a disk that fails."""
     disk, counts = FaultyDisk(), Counter[str]()
     prepare(folder / "template")
     for name, life in (("making", make_new), ("opening", open_known), ("closing", close_known)):
@@ -230,7 +232,7 @@ def open_known(disk: FaultyDisk, folder: Path, call: int, codes: dict[str, int])
 
 
 def opened_and_written(folder: Path) -> bool:
-    """Whether the write was confirmed."""
+    """Opens the store and writes; returns whether the write was confirmed."""
     try:
         with open_store(folder) as memory:
             memory.add("first")
@@ -258,7 +260,7 @@ def close_known(disk: FaultyDisk, folder: Path, call: int, codes: dict[str, int]
 
 @pytest.mark.spec("B6", "B9")
 @every(2)
-def test_a_disk_that_fails_while_a_store_is_made_opened_or_closed(fast_folder: Path, every: int) -> None:
+def test_disk_failure_while_a_store_is_created_opened_or_closed(fast_folder: Path, every: int) -> None:
     counts = trust_child.run(edges_of_life, fast_folder, every)
     print(f"\nfailing calls: {counts}")
     assert counts["making"] * every > 50
@@ -266,15 +268,17 @@ def test_a_disk_that_fails_while_a_store_is_made_opened_or_closed(fast_folder: P
     assert counts["closing"] * every > 10
 
 
-# ---------------------------------------------------------------- a full disk below the index files
+# ---------------------------------------------------------------- a disk that is full when index files are written
 
 QUERIES = ("the heron met the otter", old(7), "note 3 at gate 3", "lynx")
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT
 
 
 class FullFolder:
-    """Whatever Python asks of a folder that needs space (a file, a link, a folder, a sync): the call of a given number
-    and all that follow find none."""
+    """Simulates a full disk below a folder: the call with a given number, and all later ones, raise ENOSPC.
+
+    Counted are calls from Python that need space: opening for writing, mkdir, link, rename, fsync.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.hit = ""
@@ -312,7 +316,7 @@ class FullFolder:
 
 
 def publish_at_once() -> None:
-    """After every write, without waiting for a pause."""
+    """Makes stores publish after every write, without waiting for a pause."""
     trust_vfs.TUNING = Tuning(publish_every_changes=1)
     maintenance._QUIET_SECONDS = 0.0
 
@@ -323,11 +327,11 @@ def generations(folder: Path) -> dict[str, int]:
 
 
 def left_over(folder: Path, before: dict[str, int]) -> list[str]:
-    """What belongs neither to what is published nor to what was `before`, which searches may still read."""
+    """Files of generations other than the published ones and those of `before`, which searches may still read."""
     known = {f"{name}/g{number}" for name, number in (*before.items(), *generations(folder).items())}
     found = list(folder.glob("*/*/g[0-9]*"))
-    strange = [path for path in found if f"{path.parent.name}/{path.name}" not in known]
-    return [str(path.relative_to(folder)) for path in (*strange, *folder.rglob("*.new"))]
+    random_texts = [path for path in found if f"{path.parent.name}/{path.name}" not in known]
+    return [str(path.relative_to(folder)) for path in (*random_texts, *folder.rglob("*.new"))]
 
 
 def answers(memory: Memory) -> list[list[tuple[int, float]]]:
@@ -387,7 +391,7 @@ def background(memory: Memory) -> None:
 
 @pytest.mark.spec("S2.6", "B9")
 @every(2)
-def test_a_disk_that_is_full_while_indexes_are_published(fast_folder: Path, every: int) -> None:
+def test_disk_full_while_indexes_are_published(fast_folder: Path, every: int) -> None:
     counts = trust_child.run(fill_while_publishing, fast_folder, every)
     print(f"\n{sum(counts.values())} publications on a full disk: {counts}")
     assert counts["open"] * every > 5
@@ -396,29 +400,29 @@ def test_a_disk_that_is_full_while_indexes_are_published(fast_folder: Path, ever
 
 
 def limit_file_sizes(folder: Path, every: int) -> dict[str, int]:
-    """No file may grow beyond a limit: below our own writes and those of tantivy, at every size that a file has."""
+    """Publishes under limits on the size of a file, chosen so that each file of ours and of tantivy hits one."""
     counts: Counter[str] = Counter()
     prepare(folder / "template")
     found = sizes(folder)
     for limit in [*found[:-2:every], *found[-2:]]:
         copy(folder / "template", folder / "run")
         with open_store(folder / "run") as memory:
-            memory.add_many(strange(40), wait=True)
+            memory.add_many(random_texts(40), wait=True)
             counts[one_limited_publication(memory, folder / "run" / "index", limit)] += 1
     return dict(counts)
 
 
-def strange(count: int) -> list[NewItem]:
-    """Texts of long words that occur once: tantivy's files outgrow ours, and some limits reach only them."""
+def random_texts(count: int) -> list[NewItem]:
+    """Texts of long words that occur once, so that tantivy's files outgrow ours and some limits hit only them."""
     chance = random.Random(count)
     return [NewItem(" ".join(chance.randbytes(12).hex() for _ in range(30))) for _ in range(count)]
 
 
 def sizes(folder: Path) -> list[int]:
-    """Limits that each keep one more file of a publication from being written whole."""
+    """File size limits in ascending order; each lets more files of a publication be written completely."""
     copy(folder / "template", folder / "run")
     with open_store(folder / "run") as memory:
-        memory.add_many(strange(40), wait=True)
+        memory.add_many(random_texts(40), wait=True)
         memory.index()
         found = {path.stat().st_size for path in (folder / "run" / "index").rglob("*") if path.is_file()}
     return sorted({limit for size in found for limit in (size // 2, size - 1) if limit >= 0} | {max(found), 1 << 30})
@@ -448,7 +452,7 @@ def one_limited_publication(memory: Memory, index: Path, limit: int) -> str:
 
 @pytest.mark.spec("S2.6", "B9")
 @every(3)
-def test_index_files_that_cannot_grow_keep_nobody_from_searching(fast_folder: Path, every: int) -> None:
+def test_searches_work_when_index_files_cannot_grow(fast_folder: Path, every: int) -> None:
     counts = trust_child.run(limit_file_sizes, fast_folder, every)
     print(f"\nfile size limits: {counts}")
     assert counts["failed"] * every > 10

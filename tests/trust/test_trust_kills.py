@@ -1,4 +1,4 @@
-"""kill -9 at any moment: nothing that was confirmed is lost, nothing is there by half, and all retrievers agree."""
+"""kill -9 at any moment: no confirmed write is lost, no write is partial, and all retrievers agree."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ import trust_kill_work as work
 from trust_kill_work import PUBLICATION, STOP, TRANSACTION, Effect, Places
 
 CYCLES_A_FOLDER = 50
-SURVIVORS_STEPS = 6
-"""So many operations a process must confirm after another one was killed beside it."""
+SURVIVOR_OPERATIONS = 6
+"""Operations that a process must confirm after another process of the store was killed."""
 
 
 class Child:
-    """A process that writes what it does into a journal, and may be killed."""
+    """A process that records its operations in a journal, and may be killed."""
 
     def __init__(self, place: Path, function: Any, folder: Path, *args: Any) -> None:
         place.mkdir()
@@ -44,16 +44,16 @@ class Child:
         return self._journal.read_bytes().count(f'["{what}",'.encode())
 
     def wait_for(self, what: str, count: int = 1) -> None:
-        """Until it said this so often, or came to its end; a minute is for ever."""
+        """Waits, for at most a minute, until the journal has `count` entries of this kind or the process has ended."""
         deadline = time.monotonic() + 60
         while self.count(what) < count and self._process.is_alive() and time.monotonic() < deadline:
             time.sleep(0.002)
-        assert self.count(what) >= count or self._process.exitcode == 0, f"no {what} any more: {self.said('error')}"
+        assert self.count(what) >= count or self._process.exitcode == 0, f"too few {what!r}: {self.said('error')}"
 
     def kill(self) -> str:
-        """What it was inside of when it died; "ended" if it had come to its end."""
+        """Kills the process; returns what it was doing, or "ended" if it had ended before."""
         self._process.kill()
-        code, shared = self._over()
+        code, shared = self._closed()
         assert self.said("error") == []
         if code == 0:
             return "ended"
@@ -62,21 +62,21 @@ class Child:
         return " and ".join(filter(None, (transaction, publication))) or "neither"
 
     def end(self) -> None:
-        """Politely."""
+        """Asks the process to stop, and waits for it."""
         self._shared[STOP] = 1
         self._process.join(60)
-        assert self._process.exitcode is not None, "it does not end"
-        code, _ = self._over()
+        assert self._process.exitcode is not None, "the process did not stop within a minute"
+        code, _ = self._closed()
         assert (code, self.said("error")) == (0, [])
 
     def stop(self) -> None:
-        """Whatever state it is in."""
+        """Kills the process unless it has ended."""
         if not self._shared.closed:
             self._process.kill()
-            self._over()
+            self._closed()
 
-    def _over(self) -> tuple[int | None, bytes]:
-        """How it ended, and the shared bytes at that moment; lets go of both."""
+    def _closed(self) -> tuple[int | None, bytes]:
+        """The exit code, and the shared bytes at the end of the process; closes both."""
         self._process.join()
         code, shared = self._process.exitcode, self._shared[:]
         self._process.close()
@@ -84,7 +84,7 @@ class Child:
         return code, shared
 
     def done(self) -> tuple[list[Effect], list[Effect]]:
-        """What it confirmed, in order, and what it had begun."""
+        """The confirmed effects, in order, and those that had begun."""
         begun: dict[int, Effect] = {}
         confirmed: list[Effect] = []
         for what, who, value in self.lines():
@@ -97,15 +97,15 @@ class Child:
 
 @dataclass
 class Model:
-    """What a store must hold."""
+    """The expected contents of a store."""
 
     places: Places = field(default_factory=dict)
     confirmed: int = 0
     kept: int = 0
-    """Operations that were never confirmed, but happened."""
+    """Operations that took effect without having been confirmed."""
 
     def follow(self, child: Child, seen: Places) -> None:
-        """Takes over what a dead child confirmed, and of what it had begun whatever happened wholly."""
+        """Applies what a dead child confirmed, and the unfinished operations that took effect completely."""
         confirmed, begun = child.done()
         for effect in confirmed:
             self.places = work.after(self.places, effect)
@@ -125,13 +125,13 @@ def owned(places: Places, writers: Iterable[int]) -> Places:
 
 
 def different(seen: Places, wanted: Places) -> dict[str, Any]:
-    """Place to (what is there, what should be)."""
+    """Maps each place that differs to the pair (found, wanted)."""
     both = {**seen, **wanted}
     return {place: (seen.get(place), wanted.get(place)) for place in both if seen.get(place) != wanted.get(place)}
 
 
 def seeded(what: str) -> Iterator[int]:
-    """Numbers from which all is drawn that is random here; TRUST_SEED repeats them, though not the scheduling."""
+    """Seeds for everything random in a test; set TRUST_SEED to repeat them (scheduling still varies)."""
     seed = int(os.environ.get("TRUST_SEED") or random.SystemRandom().randrange(10**6))
     print(f"\n{what}: seed {seed}")
     return itertools.count(seed)
@@ -146,7 +146,7 @@ Begin = Callable[..., Child]
 
 @pytest.fixture
 def begin(tmp_path: Path) -> Iterator[Begin]:
-    """Starts children; none outlives the test."""
+    """Starts children that are killed at the end of the test."""
     children: list[Child] = []
 
     def beginning(function: Any, folder: Path, *args: Any) -> Child:
@@ -183,8 +183,8 @@ def test_no_confirmed_write_is_lost_by_a_kill_and_every_retriever_agrees(
         model.follow(child, seen)
         assert (seed, different(seen, model.places), problems) == (seed, {}, [])
     confirmed, kept = sum(model.confirmed for model in models), sum(model.kept for model in models)
-    print(f"{kills} kills: {dict(inside)}; {confirmed} confirmed writes, 0 lost; {kept} others were there, wholly")
-    print(f"{published} index publications came to their end between the kills")
+    print(f"{kills} kills: {dict(inside)}; {confirmed} confirmed writes, 0 lost; {kept} unconfirmed ones took effect")
+    print(f"{published} index publications completed between the kills")
     assert inside["ended"] == 0
     assert kills - inside["neither"] >= 0.2 * kills
     assert min(confirmed, published) > kills / 2
@@ -192,7 +192,7 @@ def test_no_confirmed_write_is_lost_by_a_kill_and_every_retriever_agrees(
 
 @pytest.mark.spec("B6", "B7")
 @many(8, 40)
-def test_a_process_goes_on_when_another_is_killed_beside_it(begin: Begin, tmp_path: Path, kills: int) -> None:
+def test_a_process_keeps_working_when_another_is_killed(begin: Begin, tmp_path: Path, kills: int) -> None:
     seeds = seeded("kills beside a writer")
     chance = random.Random(next(seeds))
     folder, model, inside = tmp_path / "store", Model(), Counter[str]()
@@ -205,7 +205,7 @@ def test_a_process_goes_on_when_another_is_killed_beside_it(begin: Begin, tmp_pa
         which = chance.randrange(2)
         victim, survivor = children[which], children[1 - which]
         inside[victim.kill()] += 1
-        survivor.wait_for("done", survivor.count("done") + SURVIVORS_STEPS)
+        survivor.wait_for("done", survivor.count("done") + SURVIVOR_OPERATIONS)
         survivor.wait_for("published", survivor.count("published") + 1)
         seen, problems = trust_child.run(work.look, folder, True, None, False)
         model.follow(victim, seen)
@@ -225,7 +225,7 @@ def test_a_process_goes_on_when_another_is_killed_beside_it(begin: Begin, tmp_pa
 
 @pytest.mark.spec("B8")
 @many(6, 50)
-def test_re_embedding_goes_on_after_kills_and_vectors_are_never_mixed(begin: Begin, tmp_path: Path, kills: int) -> None:
+def test_re_embedding_resumes_after_kills_and_vectors_are_never_mixed(begin: Begin, tmp_path: Path, kills: int) -> None:
     seeds = seeded("kills of a re-embedding")
     folder, items, inside = tmp_path / "store", 200, Counter[str]()
     trust_child.run(work.fill, folder, items)

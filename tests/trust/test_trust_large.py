@@ -1,4 +1,4 @@
-"""Large files in bounded memory: a damaged store of 500 MB is named, an import of 1 GB ends with every record."""
+"""Large files in bounded memory: damage to a store of 500 MB is reported, an import of 1 GB keeps every record."""
 
 from __future__ import annotations
 
@@ -34,8 +34,7 @@ def record(number: int) -> str:
 
 
 class MemoryWatch:
-    """The most memory of its own that this process has had. Pages of mapped files are not counted: the system takes
-    them back when it needs them."""
+    """Measures the peak of this process's own memory, without pages of mapped files, which the system can reclaim."""
 
     def __init__(self) -> None:
         self.most_mb = 0.0
@@ -106,7 +105,7 @@ DAMAGES: list[Callable[[Path], None]] = [header, schema, scattered, end_of_zeros
 
 
 def use(folder: Path) -> tuple[list[str], float]:
-    """What each call of a process that opens a damaged store comes to, and how much memory it took."""
+    """Makes several calls on a damaged store; returns the outcome of each, and the peak of memory."""
 
     def using() -> list[str]:
         said: list[str] = []
@@ -136,7 +135,7 @@ def use(folder: Path) -> tuple[list[str], float]:
 @pytest.mark.soak
 @pytest.mark.spec("B9")
 @pytest.mark.parametrize("megabytes", [500])
-def test_a_damaged_store_of_500_mb_is_named_in_bounded_memory(tmp_path: Path, megabytes: int) -> None:
+def test_damage_of_a_500_mb_store_is_reported_in_bounded_memory(tmp_path: Path, megabytes: int) -> None:
     trust_child.run(make, tmp_path / "sound", megabytes)
     assert (tmp_path / "sound" / "fourfold.db").stat().st_size > megabytes * MEGABYTE
     for damage in DAMAGES:
@@ -168,7 +167,7 @@ def _digest(file: Path) -> str:
 @pytest.mark.soak
 @pytest.mark.spec("B9")
 @pytest.mark.parametrize("megabytes", [1000])
-def test_an_import_of_a_gigabyte_ends_with_every_record_in_bounded_memory(tmp_path: Path, megabytes: int) -> None:
+def test_an_import_of_a_gigabyte_keeps_every_record_in_bounded_memory(tmp_path: Path, megabytes: int) -> None:
     trust_child.run(make, tmp_path / "sound", megabytes)
     trust_child.run(export, tmp_path / "sound", tmp_path / "first.jsonl")
     shutil.rmtree(tmp_path / "sound")
@@ -200,7 +199,7 @@ def import_rows(source: Path, folder: Path) -> tuple[int, float]:
 @pytest.mark.spec("B9")
 @pytest.mark.parametrize("megabytes", [100])
 def test_rows_of_100_mb_are_all_imported_in_bounded_memory(tmp_path: Path, megabytes: int) -> None:
-    """Every row is analysed and indexed, which an import of an export leaves to the first search."""
+    """Import of rows analyses and indexes each row; loading an export leaves that to the first search."""
     file, rows = tmp_path / "rows.jsonl", megabytes * 1000
     with file.open("w") as stream:
         for number in range(rows):

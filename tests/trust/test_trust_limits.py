@@ -1,4 +1,4 @@
-"""Limits and answers of writes while other processes change the same item."""
+"""Limits and results of writes while other processes change the same item."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def where(request: pytest.FixtureRequest, tmp_path: Path) -> Path | str:
     return tmp_path / "store" if request.param == "sqlite" else postgres_servers.fresh("postgres")
 
 
-def at_once(*calls: tuple[Callable[..., Any], *tuple[Any, ...]]) -> list[Any]:
-    """What each call gives in a process of its own."""
+def concurrently(*calls: tuple[Callable[..., Any], *tuple[Any, ...]]) -> list[Any]:
+    """Runs each call in a process of its own, all at the same time; returns their results."""
     with ThreadPoolExecutor(len(calls)) as threads:
         return [done.result() for done in [threads.submit(trust_child.run, *call) for call in calls]]
 
@@ -35,7 +35,7 @@ def at_once(*calls: tuple[Callable[..., Any], *tuple[Any, ...]]) -> list[Any]:
 def test_processes_that_change_one_item_keep_its_limits(where: Path | str, rounds: int) -> None:
     with Memory.open(where, embedder="none", background=False) as memory:
         item = memory.add(NewItem("contested", tags=("tag",))).id
-        refused = at_once(*((crowd, where, item, who, rounds) for who in range(WRITERS)))
+        refused = concurrently(*((crowd, where, item, who, rounds) for who in range(WRITERS)))
         assert sum(refused) > 0
         assert memory.check() == []
         assert len(memory.get([item])[0].tags) <= limits.TAGS
@@ -44,6 +44,6 @@ def test_processes_that_change_one_item_keep_its_limits(where: Path | str, round
 @pytest.mark.spec("B7")
 @pytest.mark.parametrize("rounds", [60, pytest.param(1500, marks=pytest.mark.soak)])
 def test_add_returns_the_item_while_another_process_forgets_it(where: Path | str, rounds: int) -> None:
-    wrong, *gone = at_once((add_often, where, rounds), (forget_often, where), (forget_often, where))
+    wrong, *gone = concurrently((add_often, where, rounds), (forget_often, where), (forget_often, where))
     assert wrong == []
     assert sum(gone) > 0

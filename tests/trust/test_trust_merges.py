@@ -1,4 +1,4 @@
-"""A kill while near-duplicates are merged, or while that is taken back, loses no item."""
+"""A kill while near-duplicates are merged, or while a merge is undone, loses no item."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def text(number: int, end: str) -> str:
 
 
 def merge_and_restore(folder: Path, seed: int, begun: Any) -> None:
-    """Merges pairs and takes that back, for ever."""
+    """Merges pairs and undoes the merges, until killed."""
     chance = random.Random(seed)
     with Memory.open(folder, embedder="none", background=False) as memory:
         begun.send("begun")
@@ -53,7 +53,7 @@ def test_a_kill_while_items_are_merged_loses_none(tmp_path: Path, kills: int) ->
 
 
 def found_states(folder: Path) -> set[bool]:
-    """Whether pairs are merged; every item is there, as an item or merged into its partner."""
+    """Which states occur among the pairs (merged or not); asserts that no item is lost."""
     found = set[bool]()
     with Memory.open(folder, embedder="none", background=False) as memory:
         assert memory.check() == []

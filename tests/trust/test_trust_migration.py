@@ -1,4 +1,4 @@
-"""Stores of every older schema open, with a backup beside them; a kill inside a migration leaves the old or the new."""
+"""Stores of every older schema open and get a backup; a kill during the migration leaves the old or the new schema."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ STORES = Path(__file__).parent / "stores"
 OLD = sorted(STORES.glob("schema-*.zip"))
 
 FIRST = {"router settings": 7, "Tower Clock": 9, "grauer Schrank": 8, "kitchen key": 6}
-"""What the store's author searched and found."""
+"""Queries and the id of the first hit, recorded when the store was made."""
 
 
 @pytest.fixture(params=OLD, ids=lambda path: path.stem)
@@ -73,7 +73,7 @@ TABLES = (
 
 
 @pytest.mark.spec("B9")
-def test_an_older_store_opens_with_all_it_holds_and_a_backup_beside_it(old: Path) -> None:
+def test_an_older_store_opens_with_all_its_contents_and_gets_a_backup(old: Path) -> None:
     before = version(old / "fourfold.db")
     rows = {name: table(old / "fourfold.db", name) for name in TABLES}
     memory = Memory.open(old, embedder=WordEmbedder(), background=False)
@@ -105,7 +105,7 @@ def test_the_backup_before_a_migration_can_be_restored(old: Path, tmp_path: Path
         assert memory.search("Tower Clock").results[0].id == 9
 
 
-def test_without_space_for_the_backup_the_old_store_stays_as_it_is(old: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_space_for_the_backup_the_old_store_is_unchanged(old: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(source: apsw.Connection, target: Path) -> None:
         copies.copy_to(source, target)
         target.unlink()
@@ -122,7 +122,7 @@ def test_without_space_for_the_backup_the_old_store_stays_as_it_is(old: Path, mo
 
 
 def open_slowly(folder: Path, seed: int, parts: Any) -> None:
-    """Opens a store whose migration takes a moment in every part, and says when a part begins."""
+    """Opens a store, slowing down each part of its migration and reporting when a part begins."""
     slow = random.Random(seed)
     copy, connection = copies.copy_to, apsw.Connection
 
@@ -147,7 +147,7 @@ def open_slowly(folder: Path, seed: int, parts: Any) -> None:
 
 
 def killed_in_part(number: int, folder: Path, chance: random.Random) -> None:
-    """A process that opens the store, killed a moment after it came to that part, or to its end."""
+    """Opens the store in a process and kills it shortly after that part of the migration, or its end."""
     mine, theirs = trust_child.context().Pipe(duplex=False)
     child = trust_child.start(open_slowly, folder, chance.randrange(1 << 30), theirs)
     theirs.close()
@@ -161,7 +161,7 @@ def killed_in_part(number: int, folder: Path, chance: random.Random) -> None:
 
 
 @pytest.mark.parametrize("kills", [12, pytest.param(100, marks=pytest.mark.soak)])
-def test_killed_inside_a_migration_it_is_the_old_store_or_the_new(old: Path, tmp_path: Path, kills: int) -> None:
+def test_a_kill_during_a_migration_leaves_the_old_or_the_new_schema(old: Path, tmp_path: Path, kills: int) -> None:
     before = version(old / "fourfold.db")
     rows = {name: table(old / "fourfold.db", name) for name in TABLES}
     chance = random.Random(5)
@@ -184,8 +184,8 @@ def open_and_check(folder: Path) -> None:
 
 
 @pytest.mark.spec("B7", "B9")
-def test_ids_that_an_older_version_gives_after_the_migration_are_passed(tmp_path: Path) -> None:
-    """A process of the older version may still be writing: it counts over all namespaces."""
+def test_ids_assigned_by_an_older_version_after_the_migration_are_skipped(tmp_path: Path) -> None:
+    """A process of the older version, which numbers items across all namespaces, may still be writing."""
     with Memory.open(tmp_path, embedder="none", background=False) as memory:
         first = memory.add("one")
         db = apsw.Connection(str(tmp_path / "fourfold.db"))

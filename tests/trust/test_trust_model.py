@@ -1,4 +1,4 @@
-"""Whatever is done to a store, by whichever process, it answers as the exact store in memory does."""
+"""Random operations by two processes on one store: it always answers like the exact store in memory."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from fourfold.model import ItemPatch, NewItem
 
 CHECK_EVERY = 6
 
-# ---------------------------------------------------------------- what is drawn
+# ---------------------------------------------------------------- random values
 
 words = st.sampled_from(WORDS)
 names = st.sampled_from(NAMES)
@@ -81,11 +81,11 @@ patches = st.builds(
 )
 queries = st.lists(st.one_of(words, words, names), min_size=1, max_size=4).map(" ".join)
 
-# ---------------------------------------------------------------- the life
+# ---------------------------------------------------------------- the state machine
 
 
 class Life(RuleBasedStateMachine):
-    """`here` and `there` are two processes with one folder; `oracle` is what they have to agree with."""
+    """`here` and `there` are two processes that share a folder; both must agree with `oracle`."""
 
     tuning: ClassVar[Patches]
     done: ClassVar[Counter[str]]
@@ -119,7 +119,7 @@ class Life(RuleBasedStateMachine):
         return Call(namespace, self.now, method, args, kwargs)
 
     def _same(self, call: Call, *asked: str) -> None:
-        """Done once by the oracle, and by each of these."""
+        """Makes the call on the oracle and on each of the named sides, and compares the results."""
         self.done[call.method] += 1
         wanted = self.oracle.do(call)
         for name in asked:
@@ -127,7 +127,7 @@ class Life(RuleBasedStateMachine):
             agree(forgiven(found) if self.harmed else found, wanted, f"{name} {call.method}")
 
     def _item(self, namespace: str, pick: int) -> int:
-        """One that exists; where there is none, one that does not."""
+        """The id of an existing item, or an unknown id if the namespace is empty."""
         known = self.oracle.do(self._call(namespace, "list", limit=1000))
         return known[pick % len(known)]["id"] if known else 999
 
@@ -146,7 +146,7 @@ class Life(RuleBasedStateMachine):
 
     @invariant()
     def answers_the_same(self) -> None:
-        """In every way, in turn, whatever the rules have drawn."""
+        """Searches in each way in turn, independent of the rules that were drawn."""
         if self.steps % 2:
             namespace, turn = NAMESPACES[self.steps % 7 == 0], self.steps // 2
             texts = [item["text"] for item in self.oracle.do(self._call(namespace, "list", limit=1000))]
@@ -243,7 +243,7 @@ class Life(RuleBasedStateMachine):
 
     @rule(namespace=namespaces, name=names, text=texts, side=sides)
     def write_and_search(self, namespace: str, name: str, text: str, side: str) -> None:
-        """What one process wrote, the other sees at once."""
+        """One process sees at once what the other wrote."""
         self._same(self._call(namespace, "add", NewItem(f"{text} {name}")), side)
         self._same(self._call(namespace, "search", f"{name} {text}"), "there" if side == "here" else "here")
 
@@ -265,23 +265,23 @@ class Life(RuleBasedStateMachine):
         self.done["reopen"] += 1
         getattr(self, side).reopen()
 
-    @rule(anew=st.booleans())
-    def lose_indexes(self, anew: bool) -> None:
+    @rule(reopen=st.booleans())
+    def lose_indexes(self, reopen: bool) -> None:
         self.done["lose indexes"] += 1
         self.harmed = True
         delete_indexes(self.folder / "store")
-        if anew:
+        if reopen:
             self.here.reopen()
 
-    @rule(pick=picks, how=st.sampled_from(("flip", "cut", "swap", "remove")), side=sides, anew=st.booleans())
-    def harm_an_index(self, pick: int, how: str, side: str, anew: bool) -> None:
-        """`check` may say so until a repair or a publication; answers stay what they are."""
+    @rule(pick=picks, how=st.sampled_from(("flip", "cut", "swap", "remove")), side=sides, reopen=st.booleans())
+    def damage_an_index(self, pick: int, how: str, side: str, reopen: bool) -> None:
+        """Damages an index file: `check` may report it until a repair or a publication; answers stay the same."""
         if not (self.folder / "store" / "index").exists():
             self.publish(NAMESPACES[0], side)
         if damage(self.folder / "store", pick, how) is not None:
             self.done[f"damage: {how}"] += 1
             self.damaged = self.harmed = True
-        if anew:
+        if reopen:
             getattr(self, side).reopen()
 
     @rule(side=sides)
@@ -293,7 +293,7 @@ class Life(RuleBasedStateMachine):
             self._check(getattr(self, side))
 
 
-# ---------------------------------------------------------------- many lives
+# ---------------------------------------------------------------- running the machine
 
 
 @pytest.fixture
@@ -305,7 +305,7 @@ def done(profile: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Counter[str]
 
 
 def live(profile: str, done: Counter[str], lives: int, steps: int, *, explore: bool = False) -> None:
-    """`explore`: draws other examples in every run, and shrinks those that fail, which takes minutes."""
+    """Runs the state machine. `explore`: draws new examples in every run and shrinks failures, which takes minutes."""
     machine = type(f"Life_{profile}", (Life,), {"tuning": PROFILES[profile], "done": done})
     run_state_machine_as_test(
         machine,

@@ -15,7 +15,7 @@ from fourfold.memory import Memory
 from fourfold.model import NewItem
 
 ITEMS = 6000
-"""More than one piece of a load."""
+"""Enough items for a load to take more than one batch."""
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

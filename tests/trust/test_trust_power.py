@@ -1,4 +1,4 @@
-"""Power loss at any moment: what was confirmed is there, nothing is half there, and the store is sound."""
+"""Power loss at any moment: no confirmed write is lost, no write is partial, and the store is consistent."""
 
 from __future__ import annotations
 
@@ -27,12 +27,14 @@ from fourfold.errors import FourfoldError
 
 SEED = 20260314
 KEEP = (0.0, 0.5, 1.0, 0.9, 0.1)
-"""Shares of the unsynced sectors that made it to the disk; each in turn."""
+"""Shares of the unsynced sectors that reach the disk, used in turn."""
 
 
 def record(folder: Path, synchronous: str) -> Record:
-    """The work on a store in `folder/store`, in a process of its own. `folder/index-N` are the indexes after N events;
-    where commits may be lost, only those from before the work."""
+    """Records the work on a store in `folder/store`.
+
+    `folder/index-N` is a copy of the indexes after N events. Where commits may be lost, only `index-0` is made.
+    """
     store = folder / "store"
     prepare(store)
     shutil.copytree(store / "index", folder / "index-0")
@@ -51,7 +53,7 @@ def record(folder: Path, synchronous: str) -> Record:
 
 
 def hold(db: apsw.Connection, synchronous: str) -> None:
-    """Keeps the setting, whatever the engine asks for; `full` is what it asks for by itself."""
+    """Fixes the pragma `synchronous` and ignores later changes; `full` is the engine's own setting."""
     if synchronous != "full":
         db.pragma("synchronous", synchronous)
         db.authorizer = lambda code, name, *_: (
@@ -60,7 +62,7 @@ def hold(db: apsw.Connection, synchronous: str) -> None:
 
 
 def cut_off(folder: Path, made: Record, cuts: list[tuple[int, float, int]]) -> dict[str, int]:
-    """Opens the store as each cut leaves it, by SQLite's own VFS, and counts what is wrong with it."""
+    """Opens the store as each cut leaves it, with SQLite's own VFS, and counts the problems found."""
     counts: Counter[str] = Counter()
     for cut, keep, seed in cuts:
         restore(folder, made, cut, keep, seed)
@@ -78,7 +80,7 @@ def restore(folder: Path, made: Record, cut: int, keep: float, seed: int) -> Non
 
 
 def troubles(store: Path, before: list[Event]) -> list[str]:
-    """What is lost, half there or unsound: words to count."""
+    """Labels for what is lost, partial or inconsistent, to be counted."""
     confirmed = sum(event.kind == "mark" for event in before)
     try:
         with open_store(store) as memory:
@@ -111,7 +113,7 @@ def lose_power(folder: Path, synchronous: str, count: int) -> tuple[Record, dict
     confirmed = [counts.pop(f"{number} confirmed") for number in range(99) if f"{number} confirmed" in counts]
     kinds = Counter(f"{event.kind} {event.file[11:] or 'db'}" for event in made.events if event.kind != "mark")
     print(f"\n{synchronous}, seed {SEED}: {count} cuts of {len(made.events)} events {dict(kinds)}: {counts}")
-    assert len(confirmed) > 8  # from the beginning of the work to its end
+    assert len(confirmed) > 8  # the cuts are spread over the whole work
     assert kinds["write db"] > 50
     return made, counts
 
@@ -130,7 +132,7 @@ def test_power_loss_at_2000_moments(fast_folder: Path) -> None:
     assert set(counts) == {"in flight", "between"}
 
 
-def test_the_simulated_power_loss_finds_a_store_that_does_not_sync(fast_folder: Path) -> None:
+def test_the_simulated_power_loss_detects_a_store_that_does_not_sync(fast_folder: Path) -> None:
     _, counts = lose_power(fast_folder, "off", 60)
     assert sum(count for what, count in counts.items() if what.startswith(("lost", "damaged", "unsound"))) > 10
 

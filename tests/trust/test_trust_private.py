@@ -1,4 +1,4 @@
-"""Every file that holds stored content is for its owner only, whatever the umask, also in a folder made beforehand."""
+"""Files with stored content are readable by their owner only, whatever the umask and the mode of the folder."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ BEFOREHAND = ("store", "out", "old")
 
 
 def loose(root: Path) -> dict[str, str]:
-    """Files that are not 0600 and folders that are not 0700, but for those made beforehand."""
+    """Files that are not 0600 and folders that are not 0700, except those that existed before."""
     found: dict[str, str] = {}
     for path in root.rglob("*"):
         name, mode = str(path.relative_to(root)), path.lstat().st_mode
@@ -36,7 +36,7 @@ def loose(root: Path) -> dict[str, str]:
 
 
 def work_without_umask(root: Path) -> tuple[dict[str, str], dict[str, str]]:
-    """What is loose while a store is open, and after everything that writes files was done."""
+    """The loose files while a store is open, and after every operation that writes files."""
     os.umask(0)
     embedder = CachedEmbedder(WordEmbedder(), root / "caches" / "vectors")
     with Memory.open(SqliteStore(root / "store", tuning=Tuning(exact_rows=200)), embedder=embedder) as memory:
@@ -58,7 +58,7 @@ def work_without_umask(root: Path) -> tuple[dict[str, str], dict[str, str]]:
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """Folders that were made beforehand for everyone, and an older store whose files everyone may read."""
+    """World-readable folders, and an older store with world-readable files."""
     root = tmp_path / "root"
     for name in BEFOREHAND:
         (root / name).mkdir(parents=True)
@@ -70,7 +70,7 @@ def root(tmp_path: Path) -> Path:
 
 
 @pytest.mark.spec("B9")
-def test_every_file_of_stores_backups_exports_and_caches_is_for_its_owner_only(root: Path) -> None:
+def test_files_of_stores_backups_exports_and_caches_are_owner_only(root: Path) -> None:
     while_open, afterwards = trust_child.run(work_without_umask, root)
     assert while_open == {}
     assert afterwards == {}
@@ -83,7 +83,7 @@ def test_every_file_of_stores_backups_exports_and_caches_is_for_its_owner_only(r
 CREATING = re.compile(
     r"""\bopen\([^)]*["']r?b?[wax+]b?\+?["']|\.(mkdir|touch|write_text|write_bytes)\(|\bO_CREAT\b|makedirs\(|FileHandler"""
 )
-HARMLESS = re.compile(r"\bowner_only\.|\bos\.devnull\b|\barchive\.open\(")  # a member of an archive is not a file
+HARMLESS = re.compile(r"\bowner_only\.|\bos\.devnull\b|\barchive\.open\(")  # creates a member of an archive, not a file
 ELSEWHERE = {
     "owner_only.py": "the one place",
     "stores/sqlite/lease.py": "opens through it, with flags of its own",

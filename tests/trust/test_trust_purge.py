@@ -1,4 +1,4 @@
-"""What was forgotten is gone from every file of the store after `repair --purge`, whoever has it open."""
+"""`repair --purge` removes forgotten content from every file of the store, even while other processes have it open."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from fourfold.storage.sqlite.store import SqliteStore
 from fourfold.storage.sqlite.tuning import Tuning
 
 CANARY = "zxcanary"
-"""A word in which every part of an item that is to be forgotten is written."""
+"""A word that occurs in every part of the items that are forgotten."""
 
 
 def canaries() -> list[NewItem]:
@@ -35,7 +35,7 @@ def canaries() -> list[NewItem]:
 
 
 def found_in(folder: Path) -> list[str]:
-    """The files with the word in them."""
+    """The files that contain the canary word."""
     files = [path for path in sorted(folder.rglob("*")) if path.is_file()]
     return [str(path.relative_to(folder)) for path in files if CANARY.encode() in path.read_bytes().lower()]
 
@@ -53,7 +53,7 @@ def stored_and_forgotten(memory: Memory) -> None:
 
 
 @pytest.mark.spec("B9")
-def test_no_byte_of_what_was_forgotten_is_left(tmp_path: Path) -> None:
+def test_purge_leaves_no_byte_of_forgotten_items(tmp_path: Path) -> None:
     memory = Memory.open(tmp_path / "store", embedder=WordEmbedder())
     stored_and_forgotten(memory)
     schema.backup_path(tmp_path / "store" / "fourfold.db", 1).write_text(f"an older store with its {CANARY}")
@@ -70,7 +70,7 @@ def test_no_byte_of_what_was_forgotten_is_left(tmp_path: Path) -> None:
 
 
 def searching(folder: Path, pipe: Any) -> None:
-    """A process that has the store open and searches when it is told to."""
+    """Opens the store and searches it when told to through the pipe."""
     with Memory.open(folder, embedder=WordEmbedder()) as memory:
         memory.search(CANARY)
         pipe.send("ready")
@@ -80,7 +80,7 @@ def searching(folder: Path, pipe: Any) -> None:
         pipe.send((len(response.results), [result.item.text for result in response.results if CANARY in repr(result)]))
 
 
-def test_also_while_another_process_has_the_store_open(tmp_path: Path) -> None:
+def test_purge_works_while_another_process_has_the_store_open(tmp_path: Path) -> None:
     with Memory.open(tmp_path / "store", embedder=WordEmbedder()) as memory:
         stored_and_forgotten(memory)
         mine, theirs = trust_child.context().Pipe()
@@ -96,7 +96,7 @@ def test_also_while_another_process_has_the_store_open(tmp_path: Path) -> None:
     assert found_in(tmp_path / "store") == []
 
 
-def test_a_reader_that_never_ends_is_named_and_nothing_is_lost(tmp_path: Path) -> None:
+def test_purge_reports_a_reader_that_never_ends_and_loses_nothing(tmp_path: Path) -> None:
     store = SqliteStore(tmp_path / "store", tuning=Tuning(busy_seconds=0.2))
     with Memory.open(store, embedder=WordEmbedder()) as memory:
         stored_and_forgotten(memory)

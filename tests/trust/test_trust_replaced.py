@@ -1,4 +1,4 @@
-"""Files of a store that are deleted, renamed or replaced under an open process: an error, and nothing is confirmed."""
+"""Files deleted, renamed or replaced while a process has the store open: calls raise, and no write is confirmed."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def fill(memory: Memory) -> int:
 
 
 def every_call(memory: Memory) -> dict[str, str]:
-    """What each call raised; what it returned, where it did not."""
+    """Maps each call to the error that it raised, or to what it returned."""
     raised: dict[str, str] = {}
     for name, call in CALLS.items():
         try:
@@ -85,7 +85,7 @@ def texts(folder: Path) -> set[str]:
 
 @pytest.mark.spec("B9")
 @pytest.mark.parametrize("happening", HAPPENINGS, ids=lambda happening: happening.__name__)
-def test_a_store_replaced_under_a_process_is_said_and_nothing_is_confirmed(
+def test_calls_raise_after_the_store_was_replaced_and_no_write_is_confirmed(
     tmp_path: Path, happening: Callable[[Path, Path], None]
 ) -> None:
     store, other = tmp_path / "store", tmp_path / "other"
@@ -113,7 +113,7 @@ def test_a_store_replaced_under_a_process_is_said_and_nothing_is_confirmed(
             assert SECRET.encode() not in path.read_bytes() or happening is delete_the_write_ahead_log, path
 
 
-def test_a_store_that_is_put_back_in_its_place_can_be_used_again(tmp_path: Path) -> None:
+def test_a_store_that_was_moved_back_can_be_used_again(tmp_path: Path) -> None:
     store, renamed = tmp_path / "store", tmp_path / "renamed"
     client = Client(store)
     try:

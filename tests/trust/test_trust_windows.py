@@ -1,4 +1,4 @@
-"""kill -9 while long items get their windows: every item has all of them, its earlier vector, or waits."""
+"""kill -9 while long items get windows: each item has all its windows, its earlier vector, or is pending."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 import apsw
 import pytest
 import trust_child
-from trust_windows_work import EARLIER, Beginning, Windowed, renew
+from trust_windows_work import EARLIER, Windowed, WithoutWindows, renew
 
 from fourfold.embed.windows import read_as
 from fourfold.memory import Memory
@@ -26,21 +26,21 @@ def test_a_kill_during_the_renewal_leaves_no_item_with_some_of_its_windows(tmp_p
     left = set[int]()
     for number in range(kills):
         folder = tmp_path / str(number)
-        with Memory.open(folder, embedder=Beginning(), background=False) as memory:
+        with Memory.open(folder, embedder=WithoutWindows(), background=False) as memory:
             memory.add_many([NewItem(text) for text in [*TEXTS, "a short note"]], wait=True)
         _kill(folder, number % 6, chance)
-        left.add(_sound(folder))
+        left.add(_pending_items(folder))
         with Memory.open(folder, embedder=Windowed(), background=False) as memory:
             memory.renew_vectors()
             memory.embed_pending()
-            assert _sound(folder) == 0
+            assert _pending_items(folder) == 0
             assert memory.check() == []
             assert memory.search("weather of day 3").results[0].part is not None
-    assert len(left) > 2, f"the kills hit different moments: {sorted(left)} items waited"
+    assert len(left) > 2, f"the kills did not hit different moments: numbers of pending items: {sorted(left)}"
 
 
 def _kill(folder: Path, batches: int, chance: random.Random) -> None:
-    """Kills the renewal a moment after this many batches have begun."""
+    """Kills the renewal shortly after this many batches have begun."""
     mine, theirs = trust_child.context().Pipe(duplex=False)
     child = trust_child.start(renew, folder, chance.randrange(1 << 30), theirs)
     theirs.close()
@@ -53,8 +53,8 @@ def _kill(folder: Path, batches: int, chance: random.Random) -> None:
     mine.close()
 
 
-def _sound(folder: Path) -> int:
-    """The number of items that wait; asserts that the others are whole, and that all come from one version."""
+def _pending_items(folder: Path) -> int:
+    """The number of pending items; asserts that the others have all their windows, from one version of the model."""
     db = apsw.Connection(str(folder / "fourfold.db"))
     try:
         ((fingerprint,),) = db.execute("SELECT fingerprint FROM namespaces").fetchall()

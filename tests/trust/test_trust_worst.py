@@ -1,4 +1,4 @@
-"""The worst that can be asked of 50,000 items ends by its deadline: with an answer, or the name of what was late."""
+"""The worst queries over 50,000 items end by their deadline, with an answer or a note of which retriever was late."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from fourfold.model import Filters, MetadataTest, NewItem
 ITEMS = 50_000
 SECONDS = 2.0
 SLACK = 1.5
-"""For what comes before and after the retrievers, on a machine that does other things as well."""
+"""Allowance for the work before and after the retrievers, on a machine under load."""
 COMMON = [f"common{n}" for n in range(64)]
 
 

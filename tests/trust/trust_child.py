@@ -28,7 +28,7 @@ sys.path[:0] = [path for path in _PLACES if path not in sys.path]
 
 
 def context() -> ForkServerContext:
-    """What cannot be imported there is silently left to the children; its path is what the environment says."""
+    """A context whose server process imports `_IMPORTED` once; modules that fail to import there are skipped."""
     found = multiprocessing.get_context("forkserver")
     found.set_forkserver_preload(_IMPORTED)
     os.environ["PYTHONPATH"] = os.pathsep.join(
@@ -38,14 +38,14 @@ def context() -> ForkServerContext:
 
 
 def start(work: Callable[..., Any], *args: Any) -> ForkServerProcess:
-    """`work(*args)` in a child; both are pickled, so `work` is a function of a module. Kill it or join it."""
+    """Starts `work(*args)` in a child. Both are pickled, so `work` must be a module-level function; kill or join it."""
     child = context().Process(target=work, args=args, daemon=True)
     child.start()
     return child
 
 
 def run(work: Callable[..., Any], *args: Any) -> Any:
-    """What `work(*args)` gives in a child; a child that raises or dies by a signal is an AssertionError."""
+    """The result of `work(*args)` in a child; AssertionError if the child raises or dies."""
     mine, theirs = context().Pipe(duplex=False)
     child = start(_answering, theirs, work, args)
     theirs.close()

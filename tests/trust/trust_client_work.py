@@ -1,4 +1,4 @@
-"""Clients of one store in processes of their own, and what the tests let them do."""
+"""Client processes of one store, and the work that tests give them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from fourfold.storage.sqlite.store import SqliteStore
 from fourfold.storage.sqlite.tuning import Tuning
 
 PATIENT = Settings(retriever_seconds=60)
-"""Many processes share the machine: how long a retriever waits for its turn is not what these tests are about."""
+"""A long deadline: many processes share the machine, and these tests are not about timeouts."""
 
 _REQUESTS = 8
 """Requests that a client works on at a time."""
@@ -36,12 +36,12 @@ Work = Callable[..., Any]
 
 
 def words() -> WordEmbedder:
-    """With enough dimensions for texts that have two words of their own to have a vector of their own."""
+    """An embedder with enough dimensions to give texts with two unique words a vector of their own."""
     return WordEmbedder(dimension=512)
 
 
 class Client:
-    """A process that has the store open, and does what it is asked to, several things at once if need be."""
+    """A process that has the store open and works on requests, several at a time."""
 
     def __init__(self, folder: Path, embedder: Any = None, publish_at: int | None = None) -> None:
         self._pipe, theirs = trust_child.context().Pipe()
@@ -52,7 +52,7 @@ class Client:
         self.answer(0)
 
     def begin(self, work: Work, *args: Any) -> int:
-        """Lets it begin `work(memory, *args)`; the number of the answer."""
+        """Starts `work(memory, *args)` in the process; returns the number under which `answer` has the result."""
         self._asked += 1
         self._pipe.send((self._asked, work, args))
         return self._asked
@@ -97,7 +97,7 @@ def _serve(pipe: Connection, folder: Path, embedder: Any, publish_at: int | None
 
 
 def _answered(pipe: Connection, sending: Lock, memory: Memory, number: int, work: Work, args: Sequence[Any]) -> None:
-    """An error ends the whole process: none goes unseen."""
+    """Sends the result of one request; an error ends the whole process, so that the test notices it."""
     try:
         done = work(memory, *args)
     except BaseException:  # noqa: BLE001 (printed, and visible in the exit code)
@@ -112,22 +112,22 @@ def _answered(pipe: Connection, sending: Lock, memory: Memory, number: int, work
 
 @dataclass
 class Written:
-    """What one writer left, and how long each write took."""
+    """The contents that one writer left, and the duration of each write."""
 
     items: dict[int, str] = field(default_factory=dict)
-    """Id to text."""
+    """Texts by id."""
     gone: dict[int, str] = field(default_factory=dict)
-    """Texts that no search may find any more, by the ids that had them."""
+    """Replaced or removed texts by id; no search may find them."""
     edges: set[tuple[str, str]] = field(default_factory=set)
     seconds: list[float] = field(default_factory=list)
 
 
 _LETTERS = str.maketrans({digit: 2 * letter for digit, letter in zip("0123456789", "bcdfghjkmn", strict=True)})
-"""Two letters for each digit: words that differ by one edit are taken for typing errors of each other."""
+"""Two letters for each digit, because a word that differs by one edit from another counts as its misspelling."""
 
 
 def note(who: Any, number: int, version: int = 0) -> str:
-    """Begins and ends with a word that no other has. It is of letters: what has digits is also found by its parts."""
+    """A text that begins and ends with a unique word. The word has no digits, since those would split it into parts."""
     own = f"{who}x{number:05}x{version}".translate(_LETTERS)
     return f"w{own} is paper {number} of clerk {who}, filed with the seal z{own}"
 
@@ -137,7 +137,7 @@ def first_word(text: str) -> str:
 
 
 def write(memory: Memory, who: Any, count: int, seed: int) -> Written:
-    """So many writes, each a transaction: items, and changes of those that this writer has made."""
+    """Makes `count` writes, each a transaction: new items and edges, and changes of this writer's items."""
     random, written = Random(f"{seed} {who}"), Written()
     for number in range(count):
         begin = time.perf_counter()
@@ -167,7 +167,7 @@ def _write_one(memory: Memory, random: Random, written: Written, who: Any, numbe
 
 
 def write_and_search(memory: Memory, who: Any, count: int) -> Written:
-    """One of many threads of a process: the very next search finds each write."""
+    """Adds items in one of many threads; the search after each write finds it."""
     written = Written()
     for number in range(count):
         text = note(who, number)
@@ -180,19 +180,19 @@ def write_and_search(memory: Memory, who: Any, count: int) -> Written:
 
 
 def find(memory: Memory, text: str, only: str) -> list[int]:
-    """By its first word, or by the whole text's meaning, the best hit only."""
+    """The best hit for the first word of the text (keyword) or for the whole text."""
     response = memory.search(first_word(text) if only == "keyword" else text, only=[only], top_k=1)
-    return ids(_whole(response))
+    return ids(_not_degraded(response))
 
 
-def _whole(response: SearchResponse) -> SearchResponse:
-    """No retriever failed; that somebody else's newest items wait for their vectors is no failure."""
+def _not_degraded(response: SearchResponse) -> SearchResponse:
+    """Asserts that no retriever failed; pending items of other processes are not a failure."""
     assert all(each.pending for each in response.degraded), response.degraded
     return response
 
 
 def misses(memory: Memory, items: dict[int, str], gone: dict[int, str], ways: Sequence[str]) -> list[str]:
-    """What a search does not find, or still finds, though another process says so."""
+    """Items of another process that searches miss, and removed texts that they still find."""
     missing = [f"{item}: {only}" for item, text in items.items() for only in ways if _lacks(memory, item, text, only)]
     return missing + [f"{item}: not gone" for item, text in gone.items() if find(memory, text, "keyword")]
 
@@ -205,12 +205,12 @@ def _lacks(memory: Memory, item: int, text: str, only: str) -> bool:
 
 
 _ROUNDS = 20
-"""At least, however slow the machine is."""
+"""The minimum number of rounds, even on a slow machine."""
 
 
 @dataclass(frozen=True)
 class Told:
-    """What a server has just done, for the other to see with its next search."""
+    """The changes that a server has just made; the next search of the other server must see them."""
 
     items: dict[int, str]
     gone: dict[int, str]
@@ -218,7 +218,7 @@ class Told:
 
 
 def converse(memory: Memory, other: Connection, who: str, ways: Sequence[str], until: float) -> tuple[int, list[str]]:
-    """Stores and changes, tells the other server, and looks for what that one told: rounds, and what was missed."""
+    """Exchanges changes with the other server and searches for them; returns the rounds and the misses."""
     rounds, missed, mine = 0, list[str](), dict[str, Item]()
     while True:
         rounds += 1
@@ -231,10 +231,10 @@ def converse(memory: Memory, other: Connection, who: str, ways: Sequence[str], u
 
 
 def _something_new(memory: Memory, mine: dict[str, Item], who: str, number: int, until: float) -> Told:
-    """An item, and every few rounds another text for an older one, or its removal."""
+    """Adds an item; every third round also changes or removes an older one."""
     fresh, gone = [_keyed(memory, f"{who} {number}", note(who, number))], list[Item]()
     if number % 3 == 0:
-        key = min(mine, key=lambda each: mine[each].id)  # the other server may still look for the newest
+        key = min(mine, key=lambda each: mine[each].id)  # not the newest, which the other server may still search for
         gone.append(old := mine.pop(key))
         if number % 2:
             fresh.append(_keyed(memory, key, note(who, number, 1)))
@@ -257,7 +257,7 @@ def store_one(memory: Memory, text: str) -> int:
 
 
 class HeldEmbedder(WordEmbedder):
-    """Makes forty vectors, and then none until the gate is there: it can be killed amid its work."""
+    """Embeds forty texts and then blocks until the gate file exists, so that it can be killed while working."""
 
     def __init__(self, gate: Path) -> None:
         super().__init__(dimension=512)
@@ -270,7 +270,7 @@ class HeldEmbedder(WordEmbedder):
 
 
 def embedded(memory: Memory) -> list[str]:
-    """All texts that this process has made vectors of."""
+    """All texts that this process has embedded."""
     assert memory._embedding is not None
     return list(memory._embedding.embedder.texts)
 
@@ -280,6 +280,6 @@ def store_many(memory: Memory, texts: Sequence[str]) -> list[int]:
 
 
 def hand_in(folder: Path, texts: Sequence[str]) -> list[int]:
-    """Stores as the command line may: all in one call, without making vectors, and then ends."""
+    """Stores items like a short command: in one call, without embedding them, and ends."""
     with Memory.open(folder, embedder=words(), background=False) as memory:
         return [item.id for item in memory.add_many([NewItem(text) for text in texts])]

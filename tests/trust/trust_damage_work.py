@@ -1,4 +1,4 @@
-"""A store with published indexes, ways to damage them, and what a child does with a store that was damaged."""
+"""A store with published indexes, ways to damage them, and the work of a child on a damaged store."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ Problems = list[str]
 _tuning = Tuning()
 
 
-def few_are_many(exact_rows: int = 200) -> None:
-    """FAISS from this many vectors on, and native code under filters too, in stores that this process opens."""
+def use_small_limits(exact_rows: int = 200) -> None:
+    """Lets stores of this process use FAISS from `exact_rows` vectors on, and native code under filters."""
     global _tuning
     _tuning = Tuning(exact_rows=exact_rows, block_rows=50, scan_rows=20)
 
@@ -97,8 +97,8 @@ def answers(memory: Memory, questions: Sequence[Question]) -> tuple[list[Answer]
 
 
 def make(home: Path, seed: int) -> None:
-    """In `home`: the database, and its index in three states."""
-    few_are_many()
+    """Makes in `home` a database, and its index in three states."""
+    use_small_limits()
     chance = random.Random(seed)
     store = home / "store"
     memory, other = opened(store), opened(store, "other")
@@ -120,7 +120,7 @@ def make(home: Path, seed: int) -> None:
 
 
 def _change(memory: Memory, chance: random.Random, first: int) -> None:
-    """Dead rows and new ones, fewer than would have the index written anew."""
+    """Makes dead and new rows, too few to trigger a rewrite of the index."""
     stored = memory.list(limit=1000)
     chosen = chance.sample(stored, 14)
     memory.forget([item.id for item in chosen[:8]])
@@ -131,14 +131,14 @@ def _change(memory: Memory, chance: random.Random, first: int) -> None:
 
 
 def choose(home: Path, seed: int) -> None:
-    """Beside them, questions to which FAISS gives the exact answer: of others, an inexact answer is not wrong."""
-    few_are_many()
+    """Writes the questions to `home`: only those that FAISS answers exactly, since other answers may vary."""
+    use_small_limits()
     questions = candidates(seed, 48)
     given: list[list[Answer]] = []
     for state in (None, "behind", "level"):
         with opened(prepared(home, home / "choosing", state)) as memory:
-            for anew in (False, True) if state is None else (False,):
-                if anew:
+            for publishes in (False, True) if state is None else (False,):
+                if publishes:
                     memory.index()
                 found, problems = answers(memory, questions)
                 assert not problems
@@ -177,15 +177,15 @@ def prepared(home: Path, work: Path, state: str | None) -> Path:
 class Case:
     name: str
     state: str
-    """Of the index: `behind` (changes follow it), `level` (it holds everything) or `exact` (the same without FAISS)."""
+    """State of the index: `behind` (lacks changes), `level` (complete) or `exact` (complete, without FAISS)."""
     damage: str
     path: str
-    """What is damaged, below the namespace's index: a file, one of SIDES, or nothing for all of it."""
+    """What is damaged, below the namespace's index: a file, one of SIDES, or empty for the whole index."""
     seed: int
 
     @property
     def is_only_closed(self) -> bool:
-        """Whether closing has to be enough to have it made anew; what is merely not there may wait for changes."""
+        """Whether closing the store must rebuild the index; a missing file may wait for the next change."""
         return self.seed % 3 == 0 and self.damage in BYTES
 
 
@@ -240,7 +240,7 @@ BYTES: dict[str, Callable[[bytes, random.Random], bytes]] = {
 
 
 def _swap(index: Path, path: Path, chance: random.Random) -> None:
-    """With another file of the index."""
+    """Swaps the file with another file of the index."""
     files = [file for side in SIDES for file in published(index, side) if file.read_bytes() != path.read_bytes()]
     other = chance.choice(files)
     mine, theirs = path.read_bytes(), other.read_bytes()
@@ -256,7 +256,7 @@ FOREIGN = {
 
 
 def _foreign_part(index: Path, source: Path, side: str, chance: random.Random) -> None:
-    """Some files of a side in place of ours, under our manifest: one, or all."""
+    """Replaces one or all of our files of a side by those of `source`, but keeps our manifest."""
     theirs, ours = published(source, side), published(index, side)
     pairs = [(mine, their) for mine, their in _pairs(ours, theirs) if mine.read_bytes() != their.read_bytes()]
     for mine, their in pairs if chance.random() < 0.5 else [chance.choice(pairs)]:
@@ -265,7 +265,7 @@ def _foreign_part(index: Path, source: Path, side: str, chance: random.Random) -
 
 
 def _pairs(ours: Sequence[Path], theirs: Sequence[Path]) -> list[tuple[Path, Path]]:
-    """Files of the same purpose: tantivy's are named at random, but for their ends."""
+    """Pairs of files with the same purpose, by suffix, since tantivy's names are random."""
     by_purpose = {(path.suffix or path.name): path for path in theirs}
     return [(path, by_purpose[path.suffix or path.name]) for path in ours if (path.suffix or path.name) in by_purpose]
 
@@ -293,7 +293,7 @@ def _foreign_index(index: Path, source: Path, side: str, chance: random.Random) 
 
 
 def _other_side(index: Path, source: Path, side: str, chance: random.Random) -> None:
-    """Keyword index and vector index in each other's place."""
+    """Swaps the keyword index and the vector index."""
     (index / "text").rename(index / "aside")
     (index / "vectors").rename(index / "text")
     (index / "aside").rename(index / "vectors")
@@ -309,7 +309,7 @@ FOREIGN_DAMAGES: dict[str, Callable[[Path, Path, str, random.Random], None]] = {
 
 
 def _rewritten(manifest: Path, change: Callable[[dict[str, Any]], Any]) -> None:
-    """A manifest that says something else, with the right checksum."""
+    """Changes a manifest and updates its checksum."""
     data = json.loads(manifest.read_text())
     data.pop("crc")
     change(data)
@@ -318,16 +318,16 @@ def _rewritten(manifest: Path, change: Callable[[dict[str, Any]], Any]) -> None:
 
 
 MANIFESTS: dict[str, Callable[[dict[str, Any]], Any]] = {
-    "a generation that is not there": lambda data: data.update(generation=data["generation"] + 70),
-    "the format before": lambda data: data.update(format=data["format"] - 1),
-    "the format to come": lambda data: data.update(format=data["format"] + 1),
+    "a missing generation": lambda data: data.update(generation=data["generation"] + 70),
+    "the previous format": lambda data: data.update(format=data["format"] - 1),
+    "the next format": lambda data: data.update(format=data["format"] + 1),
     "another analyser or model": lambda data: data.update(space="other/" + data["space"]),
     "another store": lambda data: data.update(store="0" * len(data["store"])),
     "a field less": lambda data: data.pop("seq"),
     "a field more": lambda data: data.update(colour="blue"),
     "no parts": lambda data: data.update(parts={}),
     "a part less": lambda data: data["parts"].pop(sorted(data["parts"])[0]),
-    "a part that is not there": lambda data: data["parts"].update(lost={"size": 3, "crc": 9}),
+    "a missing part": lambda data: data["parts"].update(lost={"size": 3, "crc": 9}),
 }
 
 
@@ -363,7 +363,7 @@ STRUCTURAL = [
 
 
 def cases(home: Path, seed: int, count: int) -> list[Case]:
-    """So many damages, spread over every file of the index and every way to damage it, in both states."""
+    """`count` damages, spread over every file of the index and every kind of damage, in both states."""
     chance = random.Random(seed)
     known = {state: _damageable(home / state / OURS) for state in ("behind", "level")}
     structural = chance.sample([(state, *each) for each in STRUCTURAL for state in known], 2 * len(STRUCTURAL))
@@ -386,8 +386,8 @@ def _damageable(index: Path) -> list[str]:
 
 
 def damaged(home: Path, work: Path, case: Case) -> Problems:
-    """Opens a damaged store, asks it everything, has it publish: what was not as it should be."""
-    few_are_many()
+    """Opens a damaged store, asks all questions, publishes, asks again; returns the problems."""
+    use_small_limits()
     prepared(home, work, case.state)
     damage(case, work, home)
     with opened(work) as memory:
@@ -395,7 +395,7 @@ def damaged(home: Path, work: Path, case: Case) -> Problems:
         if case.is_only_closed:
             return problems
         memory.index()
-        return problems + _wrong(home, memory, "published anew")
+        return problems + _wrong(home, memory, "published again")
 
 
 def _wrong(home: Path, memory: Memory, when: str) -> Problems:
@@ -406,10 +406,10 @@ def _wrong(home: Path, memory: Memory, when: str) -> Problems:
 
 
 def rebuilt(home: Path, work: Path, case: Case) -> Problems:
-    """What a process that has not seen the damage finds of the index that was published over it."""
-    few_are_many()
+    """Problems that a new process finds in the index that was published over the damaged one."""
+    use_small_limits()
     problems = [
-        f"published anew: {problem}"
+        f"published again: {problem}"
         for problem in unsound(work, behind=case.is_only_closed, faiss=case.state != "exact")
     ]
     return problems + _again(home, work)
@@ -421,7 +421,7 @@ def _again(home: Path, work: Path) -> Problems:
 
 
 def unsound(work: Path, *, behind: bool, faiss: bool) -> Problems:
-    """Why the published index of a store is not what a search could begin with; it may be `behind`."""
+    """Reasons why a search could not use the published index; `behind`: the index may lack changes."""
     db = apsw.Connection(str(work / "fourfold.db"))
     store = db.execute("SELECT value FROM settings WHERE name = 'store'").get
     last = changes.last_change(db, int(OURS))
@@ -436,7 +436,7 @@ def unsound(work: Path, *, behind: bool, faiss: bool) -> Problems:
     return problems + ([] if problems or not faiss or vectors.faiss is not None else ["no FAISS"])
 
 
-# ---------------------------------------------------------------- damage to what a child has open
+# ---------------------------------------------------------------- damage to files that a child has open
 
 
 def _each(index: Path, change: Callable[[Path, bytes], Any], seed: int) -> None:
@@ -453,7 +453,7 @@ def _replace(path: Path, content: bytes) -> None:
 
 
 def _overwrite(path: Path, content: bytes) -> None:
-    """In place: a process that has the file mapped sees it."""
+    """Overwrites the file in place: processes that have it mapped see the change."""
     with path.open("r+b") as file:
         file.write(content)
 
@@ -471,7 +471,7 @@ SAME_LENGTH = ("flipped", "header", "block")
 
 
 def overwritten_cases(home: Path, seed: int, rounds: int) -> list[Case]:
-    """Each file of an index alone, in each state, overwritten in one way a round; and now and then all files."""
+    """In each round, each single file of an index, and all files together, overwritten in each state."""
     chance = random.Random(seed)
     made: list[Case] = []
     for number in range(rounds):
@@ -484,7 +484,7 @@ def overwritten_cases(home: Path, seed: int, rounds: int) -> list[Case]:
 
 
 def _named(index: Path) -> list[str]:
-    """Files by their side and the name that the manifest has for them."""
+    """The published files as `side/name`, with the names of the manifest."""
     return [
         f"{side}/{'/'.join(path.relative_to(index).parts[2:])}"
         for side in SIDES
@@ -494,13 +494,13 @@ def _named(index: Path) -> list[str]:
 
 
 def damaged_while_open(home: Path, work: Path, case: Case) -> Problems:
-    few_are_many()
+    use_small_limits()
     prepared(home, work, case.state)
     return _damaged_while_open(home, work, case, lambda: OPEN_DAMAGES[case.damage](index_of(work), case.seed))
 
 
 def _damaged_while_open(home: Path, work: Path, case: Case, damage: Callable[[], Any]) -> Problems:
-    """Searches, writes and publications go on over files that are not what they were."""
+    """Searches, writes and publishes after the files of an open store were damaged."""
     with opened(work) as memory:
         if case.state == "exact":
             memory.index()
@@ -513,12 +513,12 @@ def _damaged_while_open(home: Path, work: Path, case: Case, damage: Callable[[],
             problems.append(f"damaged: a new item is not found ({response.degraded})")
         memory.forget([added.id])
         memory.index()
-        return problems + _wrong(home, memory, "published anew")
+        return problems + _wrong(home, memory, "published again")
 
 
 def overwritten_while_open(home: Path, work: Path, case: Case) -> Problems:
-    """Bytes that were verified change under the process that has them mapped: it notices, and answers from the rows."""
-    few_are_many(20_000 if case.state == "exact" else 200)
+    """Overwrites verified bytes that a process has mapped: it notices, and answers from the rows."""
+    use_small_limits(20_000 if case.state == "exact" else 200)
     prepared(home, work, None if case.state == "exact" else case.state)
     return _damaged_while_open(home, work, case, lambda: _overwrite_chosen(index_of(work), case))
 
@@ -538,18 +538,18 @@ def _is_kin(name: str, other: str) -> bool:
     return "tantivy/" in name and "tantivy/" in other and Path(name).suffix == Path(other).suffix
 
 
-# ---------------------------------------------------------------- one after the other
+# ---------------------------------------------------------------- running the jobs
 
 
 def serve(pipe: Any, log: Path, work: Callable[..., Problems], home: Path, jobs: Sequence[tuple[Path, Case]]) -> None:
-    """Does the jobs one after the other; says before each that it begins, so that a death has a name."""
+    """Runs the jobs in turn, and reports the name of each before it begins, so that a crash can be attributed."""
     with log.open("ab") as stream:
         os.dup2(stream.fileno(), 2)
     for folder, case in jobs:
         pipe.send((case.name, None))
         try:
             problems = work(home, folder, case)
-        except BaseException as error:  # noqa: BLE001  (what a panic of native code is)
+        except BaseException as error:  # noqa: BLE001  (a panic of native code is a BaseException)
             problems = [f"raised {type(error).__name__}: {error}"]
         pipe.send((case.name, problems))
     pipe.close()

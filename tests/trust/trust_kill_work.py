@@ -1,4 +1,4 @@
-"""What the children of the kill tests do: write until they are killed, look at what is left, make vectors anew.
+"""The work of children in the kill tests: write until killed, inspect what is left, embed all items again.
 
 A store is compared as a map of *places* (`item KEY`, `edge SOURCE|RELATION|TARGET`, `node NAME`) to values. A writer
 says in its journal what an operation will set before it begins, and that it is confirmed after it returned.
@@ -38,10 +38,10 @@ from fourfold.storage.sqlite.tuning import Tuning
 
 Places = dict[str, Any]
 Effect = Places
-"""What an operation sets, all of it or nothing; None: the place is empty then."""
+"""The places that an operation sets, all or none of them; None means that it empties the place."""
 
 TRANSACTION, PUBLICATION, STOP = range(3)
-"""Bytes that parent and child share: is it inside of one (2: of the swap of the manifest), and shall it end?"""
+"""Bytes shared by parent and child: inside a transaction; inside a publication (2: swapping the manifest); stop."""
 
 SITES = ("Amber Harbour", "Birch Tunnel", "Cobalt Tower", "Dune Chapel", "Elm Crossing", "Flint Quarry", "Glass Mill")
 PEOPLE = ("Ada", "Bela", "Cyra", "Dorn", "Edda", "Fenn")
@@ -51,14 +51,14 @@ ANIMALS = ("heron", "otter", "badger", "lynx", "marten", "raven", "viper", "stoa
 ALL = "ledger"
 """A word that every text has."""
 MOST_ITEMS = 40
-"""So many a writer keeps."""
+"""Items that a writer keeps at most."""
 
 
 # ---------------------------------------------------------------- what parent and child share
 
 
 def shared_bytes(path: Path) -> mmap.mmap:
-    """What is written here outlives the writer, however it dies."""
+    """Shared memory whose contents survive the death of the writer."""
     handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         os.ftruncate(handle, 8)
@@ -68,7 +68,7 @@ def shared_bytes(path: Path) -> mmap.mmap:
 
 
 class Journal:
-    """Lines that have reached the kernel when `say` returns."""
+    """A log file whose lines have reached the kernel when `say` returns."""
 
     def __init__(self, path: Path) -> None:
         self._handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
@@ -79,7 +79,7 @@ class Journal:
 
 
 def _watch(marks: mmap.mmap, said: Journal) -> None:
-    """Says in the shared bytes what this process is inside of, and in the journal what it has published."""
+    """Records in the shared bytes what this process is doing, and in the journal what it has published."""
     write = Database.write
 
     @contextmanager
@@ -114,7 +114,7 @@ _tuning = Tuning()
 
 
 def _publish_often(seed: int) -> None:
-    """All the time; every second process goes on appending where others write the index anew."""
+    """Publishes every few changes; processes with an odd seed append where the others rewrite the index."""
     global _tuning
     _tuning = Tuning(publish_every_changes=5, dead_share=(0.1, 0.6)[seed % 2])
     fourfold.engine.maintenance._QUIET_SECONDS = 0.002
@@ -124,7 +124,7 @@ def _publish_often(seed: int) -> None:
 
 
 def write_until_killed(folder: Path, journal: Path, marks: Path, seed: int, writers: Sequence[int]) -> None:
-    """Several writers, publications and the queue of vectors at once, until killed or told to stop."""
+    """Writes, publishes and embeds in several threads until killed or told to stop."""
     said = Journal(journal)
     try:
         shared = shared_bytes(marks)
@@ -142,11 +142,11 @@ def _write_all(folder: Path, said: Journal, shared: mmap.mmap, seed: int, writer
         said.say("open")
         work = [partial(Writer(memory, said, who, seed, known).work, shared) for who in writers]
         work.append(partial(_chores, memory, random.Random(f"{seed} chores"), shared))
-        results(*(partial(_said, said, each) for each in work))
+        results(*(partial(_recording_errors, said, each) for each in work))
 
 
-def _said(said: Journal, work: Callable[[], None]) -> None:
-    """Says an error when it happens: this process may be killed before its other threads end."""
+def _recording_errors(said: Journal, work: Callable[[], None]) -> None:
+    """Runs `work` and records an error at once, since the process may be killed before its other threads end."""
     try:
         work()
     except BaseException:
@@ -167,11 +167,11 @@ def _chores(memory: Memory, chance: random.Random, shared: mmap.mmap) -> None:
 
 
 class Writer:
-    """One of several that write to a store at once; each has items, relations and people of its own."""
+    """One of several concurrent writers of a store; each has its own items, relations and people."""
 
     def __init__(self, memory: Memory, said: Journal, who: int, seed: int, known: Places) -> None:
         self._memory = memory
-        self._said = said
+        self._recording_errors = said
         self._who = who
         self._born = f"{who}.{seed}"
         self._count = 0
@@ -181,9 +181,9 @@ class Writer:
     def work(self, shared: mmap.mmap) -> None:
         while not shared[STOP]:
             effect, call = self._next()
-            self._said.say("begun", self._who, effect)
+            self._recording_errors.say("begun", self._who, effect)
             call()
-            self._said.say("done", self._who)
+            self._recording_errors.say("done", self._who)
             self._known = after(self._known, effect)
             self._read_it_back(effect)
             time.sleep(self._chance.choice((0, 0, self._chance.uniform(0, 0.01))))
@@ -256,7 +256,7 @@ class Writer:
         return effect, lambda: self._memory.add_node(name, "person", [alias], number, attach)
 
     def _content(self) -> list[Any]:
-        """Title, text and tags; the text has a word that no other has."""
+        """Title, text and tags; the text contains a unique word."""
         self._count += 1
         site, other, title = (self._chance.choice(SITES) for _ in range(3))
         family = self._chance.choice(FAMILIES)
@@ -268,7 +268,7 @@ class Writer:
         return [title if self._chance.random() < 0.3 else "", text, tags]
 
     def _read_it_back(self, effect: Effect) -> None:
-        """What is confirmed is found at once (B6)."""
+        """Asserts, for some writes, that a search finds a confirmed item at once."""
         place, value = self._chance.choice(list(effect.items()))
         if value is None or not place.startswith("item ") or self._chance.random() < 0.8:
             return
@@ -277,12 +277,12 @@ class Writer:
 
 
 def token(name: str) -> str:
-    """A word of letters that no stemmer touches, for a name of digits and dots."""
+    """Encodes digits and dots as a word of letters that no stemmer changes."""
     return "zq" + "".join("bcdfghjklmx"["0123456789.".index(each)] for each in name) + "zq"
 
 
 def owner(place: str) -> int:
-    """The one writer that ever touches this place."""
+    """The only writer that changes this place."""
     kind, name = place.split(" ", 1)
     if kind == "item":
         return int(name.split(".")[0])
@@ -292,16 +292,16 @@ def owner(place: str) -> int:
 
 
 def after(known: Places, effect: Effect) -> Places:
-    """The places when this has happened."""
+    """The places after this effect."""
     return {place: value for place, value in {**known, **effect}.items() if value is not None}
 
 
-# ---------------------------------------------------------------- looking at what is left
+# ---------------------------------------------------------------- inspecting what is left
 
 
 @contextmanager
 def _rows(folder: Path) -> Generator[Callable[..., list[Any]]]:
-    """Reads a store past the engine, in one snapshot."""
+    """Reads the database directly, in one snapshot."""
     db = apsw.Connection(str(folder / "fourfold.db"))
     try:
         db.set_busy_timeout(10_000)
@@ -312,7 +312,7 @@ def _rows(folder: Path) -> Generator[Callable[..., list[Any]]]:
 
 
 def places(folder: Path) -> Places:
-    """All that a store holds of what writers put there, read past the engine."""
+    """Everything that writers stored, read directly from the database."""
     found: Places = {}
     with _rows(folder) as rows:
         tags: dict[int, list[str]] = {}
@@ -337,17 +337,18 @@ _LEFT_OPEN: list[Memory] = []
 
 
 def look(folder: Path, close: bool = True, rebuilt: Path | None = None, quiet: bool = True) -> tuple[Places, list[str]]:
-    """Opens what a dead process left: the places, and whatever does not agree with them.
+    """Opens the store that a dead process left; returns its places and all inconsistencies.
 
-    Not `close`: as if this process, too, had been killed. `rebuilt`: a folder where the same rows get indexes from
-    nothing, to compare answers. Not `quiet`: others are writing.
+    Without `close`, the store stays open, as if this process had been killed as well. `rebuilt` is a folder for a
+    store with the same rows and newly built indexes, whose answers are compared. Without `quiet`, others may be
+    writing, and only `check` runs.
     """
     memory = Memory.open(folder, embedder=WordEmbedder(), background=False)
     problems = memory.check()
     if quiet:
         problems += _unsound_rows(folder) + _disagreeing(memory, folder)
         if rebuilt is not None:
-            problems += _answering_otherwise(memory, rebuilt)
+            problems += _answering_differently(memory, rebuilt)
     if close:
         memory.close()
     else:
@@ -356,7 +357,7 @@ def look(folder: Path, close: bool = True, rebuilt: Path | None = None, quiet: b
 
 
 class _Expected:
-    """Collects what is not as it should be."""
+    """Collects differences between found and wanted values."""
 
     def __init__(self) -> None:
         self.problems: list[str] = []
@@ -366,7 +367,7 @@ class _Expected:
             self.problems.append(f"{what}: {found!r} where the rows say {wanted!r}")
 
     def near(self, what: str, found: Mapping[int, float], wanted: Mapping[int, float]) -> None:
-        """The same ids with the same scores, but for the last digits of a float."""
+        """Expects the same ids with the same scores, up to rounding."""
         pairs = {item: (found.get(item, -9.0), wanted.get(item, -9.0)) for item in {*found, *wanted}}
         self.same(what, {item: pair for item, pair in pairs.items() if not math.isclose(*pair, abs_tol=1e-5)}, {})
 
@@ -402,7 +403,7 @@ def _unsound_rows(folder: Path) -> list[str]:
 
 
 def _disagreeing(memory: Memory, folder: Path) -> list[str]:
-    """Where a retriever and the rows differ."""
+    """Differences between the retrievers and the rows."""
     expected, space = _Expected(), memory.namespace
     with _rows(folder) as rows:
         texts = dict(rows("SELECT id, text FROM items"))
@@ -426,8 +427,8 @@ def _disagreeing(memory: Memory, folder: Path) -> list[str]:
     return expected.problems
 
 
-def _answering_otherwise(memory: Memory, folder: Path) -> list[str]:
-    """Queries that a store with the same rows and indexes made from nothing answers in another way."""
+def _answering_differently(memory: Memory, folder: Path) -> list[str]:
+    """Queries that a store with the same rows and newly built indexes answers differently."""
     folder.mkdir()
     memory.backup(folder / "fourfold.db")
     expected = _Expected()
@@ -439,11 +440,11 @@ def _answering_otherwise(memory: Memory, folder: Path) -> list[str]:
     return expected.problems
 
 
-# ---------------------------------------------------------------- making vectors anew
+# ---------------------------------------------------------------- embedding all items again
 
 
 class SlowEmbedder(WordEmbedder):
-    """Each name has vectors of its own, and a batch takes a moment."""
+    """A slow embedder whose vectors depend on its name."""
 
     def vector(self, text: str) -> Any:
         return super().vector(f"{self.fingerprint} {text} {self.fingerprint}")
@@ -457,7 +458,7 @@ MODELS = {"words/32": ("words", 32), "other/32": ("other", 32), "wide/48": ("wid
 
 
 def fill(folder: Path, count: int) -> None:
-    """A store with indexes and vectors of the first model."""
+    """Makes a store with indexes and with vectors of the first model."""
     with Memory.open(folder, embedder=SlowEmbedder()) as memory:
         items = [NewItem(f"{token(str(n))} {ALL}: the {ANIMALS[n % 8]} at gate {n % 13}") for n in range(count)]
         memory.add_many(items, wait=True)
@@ -465,7 +466,7 @@ def fill(folder: Path, count: int) -> None:
 
 
 def reembed(folder: Path, journal: Path, marks: Path, model: str) -> None:
-    """All vectors anew, with publications meanwhile; says how many were made and stored."""
+    """Embeds all items again while another thread publishes; records the progress in the journal."""
     said = Journal(journal)
     try:
         _watch(shared_bytes(marks), said)
@@ -494,7 +495,7 @@ def _publishing(memory: Memory, end: threading.Event) -> None:
 
 
 def look_at_vectors(folder: Path) -> tuple[str, int, list[str]]:
-    """The model whose vectors these are, how many there are, and what is wrong."""
+    """The model of the vectors, their number, and all inconsistencies."""
     expected = _Expected()
     with _rows(folder) as rows:
         ((fingerprint, dimension),) = rows("SELECT fingerprint, dimension FROM namespaces")

@@ -1,4 +1,4 @@
-"""What processes do that change one item at the same time."""
+"""Work of the processes in the tests of limits: they change one item at the same time."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fourfold.model import Item, ItemPatch, NewItem
 
 
 def crowd(where: Path | str, item: int, who: int, rounds: int) -> int:
-    """Adds tags of its own, some at a time, and takes some away again; how often that was refused."""
+    """Adds tags until that is refused, then removes some, and so on; returns the number of refusals."""
     refused = 0
     with Memory.open(where, embedder="none", background=False) as memory:
         for turn in range(rounds):
@@ -31,7 +31,7 @@ LAST = "last"
 
 
 def add_often(where: Path | str, rounds: int) -> list[str]:
-    """Adds the same text again and again; what came back otherwise than it was given."""
+    """Adds the same text repeatedly; returns the results that differ from what was added."""
     with Memory.open(where, embedder="none", background=False) as memory:
         added = [memory.add(NewItem("a text that comes and goes", tags=("tag",))) for _ in range(rounds)]
         memory.add(NewItem("no more texts come", key=LAST))
@@ -39,7 +39,7 @@ def add_often(where: Path | str, rounds: int) -> list[str]:
 
 
 def forget_often(where: Path | str) -> int:
-    """Forgets what is added until nothing more comes; how many items."""
+    """Forgets items until the last one has been added; returns how many it forgot."""
     gone, ended = 0, False
     with Memory.open(where, embedder="none", background=False) as memory:
         while not ended:

@@ -1,4 +1,4 @@
-"""One life of a store, lived three times: over a folder in this process and in another one, and in the exact oracle."""
+"""The three sides of the model test: a store in a folder, opened by this and another process, and the exact oracle."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from conformance_operations import NAMES, TAGS
 NAMESPACES = ("notes", "papers")
 FIRST = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
-# ---------------------------------------------------------------- what is said in it
+# ---------------------------------------------------------------- vocabulary
 
 WORDS = tuple(
     """
@@ -49,7 +49,7 @@ WORDS = tuple(
     Versicherung Versicherungsfall der die und nicht für contract contracts rent house running runs the and index 2024
     """.split()  # noqa: SIM905
 )
-"""Few, so that texts meet: inflections, umlauts, compounds and their parts, words that say nothing."""
+"""Few words, so that texts share them: inflections, umlauts, compounds and their parts, stop words."""
 
 FILTERS = (
     NO_FILTERS,
@@ -75,18 +75,18 @@ WAYS: tuple[Mapping[str, Any], ...] = (
     {"namespaces": NAMESPACES},
     {"per_source": 1, "explain": True},
 )
-"""All ways to ask: presets, fusions, each retriever alone."""
+"""All kinds of searches: presets, fusions, each retriever alone."""
 
 __all__ = ["FILTERS", "NAMES", "NAMESPACES", "TAGS", "WAYS", "WORDS", "Call", "Other", "Side", "agree", "tuned"]
 
 
-# ---------------------------------------------------------------- indexes at work in small stores
+# ---------------------------------------------------------------- limits that make small stores use indexes
 
 Patches = Mapping[str, Any]
-"""Names of constants to the values that they get."""
+"""Values of constants by dotted name."""
 
 TUNING = Tuning()
-"""Of the stores that this process opens."""
+"""The tuning of stores that this process opens."""
 
 
 def _small(publish_every: int, **others: Any) -> Tuning:
@@ -109,7 +109,7 @@ _SMALL: Patches = {
     "fourfold.storage.linking._PAGE_ITEMS": 5,
     "fourfold.limits.HUB": 3,
 }
-"""For the store and the oracle alike: so small that a handful of items gets into every branch."""
+"""Limits of store and oracle, small enough for a few items to reach every branch."""
 
 PROFILES: Mapping[str, Patches] = {
     "tail": {**_SMALL, "trust_model.TUNING": _small(1000)},
@@ -124,32 +124,32 @@ PROFILES: Mapping[str, Patches] = {
         "trust_model.TUNING": _small(20, exact_rows=8, min_faiss_lists=4, dead_share=0.9, unknown_to_faiss_share=0.5),
     },
 }
-"""Everything in the tail; publications after a few writes; lists that are cut; FAISS, which here probes every list."""
+"""Everything in the tail; publications after a few writes; truncated lists of candidates; FAISS probing every list."""
 
 
 class Clock:
-    """One time for all who live this life."""
+    """The time that all sides share."""
 
     now = FIRST
 
 
 def tuned(patches: Patches, put: Callable[[Any, str, Any], None] = setattr) -> None:
-    """Sets these constants, and the clock."""
+    """Sets the constants, and replaces the clock."""
     for name, value in patches.items():
         module, _, constant = name.rpartition(".")
         found = importlib.import_module(module)
-        assert hasattr(found, constant), f"{name} is gone"
+        assert hasattr(found, constant), f"{name} does not exist"
         put(found, constant, value)
     put(item_methods, "now", lambda: Clock.now)
     put(memory_module, "now", lambda: Clock.now)
 
 
-# ---------------------------------------------------------------- doing the same on all sides
+# ---------------------------------------------------------------- the same call on all sides
 
 
 @dataclass(frozen=True)
 class Call:
-    """A method of Memory in a namespace, at a time."""
+    """A call of a method of Memory in a namespace, at a given time."""
 
     namespace: str
     now: datetime
@@ -167,7 +167,7 @@ class Side:
 
     def open(self) -> None:
         store = self._open()
-        patient = Settings(retriever_seconds=60.0)  # this machine may have other things to do
+        patient = Settings(retriever_seconds=60.0)  # the machine may be under load
         self.memories = {name: Memory(store, WordEmbedder(), name, patient, background=False) for name in NAMESPACES}
 
     def close(self) -> None:
@@ -182,7 +182,7 @@ class Side:
         self.close()
 
     def do(self, call: Call) -> Any:
-        """What it gives, as plain values that can be compared; of an error, its kind."""
+        """The result as plain, comparable values; for an error, the name of its class."""
         Clock.now = call.now
         method = getattr(self.memories[call.namespace], call.method)
         try:
@@ -191,14 +191,14 @@ class Side:
             return type(error).__name__
 
     def whole(self) -> Any:
-        """All that is stored, with names in the place of node ids, which are a store's own business."""
+        """Everything stored, with names instead of node ids, which differ between stores."""
         records: list[Record] = []
         StoreCalls(self.memories[NAMESPACES[0]].store).export(records.append)
         names = {record["id"]: (record["name"], record["label"]) for record in records if record["type"] == "node"}
         hidden = [{**record, "id": 0} if record["type"] == "node" else record for record in records]
         named = [
             record
-            if record["type"] in ("item", "raw")  # their `source` is the interface that they came through
+            if record["type"] in ("item", "raw")  # their `source` is an interface, not a node
             else {key: names[data] if key in ("source", "target", "node") else data for key, data in record.items()}
             for record in hidden
         ]
@@ -214,7 +214,7 @@ def engine(folder: Path) -> Side:
 
 
 class Other:
-    """The same folder, open in another process for as long as this object lives."""
+    """The same folder, opened by another process."""
 
     def __init__(self, folder: Path, patches: Patches) -> None:
         self._pipe, theirs = trust_child.context().Pipe()
@@ -241,7 +241,7 @@ class Other:
             answer, trace = self._pipe.recv()
         except (EOFError, OSError) as error:
             self._child.join(10)
-            raise AssertionError(f"the other process is gone: {self._child.exitcode}") from error
+            raise AssertionError(f"the other process ended with {self._child.exitcode}") from error
         assert not trace, f"the other process failed:\n{trace}"
         return answer
 
@@ -253,21 +253,21 @@ def _serve(pipe: Connection, folder: Path, patches: Patches) -> None:
     while what != "end":
         try:
             what, args = pipe.recv()
-        except EOFError:  # the test is gone
+        except EOFError:  # the test has ended
             return
         try:
             pipe.send((getattr(side, what)(*args), ""))
-        except Exception:  # noqa: BLE001  (the test says it)
+        except Exception:  # noqa: BLE001  (the test reports it)
             pipe.send((None, traceback.format_exc()))
 
 
-# ---------------------------------------------------------------- harm
+# ---------------------------------------------------------------- damage
 
 
 def damage(folder: Path, pick: int, how: str) -> str | None:
-    """Harms one index file. It is swapped in, so that what others have mapped stays what it was; its name.
+    """Damages one index file by replacing it, so that mapped copies keep their contents; returns its name.
 
-    None if there is no file, or no longer: the store removes generations of its own accord.
+    None if there is no index file, or if the store has just removed it with its generation.
     """
     walk = os.walk(folder / "index")
     files = sorted(Path(root, name) for root, _, names in walk for name in names if not _is_lock(Path(name)))
@@ -275,13 +275,13 @@ def damage(folder: Path, pick: int, how: str) -> str | None:
         return None
     path = files[pick % len(files)]
     try:
-        _harm(path, pick, how)
+        _damage_file(path, pick, how)
     except FileNotFoundError:
         return None
     return path.name
 
 
-def _harm(path: Path, pick: int, how: str) -> None:
+def _damage_file(path: Path, pick: int, how: str) -> None:
     if how == "remove":
         path.unlink()
         return
@@ -301,7 +301,7 @@ def delete_indexes(folder: Path) -> None:
     shutil.rmtree(folder / "index", ignore_errors=True)
 
 
-# ---------------------------------------------------------------- plain and equal
+# ---------------------------------------------------------------- comparing
 
 
 def plain(done: Any) -> Any:
@@ -338,14 +338,14 @@ def _response(response: SearchResponse) -> Mapping[str, Any]:
 
 
 def forgiven(response: Any) -> Any:
-    """Without the note that a publication failed: so it does when its files vanish under it."""
+    """The response without notes of failed publications, which are expected when files vanish."""
     if not isinstance(response, dict) or "notes" not in response:
         return response
     return {**response, "notes": [note for note in response["notes"] if not note.startswith(NO_INDEX)]}
 
 
 def agree(found: Any, wanted: Any, where: str) -> None:
-    """Equal, numbers to a millionth; says where not."""
+    """Asserts equality, with numbers equal to a millionth; names the place of a difference."""
     match wanted:
         case float() if isinstance(found, float | int):
             assert math.isclose(found, wanted, rel_tol=1e-6, abs_tol=1e-9), f"{where}: {found} is not {wanted}"

@@ -1,4 +1,4 @@
-"""A move that ends by a signal at a place of its own."""
+"""A move that is killed by a signal at a given point."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fourfold.memory import Memory
 
 
 def move_and_die(source: Path, target: Path | str, temporary: Path, reports: int) -> None:
-    """Moves until progress was reported so many times, then dies as by kill -9."""
+    """Moves the store, and kills its own process with SIGKILL after this many reports of progress."""
     tempfile.tempdir = str(temporary)
     left = reports
 

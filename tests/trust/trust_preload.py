@@ -1,4 +1,4 @@
-"""What every child would load anew, loaded once in the process that they are forked from."""
+"""Imports and data that every child needs, loaded once in the process that children are forked from."""
 
 from fourfold.text.analysis import analyse
 from fourfold.text.language import detect

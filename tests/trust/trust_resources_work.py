@@ -1,4 +1,4 @@
-"""What children do in tests of resources: thousands of calls, cancelled and interrupted calls, closing amid calls."""
+"""The work of children in the tests of resources: thousands of calls, cancelled calls, closing during calls."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _CONNECTIONS = 16
 
 
 def publish_often(changes: int) -> None:
-    """In this process an index is published after this few changes, at once."""
+    """Makes stores of this process publish after this many changes, without a pause."""
     global _tuning
     _tuning = Tuning(publish_every_changes=changes)
     maintenance._QUIET_SECONDS = 0
@@ -60,31 +60,31 @@ def opened(folder: Path, **options: Any) -> Memory:
     return Memory.open(SqliteStore(folder, tuning=_tuning), embedder=Forgetful(dimension=DIMENSION), **options)
 
 
-# ---------------------------------------------------------------- what a process holds
+# ---------------------------------------------------------------- resource use of a process
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
     resident: int
-    """Bytes of its own in memory: what is mapped from files comes and goes as the system likes."""
+    """Resident bytes without mapped files, which the system loads and drops as it likes."""
     heap: int
-    """Bytes that native code and large objects have in use, where the C library tells."""
+    """Bytes allocated by native code and for large objects, if the C library reports them."""
     blocks: int
-    """What Python has in use, in objects or parts of them."""
+    """Allocated blocks of the Python interpreter."""
     descriptors: int
     threads: int
-    """Native ones, tantivy's among them, which come and go."""
+    """All threads, including those of tantivy, which come and go."""
     own: int
-    """Those of Python."""
+    """Threads of Python."""
     index: int
-    """Bytes on disk."""
+    """Bytes of the index on disk."""
     generations: int
     published: int
     """The number of the newest generation."""
 
 
 def swept() -> None:
-    """Gives back what nobody holds."""
+    """Frees unreferenced memory."""
     gc.collect()
     with suppress(AttributeError):
         ctypes.CDLL(None).malloc_trim(0)
@@ -124,7 +124,7 @@ def _heap() -> int:
 
 
 def one_arena() -> None:
-    """What is freed can be given back: where every thread has its own heap, chance decides how much."""
+    """Restricts malloc to one arena, so that freed memory can be returned; per-thread arenas return a random share."""
     with suppress(AttributeError):
         ctypes.CDLL(None).mallopt(_M_ARENA_MAX, 1)
 
@@ -142,7 +142,7 @@ def descriptors() -> int:
 
 
 def _bytes(folder: Path) -> int:
-    """On disk: what two generations share counts once."""
+    """Bytes on disk; a file that two generations share counts once."""
     found = {(entry.st_ino, entry.st_size) for entry in (path.lstat() for path in folder.rglob("*") if path.is_file())}
     return sum(size for _, size in found)
 
@@ -179,7 +179,7 @@ class Steady:
         return f"the {self.chance.choice(animals)} met the {self.chance.choice(animals)} at gate {self.number % 13}"
 
     def _new(self) -> NewItem:
-        """No text twice, and no word that is new for ever: the analyser remembers words."""
+        """A unique text made of known words, since the analyser caches words."""
         self.number += 1
         name = f"{self.number % 97} {self.number // 97 % 97} {self.number // 97**2}"
         text = f"der Reiher am Wassertor {name}" if self.number % 7 == 0 else f"note {name}: {self._text()}"
@@ -193,7 +193,7 @@ class Steady:
         self.reader.search(self._text(), filters=filters)
 
     def several(self) -> None:
-        """More at once than there are threads."""
+        """Makes more concurrent calls than there are threads."""
         self.calls += 16
         results(*[self._search] * 8, *[self._read] * 8)
 
@@ -223,7 +223,7 @@ class Steady:
 
 
 def many_calls(folder: Path, warm: int, calls: int, windows: int, seed: int) -> list[Usage]:
-    """What the process held after the warm-up and after each window of calls."""
+    """The resource use after the warm-up and after each window of calls."""
     one_arena()
     publish_often(60)
     found: list[Usage] = []
@@ -240,8 +240,7 @@ def many_calls(folder: Path, warm: int, calls: int, windows: int, seed: int) -> 
 
 
 def fill_pools(memory: Memory) -> None:
-    """All threads that its pools may ever have, and as many connections as calls may use at a time: they come when they
-    are needed, which would look like growth."""
+    """Starts all threads of the pools and opens all connections; created on demand, they would look like growth."""
     store: Any = memory.store
     with ExitStack() as reads:
         for _ in range(_CONNECTIONS):
@@ -254,7 +253,7 @@ def fill_pools(memory: Memory) -> None:
 
 
 def _at_rest(steady: Steady, folder: Path) -> Usage:
-    """Everything embedded and published, both memories at the newest publication, its threads gone."""
+    """The resource use when everything is embedded and published, and the threads of the publication have ended."""
     steady.shrink()
     steady.memory.embed_pending()
     steady.memory.index()
@@ -280,7 +279,7 @@ def _all(memory: Memory) -> list[Item]:
 
 
 def _some(memory: Memory, number: int) -> int:
-    """A note that is stored."""
+    """The id of a stored note."""
     notes = [item.id for item in _all(memory) if item.text.startswith("note")]
     return notes[number % len(notes)] if notes else memory.add(f"note {number} of the otter").id
 
@@ -315,7 +314,7 @@ CALLS: dict[str, Call] = {
 
 
 async def _cancelled_call(chance: random.Random, memory: AsyncMemory, call: Call, number: int, folder: Path) -> bool:
-    """Cancels a call of AsyncMemory somewhere, or lets it run into a timeout; whether that was before its end."""
+    """Cancels a call of AsyncMemory at a random time, or lets it time out; returns whether it was cut short."""
     running = asyncio.ensure_future(memory._run(lambda: call(memory._memory, number, folder)))
     if chance.random() < 0.3:
         try:
@@ -337,7 +336,7 @@ async def _cancelled_call(chance: random.Random, memory: AsyncMemory, call: Call
 
 
 class Interrupter:
-    """Interrupts the main thread like Ctrl-C, after some seconds, but only inside the call."""
+    """Interrupts a call in the main thread like Ctrl-C, after some seconds."""
 
     def __init__(self) -> None:
         self._is_inside = False
@@ -349,7 +348,7 @@ class Interrupter:
             raise KeyboardInterrupt
 
     def call(self, seconds: float, call: Callable[[], Any]) -> bool:
-        """Whether the call was interrupted before its end."""
+        """Makes the call; returns whether it was interrupted."""
         try:
             self._is_inside = True
             signal.setitimer(signal.ITIMER_REAL, max(seconds, 1e-6))
@@ -363,7 +362,7 @@ class Interrupter:
 
 
 def _idle() -> None:
-    """Until no connection of this process is in a transaction; for ever, if one stays there."""
+    """Waits, without a limit, until no connection of this process is in a transaction."""
     while not all(_is_idle(db) for db in apsw.connections()):
         time.sleep(0.001)
 
@@ -371,7 +370,7 @@ def _idle() -> None:
 def _is_idle(db: apsw.Connection) -> bool:
     try:
         return not db.in_transaction
-    except (apsw.ThreadingViolationError, apsw.BusyError):  # at work in another thread
+    except (apsw.ThreadingViolationError, apsw.BusyError):  # used by another thread
         return False
     except apsw.ConnectionClosedError:
         return True
@@ -380,14 +379,14 @@ def _is_idle(db: apsw.Connection) -> bool:
 @dataclass(frozen=True, slots=True)
 class Cancelled:
     counts: dict[str, tuple[int, int]]
-    """Kind of call to how many there were, and how many of them were cancelled while at it."""
+    """For each kind of call, the number of calls and how many were cut short."""
     problems: list[str]
     threads: list[int]
     descriptors: list[int]
 
 
 def neighbour(pipe: Any, folder: Path) -> None:
-    """Another process that writes when it is told to, and says what came of it."""
+    """Writes whenever told to, in another process, and reports the error, if any."""
     with opened(folder, background=False) as memory:
         while (number := pipe.recv()) is not None:
             try:
@@ -453,7 +452,7 @@ def _notes(count: int) -> list[NewItem]:
 
 
 def _unharmed(pipe: Any, memory: Memory, number: int, name: str, found: Cancelled) -> None:
-    """The next call works, nothing stays open, and another process can write."""
+    """Asserts that the next call works, no transaction stays open, and another process can write."""
     if not memory.search("otter").results:
         found.problems.append(f"{number} {name}: the next search finds nothing")
     memory.add(f"after {number}")
@@ -479,7 +478,7 @@ def _half_written(memory: Memory, folder: Path, count: int) -> list[str]:
 
 
 def _unfinished(folder: Path) -> list[str]:
-    """Exports and backups that are there but not whole, and what was left of others."""
+    """Incomplete exports and backups, and leftover temporary files."""
     problems = [f"{path.name} was left" for path in folder.iterdir() if path.suffix in (".part", ".new")]
     for path in folder.glob("*.jsonl"):
         lines = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
@@ -493,11 +492,11 @@ def _unfinished(folder: Path) -> list[str]:
     return problems
 
 
-# ---------------------------------------------------------------- closing amid calls
+# ---------------------------------------------------------------- closing during calls
 
 
-def closed_amid_calls(folder: Path, rounds: int, seed: int) -> tuple[dict[str, int], list[str]]:
-    """How the calls ended, by the name of the error (or `done`), and what was wrong."""
+def closed_during_calls(folder: Path, rounds: int, seed: int) -> tuple[dict[str, int], list[str]]:
+    """Closes the memory during calls; returns how the calls ended, by error name or `done`, and all problems."""
     publish_often(30)
     chance = random.Random(seed)
     ends: dict[str, int] = {}
@@ -510,7 +509,7 @@ def closed_amid_calls(folder: Path, rounds: int, seed: int) -> tuple[dict[str, i
         chosen = [chance.choice(names) for _ in range(20)]
         calls = [begin(partial(CALLS[name], memory, 100 * number + n, folder)) for n, name in enumerate(chosen)]
         time.sleep(chance.expovariate(1 / 0.02))
-        if number % 2:  # without the publication that closing a memory begins with
+        if number % 2:  # skips the publication with which `Memory.close` begins
             begin(memory.store.close).result(120)
         begin(memory.close).result(120)
         try:
@@ -522,7 +521,7 @@ def closed_amid_calls(folder: Path, rounds: int, seed: int) -> tuple[dict[str, i
             ends[end] = ends.get(end, 0) + 1
             if error and not isinstance(error, FourfoldError):
                 problems.append(f"round {number}: {name} ended with {end}: {error}")
-        calls, answers, error = [], [], None  # their tracebacks keep open what the calls had opened
+        calls, answers, error = [], [], None  # drops tracebacks, which keep files open
         problems += [f"round {number}: {line}" for line in _left(folder)]
     with opened(folder) as memory:
         problems += memory.check()
@@ -530,7 +529,7 @@ def closed_amid_calls(folder: Path, rounds: int, seed: int) -> tuple[dict[str, i
 
 
 def _left(folder: Path) -> list[str]:
-    """Threads and files of a closed memory that are still there after a while."""
+    """Threads and open files of a closed memory that remain after two seconds."""
     left: list[str] = []
     for _ in range(200):
         gc.collect()

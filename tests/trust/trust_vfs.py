@@ -1,9 +1,9 @@
 """Disks that fail or lose power below SQLite, and the work that is done on them.
 
 `FaultyDisk` wraps the functions of SQLite's own VFS. An `apsw.VFSFile` would raise its Python exception even where
-SQLite passes over an error (a checkpoint that fails behind a commit that is safe), so that a confirmed write looked
-like a failed one; and it has no `mmap`. `Recorder` fails nothing and is an ordinary `apsw.VFS`. Under both, WAL and its
-shared memory are the real ones.
+SQLite ignores an error (a checkpoint that fails after a durable commit), so that a confirmed write would look like a
+failed one; and it has no `mmap`. `Recorder` makes nothing fail and is an ordinary `apsw.VFS`. Both use the real WAL and
+shared memory.
 """
 
 from __future__ import annotations
@@ -70,11 +70,11 @@ IO_ERRORS = {
     "grow": apsw.SQLITE_IOERR_SHMSIZE,
 }
 FULL = {**dict.fromkeys(IO_ERRORS, apsw.SQLITE_FULL), "grow": apsw.SQLITE_IOERR_SHMSIZE}
-"""What a full disk answers. SQLite itself calls shared memory that cannot grow an I/O error."""
+"""Error codes of a full disk. SQLite itself reports shared memory that cannot grow as an I/O error."""
 
 
 class FaultyDisk:
-    """Every write, truncation, sync and growth of shared memory is counted; the one that is asked for fails."""
+    """Counts every write, truncation, sync and growth of shared memory, and lets the call with a given number fail."""
 
     def __init__(self) -> None:
         self.calls = 0
@@ -90,11 +90,11 @@ class FaultyDisk:
         self.install()
 
     def install(self) -> None:
-        """Files that are opened from now on can fail."""
+        """Intercepts files that are opened from now on."""
         self._vfs.open = cast(self._hook, c_void_p).value
 
     def fail(self, call: int, codes: dict[str, int], *, sticky: bool) -> None:
-        """Counts anew; the call of that number fails, and with `sticky` all that follow, until `heal`."""
+        """Restarts counting; the call with that number fails, and with `sticky` all later ones, until `heal`."""
         self.calls, self.failed = 0, []
         self._fail_at, self._codes, self._sticky = call, codes, sticky
 
@@ -102,7 +102,7 @@ class FaultyDisk:
         self._fail_at = None
 
     def remove(self) -> None:
-        """Files that are opened from now on are SQLite's own again."""
+        """Stops intercepting files that are opened from now on."""
         self._vfs.open = cast(self._open, c_void_p).value
 
     def _opening(self, vfs: int, name: int, file: int, flags: int, out: int) -> int:
@@ -131,7 +131,7 @@ class FaultyDisk:
 
     def _failing(self, kind: str, plain: Any) -> Callable[..., int]:
         def call(*args: Any) -> int:
-            if kind == "grow" and not args[3]:  # only looks at what is there
+            if kind == "grow" and not args[3]:  # does not grow the memory
                 return plain(*args)
             self.calls += 1
             if self._fail_at is None or self.calls < self._fail_at or (self.failed and not self._sticky):
@@ -162,10 +162,10 @@ OLD = 24
 
 @dataclass(frozen=True)
 class Seen:
-    """What a store holds, as the work looks at it."""
+    """The contents of a store, as far as the steps need them."""
 
     tags: dict[str, tuple[str, ...]]
-    """Of every text."""
+    """Tags by text."""
     waiting: frozenset[str]
     """Texts without a vector."""
     edges: frozenset[tuple[str, str, str]]
@@ -179,7 +179,7 @@ class Seen:
 
 @dataclass(frozen=True)
 class Step:
-    """One call of the engine, and the facts that it makes true; each group of them in one transaction."""
+    """One call of the engine, and the facts that it makes true, grouped by transaction."""
 
     name: str
     run: Callable[[Memory], Any]
@@ -199,7 +199,7 @@ def old(number: int) -> str:
 
 
 def steps(folder: Path) -> list[Step]:
-    """Adds, updates, forgets, links, embeds, checkpoints and publishes."""
+    """The work: adds, updates, forgets, links, embeds, checkpoints and publishes."""
 
     def many(word: str, count: int) -> list[NewItem]:
         return [NewItem(note.text, tags=("fresh", word)) for note in notes(count, word)]
@@ -255,7 +255,7 @@ def steps(folder: Path) -> list[Step]:
 
 
 def checkpoint(folder: Path) -> None:
-    """What anyone with the file may do at any time; its own failure is none of the engine's."""
+    """Makes a checkpoint, as any process with the file may do; ignores its failure."""
     try:
         db = apsw.Connection(str(folder / "fourfold.db"))
         try:
@@ -268,7 +268,7 @@ def checkpoint(folder: Path) -> None:
 
 
 def prepare(folder: Path) -> None:
-    """A store that others have used, closed."""
+    """Makes a store with old items, edges and indexes, and closes it."""
     with open_store(folder) as memory:
         prepared = [NewItem(note.text, key=f"old{number}") for number, note in enumerate(notes(OLD, "old"))]
         memory.add_many(prepared, wait=True)
@@ -291,13 +291,13 @@ def look(memory: Memory) -> Seen:
         for name in ("Keeper", "Warden")
         for found in memory.neighbors(name, direction="out")
     }
-    assert len({item.text for item in items}) == len(items), "an item is there twice"
+    assert len({item.text for item in items}) == len(items), "an item is stored twice"
     tags = {item.text: item.tags for item in items}
     return Seen(tags, frozenset(item.text for item in items if item.id in waiting), frozenset(edges))
 
 
 def checkpoint_often() -> None:
-    """For all connections that this process opens from now on."""
+    """Makes all connections that this process opens from now on checkpoint after a few pages."""
     apsw.connection_hooks.append(lambda db: db.wal_autocheckpoint(AUTOCHECKPOINT))
 
 
@@ -308,7 +308,7 @@ SECTOR = 512
 
 @dataclass(frozen=True)
 class Event:
-    """What came into the disk's cache (write, truncate, delete), was made durable (sync), or was confirmed (mark)."""
+    """A change in the disk's cache (write, truncate, delete), a sync, or a confirmation (mark)."""
 
     kind: str
     file: str
@@ -318,14 +318,14 @@ class Event:
 
 @dataclass
 class Record:
-    """What happened to a store's files, in order, from a beginning that is on disk."""
+    """The durable files at the beginning, and all events on them, in order."""
 
     beginning: dict[str, bytes]
     events: list[Event] = field(default_factory=list[Event])
 
 
 class Recorder(apsw.VFS):
-    """The default VFS from here on: everything goes through to the files, and into `record`."""
+    """A default VFS that passes everything on to the files and records it."""
 
     def __init__(self, record: Record) -> None:
         self.record = record
@@ -361,8 +361,8 @@ class _RecordedFile(apsw.VFSFile):
 
 
 def after_power_loss(record: Record, cut: int, keep: float, chance: random.Random) -> dict[str, bytes]:
-    """The files when the power goes after `cut` events: all that was synced, and of what was not, each sector with
-    probability `keep`. A truncation or deletion that was not synced happened or did not."""
+    """The files after a power loss at `cut` events: all that was synced, and each unsynced sector with probability
+    `keep`. An unsynced truncation or deletion happened or did not."""
     durable = dict(record.beginning)
     cached: dict[str, list[Event]] = {}
     for event in record.events[:cut]:

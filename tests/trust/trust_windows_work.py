@@ -15,15 +15,15 @@ from fourfold.memory import Memory
 EARLIER = "words/32"
 
 
-class Beginning(WordEmbedder):
-    """Before windows: a text is read whole."""
+class WithoutWindows(WordEmbedder):
+    """An embedder from before windows: it reads a text as a whole."""
 
     def truncates(self, text: str) -> bool:
         return False
 
 
 class Windowed(WordEmbedder):
-    """With windows, in the same space."""
+    """An embedder with windows, in the same space."""
 
     encoders = ("english",)
     earlier_fingerprints = ()
@@ -43,7 +43,7 @@ class Windowed(WordEmbedder):
 
 
 class Slow(Windowed):
-    """Says when a batch begins, and takes a moment for it."""
+    """A slow embedder that reports when a batch begins."""
 
     def __init__(self, seed: int, said: Any) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""C8: programs of callers are clean under pyright's strict mode, wrong ones are not, and they run."""
+"""Programs of callers pass pyright's strict mode and run; wrong programs do not pass."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ with Memory.open("notes") as memory:
 
 
 def checked(files: list[Path], folder: Path) -> list[dict[str, Any]]:
-    """What pyright says of these files in strict mode, against the package as it is installed."""
+    """The errors of pyright in strict mode for these files, with the installed package."""
     pyright = Path(sys.executable).with_name("pyright")
     if not pyright.exists():
         pytest.skip("pyright is not installed here: pip install 'pyright[nodejs]'")
@@ -60,7 +60,7 @@ def test_three_programs_are_clean_under_strict(tmp_path: Path) -> None:
     assert [f"{Path(each['file']).name}: {each['message']}" for each in found] == []
 
 
-def test_a_wrong_program_is_told_every_mistake(tmp_path: Path) -> None:
+def test_pyright_finds_every_mistake_of_a_wrong_program(tmp_path: Path) -> None:
     program = tmp_path / "written" / "wrong.py"
     program.parent.mkdir()
     program.write_text(WRONG)

@@ -42,7 +42,7 @@ def chromium() -> str:
 
 @pytest.fixture(scope="module")
 def browser(chromium: str) -> Iterator[Browser]:
-    """Closed after each module: Playwright keeps an event loop running in this thread, where later tests need one."""
+    """A browser per module. Playwright keeps an event loop running in this thread, which would break later tests."""
     sync_api = pytest.importorskip("playwright.sync_api", reason="no playwright: the workbench is not tested")
     with sync_api.sync_playwright() as playwright:
         running = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
@@ -62,23 +62,23 @@ def server(chromium: str, request: pytest.FixtureRequest, tmp_path_factory: pyte
 
 @dataclass
 class Workbench:
-    """The page in a fresh context, and what it did."""
+    """The page in a new browser context, and a record of its requests and errors."""
 
     page: Page
     server: Server
     requests: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
     """Methods and paths of all requests."""
     errors: list[str] = field(default_factory=list[str])
-    """Console errors, exceptions, violations of the policy, requests to other places."""
+    """Console errors, exceptions, violations of the policy, requests to other hosts."""
     refused: bool = False
-    """Whether the server's refusals, which the browser logs as errors, are part of the test."""
+    """Whether the test expects refusals of the server, which the browser logs as errors."""
 
     def open(self, **state: Any) -> Page:
         self.page.goto(f"{self.server.url}/#{urlencode(state, doseq=True)}")
         return self.settled()
 
     def settled(self) -> Page:
-        """The page when every answer that it waits for is shown."""
+        """Waits until every pending answer is shown; returns the page."""
         self.page.wait_for_selector("body:not(.busy)")
         return self.page
 

@@ -47,7 +47,7 @@ RANKED = """async ([namespace, text, settings]) => {
             apart: Math.max(0, ...theirs.map(([id, score]) => Math.abs(score - ranked.scores.get(id)))),
             previewed: preview !== null && ranked.plan.fusion !== 'auto',
             preview: preview === null || ranked.plan.fusion === 'auto' || ids(preview.fused.order) === ids(theirs),
-            lines: ranked.plan.strength > 0 || theirs.slice(0, 20).every(
+            lines: ranked.plan.strength > 0 || ranked.plan.sources || theirs.slice(0, 20).every(
                 ([id, score]) => ranked.fused.lines(id).reduce((sum, line) => sum + line.value, 0) === score
             ),
             candidates: theirs.length,
@@ -68,6 +68,7 @@ def random_setting(chance: random.Random) -> dict[str, Any]:
         "alpha": round(chance.random(), 2) if not given and preset == "memories" and chance.random() < 0.7 else None,
         "recency": chance.choice((None, None, 0, 1, round(chance.random(), 2))),
         "rerank": None,
+        "sources": chance.choice((None, None, "user=0.5", "file=0.25,user=0.7")),
         "top_k": chance.choice((5, 10, 50)),
     }
 

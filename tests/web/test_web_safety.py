@@ -1,4 +1,4 @@
-"""What the page must never do: run stored content, leave its namespace, keep a token where others see it."""
+"""Safety of the page: it runs no stored content, stays in its namespace, and hides tokens."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_a_megabyte_of_text_is_shown_in_parts(bench: Workbench) -> None:
     assert page.evaluate(size) > 1_000_000
 
 
-def test_a_hostile_link_is_only_a_wrong_question(bench: Workbench) -> None:
+def test_a_hostile_link_is_only_an_invalid_query(bench: Workbench) -> None:
     bench.refused = True
     hostile = {
         "q": HOSTILE[0],
@@ -174,7 +174,7 @@ def test_a_restricted_token_sees_its_namespace_only(locked: Workbench) -> None:
         assert "the secret of other" not in content
 
 
-def test_a_token_that_only_reads_is_told_so_when_it_writes(locked: Workbench) -> None:
+def test_writing_with_a_read_only_token_shows_an_error(locked: Workbench) -> None:
     page = locked.open(q="secret", ns="mine")
     unlock(locked, MINE)
     page.wait_for_selector(".card")

@@ -32,7 +32,7 @@ def state(page: Page) -> dict[str, list[str]]:
 
 
 def slide(page: Page, name: str, value: float) -> float:
-    """Moves a slider as a hand that does not let go; returns the milliseconds until the list is ranked and drawn."""
+    """Drags a slider without releasing it; returns the milliseconds until the list is ranked and drawn."""
     return page.locator(f"#{name}").evaluate(
         """(slider, value) => {
             slider.value = value;
@@ -115,7 +115,7 @@ def test_the_list_is_ranked_again_while_a_slider_moves_and_then_checked(bench: W
     page.locator("#weight-semantic").dispatch_event("change")
     page.wait_for_timeout(400)
     assert held[-1].request.post_data_json["weights"] == {"semantic": 0, "keyword": 1, "graph": 0, "tags": 0}
-    held[-1].continue_()  # an earlier one was given up by the page
+    held[-1].continue_()  # the page cancelled an earlier request
     page.unroute("**/search")
     page.wait_for_selector(".check.same")
     assert ids(page) == moved
@@ -154,7 +154,7 @@ def test_alpha_recency_preset_and_fusion_are_those_of_the_server(
     )
 
 
-def test_a_difference_to_the_server_is_said(bench: Workbench) -> None:
+def test_a_difference_from_the_server_is_reported(bench: Workbench) -> None:
     page = bench.open(q=QUERY, fusion="rrf")
     page.wait_for_selector(".check.same")
 

@@ -85,7 +85,7 @@ class Lazy(TyperGroup):
         return built
 
     def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
-        """Names without building the commands: a shell asks with every press of the key."""
+        """Names of commands without building them, because a shell asks for completions often."""
         if incomplete.startswith("-"):
             return super().shell_complete(ctx, incomplete)
         import typer.completion

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 app = typer.Typer(add_completion=False, rich_markup_mode=None, help="A local PostgreSQL with pgvector, and indexes.")
 
 Data = Annotated[
-    Path | None, typer.Option("--data", metavar="FOLDER", help="Of the server; by default beside the user's store.")
+    Path | None,
+    typer.Option("--data", metavar="FOLDER", help="Data folder of the server; by default next to the user's store."),
 ]
 
 
@@ -52,7 +53,7 @@ def create(ctx: typer.Context) -> None:
         _fill(store, namespace)
 
 
-@index.command(help="Build a new generation beside the old one, and swap them.")
+@index.command(help="Build a new generation, then switch to it.")
 def rebuild(ctx: typer.Context) -> None:
     with _indexed(ctx) as (store, feeder, namespace):
         if not feeder.rebuild(namespace):
@@ -63,7 +64,7 @@ def rebuild(ctx: typer.Context) -> None:
 @index.command(help="Compare the index with the rows; exit code 4 if they differ.")
 def check(
     ctx: typer.Context,
-    repair: Annotated[bool, typer.Option("--repair", help="Mend what differs.")] = False,
+    repair: Annotated[bool, typer.Option("--repair", help="Repair what differs.")] = False,
 ) -> None:
     with _indexed(ctx) as (store, _, namespace):
         done = store.maintenance.mend_index(namespace) if repair else []
@@ -74,7 +75,7 @@ def check(
         raise typer.Exit(DamagedStore.exit_code)
 
 
-@index.command(help="Remove the index of the namespace; PostgreSQL answers by itself again.")
+@index.command(help="Remove the index of the namespace; PostgreSQL then answers alone.")
 def drop(ctx: typer.Context) -> None:
     with _indexed(ctx) as (_, feeder, namespace):
         if not feeder.drop(namespace):

@@ -2,7 +2,7 @@
 
 One worker per store: it holds `maintenance.lease(None)`, which is released when the process dies. It embeds every
 namespace of its embedder's vector space and ends when nothing is pending. If a worker is running, a second one ends at
-once. The first reads the queues again after it has released the lease, so that items stored meanwhile are not left.
+once. The first reads the queues again after it has released the lease, so that no item stored in between is left.
 """
 
 from __future__ import annotations

@@ -78,14 +78,14 @@ def evaluate(
 def _asker(
     ctx: typer.Context, folder: Path | None, store_items: Path | None, *, per: str, plain: bool, cache: Path | None
 ) -> Ask[Any]:
-    """Where the questions are asked: in a collection's own store, in the user's, or in an export of it."""
+    """The store in which the questions are asked: that of a collection, the user's, or an export of it."""
     if store_items is None:
         if folder is None:
-            raise InvalidQuery("there is nothing to ask", "Name a folder of a collection, or --store-items FILE.tsv")
+            raise InvalidQuery("no questions are given", "Name a folder of a collection, or --store-items FILE.tsv")
         return partial(on_bench, ctx, folder, per=per, plain=plain, cache=cache)
     if plain or (folder is not None and folder.is_dir()):
         what = "--plain" if plain else f"the folder {folder}"
-        raise InvalidQuery(f"{what} has no meaning beside --store-items", "Leave one of them out")
+        raise InvalidQuery(f"{what} cannot be combined with --store-items", "Leave one of them out")
     return partial(_on_store, ctx, store_items, export=folder)
 
 
@@ -167,13 +167,13 @@ def _show_table(ask: Ask[list[Run]], *, as_json: bool) -> None:
 def _refuse_beside_table(asked: Mapping[str, Any]) -> None:
     given = [name for name, value in asked.items() if value is not None]
     if given:
-        raise InvalidQuery(f"--{given[0]} has no meaning beside --table", "Leave one of them out")
+        raise InvalidQuery(f"--{given[0]} cannot be combined with --table", "Leave one of them out")
 
 
 def on_bench(
     ctx: typer.Context, folder: Path, work: Callable[[Bench], T], *, per: str, plain: bool, cache: Path | None
 ) -> T:
-    """What `work` makes of the collection, in a store of its own with the user's other settings."""
+    """The result of `work` on the collection, in a temporary store with the user's other settings."""
     from fourfold.evaluation.bench import open_bench
     from fourfold.evaluation.collection import read_collection
     from fourfold.evaluation.conversations import checked_unit, read_conversations
@@ -193,7 +193,7 @@ def on_bench(
 
 
 def _on_store(ctx: typer.Context, questions: Path, work: Callable[[LiveBench], T], *, export: Path | None) -> T:
-    """What `work` makes of the user's own store, to which nothing is written, or of an export."""
+    """The result of `work` on the user's store, to which nothing is written, or on an export."""
     from fourfold.evaluation.live import opened_export, read_live
 
     opened = open_memory(ctx) if export is None else opened_export(export, load_config(ctx).settings)
@@ -225,7 +225,7 @@ def _show(summary: Mapping[str, Json], comparison: Mapping[str, Comparison] | No
         answered = "; ".join(known["answered"]) or "none"
         say(f"known failures: {known['queries']}, hit@10 {known['hit@10']:.3f}; answered by now: {answered}")
     if "confidence_auc" in summary:
-        say(f"confidence tells answerable from unanswerable: AUC {summary['confidence_auc']:.3f}")
+        say(f"confidence separates answerable from unanswerable questions: AUC {summary['confidence_auc']:.3f}")
     for note in summary["degraded"]:
         warn(f"degraded: {note}")
     for metric, each in (comparison or {}).items():

@@ -80,7 +80,7 @@ def show(
     label: LabelOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Show what a node is, its items, the items that mention it, and its edges by weight."""
+    """Show a node with its items, the items that mention it, and its edges by weight."""
     with open_memory(ctx) as memory:
         view = memory.node(name, label)
         items = {item.id: item for item in memory.get([*view.items, *view.mentions])}

@@ -51,7 +51,7 @@ def hook(ctx: typer.Context, event: EventName) -> None:
         sys.stdout.write(answer.json() + "\n")
         sys.stdout.flush()
     if late:
-        os._exit(0)  # a thread that waits for a lock would delay the end
+        os._exit(0)  # a thread that waits for a lock would delay the exit
 
 
 def _work(ctx: typer.Context, answer: Answer, settings: Settings) -> None:
@@ -103,7 +103,7 @@ def _store(ctx: typer.Context, waiting: list[tuple[Path, Captured]], answer: Ans
             for path, item in waiting:
                 try:
                     ids.append(_add(memory, item))
-                except InvalidItem as error:  # it would be refused again, and those after it would wait for ever
+                except InvalidItem as error:  # dropped: it would be refused again, and block those after it
                     refused.append(f"not remembered, because {error}")
                 path.unlink(missing_ok=True)
             _start_worker(memory)

@@ -67,15 +67,16 @@ def add(
         if memory.count() == before and added.supersedes is None:
             _say_what_was_kept(added, item)
         _finish(memory, wait)
-        _warn_of_similar(memory, added)
+    _warn_of_similar(added)
     _warn_of_masks(added)
     say(str(added.id))
 
 
-def _warn_of_similar(memory: Memory, stored: Item) -> None:
-    if similar := [str(each.id) for each in memory.similar(stored.id)]:
-        merge = f"if so, fourfold dedup {similar[0]} {stored.id} merges it into item {similar[0]}"
-        warn(f"item {stored.id} says nearly the same as {', '.join(similar)}; {merge}")
+def _warn_of_similar(stored: Item) -> None:
+    if stored.similar:
+        first, named = stored.similar[0], ", ".join(map(str, stored.similar))
+        merge = f"if so, fourfold dedup {first} {stored.id} merges it into item {first}"
+        warn(f"item {stored.id} says nearly the same as {named}; {merge}")
 
 
 def _warn_of_masks(stored: Item) -> None:
@@ -148,7 +149,7 @@ def update(
     with open_memory(ctx) as memory:
         updated = memory.update(read_id(item), patch, wait=wait is not False)
         _finish(memory, wait)
-        _warn_of_similar(memory, updated)
+    _warn_of_similar(updated)
     _warn_of_masks(updated)
     say(str(updated.id))
 

@@ -90,7 +90,7 @@ def _report(error: FourfoldError, arguments: Sequence[str]) -> int:
     if _wants_json(arguments):
         from fourfold.serve.schemas import error_json
 
-        with suppress(OSError):  # a full disk, for example, which the exit code tells, too
+        with suppress(OSError):  # such as a full disk, which the exit code also reports
             say_json(error_json(error, _command_name(arguments)))
     else:
         warn(f"error: {error.message}" + (f"\n  {error.remedy}" if error.remedy else ""))

@@ -38,7 +38,7 @@ def mcp(
 
 
 def _server(transport: Literal["stdio", "http"]) -> Any:
-    """The library works beside any version of the package mcp, the server does not."""
+    """Refuses unsupported versions of the package mcp, which only the server needs."""
     from importlib import import_module
 
     try:

@@ -32,7 +32,7 @@ _TYPES: Final[Mapping[str, Any]] = {
     "tags": list[str] | None,
     "metadata": list[str] | None,
 }
-"""By what an option holds; a text that is read later for all others."""
+"""Types by the kind of an option; all others are texts that are parsed later."""
 _READERS: Final[Mapping[str, Callable[[Any], Any]]] = {
     "names": read_names,
     "weights": read_weights,
@@ -44,7 +44,7 @@ _READERS: Final[Mapping[str, Callable[[Any], Any]]] = {
 
 
 class OptionGroup:
-    """A parameter of a command with this annotation stands for all options of the group."""
+    """A parameter of a command with this annotation is replaced by all options of the group."""
 
     def __init__(self, given: Mapping[str, Any]) -> None:
         self._given = given
@@ -64,7 +64,7 @@ class SearchFlags(OptionGroup):
         return [_parameter(OPTIONS[name], OPTIONS[name].described) for name in cls.names]
 
     def arguments(self) -> dict[str, Any]:
-        """As `Memory.search` takes them."""
+        """The options as arguments of `Memory.search`."""
         return {name: _read(OPTIONS[name].holds, value) for name, value in self._given.items()}
 
 

@@ -45,9 +45,9 @@ def one_line(text: str) -> str:
 
 
 def speak_utf8() -> None:
-    """On every system and through every pipe; a code page would damage JSON."""
+    """Uses UTF-8 on every system and in every pipe, since a code page would damage JSON."""
     for name in ("stdout", "stderr"):
-        if getattr(sys, name) is None:  # closed by the caller: nobody reads it, and no file may get its number
+        if getattr(sys, name) is None:  # closed by the caller; reopened so that no other file gets its descriptor
             setattr(sys, name, open(os.devnull, "w"))  # noqa: PTH123, SIM115
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
@@ -80,7 +80,7 @@ def _indented(line: str, width: int) -> str:
 
 
 def say_json(value: Json) -> None:
-    """One JSON object; what could act on a terminal is escaped, which means the same in JSON."""
+    """Prints one JSON object; control characters are escaped, which means the same in JSON."""
     from fourfold.serve.schemas import dumps
 
     typer.echo(_INVISIBLE.sub(_escaped, dumps(value)))
@@ -123,12 +123,12 @@ def _window(window: TimeWindow) -> str:
 
 
 def heading(item: Item) -> str:
-    """What stands for an item in a list: its title, else how it begins."""
+    """The label of an item in a list: its title, or else the beginning of its text."""
     return one_line(item.title) or one_line(item.text)[:80]
 
 
 def located(result: Result) -> str:
-    """Where the text of a result stands, `path:line`, and which other files have it; empty if it is not of a file."""
+    """The location of a result, `path:line`, and other files with the same text; empty if it is not from a file."""
     places = [_from_here(place) for place in (result.item.location, *result.also_in) if place is not None]
     if not places:
         return ""

@@ -37,13 +37,13 @@ _GAP = "  "
 _TITLE = 2
 """The column of the titles."""
 _READABLE = 24
-"""A column of titles narrower than this says too little."""
+"""Minimum width of the column of titles."""
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
 _SPACES = re.compile(r"\s+")
 
 
 def console(*, stderr: bool = False) -> Console:
-    """Never reads markup or emoji codes out of what it prints; in a pipe, lines are not wrapped."""
+    """A console that interprets no markup or emoji codes; in a pipe, lines are not wrapped."""
     stream = sys.stderr if stderr else sys.stdout
     wide = None if stream.isatty() else 200
     return Console(file=stream, markup=False, emoji=False, highlight=False, width=wide)
@@ -126,7 +126,7 @@ def _snippet(result: Result) -> Text:
 
 
 def _widths(rows: Sequence[Sequence[Text]], most: int) -> list[int]:
-    """What each column needs; the titles get what is left."""
+    """The width that each column needs; the titles get the rest."""
     widths = [max(cell.cell_len for cell in column) for column in zip(*rows, strict=True)]
     others = sum(widths) - widths[_TITLE] + len(_GAP) * (len(widths) - 1)
     widths[_TITLE] = max(min(widths[_TITLE], most - others), len("item"))
@@ -153,7 +153,7 @@ def print_explanation(heading: str, explanation: Explanation) -> None:
 
 
 def _without_factors(explanation: Explanation) -> Explanation:
-    """Leaves out rank, raw score and weight below a contribution: its description says them."""
+    """Leaves out rank, raw score and weight below a contribution, since its description contains them."""
     total = fsum(detail.value for detail in explanation.details)
     only_leaves = all(not detail.details for detail in explanation.details)
     if only_leaves and not isclose(total, explanation.value, rel_tol=1e-9):

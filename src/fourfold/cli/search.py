@@ -79,12 +79,14 @@ def _explain(results: tuple[Result, ...]) -> None:
         if result.explanation is not None:
             from fourfold.cli.render import print_explanation
 
-            print_explanation(f"{position}. [{result.id}] {heading(result.item)}", result.explanation)
+            title = f"{position}. [{result.id}] {heading(result.item)}"
+            print_explanation(f"{title} (source: {result.item.source or 'unknown'})", result.explanation)
 
 
 def _show_why(answer: Why) -> None:
     place = "was not found" if answer.rank is None else f"is at rank {answer.rank}"
     say(f"[{answer.item.id}] {heading(answer.item)} {place}")
+    say(f"  source: {answer.item.source or 'unknown'}")
     for reason in answer.reasons:
         say(f"  {one_line(reason)}")
     for record in answer.sources:

@@ -36,6 +36,10 @@ def load_config(ctx: typer.Context) -> Loaded:
     given = cast("Globals", ctx.obj)
     flags = {name: value for name, value in vars(given).items() if name != "config"}
     loaded = load(flags, os.environ, given.config)
+    if loaded.settings.store == ":memory:":
+        from fourfold.engine.open_store import require_lasting
+
+        require_lasting(loaded.settings.store)
     logs.configure(loaded.settings.log_level, loaded.settings.log_format)
     return loaded
 

@@ -57,7 +57,7 @@ def read_weights(text: str) -> dict[str, float]:
     pairs = [_weight(part) for part in read_names(text)]
     weights = dict(pairs)
     if len(weights) < len(pairs):
-        raise InvalidWeights(f"a name is there twice in {text!r}", "Give each retriever one weight")
+        raise InvalidWeights(f"a name occurs twice in {text!r}", "Give each name one weight")
     return weights
 
 

@@ -25,13 +25,18 @@ def vector_form(vector: Sequence[float] | Vector | None) -> list[float] | None:
 
 
 def fields(value: NewItem | ItemPatch) -> dict[str, Json]:
-    return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+    """Without the source, which the server stamps."""
+    names = [field.name for field in dataclasses.fields(value) if field.name != "source"]
+    return {name: getattr(value, name) for name in names}
+
+
+def patch_form(patch: ItemPatch) -> dict[str, Json]:
+    return {name: value for name, value in fields(patch).items() if value not in (None, ())}
 
 
 def item_form(item: NewItem) -> dict[str, Json]:
     values = fields(item)
-    vector = values.pop("vector")  # it may be an array, which has no truth value
-    values.pop("source")  # the server stamps it
+    vector = values.pop("vector")  # may be an array, which has no truth value
     form = {name: value for name, value in values.items() if value not in (None, (), "")}
     for name in ("created_at", "occurred_at", "expires_at"):
         if name in form:

@@ -27,6 +27,11 @@ from fourfold.retrieval import (
 Form = Mapping[str, Any]
 
 
+def similar_of(form: Sequence[Any] | None) -> tuple[int, ...]:
+    """Ids; an item that was read has the near-duplicates themselves there, on request."""
+    return tuple(each for each in form or () if isinstance(each, int))
+
+
 def item_of(form: Form) -> Item:
     return Item(
         id=form["id"],
@@ -52,6 +57,7 @@ def item_of(form: Form) -> Item:
         superseded_at=_optional_time(form.get("superseded_at")),
         supersedes=form.get("supersedes"),
         version_of=form.get("version_of"),
+        similar=similar_of(form.get("similar")),
     )
 
 
@@ -117,6 +123,7 @@ def result_of(form: Form, query: str) -> Result:
         contributions=tuple(Contribution(**line) for line in form["contributions"]),
         recency=form["recency"],
         window=form["window"],
+        source_weight=form.get("source_weight", 1.0),
         outside_window=form.get("outside_window", False),
         explanation=explanation_of(form.get("explanation")),
         also_in=tuple(form.get("also_in", ())),

@@ -121,6 +121,7 @@ class RemoteMemory:
         weights: Mapping[str, float] | None = None,
         alpha: float | None = None,
         recency: float | None = None,
+        source_weights: Mapping[str, float] | None = None,
         rerank: str | None = None,
         time: str | None = None,
         only: Collection[str] | None = None,
@@ -145,6 +146,7 @@ class RemoteMemory:
             "weights": weights,
             "alpha": alpha,
             "recency": recency,
+            "source_weights": source_weights,
             "rerank": rerank,
             "time": time,
             "only": None if only is None else list(only),
@@ -171,6 +173,7 @@ class RemoteMemory:
         weights: Mapping[str, float] | None = None,
         alpha: float | None = None,
         recency: float | None = None,
+        source_weights: Mapping[str, float] | None = None,
         rerank: str | None = None,
         time: str | None = None,
         filters: GivenFilters | None = None,
@@ -184,6 +187,7 @@ class RemoteMemory:
             "weights": weights,
             "alpha": alpha,
             "recency": recency,
+            "source_weights": source_weights,
             "rerank": rerank,
             "time": time,
             "filters": forms.filter_form(filters),
@@ -201,7 +205,7 @@ class RemoteMemory:
         return [reading.item_of(form) for form in self._call("POST", "/items:batch", body)["items"]]
 
     def update(self, item: int | str, patch: ItemPatch, *, wait: bool = False, expected: Item | None = None) -> Item:
-        body = {name: value for name, value in forms.fields(patch).items() if value not in (None, ())}
+        body = forms.patch_form(patch)
         headers = self._if_match(expected)
         if not body:
             return self.get([item])[0]
@@ -230,19 +234,19 @@ class RemoteMemory:
         return reading.item_of(self._call("POST", "/items:merge", {"keep": kept, "ids": list(others)}))
 
     def _if_match(self, expected: Item | None) -> dict[str, str]:
-        """The ETag of an item that is stored as the caller knows it."""
+        """The ETag of the item, if its stored state is the one that the caller expects."""
         if expected is None:
             return {}
         answer = self._transport.send("GET", self._path(f"/items/{expected.id}"))
         if reading.item_of(answer.json()) != expected:
-            raise Conflict(f"item {expected.id} has changed", "Read it again, and repeat the change on that")
+            raise Conflict(f"item {expected.id} has changed", "Read it again and repeat the change")
         return {"if-match": answer.headers["etag"]}
 
     def get(self, ids: Sequence[int | str]) -> list[Item]:
         return [reading.item_of(form) for form in self._call("POST", "/items:get", {"ids": list(ids)})["items"]]
 
     def list(self, filters: GivenFilters | None = None, *, limit: int = 50, offset: int = 0) -> list[Item]:
-        """The server pages by cursors, so a large offset costs as much as reading all before it."""
+        """Lists items. The server pages by cursors, so a large offset costs as much as reading all items before it."""
         rules.check_page(limit, offset)
         found, _ = self._listed("/items", "items", forms.where_query(filters), offset + limit)
         return [reading.item_of(form) for form in found[offset:]]
@@ -274,7 +278,7 @@ class RemoteMemory:
         *,
         source: Source = "user",
     ) -> RawRecord:
-        """Stores an original. Its `source` is checked here and stamped by the server."""
+        """Stores an original. Its `source` is checked here and set by the server."""
         rules.known_source(source)
         body = {"content": content, "speaker": speaker, "session_id": session_id, "metadata": dict(metadata or {})}
         return reading.raw_of(self._call("POST", "/raw", body))
@@ -298,7 +302,7 @@ class RemoteMemory:
         return [reading.raw_of(self._call("GET", f"/raw/{number}")) for number in ids]
 
     def forget_raw(self, ids: Sequence[int], *, force: bool = False) -> int:
-        """One by one: unlike in a store, an error leaves those before it forgotten."""
+        """Forgets the records one by one; unlike in a store, an error does not restore those before it."""
         for number in ids:
             self._call("DELETE", f"/raw/{number}", query={"force": force})
         return len(ids)
@@ -311,7 +315,7 @@ class RemoteMemory:
         return self._transport.call("GET", "/v1/status")
 
     def _listed(self, path: str, name: str, query: Mapping[str, Any], most: int | None) -> tuple[list[Any], int]:
-        """The first rows of a list, all without `most`, page by page; and how many there are."""
+        """The first `most` rows of a list (None: all), read page by page, and the total number of rows."""
         found: list[Any] = []
         cursor: str | None = None
         while True:

@@ -31,7 +31,7 @@ class Transport:
         if not _is_address(url):
             raise InvalidSetting("the address of the server is not valid", "Write http://HOST:PORT")
         if not token.isascii() or not token.isprintable():
-            raise InvalidSetting("the token has characters that no token has", "Use letters and digits")
+            raise InvalidSetting("the token contains invalid characters", "Use letters and digits")
         self.shown = addresses.shown(url)
         headers = {"authorization": f"Bearer {token}"} if token else {}
         self._http = httpx.Client(base_url=url.rstrip("/"), headers=headers, timeout=_ANSWER_SECONDS)
@@ -102,7 +102,7 @@ def _is_address(url: str) -> bool:
 
 
 def quoted(name: int | str) -> str:
-    """As a part of a path."""
+    """The name, quoted as a part of a path."""
     try:
         return quote(str(name), safe="")
     except UnicodeError as error:

@@ -39,7 +39,7 @@ INHERITED: Final[Mapping[str, Setting]] = {
 
 
 def plan_settings(given: Mapping[str, Given]) -> PlanSettings:
-    """What these settings mean for the presets."""
+    """The settings of presets that these settings stand for."""
     insights = {name: f"hybrid_search_weights.{name}" for name in _DEFAULT.insights_weights}
     relational = {name: f"{_ROUTING}weights.{name}" for name in RELATIONAL_WEIGHTS}
     return PlanSettings(

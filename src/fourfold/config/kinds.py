@@ -1,4 +1,4 @@
-"""What the value of a setting may be, and how an environment variable is read."""
+"""Kinds of settings: their valid values, and how an environment variable is read."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fourfold.ranking.options import SearchOption
 class Kind:
     wanted: str
     parse: Callable[[str], object]
-    """Reads an environment variable; raises ValueError if it is not what is wanted."""
+    """Reads an environment variable; raises ValueError for an invalid one."""
     accepts: Callable[[object], bool]
     make: Callable[[Any], object] | None = None
     """Converts an accepted value."""
@@ -28,7 +28,7 @@ class Setting(NamedTuple):
     kind: Kind
     default: Any
     preset: str | None = None
-    """The only preset in which it acts."""
+    """The only preset to which the setting applies."""
     variable: str | None = None
     """An inherited environment variable; FOURFOLD_... takes precedence."""
 
@@ -36,7 +36,7 @@ class Setting(NamedTuple):
 class Given(NamedTuple):
     value: Any
     origin: str
-    """flag, environment NAME, file PATH:LINE, preset NAME, default."""
+    """One of: flag, environment NAME, file PATH:LINE, preset NAME, default."""
 
 
 def whole(high: int) -> Kind:

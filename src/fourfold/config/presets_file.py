@@ -25,14 +25,14 @@ class TunedPreset:
     tuning: Tuning
     collection: str = ""
     questions: int = 0
-    """On which it was judged: those that were held out."""
+    """The number of held-out questions on which it was judged."""
     gain: float = 0.0
-    """Of nDCG@10 over `auto`."""
+    """The gain in nDCG@10 over `auto`."""
     low: float = 0.0
     high: float = 0.0
     embedder: str | None = None
     made: str = ""
-    """Date."""
+    """The date of the tuning."""
 
 
 def default_presets_file() -> Path:
@@ -42,7 +42,7 @@ def default_presets_file() -> Path:
 
 
 def read_presets(file: Path) -> dict[str, TunedPreset]:
-    """By name; none if there is no file. Raises InvalidSetting that names the file."""
+    """The tuned presets by name; empty without a file. InvalidSetting names a file that is wrong."""
     try:
         found: Any = json.loads(file.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -67,7 +67,7 @@ def _read(name: str, entry: Mapping[str, Any]) -> TunedPreset:
 
 
 def write_presets(file: Path, presets: Mapping[str, TunedPreset]) -> None:
-    """The file appears when it is complete."""
+    """Writes the file atomically."""
     entries = {name: _form(preset) for name, preset in sorted(presets.items())}
     aside = file.with_name(file.name + ".part")
     try:

@@ -1,4 +1,4 @@
-"""What can be set, under which name, with which default."""
+"""All settings with their names and defaults."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What can be set. The fields that may hold a secret stay out of `repr`."""
+    """All settings. Fields that may hold a secret are left out of `repr`."""
 
     store: str | None = field(default=None, repr=False)
     """A folder or a DSN; None: the user's data folder."""
@@ -49,14 +49,14 @@ class Settings:
     openai_timeout: float = 30.0
     preset: str = "auto"
     presets_file: str | None = None
-    """Of tuned presets; None: presets.json in the user's configuration folder."""
+    """The file of tuned presets; None: presets.json in the user's configuration folder."""
     top_k: int | None = None
-    """None: the preset's."""
+    """None: that of the preset."""
     rerank: str = "off"
     rerank_seconds: float = 1.0
-    """Time of a search with reranking: the model gets what the retrievers leave of it."""
+    """Time of a whole search with reranking; the model gets the time that the retrievers leave."""
     rerank_base_url: str = field(default="", repr=False)
-    """Of an endpoint in the format of Cohere and Jina."""
+    """Address of an endpoint in the format of Cohere and Jina."""
     rerank_api_key: str = field(default="", repr=False)
     rerank_model: str = ""
     rerank_languages: tuple[str, ...] = ()
@@ -64,11 +64,11 @@ class Settings:
     embed_seconds: float = 5.0
     """How long a command that does not wait embeds what it stored; a worker in the background does the rest."""
     time: TimeMode = "boost"
-    """What a time in a query does."""
+    """The effect of a time in a query."""
     time_zone: str | None = None
     """The zone in which queries name times, such as Europe/Berlin; None: that of this machine."""
     secrets: SecretMode = "mask"
-    """What happens to API keys, tokens and passwords in what is stored."""
+    """How API keys, tokens and passwords in stored text are treated."""
     links: bool = True
     """Whether titles, links and mentions become nodes and edges of the graph."""
     retriever_seconds: float = limits.RETRIEVER_SECONDS
@@ -79,18 +79,18 @@ class Settings:
     hook_tokens: int = 1000
     """Budget of the memories that a hook gives to an agent."""
     log_level: Level = "warning"
-    """For the command line and the servers; the library does not configure logging."""
+    """Log level of the command line and the servers; the library does not configure logging."""
     log_format: Format = "text"
     http_hosts: tuple[str, ...] = ()
     """Host names that a server over HTTP accepts besides its address."""
     http_tokens: tuple[str, ...] = field(default=(), repr=False)
     """`NAMESPACE[+NAMESPACE...][:SCOPE]:SECRET` each; * for every namespace. If there is one, HTTP requires a token."""
     http_requests_per_minute: int | None = None
-    """For each token; None: no limit."""
+    """Limit for each token; None: no limit."""
     token: str = field(default="", repr=False)
-    """Sent to a server where `store` is an http address."""
+    """Token for the server, if `store` is an http address."""
     plan: PlanSettings = field(default_factory=PlanSettings)
-    """What the inherited settings say, each in its preset."""
+    """The inherited settings, each in its preset."""
 
 
 _DEFAULT: Final = Settings()
@@ -114,4 +114,4 @@ SETTINGS: Final[Mapping[str, Setting]] = {
     **_own(hook_seconds=SECONDS, hook_min_confidence=SHARE, hook_tokens=whole(limits.ANSWER_TOKENS)),
     **INHERITED,
 }
-"""By full name, such as `query_routing.relational_weights.graph`."""
+"""All settings by full name, such as `query_routing.relational_weights.graph`."""

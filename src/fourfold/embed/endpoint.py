@@ -52,7 +52,7 @@ class Service:
 
     @property
     def redirect_remedy(self) -> str:
-        return f"Set {self.prefix}_base_url to the address that answers by itself, if you trust it"
+        return f"Set {self.prefix}_base_url to the final address, if you trust it"
 
 
 EMBEDDINGS = Service("openai", EmbedderUnavailable)

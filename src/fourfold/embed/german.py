@@ -1,4 +1,4 @@
-"""The German encoder, in the vector space of the built-in model: training/README.md says how it was made."""
+"""The German encoder, in the vector space of the built-in model; training/README.md describes its training."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`onnx:FOLDER`: a sentence-transformers model that the user exported to ONNX, with its tokenizer beside it."""
+"""`onnx:FOLDER`: a sentence-transformers model that the user exported to ONNX, with its tokenizer."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class SavedTokenizer:
         except ImportError as error:
             raise MissingExtra(
                 f"{file} needs the package tokenizers ({error})",
-                "Install it: pip install 'fourfold[onnx]'; or put the vocab.txt of a WordPiece model in its place",
+                "Install it: pip install 'fourfold[onnx]'; or use the vocab.txt of a WordPiece model instead",
             ) from error
         try:
             self._tokenizer = Tokenizer.from_buffer(content(file, REMEDY))
@@ -129,7 +129,7 @@ def settings(folder: Path, name: str) -> dict[str, Any]:
 
 
 def read_json(file: Path, absent: Shape) -> Shape:
-    """The content of a configuration file, of the same type as what stands for a file that is not there."""
+    """The content of a configuration file; it must have the type of the default for a missing file."""
     if not file.is_file():
         return absent
     try:

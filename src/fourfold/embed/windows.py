@@ -48,7 +48,7 @@ def rows_of(vector: Vector | Windows) -> NDArray[np.float32]:
 
 
 def spans_of(vector: Vector | Windows | None) -> tuple[Span, ...]:
-    """Empty if one vector stands for the whole item."""
+    """Empty if the item has a single vector."""
     return vector.spans if isinstance(vector, Windows) else ()
 
 

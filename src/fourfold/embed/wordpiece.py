@@ -127,5 +127,5 @@ def ids_of(vocabulary: bytes) -> dict[str, int]:
     missing = [word for word in SPECIAL if word not in ids]
     if missing:
         message = f"the vocabulary has no {', '.join(missing)}, so it is not one of a WordPiece model"
-        raise EmbedderUnavailable(message, "Put the model's own tokenizer.json beside it")
+        raise EmbedderUnavailable(message, "Put the model's own tokenizer.json into the same folder")
     return ids

@@ -36,7 +36,7 @@ class AnalysedWord:
 
 @dataclass(frozen=True, slots=True)
 class NegatedPhrase:
-    """A part of the query that says what is not wanted, and is not searched for."""
+    """A part of the query that excludes something; it is not searched for."""
 
     text: str
     words: tuple[str, ...]

@@ -40,7 +40,7 @@ _SCAN_SECONDS = 3600.0
 _LONG_BYTES = 4 * MODEL_TOKENS
 """A text of more bytes is probably longer than what the model reads."""
 ADDED_LANGUAGE = "de"
-"""Of the items that an added encoder reads, as far as their stored language tells."""
+"""A filter for the items that an added encoder reads, by their stored language."""
 _LEASE_RETRY_SECONDS = 0.1
 _PROBE = "a harmless text"
 """An embedder that rejects this text is unavailable."""

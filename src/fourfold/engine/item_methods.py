@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -12,13 +13,14 @@ from fourfold import validation as rules
 from fourfold.arguments import checks_arguments
 from fourfold.embed.base import shares_space
 from fourfold.embed.vectors import check_dimension
+from fourfold.engine.duplicates import similar_items
 from fourfold.engine.embedding_queue import EmbeddingQueue, Progress
 from fourfold.engine.filter_names import unknown_names
 from fourfold.engine.maintenance import NO_VECTORS
 from fourfold.engine.open_store import OpenStore, no_item, now
 from fourfold.engine.secret_policy import SecretPolicy
 from fourfold.engine.visibility import visible
-from fourfold.errors import Conflict, EmbedderUnavailable, InvalidQuery, RequestError, SpaceMismatch
+from fourfold.errors import Conflict, EmbedderUnavailable, InvalidQuery, RequestError, SpaceMismatch, WorldError
 from fourfold.model import NO_FILTERS, GivenFilters, Item, ItemPatch, Json, NewItem, Page, RawRecord, Source, Space
 from fourfold.storage.linking import bring_names
 from fourfold.storage.refusals import no_raw
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
     from fourfold.model import Vector
     from fourfold.storage.protocols import Snapshot
 
+log = logging.getLogger("fourfold")
+
 _CHECKED_ITEMS = 32
 """Items that are checked, in about a millisecond, before searches get a turn."""
 
@@ -36,9 +40,12 @@ _CHECKED_ITEMS = 32
 @checks_arguments
 class ItemMethods(OpenStore):
     def add(self, item: NewItem | str, *, wait: bool = False) -> Item:
-        """Stores one item, durably. Its vector follows from the queue; with `wait` it is made before this returns."""
+        """Stores one item, durably. Its vector follows from the queue; with `wait` it is made before this returns.
+
+        `similar` of the result names stored items that say nearly the same. Nothing is merged: see `merge`.
+        """
         new = NewItem(item) if isinstance(item, str) else item
-        return self.add_many([new], wait=wait)[0]
+        return self._with_similar(self.add_many([new], wait=wait)[0])
 
     def add_many(self, items: Sequence[NewItem], *, wait: bool = False) -> list[Item]:
         """Stores all of them, or none. An item that is already stored is returned or replaced."""
@@ -54,6 +61,16 @@ class ItemMethods(OpenStore):
         if wait:
             self._embed_now([item.id for item in stored])
         return stored
+
+    def _with_similar(self, stored: Item) -> Item:
+        """The item with its near-duplicates. It is stored: a failure to find them is no failure of the write."""
+        try:
+            with self._reading() as snapshot:
+                similar = similar_items(snapshot, stored, visible(snapshot, NO_FILTERS, now()))
+        except WorldError as error:
+            log.warning("near-duplicates of a stored item were not looked for: %s", error)
+            return stored
+        return replace(stored, similar=tuple(each.id for each in similar)) if similar else stored
 
     def _as_trusted(self, items: Sequence[NewItem]) -> Sequence[NewItem]:
         """Items that are drawn from raw records are trusted as little as the least trusted of these."""
@@ -95,7 +112,11 @@ class ItemMethods(OpenStore):
         If its text changed, a new vector follows; with `wait` it is made before this returns.
         `expected`: the item as the caller knows it; Conflict, and nothing changed, if it is stored otherwise.
         """
-        checked = self._secrets.patch(rules.checked_patch(patch))
+        stamped = replace(patch, source=patch.source or "user")
+        return self._patch(item, rules.checked_patch(stamped), wait=wait, expected=expected)
+
+    def _patch(self, item: int | str, patch: ItemPatch, *, wait: bool, expected: Item | None) -> Item:
+        checked = self._secrets.patch(patch)
         with self._reading() as snapshot:
             (number,) = self._numbers(snapshot, [item])
             known = snapshot.rows.get([number]).get(number) if number and snapshot.hidden.superseded else None
@@ -109,14 +130,14 @@ class ItemMethods(OpenStore):
             updated = tx.items.patch(number, checked, now(), links=links)
         if wait:
             self._embed_now([updated.id])
-        return updated
+        return self._with_similar(updated)
 
     def _require_unchanged(self, expected: Item | None) -> None:
         """Inside a transaction: other writers wait, so what is read here holds until its end."""
         if expected is not None:
             with self._reading() as snapshot:
                 if snapshot.rows.get([expected.id]).get(expected.id) != expected:
-                    raise Conflict(f"item {expected.id} has changed", "Read it again, and repeat the change on that")
+                    raise Conflict(f"item {expected.id} has changed", "Read it again and repeat the change")
 
     def get(self, ids: Sequence[int | str]) -> list[Item]:
         """Items by id, or by "key:K"; NotFound names the first that is missing."""

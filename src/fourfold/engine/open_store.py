@@ -8,7 +8,7 @@ from copy import copy
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Final, Self
 
 from fourfold import addresses
 from fourfold import validation as rules
@@ -23,6 +23,8 @@ from fourfold.errors import InvalidItem, InvalidSetting, MissingExtra, NotFound
 from fourfold.model import Item
 from fourfold.retrieval import Retriever
 from fourfold.storage.protocols import Snapshot, Store, Transaction
+
+IN_MEMORY: Final = ":memory:"
 
 
 @checks_arguments
@@ -61,6 +63,7 @@ class OpenStore:
     ) -> Self:
         """Opens a store, and creates it if there is none; without `create` that is a StoreNotFound.
 
+        `store`: a folder, the address of a server, or `:memory:` for one that is gone when it is closed.
         `embedder`: minilm, openai, onnx:FOLDER, none, or one of your own. `background`: make vectors from the queue
         and publish indexes while this object lives, also for other processes; a short-lived one leaves that to others.
         `retrievers`: makes retrievers of your own for the opened store; one named like a built-in one replaces it.
@@ -68,7 +71,10 @@ class OpenStore:
         settings = settings or Settings()
         name = rules.name(namespace or settings.namespace, "namespace")
         model = _open_embedder(embedder if embedder is not None else settings.embedder, settings)
-        opened = open_store(store if store is not None else settings.store, create=create, index=settings.index)
+        if isinstance(store, str) and store == IN_MEMORY:
+            opened: Store = _open_in_memory()
+        else:
+            opened = open_store(store if store is not None else settings.store, create=create, index=settings.index)
         injected = () if retrievers is None else retrievers(opened)
         memory = cls(opened, model, name, settings, background=background, retrievers=injected)
         memory._maintenance.start()
@@ -166,6 +172,8 @@ def open_store(store: str | Path | Store | None, *, create: bool = True, index: 
     """
     if store is not None and not isinstance(store, str | Path):
         return store
+    if isinstance(store, str):
+        require_lasting(store)
     if isinstance(store, str) and addresses.is_address(store):
         return _open_server(store, create=create, index=index)
     if index is not None:
@@ -173,6 +181,19 @@ def open_store(store: str | Path | Store | None, *, create: bool = True, index: 
     from fourfold.storage.sqlite.store import SqliteStore
 
     return SqliteStore(Path(store).expanduser() if store is not None else default_store(), create=create)
+
+
+def require_lasting(store: str | None) -> None:
+    """Refuse a store in memory where it would be lost at once."""
+    if store == IN_MEMORY:
+        remedy = 'Use a folder; in a Python program, Memory.open(":memory:") keeps a store until it is closed'
+        raise InvalidSetting("a store in memory is gone when this command or copy ends", remedy)
+
+
+def _open_in_memory() -> Store:
+    from fourfold.storage.memory import MemoryStore
+
+    return MemoryStore()
 
 
 def _open_server(address: str, *, create: bool, index: str | None) -> Store:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from fourfold.limits import WINDOWS
-from fourfold.ranking.explain import explain
+from fourfold.ranking.explain import explained
 from fourfold.retrieval import Part, Query, Result
 from fourfold.storage.protocols import Snapshot
 
@@ -21,10 +21,8 @@ def with_parts(snapshot: Snapshot, query: Query, results: list[Result]) -> list[
 
 
 def _with_part(result: Result, part: Part) -> Result:
-    if result.explanation is None:
-        return replace(result, part=part)
-    told = explain(result.contributions, result.score, result.recency, result.window, part)
-    return replace(result, part=part, explanation=told)
+    with_part = replace(result, part=part)
+    return with_part if result.explanation is None else explained(with_part)
 
 
 def unread_notes(results: Sequence[Result]) -> list[str]:

@@ -19,11 +19,12 @@ from fourfold.errors import InvalidQuery
 from fourfold.model import Filters, Item, Json
 from fourfold.native.fusion import missing
 from fourfold.ranking.auto import TEXTS
-from fourfold.ranking.explain import explain
-from fourfold.ranking.fusion import values_at, with_recency
+from fourfold.ranking.explain import explained
+from fourfold.ranking.fusion import values_at, with_factors
 from fourfold.ranking.presets import PRESETS
 from fourfold.ranking.recency import recency_factor
 from fourfold.ranking.retrievers import RETRIEVERS
+from fourfold.ranking.sources import source_weight
 from fourfold.ranking.time_windows import TimeMode, window_factor
 from fourfold.retrieval import (
     Candidates,
@@ -67,23 +68,28 @@ class Ordered:
     """Of recency."""
     windows: Mapping[int, float] = field(default_factory=dict[int, float])
     """Of the time window."""
+    sources: Mapping[int, float] = field(default_factory=dict[int, float])
+    """Weights of their sources."""
 
 
 def ordered(found: Found, plan: Plan, fetch: Fetch, now: datetime, window: TimeWindow | None = None) -> Ordered:
-    """Fusion's order, or what recency and a time window make of it."""
+    """Fusion's order, or what recency, a time window and weights of sources make of it."""
     fusion = found.fusion
     boosted = window if window is not None and window.applied == "boost" else None
-    if plan.recency is None and boosted is None:
+    if plan.recency is None and boosted is None and plan.source_weights is None:
         return Ordered(fusion.hits, {}, {})
     items = dict(fetch(fusion.ids))
-    hits, factors, windows = fusion.hits, dict[int, float](), dict[int, float]()
+    hits, factors, windows, sources = fusion.hits, dict[int, float](), dict[int, float](), dict[int, float]()
     if plan.recency is not None:
         factors = {item.id: recency_factor(plan.recency, item.updated_at, now, item.tags) for item in items.values()}
-        hits = with_recency(hits, factors)
+        hits = with_factors(hits, factors)
     if boosted is not None:
         windows = {item.id: window_factor(boosted, happened(item), plan.fusion) for item in items.values()}
-        hits = with_recency(hits, windows)
-    return Ordered(hits, items, factors, windows)
+        hits = with_factors(hits, windows)
+    if plan.source_weights is not None:
+        sources = {item.id: source_weight(plan.source_weights, item.source) for item in items.values()}
+        hits = with_factors(hits, sources)
+    return Ordered(hits, items, factors, windows, sources)
 
 
 def results(found: Found, plan: Plan, order: Ordered, fetch: Fetch, options: ResultOptions, text: str) -> list[Result]:
@@ -162,20 +168,20 @@ def _results(found: Found, order: Ordered, options: ResultOptions, text: str, pa
         other = sum([odds * min(1.0, max(0.0, scores.get(item) or 0.0)) for odds, scores in others])
         related = graph.related.get(item, 0.0)
         evidence = Evidence(cosine, coverage, tags.evidence.get(item, 0.0), related, other)
-        lines = LazyContributions(lines_of, place)
-        factor, window = order.factors.get(item, 1.0), order.windows.get(item, 1.0)
-        yield Result(
+        window = order.windows.get(item, 1.0)
+        result = Result(
             item=order.items[item],
             score=score,
             confidence=round(result_confidence(evidence), 6),
             query=text,
-            contributions=lines,
-            recency=factor,
+            contributions=LazyContributions(lines_of, place),
+            recency=order.factors.get(item, 1.0),
             window=window,
             outside_window=window != 1,
-            explanation=explain(lines, score, factor, window) if options.explain else None,
             graph_distance=None if item not in connected else 0 if item in graph.evidence else 1,
+            source_weight=order.sources.get(item, 1.0),
         )
+        yield explained(result) if options.explain else result
 
 
 _SILENT: Final = Ranking()
@@ -337,66 +343,3 @@ def _waiting(count: int) -> str:
 
 def response_confidence(results: Iterable[Result]) -> float:
     return max((result.confidence for result in results), default=0.0)
-
-
-# ---------------------------------------------------------------- several namespaces, each searched with its statistics
-
-JUDGED = 10
-
-Number = TypeVar("Number", int, float)
-
-
-def merged(answers: Sequence[SearchResponse]) -> SearchResponse:
-    """The best of all. Scores are relative to a namespace, so each namespace is weighted by its confidence.
-
-    That is judged by its best JUDGED results, whatever top_k is: results for k are a prefix of those for k + n.
-    """
-    sure = [response_confidence(answer.results[:JUDGED]) for answer in answers]
-    surest = max(sure, default=0.0)
-    results = [
-        _scaled(result, confidence / surest if surest else 1.0)
-        for answer, confidence in zip(answers, sure, strict=True)
-        for result in answer.results
-    ]
-    results.sort(key=lambda result: (-result.score, result.item.namespace, result.id))
-    first = answers[0]
-    chosen = results[: first.plan.top_k]
-    return replace(
-        first,
-        confidence=response_confidence(chosen),
-        counts=_summed([answer.counts for answer in answers]),
-        overlap=sum(answer.overlap for answer in answers),
-        degraded=_all_degraded(answers),
-        notes=tuple(dict.fromkeys(note for answer in answers for note in answer.notes)),
-        timings_ms=_summed([answer.timings_ms for answer in answers]),
-        time_window=_merged_window(answers),
-        results=tuple(chosen),
-    )
-
-
-def _merged_window(answers: Sequence[SearchResponse]) -> TimeWindow | None:
-    """Empty if nothing lies in it in any namespace."""
-    windows = [answer.time_window for answer in answers if answer.time_window is not None]
-    return next((window for window in windows if not window.empty), windows[0] if windows else None)
-
-
-def _scaled(result: Result, factor: float) -> Result:
-    """Every line of the score by the same factor: they still make the score."""
-    lines = tuple(
-        replace(line, weight=line.weight * factor, value=line.value * factor) for line in result.contributions
-    )
-    score = sum(line.value for line in lines) * result.recency * result.window
-    explanation = None if result.explanation is None else explain(lines, score, result.recency, result.window)
-    return replace(result, contributions=lines, score=score, explanation=explanation)
-
-
-def _summed(tables: Sequence[Mapping[str, Number]]) -> dict[str, Number]:
-    total: dict[str, Number] = {}
-    for table in tables:
-        for name, number in table.items():
-            total[name] = total[name] + number if name in total else number
-    return total
-
-
-def _all_degraded(answers: Sequence[SearchResponse]) -> tuple[Degraded, ...]:
-    return tuple(failure for answer in answers for failure in answer.degraded)

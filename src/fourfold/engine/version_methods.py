@@ -60,8 +60,9 @@ class VersionMethods(ItemMethods):
             return self.add(again, wait=wait)
         removed = {tag for tag in current.tags if tag not in chosen.tags}
         gone = {key: None for key in current.metadata if key not in chosen.metadata}
-        patch = ItemPatch(chosen.text, chosen.title, chosen.tags, tuple(sorted(removed)), {**chosen.metadata, **gone})
-        return self.update(current.id, patch, wait=wait, expected=current)
+        metadata = {**chosen.metadata, **gone}
+        patch = ItemPatch(chosen.text, chosen.title, chosen.tags, tuple(sorted(removed)), metadata, chosen.source)
+        return self._patch(current.id, patch, wait=wait, expected=current)
 
     def _restore(self, current: Item, versions: Sequence[int], *, wait: bool) -> Item:
         with self._writing(names=self.settings.links) as tx:

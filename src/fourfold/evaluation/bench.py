@@ -47,12 +47,12 @@ class Answer:
     """Best first, in the engine's order, also among equal scores."""
     confidence: float
     milliseconds: float
-    """Of the search for a hundred results, with the query's vector made by the model."""
+    """Time of the search for a hundred results, including the embedding of the query."""
     plan: Plan
     weights: Mapping[str, float]
-    """The applied ones."""
+    """The applied weights."""
     timings_ms: Mapping[str, float] = field(default_factory=dict[str, float])
-    """Of each retriever."""
+    """Time of each retriever."""
     degraded: tuple[str, ...] = ()
 
 
@@ -73,7 +73,7 @@ class Bench:
     def fill(self, progress: Progress | None = None) -> None:
         """Stores items, links and edges, and makes every vector.
 
-        Items without a time get one in common: recency must not prefer those at the end of the file.
+        Items without a time get the same time, since recency must not prefer those at the end of the file.
         """
         done, now = 0, datetime.now(UTC)
         for namespace, items in _by_namespace(self._spaces, self.collection).items():
@@ -117,7 +117,7 @@ class Bench:
         return answered(question, response, keys, (time.perf_counter() - started) * 1000)
 
     def search(self, question: Question, **options: Any) -> SearchResponse:
-        """Searches what the question may see. Without a `vector`, the embedder with its cache makes one."""
+        """Searches the items that the question can see. Without a `vector`, the cached embedder makes one."""
         asked: dict[str, Any] = {"top_k": TOP_K, "filters": _earlier(question), **options}
         return self._memory.search(question.text, namespaces=[self._spaces.get(question.scope, "default")], **asked)
 
@@ -189,7 +189,7 @@ def _by_namespace(spaces: Mapping[str | None, str], collection: Collection) -> d
 
 
 def _node_names(collection: Collection) -> dict[str, str]:
-    """By key: the title if it is unique, else a name that no question contains."""
+    """A node name for each key: the title if it is unique, else a name that no question contains."""
     titles = Counter(normal_name(item.title) for item in collection.items)
 
     def name(item: NewItem) -> str:
@@ -211,7 +211,7 @@ def degraded_notes(answers: Iterable[Answer]) -> list[str]:
 
 
 def percentile(values: Sequence[float], share: float) -> float:
-    """The smallest value that at least this share of them does not exceed."""
+    """The smallest value that is at least as large as this share of the values."""
     import math
 
     ordered = sorted(values)

@@ -24,7 +24,7 @@ from fourfold.ranking.plan import check_text
 from fourfold.storage.exchange import Lines, new_item
 
 Judgements = Mapping[str, Mapping[str, int]]
-"""By question: its relevant items with their grades."""
+"""The relevant items of each question, with their grades."""
 NamedEdge = tuple[str, str, str, float]
 
 _HEADER: Final = "query-id\tcorpus-id\tscore"
@@ -37,12 +37,12 @@ class Question:
     text: str
     category: str | None = None
     scope: str | None = None
-    """Whose items may be seen: a namespace for each."""
+    """The scope whose items the question can see; each scope has a namespace."""
     session_no: float | None = None
-    """Only items of earlier sessions may be seen."""
+    """The session of the question, which can see only items of earlier sessions."""
     unanswerable: bool = False
     known_failure: bool = False
-    """Known to fail: reported apart and not counted in the means."""
+    """Whether the question is known to fail; it is then reported separately and not counted in the means."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,13 +50,13 @@ class Collection:
     name: str
     items: tuple[NewItem, ...]
     questions: tuple[Question, ...]
-    """Those with a relevant item, and those that are known to have none."""
+    """Questions with a relevant item, and questions that are known to have none."""
     judgements: Judgements
     links: tuple[tuple[str, str], ...] = ()
     """Pairs of keys, from `metadata.links`."""
     edges: tuple[NamedEdge, ...] = ()
     empty: int = 0
-    """Documents without any text, which no store takes."""
+    """Documents without any text, which no store accepts."""
 
     @property
     def scoped(self) -> bool:
@@ -95,14 +95,14 @@ def _asked(questions: Mapping[str, Question], judgements: Judgements, folder: Pa
 
 
 def _documents(file: Path, *, plain: bool) -> dict[str, NewItem]:
-    """By key, with documents without text: judgements may name them."""
+    """All documents by key, including those without text, which judgements may name."""
     found: dict[str, NewItem] = {}
     lines = Lines(file)
     with lines.located():
         for _, row in lines:
             key = _id(row)
             if key in found:
-                raise InvalidItem(f"the _id {key!r} is there twice", "Give every document its own")
+                raise InvalidItem(f"the _id {key!r} occurs twice", "Give every document its own")
             found[key] = _document(key, row, plain=plain)
     if not found:
         raise InvalidItem(f"{file} holds no documents", "Write one JSON object per line")
@@ -155,7 +155,7 @@ def _questions(file: Path) -> dict[str, Question]:
         for _, row in lines:
             question = _question(row)
             if question.id in found:
-                raise InvalidQuery(f"the _id {question.id!r} is there twice", "Give every question its own")
+                raise InvalidQuery(f"the _id {question.id!r} occurs twice", "Give every question its own")
             found[question.id] = question
     return found
 

@@ -55,7 +55,7 @@ class _Draft:
         """`answers`: keys of items; those without a text are left out."""
         check_text(question.text)
         if question.id in self.questions:
-            raise InvalidQuery(f"the id {question.id!r} is there twice", _REMEDY)
+            raise InvalidQuery(f"the id {question.id!r} occurs twice", _REMEDY)
         known = {} if question.unanswerable else {key: 1 for key in answers if key in self.items}
         if known or question.unanswerable:
             self.questions[question.id] = question

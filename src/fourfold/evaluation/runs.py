@@ -31,9 +31,9 @@ class Run:
     model: str | None
     answers: Sequence[Answer]
     scores: Mapping[str, Scores]
-    """By question, without the known failures."""
+    """Metrics by question, without the known failures."""
     known_failures: Mapping[str, Scores]
-    """By question."""
+    """Metrics of the known failures, by question."""
 
     def column(self, metric: str = MAIN) -> dict[str, float]:
         return {question: row[metric] for question, row in self.scores.items()}
@@ -112,7 +112,7 @@ def _rounded(values: Mapping[str, float]) -> dict[str, float]:
 
 
 def save(run: Run, file: Path) -> None:
-    """A header, then a line for every question. The file appears when it is complete."""
+    """Writes a header and a line for every question, atomically."""
     rows = [{**HEADER, "dataset": run.dataset, "plan": _plan(run)}]
     scored = {**run.scores, **run.known_failures}
     rows += [_row(answer, scored.get(answer.question.id)) for answer in run.answers]
@@ -172,7 +172,7 @@ def _scores(row: Mapping[str, Json]) -> Scores:
 
 
 def against(run: Run, baseline: Mapping[str, Scores]) -> dict[str, Comparison]:
-    """By metric that the baseline has: this run compared with an earlier one."""
+    """Comparison of this run with an earlier one, for each metric of the baseline."""
     return {
         name: compared({question: row[name] for question, row in baseline.items()}, run.column(name))
         for name in METRICS

@@ -19,11 +19,11 @@ from fourfold.ranking.presets import PRESETS
 T = TypeVar("T", float, str)
 
 ALPHAS: Final = (0.3, 0.5, 0.6, 0.7, 0.8, 1.0)
-"""The grid of the document that the preset `memories` comes from."""
+"""The grid of alphas."""
 STEPS: Final = tuple(step / 10 for step in range(11))
 PARTS: Final = (0.0, 0.1, 0.2, 0.3, 0.4)
 GRIDS: Final = {1: 1, 2: 10, 3: 5, 4: 4}
-"""By number of retrievers: the number of steps into which a grid divides 1 (11, 21 and 35 points)."""
+"""Number of steps into which a grid divides 1, by number of retrievers (11, 21 and 35 points)."""
 METRICS: Final = ("ndcg@10", "hit@10", "mrr")
 DEFAULT: Final = Variant("auto", {"preset": "auto"})
 
@@ -168,7 +168,7 @@ def held(run: Run, *, out: bool) -> dict[str, float]:
 
 def _check(bench: Bench) -> None:
     if bench.model is None:
-        raise InvalidSetting("a sweep weighs vectors, and there is no embedder", "Set one: FOURFOLD_EMBEDDER=minilm")
+        raise InvalidSetting("a sweep needs vectors, and there is no embedder", "Set one: FOURFOLD_EMBEDDER=minilm")
     sides = {held_out(question) for question in bench.collection.judgements}
     if len(sides) < 2:
         raise InvalidQuery(
@@ -206,7 +206,7 @@ def _measured(run: Run) -> dict[str, Json]:
 
 
 def _p95(run: Run) -> float:
-    """Of the searches; vectors of questions come from the cache."""
+    """The time of the searches; vectors of questions come from the cache."""
     return percentile([answer.milliseconds for answer in run.answers], 0.95)
 
 
@@ -220,7 +220,7 @@ def _table(one: Sweep) -> str:
     rows = [_row(_named(point, one), point.run) for point in one.points]
     lines = [head, "|---|" + "--:|" * 7 + "\n", *rows, _row(default, one.default)]
     best = f"Best on the training half: {_shown(one.chosen)}."
-    return "".join(lines) + f"\n{best} Held out, beside {default}: nDCG@10 {difference(one.verdict)}.\n"
+    return "".join(lines) + f"\n{best} Held out, compared with {default}: nDCG@10 {difference(one.verdict)}.\n"
 
 
 def _named(point: Point, one: Sweep) -> str:

@@ -69,7 +69,7 @@ def _form(run: Run, comparison: Comparison | None) -> dict[str, Json]:
 
 def table_markdown(runs: Sequence[Run]) -> str:
     beside = beside_best(runs)
-    head = "| | nDCG@10 | Recall@10 | Hit@10 | MRR | nDCG@10 beside the best single |\n|---|--:|--:|--:|--:|--:|\n"
+    head = "| | nDCG@10 | Recall@10 | Hit@10 | MRR | nDCG@10 minus the best single |\n|---|--:|--:|--:|--:|--:|\n"
     return head + "".join(_line(run, beside.get(run.variant.name)) for run in runs)
 
 

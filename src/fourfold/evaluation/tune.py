@@ -1,7 +1,7 @@
 """Fits the constants of `auto` to judgements: chosen on one half of the questions, judged on the other.
 
-Every question is searched once. What the lists of its candidates say does not depend on their weights, so all settings
-are fused from that; only the starts of the graph's walk stay those of `auto`.
+Every question is searched once. The lists of its candidates do not depend on the weights, so all settings are fused
+from them; only the starts of the graph's walk stay those of `auto`.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ DEPTH: Final = 10
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One question: what each list says of each candidate, on a scale from 0 to 1, and the shares of the lists."""
+    """One question: the score of each candidate in each list, from 0 to 1, and the shares of the lists."""
 
     question: Question
     keys: Sequence[str]
-    """In the order of `auto`, also for equal scores."""
+    """The candidates in the order of `auto`, also for equal scores."""
     lists: Mapping[str, Floats]
     shares: Mapping[str, float]
     relevant: Mapping[str, int]
@@ -64,7 +64,7 @@ class Tuned:
     trained: Comparison
     judged: Comparison
     questions: int
-    """That were held out."""
+    """The number of held-out questions."""
 
     @property
     def helps(self) -> bool:
@@ -86,7 +86,7 @@ def tune(bench: Bench, progress: Progress | None = None) -> Tuned:
 
 def _cases(bench: Bench, progress: Progress | None) -> Iterator[Case]:
     if bench.model is None:
-        raise InvalidSetting("tuning weighs vectors, and there is no embedder", "Set one: FOURFOLD_EMBEDDER=minilm")
+        raise InvalidSetting("tuning needs vectors, and there is no embedder", "Set one: FOURFOLD_EMBEDDER=minilm")
     judged = [question for question in bench.collection.questions if question.id in bench.collection.judgements]
     for number, question in enumerate(judged, 1):
         response = bench.search(question, preset=TUNED_PRESET, rerank="off", candidates=True)
@@ -109,7 +109,7 @@ def _case(question: Question, found: Candidates, relevant: Mapping[str, int]) ->
 
 
 def _grid(cases: Sequence[Case]) -> Iterator[Tuning]:
-    """Settings of the lists that occur."""
+    """The settings to try for the lists that occur."""
     present = {name for case in cases for name in case.lists}
     graph = FACTORS if present & {"graph", "walk"} else (1.0,)
     tags = FACTORS if present & {"tags", "shared"} else (1.0,)
@@ -118,7 +118,7 @@ def _grid(cases: Sequence[Case]) -> Iterator[Tuning]:
 
 
 def _distance(tuning: Tuning) -> float:
-    """From `auto`: among equals the closest is chosen."""
+    """The distance from `auto`; the closest of equally good settings is chosen."""
     return abs(tuning.balance) + abs(tuning.graph - 1) + abs(tuning.tags - 1)
 
 

@@ -42,7 +42,7 @@ class CachedEmbedder:
         self.model = embedder
         """The embedder without the cache."""
         self.fresh = False
-        """Whether to leave the cache alone, for realistic times."""
+        """Whether to bypass the cache, for realistic times."""
         self._lock = threading.Lock()
         self._db = _opened(folder)
 

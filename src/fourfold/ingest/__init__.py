@@ -1,1 +1,1 @@
-"""Reads folders of files, cuts them into chunks and keeps the store in step with them."""
+"""Reads folders of files, splits them into chunks and synchronizes the store with them."""

@@ -38,7 +38,7 @@ def checked_files(
 ) -> list[Sequence[NewItem] | Unreadable]:
     """Check the items of all files in one go, which is faster; a file with an invalid item gives Unreadable.
 
-    `protect`: makes of the checked items of a file what is stored.
+    `protect` converts the checked items of a file before they are stored.
     """
     try:
         checked = iter(rules.checked_many([item for items in files for item in items]))

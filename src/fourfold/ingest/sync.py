@@ -1,4 +1,4 @@
-"""Indexing folders: makes the store hold what their files hold.
+"""Indexing of folders: synchronizes the store with their files.
 
 Every step is one transaction; after an interruption the next run continues.
 """
@@ -65,7 +65,7 @@ def index_folders(
 ) -> IndexReport:
     """Stores new and changed files of these folders, and removes deleted ones; nothing unless all folders exist.
 
-    `protect`: makes of the checked items of a file what is stored; an InvalidItem leaves the file out.
+    `protect` converts the checked items of a file before they are stored; an InvalidItem leaves the file out.
     `exclude`: globs in the syntax of .gitignore. `tags`: for every item; if they differ from those of the last run, all
     files are read again.
     """
@@ -159,7 +159,7 @@ class _Run:
     """Known files that are missing; one whose content is found under another path was moved."""
     options: _Options
     moved: dict[str, str] = field(default_factory=dict[str, str])
-    """By digest: the path of a missing file."""
+    """Paths of missing files by digest."""
 
     def __post_init__(self) -> None:
         stored = [(path, state) for path, state in self.missing.items() if not state.skipped]

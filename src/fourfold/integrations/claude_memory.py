@@ -53,7 +53,7 @@ class FourfoldMemoryTool(BetaAbstractMemoryTool):
         self.memory = memory
 
     def execute(self, command: BetaMemoryTool20250818Command) -> str:
-        """Runs a command; what the store refuses is an error for the model, with the remedy."""
+        """Runs a command; an error of the store becomes an error for the model, with the remedy."""
         try:
             return str(super().execute(command))
         except FourfoldError as error:
@@ -161,9 +161,11 @@ class FourfoldMemoryTool(BetaAbstractMemoryTool):
 
     def _change(self, item: Item, text: str) -> None:
         try:
-            self.memory.update(item.id, ItemPatch(text=text), expected=item)
+            self.memory.update(item.id, ItemPatch(text=text, source="agent"), expected=item)
         except Conflict as error:
-            raise ToolError(f"The file {item.key} was changed meanwhile. View it, then repeat the edit.") from error
+            raise ToolError(
+                f"The file {item.key} was changed since you viewed it. View it again, then repeat the edit."
+            ) from error
 
     def _move(self, found: Mapping[str, Item], names: Mapping[str, str]) -> None:
         """Stores the files under their new names, then removes the old ones: an interruption loses none."""

@@ -1,7 +1,7 @@
 """Documents of frameworks as items: an id, a text and metadata in, the same id, text and metadata out.
 
 A title and tags in the metadata are also those of the item, so that all four retrievers can use them. Items that were
-stored otherwise are documents too: what they have beside the metadata is added to it.
+stored by other means are documents, too: their other fields are added to the metadata.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def _is_texts(value: Json) -> bool:
 
 
 def metadata_of(item: Item) -> dict[str, Any]:
-    """The metadata of the document: those of the item, and what else it has."""
+    """The metadata of the document: that of the item, and its other fields."""
     facts = {
         "title": item.title if item.title != item.key else "",
         "tags": list(item.tags),
@@ -92,7 +92,7 @@ def each(memory: AnyMemory, filters: GivenFilters | None = None) -> Iterator[Ite
 
 
 def require_no_embedder(memory: AnyMemory, remedy: str) -> None:
-    """Vectors of a framework's model do not go together with those that the memory makes itself."""
+    """Refuses a framework's model if the memory has its own embedder, since vectors of two models cannot be mixed."""
     own = memory.status().get("embedder")
     if own is not None:
         raise RequestError(f"this memory makes its own vectors ({own})", remedy)
@@ -109,7 +109,7 @@ def among(ids: Sequence[str]) -> Condition:
 
 
 def _parts(ids: Iterable[T]) -> Iterator[list[T]]:
-    """Ids in parts that one filter can hold."""
+    """Ids in batches that fit into one filter."""
     rest = iter(ids)
     while part := list(islice(rest, FILTER_VALUES // 2)):
         yield part

@@ -25,7 +25,7 @@ except ImportError as error:
     raise MissingExtra(f"haystack-ai is missing ({error})", "pip install 'fourfold[haystack]'") from error
 
 _HIDDEN: Final = "_haystack"
-"""Key of the metadata with what items have no column for: embedding, sparse embedding, blob, absent content."""
+"""Key of the metadata for values without a column: embedding, sparse embedding, blob, absent content."""
 _ORDERS: Final = {">": "gt", ">=": "gte", "<": "lt", "<=": "lte"}
 
 
@@ -63,9 +63,7 @@ class FourfoldDocumentStore:
 
     def to_dict(self) -> dict[str, Any]:
         if not self._place:
-            raise RequestError(
-                "a document store of an open memory has no place to write down", "Give it a folder or DSN"
-            )
+            raise RequestError("a document store of an open memory cannot be serialised", "Give it a folder or DSN")
         return default_to_dict(self, **self._place)
 
     @classmethod

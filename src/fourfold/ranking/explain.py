@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from fourfold.ranking.retrievers import RETRIEVERS
-from fourfold.retrieval import Contribution, Explanation, Part
+from fourfold.retrieval import Contribution, Explanation, Part, Result
 
 
 class Bar(NamedTuple):
@@ -20,17 +21,21 @@ class Bar(NamedTuple):
     """Share of the parent's value in 0..1; 0 if the rows do not add up to it (a factor, a rank)."""
 
 
+def explained(result: Result) -> Result:
+    """Attach the tree of its score: the sum of its contributions, times its factors."""
+    told = explain(result.contributions, result.score, result.factors, result.part)
+    return replace(result, explanation=told)
+
+
 def explain(
     contributions: Sequence[Contribution],
     score: float,
-    recency: float = 1.0,
-    window: float = 1.0,
+    named: Mapping[str, float] | None = None,
     part: Part | None = None,
 ) -> Explanation:
-    """Build the tree of score = (sum of contributions) x recency x window. `part`: that of the cosine."""
+    """Build the tree of score = (sum of contributions) x factors, which are `named`. `part`: that of the cosine."""
     lines = tuple(_line(each, part if each.source == "semantic" else None) for each in contributions)
-    named = (("recency factor", recency), ("factor for the time outside of the window", window))
-    factors = tuple(Explanation(factor, name) for name, factor in named if factor != 1)
+    factors = tuple(Explanation(factor, name) for name, factor in (named or {}).items())
     if not factors:
         return Explanation(score, "score: the sum of", lines)
     total = Explanation(math.fsum(line.value for line in lines), "the sum of", lines)

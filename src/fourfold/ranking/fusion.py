@@ -51,7 +51,7 @@ def ranked(scores: Mapping[int, float], limit: int) -> Hits:
     return Hits(ids[best], values[best])
 
 
-def with_recency(ranked: Hits, factors: Mapping[int, float]) -> Hits:
+def with_factors(ranked: Hits, factors: Mapping[int, float]) -> Hits:
     """Multiply each score by its factor (default 1) and sort again."""
     return in_order(Hits(ranked.ids, ranked.scores * [factors.get(id, 1.0) for id in ranked.ids.tolist()]))
 

@@ -13,6 +13,7 @@ from fourfold import limits
 from fourfold.ranking.presets import PRESETS
 from fourfold.ranking.rerankers import RERANKERS, is_rerank
 from fourfold.ranking.retrievers import names_of_all
+from fourfold.ranking.sources import NAMES as SOURCES
 from fourfold.ranking.time_windows import MODES
 from fourfold.retrieval import FusionName
 
@@ -142,6 +143,18 @@ _TABLE: Final = (
         metavar="R",
         least=0,
         most=1,
+        explains=True,
+    ),
+    SearchOption(
+        "source_weights",
+        "weights",
+        f"Such as agent=0.8,import=0.5: factors from 0 to 1 of scores, by {', '.join(SOURCES)}.",
+        "1 for all",
+        flag="--source-weights",
+        metavar="W",
+        argument="source_weights",
+        advice=f"Factors from 0 to 1 of scores, by {', '.join(SOURCES)}. Leave out unless told.",
+        listed=False,
         explains=True,
     ),
     SearchOption(

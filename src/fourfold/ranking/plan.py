@@ -19,6 +19,7 @@ from fourfold.ranking.fusion import scaled_to_one
 from fourfold.ranking.presets import PRESETS, PlanSettings, Preset, RoutingConfig
 from fourfold.ranking.rerankers import OFF, checked_rerank
 from fourfold.ranking.retrievers import EXPANSIONS, RETRIEVERS, names_of_all
+from fourfold.ranking.sources import checked_source_weights
 from fourfold.ranking.tuning import TUNED_PRESET
 from fourfold.ranking.weights import (
     ALPHA_RANGE,
@@ -51,6 +52,7 @@ class PlanRequest:
     recency: float | None = None
     """Strength, in any preset; None: that of the preset."""
     rerank: str = OFF
+    source_weights: Mapping[str, float] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +93,7 @@ def make_plan(request: PlanRequest, settings: PlanSettings, facts: StoreFacts) -
         expand=_expands(request, fusion, retrievers),
         rerank=None if request.rerank == OFF else checked_rerank(request.rerank),
         tuning=tuning,
+        source_weights=checked_source_weights(request.source_weights),
     )
 
 

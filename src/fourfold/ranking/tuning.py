@@ -1,4 +1,4 @@
-"""Tuned presets: `auto` with a few constants that were fitted to judgements of one's own.
+"""Tuned presets: `auto` with a few constants that were fitted to the user's judgements.
 
 A tuning changes the shares that `auto` has chosen for a query. Its balance is added to the log odds of vectors against
 words, which keep their sum; its factors multiply the shares of graph and tags, with those of their expansions.

@@ -1,4 +1,4 @@
-"""`onnx:FOLDER`: a cross-encoder that the user exported to ONNX, with its tokenizer beside it."""
+"""`onnx:FOLDER`: a cross-encoder that the user exported to ONNX, with its tokenizer."""
 
 from __future__ import annotations
 

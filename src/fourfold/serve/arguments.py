@@ -30,7 +30,7 @@ TYPES: Mapping[str, Any] = {
     "tags": list[str] | None,
     "metadata": dict[str, Any] | None,
 }
-"""By what an option holds; a string for all others."""
+"""Types by the kind of an option; all others are strings."""
 
 
 def refuse_folders(rerank: object) -> None:

@@ -16,16 +16,16 @@ if TYPE_CHECKING:
     from fourfold.config import Settings
 
 Scope = Literal["read", "write", "admin"]
-"""Each includes those before it. `admin` is for what acts on many items at once, and for metrics."""
+"""Scopes; each includes those before it. `admin` is needed to act on many items at once, and for metrics."""
 SCOPES: Final[tuple[Scope, ...]] = get_args(Scope)
 
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """What a caller may do."""
+    """The rights of a caller."""
 
     namespaces: tuple[str, ...] | None = None
-    """None: all of them."""
+    """The permitted namespaces; None: all."""
     scope: Scope = "admin"
 
     def allows(self, scope: Scope) -> bool:
@@ -40,7 +40,7 @@ granted: ContextVar[Grant] = ContextVar("granted")
 
 
 def grant() -> Grant:
-    """What the caller of the current request may do."""
+    """The rights of the caller of the current request."""
     return granted.get(Grant())
 
 
@@ -64,7 +64,7 @@ def known(token: str, tokens: Tokens) -> bool:
 
 
 class RequestRate:
-    """Limits the requests per minute of each token; a whole minute's worth may come at once."""
+    """Limits the requests per minute of each token; bursts of up to a minute's quota are allowed."""
 
     def __init__(self, per_minute: int, clock: Callable[[], float] = time.monotonic) -> None:
         self._most = per_minute
@@ -72,7 +72,7 @@ class RequestRate:
         self._left: dict[str, tuple[float, float]] = {}
 
     def wait_seconds(self, token: str) -> int:
-        """0 if the request may run, which it then counts; otherwise the seconds after which to try again."""
+        """Counts the request and returns 0 if it may run; otherwise returns the seconds until a retry."""
         now = self._clock()
         left, since = self._left.get(token, (float(self._most), now))
         left = min(self._most, left + (now - since) * self._most / 60)

@@ -53,7 +53,7 @@ class _Parser(h11.Connection):
 
 
 class LimitedConnection(H11Protocol):
-    """A connection that can be evicted while it owes the server a request or the client reads a stream."""
+    """A connection that can be evicted while the server waits for its request or the client reads a stream."""
 
     def __init__(
         self,
@@ -85,7 +85,7 @@ class LimitedConnection(H11Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        if self._is_ending():  # accepted while the server was told to end
+        if self._is_ending():  # accepted while the server was shutting down
             transport.abort()
             return
         if len(self.connections) > self._limits.connections and not self._make_room():
@@ -129,7 +129,7 @@ class LimitedConnection(H11Protocol):
             self.transport.abort()
 
     def on_response_complete(self) -> None:
-        """Closes a connection with pipelined requests: they would hold their place against other clients."""
+        """Closes a connection with pipelined requests: they would take connections from other clients."""
         self._await_headers()
         if self.conn.trailing_data[0] or self._is_ending():
             self.transport.close()
@@ -178,7 +178,7 @@ class LimitedConnection(H11Protocol):
         self._stall_timer = self.loop.call_later(self._limits.stall_seconds, self._check_reader, unsent)
 
     def _check_reader(self, unsent: int) -> None:
-        """Disconnects a client that has read too little since the last look."""
+        """Disconnects a client that has read too little since the last check."""
         if unsent - self.transport.get_write_buffer_size() < _STALL_BYTES:
             self.transport.abort()
         else:

@@ -42,7 +42,7 @@ class Refusal:
 @dataclass(frozen=True, slots=True)
 class Rules:
     names: frozenset[str]
-    """Host names of this server, without port. A page of another site can point a name of its own at this address
+    """Host names of this server, without port. Another site can point its own name to this address
     (DNS rebinding), but the browser still sends that name."""
     any_address: bool
     """Whether a bare IP address is accepted as Host, too: DNS rebinding needs a name."""
@@ -50,7 +50,7 @@ class Rules:
     open_paths: frozenset[str] = frozenset({HEALTH})
     """Paths that need no token: signs of life, and the files of the web page. Their bodies are never read."""
     streamed: re.Pattern[str] | None = None
-    """Paths whose routes read the body by themselves, part by part: it may be larger than others."""
+    """Paths whose routes stream the body, which may therefore be larger than others."""
     rate: RequestRate | None = None
 
 

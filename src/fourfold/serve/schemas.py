@@ -14,7 +14,7 @@ from fourfold.ranking.retrievers import RETRIEVERS
 from fourfold.text.secrets import masks_in
 
 if TYPE_CHECKING:
-    from fourfold.engine.duplicates import DuplicateGroup, Similar
+    from fourfold.engine.duplicates import DuplicateGroup
     from fourfold.errors import FourfoldError
     from fourfold.ingest.report import IndexReport
     from fourfold.memory import Why
@@ -219,13 +219,13 @@ def item_json(item: Item) -> dict[str, Json]:
     }
 
 
-def stored_json(item: Item, similar: Sequence[Similar]) -> dict[str, Json]:
+def stored_json(item: Item) -> dict[str, Json]:
     """Return an item that was just stored; `similar` lists others that say nearly the same, if there are any."""
-    return {**item_json(item), **similar_json(similar)}
+    return {**item_json(item), **similar_json(item)}
 
 
-def similar_json(similar: Sequence[Similar]) -> dict[str, Json]:
-    return {"similar": [each.id for each in similar]} if similar else {}
+def similar_json(item: Item) -> dict[str, Json]:
+    return {"similar": list(item.similar)} if item.similar else {}
 
 
 def duplicates_json(group: DuplicateGroup) -> dict[str, Json]:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from fourfold.config import Settings
 
 _SHUTDOWN_SECONDS = 30
-"""How long running requests may take to finish when the server is told to end."""
+"""How long running requests may take to finish when the server shuts down."""
 _ACCEPTED_AT_ONCE = 16
 """Connections that asyncio accepts before any of them is counted: too many of them use up the file descriptors."""
 _QUEUED = 512
@@ -99,7 +99,7 @@ class _Server(uvicorn.Server):
 
 
 def _descriptors() -> int:
-    """How many files and sockets this process may have open."""
+    """The maximum number of open files and sockets of this process."""
     if sys.platform == "win32":
         return 2 * HTTP_CONNECTIONS
     import resource

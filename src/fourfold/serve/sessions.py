@@ -25,7 +25,7 @@ class Sessions:
         self._memory: AsyncMemory | None = None
 
     async def memory(self, namespace: str | None = None, scope: Scope = "read") -> AsyncMemory:
-        """For a namespace that the caller may use; by default that of the server, or the caller's first."""
+        """The memory of a namespace that the caller may use; by default that of the server, or the caller's first."""
         memory, permitted = await self._opened(), grant().namespaces
         require(scope)
         wanted = namespace or _default(memory.namespace, permitted)
@@ -43,7 +43,7 @@ class Sessions:
         return await (await self.memory()).run(visible_status)
 
     async def ping(self) -> None:
-        """Raises the error that keeps the store from answering."""
+        """Raises the error that prevents the store from answering."""
         await (await self._opened()).namespaces()
 
     async def close(self) -> None:

@@ -66,7 +66,7 @@ def block_of(id: int) -> int:
 
 
 def bounds(block: int) -> tuple[int, int]:
-    """The ids of a block lie between these, which are no ids of it."""
+    """Exclusive bounds of the ids of a block."""
     return block * BLOCK, (block + 1) * BLOCK
 
 

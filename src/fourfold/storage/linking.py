@@ -73,7 +73,7 @@ class LinkRows(Protocol):
     def nodes_named(self, names: Collection[str]) -> Mapping[str, Sequence[int]]: ...
 
     def owned(self, items: Sequence[int]) -> Mapping[tuple[int, int], bool]:
-        """(node, item) for the nodes that these items are the texts of, and whether a caller said so."""
+        """(node, item) for the nodes of which these items are the texts, and whether a caller attached them."""
         ...
 
     def attach(self, pairs: Sequence[tuple[int, int]]) -> None:

@@ -1,4 +1,4 @@
-"""Loading an export into a store, in pieces if it has a mark, so that an interrupted load can be resumed."""
+"""Loading an export into a store, in batches if it has a mark, so that an interrupted load can be resumed."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def loaded(kept: str | None, mark: str) -> int | None:
 
 
 def pieces(records: Iterable[Record], done: int) -> Iterator[tuple[list[Record], int]]:
-    """What is left, piece by piece, with the number of records after each."""
+    """The remaining records in batches, with the number of records after each."""
     rest = islice(records, done, None)
     while piece := list(islice(rest, _PIECE)):
         done += len(piece)
@@ -65,9 +65,9 @@ class Target(Protocol[T]):
 
 
 def load(target: Target[T], records: Iterable[Record], mark: str | None) -> None:
-    """Fills an empty store: in one transaction, or with a mark in pieces that an interrupted load resumes.
+    """Fills an empty store: in one transaction, or, with a mark, in batches that an interrupted load resumes.
 
-    The caller has checked records that have a mark: a piece would stay if a later one were refused.
+    The caller has checked records that have a mark, since earlier batches would stay if a later one were refused.
     """
     if mark is None:
         with target.writing() as tx:

@@ -77,7 +77,7 @@ def namespace_record(name: str, fingerprint: str | None, dimension: int | None) 
 
 
 def node_record(namespace: str, node: Node, *, made: bool, items: Sequence[tuple[int, bool]]) -> Record:
-    """`items`: those that are the node's texts, and whether a caller said so."""
+    """`items`: the items that are the node's texts, and whether a caller attached them."""
     return {
         "type": "node",
         "namespace": namespace,

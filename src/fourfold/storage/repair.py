@@ -1,4 +1,4 @@
-"""What is wrong in a store: counters, and items that break a rule, which `repair` brings within the limits."""
+"""Problems of a store: wrong counters, and items that break a rule, which `repair` brings within the limits."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fourfold.errors import InvalidItem
 from fourfold.model import Item, Json, NewItem
 
 _TITLE_CHARACTERS = 200
-"""What is left of a title that does not fit in beside its text."""
+"""Characters kept of a title that is too long together with its text."""
 
 
 def miscounted(
@@ -22,7 +22,7 @@ def miscounted(
     waiting: str,
     misshapen: str,
 ) -> Iterator[str]:
-    """What is wrong with counters and the queue. `counters`: table, column, and what it must be."""
+    """Problems of counters and of the queue. `counters` has table, column, and the SQL of the right value."""
     for table, column, truth in counters:
         if wrong := value(f"SELECT count(*) FROM {table} WHERE {column} <> ({truth})"):  # noqa: S608  (our own clauses)
             yield f"{table}: {wrong} rows have a wrong number of {column}"
@@ -43,13 +43,13 @@ def miscounted(
 
 class Mended(NamedTuple):
     item: NewItem
-    """What to store in its place."""
+    """The item to store instead."""
     removed: tuple[str, ...]
-    """What no longer has a place in it: each text becomes a raw record that the item points to."""
+    """The removed parts; each becomes a raw record that is a source of the item."""
 
 
 def mended(item: Item) -> Mended | None:
-    """The item within the limits, nothing of it lost; None if it keeps them already."""
+    """The item within the limits, with the parts that had to be removed; None if it is within them already."""
     removed: list[str] = []
     title = item.title
     if not title.strip() and not item.text.strip():

@@ -215,10 +215,12 @@ def _check_key(items: ItemRows, id: int, new: NewItem) -> None:
 
 
 def _united(kept: Item, others: Sequence[Item]) -> NewItem:
+    """The kept item with the tags and sources of all. Others raise its trust only if they say the same in its words."""
     tags, sources, source = kept.tags, kept.source_ids, kept.source
     for item in others:
         tags, sources = rules.united(tags, sources, new_item(item))
-        source = rules.most_trusted(source, item.source)
+        if (item.title, item.text) == (kept.title, kept.text):
+            source = rules.most_trusted(source, item.source)
     return replace(new_item(kept), tags=tags, source_ids=sources, source=source)
 
 

@@ -95,7 +95,7 @@ def full_year(two_or_four_digits: int, now: datetime) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Calendar:
-    """What expressions mean that depend on the moment in which they are said."""
+    """The meaning of expressions that depend on the time of the query."""
 
     now: datetime
     """Naive local time."""

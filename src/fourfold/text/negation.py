@@ -95,7 +95,7 @@ def has_negation(text: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Negated:
-    """A part of a query that says what is not wanted."""
+    """A part of a query that excludes something."""
 
     start: int
     end: int

@@ -29,7 +29,7 @@ _PLACEHOLDER: Final = re.compile(
     r"|^(?:none|null|true|false|undefined|required|optional|string|secret|password|pass|pw|token|hidden|redacted)$"
     r"|^\$[A-Z_a-z]\w*$|\$[({]|^%\w+%$|^%[sd]|%\(|^[<{\[].*[>}\]]$|\{\{|\w[(\[].*|^https?:"
 )
-"""What stands for a secret: examples, variables of a shell or a template, calls, addresses."""
+"""Placeholders for secrets: examples, variables of a shell or a template, calls, addresses."""
 _REFERENCE: Final = re.compile(
     r"(?:self|this|process|os|env|config|settings|args|options|request|req|params|user|data|form|body|ctx|app|vault)\.\w"
     r"|(?:~|\.{1,2})?/[\w.@-]+(?:/[\w.@-]*)*$|[A-Za-z]:\\\\?\w"
@@ -77,7 +77,7 @@ def _assigned_key(secret: str) -> bool:
 
 
 def _in_prose(secret: str) -> bool:
-    """Said rather than assigned: the password is ...; but not: the password is base64-encoded."""
+    """In a sentence rather than an assignment: "the password is ..."; but not: "the password is base64-encoded"."""
     return _assigned(secret) and not _PARTICIPLE.fullmatch(secret)
 
 

@@ -68,7 +68,7 @@ class Grammar:
     opens: re.Pattern[str]
     """What begins a range: between, from."""
     joins: re.Pattern[str]
-    """What stands between the two points of a range, completely."""
+    """The complete text between the two points of a range."""
     dashes: re.Pattern[str]
     """What joins two points without an opening word: to, until, -."""
     clock: re.Pattern[str]

@@ -40,7 +40,7 @@ _FOR: Final = re.compile(r"\b(?:for|für|due|by|until|bis)\s+(?:the\s+|den\s+|di
 _SENTENCE: Final = re.compile(r"(?:(?<!\b\d)(?<!\b\d\d)\.|[!?])\s+|\n+")
 """The end of a sentence: "3. März" has none."""
 _HABIT: Final = re.compile(r"\s*(?:do|does|when|how|wann|wie)\b|.*\b(?:is|are|ist|sind|gibt)\b", re.IGNORECASE)
-"""What is so at any time: "Is the shop open ...", "When does the train leave ..."."""
+"""Questions about permanent facts: "Is the shop open ...", "When does the train leave ..."."""
 _DIGIT: Final = re.compile(r"\d")
 _FEW_WORDS: Final = 8
 """Keywords with a time: "meeting notes last week"."""

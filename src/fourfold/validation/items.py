@@ -22,6 +22,7 @@ from fourfold.validation.values import (
     is_whole,
     known_language,
     known_source,
+    least_trusted,
     name,
     node_reference,
     optional_name,
@@ -110,6 +111,7 @@ def checked_patch(patch: ItemPatch) -> ItemPatch:
         add_tags=checked_tags(patch.add_tags),
         remove_tags=checked_tags(patch.remove_tags),
         metadata=None if patch.metadata is None else checked_metadata(patch.metadata),
+        source=None if patch.source is None else known_source(patch.source),
     )
 
 
@@ -127,7 +129,7 @@ def patched(old: Item, patch: ItemPatch) -> Item:
             raise InvalidItem("title and text would both be empty", "Forget the item instead")
         _check_size(title, text)
         language = language_of(title, text) if (title, text) != (old.title, old.text) else old.language
-        new = replace(new, title=title, text=text, language=language)
+        new = replace(new, title=title, text=text, language=language, source=_patched_source(old, title, text, patch))
     if patch.add_tags or patch.remove_tags:
         removed = {fold(tag) for tag in patch.remove_tags}
         tags = {folded: tag for folded, tag in _folded((*old.tags, *patch.add_tags)).items() if folded not in removed}
@@ -138,6 +140,14 @@ def patched(old: Item, patch: ItemPatch) -> Item:
         merged = {**old.metadata, **patch.metadata}
         new = replace(new, metadata=checked_metadata({key: data for key, data in merged.items() if data is not None}))
     return new
+
+
+def _patched_source(old: Item, title: str, text: str, patch: ItemPatch) -> Source | None:
+    """The source of what an item says after a patch: the lower one, if a part of what it said stays."""
+    if patch.source is None or (title, text) == (old.title, old.text):
+        return old.source
+    partly = (old.title and title == old.title) or (old.text and text == old.text) or old.source_ids
+    return least_trusted((old.source, patch.source)) if partly else patch.source
 
 
 def united(tags: Iterable[str], sources: Iterable[int], again: NewItem) -> tuple[tuple[str, ...], tuple[int, ...]]:

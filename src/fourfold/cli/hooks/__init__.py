@@ -1,1 +1,1 @@
-"""Hooks of coding agents: what they send, what they may be answered, and what happens in between."""
+"""Hooks of coding agents: their events, the answers, and the work in between."""

@@ -1,7 +1,7 @@
 """What a user asks an agent to remember: found in prompts, and kept in files until the store has it.
 
 Only explicit requests count ("remember that ...", "merk dir: ..."). A sentence such as "note that the API changed"
-belongs to the task at hand. Quoted lines and code blocks are never searched, because they are somebody else's words.
+belongs to the task at hand. Quoted lines and code blocks are never searched, because they are not the user's own words.
 """
 
 from __future__ import annotations
@@ -73,11 +73,11 @@ class Captured:
     project: str
     session: str
     created_at: str
-    """ISO, with an offset."""
+    """An ISO time with an offset."""
 
 
 def captured(event: Event) -> list[Captured]:
-    """What the event asks to remember. Prompts that the agent itself makes ask for nothing."""
+    """The texts that the event asks to remember; none for prompts that the agent itself writes."""
     if not event.is_typed:
         return []
     now = datetime.now(UTC).isoformat()

@@ -19,7 +19,7 @@ NAMES: Final = {
     "stop": "Stop",
     "pre-compact": "PreCompact",
 }
-"""What an event is called here, and by the agents."""
+"""Names of events here, and the names that agents use."""
 _WITH_CONTEXT: Final = ("SessionStart", "UserPromptSubmit")
 _TYPED: Final = ("", "user", "sdk")
 """Sources of a prompt that a person or a program of theirs wrote; agents also send prompts of their own."""
@@ -32,7 +32,7 @@ class UnreadableEvent(ValueError):
 @dataclass(frozen=True, slots=True)
 class Event:
     name: str
-    """As in NAMES, on the left."""
+    """The name of the event, a key of NAMES."""
     session: str = ""
     folder: str = ""
     source: str = ""
@@ -81,7 +81,7 @@ def _text(value: object) -> str:
 
 @dataclass(slots=True)
 class Answer:
-    """What the agent is told. It grows while the hook works; at the deadline it is sent as it is."""
+    """The answer for the agent. It grows while the hook works, and is sent as it is at the deadline."""
 
     event: str
     context: str = ""

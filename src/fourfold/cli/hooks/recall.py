@@ -1,4 +1,4 @@
-"""What an agent is told: memories of its project when a session starts, memories that answer a prompt."""
+"""Context for an agent: memories of its project when a session starts, and memories that answer a prompt."""
 
 from __future__ import annotations
 

@@ -139,7 +139,7 @@ def _mark(document: str, metadata: Mapping[str, Json]) -> int:
 
 
 def _item(id: str, document: str, metadata: Mapping[str, Any]) -> NewItem:
-    """A chunk as an item, with the title of its article and without what no store can hold."""
+    """A chunk as an item, with the title of its article, and without values that cannot be stored."""
     title = _first(metadata, _TITLES)
     number = metadata.get("chunk_index")
     new = NewItem(

@@ -1,1 +1,1 @@
-"""Importers: what other tools have written becomes items and relations. One module per format, named in `formats`."""
+"""Importers: files of other tools become items and relations. `formats` lists the modules, one per format."""

@@ -1,4 +1,4 @@
-"""What is answered, as models for the OpenAPI document; tests validate real answers against them."""
+"""Models of answers for the OpenAPI document; tests validate real answers against them."""
 
 # No `from __future__ import annotations`: pydantic reads these annotations when the module is loaded.
 
@@ -144,6 +144,7 @@ class PlanAnswer(Answer):
     expand: bool
     rerank: str | None
     tuning: dict[str, Any] | None
+    source_weights: dict[str, float] | None
 
 
 _RANKS: Final[dict[str, Any]] = {spec.rank_field: (int | None, None) for spec in RETRIEVERS.values()} | {
@@ -169,6 +170,7 @@ class _Result(ItemAnswer):
     graph_distance: int | None
     recency: float
     window: float = Field(description="The factor of the time window.")
+    source_weight: float = Field(description="The factor of the item's source.")
     outside_window: bool = False
     part: PartAnswer | None = Field(None, description="Of a text with several vectors, the one nearest by meaning.")
     contributions: list[ContributionAnswer]
@@ -199,6 +201,7 @@ class CandidateItem(Answer):
     recency: float
     age: float = Field(description="The recency factor at strength 1.")
     window: float = Field(description="The factor of the time window.")
+    source: str | None
     file_path: str | None
     text_hash: str | None = Field(description="Equal for chunks of files with the same text.")
 
@@ -214,7 +217,7 @@ _COUNTS: Final[dict[str, Any]] = {f"{name}_results_count": (int, 0) for name in 
 
 
 class TimeWindowAnswer(Answer):
-    """The time that the query names, without its end; null: not limited on that side."""
+    """The time that the query names, excluding its end; null: unlimited on that side."""
 
     from_: str | None = Field(alias="from")
     to: str | None
@@ -316,7 +319,7 @@ class NamespacesAnswer(Answer):
 
 
 class StatusAnswer(BaseModel):
-    """What the store holds; the fields depend on the kind of store."""
+    """Contents of the store; the fields depend on the kind of store."""
 
     version: str
     namespace: str

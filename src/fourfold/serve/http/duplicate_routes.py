@@ -52,7 +52,7 @@ def merge(call: Call) -> Response:
     except NotFound:
         if call.begun_before is None:
             raise
-        (item,) = call.memory.get([body.keep])  # the attempt that was cut off has merged them, all or none
+        (item,) = call.memory.get([body.keep])  # the interrupted attempt has merged them, all or none
     return reply(item_json(item), headers={"etag": etag(item)})
 
 

@@ -1,4 +1,4 @@
-"""What an endpoint takes, answers and needs, and the dispatcher that every call goes through."""
+"""Descriptions of endpoints, and the dispatcher of all calls."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _PART_BYTES: Final = 256 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """What all calls of a server share."""
+    """The objects that all calls of a server share."""
 
     sessions: Sessions
     requests: Requests
@@ -49,12 +49,12 @@ class Call:
     request: Request
     shared: Shared
     memory: Memory
-    """For the namespace of the path; without one, for the caller's default."""
+    """The memory of the namespace in the path, or of the caller's default namespace."""
     body: Any = None
     """A value of the endpoint's model; the path of a file, if the endpoint takes no JSON."""
     query: Any = None
     begun_before: datetime | None = None
-    """When an attempt of this keyed request began that was cut off."""
+    """When an earlier, interrupted attempt of this keyed request began."""
 
     def path(self, name: str) -> str:
         return self.request.path_params[name]
@@ -68,26 +68,26 @@ Handler = Callable[[Call], Response]
 class Endpoint:
     method: str
     path: str
-    """As Starlette reads it; `{id:path}` may contain slashes."""
+    """The path in the syntax of Starlette; `{id:path}` may contain slashes."""
     handler: Handler
     summary: str
     answer: type[BaseModel] | None = None
-    """None: no JSON."""
+    """The model of the answer; None: no JSON."""
     scope: Scope = "read"
     body: type[BaseModel] | None = None
     query: type[BaseModel] | None = None
     status: int = 200
     media: str = JSON
-    """Of the answer."""
+    """The media type of the answer."""
     takes: str = JSON
-    """Of the body."""
+    """The media type of the body."""
     needs_store: bool = True
     is_open: bool = False
-    """Whether it needs no token. Errors are then answered by their names alone."""
+    """Whether it needs no token. Errors then show only their names."""
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
     """Request headers that it reads, with what they mean."""
     leads_to: Mapping[str, Mapping[str, str]] = field(default_factory=dict[str, Mapping[str, str]])
-    """Operations on what it answers with: their parameters, as pointers into the answer's body."""
+    """Operations on the answered object, with their parameters as pointers into the body of the answer."""
 
     @property
     def writes(self) -> bool:
@@ -141,7 +141,7 @@ class Endpoint:
         except NotFound:
             if begun is None or self.method != "DELETE":
                 raise
-            return Response(status_code=204)  # the attempt that was cut off has deleted it
+            return Response(status_code=204)  # the interrupted attempt has deleted it
 
 
 class _Nothing(BaseModel, extra="forbid"):

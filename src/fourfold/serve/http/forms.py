@@ -19,7 +19,7 @@ _LINE: Final = tuple(field.name for field in fields(Contribution))
 
 
 def etag(item: Item) -> str:
-    """Changes with every change of the item."""
+    """The ETag of an item, which changes with every change of the item."""
     return f'"{sha256(compact(item_json(item)).encode()).hexdigest()[:32]}"'
 
 
@@ -32,7 +32,8 @@ def plan_json(plan: Plan) -> dict[str, Json]:
 
 def http_result_json(result: Result) -> dict[str, Json]:
     lines = [{name: getattr(line, name) for name in _LINE} for line in result.contributions]
-    return {**result_json(result), "recency": result.recency, "window": result.window, "contributions": lines}
+    factors = {"recency": result.recency, "window": result.window, "source_weight": result.source_weight}
+    return {**result_json(result), **factors, "contributions": lines}
 
 
 def search_json(response: SearchResponse, budget: int | None, *, content: bool = True) -> dict[str, Json]:
@@ -53,7 +54,7 @@ def search_json(response: SearchResponse, budget: int | None, *, content: bool =
 
 
 def _forms(result: Form) -> Sequence[Form]:
-    """Smallest first."""
+    """The forms of a result, smallest first."""
     return [_short(result), result]
 
 
@@ -62,10 +63,7 @@ def _short(result: Form) -> Form:
 
 
 def candidates_json(found: Candidates) -> dict[str, Json]:
-    items = [
-        _candidate(item, found.recency.get(item.id, 1.0), found.ages.get(item.id, 1.0), found.windows.get(item.id, 1.0))
-        for item in found.items.values()
-    ]
+    items = [_candidate(item, found) for item in found.items.values()]
     lists = {name: _list(name, ranking, found) for name, ranking in found.lists.items()}
     return {
         "lists": lists,
@@ -92,7 +90,7 @@ def _list(name: str, ranking: Ranking, found: Candidates) -> dict[str, Json]:
     }
 
 
-def _candidate(item: Item, recency: float, age: float, window: float) -> dict[str, Json]:
+def _candidate(item: Item, found: Candidates) -> dict[str, Json]:
     text = shared_text(item)
     return {
         "id": item.id,
@@ -104,9 +102,10 @@ def _candidate(item: Item, recency: float, age: float, window: float) -> dict[st
         "location": item.location,
         "created_at": time_json(item.created_at),
         "updated_at": time_json(item.updated_at),
-        "recency": recency,
-        "age": age,
-        "window": window,
+        "recency": found.recency.get(item.id, 1.0),
+        "age": found.ages.get(item.id, 1.0),
+        "window": found.windows.get(item.id, 1.0),
+        "source": item.source,
         "file_path": item.path,
         "text_hash": None if text is None else sha256(text.encode("utf-8", "replace")).hexdigest()[:16],
     }

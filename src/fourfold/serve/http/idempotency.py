@@ -1,9 +1,9 @@
 """Idempotency-Key: a write that is sent again, also after the server was killed, is done once.
 
 Every write of the API can be repeated without harm: items are identified by key or text, edges by their ends, changes
-and deletions end in the same state (a deletion that finds nothing after an attempt was cut off is answered as done).
+and deletions end in the same state (a deletion that finds nothing after an interrupted attempt is answered as done).
 The exception is a raw record, which carries the key of its request in its metadata
-(`idempotency_key`); before a request is repeated whose first attempt was cut off, that record is looked up.
+(`idempotency_key`); if the first attempt was interrupted, that record is looked up before the request is repeated.
 
 So this table only has to know, durably, that a request began, and what was answered. It is a SQLite file; the rows that
 survive are bounded in number and age. Long answers are not kept: the request is carried out again.
@@ -55,7 +55,7 @@ class Requests:
     ) -> Response:
         """The recorded answer to the request with this key, or what `carry_out` answers, which is then recorded.
 
-        `digest`: of the body. `carry_out` gets the time of an attempt that was cut off.
+        `digest`: of the body. `carry_out` gets the time of an interrupted attempt.
         """
         if not 0 < len(key) <= KEY_CHARACTERS or not key.isascii() or not key.isprintable():
             raise HttpError(400, "the Idempotency-Key is not valid", f"Send 1 to {KEY_CHARACTERS} ASCII characters")
@@ -77,7 +77,7 @@ class Requests:
             self._running.discard((caller, key))
 
     def _begin(self, caller: str, key: str, fingerprint: str) -> tuple[Response | None, datetime | None]:
-        """The recorded answer; or None and the time of an attempt that was cut off, None if there was none."""
+        """The recorded answer, or None; and the time of an interrupted attempt, or None."""
         with self._lock, self._opened() as db:
             sql = "SELECT fingerprint, begun, status, headers, media, body FROM requests WHERE caller = ? AND key = ?"
             row = db.execute(sql, (caller, key)).fetchone()
@@ -104,7 +104,7 @@ class Requests:
             )
 
     def _opened(self) -> sqlite3.Connection:
-        """The death of the process loses nothing; that of the machine may lose the last keys."""
+        """Opens the file. A killed process loses nothing; a crash of the machine may lose the last keys."""
         if self._db is None:
             file = self._folder() / "requests.db"
             owner_only.create_file(file)

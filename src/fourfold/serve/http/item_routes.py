@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
@@ -90,7 +90,7 @@ def add(call: Call) -> Response:
     body: models.AddRequest = call.body
     stored = call.memory.add(new_item(body), wait=body.wait)
     place = f"/v1/namespaces/{quote(stored.namespace, safe='')}/items/{stored.id}"
-    form = stored_json(stored, call.memory.similar(stored.id))
+    form = stored_json(stored)
     return reply(form, 201, {"etag": etag(stored), "location": place})
 
 
@@ -136,8 +136,8 @@ def update(call: Call) -> Response:
     if body.undo:
         item = call.memory.undo(wanted, to=body.undo_to, wait=body.wait)
         return reply(item_json(item), headers={"etag": etag(item)})
-    item = call.memory.update(wanted, patch, wait=body.wait, expected=expected)
-    return reply(stored_json(item, call.memory.similar(item.id)), headers={"etag": etag(item)})
+    item = call.memory.update(wanted, replace(patch, source="tool"), wait=body.wait, expected=expected)
+    return reply(stored_json(item), headers={"etag": etag(item)})
 
 
 def delete(call: Call) -> Response:
@@ -147,13 +147,13 @@ def delete(call: Call) -> Response:
 
 
 def _expected(call: Call, wanted: int | str) -> Item | None:
-    """The item as it is stored, if the request names its ETag; the write compares it again."""
+    """The stored item, if the request names its ETag; the write compares it again."""
     given = call.request.headers.get("if-match")
     if given is None:
         return None
     (item,) = call.memory.get([wanted])
     if given.strip() != "*" and etag(item) not in [each.strip() for each in given.split(",")]:
-        raise HttpError(412, f"item {wanted} has changed", "Read it again, and repeat the change on that")
+        raise HttpError(412, f"item {wanted} has changed", "Read it again and repeat the change")
     return item
 
 
@@ -167,7 +167,7 @@ def delete_many(call: Call) -> Response:
         except NotFound:
             if call.begun_before is None or body.dry_run:
                 raise
-            count = len(body.ids)  # the attempt that was cut off has deleted them, all or none
+            count = len(body.ids)  # the interrupted attempt has deleted them, all or none
             return reply({"matched": count, "deleted": count, "dry_run": False})
         deleted = 0 if body.dry_run or not found else call.memory.forget(body.ids)
         return reply({"matched": len(found), "deleted": deleted, "dry_run": body.dry_run})
@@ -199,7 +199,7 @@ def add_raw(call: Call) -> Response:
 def _stored_raw(
     memory: Memory, body: models.RawRequest, metadata: dict[str, Json], begun: datetime
 ) -> RawRecord | None:
-    """The record that an attempt which was cut off has stored; records are listed newest first."""
+    """The record that an interrupted attempt has stored; records are listed newest first."""
     offset = 0
     while True:
         page = memory.list_raw(session_id=body.session_id, speaker=body.speaker, limit=PAGE_SIZE, offset=offset)

@@ -35,7 +35,7 @@ _RANKED: Final = 10
 _changing = Lock()
 
 Judged = dict[str, dict[str, int]]
-"""By query: the relevance of items, by id or key:K."""
+"""The relevance of items (id or key:K) for each query."""
 
 
 def _folder(memory: Memory) -> Path:
@@ -62,7 +62,7 @@ def _files(judged: Judged) -> dict[str, str]:
 
 
 def _write(folder: Path, judged: Judged) -> None:
-    """Each file appears complete; the queries last, so that both agree with them."""
+    """Writes each file atomically, the queries last, so that both files agree."""
     owner_only.make_folder(folder)
     for name, text in reversed(_files(judged).items()):
         aside = folder / f"{name}.part"
@@ -72,7 +72,7 @@ def _write(folder: Path, judged: Judged) -> None:
 
 
 def _name(item: Item) -> str:
-    """Keys with tabs or line breaks would break the file; the id always fits."""
+    """The key, or the id if the key has tabs or line breaks, which would break the file."""
     key = item.key
     return str(item.id) if key is None or not key.isprintable() else f"key:{key}"
 

@@ -57,7 +57,7 @@ class Metrics:
             self._degraded.update(failure.retriever for failure in response.degraded)
 
     def text(self, status: Mapping[str, Json]) -> str:
-        """`status` is that of the store: what waits for a vector, and the size of its parts."""
+        """`status` is that of the store: pending vectors and sizes."""
         known = status["namespaces"].values()
         pending = sum(facts["pending_vectors"] for facts in known)
         with self._lock:

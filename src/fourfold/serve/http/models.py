@@ -1,4 +1,4 @@
-"""What requests hold. Unknown fields are refused. Search options and filters derive from their descriptions."""
+"""Models of requests. Unknown fields are refused. Search options and filters derive from their descriptions."""
 
 # No `from __future__ import annotations`: pydantic reads these annotations when the module is loaded.
 
@@ -103,7 +103,7 @@ AnalyzeRequest: Final = create_model(
 
 
 def search_arguments(body: BaseModel) -> dict[str, Any]:
-    """What a request sets, by the names of the parameters of `Memory.search` and `Memory.why`."""
+    """The options of a request, by the names of the parameters of `Memory.search` and `Memory.why`."""
     given = {name: getattr(body, name) for name in OPTIONS if name != "filters" and hasattr(body, name)}
     refuse_folders(given.get("rerank"))
     return {name: value for name, value in given.items() if value is not None and value is not False}
@@ -278,7 +278,7 @@ class JudgementRequest(Request):
     )
 
 
-_MEASURED: Final = ("preset", "fusion", "weights", "alpha", "recency", "rerank", "only")
+_MEASURED: Final = ("preset", "fusion", "weights", "alpha", "recency", "source_weights", "rerank", "only")
 EvaluationRequest: Final = create_model(
     "EvaluationRequest", __config__=STRICT, **{name: _options(False)[name] for name in _MEASURED}
 )

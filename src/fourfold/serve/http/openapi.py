@@ -119,7 +119,7 @@ def _without_null(form: Mapping[str, Any]) -> dict[str, Any]:
 def _headers(endpoint: Endpoint) -> list[dict[str, Json]]:
     told = dict(endpoint.headers)
     if endpoint.writes:
-        told[KEY_HEADER] = "A name for this request: sent again with it, the request is carried out once."
+        told[KEY_HEADER] = "A name for this request; if it is sent again with the same name, it is carried out once."
     return [
         {"name": name, "in": "header", "required": False, "description": text, "schema": {"type": "string"}}
         for name, text in told.items()

@@ -10,7 +10,7 @@ from fourfold.config import Settings, default_store
 
 
 def own_folder(settings: Settings) -> Path:
-    """In the folder of the store; for a store on a server, in the user's data folder. Only its owner can read it."""
+    """A folder in that of the store, or in the user's data folder for a remote store. Only its owner can read it."""
     store = settings.store
     if store is not None and addresses.is_address(store):
         folder = default_store() / f"http-{sha256(addresses.shown(store).encode()).hexdigest()[:16]}"

@@ -1,7 +1,7 @@
 """Cursors: opaque strings that say where the next page begins.
 
-A page of items begins after the last item of the previous one (by time and id), so items that are stored meanwhile
-neither repeat nor hide others. Other lists, which are short or sorted by counts, are paged by position.
+A page of items begins after the last item of the previous one (by time and id), so items that are stored between
+two pages neither repeat nor hide others. Other lists, which are short or sorted by counts, are paged by position.
 """
 
 from __future__ import annotations

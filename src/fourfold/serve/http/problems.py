@@ -21,7 +21,7 @@ HEADERS: Final = {
     "content-security-policy": "default-src 'none'; frame-ancestors 'none'",
     "x-content-type-options": "nosniff",
 }
-"""Of every answer of the API."""
+"""Headers of every answer of the API."""
 
 _STATUSES: Final[tuple[tuple[type[FourfoldError], int], ...]] = (
     (errors.NotFound, 404),

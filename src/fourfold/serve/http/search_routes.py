@@ -19,7 +19,7 @@ from fourfold.serve.sessions import require_namespace
 
 NS: Final = "/v1/namespaces/{namespace}"
 _FACETS: Final = 200
-"""Values of a facet that are listed."""
+"""Maximum number of listed values of a facet."""
 
 
 def search(call: Call) -> Response:

@@ -42,7 +42,7 @@ def ready(call: Call) -> Response:
 
 
 def prometheus(call: Call) -> Response:
-    """Counts are those of the whole store."""
+    """Metrics of the whole store."""
     if grant().namespaces is not None:
         raise NoAccess("metrics are for tokens of all namespaces", "Use a token *:admin:SECRET")
     text = call.shared.metrics.text(call.memory.status())
@@ -57,7 +57,7 @@ def export(call: Call) -> Response:
     with tempfile.TemporaryDirectory(prefix="fourfold-", ignore_cleanup_errors=True) as folder:
         file = Path(folder) / "export.jsonl"
         call.memory.export(file, namespace=call.memory.namespace)
-        opened = file.open("rb")  # stays readable after its name is gone
+        opened = file.open("rb")  # stays readable after its name is removed
     return download(opened, "export.jsonl", JSONL)
 
 

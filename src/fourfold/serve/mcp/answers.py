@@ -1,4 +1,4 @@
-"""What the tools answer: small JSON within a token budget, sent once, as text."""
+"""Answers of the tools: small JSON within a token budget, sent once, as text."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SEARCH_TOKENS: Final = 4_000
 READ_TOKENS: Final = 10_000
 """Default budgets: of lists, and of full texts."""
 _ECHO_TOKENS: Final = 1_000
-"""The budget for what a tool has just stored."""
+"""The budget for an item that a tool has just stored."""
 _ID_TOKENS: Final = 10
 _TITLE_CHARACTERS: Final = 200
 _SHORT_SNIPPET: Final = 80
@@ -48,7 +48,7 @@ def serialised(form: Mapping[str, Json]) -> str:
 
 
 def refusal(error: FourfoldError, tool: str) -> CallToolResult:
-    """Says what was wrong and what to do."""
+    """The error with its remedy."""
     form = {**schemas.error_json(error, tool), "details": remedy_for_agents(error.remedy)}
     return CallToolResult(content=[TextContent(type="text", text=schemas.compact(form))], is_error=True)
 
@@ -64,7 +64,7 @@ _TOOLS_FOR_COMMANDS: Final = {
 
 
 def remedy_for_agents(remedy: str) -> str:
-    """A remedy in terms of tools; one that only the command line offers is marked as the user's."""
+    """A remedy in terms of tools; one that needs the command line is addressed to the user."""
     for command, tool in _TOOLS_FOR_COMMANDS.items():
         remedy = remedy.replace(command, tool)
     return f"Ask the user to do this: {remedy}" if "fourfold " in remedy or "--" in remedy else remedy
@@ -125,7 +125,7 @@ def _explained_forms(result: Result) -> list[Form]:
 
 
 def why_answer(why: Why, query: str) -> dict[str, Json]:
-    """Without the text, which get_memory has."""
+    """A result without its text, which get_memory returns."""
     form = schemas.why_json(why, query)
     result = form["result"]
     if result is not None:
@@ -155,13 +155,13 @@ def listed_forms(item: Item) -> list[Form]:
 
 
 def item_forms(item: Item, offset: int, share: int) -> list[Form]:
-    """An item's fields, its text from a character on; as much of the text as its share of the budget allows."""
+    """The fields of an item, and its text from `offset` on, as far as its share of the budget allows."""
     facts = _filled({name: value for name, value in schemas.item_json(item).items() if name != "content"})
     return _text_forms({"id": item.id, **_name(item)}, facts, item.text, offset, share)
 
 
 def _text_forms(bare: Form, facts: Form, text: str, offset: int, share: int) -> list[Form]:
-    """The forms of something with a long text; `next_offset` is there while there is text left."""
+    """The forms of something with a long text; `next_offset` is present while text remains."""
     rest = text[offset:]
     if not rest:
         return [bare, facts]
@@ -173,7 +173,7 @@ def _text_forms(bare: Form, facts: Form, text: str, offset: int, share: int) -> 
 
 
 def within(form: Mapping[str, Json], name: str, entries: Sequence[Sequence[Form]], budget: int) -> list[Form]:
-    """The entries that a list of that name may hold in an answer that has this form."""
+    """The forms of entries that fit into the list `name` of an answer of this form."""
     return fitting(entries, budget - tokens(schemas.compact({**form, name: []})))
 
 
@@ -235,7 +235,7 @@ def neighbor_forms(neighbor: Neighbor) -> list[Form]:
 
 
 def raw_forms(record: RawRecord, offset: int, share: int) -> list[Form]:
-    """A raw record; as much of its words as its share of the budget allows."""
+    """A raw record, with as much of its text as its share of the budget allows."""
     facts = _filled({name: value for name, value in schemas.raw_json(record).items() if name != "content"})
     bare = {name: facts[name] for name in ("id", "speaker", "session_id", "created_at") if name in facts}
     return _text_forms(bare, facts, record.content, offset, share)
@@ -249,6 +249,6 @@ def raw_answer(records: Sequence[RawRecord], offset: int, budget: int) -> dict[s
 
 
 def left_out(missing: Mapping[str, int]) -> dict[str, Json]:
-    """A note for each part of an answer that is not whole."""
+    """A note for each part of an answer that is incomplete."""
     notes = [f"{count} more {what} did not fit into max_tokens" for what, count in missing.items() if count]
     return {"notes": notes} if notes else {}

@@ -1,4 +1,4 @@
-"""What the tools take: parameters as models read them, and other names for them."""
+"""Parameters of the tools as a model reads them, and alternative names for them."""
 
 # No `from __future__ import annotations`: the SDK reads these annotations when the server starts.
 
@@ -22,7 +22,7 @@ HIDDEN = "hidden"
 
 
 def _range(least: float, most: float) -> dict[str, Any]:
-    """What a model reads; the engine refuses what lies outside, with a better message than pydantic's."""
+    """Bounds that a model reads. The engine enforces them, with a better message than pydantic's."""
     return {"minimum": least, "maximum": most}
 
 
@@ -64,7 +64,7 @@ Tool = Callable[..., Awaitable[Any]]
 
 
 def with_options(tool: Tool) -> Tool:
-    """The tool with its parameters `filters` and `options` replaced by those that the descriptions say.
+    """The tool with its parameters `filters` and `options` replaced by those of the descriptions.
 
     `options: Annotated[Options, "top_k", ...]` names the options of the search that the tool has.
     """
@@ -122,7 +122,7 @@ def _parameter(name: str, holds: str, field: Any) -> inspect.Parameter:
 
 
 def small_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """A schema of arguments with what a model needs to know, and nothing that it pays for otherwise."""
+    """A schema of arguments with only what a model needs, to save tokens."""
     shown = {name: form for name, form in schema["properties"].items() if not form.get(HIDDEN)}
     required = {"required": schema["required"]} if schema.get("required") else {}
     return {"type": "object", "properties": {name: _small(form) for name, form in shown.items()}, **required}
@@ -149,7 +149,7 @@ _ALIASES = (
     ("top_k", "limit"),
     ("type", "kind"),
 )
-"""Names that the source systems use, and the parameter that each means where a tool has it."""
+"""Parameter names of other systems, and the parameter that each means if the tool has it."""
 
 
 def with_known_names(tool: str, arguments: Mapping[str, Any], known: Mapping[str, Any]) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from fourfold.errors import DamagedError, InvalidSetting, ReadOnlyStore
 from fourfold.model import Json
 from fourfold.serve.mcp.install import NAME, Scope
 
-_MEND: Final = "Mend the file, or add the entry by hand; it was left as it is"
+_MEND: Final = "Correct the file, or add the entry by hand; the file was not changed"
 _OWN_TABLE: Final = re.compile(rf"\s*\[\[?\s*mcp_servers\s*\.\s*(?:\"{NAME}\"|'{NAME}'|{NAME})\s*[.\]]")
 _ANY_TABLE: Final = re.compile(r"\s*\[")
 
@@ -92,14 +92,14 @@ def _folder(place: str, default: list[str], environ: Mapping[str, str]) -> Path:
 
 
 def snippet(client: Client, path: PurePath, entry: dict[str, Json]) -> str:
-    """The entry as the file has it."""
+    """The entry in the form of the file."""
     if path.suffix == ".toml":
         return _toml(entry).rstrip()
     return json.dumps({client.key: {NAME: entry}}, indent=2, ensure_ascii=False)
 
 
 def find(client: Client, path: Path) -> dict[str, Json] | None:
-    """The entry that the file has now."""
+    """The present entry of the file."""
     return _servers(_read(path)[0], client, path).get(NAME)
 
 
@@ -189,7 +189,7 @@ def _value(value: Json) -> str:
 
 
 def _replace(path: Path, text: str) -> None:
-    target = path.resolve()  # a link to the real file stays one
+    target = path.resolve()  # keeps a symbolic link
     aside: Path | None = None
     try:
         owner_only.make_folder(target.parent)

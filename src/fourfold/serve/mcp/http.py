@@ -38,7 +38,7 @@ def make_app(
         json_response=True,
         stateless_http=True,
         max_request_body_size=limits.HTTP_BODY_BYTES,
-        transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),  # ours is stricter
+        transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),  # our check is stricter
     )
     # GET would open a stream that never carries a message.
     posted = [Route(PATH, route.endpoint, methods=["POST"]) for route in app.routes if isinstance(route, Route)]

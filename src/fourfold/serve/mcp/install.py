@@ -1,7 +1,7 @@
 """The entry with which a client starts the server.
 
-It carries what flags and variables set now (store, namespace, embedder), because an agent starts the server in
-another folder and environment. A password or key is never written. The entry of a project is shared, so that it holds
+It contains the values of flags and variables (store, namespace, embedder), because an agent starts the server in
+another folder and environment. A password or key is never written. The entry of a project is shared, so it contains
 no path of this machine.
 """
 
@@ -35,10 +35,10 @@ class Entry:
     """The program and its arguments."""
     environment: dict[str, str]
     left_out: list[str] = field(default_factory=list[str])
-    """Variables that are needed and hold a secret."""
+    """Required variables that hold a secret."""
 
     def json(self, *, typed: bool = True) -> dict[str, Json]:
-        """`typed`: with the transport, which some clients want to be told and others do not know."""
+        """`typed`: with the name of the transport, which some clients require and others reject."""
         first, *rest = self.command
         form: dict[str, Json] = {"command": first, "args": [*rest], "env": {**self.environment}}
         return {"type": "stdio", **form} if typed else form
@@ -80,7 +80,7 @@ def _program(scope: Scope) -> list[str]:
 
 
 def _portable(name: str, value: object, scope: Scope, folder: Path) -> str:
-    """The value with paths that hold where the server starts."""
+    """The value with paths that are valid where the server starts."""
     text = str(value)
     if name == "store" and not addresses.is_address(text):
         return _path(Path(text), scope, folder)

@@ -1,4 +1,4 @@
-"""Which tools are offered at which level, each with a description that a model acts on."""
+"""The tools of each level, with their descriptions for a model."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Offer:
     writes: bool = False
     destroys: bool = False
     repeats: bool = False
-    """Doing it again changes something again."""
+    """Whether repeating the call changes something again."""
 
     @property
     def annotations(self) -> ToolAnnotations:

@@ -30,7 +30,7 @@ class SearchTools:
         options: Annotated[
             Options,
             *("vector", "top_k", "weights", "fusion", "preset", "alpha", "k", "rerank", "time", "min_confidence"),
-            *("explain", "history", "as_of"),
+            *("explain", "history", "as_of", "source_weights"),
         ],
         max_tokens: MaxTokens = None,
         namespace: Namespaces = None,

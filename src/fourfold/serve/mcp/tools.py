@@ -3,6 +3,7 @@
 # No `from __future__ import annotations`: the SDK reads the annotations of every tool when the server starts.
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 from mcp_types import CallToolResult
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 
 _AROUND_CHUNKS = 10
 _READ_ITEMS = 10
-"""Items that one call reads: a text may have a megabyte."""
+"""Maximum number of items per call, since a text may have a megabyte."""
 
 
 class Tools:
@@ -82,7 +83,7 @@ class Tools:
         )
         # The agent may search for it at once in other words, so it waits for the vector.
         memory = await self._sessions.memory(namespace)
-        return await _answered(memory, await memory.add(new, wait=True))
+        return _answered(await memory.add(new, wait=True))
 
     async def get_memory(
         self,
@@ -141,12 +142,12 @@ class Tools:
         memory = await self._sessions.memory(namespace)
         patch = ItemPatch(content, title, tuple(add_tags or ()), tuple(remove_tags or ()), metadata)
         if (undo or merge) and (patch != ItemPatch() or (undo and merge)):
-            raise InvalidQuery("undo or merge with changes", "Do one of them first, then change what is there")
+            raise InvalidQuery("undo, merge and changes need separate calls", "Undo or merge first, then change it")
         if merge:
             return answer({"status": "success", "item": stored_form(await memory.merge(id, merge))})
         if undo:
             return answer({"status": "success", "item": stored_form(await memory.undo(id, wait=True))})
-        return await _answered(memory, await memory.update(id, patch, wait=True))
+        return _answered(await memory.update(id, replace(patch, source="agent"), wait=True))
 
     async def delete_memory(self, ids: ItemIds, namespace: Namespace = None) -> CallToolResult:
         deleted = await (await self._sessions.memory(namespace)).forget(list(dict.fromkeys(ids)))
@@ -241,12 +242,11 @@ class Tools:
             content, tags=tuple(tags or ()), metadata=metadata or {}, source_ids=tuple(source_ids), source="agent"
         )
         memory = await self._sessions.memory(namespace)
-        return await _answered(memory, await memory.add(new, wait=True))
+        return _answered(await memory.add(new, wait=True))
 
 
-async def _answered(memory: "AsyncMemory", item: Item) -> CallToolResult:
-    similar = await memory.similar(item.id)
-    return answer({"status": "success", "item": {**stored_form(item), **similar_json(similar)}})
+def _answered(item: Item) -> CallToolResult:
+    return answer({"status": "success", "item": {**stored_form(item), **similar_json(item)}})
 
 
 async def _read(memory: "AsyncMemory", ids: Sequence[int | str], around: int, *, history: bool) -> list[Item]:

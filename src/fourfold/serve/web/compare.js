@@ -2,7 +2,7 @@
 /** Two settings side by side, with lines between the same items. */
 import { bdi, button, el, replace, short, svg } from './dom.js';
 import { bar } from './results.js';
-import { recencyFactor } from './fusion.js';
+import { factorsOf, product } from './fusion.js';
 import { check } from './stages.js';
 
 /** @typedef {import('./ranking.js').Ranked} Ranked */
@@ -33,7 +33,7 @@ export function compare(place, question, left, right, open) {
 function column(name, question, ranked, other, open) {
   const entries = ranked.ids.map((id, place) => {
     const item = question.items.get(id);
-    const factor = ranked.plan.strength > 0 ? recencyFactor(item?.age ?? 1, ranked.plan.strength) : 1;
+    const factor = product(factorsOf(item, ranked.plan));
     const elsewhere = other.ids.indexOf(id);
     const moved = elsewhere < 0 ? `only ${name}` : elsewhere === place ? '=' : elsewhere > place ? `▲ ${elsewhere - place}` : `▼ ${place - elsewhere}`;
     const title = item?.title || `item ${id}`;

@@ -1,5 +1,5 @@
 // @ts-check
-/** The panel of a setting: preset, fusion, weights, alpha, recency, reranker, number of results. */
+/** The panel of a setting: preset, fusion, weights, alpha, recency, reranker, sources, number of results. */
 import { button, el, replace, short } from './dom.js';
 import { RETRIEVERS } from './fusion.js';
 import { slug } from './results.js';
@@ -30,6 +30,7 @@ export class Controls {
     this.alpha = this._slider('alpha', 'Alpha', 'tags ↔ vectors; preset memories', (value) => ({ alpha: value, weights: null }));
     this.recency = this._slider('recency', 'Recency', 'how much age lowers a score', (value) => ({ recency: value }));
     this.rerank = this._choice('rerank', 'Rerank', ['', ...RERANKERS], (name) => name || "the server's");
+    this.sources = this._sources();
     this.top = this._choice('top_k', 'Results', ['5', '10', '20', '50', '100'], (name) => name);
     this.reset = button('Reset', () => this.changed(noSetting(), true), { title: 'Back to the preset auto' });
     this.free = button("Preset's weights", () => this.changed({ weights: null }, true), {});
@@ -41,6 +42,7 @@ export class Controls {
       this.alpha.row,
       this.recency.row,
       this.rerank.row,
+      this.sources.row,
       this.top.row,
       this.reset,
     );
@@ -91,6 +93,12 @@ export class Controls {
     return { input, output, clear, row };
   }
 
+  _sources() {
+    const input = el('input', { id: 'set-sources', type: 'text', placeholder: 'agent=0.8,import=0.5', spellcheck: 'false', 'aria-describedby': 'hint-sources' });
+    input.addEventListener('change', () => this.changed({ sources: input.value.trim() || null }, true));
+    return { input, row: el('div', { class: 'row' }, el('label', { for: input.id }, 'Sources'), input, el('small', { id: 'hint-sources' }, 'how much scores count, by source')) };
+  }
+
   /** Shows a setting. @param {Setting} setting @param {import('./ranking.js').Ranked | null} ranked */
   show(setting, ranked) {
     this.setting = setting;
@@ -98,6 +106,7 @@ export class Controls {
     this.preset.input.value = setting.preset;
     this.fusion.input.value = setting.fusion ?? '';
     this.rerank.input.value = setting.rerank ?? '';
+    this.sources.input.value = setting.sources ?? '';
     this._showTop(setting.top_k);
     const positions = setting.weights ?? this._positions();
     const total = positions.reduce((sum, each) => sum + each, 0);

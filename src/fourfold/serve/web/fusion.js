@@ -6,12 +6,12 @@
  * @typedef {[number, number, number | null, number | null]} Row id, raw score, rank, scaled
  * @typedef {{weight: number, mean: number | null, hits: Row[], unlisted: Row[]}} List
  * @typedef {{id: number, key: string | null, title: string, kind: string | null, language: string, tags: string[],
- *   location: string | null, created_at: string, updated_at: string, recency: number, age: number, window: number,
+ *   location: string | null, created_at: string, updated_at: string, recency: number, age: number, window: number, source: string | null,
  *   file_path: string | null, text_hash: string | null}} Candidate
  * @typedef {{lists: Record<string, List>, items: Candidate[], files: Record<string, number[]>, order: [number, number][]}} Candidates
  * @typedef {{fusion: string, k: number, weights: Record<string, number> | null, applied: Record<string, number> | null,
- *   strength: number, preset: string, rerank: Row[] | null}} Plan `weights`: given by the caller or the preset; `applied`: the weight of each list
- *   as the server chose it, for `auto` without given weights; `strength`: of recency, 0 for none; `rerank`: what a model read
+ *   strength: number, sources: Record<string, number> | null, preset: string, rerank: Row[] | null}} Plan `weights`: given by the caller or the preset; `applied`: the weight of each list
+ *   as the server chose it, for `auto` without given weights; `strength`: of recency, 0 for none; `sources`: their weights; `rerank`: what a model read
  * @typedef {{source: string, rank: number | null, raw: number | null, scaled: number, weight: number, value: number}} Line
  * @typedef {{ids: number[], scores: number[]}} Hits
  * @typedef {{source: string, weight: number, listed: number, ids: number[], raw: (number | null)[], values: number[]}} Part
@@ -226,6 +226,24 @@ function withFileNames(parts, files) {
 export const recencyFactor = (age, strength) => (strength < 1 ? 1 - strength * (1 - age) : age);
 
 /**
+ * The factors of an item's score with their names, in the order in which they are multiplied; those of 1 are left out.
+ * @param {{age: number, window: number, source?: string | null} | undefined} item @param {{strength: number, sources: Record<string, number> | null}} plan
+ * @returns {[string, number][]}
+ */
+export function factorsOf(item, { strength, sources }) {
+  /** @type {[string, number][]} */
+  const named = [
+    ['recency', strength > 0 ? recencyFactor(item?.age ?? 1, strength) : 1],
+    ['time window', item?.window ?? 1],
+    ['source', sources?.[item?.source ?? 'unknown'] ?? 1],
+  ];
+  return named.filter(([, factor]) => factor !== 1);
+}
+
+/** @param {[string, number][]} factors */
+export const product = (factors) => factors.reduce((total, [, factor]) => total * factor, 1);
+
+/**
  * Fuses lists as the server would by this plan.
  * @param {Record<string, List>} lists @param {Plan} plan @param {Map<number, Candidate>} items @param {Record<string, number[]>} files
  * @returns {Fused}
@@ -235,12 +253,8 @@ export function fuse(lists, plan, items, files) {
   parts = withRerank(parts, plan.rerank);
   if (NAMING.includes(plan.preset)) parts = withFileNames(parts, files);
   let order = summed(parts);
-  if (plan.strength > 0) {
-    order = inOrder(order.map(([id, score]) => [id, score * recencyFactor(items.get(id)?.age ?? 1, plan.strength)]));
-  }
-  if (order.some(([id]) => (items.get(id)?.window ?? 1) !== 1)) {
-    order = inOrder(order.map(([id, score]) => [id, score * (items.get(id)?.window ?? 1)]));
-  }
+  const scaled = order.map(([id, score]) => factorsOf(items.get(id), plan).reduce((total, [, factor]) => total * factor, score));
+  order = inOrder(order.map(([id], place) => [id, scaled[place]]));
   const places = parts.map((each) => new Map(each.ids.map((id, place) => [id, place])));
   const ranked = parts.map((each) => ranks(/** @type {number[]} */ (each.raw.slice(0, each.listed))));
   /** @param {number} id @returns {Line[]} */

@@ -98,6 +98,7 @@ export class ItemDialog {
       item.key && ['key ', bdi(item.key)],
       item.kind && bdi(item.kind),
       item.language,
+      item.source && `source ${item.source}`,
       item.location && bdi(item.location),
       `created ${item.created_at.slice(0, 10)}`,
       `changed ${item.updated_at.slice(0, 10)}`,

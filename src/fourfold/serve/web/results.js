@@ -1,7 +1,7 @@
 // @ts-check
 /** Result cards: snippet, a bar of contributions, the exact lines behind it. */
 import { bdi, button, el, keepingFocus, marked, replace, short, table } from './dom.js';
-import { RETRIEVERS, SOURCES, recencyFactor } from './fusion.js';
+import { RETRIEVERS, SOURCES, factorsOf, product } from './fusion.js';
 
 /** @typedef {import('./ranking.js').Ranked} Ranked */
 /** @typedef {import('./ranking.js').Question} Question */
@@ -31,8 +31,8 @@ export function bar(lines, factor, best) {
   return el('span', { class: 'bar', 'aria-hidden': 'true' }, parts);
 }
 
-/** The lines that sum to a score, in full precision. @param {import('./fusion.js').Line[]} lines @param {number} factor @param {number} score */
-export function exact(lines, factor, score) {
+/** The lines that sum to a score, in full precision. @param {import('./fusion.js').Line[]} lines @param {[string, number][]} factors @param {number} score */
+export function exact(lines, factors, score) {
   const raws = Object.fromEntries(RETRIEVERS.map((spec) => [spec.name, spec.score]));
   const rows = lines.map((line) => [
     el('span', { class: 'source' }, el('i', { class: `dot ${slug(line.source)}` }), line.source),
@@ -43,7 +43,8 @@ export function exact(lines, factor, score) {
     String(line.value),
   ]);
   const sum = lines.reduce((total, line) => total + line.value, 0);
-  if (factor !== 1) rows.push(['sum', '', '', '', '', String(sum)], ['recency', '', '', '', '×', String(factor)]);
+  if (factors.length) rows.push(['sum', '', '', '', '', String(sum)]);
+  for (const [name, factor] of factors) rows.push([name, '', '', '', '×', String(factor)]);
   rows.push([el('strong', {}, 'score'), '', '', '', '', el('strong', {}, String(score))]);
   return table('The lines of the score', ['source', 'rank', 'own score', 'weight', 'scaled', 'value'], rows, { class: 'lines' });
 }
@@ -92,9 +93,9 @@ class Card {
   show(place, ranked) {
     const { id, question, actions } = this;
     const item = question.items.get(id);
-    const { strength } = ranked.plan;
-    this.scored = { lines: ranked.fused.lines(id), factor: strength > 0 ? recencyFactor(item?.age ?? 1, strength) : 1, score: ranked.scores.get(id) ?? 0 };
-    const { lines, factor, score } = this.scored;
+    this.scored = { lines: ranked.fused.lines(id), factors: factorsOf(item, ranked.plan), score: ranked.scores.get(id) ?? 0 };
+    const { lines, factors, score } = this.scored;
+    const factor = product(factors);
     const told = lines.map((line) => `${line.source} ${short(line.value * factor)}`).join(', ');
     this.rank.textContent = String(place);
     this.bars.setAttribute('aria-label', `Score ${short(score)}: ${told}. Exact lines`);
@@ -124,10 +125,10 @@ class Card {
 
   _showLines() {
     const isOpen = open.has(this.id);
-    const { lines, factor, score } = /** @type {any} */ (this.scored);
+    const { lines, factors, score } = /** @type {any} */ (this.scored);
     this.bars.setAttribute('aria-expanded', String(isOpen));
     this.lines.hidden = !isOpen;
-    replace(this.lines, isOpen && exact(lines, factor, score));
+    replace(this.lines, isOpen && exact(lines, factors, score));
   }
 
   _toggle() {

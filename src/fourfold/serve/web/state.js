@@ -3,7 +3,8 @@
  * The state of the page, all of it in the fragment of the URL: a link shares a ranking. A fragment is not sent to servers.
  *
  * @typedef {{preset: string, fusion: string | null, weights: number[] | null, alpha: number | null, recency: number | null,
- *   rerank: string | null, top_k: number}} Setting `weights`: positions of the sliders, 0 to 100, in the order of the retrievers
+ *   rerank: string | null, sources: string | null, top_k: number}} Setting `weights`: positions of the sliders, 0 to 100, in the order of
+ *   the retrievers; `sources`: such as agent=0.8,import=0.5
  * @typedef {{tags: string[], any_tag: boolean, kind: string, language: string, path: string, created_from: string,
  *   created_to: string, metadata: string, where: string}} Filters `metadata`: JSON
  * @typedef {{ns: string, q: string, filters: Filters, a: Setting, b: Setting, side: 'a' | 'b', view: string, item: string,
@@ -18,7 +19,7 @@ const TEXTS = /** @type {const} */ (['kind', 'language', 'path', 'created_from',
 const PLACES = /** @type {const} */ (['item', 'tab', 'node']);
 
 /** @returns {Setting} */
-export const noSetting = () => ({ preset: 'auto', fusion: null, weights: null, alpha: null, recency: null, rerank: null, top_k: 10 });
+export const noSetting = () => ({ preset: 'auto', fusion: null, weights: null, alpha: null, recency: null, rerank: null, sources: null, top_k: 10 });
 
 /** @returns {Filters} */
 export const noFilters = () => ({ tags: [], any_tag: false, kind: '', language: '', path: '', created_from: '', created_to: '', metadata: '', where: '' });
@@ -78,6 +79,7 @@ function setting(given, prefix) {
     alpha: number('alpha', 1),
     recency: number('recency', 1),
     rerank: RERANKERS.includes(text('rerank')) ? text('rerank') : null,
+    sources: text('sources') || null,
     top_k: Math.round(Math.max(1, number('top_k', 100) ?? 10)),
   };
 }
@@ -105,7 +107,14 @@ export function options(setting) {
   else if (setting.alpha !== null && setting.preset === 'memories') found.alpha = setting.alpha;
   if (setting.recency !== null) found.recency = setting.recency;
   if (setting.rerank) found.rerank = setting.rerank;
+  if (setting.sources) found.source_weights = sourceWeights(setting.sources);
   return found;
+}
+
+/** Such as agent=0.8,import=0.5; the server refuses what is not valid. @param {string} text @returns {Record<string, any>} */
+function sourceWeights(text) {
+  const pairs = text.split(',').map((pair) => pair.split('=').map((each) => each.trim()));
+  return Object.fromEntries(pairs.map(([name, value]) => [name, value === undefined || value === '' || Number.isNaN(Number(value)) ? null : Number(value)]));
 }
 
 /** The filters that are set, as the API takes them. @param {Filters} filters @returns {Record<string, any>} */

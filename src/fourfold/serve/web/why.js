@@ -2,7 +2,7 @@
 /** Why an item has its place, or which stage dropped it. */
 import { call, inside, Problem } from './api.js';
 import { bdi, button, byId, count, el, replace } from './dom.js';
-import { shown } from './fusion.js';
+import { factorsOf, product, shown } from './fusion.js';
 import { bar, exact } from './results.js';
 import { givenFilters, options } from './state.js';
 
@@ -60,12 +60,14 @@ export async function whyView(place, context, item) {
     const rows = stages.map((stage) =>
       el('li', { class: stage === dropped ? 'dropped' : stage.passed ? 'passed' : 'missed', data: { stage: stage.name } }, el('strong', {}, stage.name), el('span', {}, stage.told), stage === dropped && el('em', {}, 'dropped here')),
     );
-    const factor = why.result?.recency ?? 1;
+    const { result } = why;
+    const sources = result && { [result.source ?? 'unknown']: result.source_weight };
+    const factors = factorsOf(result && { ...result, age: result.recency }, { strength: 1, sources });
     replace(
       place,
       el('p', {}, bdi(item.title || `item ${item.id}`), ' for ', bdi(`“${q}”`)),
       el('ol', { class: 'stages' }, rows),
-      why.result && [el('p', {}, bar(why.result.contributions, factor, why.result.score)), exact(why.result.contributions, factor, why.result.score)],
+      why.result && [el('p', {}, bar(why.result.contributions, product(factors), why.result.score)), exact(why.result.contributions, factors, why.result.score)],
     );
   } catch (error) {
     if (!(error instanceof Problem)) throw error;

@@ -240,7 +240,7 @@ def patch(ns: Namespace, id: int, change: ItemPatch, now: datetime, *, links: bo
         else:
             versioning.keep(SavedVersions(ns), old, now, linked=ns.items[id].linked)
     changed = _set_text(ns, id, new.title, new.text, new.language, now, links)
-    _set(ns, replace(ns.items[id].item, tags=new.tags, metadata=new.metadata))
+    _set(ns, replace(ns.items[id].item, tags=new.tags, metadata=new.metadata, source=new.source))
     if new.metadata.get("aliases") != old.metadata.get("aliases"):
         ns.items[id] = replace(ns.items[id], linked=links)
         return True

@@ -126,11 +126,11 @@ def _lacks_words(db: Db, ns: Namespace) -> bool:
 def recount(db: Db) -> list[str]:
     """Corrects counters and references in one transaction."""
     run(db, "SELECT 1 FROM namespaces ORDER BY id FOR NO KEY UPDATE")  # no counter changes after this
-    done = [f"mended: {what}" for what, sql in _STRANGERS.items() if run(db, sql)]
-    done += [f"mended: {problem}" for problem in _miscounted(db)]
+    done = [f"repaired: {what}" for what, sql in _STRANGERS.items() if run(db, sql)]
+    done += [f"repaired: {problem}" for problem in _miscounted(db)]
     run(db, f"DELETE FROM vectors WHERE item IN ({_MISSHAPEN})")  # noqa: S608  (constants)
     if unfit := windows.flawed(db):
-        done += [f"mended: item {item} had windows of another text" for item in unfit]
+        done += [f"repaired: item {item} had windows of another text" for item in unfit]
         run(db, "DELETE FROM vectors WHERE item = ANY(%s::bigint[])", unfit)
     for table, column, truth in _COUNTERS:
         if column != "tokens":  # it follows from the texts, which `repair` analyses again

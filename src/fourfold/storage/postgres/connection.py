@@ -1,4 +1,4 @@
-"""One connection: every wait ends, and the server's errors are told in Fourfold's words."""
+"""One connection: every wait has a deadline, and errors of the server become errors of Fourfold."""
 
 from __future__ import annotations
 

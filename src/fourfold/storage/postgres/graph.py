@@ -70,7 +70,7 @@ def opening(folded: str) -> str:
 
 
 def add_node(db: Db, ns: Namespace, new: NewNode) -> tuple[int, list[str]]:
-    """The node of that name and label with all that is new about it, and the names that are new."""
+    """The node of that name and label, with new properties merged in, and its new names."""
     if new.item is not None and not item_rows.existing(db, ns.id, [new.item]):
         raise NotFound(f"no item {new.item}", "Store the item first, then refer to its id")
     nodes, fresh = ensure_nodes(db, ns.id, [(new.name, new.label)], made=True)
@@ -90,7 +90,7 @@ def add_node(db: Db, ns: Namespace, new: NewNode) -> tuple[int, list[str]]:
 
 
 def attach(db: Db, pairs: Sequence[tuple[int, int, bool]]) -> None:
-    """Makes items the texts of nodes, (node, item, whether a caller said so); they no longer mention these."""
+    """Makes items the texts of nodes: (node, item, whether a caller attached it). They no longer mention the nodes."""
     if not pairs:
         return
     said = {(node, item): made for node, item, made in sorted(pairs)}

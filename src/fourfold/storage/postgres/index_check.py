@@ -1,4 +1,4 @@
-"""Compares a distributed index with the rows, in both directions, and mends what differs.
+"""Compares a distributed index with the rows, in both directions, and repairs what differs.
 
 An object is missing if a node lacks the last version of an item; stale if it holds another version; resurrected if the
 item does not exist. A difference counts only if it remains after a grace time, since the feeder may be working.
@@ -86,7 +86,7 @@ def _windows(database: Database, namespace: str) -> Iterator[tuple[int, int]]:
 
 
 def _compared(database: Database, engine: Engine, namespace: str, low: int, high: int) -> Iterator[Drift]:
-    """One look at a range of ids. What the feeder does meanwhile may seem to be a difference."""
+    """Compares a range of ids once; concurrent changes of the feeder can look like differences."""
     for node in engine.nodes:
         active = database.read(lambda db: namespaces.find(db, namespace)).generation
         if active is None:

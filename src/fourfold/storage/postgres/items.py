@@ -203,7 +203,7 @@ def patch(db: Db, ns: Namespace, id: int, change: ItemPatch, now: datetime, *, l
     row.touched = True
     row.set_text(new.title, new.text, new.language, now, links=links)
     row.set_metadata(dict(new.metadata), links=links)
-    row.tags = _folded(new.tags)
+    row.tags, row.source = _folded(new.tags), new.source
     write(db, ns, [row])
     return row
 

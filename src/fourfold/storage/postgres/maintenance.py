@@ -161,5 +161,5 @@ def _mend_items(tx: PostgresTransaction, broken: Sequence[int]) -> list[str]:
         kept = [raw.add(db, ns, NewRaw(text, None, None, about, now)).id for text in found.removed]
         items.rewrite(db, ns, row, replace(found.item, source_ids=(*found.item.source_ids, *kept)), now)
         tx.link([row])
-        done.append(f"mended: namespace {ns.name}: {shortened(item, kept)}")
+        done.append(f"repaired: namespace {ns.name}: {shortened(item, kept)}")
     return done

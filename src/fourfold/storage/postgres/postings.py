@@ -159,7 +159,7 @@ def _uses(content: bytes | memoryview) -> tuple[Numbers, Bytes]:
 
 
 def _earned(part: Part, uses: bytes | memoryview, worth: float, average_length: float) -> tuple[Numbers, Floats]:
-    """Rows, and what a term that is worth so much earns in each: as in `scoring`, so that equal scores are equal."""
+    """Rows, and the score of a term of this weight in each, computed as in `scoring`, so that ties are exact."""
     rows, tf = _uses(uses)
     relative = (part.lengths[rows] + bm25.BASE_LENGTH) / (average_length + bm25.BASE_LENGTH)
     norm = bm25.K1 * (1 - bm25.B + bm25.B * relative)
@@ -242,7 +242,7 @@ def _build_part(db: Db, ns: Namespace) -> None:
 
 
 def _kept(db: Db, ns: Namespace) -> list[int]:
-    """The parts that stay beside a new one: those that are much larger than all that comes after them."""
+    """The parts that are kept next to a new one: those much larger than all later parts together."""
     count = "SELECT count(*) FROM texts WHERE ns = %s AND change > %s AND change <= %s"
     kept, size = list(ns.parts), value(db, count, ns.id, end(ns), ns.text_changes)
     while kept:

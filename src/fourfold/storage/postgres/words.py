@@ -108,7 +108,7 @@ class KeywordSearch:
         return query, answers[len(questions) :] if early and terms.issuperset(query.terms) else None
 
     def _early(self, terms: Collection[str], limit: int) -> list[Statement]:
-        """None if it is better to know first what each term is worth."""
+        """None if the weights of terms must be known first."""
         ns = self._at.ns
         if ns.words == TEXTSEARCH_READY:
             return proposing(ns, terms, _ANYTHING, _first(limit))

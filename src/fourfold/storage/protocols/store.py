@@ -14,7 +14,7 @@ from fourfold.storage.values import Record
 
 
 class Maintenance(Protocol):
-    """What keeps a store in order. Several processes may do it; a lease says which one does."""
+    """Maintenance of a store. Several processes may offer it; the holder of the lease does it."""
 
     def queues(self) -> list[str]:
         """Namespaces in which items wait for a vector."""
@@ -50,7 +50,7 @@ class Portable(Protocol):
         ...
 
     def load(self, records: Iterable[Record], *, mark: str | None = None) -> None:
-        """Fills an empty store, ids included: all or nothing; with a `mark` of checked records, in resumable pieces."""
+        """Fills an empty store, ids included: all or nothing; with a `mark` of checked records, in batches."""
         ...
 
     def load_namespace(self, records: Iterable[Record], namespace: str) -> None:

@@ -91,7 +91,7 @@ def _change(item: NewItem) -> Change:
 
 
 def _put_again(db: apsw.Connection, ns: int, item: NewItem, now: datetime, *, keep: bool) -> Written:
-    """What is there already, be it since a moment ago."""
+    """The stored item with this identity, also if it was stored earlier in this call."""
     row = items.put_again(db, ns, item, now, keep=keep)
     if item.vector is None:
         return row

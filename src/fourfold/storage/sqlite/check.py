@@ -1,4 +1,4 @@
-"""Whether a store is sound: the file, its counters, its queue, and its indexes beside the rows."""
+"""Checks a store: the file, its counters, its queue, and its indexes compared with the rows."""
 
 from __future__ import annotations
 
@@ -63,7 +63,9 @@ def check(database: Database, indexes: Indexes) -> list[str]:
         problems = [f"database: {line}" for line in broken(db)]
         if problems:  # what is read from such a file says nothing
             return problems
-        problems += sorted({f"{table}: a row points nowhere" for table, *_ in rows(db, "PRAGMA foreign_key_check")})
+        problems += sorted(
+            {f"{table}: a row refers to a missing row" for table, *_ in rows(db, "PRAGMA foreign_key_check")}
+        )
         problems += miscounted(db)
         if value(db, "SELECT 1 FROM settings WHERE name = ?", loading.SETTING):
             problems.append(loading.UNFINISHED)
@@ -143,7 +145,7 @@ def _differing(name: str, state: TextState | VectorState, stored: Sequence[int],
     if missing or surplus:
         yield f"its {name} index lacks {missing} items and has {surplus} too many"
     if wrong:
-        yield f"its {name} index has {wrong} items otherwise than they are"
+        yield f"its {name} index has wrong contents for {wrong} items"
 
 
 def _wrong_texts(seen: Vocabulary, state: TextState, item: ItemTerms) -> bool:
@@ -161,10 +163,10 @@ def _wrong_texts(seen: Vocabulary, state: TextState, item: ItemTerms) -> bool:
 
 
 def _misproposed(state: TextState, seen: Vocabulary) -> Iterator[str]:
-    """Where tantivy would not lead a search to the right rows: it may hold other terms, or have them elsewhere."""
+    """Problems by which tantivy would propose wrong rows: it has other terms, or has them for other rows."""
     terms = list(seen.holders)
     if any(seen.holders[term] != count for term, count in zip(terms, state.frequencies(terms), strict=True)):
-        yield "its keyword index counts terms otherwise than they are"
+        yield "its keyword index has wrong counts of terms"
     lost = sum(
         len(set(expected).difference(state.segment.containing([{term}]).tolist()))
         for term, expected in _rows_by_rarest(state.published, seen.holders).items()

@@ -34,6 +34,6 @@ def copy_to(source: apsw.Connection, target: Path) -> None:
 
 
 def _remove(database: Path) -> None:
-    """Removes a database file with what SQLite puts beside it while it writes, and leaves there when it cannot."""
+    """Removes a database file and the files that SQLite creates next to it."""
     for suffix in ("", "-journal", "-wal", "-shm"):
         database.with_name(database.name + suffix).unlink(missing_ok=True)

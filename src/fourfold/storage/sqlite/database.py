@@ -344,7 +344,7 @@ def possible(ids: Iterable[int]) -> list[int]:
 
 
 def batches(keys: Sequence[Any]) -> Iterator[Sequence[Any]]:
-    """The keys in a few lengths only, the last one repeated: so few texts of SQL, which SQLite then has prepared."""
+    """The keys, padded with the last one to one of a few lengths, so that SQLite can reuse prepared statements."""
     for start in range(0, len(keys), _CHUNK):
         part = keys[start : start + _CHUNK]
         length = next(size for size in _LENGTHS if size >= len(part))

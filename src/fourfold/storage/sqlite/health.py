@@ -1,4 +1,4 @@
-"""What a store holds, and copies of it. Whether it is sound is in `check`."""
+"""Contents and copies of a store; `check` has its consistency checks."""
 
 from __future__ import annotations
 

@@ -196,6 +196,8 @@ def patch(
     if change.title is not None or change.text is not None:
         changed |= set_text(db, ns, item_id, new.title, new.text, new.language, now)
         _refresh_identity(db, item_id, NewItem(new.text, new.title, subject=new.subject, attribute=new.attribute))
+    if new.source != old.source:
+        db.execute("UPDATE items SET source = ? WHERE id = ?", (new.source, item_id))
     if change.metadata is not None:
         changed |= Change.TEXT if new.metadata.get("aliases") != old.metadata.get("aliases") else Change(0)
         db.execute("UPDATE items SET metadata = ? WHERE id = ?", (dumps(dict(new.metadata)), item_id))
@@ -267,7 +269,7 @@ def get(
 
 @cache
 def _selecting(count: int) -> tuple[str, str, str]:
-    """Statements that read the rows, tags and sources of so many items."""
+    """Statements that read the rows, tags and sources of this many items."""
     inside = marks(count)
     return (
         f"SELECT {_COLUMNS} FROM items WHERE +ns = ? AND id IN ({inside})",  # noqa: S608  (constants and placeholders)

@@ -95,7 +95,7 @@ class LinkCache:
                 change = changes.last_change(db, ns)
                 size = value(db, _SIZE, ns, ns) or 0
                 state = self._read(db, ns) if size <= self._tuning.max_column_rows else None
-        except (_Closed, ValueError):  # ValueError: rows that point nowhere, which `check` reports
+        except (_Closed, ValueError):  # ValueError: rows that refer to missing rows, which `check` reports
             pass
         finally:
             ended = time.monotonic()

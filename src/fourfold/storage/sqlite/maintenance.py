@@ -102,7 +102,7 @@ class SqliteMaintenance:
                 about = {"repaired_item": item.id}
                 kept = [tx.raw.add(NewRaw(text, None, None, about, now)).id for text in found.removed]
                 tx.items.rewrite(item.id, replace(found.item, source_ids=(*found.item.source_ids, *kept)), now)
-                done.append(f"mended: namespace {namespace}: {shortened(item, kept)}")
+                done.append(f"repaired: namespace {namespace}: {shortened(item, kept)}")
         return done
 
     def backup(self, target: Path) -> None:

@@ -29,10 +29,10 @@ def repair(database: Database, publisher: Publisher, *, purge: bool = False) -> 
         done += _without_orphans(db)
         done += _without_strangers(db)
         unfit = vectors.flawed(db)
-        done += [f"mended: item {item} had windows of another text" for item in unfit]
+        done += [f"repaired: item {item} had windows of another text" for item in unfit]
         misshapen = [item for (item,) in rows(db, MISSHAPEN)]
         db.executemany("DELETE FROM vectors WHERE item = ?", ((item,) for item in (*misshapen, *unfit)))
-        done += [f"mended: {problem}" for problem in miscounted(db)]
+        done += [f"repaired: {problem}" for problem in miscounted(db)]
         for table, column, truth in COUNTERS:
             db.execute(f"UPDATE {table} SET {column} = ({truth}) WHERE {column} <> ({truth})")  # noqa: S608  (our own clauses)
         db.execute("DELETE FROM languages")
@@ -66,7 +66,7 @@ def _mend_file(database: Database) -> None:
 
 
 def _without_orphans(db: apsw.Connection) -> list[str]:
-    """Takes away rows that point nowhere; what lost its namespace gets one."""
+    """Removes rows that refer to missing rows; rows that lost their namespace get one."""
     lost = {table for table, *_ in rows(db, "PRAGMA foreign_key_check")}
     for table in ("items", "raw", "nodes", "tags"):
         db.execute(
@@ -78,7 +78,7 @@ def _without_orphans(db: apsw.Connection) -> list[str]:
             for _, _, target, column, *_ in rows(db, f"PRAGMA foreign_key_list({table})"):
                 if target == parent:
                     db.execute(f"DELETE FROM {table} WHERE {column} NOT IN (SELECT id FROM {parent})")  # noqa: S608  (our own clauses)
-    return [f"mended: {table} had rows that pointed nowhere" for table in sorted(lost)]
+    return [f"repaired: {table} had rows that refer to missing rows" for table in sorted(lost)]
 
 
 _STRANGERS = {
@@ -102,7 +102,7 @@ def _without_strangers(db: apsw.Connection) -> list[str]:
     for what, sql in _STRANGERS.items():
         db.execute(sql)
         if db.changes():
-            done.append(f"mended: {what}")
+            done.append(f"repaired: {what}")
     return done
 
 

@@ -1,4 +1,4 @@
-"""The embedded store: a folder with one SQLite file as the truth, and rebuildable indexes beside it."""
+"""The embedded store: a folder with one SQLite file, and indexes that can be rebuilt from it."""
 
 from __future__ import annotations
 
