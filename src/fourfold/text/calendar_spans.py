@@ -177,6 +177,15 @@ class Calendar:
             case "this":
                 return begun[-1] if begun[-1] != over[-1] else season(name, self.today.year)
 
+    def week_recent(self, number: int) -> Span:
+        """The latest week of this number that has begun; ValueError if no year has one."""
+        this_year = self.today.isocalendar().year
+        for chosen in range(this_year, this_year - 8, -1):
+            last = date(chosen, 12, 28).isocalendar().week  # always in the last week of its year
+            if 1 <= number <= last and (found := iso_week(chosen, number)).start <= self.now:
+                return found
+        raise ValueError(f"no week {number}")
+
     def weekend_recent(self) -> Span:
         """The latest weekend that has begun."""
         here = self.unit("weekend", 0)

@@ -9,6 +9,7 @@ from typing import Final, Literal, TypeAlias, cast
 from fourfold.text import calendar_spans as spans
 from fourfold.text.calendar_spans import Calendar, Part, Span, Third, Unit
 from fourfold.text.time_grammar import NOT_COUNTED, Grammar, Match, Repeats, Rule, before, compiled, number
+from fourfold.text.time_numeric import NUMERIC, YEAR, year_of
 
 _MONTHS: Final = (
     ("january", "jan"), ("february", "feb"), ("march", "mar"), ("april", "apr"), ("may",), ("june", "jun"),
@@ -35,7 +36,7 @@ _ANY_CASE: Final = rf"(?:{'|'.join(sorted(_MONTH_NUMBERS, key=len, reverse=True)
 _MONTH: Final = rf"(?P<month>{_CAPITAL}|(?i:(?!(?:may|march|mar|dec|sep|jan|jun)\b){_ANY_CASE}))"
 _ANY_MONTH: Final = rf"(?P<month>(?i:{_ANY_CASE}))"
 _WEEKDAY: Final = rf"(?P<weekday>(?i:{'|'.join(_WEEKDAYS)}))\b"
-_YEAR: Final = r"(?P<year>(?:19|20)\d\d)\b(?![.,:/-]\d)"
+_YEAR: Final = YEAR
 _DAY: Final = r"(?P<day>3[01]|[12]\d|0?[1-9])(?:st|nd|rd|th)?\b"
 _TO_DAY: Final = _DAY.replace("day", "to")
 _UNIT: Final = r"(?P<unit>minute|hour|day|week|month|quarter|year)s?\b"
@@ -74,13 +75,13 @@ def _month_number(match: Match) -> int:
 
 def _in_month(match: Match, calendar: Calendar) -> Span:
     if match.groupdict().get("year"):
-        return spans.month(int(match["year"]), _month_number(match))
+        return spans.month(year_of(match, calendar), _month_number(match))
     return calendar.month_named(_month_number(match), "recent")
 
 
 def _date(match: Match, calendar: Calendar, day: str = "day") -> Span:
     if match.groupdict().get("year"):
-        return spans.days(date(int(match["year"]), _month_number(match), int(match[day])))
+        return spans.days(date(year_of(match, calendar), _month_number(match), int(match[day])))
     return calendar.date_recent(_month_number(match), int(match[day]))
 
 
@@ -92,7 +93,7 @@ def _dates(match: Match, calendar: Calendar) -> Span | None:
 
 def _numeric(match: Match, calendar: Calendar) -> Span | None:
     """3/15/2026 and 15/3/2026; None where day and month could be exchanged."""
-    first, second, year = int(match[1]), int(match[2]), int(match["year"])
+    first, second, year = int(match[1]), int(match[2]), year_of(match, calendar)
     if (first > 12) == (second > 12) and first != second:
         return None
     return spans.days(date(year, min(first, second) if first != second else first, max(first, second)))
@@ -126,7 +127,7 @@ def _season(match: Match) -> str:
 
 def _in_season(match: Match, calendar: Calendar) -> Span:
     if match.groupdict().get("year"):
-        return spans.season(_season(match), int(match["year"]))
+        return spans.season(_season(match), year_of(match, calendar))
     return calendar.season_named(_season(match), "recent")
 
 
@@ -138,7 +139,7 @@ def _quarter(match: Match, calendar: Calendar) -> Span:
     index = int(match["quarter"][-1]) if match["quarter"][-1].isdigit() else _ORDINALS[match["quarter"].casefold()]
     found = match.groupdict()
     if found.get("year"):
-        return spans.month(int(match["year"]), 3 * index - 2, 3)
+        return spans.month(year_of(match, calendar), 3 * index - 2, 3)
     if found.get("which"):
         return spans.month(calendar.today.year + _offset(match), 3 * index - 2, 3)
     year = calendar.today.year - (3 * index - 2 > calendar.today.month)
@@ -151,7 +152,7 @@ def _third(match: Match, calendar: Calendar) -> Span:
     if found.get("month"):
         whole = _in_month(match, calendar)
     elif found.get("year"):
-        whole = spans.year(int(match["year"]))
+        whole = spans.year(year_of(match, calendar))
     elif found.get("which"):
         whole = calendar.unit(cast("Unit", match["unit"].casefold()), _offset(match))
     else:
@@ -160,7 +161,11 @@ def _third(match: Match, calendar: Calendar) -> Span:
 
 
 def _half(match: Match, calendar: Calendar) -> Span:
-    return spans.month(int(match["year"]), 1 if match["half"] in ("H1", "first") else 7, 6)
+    first = 1 if match["half"].casefold() in ("h1", "1h", "first") else 7
+    found = match.groupdict()
+    if found.get("year"):
+        return spans.month(year_of(match, calendar), first, 6)
+    return spans.month(calendar.today.year + _offset(match), first, 6)
 
 
 def _ago(match: Match, calendar: Calendar) -> Span:
@@ -172,7 +177,7 @@ def _half_ago(match: Match, calendar: Calendar) -> Span:
 
 
 def _in_year(match: Match, calendar: Calendar) -> Span:
-    return spans.year(int(match["year"]))
+    return spans.year(year_of(match, calendar))
 
 
 def _day_of_month(match: Match, calendar: Calendar) -> Span:
@@ -210,12 +215,7 @@ def _iso_day(match: Match, calendar: Calendar) -> Span:
 
 
 def _iso_month(match: Match, calendar: Calendar) -> Span:
-    return spans.month(int(match["year"]), int(match["number"]))
-
-
-def _week_number(match: Match, calendar: Calendar) -> Span:
-    year = int(match["year"]) if match["year"] else calendar.today.isocalendar().year
-    return spans.iso_week(year, int(match["number"]))
+    return spans.month(year_of(match, calendar), int(match["number"]))
 
 
 def _decade(match: Match, calendar: Calendar) -> Span:
@@ -228,6 +228,7 @@ def _rule(pattern: str, span: Resolve, *, alone: bool = True, cased: bool = Fals
 
 _QUARTER: Final = r"the +(?P<quarter>first|second|third|fourth|[1-4](?:st|nd|rd|th)) +quarter"
 _OF: Final = rf"(?: +of)?(?: +the)? +(?:{_WHICH} +year|{_YEAR})"
+_HALF: Final = r"(?:(?P<half>H[12]|[12]H|first(?= half)|second(?= half))(?: +half)?)"
 
 RULES: Final = (
     _rule(r"(?P<iso>(?P<year>\d{4})-\d\d-\d\d)(?![\d-])", _iso_day),
@@ -288,17 +289,16 @@ RULES: Final = (
     # ago, the last three days
     _rule(rf"{_COUNT} +{_UNIT} +ago\b", _ago),
     _rule(r"half +(?:a|an) +(?P<unit>year|hour) +ago\b", _half_ago),
+    _rule(r"(?:a +)?fortnight +ago\b", lambda match, calendar: calendar.unit("week", -2)),
     _rule(rf"(?:the +)?(?:last|past|previous) +(?!an?\b){_COUNT} +{_UNIT}{_NOT_OF}", _rolling),
     _rule(rf"(?:the +)?past +(?P<unit>hour|day|week|month|quarter|year)\b{_NOT_OF}", _rolling),
     _rule(rf"(?:the +)?(?:next|coming) +(?!an?\b){_COUNT} +(?P<unit>day|week|month|year)s?\b{_NOT_OF}", _coming),
     # quarters, weeks, seasons, years, decades
-    _rule(rf"(?P<quarter>Q[1-4])(?: +(?:of +)?|/){_YEAR}", _quarter, repeats="year"),
+    *NUMERIC,
     _rule(r"(?P<quarter>Q[1-4])\b", _quarter, alone=False, cased=True, repeats="year"),
     _rule(rf"{_QUARTER}\b", _quarter, alone=False, repeats="year"),
-    _rule(rf"{_QUARTER}{_OF}", _quarter),
-    _rule(rf"(?:the +)?(?P<half>H[12]|first(?= half)|second(?= half))(?: +half)? +(?:of +)?{_YEAR}", _half),
-    _rule(rf"(?:calendar +week|CW) *(?P<number>\d\d?)\b(?: +(?:of +)?{_YEAR})?", _week_number),
-    _rule(rf"week +(?P<number>\d\d?) +of +{_YEAR}", _week_number),
+    _rule(rf"(?:the +)?{_QUARTER.removeprefix('the +')}{_OF}", _quarter),
+    _rule(rf"(?:the +)?{_HALF} +(?:of +)?(?:{_YEAR}|{_WHICH} +year\b)", _half),
     _rule(rf"(?:the +)?{_SEASON} +(?:of +)?{_YEAR}", _in_season, repeats="year"),
     _rule(rf"(?:the +)?{_NOT_NAME}(?P<season>spring|summer|autumn|winter)\b", _in_season, alone=False, repeats="year"),
     _rule(rf"(?:the +year +)?{_YEAR}{NOT_COUNTED}", _in_year, alone=False),

@@ -9,6 +9,7 @@ from typing import Final, Literal, TypeAlias
 from fourfold.text import calendar_spans as spans
 from fourfold.text.calendar_spans import Calendar, Part, Span, Third, Unit
 from fourfold.text.time_grammar import NOT_COUNTED, Grammar, Match, Repeats, Rule, before, compiled, number
+from fourfold.text.time_numeric import NUMERIC, YEAR, year_of
 
 _MONTHS: Final = (
     ("januar", "jänner", "jan"), ("februar", "feber", "feb"), ("märz", "maerz", "mär", "mrz"), ("april", "apr"),
@@ -50,7 +51,7 @@ _SEASONS: Final = {
 }  # fmt: skip
 
 _MONTH: Final = rf"(?P<month>(?:{'|'.join(sorted(_MONTH_NUMBERS, key=len, reverse=True))})\b\.?)"
-_YEAR: Final = r"(?P<year>(?:19|20)\d\d)\b(?![.,:/-]\d)"
+_YEAR: Final = YEAR
 _OF_YEAR: Final = rf"(?: +{_YEAR})"
 _ORDINAL: Final = rf"(?:{'|'.join(_ORDINALS)})[nrs]?\b"
 _DAY: Final = rf"(?P<day>(?:3[01]|[12]\d|0?[1-9])\.|{_ORDINAL})"
@@ -97,13 +98,13 @@ def _ordinal(text: str) -> int:
 
 def _in_month(match: Match, calendar: Calendar) -> Span:
     if _has(match, "year"):
-        return spans.month(int(match["year"]), _month_number(match))
+        return spans.month(year_of(match, calendar), _month_number(match))
     return calendar.month_named(_month_number(match), "recent")
 
 
 def _date(match: Match, calendar: Calendar, day: str = "day") -> Span:
     if _has(match, "year"):
-        return spans.days(date(int(match["year"]), _month_number(match), _ordinal(match[day])))
+        return spans.days(date(year_of(match, calendar), _month_number(match), _ordinal(match[day])))
     return calendar.date_recent(_month_number(match), _ordinal(match[day]))
 
 
@@ -117,7 +118,7 @@ def _numeric(match: Match, calendar: Calendar) -> Span:
     day, month = int(match["number"]), int(match["of"])
     if not _has(match, "year"):
         return calendar.date_recent(month, day)
-    return spans.days(date(spans.full_year(int(match["year"]), calendar.now), month, day))
+    return spans.days(date(year_of(match, calendar), month, day))
 
 
 def _weekday_number(match: Match) -> int:
@@ -148,7 +149,9 @@ def _named(match: Match, calendar: Calendar) -> Span | None:
 
 def _in_season(match: Match, calendar: Calendar) -> Span:
     name = _SEASONS[match["season"].casefold()]
-    return spans.season(name, int(match["year"])) if _has(match, "year") else calendar.season_named(name, "recent")
+    return (
+        spans.season(name, year_of(match, calendar)) if _has(match, "year") else calendar.season_named(name, "recent")
+    )
 
 
 def _season_of_year(match: Match, calendar: Calendar) -> Span:
@@ -163,14 +166,19 @@ def _quarter(match: Match, calendar: Calendar) -> Span:
     named = match["quarter"].casefold().removeprefix("q")
     first = 3 * _ordinal(named) - 2
     if _has(match, "year"):
-        return spans.month(int(match["year"]), first, 3)
+        return spans.month(year_of(match, calendar), first, 3)
     if _has(match, "which"):
         return spans.month(calendar.today.year + _offset(match), first, 3)
     return spans.month(calendar.today.year - (first > calendar.today.month), first, 3)
 
 
 def _half(match: Match, calendar: Calendar) -> Span:
-    return spans.month(int(match["year"]), 6 * _ordinal(match["half"]) - 5, 6)
+    first = 6 * _ordinal(match["half"]) - 5
+    if _has(match, "year"):
+        return spans.month(year_of(match, calendar), first, 6)
+    if _has(match, "which"):
+        return spans.month(calendar.today.year + _offset(match), first, 6)
+    return spans.month(calendar.today.year - (first > calendar.today.month), first, 6)
 
 
 def _third(match: Match, calendar: Calendar) -> Span:
@@ -178,7 +186,7 @@ def _third(match: Match, calendar: Calendar) -> Span:
     if _has(match, "month"):
         whole = _in_month(match, calendar)
     elif _has(match, "year"):
-        whole = spans.year(int(match["year"]))
+        whole = spans.year(year_of(match, calendar))
     else:
         whole = calendar.unit(_unit(match), _offset(match) if _has(match, "which") else 0)
     return spans.third(whole, _THIRDS[match["third"].casefold()])
@@ -201,7 +209,7 @@ def _half_ago(match: Match, calendar: Calendar) -> Span:
 
 
 def _in_year(match: Match, calendar: Calendar) -> Span:
-    return spans.year(int(match["year"]))
+    return spans.year(year_of(match, calendar))
 
 
 def _iso_day(match: Match, calendar: Calendar) -> Span:
@@ -230,11 +238,6 @@ def _weekday_part(match: Match, calendar: Calendar) -> Span | None:
 
 def _day(offset: int) -> Resolve:
     return lambda match, calendar: calendar.day(offset)
-
-
-def _week_number(match: Match, calendar: Calendar) -> Span:
-    year = int(match["year"]) if _has(match, "year") else calendar.today.isocalendar().year
-    return spans.iso_week(year, int(match["number"]))
 
 
 def _decade(match: Match, calendar: Calendar) -> Span:
@@ -299,7 +302,8 @@ RULES: Final = (
     _rule(rf"(?<=\bseit ){_COUNT} +{_UNIT}", _rolling),
     _rule(rf"(?:de[nr] +|die +)?(?:nächsten|kommenden) +(?!ein){_COUNT} +{_UNIT}", _coming),
     # quarters, weeks, seasons, years, decades
-    _rule(rf"(?P<quarter>Q[1-4])(?: +|/){_YEAR}", _quarter, repeats="year"),
+    *NUMERIC,
+    _rule(rf"(?P<quarter>[1-4]\.|{_ORDINAL}) +quartal +{_YEAR}", _quarter),
     _rule(r"(?P<quarter>Q[1-4])\b", _quarter, alone=False, cased=True, repeats="year"),
     _rule(
         rf"(?P<quarter>[1-4]\.|{_ORDINAL}) +quartal\b(?: +(?:{_YEAR}|{_OF}{_WHICH} +jahres\b))?",
@@ -307,8 +311,8 @@ RULES: Final = (
         alone=False,
         repeats="year",
     ),
-    _rule(rf"(?P<half>[12]\.|erste[nrs]?|zweite[nrs]?) +halbjahr +{_YEAR}", _half),
-    _rule(rf"(?:KW|kalenderwoche) *(?P<number>\d\d?)\b(?:(?: +|/){_YEAR})?", _week_number),
+    _rule(rf"(?P<half>[12]\.|erste[nrs]?|zweite[nrs]?) +halbjahr +(?:{_YEAR}|{_OF}{_WHICH} +jahres\b)", _half),
+    _rule(r"(?P<half>[12]\.|erste[nrs]?|zweite[nrs]?) +halbjahr\b", _half, alone=False, repeats="year"),
     _rule(rf"{_SEASON} +{_YEAR}", _in_season, repeats="year"),
     _rule(rf"{_SEASON} +{_OF}{_WHICH} +jahres\b", _season_of_year),
     _rule(_SEASON, _in_season, alone=False, repeats="year"),

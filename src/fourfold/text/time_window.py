@@ -28,7 +28,10 @@ _WORDS: Final = (
     *("monat", "jahr", "quartal", "mittwoch", "nacht", "stunde", "frühling", "sommer", "herbst"),
 )
 """Parts of words, one of which occurs in every expression of time without digits."""
-_DIGITS: Final = re.compile(r"(?:19|20)\d\d|\d{4}-\d|\d\. ?\d|\d(?:st|nd|rd|th)\b|q[1-4]|[ck]w *\d|\d0'?s\b|\d0er")
+_DIGITS: Final = re.compile(
+    r"(?:19|20)\d\d|\d{4}-\d|\d\. ?\d|\d(?:st|nd|rd|th)\b|q[1-4]|[ck]w *\d|\d\. *kw\b|['’]\d\d|fortnight"
+    r"|\d0'?s\b|\d0er"
+)
 """Occurs in every expression of time that has digits and none of the words."""
 
 

@@ -15,7 +15,7 @@
  */
 import { call, inside } from './api.js';
 import { fuse, RETRIEVERS, shown } from './fusion.js';
-import { options, weightsOf } from './state.js';
+import { options, sourceWeights, weightsOf } from './state.js';
 
 const FETCHED_RESULTS = 50;
 const ALL = { preset: 'auto' };
@@ -74,7 +74,7 @@ export class Question {
     if (this.base === null || last === null) return null;
     const before = last.setting;
     const given = givenWeights(setting);
-    const alike = before.preset === setting.preset && before.fusion === setting.fusion && before.rerank === setting.rerank && before.sources === setting.sources;
+    const alike = before.preset === setting.preset && before.fusion === setting.fusion && before.rerank === setting.rerank;
     if (!alike || (given === null && givenWeights(before) !== null)) return null;
     if ((before.alpha === null) !== (setting.alpha === null) && setting.fusion === null) return null; // alpha decides the fusion
     if (before.recency !== null && setting.recency === null) return null;
@@ -116,7 +116,7 @@ export function planOf(setting, answer) {
     weights: given ?? (plan.fusion === 'auto' ? null : plan.weights),
     applied,
     strength: setting.recency ?? plan.recency?.strength ?? 0,
-    sources: plan.source_weights,
+    sources: sourceWeights(setting),
     rerank: candidates.lists.rerank?.hits ?? null,
   };
 }

@@ -107,13 +107,14 @@ export function options(setting) {
   else if (setting.alpha !== null && setting.preset === 'memories') found.alpha = setting.alpha;
   if (setting.recency !== null) found.recency = setting.recency;
   if (setting.rerank) found.rerank = setting.rerank;
-  if (setting.sources) found.source_weights = sourceWeights(setting.sources);
+  if (setting.sources) found.source_weights = sourceWeights(setting);
   return found;
 }
 
-/** Such as agent=0.8,import=0.5; the server refuses what is not valid. @param {string} text @returns {Record<string, any>} */
-function sourceWeights(text) {
-  const pairs = text.split(',').map((pair) => pair.split('=').map((each) => each.trim()));
+/** The weights of sources; the server refuses those that are not numbers. @param {Setting} setting @returns {Record<string, any> | null} */
+export function sourceWeights({ sources }) {
+  if (!sources) return null;
+  const pairs = sources.split(',').map((pair) => pair.split('=').map((each) => each.trim()));
   return Object.fromEntries(pairs.map(([name, value]) => [name, value === undefined || value === '' || Number.isNaN(Number(value)) ? null : Number(value)]));
 }
 
