@@ -182,9 +182,9 @@ def test_eval_asks_the_users_own_store_or_an_export(cli: Cli, home: Path) -> Non
 def test_options_that_eval_refuses_with_the_users_store(cli: Cli, home: Path, garden: list[str]) -> None:
     questions = home / "questions.tsv"
     questions.write_text("heron\tkey:heron\n", "utf-8")
-    assert "nothing to ask" in cli("eval").err
-    assert "no meaning beside --store-items" in cli("eval", GARDEN, "--store-items", str(questions)).err
-    assert "no meaning beside --store-items" in cli("eval", "--plain", "--store-items", str(questions)).err
+    assert "no questions are given" in cli("eval").err
+    assert "cannot be combined with --store-items" in cli("eval", GARDEN, "--store-items", str(questions)).err
+    assert "cannot be combined with --store-items" in cli("eval", "--plain", "--store-items", str(questions)).err
     assert "no store in" in cli("eval", "--store-items", str(questions)).err
     assert not (home / "store").exists()
 
