@@ -13,6 +13,7 @@ from fourfold.engine.retrievers import GraphRetriever, TagRetriever
 from fourfold.errors import NotFound
 from fourfold.memory import Memory
 from fourfold.model import Filters, NewItem
+from fourfold.ranking.connections import INSTEAD_OF_NAMES
 from fourfold.retrieval import SearchResponse
 
 QUERY = "who repairs the Tower Clock in the office"
@@ -96,6 +97,31 @@ def test_the_walk_from_the_best_hits_has_a_line_of_its_own(town: Memory, monkeyp
     assert response.timings_ms["walk"] == 250
     fixed = town.search("watches bakery", top_k=100, fusion="rrf")
     assert not any(line.source == "walk" for result in fixed.results for line in result.contributions)
+
+
+@pytest.mark.spec("S4.2")
+def test_a_question_that_names_nothing_follows_what_its_best_hit_mentions(memory: Memory) -> None:
+    memory.add_many(
+        [
+            NewItem("A ship in a bottle, painted by Ines Varga in one night", title="Bottle"),
+            NewItem("Born in Szeged, later a teacher", title="Ines Varga"),
+            NewItem("A ship without sails", title="Hulk"),
+        ],
+        wait=True,
+    )
+
+    def walked(text: str) -> float:
+        response = memory.search(text, top_k=10)
+        lines = [
+            line for result in response.results if result.item.title == "Ines Varga" for line in result.contributions
+        ]
+        return next((line.raw or 0.0 for line in lines if line.source == "walk"), 0.0)
+
+    topic, question, named = map(
+        walked, ("ship painted at night", "ship painted at night?", "Bottle ship of the night?")
+    )
+    assert 0 < topic < named
+    assert question == pytest.approx(INSTEAD_OF_NAMES * topic)
 
 
 @pytest.mark.spec("B2", "S5.2")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from fourfold.index.link_state import LinkRows, LinkState
 from fourfold.limits import CANDIDATES
 from fourfold.native.fusion import missing
 from fourfold.ranking.auto import TEXTS, fuse_scaled
-from fourfold.ranking.connections import walk_starts
+from fourfold.ranking.connections import INSTEAD_OF_NAMES, walk_starts
 from fourfold.ranking.expansion import Expanded, Expansion
 from fourfold.retrieval import Background, Hits
 
@@ -65,13 +66,14 @@ def expansions(draw: st.DrawFn) -> Expansion:
     others = [np.array(ids, np.int64) for ids in draw(st.lists(IDS, max_size=2))]
     wanted = draw(st.sampled_from([{"walk"}, {"shared"}, {"walk", "shared"}]))
     average = draw(st.none() | st.floats(-0.5, 0.9).map(Background))
-    return Expansion(texts, weights, average, named, others, frozenset(wanted))
+    mentions = draw(st.sampled_from([1.0, INSTEAD_OF_NAMES]))
+    return Expansion(texts, weights, average, named, mentions, others, frozenset(wanted))
 
 
 def step_by_step(state: LinkState, asked: Expansion, allowed: Any) -> Expanded:
     fused = fuse_scaled(asked.texts, {}, asked.weights, asked.average, asked.weights)
     starts = walk_starts(fused, asked.named)
-    steps = {"walk": state.walk, "shared": state.shared}
+    steps = {"walk": partial(state.walk, mentions=asked.mentions), "shared": state.shared}
     found = {name: steps[name](starts, allowed, CANDIDATES) for name in sorted(asked.wanted)[::-1]} if starts else {}
     every = [hits.ids for hits in asked.texts.values()] + [*asked.others] + [hits.ids for hits in found.values()]
     listed = np.concatenate([np.empty(0, np.int64), *every])

@@ -7,8 +7,11 @@ import pytest
 from fourfold.limits import WALK_STARTS
 from fourfold.ranking.connections import (
     BEST_HIT,
+    INSTEAD_OF_NAMES,
     NEARNESS,
+    PERHAPS,
     longest_named,
+    mention_factor,
     named_items,
     rank_by_links,
     related_items,
@@ -70,6 +73,14 @@ def test_a_walk_starts_at_what_the_query_names():
     assert starts == pytest.approx({1: BEST_HIT, 2: 1.0, 99: 0.25})
     assert walk_starts(texts(), {99: 0.25}) == {99: 0.25}
     assert walk_starts(texts(), {}) == {}
+
+
+def test_mentions_count_more_for_a_question_that_names_nothing():
+    assert mention_factor({}, asks=True) == mention_factor({7: PERHAPS}, asks=True) == INSTEAD_OF_NAMES
+    assert mention_factor({7: 1.0}, asks=True) == mention_factor({}, asks=False) == 1.0
+    links = [Link(1, 7, "mentions", 1.0, 1), Link(1, 8, "mentioned-by", 1.0, 1), Link(1, 9, "edge", 1.0, 1)]
+    plain, more = (dict(rank_by_links({1: 0.3}, links, mentions=factor)) for factor in (1.0, 4.0))
+    assert more == pytest.approx({7: 4 * plain[7], 8: 4 * plain[8], 9: plain[9]})
 
 
 def test_a_walk_starts_at_a_limited_number_of_good_hits():

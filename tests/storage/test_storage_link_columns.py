@@ -14,7 +14,7 @@ from fourfold import ItemPatch, Memory, NewItem
 from fourfold.index.link_state import LinkRows, LinkState
 from fourfold.limits import CANDIDATES, HUB
 from fourfold.model import NO_FILTERS, Filters
-from fourfold.ranking.connections import rank_by_links, rank_by_shared_tags
+from fourfold.ranking.connections import INSTEAD_OF_NAMES, rank_by_links, rank_by_shared_tags
 from fourfold.storage.sqlite.link_columns import LinkCache
 from fourfold.storage.sqlite.store import SqliteStore
 from fourfold.storage.sqlite.tuning import DEFAULT
@@ -72,10 +72,11 @@ def test_walks_and_shared_tags_equal_those_of_the_tables(store: SqliteStore) -> 
             starts |= {10**9: 0.5}
             filters = rng.choice(FILTERS)
             allowed = at.allowed(filters)
-            walked = rank_by_links(starts, at.graph.item_links(list(starts), filters))
+            factor = rng.choice([1.0, INSTEAD_OF_NAMES])
+            walked = rank_by_links(starts, at.graph.item_links(list(starts), filters), mentions=factor)
             shared = rank_by_shared_tags(starts, at.tags.shared(list(starts), filters))
             for found, expected in (
-                (links.walk(starts, allowed, CANDIDATES), walked),
+                (links.walk(starts, allowed, CANDIDATES, factor), walked),
                 (links.shared(starts, allowed, CANDIDATES), shared),
             ):
                 assert found.ids.tolist() == expected.ids.tolist()

@@ -24,10 +24,11 @@ from fourfold.limits import CANDIDATES, RETRIEVER_SECONDS
 from fourfold.model import Filters
 from fourfold.native.fusion import missing
 from fourfold.ranking.auto import TEXTS, WALK, AutoInputs, auto_weights, fuse_auto
-from fourfold.ranking.connections import walk_starts
+from fourfold.ranking.connections import mention_factor, walk_starts
 from fourfold.ranking.expansion import MOST_NAMED, Expander, Expansion
 from fourfold.ranking.fusion import Fusion, columns, rrf, weighted
 from fourfold.ranking.plan import routed
+from fourfold.ranking.rerank import is_question
 from fourfold.ranking.retrievers import EXPANSIONS, RETRIEVERS
 from fourfold.retrieval import (
     Degraded,
@@ -220,7 +221,8 @@ class Pipeline:
         texts = {name: progress.rankings[name] for name in TEXTS if name in progress.rankings}
         named = progress.rankings[able[WALK].name].evidence if WALK in able else dict[int, float]()
         if self._expander is not None and len(named) <= MOST_NAMED and (expand := self._expander(query.filters)):
-            given = _expansion(plan, progress, texts, named, frozenset(able))
+            factor = mention_factor(named, asks=is_question(query.whole))
+            given = _expansion(plan, progress, texts, named, factor, frozenset(able))
             found = self._attempt(progress, next(iter(able)), partial(expand, given))
             if found is not None:
                 progress.rankings |= {name: Ranking(hits) for name, hits in found.lists.items()}
@@ -350,13 +352,14 @@ def _expansion(
     progress: _Progress,
     texts: Mapping[str, Ranking],
     named: Mapping[int, float],
+    mentions: float,
     wanted: frozenset[str],
 ) -> Expansion:
     inputs = _auto_inputs(plan, texts, {}, _coverage(progress))
     lists = {name: columns(hits) for name, hits in inputs.lists.items()}
     weights = auto_weights(inputs, {name: hits for name, hits in lists.items() if len(hits.ids)}, {})
     others = [columns(found.hits).ids for name, found in progress.rankings.items() if name not in texts]
-    return Expansion(lists, weights, inputs.backgrounds.get("semantic"), named, others, wanted)
+    return Expansion(lists, weights, inputs.backgrounds.get("semantic"), named, mentions, others, wanted)
 
 
 _SILENT: Final = Ranking()

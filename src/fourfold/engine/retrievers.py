@@ -12,12 +12,14 @@ from typing import Final, TypeAlias
 from fourfold.ranking.connections import (
     PERHAPS,
     longest_named,
+    mention_factor,
     named_items,
     rank_by_links,
     rank_by_tags,
     related_items,
 )
 from fourfold.ranking.fusion import NO_HITS, columns
+from fourfold.ranking.rerank import is_question
 from fourfold.ranking.retrievers import RetrieverSpec, register_spec, unregister_spec
 from fourfold.retrieval import Hit, Query, Ranking, Retriever
 from fourfold.storage.protocols import Graph, Snapshot, Tags, Vectors, Words
@@ -96,6 +98,7 @@ class GraphRetriever:
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
+        self._named: Mapping[int, float] = {}
 
     def search(self, query: Query, limit: int) -> Ranking:
         """`evidence`: the items that the query names, by how surely it means them."""
@@ -108,13 +111,13 @@ class GraphRetriever:
         strengths = {link.source: 1.0 if link.source in sure else PERHAPS for link in links}
         hits = rank_by_links(strengths, links, limit)
         relations = sum(link.kind == "edge" and link.source in sure for link in links)
-        return Ranking(
-            hits, evidence=named_items(strengths, links), related=related_items(strengths, links), relations=relations
-        )
+        self._named = named_items(strengths, links)
+        return Ranking(hits, evidence=self._named, related=related_items(strengths, links), relations=relations)
 
     def expand(self, query: Query, starts: Mapping[int, float], limit: int) -> Ranking:
         """One hop from what the query names and from the best hits of other retrievers."""
-        return Ranking(self._graph.walk(starts, query.filters, limit))
+        factor = mention_factor(self._named, asks=is_question(query.whole))
+        return Ranking(self._graph.walk(starts, query.filters, limit, factor))
 
 
 _STOP_WORDS: Final = stop_words("en") | stop_words("de")

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from fourfold.index.rows import Floats, Ints
 
 
-_WALKED = (NEARNESS["mentions"], NEARNESS["mentioned-by"], NEARNESS["edge"])
 _STARTS = StartRules(WALK_STARTS, BEST_HIT, LEAST_START)
 
 
@@ -128,9 +127,9 @@ class LinkState:
                 for item in c.items[c.owners.of(far)].tolist():
                     yield Link(node, item, "edge", -weight, degree)
 
-    def walk(self, strengths: Mapping[int, float], allowed: Ints | None, limit: int) -> Hits:
+    def walk(self, strengths: Mapping[int, float], allowed: Ints | None, limit: int, mentions: float = 1.0) -> Hits:
         """What `rank_by_links` makes of the links of these items."""
-        return Hits(*self._columns.walk(strengths, _WALKED, allowed, limit))
+        return Hits(*self._columns.walk(strengths, _nearness(mentions), allowed, limit))
 
     def expand(self, given: Expansion, allowed: Ints | None) -> Expanded:
         """All steps of `ranking/expansion.py` in one call."""
@@ -142,7 +141,7 @@ class LinkState:
             (mean_of(given.average), BELOW_AVERAGE, grid_of(given.weights)),
             given.named,
             _STARTS,
-            _WALKED if WALK in given.wanted else None,
+            _nearness(given.mentions) if WALK in given.wanted else None,
             given.others,
             allowed,
             CANDIDATES,
@@ -160,6 +159,11 @@ class LinkState:
 def _sorted_pairs(pairs: Ints) -> tuple[Ints, Ints]:
     order = np.lexsort((pairs[1], pairs[0]))
     return pairs[0][order], pairs[1][order]
+
+
+def _nearness(mentions: float) -> tuple[float, float, float]:
+    """Of what an item mentions, of what mentions it, and of edges."""
+    return mentions * NEARNESS["mentions"], mentions * NEARNESS["mentioned-by"], NEARNESS["edge"]
 
 
 def _places(sorted_ids: Ints, wanted: Ints) -> Ints:

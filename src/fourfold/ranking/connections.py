@@ -29,6 +29,8 @@ PERHAPS: Final = 0.25
 """Strength of a node whose name occurs in the query without being spelled as a name: `find`, `high school`."""
 BEST_HIT: Final = 0.35
 """Strength of the best hit by text, compared with 1 for what the query names."""
+INSTEAD_OF_NAMES: Final = 4.0
+"""How much more the mentions of starts count for a question that names nothing: its best hits are what it describes."""
 LEAST_START: Final = 0.05
 """Hits below this strength do not start a walk."""
 
@@ -71,14 +73,25 @@ def related_items(strengths: Mapping[int, float], links: Iterable[Link]) -> dict
     return found
 
 
-def rank_by_links(strengths: Mapping[int, float], links: Iterable[Link], limit: int = CANDIDATES) -> Hits:
+def mention_factor(named: Mapping[int, float], *, asks: bool) -> float:
+    """Factor of the mentions of starts. `named`: what the query names. `asks`: whether it is a question.
+
+    "Who directed the comedy with the singer of that song?" describes what it does not name: the best hit by text, whose
+    mentions lead to the answer. A topic ("articles on sorting") is not answered one step further.
+    """
+    return INSTEAD_OF_NAMES if asks and max(named.values(), default=0.0) <= PERHAPS else 1.0
+
+
+def rank_by_links(
+    strengths: Mapping[int, float], links: Iterable[Link], limit: int = CANDIDATES, mentions: float = 1.0
+) -> Hits:
     """Rank the items that links lead to by the sum of the strengths that reach them.
 
-    A mention, weaker evidence than a stored edge, passes the square of the strength.
+    A mention, weaker evidence than a stored edge, passes the square of the strength. `mentions`: its `mention_factor`.
     """
     scores: dict[int, float] = {}
     for source, item, kind, weight, degree in links:
-        strength = strengths[source] if kind in ("own", "edge") else strengths[source] ** 2
+        strength = strengths[source] if kind in ("own", "edge") else mentions * strengths[source] ** 2
         scores[item] = scores.get(item, 0.0) + strength * NEARNESS[kind] * weight * rarity(degree)
     return ranked(scores, limit)
 

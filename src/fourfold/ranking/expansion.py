@@ -33,6 +33,8 @@ class Expansion:
     average: Background | None
     named: Mapping[int, float]
     """Items that the query names, with strengths in 0..1."""
+    mentions: float
+    """Factor of the mentions of starts (`connections.mention_factor`)."""
     others: Sequence[Ints]
     """Ids in the lists of other retrievers."""
     wanted: frozenset[str]

@@ -128,8 +128,8 @@ class MemoryGraph:
         found = [*out, *back, *_over_edges(ns, owned, filters)]
         return [link for link in found if link.source != link.item]
 
-    def walk(self, strengths: Mapping[int, float], filters: Filters, limit: int) -> Hits:
-        return rank_by_links(strengths, self.item_links(list(strengths), filters), limit)
+    def walk(self, strengths: Mapping[int, float], filters: Filters, limit: int, mentions: float = 1.0) -> Hits:
+        return rank_by_links(strengths, self.item_links(list(strengths), filters), limit, mentions)
 
 
 # ---------------------------------------------------------------- steps by name

@@ -150,8 +150,8 @@ class GraphReader:
     def item_links(self, ids: Sequence[int], filters: Filters) -> list[Link]:
         return self._passing(item_links(self._at.db, self._at.ns.id, ids), filters)
 
-    def walk(self, strengths: Mapping[int, float], filters: Filters, limit: int) -> Hits:
-        return rank_by_links(strengths, self.item_links(list(strengths), filters), limit)
+    def walk(self, strengths: Mapping[int, float], filters: Filters, limit: int, mentions: float = 1.0) -> Hits:
+        return rank_by_links(strengths, self.item_links(list(strengths), filters), limit, mentions)
 
     def _passing(self, found: list[Link], filters: Filters) -> list[Link]:
         """The links whose item passes the filters."""

@@ -105,7 +105,9 @@ class Graph(Protocol):
 
     def item_links(self, ids: Sequence[int], filters: Filters) -> list[Link]: ...
 
-    def walk(self, strengths: Mapping[int, float], filters: Filters, limit: int) -> Hits: ...
+    def walk(self, strengths: Mapping[int, float], filters: Filters, limit: int, mentions: float = 1.0) -> Hits:
+        """`mentions`: the factor of `ranking.connections.mention_factor`."""
+        ...
 
     def nodes(self, like: str, limit: int, offset: int) -> list[NodeSummary]:
         """Nodes with a name or alias that contains `like` (in normal form, "" for all), most connected first."""

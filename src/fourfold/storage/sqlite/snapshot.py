@@ -317,11 +317,11 @@ class SqliteGraph:
     def item_links(self, ids: Sequence[int], filters: Filters) -> list[Link]:
         return self._at.passing(filters, connections.item_links(self._at.db, self._at.ns, ids))
 
-    def walk(self, strengths: Mapping[int, float], filters: Filters, limit: int) -> Hits:
+    def walk(self, strengths: Mapping[int, float], filters: Filters, limit: int, mentions: float = 1.0) -> Hits:
         links = self._at.links
         if links is None:
-            return rank_by_links(strengths, self.item_links(list(strengths), filters), limit)
-        return links.walk(strengths, self._at.allowed(filters), limit)
+            return rank_by_links(strengths, self.item_links(list(strengths), filters), limit, mentions)
+        return links.walk(strengths, self._at.allowed(filters), limit, mentions)
 
     def nodes(self, like: str, limit: int, offset: int) -> list[NodeSummary]:
         return graph.summaries(self._at.db, self._at.ns, like, limit, offset)
