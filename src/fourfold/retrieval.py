@@ -36,7 +36,7 @@ class Query:
     typed: str | None = None
     """The whole query, if `text` lacks a part that excludes something."""
     second: Vector | None = None
-    """Of a query in an uncertain language, by the encoder of the other one: the better cosine counts."""
+    """A second vector for a query in an uncertain language, by the other encoder; the better cosine counts."""
 
     @property
     def whole(self) -> str:
@@ -220,7 +220,7 @@ class Tuning:
     tags: float = 1.0
     """Factor of the shares of tags and shared tags."""
     name: str = ""
-    """Of the preset."""
+    """The name of the preset."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,7 +246,7 @@ class Plan:
     rerank: str | None = None
     """The reranker, or `auto`; None: off."""
     tuning: Tuning | None = None
-    """Of a tuned preset, which is `auto` otherwise."""
+    """The changes of a tuned preset, which is `auto` otherwise."""
     source_weights: Mapping[str, float] | None = None
     """Factors of scores by the source of the item; 1 for sources that are not named."""
 
@@ -280,11 +280,11 @@ class Part:
     """The part of a long text whose vector is nearest to the query."""
 
     number: int
-    """From 1."""
+    """The number of the part, from 1."""
     count: int
-    """Of the parts that have a vector."""
+    """The number of parts that have a vector."""
     start: int
-    """In characters of the text (of the title, if there is no text)."""
+    """Position in characters of the text (of the title, if there is no text)."""
     end: int
     unread: int = 0
     """Characters at the end of the text that no vector reads, because it has more parts than a text may have."""
@@ -371,7 +371,7 @@ class Result:
 
     @property
     def passage(self) -> tuple[int, int] | None:
-        """Where a snippet is looked for: in the nearest part, if vectors decide; None: in the whole text."""
+        """The range in which a snippet is searched: the nearest part, if vectors decide; None: the whole text."""
         values = {line.source: line.value for line in self.contributions}
         if self.part is None or values.get("semantic", 0.0) <= values.get("keyword", 0.0):
             return None
@@ -380,22 +380,22 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """What fusion combined, for callers that want to try other weights themselves."""
+    """The inputs of fusion, for callers that want to try other weights themselves."""
 
     lists: Mapping[str, Ranking]
-    """By retriever and expansion (`walk`, `shared`)."""
+    """The lists by retriever and expansion (`walk`, `shared`)."""
     unlisted: Mapping[str, Ranking]
     """Scores of a retriever for items that only others listed."""
     weights: Mapping[str, float]
     """The weight of each list, as applied."""
     scaled: Mapping[str, Mapping[int, float]]
-    """By list and item: the number that the weight multiplies."""
+    """The number that the weight multiplies, by list and item."""
     recency: Mapping[int, float]
-    """By item; empty if the plan has no recency."""
+    """The recency factor by item; empty if the plan has no recency."""
     windows: Mapping[int, float]
-    """By item: the factor of the time window; empty if the query names none."""
+    """The factor of the time window by item; empty if the query names none."""
     ages: Mapping[int, float]
-    """By item: the recency factor at strength 1, whatever the plan; `ranking/recency.py` has the formula."""
+    """The recency factor at strength 1 by item, whatever the plan; `ranking/recency.py` has the formula."""
     files: Mapping[str, Sequence[int]]
     """Files that the query names, with their chunks: the best chunk of each is ranked first."""
     items: Mapping[int, Item]

@@ -20,7 +20,7 @@ class Embedder(Protocol):
 
     @property
     def name(self) -> str:
-        """Of the model, with its version: a changed name means a new vector space, which needs `reembed`."""
+        """The name of the model with its version; a changed name means a new vector space, which needs `reembed`."""
         ...
 
     @property
@@ -69,12 +69,12 @@ class RoutedModel(EmbeddingModel, Protocol):
 
     @property
     def earlier_fingerprints(self) -> tuple[str, ...]:
-        """Of the same space, before an encoder was added. Only texts that `renews` names have better vectors now."""
+        """Fingerprints of the same space before an encoder was added; only texts that `renews` names can gain."""
         ...
 
     @property
     def truncating_fingerprints(self) -> tuple[str, ...]:
-        """Of the same space, before long texts had windows: their vectors know only the beginning."""
+        """Fingerprints of the same space before long texts had windows: their vectors represent only the beginning."""
         ...
 
     @property

@@ -39,10 +39,10 @@ class BilingualEmbedder:
     """The EmbeddingModel over both encoders. Safe to use from several threads at once."""
 
     earlier_fingerprints = (minilm.FINGERPRINT, WITHOUT_WINDOWS)
-    """Of versions that embedded German texts with MiniLM, or with an earlier German encoder."""
+    """Fingerprints of versions that embedded German texts with MiniLM, or with an earlier German encoder."""
 
     truncating_fingerprints = (minilm.FINGERPRINT, WITHOUT_WINDOWS)
-    """Of versions that embedded the beginning of a long text only."""
+    """Fingerprints of versions that embedded only the beginning of a long text."""
 
     encoders = (ENGLISH, GERMAN)
 

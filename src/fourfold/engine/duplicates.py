@@ -48,7 +48,7 @@ class Similar:
     words: float
     """Share of the words of both that both have, the rare ones weighing most; 0 if each has words of its own."""
     cosine: float | None
-    """Of their vectors; None if one of them has none yet."""
+    """The cosine of their vectors; None if one of them has no vector yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class DuplicateGroup:
 
     oldest: Item
     others: tuple[tuple[Item, Similar], ...]
-    """In the order of their ids; each is similar to the oldest itself."""
+    """The items in the order of their ids; each is similar to the oldest."""
 
 
 def similar_items(snapshot: Snapshot, item: Item, filters: Filters) -> list[Similar]:
@@ -133,7 +133,7 @@ class Grouping:
         self._oldest: dict[int, int] = {}
         """Item to the oldest one of its group."""
         self._others: dict[int, list[Similar]] = {}
-        """By the oldest item of a group."""
+        """The later items of each group, by its oldest item."""
 
     def add(self, snapshot: Snapshot, item: Item, filters: Filters) -> None:
         first = self._first.setdefault(_digest(item), item.id)

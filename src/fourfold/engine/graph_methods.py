@@ -105,5 +105,5 @@ class GraphMethods(OpenStore):
 
 
 def _node(name: str, label: str | None) -> tuple[str, str | None]:
-    """Both as they are stored. With a label the name is taken as it is; otherwise it may be `Name#label`."""
+    """Name and label as they are stored. With a label the name is used unchanged; otherwise it may be `Name#label`."""
     return (rules.node_reference(name), None) if label is None else (rules.node_name(name), rules.name(label, "label"))

@@ -94,7 +94,7 @@ class ItemMethods(OpenStore):
             self._maintenance.troubles[NO_VECTORS] = str(error)
 
     def _fit_vectors(self, embedding: EmbeddingQueue, vectors: Sequence[Sequence[float] | Vector]) -> None:
-        """Where there is an embedder, callers' own vectors have to be in its space."""
+        """Checks that given vectors are in the space of the embedder, if there is one."""
         if not vectors:
             return
         space = embedding.space()
@@ -255,7 +255,7 @@ class ItemMethods(OpenStore):
     # ------------------------------------------------------------ vectors and files
 
     def pending(self, ids: Sequence[int]) -> list[int]:
-        """Those of these items that wait for a vector."""
+        """The pending items among these."""
         with self._reading() as snapshot:
             return [item for item, _, _ in snapshot.pending(len(ids), ids)] if ids else []
 

@@ -51,7 +51,7 @@ def _merged_window(answers: Sequence[SearchResponse]) -> TimeWindow | None:
 
 
 def _scaled(result: Result, factor: float) -> Result:
-    """Every line of the score by the same factor: they still make the score."""
+    """Multiplies every line of the score by the same factor, so that they still add up."""
     lines = tuple(
         replace(line, weight=line.weight * factor, value=line.value * factor) for line in result.contributions
     )

@@ -68,7 +68,7 @@ class Found:
     notes: tuple[str, ...]
     timings_ms: Mapping[str, float]
     plan: Plan
-    """As it was carried out: routing may depend on what the graph knows."""
+    """The plan as carried out; routing may depend on the graph."""
     files: Mapping[str, Sequence[int]] = field(default_factory=dict[str, "Sequence[int]"])
     """Files that the query names, with their chunks."""
 
@@ -80,7 +80,7 @@ class Found:
 
 @dataclass(slots=True)
 class _Progress:
-    """What one search has found out so far."""
+    """The intermediate results of one search."""
 
     rankings: dict[str, Ranking] = field(default_factory=dict[str, Ranking])
     degraded: list[Degraded] = field(default_factory=list[Degraded])

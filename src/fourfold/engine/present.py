@@ -65,9 +65,9 @@ class Ordered:
     hits: Hits
     items: dict[int, Item]
     factors: Mapping[int, float]
-    """Of recency."""
+    """Factors of recency by item."""
     windows: Mapping[int, float] = field(default_factory=dict[int, float])
-    """Of the time window."""
+    """Factors of the time window by item."""
     sources: Mapping[int, float] = field(default_factory=dict[int, float])
     """Weights of their sources."""
 

@@ -72,7 +72,7 @@ class Question:
     model: EmbeddingModel | None = None
     """The embedder, where the query has to be in its space."""
     encoders: tuple[str, ...] = ()
-    """Those of its encoders that read the query, where it has several."""
+    """The encoders that read the query, if the embedder has several."""
 
 
 Stage: TypeAlias = Callable[[Snapshot, Query, Found], Found]
@@ -223,7 +223,7 @@ class Search:
     # ------------------------------------------------------------ the question
 
     def plan(self, namespace: str, request: PlanRequest) -> Plan:
-        """What a search would do, before it knows what the graph holds."""
+        """The plan of a search before the graph is read."""
         return make_plan(request, self._settings.plan, self._facts(namespace, request))
 
     def _question(self, namespace: str, request: PlanRequest, given: Vector | None, filters: Filters) -> Question:
@@ -360,7 +360,7 @@ def _reasons(item: int, plan: Plan, found: Found, scores: Mapping[str, float], p
 
 
 def _reread(item: int, found: Found) -> str:
-    """What the reranker says of an item."""
+    """The line of `why` about the reranking of an item."""
     read = columns(found.rankings.get(RERANK, Ranking()).hits)
     for rank, hit in zip(ranks(read.scores).tolist(), read, strict=True):
         if hit.id == item:

@@ -28,7 +28,7 @@ class View:
     history: bool = False
     """Superseded items are shown, too."""
     as_of: datetime | None = None
-    """What was believed then."""
+    """The time whose values are shown."""
 
 
 CURRENT: Final = View()

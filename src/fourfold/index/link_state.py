@@ -85,7 +85,7 @@ class LinkState:
         )
 
     def named(self, names: Sequence[str]) -> dict[str, list[int]]:
-        """Those of the names that nodes have, with their nodes."""
+        """The names that exist, with their nodes."""
         found: dict[str, list[int]] = {}
         if not len(self._names):
             return found

@@ -80,7 +80,7 @@ class _Held:
     def __init__(self, *arrays: NDArray[Any] | None) -> None:
         self._arrays = arrays
         self.arguments: tuple[Any, ...] = ()
-        """What a call takes of them."""
+        """The arguments of a call."""
 
 
 class TextColumns(_Held):

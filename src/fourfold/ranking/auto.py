@@ -191,7 +191,7 @@ def _columns(hits: Hits | None) -> tuple[Ints | None, Floats | None]:
 
 
 def _scales() -> dict[str, str]:
-    """By list."""
+    """The scale of each list."""
     scales = {name: spec.scale for name, spec in RETRIEVERS.items()}
     return {**scales, **{expansion: RETRIEVERS[name].scale for name, expansion in EXPANSIONS.items()}}
 

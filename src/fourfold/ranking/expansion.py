@@ -29,7 +29,7 @@ class Expansion:
     texts: Mapping[str, Hits]
     """The lists of vectors and words that answered."""
     weights: Mapping[str, float]
-    """Of those that have hits and count."""
+    """The weights of the lists that have hits and count."""
     average: Background | None
     named: Mapping[int, float]
     """Items that the query names, with strengths in 0..1."""

@@ -32,7 +32,7 @@ class Fresh(NamedTuple):
 
 class Put(NamedTuple):
     written: list[Written]
-    """In the order of what was given."""
+    """The written items in the order of the given ones."""
     fresh: list[Fresh]
     """Those that nothing later in the same write has changed."""
 

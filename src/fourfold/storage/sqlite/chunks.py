@@ -18,7 +18,7 @@ _LAST = "\U0010ffff"
 
 
 class Chunks:
-    """What `chunk_matching` changes."""
+    """The rows that `chunk_matching` changes."""
 
     def __init__(self, db: apsw.Connection, ns: int) -> None:
         self._db, self._ns = db, ns

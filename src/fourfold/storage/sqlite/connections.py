@@ -21,7 +21,7 @@ _Edge = tuple[int, int, float, int, int]
 
 
 def named(db: apsw.Connection, ns: int, names: Sequence[str]) -> dict[str, list[int]]:
-    """Those of the names that nodes have, with their nodes."""
+    """The names that exist, with their nodes."""
     found: dict[str, list[int]] = {}
     for part in batches(names):
         sql = f"SELECT folded, node FROM names WHERE ns = ? AND folded IN ({marks(len(part))})"  # noqa: S608  (placeholders)

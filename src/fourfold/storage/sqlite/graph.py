@@ -206,7 +206,7 @@ def remove_edge(db: apsw.Connection, source: int, relation: str, target: int) ->
 
 
 class NodeRows:
-    """What `graph_paths` reads."""
+    """The queries of `graph_paths`."""
 
     mark = "?"
     edges_sql = (

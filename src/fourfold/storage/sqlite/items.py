@@ -128,7 +128,7 @@ def described(item: NewItem) -> tuple[Any, ...]:
 
 
 def _unite(db: apsw.Connection, ns: int, item_id: int, item: NewItem) -> Written:
-    """The same text again: the item that is there, with the tags and sources of both."""
+    """Merges an item with the same text into the stored one, which gets the tags and sources of both."""
     tags = [tag for (tag,) in rows(db, "SELECT name FROM item_tags WHERE item = ?", item_id)]
     sources = [raw for (raw,) in rows(db, "SELECT raw FROM sources WHERE item = ? ORDER BY position", item_id)]
     rules.united(tags, sources, item)

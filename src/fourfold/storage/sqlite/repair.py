@@ -94,7 +94,7 @@ _STRANGERS = {
     "namespaces: dimensions out of range": "UPDATE namespaces SET fingerprint = NULL, dimension = NULL "  # noqa: S608  (constants)
     f"WHERE dimension < 1 OR dimension > {VECTOR_DIMENSIONS} OR (fingerprint IS NULL) <> (dimension IS NULL)",
 }
-"""What an import of a crafted export could leave in an older version, and what takes it away."""
+"""Rows that a crafted export could leave in an older version, and the statements that remove them."""
 
 
 def _without_strangers(db: apsw.Connection) -> list[str]:
@@ -115,7 +115,7 @@ def _begin_log(db: apsw.Connection, ns: int) -> None:
 
 
 def _publish(publisher: Publisher, ns: int, *, purge: bool) -> None:
-    """From the rows alone. Another process may be publishing or embedding: that takes a moment."""
+    """Rebuilds the indexes from the rows; waits while another process publishes or embeds."""
     deadline = time.monotonic() + LEASE_SECONDS
     while True:
         if publisher.publish(ns, rebuild=True, purge=purge):
