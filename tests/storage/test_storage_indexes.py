@@ -14,6 +14,7 @@ from engine_support import Opener, eventually, ids, notes, scored, texts
 from fourfold.errors import StoreUnavailable
 from fourfold.memory import Memory
 from fourfold.model import Filters, ItemPatch, NewItem
+from fourfold.storage.values import Pace
 
 QUERIES = ("the heron met the otter", "note 17 at gate 4", "badger", "Reiher am Wassertor")
 
@@ -110,8 +111,7 @@ def test_damaged_indexes_change_no_answer(opened: Opener, published: tuple[Path,
 def test_a_failed_publication_is_reported_and_writes_and_searches_continue(
     opened: Opener, tmp_path: Path, tuning: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tuning["publish_every_changes"] = 5
-    monkeypatch.setattr("fourfold.engine.maintenance._QUIET_SECONDS", 0)
+    tuning |= {"publish_every_changes": 5, "pace": Pace(quiet_seconds=0)}
     (tmp_path / "store").mkdir()
     (tmp_path / "store" / "index").write_text("a file where a folder should be")
     memory = opened()

@@ -22,6 +22,7 @@ from fourfold.errors import (
 )
 from fourfold.memory import Memory
 from fourfold.model import Filters, ItemPatch, NewItem
+from fourfold.storage.values import Pace
 
 QUERIES = ("router settings", "Maria waters plants", "office printer", "Drucker Papier", "Blue Lagoon")
 
@@ -114,10 +115,8 @@ def test_an_imported_store_keeps_identity_queue_links_and_ids(opened: Opener, tm
 
 
 @pytest.mark.spec("B9", "B11")
-def test_pending_links_are_found_after_an_import(
-    opened: Opener, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("fourfold.engine.maintenance._QUIET_SECONDS", 3600)
+def test_pending_links_are_found_after_an_import(opened: Opener, tmp_path: Path, tuning: dict[str, Any]) -> None:
+    tuning["pace"] = Pace(quiet_seconds=3600)
     memory = opened()
     memory.add("We met at the Lagoon Number Seven")
     memory.add_many([NewItem(f"text {n}", title=f"Lagoon Number {word}") for n, word in enumerate(WORDS)])

@@ -16,6 +16,7 @@ from fourfold import child_process
 from fourfold.index import segment_files
 from fourfold.memory import Memory
 from fourfold.model import NewItem
+from fourfold.storage.values import Pace
 
 COUNT = 60
 
@@ -108,13 +109,10 @@ def until_published(memory: Memory, rows: int) -> None:
 
 
 @pytest.fixture
-def loading(
-    started: list[subprocess.Popen[bytes]], monkeypatch: pytest.MonkeyPatch, tuning: dict[str, Any]
-) -> list[subprocess.Popen[bytes]]:
+def loading(started: list[subprocess.Popen[bytes]], tuning: dict[str, Any]) -> list[subprocess.Popen[bytes]]:
     """Lowers the limits of a bulk load to a few items, and disables publication after a pause."""
-    tuning |= {"load_at_items": 30, "load_every_changes": 30}
-    monkeypatch.setattr("fourfold.engine.maintenance._QUIET_SECONDS", 600.0)
-    monkeypatch.setattr("fourfold.engine.maintenance._LONGEST_WAIT_SECONDS", 600.0)
+    pace = Pace(quiet_seconds=600.0, longest_wait_seconds=600.0)
+    tuning |= {"load_at_items": 30, "load_every_changes": 30, "pace": pace}
     return started
 
 

@@ -24,13 +24,13 @@ from fourfold.model import NewItem
 from fourfold.storage import linking
 from fourfold.storage.memory.store import MemoryMaintenance, MemoryStore
 from fourfold.storage.sqlite.database import Deadline
+from fourfold.storage.values import Pace
 
 
 @pytest.fixture
-def eager(monkeypatch: pytest.MonkeyPatch, tuning: dict[str, Any]) -> None:
+def eager(tuning: dict[str, Any]) -> None:
     """Publishes at every opportunity, uses FAISS from a few rows on, and prunes the log early."""
-    monkeypatch.setattr("fourfold.engine.maintenance._QUIET_SECONDS", 0)
-    monkeypatch.setattr("fourfold.engine.maintenance._WATCH_SECONDS", 0.01)
+    tuning["pace"] = Pace(quiet_seconds=0, watch_seconds=0.01)
     tuning |= {"publish_every_changes": 10, "log_kept_changes": 20, "look_every_seconds": 0, "exact_rows": 100}
 
 
@@ -269,11 +269,8 @@ def test_two_versions_overwrite_each_other_at_most_once(opened: Opener, tmp_path
     assert seen == [1, 1, 1]
 
 
-def test_continuous_writing_is_published(
-    opened: Opener, tmp_path: Path, eager: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("fourfold.engine.maintenance._QUIET_SECONDS", 0.05)
-    monkeypatch.setattr("fourfold.engine.maintenance._LONGEST_WAIT_SECONDS", 0.1)
+def test_continuous_writing_is_published(opened: Opener, tmp_path: Path, eager: None, tuning: dict[str, Any]) -> None:
+    tuning["pace"] = Pace(quiet_seconds=0.05, longest_wait_seconds=0.1)
     memory = opened()
     number = 0
 

@@ -35,11 +35,11 @@ from trust_vfs import (
     steps,
 )
 
-from fourfold.engine import maintenance
 from fourfold.errors import FourfoldError, StorageFull, StoreUnavailable, WorldError
 from fourfold.memory import Memory
 from fourfold.model import NewItem
 from fourfold.storage.sqlite.tuning import Tuning
+from fourfold.storage.values import Pace
 
 MODES = ("io", "full", "full until space returns")
 KINDS = (0, 1, 2, 3, 4, 5, 6, 12, 13)
@@ -317,8 +317,7 @@ class FullFolder:
 
 def publish_at_once() -> None:
     """Makes stores publish after every write, without waiting for a pause."""
-    trust_vfs.TUNING = Tuning(publish_every_changes=1)
-    maintenance._QUIET_SECONDS = 0.0
+    trust_vfs.TUNING = Tuning(publish_every_changes=1, pace=Pace(quiet_seconds=0))
 
 
 def generations(folder: Path) -> dict[str, int]:

@@ -19,12 +19,12 @@ import trust_child
 from engine_support import WordEmbedder, ids
 
 from fourfold.config import Settings
-from fourfold.engine import maintenance
 from fourfold.memory import Memory
 from fourfold.model import Item, ItemPatch, NewItem
 from fourfold.retrieval import SearchResponse
 from fourfold.storage.sqlite.store import SqliteStore
 from fourfold.storage.sqlite.tuning import Tuning
+from fourfold.storage.values import Pace
 
 PATIENT = Settings(retriever_seconds=60)
 """A long deadline: many processes share the machine, and these tests are not about timeouts."""
@@ -83,11 +83,9 @@ class Client:
 
 def _serve(pipe: Connection, folder: Path, embedder: Any, publish_at: int | None) -> None:
     """Runs each request in a thread of its own."""
-    maintenance._WATCH_SECONDS = 0.2
-    tuning = Tuning()
+    tuning = Tuning(pace=Pace(watch_seconds=0.2))
     if publish_at is not None:
-        tuning = Tuning(publish_every_changes=publish_at)
-        maintenance._QUIET_SECONDS = 0.01
+        tuning = Tuning(publish_every_changes=publish_at, pace=Pace(watch_seconds=0.2, quiet_seconds=0.01))
     sending = Lock()
     with Memory.open(SqliteStore(folder, tuning=tuning), embedder=embedder or words(), settings=PATIENT) as memory:
         pipe.send((0, "open"))

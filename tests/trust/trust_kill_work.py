@@ -27,7 +27,6 @@ from concurrently import begin, results
 from engine_support import WordEmbedder, scored
 from store_calls import StoreCalls
 
-import fourfold.engine.maintenance
 from fourfold.index import publish
 from fourfold.limits import PAGE_SIZE, TOP_K
 from fourfold.memory import Memory
@@ -35,6 +34,7 @@ from fourfold.model import NO_FILTERS, ItemPatch, NewItem
 from fourfold.storage.sqlite.database import Database
 from fourfold.storage.sqlite.store import SqliteStore
 from fourfold.storage.sqlite.tuning import Tuning
+from fourfold.storage.values import Pace
 
 Places = dict[str, Any]
 Effect = Places
@@ -116,8 +116,7 @@ _tuning = Tuning()
 def _publish_often(seed: int) -> None:
     """Publishes every few changes; processes with an odd seed append where the others rewrite the index."""
     global _tuning
-    _tuning = Tuning(publish_every_changes=5, dead_share=(0.1, 0.6)[seed % 2])
-    fourfold.engine.maintenance._QUIET_SECONDS = 0.002
+    _tuning = Tuning(publish_every_changes=5, dead_share=(0.1, 0.6)[seed % 2], pace=Pace(quiet_seconds=0.002))
 
 
 # ---------------------------------------------------------------- writing

@@ -33,7 +33,7 @@ from fourfold.storage.memory import MemoryStore
 from fourfold.storage.protocols import Store
 from fourfold.storage.sqlite.store import SqliteStore
 from fourfold.storage.sqlite.tuning import Tuning
-from fourfold.storage.values import Record
+from fourfold.storage.values import Pace, Record
 
 sys.path.append(str(Path(__file__).parent.parent / "conformance"))
 from conformance_operations import NAMES, TAGS
@@ -91,6 +91,7 @@ TUNING = Tuning()
 
 def _small(publish_every: int, **others: Any) -> Tuning:
     return Tuning(
+        pace=Pace(quiet_seconds=0),
         publish_every_changes=publish_every,
         log_kept_changes=4,
         fold_at_most_changes=6,
@@ -104,7 +105,6 @@ def _small(publish_every: int, **others: Any) -> Tuning:
 
 
 _SMALL: Patches = {
-    "fourfold.engine.maintenance._QUIET_SECONDS": 0.0,
     "fourfold.storage.linking._READ_NAMES": 2,
     "fourfold.storage.linking._PAGE_ITEMS": 5,
     "fourfold.limits.HUB": 3,

@@ -25,13 +25,13 @@ from concurrently import begin, results
 from engine_support import WordEmbedder
 
 from fourfold.aio import AsyncMemory
-from fourfold.engine import maintenance
 from fourfold.errors import FourfoldError
 from fourfold.memory import Memory
 from fourfold.model import Filters, Item, ItemPatch, NewItem
 from fourfold.ranking.presets import PRESETS
 from fourfold.storage.sqlite.store import SqliteStore
 from fourfold.storage.sqlite.tuning import Tuning
+from fourfold.storage.values import Pace
 
 _M_ARENA_MAX = -8
 ITEMS = 150
@@ -42,8 +42,7 @@ _CONNECTIONS = 16
 def publish_often(changes: int) -> None:
     """Makes stores of this process publish after this many changes, without a pause."""
     global _tuning
-    _tuning = Tuning(publish_every_changes=changes)
-    maintenance._QUIET_SECONDS = 0
+    _tuning = Tuning(publish_every_changes=changes, pace=Pace(quiet_seconds=0))
 
 
 class Forgetful(WordEmbedder):

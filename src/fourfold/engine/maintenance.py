@@ -16,14 +16,6 @@ from fourfold.engine.expiry import remove_expired
 from fourfold.errors import FourfoldError, StoreUnavailable
 from fourfold.storage.protocols import Store
 
-_QUIET_SECONDS = 0.25
-"""Indexes are published when there was no write for this long, so that a bulk load publishes once."""
-_LONGEST_WAIT_SECONDS = 30.0
-"""Continuous writes delay a publication for at most this long."""
-_WATCH_SECONDS = 2.0
-"""How often a long-lived process looks for work that other processes left."""
-_LONGEST_PAUSE_SECONDS = 60.0
-"""Between attempts while the embedder fails."""
 _JOIN_SECONDS = 5.0
 """`close` waits this long for a batch that is being embedded."""
 NO_VECTORS = "vectors are not being made"
@@ -37,6 +29,7 @@ class Maintenance:
 
     def __init__(self, store: Store, embedding: EmbeddingQueue | None, namespace: str, *, watch: bool) -> None:
         self._store = store
+        self._pace = store.maintenance.pace
         self._embedding = embedding
         self._namespace = namespace
         self._watches = watch
@@ -127,10 +120,10 @@ class Maintenance:
 
     def _is_quiet_at_last(self) -> bool:
         """Waits until writes have paused, or for as long as that may take. False if the memory closes meanwhile."""
-        until, seen = time.monotonic() + _LONGEST_WAIT_SECONDS, -1
+        until, seen = time.monotonic() + self._pace.longest_wait_seconds, -1
         while (self._writing or seen != self._writes) and time.monotonic() < until:
             seen = self._writes
-            if self._closing.wait(_QUIET_SECONDS):
+            if self._closing.wait(self._pace.quiet_seconds):
                 return False
         return not self._closing.is_set
 
@@ -158,11 +151,11 @@ class Maintenance:
     # ------------------------------------------------------------ vectors
 
     def _watch(self) -> None:
-        pause = _WATCH_SECONDS
+        pause = self._pace.watch_seconds
         while not self._closing.is_set:
             while not self._woken.empty():
                 self._woken.get()
-            pause = _WATCH_SECONDS if self._drain_all() else min(pause * 2, _LONGEST_PAUSE_SECONDS)
+            pause = self._pace.watch_seconds if self._drain_all() else min(pause * 2, self._pace.longest_pause_seconds)
             self._remove_expired()
             if not _is_running(self._publisher) and not self._closing.is_set:
                 self._publish()

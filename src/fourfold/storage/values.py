@@ -44,6 +44,20 @@ class Deadline:
 
 
 @dataclass(frozen=True, slots=True)
+class Pace:
+    """When background work of a store is due."""
+
+    quiet_seconds: float = 0.25
+    """Indexes are published when there was no write for this long, so that a bulk load publishes once."""
+    longest_wait_seconds: float = 30.0
+    """Continuous writes delay a publication for at most this long."""
+    watch_seconds: float = 2.0
+    """How often a long-lived process looks for work that other processes left."""
+    longest_pause_seconds: float = 60.0
+    """Between attempts while the embedder fails."""
+
+
+@dataclass(frozen=True, slots=True)
 class Size:
     items: int
     vectors: int

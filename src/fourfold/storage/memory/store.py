@@ -15,7 +15,7 @@ from fourfold.storage.memory.snapshot import MemorySnapshot
 from fourfold.storage.memory.state import Counters, Namespace
 from fourfold.storage.memory.transaction import MemoryTransaction
 from fourfold.storage.record_reader import Audit, accepted
-from fourfold.storage.values import Record
+from fourfold.storage.values import Pace, Record
 
 
 class MemoryStore:
@@ -74,6 +74,8 @@ class MemoryStore:
 
 
 class MemoryMaintenance:
+    pace = Pace()
+
     def __init__(self, store: MemoryStore) -> None:
         self._store = store
 

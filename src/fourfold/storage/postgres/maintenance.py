@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 class PostgresMaintenance:
     def __init__(self, store: PostgresStore) -> None:
         self._store = store
+        self.pace = store.tuning.pace
 
     def queues(self) -> list[str]:
         return self._store.database.read(namespaces.queues)

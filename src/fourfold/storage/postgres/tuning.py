@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from fourfold.storage.values import Pace
+
 
 @dataclass(frozen=True, slots=True)
 class Tuning:
+    pace: Pace = field(default_factory=Pace)
     postings_items: int = 2_000
     """A namespace of this many items gets postings on a server without pg_textsearch."""
     postings_tail_texts: int = 1_000

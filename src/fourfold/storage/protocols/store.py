@@ -10,11 +10,14 @@ from typing import Protocol
 from fourfold.model import Json
 from fourfold.storage.protocols.reading import Snapshot
 from fourfold.storage.protocols.writing import Transaction
-from fourfold.storage.values import Record
+from fourfold.storage.values import Pace, Record
 
 
 class Maintenance(Protocol):
     """Maintenance of a store. Several processes may offer it; the holder of the lease does it."""
+
+    @property
+    def pace(self) -> Pace: ...
 
     def queues(self) -> list[str]:
         """Namespaces in which items wait for a vector."""

@@ -17,7 +17,7 @@ from fourfold.storage.sqlite.database import Database, Deadline, chunks, rows
 from fourfold.storage.sqlite.indexes import Indexes
 from fourfold.storage.sqlite.publish_worker import NoChildProcess, link_in_child
 from fourfold.storage.sqlite.transaction import SqliteTransaction
-from fourfold.storage.values import NewRaw
+from fourfold.storage.values import NewRaw, Pace
 
 
 class SqliteMaintenance:
@@ -28,7 +28,9 @@ class SqliteMaintenance:
         indexes: Indexes,
         transaction: Callable[[str], AbstractContextManager[SqliteTransaction]],
         may_mention: links.Lookup,
+        pace: Pace,
     ) -> None:
+        self.pace = pace
         self._folder = folder
         self._db = database
         self._indexes = indexes

@@ -40,7 +40,9 @@ class SqliteStore:
         self._caches = Caches(self._db, self._indexes)
         self._linkers: dict[int, Linker] = {}
         self._writing = threading.Lock()
-        self.maintenance = SqliteMaintenance(folder, self._db, self._indexes, self.transaction, self._may_mention)
+        self.maintenance = SqliteMaintenance(
+            folder, self._db, self._indexes, self.transaction, self._may_mention, tuning.pace
+        )
         self.portable = SqlitePortable(folder, self._db, self._writing, self.maintenance.catch_up)
 
     @contextmanager

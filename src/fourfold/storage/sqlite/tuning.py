@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from fourfold.index.tuning import IndexTuning
 from fourfold.limits import BUSY_SECONDS
+from fourfold.storage.values import Pace
 
 
 @dataclass(frozen=True, slots=True)
 class Tuning(IndexTuning):
+    pace: Pace = field(default_factory=Pace)
     publish_every_changes: int = 1000
     """Changes in the tail that are worth a publication."""
     rebuild_at_changes: int = 40_000
