@@ -284,7 +284,9 @@ def _some(memory: Memory, number: int) -> int:
 
 
 def _update(memory: Memory, number: int, folder: Path) -> None:
-    memory.update("key:first", ItemPatch(text=f"changed {number}", add_tags=(f"changed-{number}",)))
+    (first,) = memory.get(["key:first"])
+    change = ItemPatch(text=f"changed {number}", add_tags=(f"changed-{number}",), remove_tags=first.tags)
+    memory.update("key:first", change)
 
 
 def _forget(memory: Memory, number: int, folder: Path) -> None:
