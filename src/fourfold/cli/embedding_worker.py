@@ -32,7 +32,6 @@ _LEASE_ATTEMPTS: Final = 10
 _LEASE_PAUSE_SECONDS: Final = 0.1
 """`status` holds the lease for a moment to see whether it is free."""
 _NICE: Final = 5
-_FOLDER_MODEL: Final = "onnx:"
 started: Final[list[subprocess.Popen[bytes]]] = []
 """Keeps the objects: one that is collected before its process ends causes a ResourceWarning."""
 
@@ -56,12 +55,14 @@ def start(settings: Settings) -> bool:
 
 def _needed(settings: Settings) -> dict[str, Json]:
     """The settings of the worker, with absolute paths: it has another working folder."""
-    names = [item.name for item in fields(settings) if item.name.startswith("openai_")]
+    from fourfold.embed import model_folder
+
+    names = [item.name for item in fields(settings) if item.name.startswith(("openai_", "onnx_"))]
     store, embedder = settings.store, settings.embedder
     if store is not None and not addresses.is_address(store):
         store = str(Path(store).expanduser().absolute())
-    if embedder.startswith(_FOLDER_MODEL):
-        embedder = _FOLDER_MODEL + str(Path(embedder.removeprefix(_FOLDER_MODEL)).expanduser().absolute())
+    if (place := model_folder(embedder)) is not None:
+        embedder = f"{embedder.partition(':')[0]}:{place.expanduser().absolute()}"
     own = {"store": store, "namespace": settings.namespace, "embedder": embedder}
     return own | {name: getattr(settings, name) for name in names}
 

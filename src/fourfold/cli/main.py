@@ -48,6 +48,9 @@ def before(
     config: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Default: fourfold.yaml in the user's configuration folder.")
     ] = None,
+    onnx_provider: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Execution provider of local models, such as cuda. Default: cpu.")
+    ] = None,
     log_level: Annotated[
         Literal["debug", "info", "warning", "error"] | None, typer.Option(help="Log on stderr from this level on.")
     ] = None,
@@ -58,7 +61,7 @@ def before(
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
-    ctx.obj = Globals(store, namespace, config, log_level, log_format)
+    ctx.obj = Globals(store, namespace, config, onnx_provider, log_level, log_format)
 
 
 def main(argv: Sequence[str] | None = None) -> NoReturn:

@@ -25,6 +25,7 @@ class Globals:
     store: str | None = None
     namespace: str | None = None
     config: Path | None = None
+    onnx_provider: str | None = None
     log_level: Level | None = None
     log_format: Format | None = None
 

@@ -9,7 +9,7 @@ import typer
 
 from fourfold.cli.output import say, warn
 from fourfold.cli.session import open_memory
-from fourfold.errors import EmbedderUnavailable, RequestError, SpaceMismatch
+from fourfold.errors import EmbedderUnavailable, MissingExtra, RequestError, SpaceMismatch
 
 if TYPE_CHECKING:
     from fourfold.memory import Memory
@@ -53,7 +53,7 @@ def _wait(memory: Memory, wait: bool | None) -> None:
     patient = wait or sys.stderr.isatty()
     try:
         _embed(memory, None if patient else memory.settings.embed_seconds)
-    except (EmbedderUnavailable, SpaceMismatch) as error:
+    except (EmbedderUnavailable, MissingExtra, SpaceMismatch) as error:
         if wait:
             raise
         warn(f"stored, but vectors are not being made: {error}")

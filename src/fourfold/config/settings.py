@@ -47,6 +47,8 @@ class Settings:
     openai_model: str = "text-embedding-3-small"
     openai_dimensions: int | None = None
     openai_timeout: float = 30.0
+    onnx_provider: str = "cpu"
+    """The execution provider of models that onnxruntime runs, such as cuda."""
     preset: str = "auto"
     presets_file: str | None = None
     """The file of tuned presets; None: presets.json in the user's configuration folder."""
@@ -103,6 +105,7 @@ def _own(**kinds: Kind) -> dict[str, Setting]:
 SETTINGS: Final[Mapping[str, Setting]] = {
     **_own(store=TEXT, index=TEXT, namespace=TEXT, embedder=TEXT, openai_base_url=TEXT, openai_api_key=TEXT),
     **_own(openai_model=TEXT, openai_dimensions=whole(limits.VECTOR_DIMENSIONS), openai_timeout=SECONDS),
+    **_own(onnx_provider=TEXT),
     **_own(log_level=one_of("debug", "info", "warning", "error"), log_format=one_of("text", "json")),
     **_own(http_hosts=WORDS, http_tokens=TOKENS, http_requests_per_minute=whole(1_000_000), token=TEXT),
     **_own(**{option.name: of_option(option) for option in OPTIONS.values() if option.setting}),

@@ -64,6 +64,22 @@ class EmbeddingModel(Protocol):
     def close(self) -> None: ...
 
 
+class AsymmetricModel(EmbeddingModel, Protocol):
+    """A model that reads queries in another way than stored texts, for example with a prefix."""
+
+    def embed_queries(self, texts: Sequence[str]) -> NDArray[np.float32]: ...
+
+
+def asymmetric(model: EmbeddingModel) -> AsymmetricModel | None:
+    return cast("AsymmetricModel", model) if hasattr(type(model), "embed_queries") else None
+
+
+def embed_queries(model: EmbeddingModel, texts: Sequence[str]) -> NDArray[np.float32]:
+    """One row per query."""
+    both = asymmetric(model)
+    return model.embed(texts) if both is None else both.embed_queries(texts)
+
+
 class RoutedModel(EmbeddingModel, Protocol):
     """A model with several encoders in one vector space; the text decides which one reads it."""
 
@@ -138,6 +154,10 @@ class BaseEmbedder:
     def fingerprint(self) -> str:
         """Names the vector space: equal fingerprints mean comparable vectors."""
         return f"{self.name}/{self.dimension}"
+
+    def embed_queries(self, texts: Sequence[str]) -> Sequence[Sequence[float]] | NDArray[Any]:
+        """Queries, if the model reads them in another way than stored texts, for example with a prefix."""
+        return self.embed(texts)
 
     def load(self) -> None:
         """Loads the model before the first `embed`."""

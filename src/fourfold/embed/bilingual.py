@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from fourfold import limits
 from fourfold.embed import german, minilm
 from fourfold.embed.base import embed_routed
+from fourfold.embed.onnx_runtime import CPU
 from fourfold.text.language import german_query, is_mostly_german
 
 if TYPE_CHECKING:
@@ -46,8 +47,12 @@ class BilingualEmbedder:
 
     encoders = (ENGLISH, GERMAN)
 
-    def __init__(self) -> None:
-        self._encoders: dict[str, LocalEmbedder] = {ENGLISH: minilm.built_in_model(), GERMAN: german.german_model()}
+    def __init__(self, provider: str = CPU) -> None:
+        """`provider`: the execution provider of onnxruntime."""
+        self._encoders: dict[str, LocalEmbedder] = {
+            ENGLISH: minilm.built_in_model(provider),
+            GERMAN: german.german_model(provider),
+        }
 
     @property
     def fingerprint(self) -> str:

@@ -4,9 +4,18 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
+from importlib.util import find_spec
 from pathlib import Path
 
-from fourfold.errors import EmbedderUnavailable
+from fourfold.errors import EmbedderUnavailable, MissingExtra
+
+
+def package_folder(package: str, model: str, extra: str) -> Path:
+    """The folder of an installed package that has the files of a model. Imports nothing."""
+    found = find_spec(package)
+    if found is None or found.origin is None:
+        raise MissingExtra(f"the model {model} is not installed", f"Install it: pip install 'fourfold[{extra}]'")
+    return Path(found.origin).parent
 
 
 def content(file: Path, remedy: str) -> bytes:

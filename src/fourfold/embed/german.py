@@ -9,6 +9,7 @@ from pathlib import Path
 from fourfold import limits
 from fourfold.embed.files import checked
 from fourfold.embed.minilm import DIMENSION, ENCODERS, REMEDY
+from fourfold.embed.onnx_runtime import CPU
 from fourfold.embed.session import LocalEmbedder, Recipe
 from fourfold.embed.wordpiece import WordPiece
 
@@ -38,8 +39,8 @@ class GermanWordPiece:
         return self._pieces.truncates(fold(text))
 
 
-def german_model() -> LocalEmbedder:
-    return LocalEmbedder(lambda: FINGERPRINT, recipe, DIMENSION)
+def german_model(provider: str = CPU) -> LocalEmbedder:
+    return LocalEmbedder(lambda: FINGERPRINT, recipe, DIMENSION, provider)
 
 
 def recipe() -> Recipe:

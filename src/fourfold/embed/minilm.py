@@ -6,6 +6,7 @@ from pathlib import Path
 
 from fourfold import limits
 from fourfold.embed.files import checked
+from fourfold.embed.onnx_runtime import CPU
 from fourfold.embed.session import LocalEmbedder, Recipe
 from fourfold.embed.wordpiece import WordPiece
 
@@ -21,8 +22,8 @@ vectors of both for one text is 0.998 and more; that of two texts with nearly th
 REMEDY = "Run `pip install --force-reinstall fourfold`"
 
 
-def built_in_model() -> LocalEmbedder:
-    return LocalEmbedder(lambda: FINGERPRINT, recipe, DIMENSION)
+def built_in_model(provider: str = CPU) -> LocalEmbedder:
+    return LocalEmbedder(lambda: FINGERPRINT, recipe, DIMENSION, provider)
 
 
 def recipe() -> Recipe:

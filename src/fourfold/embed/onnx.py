@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from fourfold import limits
 from fourfold.embed.files import content, digest
-from fourfold.embed.onnx_runtime import Pooling
+from fourfold.embed.onnx_runtime import CPU, Pooling
 from fourfold.embed.session import LocalEmbedder, Recipe, Tokenizer
 from fourfold.embed.wordpiece import WordPiece
 from fourfold.errors import EmbedderUnavailable, MissingExtra
@@ -38,9 +38,9 @@ REMEDY = "FOLDER in `onnx:FOLDER` needs model.onnx (or onnx/model.onnx) and toke
 ANOTHER = "Use a model of transformer, pooling and normalisation only"
 
 
-def folder_model(folder: Path) -> LocalEmbedder:
+def folder_model(folder: Path, provider: str = CPU) -> LocalEmbedder:
     place = folder.expanduser().absolute()
-    return LocalEmbedder(lambda: fingerprint(place), lambda: recipe(place))
+    return LocalEmbedder(lambda: fingerprint(place), lambda: recipe(place), provider=provider)
 
 
 def fingerprint(folder: Path) -> str:

@@ -19,12 +19,16 @@ if TYPE_CHECKING:
 
 Pooling = Literal["mean", "cls", "max"]
 
+CPU = "cpu"
+"""The execution provider that every onnxruntime has."""
+
 THREADS = 4
 """Most cores for one run: a sentence cannot use more."""
 
 SLOW_FUSIONS = ["SkipLayerNormFusion"]
 """Makes a sum and the layer normalisation after it five times slower (onnxruntime 1.31)."""
 
+PROVIDER_SUFFIX = "ExecutionProvider"
 INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 DTYPES = {"tensor(int64)": "int64", "tensor(int32)": "int32"}
 ERRORS = (
@@ -41,8 +45,8 @@ REMEDY = (
 class Graph:
     """An open ONNX model from token ids to unit vectors. `run` may be called from several threads at once."""
 
-    def __init__(self, model: bytes | Path, pooling: Pooling) -> None:
-        self._native = open_native(model)
+    def __init__(self, model: bytes | Path, pooling: Pooling, provider: str = CPU) -> None:
+        self._native = open_native(model, provider)
         self._inputs = dict(input_type(node) for node in self._native.get_inputs())
         self.pads = "attention_mask" in self._inputs
         """Whether rows of different lengths may run together."""
@@ -61,14 +65,36 @@ class Graph:
         return {name: known[name].astype(dtype, copy=False) for name, dtype in self._inputs.items()}
 
 
-def open_native(model: bytes | Path, remedy: str = REMEDY) -> Any:
+def open_native(model: bytes | Path, provider: str = CPU, remedy: str = REMEDY) -> Any:
+    """Opens a model for an execution provider; what that one cannot compute runs on the CPU."""
     native = import_native()
     native.disable_telemetry_events()  # Windows builds have it on
     source = model if isinstance(model, bytes) else str(model)
+    wanted = available_provider(native, provider)
+    providers = list(dict.fromkeys((wanted, full_name(CPU))))
     with native_errors("open", remedy):
-        return native.InferenceSession(
-            source, session_options(native), providers=["CPUExecutionProvider"], disabled_optimizers=SLOW_FUSIONS
+        session = native.InferenceSession(
+            source, session_options(native), providers=providers, disabled_optimizers=SLOW_FUSIONS
         )
+    if wanted not in session.get_providers():  # onnxruntime falls back to the CPU, for example without CUDA's libraries
+        message = f"onnxruntime cannot start the execution provider {provider}, as its log says"
+        raise EmbedderUnavailable(message, "Install what the provider needs, or set onnx_provider to cpu")
+    return session
+
+
+def available_provider(native: Any, provider: str) -> str:
+    """The full name of an execution provider: `cuda` and `CUDAExecutionProvider` are the same."""
+    found: list[str] = native.get_available_providers()
+    for name in found:
+        if name.casefold() in (provider.casefold(), full_name(provider).casefold()):
+            return name
+    known = ", ".join(name.removesuffix(PROVIDER_SUFFIX).lower() for name in found)
+    message = f"onnxruntime {native.__version__} has no execution provider {provider!r}"
+    raise EmbedderUnavailable(message, f"Set onnx_provider to one of {known}, or install the onnxruntime that has it")
+
+
+def full_name(provider: str) -> str:
+    return f"{provider.upper()}{PROVIDER_SUFFIX}"
 
 
 def import_native() -> Any:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from fourfold import threads
 from fourfold.embed.base import readable
-from fourfold.embed.onnx_runtime import Graph, Pooling, thread_count
+from fourfold.embed.onnx_runtime import CPU, Graph, Pooling, thread_count
 
 if TYPE_CHECKING:
     import numpy as np
@@ -53,15 +53,22 @@ class Recipe:
     tokenizer: Tokenizer
     max_tokens: int
     pooling: Pooling
+    query_prefix: str = ""
+    """What the model wants before a query."""
+    alone: bool = False
+    """Whether each text has a run of its own: a model that scales its integers by the batch needs that, or the vector
+    of a text would depend on the others."""
 
 
 class Session:
     """One loaded model. Safe to use from several threads at once."""
 
-    def __init__(self, recipe: Recipe) -> None:
+    def __init__(self, recipe: Recipe, provider: str = CPU) -> None:
+        self.query_prefix = recipe.query_prefix
         self._tokenizer = recipe.tokenizer
         self._characters = recipe.max_tokens * CHARACTERS_A_TOKEN
-        self._graph = Graph(recipe.model, recipe.pooling)
+        self._alone = recipe.alone
+        self._graph = Graph(recipe.model, recipe.pooling, provider)
         self.dimension = self._embed_slice(["a"]).shape[1]
 
     def embed(self, texts: Sequence[str]) -> Floats:
@@ -81,7 +88,8 @@ class Session:
 
         rows = [ids or NO_TOKENS for ids in self._tokenizer.encode([self._readable(text) for text in texts])]
         order = sorted(range(len(rows)), key=lambda index: len(rows[index]))
-        vectors = np.concatenate(self._runs(list(batches([rows[index] for index in order], pads=self._graph.pads))))
+        made = batches([rows[index] for index in order], pads=self._graph.pads, alone=self._alone)
+        vectors = np.concatenate(self._runs(list(made)))
         result = np.empty_like(vectors)
         result[order] = vectors
         return result
@@ -109,14 +117,14 @@ class Session:
         return readable(text, self._characters)
 
 
-def batches(rows: Sequence[list[int]], *, pads: bool = True) -> Iterator[list[list[int]]]:
+def batches(rows: Sequence[list[int]], *, pads: bool = True, alone: bool = False) -> Iterator[list[list[int]]]:
     """Rows, shortest first, in runs of at most BATCH_TOKENS when padded to their longest (and of at least one row).
 
-    Without padding, the rows of a run have one length.
+    Without padding, the rows of a run have one length. `alone`: a run for each row.
     """
     batch: list[list[int]] = []
     for row in rows:
-        if batch and (len(row) * (len(batch) + 1) > BATCH_TOKENS or not (pads or len(row) == len(batch[0]))):
+        if batch and (alone or len(row) * (len(batch) + 1) > BATCH_TOKENS or not (pads or len(row) == len(batch[0]))):
             yield batch
             batch = []
         batch.append(row)
@@ -127,11 +135,17 @@ class LocalEmbedder:
     """The Embedder over a local model: hashes and loads once, on first use."""
 
     def __init__(
-        self, fingerprint: Callable[[], str], recipe: Callable[[], Recipe], dimension: int | None = None
+        self,
+        fingerprint: Callable[[], str],
+        recipe: Callable[[], Recipe],
+        dimension: int | None = None,
+        provider: str = CPU,
     ) -> None:
+        """`provider`: the execution provider of onnxruntime."""
         self._make_fingerprint = fingerprint
         self._make_recipe = recipe
         self._dimension = dimension
+        self._provider = provider
         self._fingerprint = ""
         self._session: Session | None = None
         self._loading = threading.Lock()
@@ -151,6 +165,10 @@ class LocalEmbedder:
     def embed(self, texts: Sequence[str]) -> Floats:
         return self._loaded().embed(texts)
 
+    def embed_queries(self, texts: Sequence[str]) -> Floats:
+        session = self._loaded()
+        return session.embed([session.query_prefix + text for text in texts])
+
     def truncates(self, text: str) -> bool:
         return self._loaded().truncates(text)
 
@@ -161,6 +179,6 @@ class LocalEmbedder:
     def _loaded(self) -> Session:
         with self._loading:
             if self._session is None:
-                self._session = Session(self._make_recipe())
+                self._session = Session(self._make_recipe(), self._provider)
                 self._dimension = self._session.dimension
             return self._session

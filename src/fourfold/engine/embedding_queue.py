@@ -11,7 +11,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
 
 from fourfold import threads
-from fourfold.embed.base import EmbeddingModel, routed, shares_space
+from fourfold.embed.base import EmbeddingModel, embed_queries, routed, shares_space
 from fourfold.embed.vectors import SMALLEST, UNIT
 from fourfold.embed.windows import Span, Windows, embedded_text, read_as
 from fourfold.errors import EmbedderUnavailable, FourfoldError, SpaceMismatch, StoreUnavailable
@@ -99,8 +99,8 @@ class EmbeddingQueue:
         if self._closing.is_set:
             raise StoreUnavailable("the memory was closed", "Open it again")
 
-    def _vectors(self, turn: threading.Lock, texts: Sequence[str]) -> NDArray[np.float32]:
-        with turn:
+    def _vectors(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        with self._embedding:
             rows = self._ask(lambda: self.embedder.embed(texts))
         return unit_rows(rows, len(texts), self.embedder.dimension)
 
@@ -136,7 +136,9 @@ class EmbeddingQueue:
         self.load(MODEL_LOAD_SECONDS)
         several = routed(self.embedder)
         if several is None or not encoders:
-            return [self._vectors(self._querying, [text])[0]]
+            with self._querying:
+                found = self._ask(lambda: embed_queries(self.embedder, [text]))
+            return [unit_rows(found, 1, self.embedder.dimension)[0]]
         with self._querying:
             rows = [self._ask(partial(several.embed_as, name, [text])) for name in encoders]
         return [unit_rows(row, 1, self.embedder.dimension)[0] for row in rows]
@@ -219,14 +221,14 @@ class EmbeddingQueue:
         space = self._space_of(namespace)
         texts = [text for _, texts, _ in batch for text in texts]
         try:
-            vectors = self._vectors(self._embedding, texts)
+            vectors = self._vectors(texts)
         except EmbedderUnavailable:
-            self._vectors(self._embedding, [_PROBE])  # raises if the embedder accepts nothing at all
+            self._vectors([_PROBE])  # raises if the embedder accepts nothing at all
             if len(batch) > 1:
                 half = len(batch) // 2
                 return self._embed_readings(namespace, batch[:half]) + self._embed_readings(namespace, batch[half:])
             try:
-                vectors = self._vectors(self._embedding, texts)  # the failure may have been temporary
+                vectors = self._vectors(texts)  # the failure may have been temporary
             except EmbedderUnavailable as error:
                 with self._store.transaction(namespace) as tx:
                     tx.vectors.reject(batch[0][0], str(error))

@@ -20,7 +20,15 @@ from fourfold.engine.maintenance import NO_VECTORS
 from fourfold.engine.open_store import OpenStore, no_item, now
 from fourfold.engine.secret_policy import SecretPolicy
 from fourfold.engine.visibility import visible
-from fourfold.errors import Conflict, EmbedderUnavailable, InvalidQuery, RequestError, SpaceMismatch, WorldError
+from fourfold.errors import (
+    Conflict,
+    EmbedderUnavailable,
+    InvalidQuery,
+    MissingExtra,
+    RequestError,
+    SpaceMismatch,
+    WorldError,
+)
 from fourfold.model import NO_FILTERS, GivenFilters, Item, ItemPatch, Json, NewItem, Page, RawRecord, Source, Space
 from fourfold.storage.linking import bring_names
 from fourfold.storage.refusals import no_raw
@@ -90,7 +98,7 @@ class ItemMethods(OpenStore):
                 with self._maintenance.writing(self.namespace):
                     self._embedding.embed_items(self.namespace, ids)
                 self._maintenance.troubles.pop(NO_VECTORS, None)
-        except (EmbedderUnavailable, SpaceMismatch) as error:
+        except (EmbedderUnavailable, MissingExtra, SpaceMismatch) as error:
             self._maintenance.troubles[NO_VECTORS] = str(error)
 
     def _fit_vectors(self, embedding: EmbeddingQueue, vectors: Sequence[Sequence[float] | Vector]) -> None:

@@ -64,7 +64,7 @@ class OpenStore:
         """Opens a store, and creates it if there is none; without `create` that is a StoreNotFound.
 
         `store`: a folder, the address of a server, or `:memory:` for one that is gone when it is closed.
-        `embedder`: minilm, openai, onnx:FOLDER, none, or one of your own. `background`: make vectors from the queue
+        `embedder`: a name, as in the setting `embedder`, or one of your own. `background`: make vectors from the queue
         and publish indexes while this object lives, also for other processes; a short-lived one leaves that to others.
         `retrievers`: makes retrievers of your own for the opened store; one named like a built-in one replaces it.
         """
@@ -231,4 +231,5 @@ def _open_embedder(given: str | Embedder | EmbeddingModel, settings: Settings) -
             dimensions=settings.openai_dimensions,
             timeout=settings.openai_timeout,
         ),
+        provider=settings.onnx_provider,
     )

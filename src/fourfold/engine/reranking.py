@@ -101,7 +101,8 @@ class Reranking:
         with self._changing:
             if name not in self._models:
                 endpoint = (given.rerank_base_url, given.rerank_api_key, given.rerank_model)
-                self._models[name] = create(name, RerankSettings(*endpoint, given.rerank_languages))
+                settings = RerankSettings(*endpoint, given.rerank_languages, given.onnx_provider)
+                self._models[name] = create(name, settings)
             return self._models[name]
 
     def _reranked(self, model: Reranker, snapshot: Snapshot, query: Query, found: Found, started: float) -> Found:

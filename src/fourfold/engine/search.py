@@ -24,7 +24,7 @@ from fourfold.engine.reranking import Reranking
 from fourfold.engine.retrievers import FACTORIES, tag_candidates
 from fourfold.engine.time_windows import is_outside, nothing_inside, window_of, within, without_items
 from fourfold.engine.visibility import CURRENT, View, visible, why_hidden
-from fourfold.errors import EmbedderUnavailable
+from fourfold.errors import EmbedderUnavailable, MissingExtra
 from fourfold.model import NO_FILTERS, Filters, Item
 from fourfold.ranking.fusion import FILE_NAME_PRESETS, columns, ranks, with_file_names
 from fourfold.ranking.plan import PlanRequest, StoreFacts, make_plan
@@ -265,7 +265,7 @@ class Search:
         try:
             encoders = self._embedding.query_encoders(namespace, text)
             return self._embedding.query(text, encoders), encoders, []
-        except EmbedderUnavailable as error:
+        except (EmbedderUnavailable, MissingExtra) as error:
             return [], (), [Degraded("semantic", str(error))]
 
     def _notes(self, text: str, *, embedded: bool) -> list[str]:

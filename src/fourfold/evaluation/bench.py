@@ -142,7 +142,7 @@ def _embedder(settings: Settings, cache: Path | None) -> CachedEmbedder | None:
         dimensions=settings.openai_dimensions,
         timeout=settings.openai_timeout,
     )
-    model = create(settings.embedder, openai=endpoint)
+    model = create(settings.embedder, openai=endpoint, provider=settings.onnx_provider)
     return None if model is None else CachedEmbedder(model, cache or cache_folder())
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from fourfold import owner_only
-from fourfold.embed.base import EmbeddingModel, embed_routed, routed
+from fourfold.embed.base import EmbeddingModel, asymmetric, embed_routed, routed
 from fourfold.errors import StoreUnavailable
 
 if TYPE_CHECKING:
@@ -95,6 +95,12 @@ class CachedEmbedder:
         if routed(self.model) is None:
             return self._cached(self.fingerprint, texts, self.model.embed)
         return embed_routed(self, texts)
+
+    def embed_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        both = asymmetric(self.model)
+        if both is None:
+            return self.embed(texts)
+        return self._cached(f"{self.fingerprint}/query", texts, both.embed_queries)
 
     def embed_as(self, encoder: str, texts: Sequence[str]) -> NDArray[np.float32]:
         several = routed(self.model)

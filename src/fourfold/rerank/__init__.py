@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from fourfold.embed.onnx_runtime import CPU
 from fourfold.errors import InvalidQuery
 from fourfold.ranking.rerankers import BUILT_IN, ENDPOINT, FOLDER_PREFIX, RERANKERS_REMEDY
 from fourfold.rerank.base import Budget, Reranker
@@ -20,6 +21,7 @@ class RerankSettings:
     model: str = ""
     languages: tuple[str, ...] = ()
     """That the model knows; empty: what the provider says."""
+    onnx_provider: str = CPU
 
 
 def create(name: str, settings: RerankSettings) -> Reranker:
@@ -28,7 +30,7 @@ def create(name: str, settings: RerankSettings) -> Reranker:
     if name == BUILT_IN:
         from fourfold.rerank.ms_marco import built_in_model
 
-        return built_in_model()
+        return built_in_model(settings.onnx_provider)
     if name == ENDPOINT:
         from fourfold.rerank.endpoint import EndpointReranker
 
@@ -36,5 +38,5 @@ def create(name: str, settings: RerankSettings) -> Reranker:
     if name.startswith(FOLDER_PREFIX):
         from fourfold.rerank.onnx import folder_model
 
-        return folder_model(Path(name.removeprefix(FOLDER_PREFIX)), languages)
+        return folder_model(Path(name.removeprefix(FOLDER_PREFIX)), languages, settings.onnx_provider)
     raise InvalidQuery(f"there is no reranker {name!r}", RERANKERS_REMEDY)

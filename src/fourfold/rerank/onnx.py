@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from fourfold.embed.base import readable
 from fourfold.embed.files import content
 from fourfold.embed.onnx import MODELS, TOKENIZERS, max_tokens, one_of, settings
-from fourfold.embed.onnx_runtime import import_native, input_type, native_errors, open_native
+from fourfold.embed.onnx_runtime import CPU, import_native, input_type, native_errors, open_native
 from fourfold.embed.wordpiece import WordPiece
 from fourfold.errors import MissingExtra, RerankerUnavailable
 from fourfold.rerank.base import Budget, of_reranker
@@ -44,9 +44,12 @@ class CrossEncoderParts:
 class CrossEncoder:
     """A model from a pair of texts to one score. It loads on first use; several threads may use it at once."""
 
-    def __init__(self, parts: Callable[[], CrossEncoderParts], languages: frozenset[str] | None) -> None:
+    def __init__(
+        self, parts: Callable[[], CrossEncoderParts], languages: frozenset[str] | None, provider: str = CPU
+    ) -> None:
         self.languages = languages
         self._parts = parts
+        self._provider = provider
         self._loading = threading.Lock()
         self._session: _Session | None = None
 
@@ -73,16 +76,16 @@ class CrossEncoder:
         with self._loading:
             if self._session is None:
                 with of_reranker():
-                    self._session = _Session(self._parts())
+                    self._session = _Session(self._parts(), self._provider)
             return self._session
 
 
 class _Session:
     """An open model."""
 
-    def __init__(self, parts: CrossEncoderParts) -> None:
+    def __init__(self, parts: CrossEncoderParts, provider: str) -> None:
         self._tokenizer = parts.tokenizer
-        self._native = open_native(parts.model, REMEDY)
+        self._native = open_native(parts.model, provider, REMEDY)
         self._inputs = dict(input_type(node) for node in self._native.get_inputs())
         self._output = self._native.get_outputs()[0].name
 
@@ -119,12 +122,12 @@ def relevance(logits: Any) -> float:
     return float(row[-1] - row[0]) if row.size == 2 else float(row[0])
 
 
-def folder_model(folder: Path, languages: frozenset[str] | None) -> CrossEncoder:
+def folder_model(folder: Path, languages: frozenset[str] | None, provider: str = CPU) -> CrossEncoder:
     """RerankerUnavailable at once if the folder holds no model: loading takes longer than many searches have."""
     place = folder.expanduser().absolute()
     with of_reranker():
         model = one_of(place, MODELS)
-    return CrossEncoder(lambda: CrossEncoderParts(model, tokenizer(place)), languages)
+    return CrossEncoder(lambda: CrossEncoderParts(model, tokenizer(place)), languages, provider)
 
 
 def tokenizer(folder: Path) -> PairTokenizer:

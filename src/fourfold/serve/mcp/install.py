@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from fourfold import addresses
+from fourfold.embed import model_folder
 from fourfold.errors import InvalidSetting
 from fourfold.model import Json
 
@@ -24,9 +25,8 @@ if TYPE_CHECKING:
 
 Scope = Literal["user", "project"]
 NAME = "fourfold"
-_CARRIED = ("store", "namespace", "embedder", "openai_base_url", "openai_model", "openai_dimensions")
+_CARRIED = ("store", "namespace", "embedder", "onnx_provider", "openai_base_url", "openai_model", "openai_dimensions")
 _FLAGS = ("store", "namespace")
-_FOLDER_MODEL = "onnx:"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +84,8 @@ def _portable(name: str, value: object, scope: Scope, folder: Path) -> str:
     text = str(value)
     if name == "store" and not addresses.is_address(text):
         return _path(Path(text), scope, folder)
-    if name == "embedder" and text.startswith(_FOLDER_MODEL):
-        return _FOLDER_MODEL + _path(Path(text.removeprefix(_FOLDER_MODEL)), scope, folder)
+    if name == "embedder" and (place := model_folder(text)) is not None:
+        return f"{text.partition(':')[0]}:{_path(place, scope, folder)}"
     return text
 
 
