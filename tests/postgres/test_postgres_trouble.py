@@ -28,6 +28,7 @@ from fourfold import limits
 from fourfold.errors import NewerSchema, ReadOnlyStore, StorageFull, StoreBusy, StoreUnavailable, TimedOut, WorldError
 from fourfold.memory import Memory
 from fourfold.model import NO_FILTERS, NewItem, Space
+from fourfold.storage.postgres import vectors
 from fourfold.storage.postgres.snapshot import PostgresSnapshot
 from fourfold.storage.postgres.store import PostgresStore
 from fourfold.storage.postgres.tuning import Tuning
@@ -378,3 +379,20 @@ def small_disk() -> Iterator[Path]:
     (folder / "ballast").write_bytes(bytes(4_000_000))
     yield space
     subprocess.run(["umount", "-l", str(folder)], check=True, capture_output=True)
+
+
+def test_vectors_are_not_indexed_while_a_load_writes_them(plain_dsn: str):
+    """A batch that adds to an index holds the namespace for seconds; other writers would get StoreBusy."""
+    memory = opened(plain_dsn, INDEXED)
+    store: Any = memory.store
+    memory.add_many([NewItem(f"note {n}", title=f"Note {n}", vector=[1.0, n]) for n in range(40)])
+
+    def lacks_index() -> bool:
+        with store.snapshot("default") as at:
+            return vectors.lacks_index(at.db, at.ns, at.tuning)
+
+    assert store.maintenance.publish("default", amid_writes=True)
+    assert lacks_index()
+    assert store.maintenance.publish("default")
+    assert not lacks_index()
+    memory.close()

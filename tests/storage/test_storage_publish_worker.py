@@ -137,6 +137,18 @@ def test_one_child_publishes_a_load_while_it_runs(opened: Opener, loading: list[
     assert memory.check() == []
 
 
+def test_a_load_that_is_published_as_it_is_written_is_not_interrupted_by_the_timer(
+    opened: Opener, loading: list[subprocess.Popen[bytes]]
+) -> None:
+    memory = opened(embedder="none")
+    memory.add_many(vectored(0, 40))
+    until_published(memory, 40)
+    assert not memory.store.maintenance.publish("default", amid_writes=True)
+    assert loading[0].poll() is None
+    assert memory.store.maintenance.publish("default")
+    assert [process.wait(60) for process in loading] == [0]
+
+
 def test_a_large_index_run_is_published_while_it_runs(
     opened: Opener, loading: list[subprocess.Popen[bytes]], tmp_path: Path
 ) -> None:

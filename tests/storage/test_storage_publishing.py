@@ -202,7 +202,7 @@ def test_closing_waits_for_a_running_publication(monkeypatch: pytest.MonkeyPatch
     entered, released = threading.Event(), threading.Event()
 
     class Slow(MemoryMaintenance):
-        def publish(self, namespace: str, *, everything: bool = False) -> bool:
+        def publish(self, namespace: str, *, everything: bool = False, amid_writes: bool = False) -> bool:
             entered.set()
             return released.wait(60)
 

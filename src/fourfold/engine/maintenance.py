@@ -109,8 +109,11 @@ class Maintenance:
                 self._publisher = self._thread("fourfold-publish", self._publish_when_quiet)
 
     def _publish_when_quiet(self) -> None:
-        while self._is_quiet_at_last():
-            finished, seen = self._publish(), self._writes
+        while not self._closing.is_set:
+            paused = self._have_writes_paused()
+            if self._closing.is_set:
+                break
+            finished, seen = self._publish(amid_writes=not paused), self._writes
             with self._changing:
                 if finished and seen == self._writes and not self._writing:
                     self._publisher = None
@@ -118,17 +121,19 @@ class Maintenance:
         with self._changing:
             self._publisher = None
 
-    def _is_quiet_at_last(self) -> bool:
-        """Waits until writes have paused, or for as long as that may take. False if the memory closes meanwhile."""
+    def _have_writes_paused(self) -> bool:
+        """Waits until writes have paused, or the memory closes; False if they have not after the longest wait."""
         until, seen = time.monotonic() + self._pace.longest_wait_seconds, -1
-        while (self._writing or seen != self._writes) and time.monotonic() < until:
+        while self._writing or seen != self._writes:
+            if time.monotonic() >= until:
+                return False
             seen = self._writes
             if self._closing.wait(self._pace.quiet_seconds):
-                return False
-        return not self._closing.is_set
+                break
+        return True
 
-    def _publish(self) -> bool:
-        """Publishes what is due; False if another process is doing that, and it has to be tried again.
+    def _publish(self, *, amid_writes: bool = False) -> bool:
+        """Publishes what is due; False if that has to be tried again, since something else is doing it.
 
         Indexes are caches: a failure here stops nothing else. It is tried again after the next write.
         """
@@ -137,7 +142,7 @@ class Maintenance:
         left: set[str] = set(due)
         try:
             for namespace in due:
-                if self._store.maintenance.publish(namespace):
+                if self._store.maintenance.publish(namespace, amid_writes=amid_writes):
                     left.discard(namespace)
             self.troubles.pop(NO_INDEX, None)
         except FourfoldError as error:

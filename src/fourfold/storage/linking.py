@@ -23,9 +23,13 @@ PER_LOOKUP = 8
 """Looking a name up in an index takes as long as reading this many texts."""
 _READ_NAMES = 2000
 """Namespaces with up to this many names read all of them."""
-_LOOKED_UP_WORDS = 5000
-"""Up to this many words and pairs of words are looked up; for more, all names are read."""
+_MOST_READ_NAMES = 300_000
+"""More names are not read inside of a transaction, which other writers wait for: that takes seconds."""
 _PAGE_ITEMS = 1000
+_WRITTEN_ITEMS = 250
+"""Items that one transaction of `catch_up` links."""
+_DONE_NODES = 10_000
+"""Nodes that one transaction of `catch_up` takes from the list of postponed ones."""
 
 
 class Linked(NamedTuple):
@@ -134,6 +138,8 @@ class Linker:
     def __init__(self) -> None:
         self._finder = NameFinder()
         self._version = -1
+        self._looked_up = 0
+        """Words and pairs of words that were looked up since the names were last known."""
 
     def link(self, rows: LinkRows, changed: Sequence[Linked]) -> None:
         """Updates nodes and mentions of changed items, and points older items to the new nodes."""
@@ -192,16 +198,20 @@ class Linker:
             known = rows.mentions(stored) if stored else set[tuple[int, int]]()
             rows.change_mentions(sorted(known - wanted), sorted(wanted - known))
 
-    def _finder_for(self, rows: LinkRows, texts: Sequence[str]) -> NameFinder:
-        """A finder of all names if they are cached or few; otherwise of the names that the texts could contain."""
+    def read_names(self, rows: LinkRows) -> None:
+        """Reads all names if others were added or removed."""
         version = rows.names_version()
-        if version == self._version:
-            return self._finder
-        if len(texts) <= AT_ONCE and rows.has_more_names(_READ_NAMES):
+        if version != self._version:
+            self._finder, self._version, self._looked_up = NameFinder(paced(rows.names())), version, 0
+
+    def _finder_for(self, rows: LinkRows, texts: Sequence[str]) -> NameFinder:
+        """A finder of all names, or of those that the texts could contain if looking these up takes less time."""
+        if rows.names_version() != self._version and rows.has_more_names(_READ_NAMES):
             words, pairs = beginnings(texts)
-            if len(words) + len(pairs) <= _LOOKED_UP_WORDS:
+            self._looked_up += len(words) + len(pairs)
+            if rows.has_more_names(min(self._looked_up, _MOST_READ_NAMES)):
                 return NameFinder(rows.names_beginning(words, pairs))
-        self._finder, self._version = NameFinder(paced(rows.names())), version
+        self.read_names(rows)
         return self._finder
 
 
@@ -222,9 +232,9 @@ def is_selective(name: str) -> bool:
     return bool(NameFinder([name]).find(name.upper()))
 
 
-def _pages(items: Sequence[int]) -> Iterator[Sequence[int]]:
-    for start in range(0, len(items), _PAGE_ITEMS):
-        yield items[start : start + _PAGE_ITEMS]
+def _pages(items: Sequence[int], size: int = _PAGE_ITEMS) -> Iterator[Sequence[int]]:
+    for start in range(0, len(items), size):
+        yield items[start : start + size]
 
 
 # ---------------------------------------------------------------- many names at once
@@ -235,25 +245,34 @@ Opened = Callable[[], AbstractContextManager[LinkRows]]
 def catch_up(reading: Opened, writing: Opened, may_mention: Callable[[str], Sequence[int] | None]) -> None:
     """Searches older items for the names of postponed nodes: those that an index proposes, or all.
 
-    Uses many transactions, since other writers wait for each. Items stored between two of them are linked as usual.
+    Other writers wait for each transaction, so these are many and short, and names are read outside of them. What is
+    stored between two of them is linked as usual.
     """
     with reading() as rows:
         nodes = rows.postponed()
-        names = rows.names_of(nodes)
         if not nodes:
             return
+        names = rows.names_of(nodes)
+        pointing = rows.pointing(names)
         few = len(names) * PER_LOOKUP <= rows.count_items()
     proposed = _proposed(names, may_mention) if few else None
     finder, linker = NameFinder(names), Linker()
     for piece in _all_items(reading) if proposed is None else _pages(proposed):
         with reading() as rows:
             found = [item.id for item in rows.texts(piece) if finder.find(item.text)]
-        if found:
-            with writing() as rows:
-                linker.mention_again(rows, found)
-    with writing() as rows:
-        linker.mention_again(rows, rows.pointing(names))
-        rows.catch_up_done(nodes)
+        _link_again(linker, found, reading, writing)
+    _link_again(linker, pointing, reading, writing)
+    for done in _pages(nodes, _DONE_NODES):
+        with writing() as rows:
+            rows.catch_up_done(done)
+
+
+def _link_again(linker: Linker, items: Sequence[int], reading: Opened, writing: Opened) -> None:
+    for part in _pages(items, _WRITTEN_ITEMS):
+        with reading() as rows:
+            linker.read_names(rows)
+        with writing() as rows:
+            linker.mention_again(rows, part)
 
 
 def _proposed(names: Collection[str], may_mention: Callable[[str], Sequence[int] | None]) -> list[int] | None:

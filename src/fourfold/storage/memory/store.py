@@ -87,7 +87,7 @@ class MemoryMaintenance:
     def lease(self, namespace: str | None) -> Generator[bool]:
         yield True
 
-    def publish(self, namespace: str, *, everything: bool = False) -> bool:
+    def publish(self, namespace: str, *, everything: bool = False, amid_writes: bool = False) -> bool:
         """Always True: nothing here is ever due."""
         return True
 

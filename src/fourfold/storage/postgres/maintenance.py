@@ -35,17 +35,19 @@ class PostgresMaintenance:
 
     # ------------------------------------------------------------ publishing
 
-    def publish(self, namespace: str, *, everything: bool = False) -> bool:
+    def publish(self, namespace: str, *, everything: bool = False, amid_writes: bool = False) -> bool:
         database, tuning = self._store.database, self._store.tuning
-        if not self._is_due(namespace, everything):
+        if not self._is_due(namespace, everything=everything, amid_writes=amid_writes):
             return True
         with self.lease(namespace) as mine:
             if mine:
-                self.catch_up(namespace)
+                if not amid_writes:
+                    self.catch_up(namespace)
                 if (feeder := self._store.feeder) is not None:
                     feeder.feed(namespace, everything=everything)
                 if not self._has_index(namespace):
-                    publish.index_vectors(database, namespace, tuning)
+                    if not amid_writes:  # adding 1,000 vectors to an index takes seconds, for which all writers wait
+                        publish.index_vectors(database, namespace, tuning)
                     build = publish.fill_words if database.has_textsearch else postings.build
                     build(database, namespace, tuning, everything=everything)
             return mine
@@ -54,15 +56,15 @@ class PostgresMaintenance:
         """Whether a distributed index answers, so that PostgreSQL needs none of its own."""
         return self._store.database.read(lambda db: namespaces.find(db, namespace).generation) is not None
 
-    def _is_due(self, namespace: str, everything: bool) -> bool:
+    def _is_due(self, namespace: str, *, everything: bool, amid_writes: bool) -> bool:
         words = publish if self._store.database.has_textsearch else postings
         with self._store.snapshot(namespace) as at:
-            feeder, due = self._store.feeder, bool(PostgresLinkRows(at.db, at.ns).postponed())
+            feeder, due = self._store.feeder, not amid_writes and bool(PostgresLinkRows(at.db, at.ns).postponed())
             due = due or (feeder is not None and feeder.is_due(at.db, at.ns, everything=everything))
             if at.ns.generation is not None:
                 return due
             due = due or words.is_due(at.db, at.ns, at.tuning, everything=everything)
-            return due or vectors.lacks_index(at.db, at.ns, at.tuning)
+            return due or (not amid_writes and vectors.lacks_index(at.db, at.ns, at.tuning))
 
     def catch_up(self, namespace: str) -> None:
         """Searches older items for the names of postponed nodes."""

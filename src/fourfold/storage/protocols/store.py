@@ -30,8 +30,12 @@ class Maintenance(Protocol):
         """
         ...
 
-    def publish(self, namespace: str, *, everything: bool = False) -> bool:
-        """Publishes indexes and postponed links that are due, or `everything`; False if another process is doing it."""
+    def publish(self, namespace: str, *, everything: bool = False, amid_writes: bool = False) -> bool:
+        """Publishes indexes and postponed links that are due, or `everything`; False if another process is doing it.
+
+        `amid_writes`: writes have not paused. Leaves what would slow down a bulk load until they do: links, and the
+        first index of vectors of a server. False also if this process is publishing a bulk load as it is written.
+        """
         ...
 
     def check(self) -> list[str]:

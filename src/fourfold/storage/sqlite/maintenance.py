@@ -56,10 +56,12 @@ class SqliteMaintenance:
                 mine = True
             yield mine
 
-    def publish(self, namespace: str, *, everything: bool = False) -> bool:
+    def publish(self, namespace: str, *, everything: bool = False, amid_writes: bool = False) -> bool:
         ns = self._number(namespace)
         if ns is None:
             return True
+        if amid_writes and self._publisher.is_loading(ns):
+            return False
         self.catch_up(ns)
         with self._publisher.turn():
             return self._publisher.publish_if_due(ns, everything=everything)

@@ -286,6 +286,11 @@ class Publisher:
                 if self._load is load:
                     self._load = None
 
+    def is_loading(self, ns: int) -> bool:
+        """Whether a bulk load is being published while it is written."""
+        with self._changing:
+            return self._load is not None and self._load.ns == ns
+
     def _end_load(self) -> None:
         with self._changing:
             load = self._load
