@@ -33,6 +33,8 @@ class _Kind:
 
     fits: Callable[[Any], bool]
     name: str
+    types: frozenset[type] = frozenset()
+    """Types all of whose values fit: a quick answer for most values."""
 
 
 def checks_arguments(kind: C) -> C:
@@ -83,7 +85,7 @@ def check_fields(value: object, kind: type, error: Callable[[str, str], Exceptio
         raise error(f"{_shown(value)} is a {type(value).__name__}", f"Give a {kind.__name__}")
     for name, wanted in _field_kinds(kind):
         given = getattr(value, name)
-        if not wanted.fits(given):
+        if type(given) not in wanted.types and not wanted.fits(given):
             raise error(
                 f"{name} of {kind.__name__} is {_shown(given)}, a {type(given).__name__}", f"Give {wanted.name}"
             )
@@ -165,24 +167,34 @@ def _kind(hint: Any) -> _Kind | None:
     if origin is not None:
         return _container(origin, parts)
     if hint is None or hint is type(None):
-        return _Kind(lambda value: value is None, "None")
+        return _Kind(lambda value: value is None, "None", frozenset({type(None)}))
     if hint is float:
-        return _Kind(lambda value: isinstance(value, int | float) and not isinstance(value, bool), "a number")
+        return _Kind(
+            lambda value: isinstance(value, int | float) and not isinstance(value, bool),
+            "a number",
+            frozenset({int, float}),
+        )
     if hint is int:
-        return _Kind(lambda value: isinstance(value, int) and not isinstance(value, bool), "a whole number")
+        return _Kind(
+            lambda value: isinstance(value, int) and not isinstance(value, bool), "a whole number", frozenset({int})
+        )
     if not isinstance(hint, type) or hint in (Any, object):
         return None
     if getattr(hint, "_is_protocol", False):
         return _protocol(hint)
     named = {"str": "a string", "bool": "True or False"}.get(hint.__name__, f"a {hint.__name__}")
-    return _Kind(lambda value: isinstance(value, hint), named)
+    return _Kind(lambda value: isinstance(value, hint), named, frozenset({hint}))
 
 
 def _either(kinds: Sequence[_Kind | None]) -> _Kind | None:
     known = [kind for kind in kinds if kind is not None]
     if len(known) < len(kinds):
         return None
-    return _Kind(lambda value: any(kind.fits(value) for kind in known), " or ".join(kind.name for kind in known))
+    return _Kind(
+        lambda value: any(kind.fits(value) for kind in known),
+        " or ".join(kind.name for kind in known),
+        frozenset[type]().union(*(kind.types for kind in known)),
+    )
 
 
 def is_nameable(path: str | Path) -> bool:

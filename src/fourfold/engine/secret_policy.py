@@ -10,7 +10,7 @@ from typing import Final
 from fourfold.errors import InvalidItem
 from fourfold.model import ItemPatch, Json, NewItem
 from fourfold.storage.values import Record
-from fourfold.text.secrets import SecretMode, masked, masked_json, masked_parts, masks_in
+from fourfold.text.secrets import SecretMode, masked, masked_json, masked_parts, masked_tag, masks_in
 
 _TEXTS: Final = ("title", "text", "content", "metadata", "properties", "tags", "aliases")
 """Fields of the records of an export that hold what callers wrote."""
@@ -35,7 +35,7 @@ class SecretPolicy:
         """`hidden`: its text, masked."""
         title, text = self.text(item.title), self._checked(item.text, hidden)
         metadata = self.mapping(item.metadata)
-        tags = tuple(self.text(tag) for tag in item.tags)
+        tags = tuple(self._checked(tag, masked_tag(tag)) for tag in item.tags)
         if (title, text, tags) == (item.title, item.text, item.tags) and metadata is item.metadata:
             return item
         return replace(item, title=title, text=text, tags=tags, metadata=metadata)

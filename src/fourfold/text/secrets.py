@@ -13,6 +13,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast
 
 Json: TypeAlias = Any
@@ -133,20 +134,31 @@ KINDS: Final = (
 )  # fmt: skip
 
 
+_HINTS: Final = {hint for kind in KINDS for hint in kind.hints}
+_LOWER_HINTS: Final = tuple(sorted(hint for hint in _HINTS if hint.islower()))
+_EXACT_HINTS: Final = tuple(sorted(_HINTS.difference(_LOWER_HINTS)))
+_CACHED_TAGS: Final = 4096
+"""Size of the cache of masked tags: many items have the same few."""
+
+
 def secrets_in(text: str) -> list[Secret]:
     """What looks like a secret, in the order of the text, without overlaps."""
-    lowered = text.lower()
+    hints = {*filter(text.lower().__contains__, _LOWER_HINTS), *filter(text.__contains__, _EXACT_HINTS)}
+    if not hints:
+        return []
     found = [
-        Secret(kind.name, *span)
-        for kind in KINDS
-        if any(hint in lowered or hint in text for hint in kind.hints)
-        for span in _spans(kind, text)
+        Secret(kind.name, *span) for kind in KINDS if not hints.isdisjoint(kind.hints) for span in _spans(kind, text)
     ]
     kept: list[Secret] = []
     for secret in sorted(found, key=lambda one: (one.start, -one.end)):
         if not kept or secret.start >= kept[-1].end:
             kept.append(secret)
     return kept
+
+
+@lru_cache(_CACHED_TAGS)
+def masked_tag(tag: str) -> str:
+    return masked(tag)
 
 
 def masked(text: str) -> str:
