@@ -75,3 +75,19 @@ def test_no_pickle_and_no_code_made_of_text() -> None:
                 assert node.func.id not in forbidden_calls, path
             elif isinstance(node, ast.keyword):
                 assert node.arg != "allow_pickle" or getattr(node.value, "value", None) is False, path
+
+
+def test_a_search_of_the_command_line_does_not_wait_for_pydantic(tmp_path: Path) -> None:
+    fourfold.Memory.open(tmp_path / "store", embedder="none").close()
+    environment = {**os.environ, "FOURFOLD_EMBEDDER": "none"}
+    for command in (["search", "heron", "--kind", "note", "--explain"], ["status"]):
+        script = (
+            "import sys\n"
+            "from fourfold.cli.main import main\n"
+            "try:\n"
+            f"    main({['--store', str(tmp_path / 'store'), *command]!r})\n"
+            "except SystemExit:\n"
+            "    print('pydantic' in sys.modules, file=sys.stderr)\n"
+        )
+        done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True)
+        assert done.stderr.splitlines()[-1] == "False", done.stderr
