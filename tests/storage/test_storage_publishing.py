@@ -16,6 +16,7 @@ from concurrently import begin
 from engine_support import Opener, WordEmbedder, eventually, ids, notes, texts
 from store_calls import StoreCalls
 
+from fourfold.engine.maintenance import Maintenance
 from fourfold.errors import TimedOut
 from fourfold.index import segment_files
 from fourfold.index.locks import ReadLock
@@ -216,6 +217,27 @@ def test_closing_waits_for_a_running_publication(monkeypatch: pytest.MonkeyPatch
     released.set()
     closing.result(60)
     closing_again.result(60)
+
+
+def test_what_is_left_while_writes_continue_is_published_when_they_pause() -> None:
+    published: list[tuple[str, bool]] = []
+
+    class Recording(MemoryMaintenance):
+        pace = Pace(quiet_seconds=0.01, longest_wait_seconds=0.02)
+
+        def publish(self, namespace: str, *, everything: bool = False, amid_writes: bool = False) -> bool:
+            published.append((namespace, amid_writes))
+            return True
+
+    store = MemoryStore()
+    store.maintenance = Recording(store)
+    maintenance = Maintenance(store, None, "default", watch=False)
+    with maintenance.writing("other"):
+        pass
+    with maintenance.writing("other"):
+        eventually(lambda: ("other", True) in published)
+    eventually(lambda: published[-1] == ("other", False))
+    maintenance.close()
 
 
 def test_names_are_linked_in_batches_while_others_write(opened: Opener, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -142,7 +142,7 @@ class Maintenance:
         left: set[str] = set(due)
         try:
             for namespace in due:
-                if self._store.maintenance.publish(namespace, amid_writes=amid_writes):
+                if self._store.maintenance.publish(namespace, amid_writes=amid_writes) and not amid_writes:
                     left.discard(namespace)
             self.troubles.pop(NO_INDEX, None)
         except FourfoldError as error:
