@@ -36,6 +36,8 @@ class Maintenance:
         self._changing = threading.Lock()
         """Guards everything below."""
         self._writes = 0
+        self._write_seconds = 0.0
+        """Duration of the last write."""
         self._writing = scheduling.Marks()
         self._due = {namespace}
         """Namespaces that were written to since they were published."""
@@ -57,7 +59,7 @@ class Maintenance:
     @contextmanager
     def writing(self, namespace: str) -> Generator[None]:
         """Around a write, which may have taken effect even if the block raises."""
-        write = scheduling.Mark()
+        write, begun = scheduling.Mark(), time.monotonic()
         try:
             with self._changing:
                 self._served.add(namespace)
@@ -67,6 +69,7 @@ class Maintenance:
             with self._changing:
                 self._writing.discard(write)
                 self._writes += 1
+                self._write_seconds = time.monotonic() - begun
                 self._due.add(namespace)
             self._publish_soon()  # before the watcher wakes, which publishes at once where no publisher runs
             self._wake()
@@ -122,13 +125,17 @@ class Maintenance:
             self._publisher = None
 
     def _have_writes_paused(self) -> bool:
-        """Waits until writes have paused, or the memory closes; False if they have not after the longest wait."""
+        """Waits until writes have paused, or the memory closes; False if they have not after the longest wait.
+
+        A pause is as long as the last write: on a busy machine, a load takes seconds for a batch and between batches.
+        """
         until, seen = time.monotonic() + self._pace.longest_wait_seconds, -1
         while self._writing or seen != self._writes:
             if time.monotonic() >= until:
                 return False
             seen = self._writes
-            if self._closing.wait(self._pace.quiet_seconds):
+            left = max(until - time.monotonic(), 0.0)
+            if self._closing.wait(max(self._pace.quiet_seconds, min(self._write_seconds, left))):
                 break
         return True
 
