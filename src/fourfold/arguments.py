@@ -83,19 +83,20 @@ def check_fields(value: object, kind: type, error: Callable[[str, str], Exceptio
     """Raise `error` if a value is not of this dataclass, or has a field of the wrong type."""
     if not isinstance(value, kind):
         raise error(f"{_shown(value)} is a {type(value).__name__}", f"Give a {kind.__name__}")
-    for name, wanted in _field_kinds(kind):
+    for name, wanted, default in _field_kinds(kind):
         given = getattr(value, name)
-        if type(given) not in wanted.types and not wanted.fits(given):
+        if given is not default and type(given) not in wanted.types and not wanted.fits(given):
             raise error(
                 f"{name} of {kind.__name__} is {_shown(given)}, a {type(given).__name__}", f"Give {wanted.name}"
             )
 
 
 @cache
-def _field_kinds(kind: type) -> tuple[tuple[str, _Kind], ...]:
+def _field_kinds(kind: type) -> tuple[tuple[str, _Kind, Any], ...]:
+    """Name, type and default value of each field that not every value fits."""
     hints = _hints(kind)
-    kinds = ((field.name, _kind(hints[field.name])) for field in fields(cast("Any", kind)))
-    return tuple((name, found) for name, found in kinds if found is not None)
+    kinds = ((field.name, _kind(hints[field.name]), field.default) for field in fields(cast("Any", kind)))
+    return tuple((name, found, default) for name, found, default in kinds if found is not None)
 
 
 def _shown(value: object) -> str:
@@ -244,10 +245,11 @@ def _is_listed(value: Any, element: _Kind | None, accepts_sets: bool) -> bool:
     """Whether a value is a sequence whose elements fit; a string is not accepted as a sequence of strings."""
     if isinstance(value, str | bytes | bytearray):
         return False
-    if not isinstance(value, Sequence) and not (accepts_sets and isinstance(value, AbstractSet | Mapping)):
+    is_sequence = type(value) in (list, tuple) or isinstance(value, Sequence)
+    if not is_sequence and not (accepts_sets and isinstance(value, AbstractSet | Mapping)):
         return False
-    elements = islice(cast("Sequence[Any]", value), _CHECKED_ELEMENTS)
-    return element is None or all(element.fits(each) for each in elements)
+    elements = list(islice(cast("Sequence[Any]", value), _CHECKED_ELEMENTS))
+    return element is None or element.types.issuperset(map(type, elements)) or all(map(element.fits, elements))
 
 
 def _protocol(hint: type) -> _Kind:
@@ -260,7 +262,15 @@ def _protocol(hint: type) -> _Kind:
         if not name.startswith("_") or name == "__array__"
     ]
 
+    known: set[type] = set()
+
     def fits(value: Any) -> bool:
+        kind = cast("type", type(value))
+        if kind in known:
+            return True
+        if not isinstance(value, type) and all(hasattr(kind, name) for name in members):
+            known.add(kind)
+            return True
         return not isinstance(value, type) and all(_has(value, name) for name in members)
 
     return _Kind(fits, f"an object with {', '.join(sorted(members))}" if len(members) < 9 else f"a {hint.__name__}")
