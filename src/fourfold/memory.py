@@ -85,15 +85,9 @@ class Memory(VersionMethods, GraphMethods):
             top_k = self.settings.top_k  # for the default preset only: each other one has its own
         chosen, second = preset or self.settings.preset, rerank or self.settings.rerank
         request = PlanRequest(text, chosen, fusion, weights, alpha, top_k, only, k, recency, second, source_weights)
-        if per_source is not None:
-            check_per_source(per_source)
-        options = ResultOptions(
-            per_source,
-            _checked_confidence(min_confidence),
-            explain,
-            candidates=candidates,
-            time=self._time_mode(time),
-        )
+        limit = None if per_source is None else check_per_source(per_source)
+        surest = _checked_confidence(min_confidence)
+        options = ResultOptions(limit, surest, explain, candidates=candidates, time=self._time_mode(time))
         names = [rules.name(name, "namespace") for name in namespaces] if namespaces else [self.namespace]
         if len(set(names)) > 1:
             if candidates:

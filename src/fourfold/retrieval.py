@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeAlias, cast, overload, runtime_checkable
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, cast, runtime_checkable
 
+from fourfold.hits import Hit as Hit
+from fourfold.hits import Hits as Hits
+from fourfold.hits import Numbers as Numbers
 from fourfold.model import NO_FILTERS, Filters, Item
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
+    from fourfold.hits import Floats as Floats
+    from fourfold.hits import Ints as Ints
     from fourfold.model import Vector
-
-    Ints: TypeAlias = NDArray[np.int64]
-    Floats: TypeAlias = NDArray[np.float64]
 
 FusionName = Literal["auto", "rrf", "weighted"]
 
@@ -41,76 +40,6 @@ class Query:
     @property
     def whole(self) -> str:
         return self.text if self.typed is None else self.typed
-
-
-class Hit(NamedTuple):
-    id: int
-    score: float
-
-
-@dataclass(slots=True, eq=False, repr=False)
-class Hits(Sequence[Hit]):
-    """Hits stored as two arrays; `Hit` objects are made on access only."""
-
-    ids: Ints
-    scores: Floats
-
-    def __len__(self) -> int:
-        return len(self.ids)
-
-    def __iter__(self) -> Iterator[Hit]:
-        return map(Hit, self.ids.tolist(), self.scores.tolist())
-
-    @overload
-    def __getitem__(self, index: int) -> Hit: ...
-    @overload
-    def __getitem__(self, index: slice) -> Hits: ...
-    def __getitem__(self, index: int | slice) -> Hit | Hits:
-        if isinstance(index, slice):
-            return Hits(self.ids[index], self.scores[index])
-        return Hit(int(self.ids[index]), float(self.scores[index]))
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Sequence) and tuple(self) == tuple(cast("Sequence[object]", other))
-
-    __hash__ = None  # type: ignore[assignment]
-
-    def __repr__(self) -> str:
-        return f"Hits({list(self)!r})"
-
-    def by_id(self) -> dict[int, float]:
-        return dict(zip(self.ids.tolist(), self.scores.tolist(), strict=True))
-
-
-class Numbers(Mapping[int, float]):
-    """Numbers by id, stored as columns; a dict is made at the first access. An id's last number counts."""
-
-    def __init__(self, *columns: tuple[Ints, Floats]) -> None:
-        self.columns = columns
-        self._by_id: dict[int, float] | None = None
-
-    def _found(self) -> dict[int, float]:
-        if self._by_id is None:
-            self._by_id = {}
-            for ids, values in self.columns:
-                self._by_id.update(zip(ids.tolist(), values.tolist(), strict=True))
-        return self._by_id
-
-    def __getitem__(self, id: int) -> float:
-        return self._found()[id]
-
-    def __iter__(self) -> Iterator[int]:
-        return iter(self._found())
-
-    def __len__(self) -> int:
-        return len(self._found())
-
-    def __repr__(self) -> str:
-        return f"Numbers({self._found()!r})"
-
-    def highest(self, default: float) -> float:
-        """The highest number of all columns; `default` if they are empty."""
-        return max((float(values.max()) for _, values in self.columns if len(values)), default=default)
 
 
 class Background(NamedTuple):
@@ -143,10 +72,10 @@ class Ranking:
     foreign: float = 0.0
     """Share of the items that are in another language than the query, but have vectors that can be compared with it."""
 
-    @classmethod
-    def of_keys(cls, hits: Sequence[tuple[str, float]]) -> Ranking:
+    @staticmethod
+    def of_keys(hits: Sequence[tuple[str, float]]) -> Ranking:
         """Build a ranking of item keys, best first; the search replaces the keys by ids."""
-        return cls(cast("Sequence[Hit]", tuple(hits)))
+        return Ranking(cast("Sequence[Hit]", tuple(hits)))
 
     @cached_property
     def scores(self) -> Mapping[int, float]:

@@ -10,7 +10,7 @@ import pytest
 
 from fourfold import native
 from fourfold.native.codes import encoded
-from fourfold.native.fusion import SCALES, FusionList, StartRules, expand
+from fourfold.native.fusion import SCALES, ByVector, ByWords, FusionList, RowsPart, StartRules, expand, rows_part
 from fourfold.native.links import Bounds, LinkColumns, Lists
 
 ODD_INTS = np.array([0, -1, 1, 2**31 - 1, -(2**31), 2**40, 2**62, -(2**63), 2**63 - 1], np.int64)
@@ -23,6 +23,8 @@ class Damaged:
 
     def __init__(self, seed: int) -> None:
         self.random = np.random.default_rng(seed)
+        self.held: list[object] = []
+        """Arrays whose addresses the kernel is given."""
 
     def one_in(self, count: int) -> bool:
         return bool(self.random.integers(count) == 0)
@@ -52,6 +54,12 @@ class Damaged:
         if self.one_in(9):
             ends, members = self.ints(count, length + 1), self.ints(length, places)
         return Lists(ends, members.astype(np.int32))
+
+    def part(self, content: native.TextColumns | native.VectorColumns, rows: int) -> RowsPart:
+        ids = self.ints(rows, 30)
+        places = native.RowColumns(np.sort(ids), self.ints(rows, rows), self.random.random(rows) < 0.2)
+        self.held += [ids, places, content]
+        return rows_part(places, ids, content)
 
     def hits(self) -> FusionList:
         count, scale = self.size(15), self.random.choice(list(SCALES))
@@ -86,20 +94,51 @@ def expansion(damaged: Damaged) -> None:
         [damaged.ints(4, 30)],
         None if damaged.one_in(2) else np.sort(damaged.ints(8, 30)),
         1 + damaged.size(40),
+        (by_vector(damaged), by_words(damaged)),
         shares=not damaged.one_in(5),
     )
 
 
-def words(damaged: Damaged) -> None:
-    rows, count, variants = damaged.size(12), damaged.size(40), 1 + damaged.size(3)
+def by_vector(damaged: Damaged) -> ByVector | None:
+    if damaged.one_in(3):
+        return None
+    dimension = 1 + damaged.size(40)
+    parts = [damaged.part(vectors_of(damaged, rows, dimension), rows) for rows in (damaged.size(20), damaged.size(3))]
+    return ByVector((parts[0], parts[1]), damaged.random.normal(size=dimension).astype(np.float32))
+
+
+def by_words(damaged: Damaged) -> ByWords | None:
+    if damaged.one_in(3):
+        return None
+    parts = [damaged.part(texts_of(damaged, rows), rows) for rows in (damaged.size(20), damaged.size(3))]
+    return ByWords((parts[0], parts[1]), asked_words(damaged), 1.0, 5.0, (1.2, 0.75, 50.0))
+
+
+def texts_of(damaged: Damaged, rows: int) -> native.TextColumns:
+    count = damaged.size(40)
     terms = damaged.random.integers(0, 9, count).astype(np.uint32)
     ends = damaged.ints(rows, count + 1) if damaged.one_in(2) else np.sort(damaged.random.integers(0, count + 1, rows))
     sums = None if damaged.one_in(2) else damaged.random.integers(0, 99, rows).astype(np.uint32)
+    return native.TextColumns(terms, ends, sums)
+
+
+def vectors_of(damaged: Damaged, rows: int, dimension: int) -> native.VectorColumns:
+    sums = None if damaged.one_in(2) else damaged.random.integers(0, 9, rows).astype(np.uint32)
+    return native.VectorColumns(damaged.random.normal(size=(rows, dimension)).astype(np.float32), sums)
+
+
+def asked_words(damaged: Damaged) -> native.QueryColumns:
+    variants = 1 + damaged.size(3)
     places = np.arange(variants + 1, dtype=np.int32)
-    asked = native.QueryColumns(
+    return native.QueryColumns(
         places[:-1].astype(np.uint32), damaged.floats(variants), places[:-1].copy(), places, damaged.floats(variants)
     )
-    native.bm25(native.TextColumns(terms, ends, sums), damaged.ints(6, rows), asked, 1.0, 5.0, (1.2, 0.75, 50.0))
+
+
+def words(damaged: Damaged) -> None:
+    rows = damaged.size(12)
+    texts, asked = texts_of(damaged, rows), asked_words(damaged)
+    native.bm25(texts, damaged.ints(6, rows), asked, 1.0, 5.0, (1.2, 0.75, 50.0))
 
 
 def vectors(damaged: Damaged) -> None:

@@ -46,6 +46,7 @@ def links(draw: st.DrawFn) -> LinkState:
             edges=edges,
             weights=np.array(draw(st.lists(st.floats(0.1, 2.0), min_size=edges.shape[1], max_size=edges.shape[1]))),
             tags=[f"tag-{number}" for number in range(TAGS)],
+            tag_ids=range(TAGS),
             tagged=tagged,
         )
     )
@@ -77,13 +78,13 @@ def step_by_step(state: LinkState, asked: Expansion, allowed: Any) -> Expanded:
     found = {name: steps[name](starts, allowed, CANDIDATES) for name in sorted(asked.wanted)[::-1]} if starts else {}
     every = [hits.ids for hits in asked.texts.values()] + [*asked.others] + [hits.ids for hits in found.values()]
     listed = np.concatenate([np.empty(0, np.int64), *every])
-    return Expanded(found, {name: missing(listed, hits.ids) for name, hits in asked.texts.items()})
+    return Expanded(found, {name: missing(listed, hits.ids) for name, hits in asked.texts.items()}, {})
 
 
 @given(links(), expansions(), st.none() | st.sets(ITEM).map(lambda ids: np.array(sorted(ids), np.int64)))
 @settings(deadline=None)
 def test_expansion_in_the_kernel_gives_what_its_steps_give(state: LinkState, asked: Expansion, allowed: Any) -> None:
-    found, expected = state.expand(asked, allowed), step_by_step(state, asked, allowed)
+    found, expected = state.expand(asked, allowed, {}), step_by_step(state, asked, allowed)
     assert {name: list(hits) for name, hits in found.lists.items()} == {
         name: list(hits) for name, hits in expected.lists.items()
     }

@@ -1,4 +1,4 @@
-"""Columns of links and tags in memory give the same answers as the tables, and are not used after a change."""
+"""Links and tags in memory give what the tables give, also after changes."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fourfold import ItemPatch, Memory, NewItem
+from fourfold import ItemPatch, Memory, NewItem, limits
 from fourfold.index.link_state import LinkRows, LinkState
 from fourfold.limits import CANDIDATES, HUB
 from fourfold.model import NO_FILTERS, Filters
 from fourfold.ranking.connections import INSTEAD_OF_NAMES, rank_by_links, rank_by_shared_tags
+from fourfold.storage.sqlite import connections
 from fourfold.storage.sqlite.link_columns import LinkCache
 from fourfold.storage.sqlite.store import SqliteStore
 from fourfold.storage.sqlite.tuning import DEFAULT
@@ -102,48 +103,137 @@ def test_named_nodes_and_their_links_equal_those_of_the_tables(store: SqliteStor
             at.caches.links = before
 
 
-@pytest.mark.parametrize("change", ["tag", "edge", "item", "removal", "vector"])
-def test_columns_are_not_used_after_a_change_of_links_or_tags(tmp_path: Path, change: str) -> None:
+def test_uses_of_named_tags_equal_those_of_the_tables(store: SqliteStore) -> None:
+    links, rng = columns(store), random.Random(7)
+    with store.snapshot("default") as at:
+        for _ in range(60):
+            named = [rng.choice(["common", "nothing", f"tag {rng.randrange(70)}"]) for _ in range(rng.randrange(6))]
+            filters, limit = rng.choice(FILTERS), rng.choice([1, 5, 200])
+            expected = connections.uses(at.db, at.ns, list(dict.fromkeys(named)), filters, limit)
+            assert links.tag_uses(list(dict.fromkeys(named)), at.allowed(filters), limit) == expected
+
+
+class Writer:
+    """Random changes of items, tags, nodes and edges."""
+
+    def __init__(self, memory: Memory, seed: int) -> None:
+        self.memory, self.rng, self.ids = memory, random.Random(seed), list[int]()
+
+    def item(self) -> NewItem:
+        names = ["Ada", "Blue Folder", "Zurich", *(f"Page {number}" for number in range(14))]
+        text = f"Text {self.rng.random()} about {self.rng.choice(names)} and {self.rng.choice(names)}"
+        tags = self.rng.sample(["a", "b", "c", "aa", "zz", f"tag {self.rng.randrange(20)}"], self.rng.randrange(4))
+        return NewItem(
+            text, title=self.rng.choice([*names, "", ""]), tags=tuple(tags), kind=self.rng.choice(["odd", None])
+        )
+
+    def change(self) -> None:
+        memory, rng = self.memory, self.rng
+        pages = [f"Page {rng.randrange(16)}" for _ in range(2)]
+        match rng.randrange(9):
+            case 0 | 1 | 2:
+                self.ids += [item.id for item in memory.add_many([self.item() for _ in range(rng.randrange(1, 4))])]
+            case 3 if self.ids:
+                memory.forget([self.ids.pop(rng.randrange(len(self.ids)))])
+            case 4 if self.ids:
+                new = self.item()
+                memory.update(rng.choice(self.ids), ItemPatch(title=new.title, text=new.text))
+            case 5 if self.ids:
+                memory.update(rng.choice(self.ids), ItemPatch(add_tags=("a", "new"), remove_tags=("b",)))
+            case 6:
+                memory.add_edges([(pages[0], "near", pages[1], rng.choice([0.5, 0.5, rng.random()]))])
+            case 7:
+                node = rng.choice([*pages, "Ada", "Zurich"])
+                memory.remove_node(node) if rng.random() < 0.3 else memory.add_node(node, aliases=(f"{node} too",))
+            case _:
+                memory.remove_edge(pages[0], "near", pages[1])
+
+
+def require_the_tables(store: SqliteStore, rng: random.Random) -> int:
+    """Compares all that the columns say with the tables; returns the length of their tail."""
+    with store.snapshot("default") as at:
+        links = at.links
+        assert links is not None
+        ids = at.rows.ids(NO_FILTERS)
+        names = ["ada", "blue folder", "zurich", "ada too", "nothing", *(f"page {number}" for number in range(16))]
+        known = connections.named(at.db, at.ns, names)
+        assert links.named(names) == {name: sorted(nodes) for name, nodes in known.items()}
+        for nodes in known.values():
+            assert sorted(links.node_links(nodes)) == sorted(connections.node_links(at.db, nodes))
+        filters = rng.choice(FILTERS)
+        allowed = at.allowed(filters)
+        named = ["a", "b", "c", "aa", "new", "zz", *(f"tag {number}" for number in range(20))]
+        for limit in (2, 200):
+            assert links.tag_uses(named, allowed, limit) == connections.uses(at.db, at.ns, named, filters, limit)
+        for _ in range(3):
+            starts = {item: rng.random() for item in rng.sample(ids, min(len(ids), 5))}
+            walked = rank_by_links(starts, at.graph.item_links(list(starts), filters))
+            shared = rank_by_shared_tags(starts, at.tags.shared(list(starts), filters))
+            for found, expected in (
+                (links.walk(starts, allowed, CANDIDATES), walked),
+                (links.shared(starts, allowed, CANDIDATES), shared),
+            ):
+                assert found.ids.tolist() == expected.ids.tolist()
+                assert found.scores == pytest.approx(expected.scores, abs=1e-9)
+        return len(links.tail)
+
+
+@pytest.mark.parametrize("hub", [3, HUB])
+@pytest.mark.parametrize(("seed", "changes"), [(1, 60), (2, 60), pytest.param(3, 2000, marks=pytest.mark.soak)])
+def test_columns_with_a_tail_equal_the_tables(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hub: int, seed: int, changes: int
+) -> None:
+    monkeypatch.setattr(limits, "HUB", hub)
     store = SqliteStore(tmp_path / "store", tuning=EAGER)
     memory = Memory.open(store, embedder="none", background=False)
-    first, second = memory.add_many(
-        [NewItem("one", title="One", tags=("a",)), NewItem("two", title="Two", tags=("a",))]
-    )
-    before = columns(store)
-    match change:
-        case "tag":
-            memory.update(second.id, ItemPatch(add_tags=("b",), remove_tags=("a",)))
-        case "edge":
-            memory.add_edges([("One", "near", "Two", 1.0)])
-        case "item":
-            memory.add(NewItem("three", tags=("a",)))
-        case "removal":
-            memory.forget([first.id])
-        case _:
-            memory.add(NewItem("two", title="Two", vector=[1.0, 0.0]))
-    with store.snapshot("default") as at:
-        assert at.links is (before if change == "vector" else None)
-        expected = at.tags.rank_shared({second.id: 1.0}, NO_FILTERS, 10)
-        walked = at.graph.walk({second.id: 1.0}, NO_FILTERS, 10)
-    after = columns(store)
-    assert after.shared({second.id: 1.0}, None, 10) == expected
-    assert after.walk({second.id: 1.0}, None, 10) == walked
+    writer = Writer(memory, seed)
+    writer.ids = [item.id for item in memory.add_many([writer.item() for _ in range(25)])]
+    memory.add_edges([(f"Page {number}", "near", f"Page {number + 1}", 0.5) for number in range(12)])
+    columns(store)
+    longest = 0
+    for _ in range(changes):
+        writer.change()
+        longest = max(longest, require_the_tables(store, writer.rng))
+    assert longest > 30
     memory.close()
 
 
-def test_links_found_later_invalidate_the_columns(tmp_path: Path) -> None:
+def test_a_change_of_vectors_leaves_the_columns_as_they_are(tmp_path: Path) -> None:
     store = SqliteStore(tmp_path / "store", tuning=EAGER)
     memory = Memory.open(store, embedder="none", background=False)
-    (page,) = memory.add_many([NewItem("a page", title="Copenhagen")])
+    memory.add(NewItem("two", title="Two", tags=("a",)))
+    before = columns(store)
+    memory.add(NewItem("two", title="Two", vector=[1.0, 0.0]))
     with store.snapshot("default") as at:
-        before = at.last_change
+        assert at.links is before
+    memory.close()
+
+
+def test_a_long_tail_is_built_into_columns(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "store", tuning=replace(EAGER, columns_tail=3))
+    memory = Memory.open(store, embedder="none", background=False)
+    memory.add(NewItem("one", title="One", tags=("a",)))
+    columns(store)
+    memory.add_many([NewItem(f"text {number}", title=f"Title {number}", tags=("a",)) for number in range(4)])
+    assert len(columns(store).tail) == 0
+    memory.close()
+
+
+def test_links_found_later_are_in_the_tail_of_the_columns(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "store", tuning=EAGER)
+    memory = Memory.open(store, embedder="none", background=False)
+    page, trip = memory.add_many([NewItem("a page", title="Copenhagen"), NewItem("a trip to Copenhagen")])
     store.maintenance.publish("default", everything=True)
     with store.transaction("default") as tx:
+        tx.link_rows.change_mentions(sorted(tx.link_rows.mentions([trip.id])), [])
         tx.link_rows.postpone(["copenhagen"])
+    before = columns(store)
+    assert before.walk({trip.id: 1.0}, None, 10).ids.tolist() == []
     store.maintenance.publish("default", everything=True)
     with store.snapshot("default") as at:
-        assert at.last_change > before
-        assert at.rows.get([page.id])
+        assert at.graph.walk({trip.id: 1.0}, NO_FILTERS, 10).ids.tolist() == [page.id]
+        assert at.links is not None
+        assert trip.id in at.links.tail.items
     memory.close()
 
 
@@ -178,6 +268,7 @@ def test_rows_with_dangling_references_are_refused() -> None:
         edges=none,
         weights=np.empty(0),
         tags=(),
+        tag_ids=(),
         tagged=none,
     )
     with pytest.raises(ValueError, match="missing"):

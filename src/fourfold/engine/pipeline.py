@@ -25,10 +25,9 @@ from fourfold.model import Filters
 from fourfold.native.fusion import missing
 from fourfold.ranking.auto import TEXTS, WALK, AutoInputs, auto_weights, fuse_auto
 from fourfold.ranking.connections import mention_factor, walk_starts
-from fourfold.ranking.expansion import MOST_NAMED, Expander, Expansion
+from fourfold.ranking.expansion import MOST_NAMED, Expanded, Expansion
 from fourfold.ranking.fusion import Fusion, columns, rrf, weighted
-from fourfold.ranking.plan import routed
-from fourfold.ranking.rerank import is_question
+from fourfold.ranking.plan import is_question, routed
 from fourfold.ranking.retrievers import EXPANSIONS, RETRIEVERS
 from fourfold.retrieval import (
     Degraded,
@@ -59,8 +58,6 @@ class Found:
     """By retriever, for those that answered, and by expansion (`walk`, `shared`)."""
     scores: Mapping[str, Ranking]
     """Scores of a retriever for items that it did not list."""
-    listed: Mapping[str, Ints]
-    """The ids in each ranking."""
     fusion: Fusion
     coverage: Mapping[int, float]
     """Share of the query's words, weighted by rarity, that an item contains."""
@@ -74,8 +71,8 @@ class Found:
 
     def raw(self, retriever: str) -> Numbers:
         """The retriever's own scores, of the items that it listed and of others."""
-        found = (columns(table[retriever].hits) for table in (self.scores, self.rankings) if retriever in table)
-        return Numbers(*((hits.ids, hits.scores) for hits in found))
+        found = [columns(table[retriever].hits) for table in (self.scores, self.rankings) if retriever in table]
+        return Numbers(tuple([(hits.ids, hits.scores) for hits in found]))
 
 
 @dataclass(slots=True)
@@ -104,18 +101,18 @@ class Pipeline:
         seconds: float,
         deadline: Deadline,
         find_keys: FindKeys | None,
-        expander: Callable[[Filters], Expander | None] | None = None,
+        expand: Callable[[Expansion, Filters], Expanded | None] | None = None,
     ) -> None:
         """`seconds`: for each retriever. `deadline`: of the snapshot that the built-in ones read.
 
-        `expander`: of a snapshot, if no built-in retriever is replaced.
+        `expand`: of a snapshot, if no built-in retriever is replaced.
         """
         self._retrievers = {**built_in, **injected}
         self._injected = injected
         self._seconds = seconds
         self._deadline = deadline
         self._find_keys = find_keys
-        self._expander = expander
+        self._expand_at_once = expand
 
     def run(
         self,
@@ -141,11 +138,12 @@ class Pipeline:
         if relations := progress.rankings.get("graph", Ranking()).relations:
             plan = routed(plan, relations)
         coverage = _coverage(progress)
-        unlisted = self._expand(query, plan, progress) if plan.fusion == "auto" and plan.expand else None
-        listed = {name: columns(ranking.hits).ids for name, ranking in progress.rankings.items()}
         scores = dict[str, Ranking]()
         if plan.fusion == "auto":
-            scores = self._true_scores(query, self._unlisted(listed) if unlisted is None else unlisted, progress)
+            expanded = self._expand(query, plan, progress) if plan.expand else None
+            unlisted = self._unlisted(progress.rankings) if expanded is None else expanded.unlisted
+            scores = self._true_scores(query, unlisted, progress) if unlisted else scores
+            scores |= {} if expanded is None else expanded.scores
         if "keyword" in scores:
             coverage = _united(coverage, scores["keyword"].evidence)
         started = time.perf_counter()
@@ -153,7 +151,7 @@ class Pipeline:
         progress.timings_ms["fusion"] = (time.perf_counter() - started) * 1000
         found = [note for ranking in progress.rankings.values() for note in ranking.notes]
         told = (tuple(progress.degraded), (*found, *notes), progress.timings_ms, plan)
-        return Found(progress.rankings, scores, listed, fusion, coverage, *told)
+        return Found(progress.rankings, scores, fusion, coverage, *told)
 
     def scores(self, query: Query, plan: Plan, item: int) -> dict[str, float]:
         """Scores of one item by the planned retrievers that can score, listed or not."""
@@ -187,8 +185,9 @@ class Pipeline:
     def _score(self, name: str, query: Query, ids: Sequence[int]) -> Call:
         return partial(cast("ScoringRetriever", self._retrievers[name]).score, query, ids)
 
-    def _unlisted(self, listed: Mapping[str, Ints]) -> dict[str, Ints]:
+    def _unlisted(self, rankings: Mapping[str, Ranking]) -> dict[str, Ints]:
         """For each retriever that can score, the ids that only others listed."""
+        listed = {name: columns(ranking.hits).ids for name, ranking in rankings.items()}
         able = [name for name in listed if hasattr(self._retrievers.get(name), "score")]
         every = np.concatenate(list(listed.values()))
         return {name: missing(every, listed[name]) for name in able}
@@ -204,10 +203,10 @@ class Pipeline:
             progress.timings_ms[name] += milliseconds
         return scored.rankings
 
-    def _expand(self, query: Query, plan: Plan, progress: _Progress) -> Mapping[str, Ints] | None:
+    def _expand(self, query: Query, plan: Plan, progress: _Progress) -> Expanded | None:
         """Graph and tags search from the best hits of semantic and keyword together, and from what the query names.
 
-        Returns what `_unlisted` would, if the store found that in the same step.
+        Returns what the store found in one step, if it can.
         """
         weighted = plan.weights is not None or plan.fixed is not None
         able: dict[str, ExpandingRetriever] = {}
@@ -220,14 +219,17 @@ class Pipeline:
             return None
         texts = {name: progress.rankings[name] for name in TEXTS if name in progress.rankings}
         named = progress.rankings[able[WALK].name].evidence if WALK in able else dict[int, float]()
-        if self._expander is not None and len(named) <= MOST_NAMED and (expand := self._expander(query.filters)):
-            factor = mention_factor(named, asks=is_question(query.whole))
+        if self._expand_at_once is not None and len(named) <= MOST_NAMED:
+            failures = len(progress.degraded)
+            factor = mention_factor(named, asks=is_question(query.text if query.typed is None else query.typed))
             given = _expansion(plan, progress, texts, named, factor, frozenset(able))
-            found = self._attempt(progress, next(iter(able)), partial(expand, given))
-            if found is not None:
-                progress.rankings |= {name: Ranking(hits) for name, hits in found.lists.items()}
-                return {name: ids for name, ids in found.unlisted.items() if name in texts}
-            return None
+            at_once = partial(self._expand_at_once, given, query.filters)
+            found = self._attempt(progress, next(iter(able)), at_once)
+            if found is not None or len(progress.degraded) > failures:
+                progress.rankings |= (
+                    {} if found is None else {name: Ranking(hits) for name, hits in found.lists.items()}
+                )
+                return found
         starts = walk_starts(_fused(plan, texts, {}, _coverage(progress)), named)
         if starts:
             self._all(progress, {name: partial(each.expand, query, starts, CANDIDATES) for name, each in able.items()})
@@ -317,7 +319,7 @@ def _coverage(progress: _Progress) -> Mapping[int, float]:
 
 def _united(first: Mapping[int, float], more: Mapping[int, float]) -> Mapping[int, float]:
     if isinstance(first, Numbers) and isinstance(more, Numbers):
-        return Numbers(*first.columns, *more.columns)
+        return Numbers((*first.columns, *more.columns))
     return {**first, **more}
 
 

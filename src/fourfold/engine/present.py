@@ -17,7 +17,6 @@ from fourfold.engine.pipeline import Found
 from fourfold.engine.time_windows import happened
 from fourfold.errors import InvalidQuery
 from fourfold.model import Filters, Item, Json
-from fourfold.native.fusion import missing
 from fourfold.ranking.auto import TEXTS
 from fourfold.ranking.explain import explained
 from fourfold.ranking.fusion import values_at, with_factors
@@ -29,6 +28,7 @@ from fourfold.ranking.time_windows import TimeMode, window_factor
 from fourfold.retrieval import (
     Candidates,
     Degraded,
+    Hit,
     Hits,
     Plan,
     Ranking,
@@ -157,9 +157,9 @@ def _read(order: Ordered, ids: Ints, fetch: Fetch) -> None:
 def _results(found: Found, order: Ordered, options: ResultOptions, text: str, part: Hits) -> Iterator[Result]:
     tags, graph = found.rankings.get("tags", _SILENT), found.rankings.get("graph", _SILENT)
     unmatched = 0.0 if "keyword" in found.rankings else None
-    cosines, covered = values_at(found.raw("semantic"), part.ids), values_at(found.coverage, part.ids, unmatched)
-    others = [(spec.log_odds, found.raw(name)) for name, spec in RETRIEVERS.items() if spec.log_odds]
     connected = found.fusion.listed("graph")
+    cosines, covered = values_at(part.ids, (found.raw("semantic"), None), (found.coverage, unmatched))
+    others = [(spec.log_odds, found.raw(name)) for name, spec in RETRIEVERS.items() if spec.log_odds]
     lines_of = cache(partial(found.fusion.lines, part.ids))
     columns = zip(part.ids.tolist(), part.scores.tolist(), cosines, covered, strict=True)
     for place, (item, score, cosine, coverage) in enumerate(columns):
@@ -300,20 +300,25 @@ def check_per_source(value: object) -> int:
 def response(
     text: str, plan: Plan, filters: Filters, found: Found, chosen: Sequence[Result], total_ms: float
 ) -> SearchResponse:
-    texts = [found.listed[name] for name in TEXTS if name in found.listed]
+    listed = {name: _ids(ranking.hits) for name, ranking in found.rankings.items()}
+    texts = [set(listed[name]) for name in TEXTS if name in listed]
     return SearchResponse(
         query=text,
         plan=plan,
         applied_weights=found.fusion.weights,
         filters=filters,
         confidence=response_confidence(chosen),
-        counts={name: len(ids) for name, ids in found.listed.items()},
-        overlap=len(texts[0]) - len(missing(*texts)) if len(texts) == len(TEXTS) else 0,
+        counts={name: len(ids) for name, ids in listed.items()},
+        overlap=len(texts[0] & texts[1]) if len(texts) == len(TEXTS) else 0,
         degraded=(*found.degraded, *_lacking(found)),
         notes=found.notes,
         timings_ms={name: round(spent, 3) for name, spent in {**found.timings_ms, "total": total_ms}.items()},
         results=tuple(chosen),
     )
+
+
+def _ids(hits: Sequence[Hit]) -> list[int]:
+    return hits.ids.tolist() if isinstance(hits, Hits) else list({hit.id: None for hit in hits})
 
 
 def log_fields(response: SearchResponse) -> dict[str, Json]:

@@ -18,7 +18,8 @@ from fourfold.engine.pipeline import Found
 from fourfold.errors import FourfoldError, RequestError, RerankerUnavailable
 from fourfold.model import Item
 from fourfold.ranking.fusion import ranked
-from fourfold.ranking.rerank import FEWEST, RERANK, is_question, with_rerank
+from fourfold.ranking.plan import is_question
+from fourfold.ranking.rerank import FEWEST, RERANK, with_rerank
 from fourfold.ranking.rerankers import AUTO, BUILT_IN
 from fourfold.retrieval import Degraded, Query, Ranking
 from fourfold.storage.protocols import Snapshot

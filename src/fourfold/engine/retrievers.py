@@ -19,7 +19,7 @@ from fourfold.ranking.connections import (
     related_items,
 )
 from fourfold.ranking.fusion import NO_HITS, columns
-from fourfold.ranking.rerank import is_question
+from fourfold.ranking.plan import is_question
 from fourfold.ranking.retrievers import RetrieverSpec, register_spec, unregister_spec
 from fourfold.retrieval import Hit, Query, Ranking, Retriever
 from fourfold.storage.protocols import Graph, Snapshot, Tags, Vectors, Words

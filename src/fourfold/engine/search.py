@@ -35,8 +35,8 @@ from fourfold.ranking.time_windows import TimeMode
 from fourfold.retrieval import Candidates, Degraded, Plan, Query, Ranking, Result, Retriever, SearchResponse, TimeWindow
 from fourfold.storage.protocols import Snapshot, Store
 from fourfold.text.entities import file_names, named_files
-from fourfold.text.negation import affirmed, negated_phrases, negation_note
-from fourfold.text.time_window import may_name_time
+from fourfold.text.negation import ANY_NEGATION, affirmed, negated_phrases, negation_note
+from fourfold.text.time_window import MAY_NAME_TIME
 
 if TYPE_CHECKING:
     from fourfold.model import RawRecord, Vector
@@ -127,7 +127,7 @@ class Search:
         view: View = CURRENT,
     ) -> SearchResponse:
         started, begun = time.perf_counter(), time.monotonic()
-        named = options.time != "off" and may_name_time(request.text.lower())
+        named = options.time != "off" and MAY_NAME_TIME.search(request.text.lower())
         window = window_of(request.text, options.time, now, self._settings.time_zone) if named else None
         question = self._question(namespace, request, vector, filters)
         if question.plan.rerank is None:
@@ -162,10 +162,13 @@ class Search:
     ) -> SearchResponse:
         """`started`: of the search, by `time.perf_counter`."""
         fetch, query = snapshot.rows.get, question.query
+        whole = query.text if query.typed is None else query.typed
         order = present.ordered(found, found.plan, fetch, now, window)
-        chosen = present.results(found, found.plan, order, fetch, options, query.whole)
-        if "semantic" in found.rankings and "semantic" not in self._injected:
+        chosen = present.results(found, found.plan, order, fetch, options, whole)
+        unread: Sequence[str] = ()
+        if snapshot.size.windows and "semantic" in found.rankings and "semantic" not in self._injected:
             chosen = with_parts(snapshot, query, chosen)
+            unread = unread_notes(chosen)
         fused = self._candidates(found, order, fetch, now) if options.candidates else None
         ranked = bool(len(order.hits.ids))
         notes: Sequence[str] = ()
@@ -176,11 +179,10 @@ class Search:
             notes = [f"nothing was ever stored in the namespace {query.namespace!r}"]
         elif query.filters.condition is not None:
             notes = unknown_names(snapshot.rows, snapshot.tags, query.filters.condition, negated_only=ranked)
-        notes = (*notes, *unread_notes(chosen))
-        if notes:
-            found = replace(found, notes=(*found.notes, *notes))
+        if notes or unread:
+            found = replace(found, notes=(*found.notes, *notes, *unread))
         total = (time.perf_counter() - started) * 1000
-        response = present.response(query.whole, found.plan, query.filters, found, chosen, total)
+        response = present.response(whole, found.plan, query.filters, found, chosen, total)
         if fused is None and window is None:
             return response
         return replace(response, candidates=fused, time_window=window)
@@ -231,7 +233,8 @@ class Search:
 
         Retrievers get the query without the phrases that say what is not wanted.
         """
-        plan, phrases = self.plan(namespace, request), negated_phrases(request.text)
+        plan = self.plan(namespace, request)
+        phrases = negated_phrases(request.text) if ANY_NEGATION.search(request.text) else ()
         text = affirmed(request.text, phrases) if phrases else request.text
         started = time.perf_counter()
         vectors, encoders, degraded = self._query_vectors(namespace, plan, text, given)
@@ -285,9 +288,9 @@ class Search:
 
     def _pipeline(self, snapshot: Snapshot) -> Pipeline:
         built_in = {name: make(snapshot) for name, make in FACTORIES.items() if name not in self._injected}
-        expander = None if self._injected else snapshot.expander
+        expand = None if self._injected else snapshot.expand
         seconds = self._settings.retriever_seconds
-        return Pipeline(built_in, self._injected, seconds, snapshot.deadline, self._find_keys, expander)
+        return Pipeline(built_in, self._injected, seconds, snapshot.deadline, self._find_keys, expand)
 
     def _find_keys(self, namespace: str, keys: Sequence[str]) -> Mapping[str, int]:
         """For injected retrievers, which run in threads of their own."""

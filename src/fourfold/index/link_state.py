@@ -3,28 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fourfold import limits
+from fourfold import limits, native
+from fourfold.index.link_tail import NO_TAIL, ItemLinks, LinkSource, TagLinks, tailed
+from fourfold.index.rows import Scorers
 from fourfold.limits import CANDIDATES, WALK_EDGES, WALK_STARTS
+from fourfold.native import OutOfRange
 from fourfold.native.fusion import StartRules
 from fourfold.native.fusion import expand as native_expand
-from fourfold.native.links import Bounds, LinkColumns, Lists, ends_of
+from fourfold.native.links import Bounds, LinkColumns, Lists, TailedColumns, ends_of
 from fourfold.ranking.auto import BELOW_AVERAGE, TEXTS, WALK, as_lists, mean_of
-from fourfold.ranking.connections import BEST_HIT, LEAST_START, NEARNESS
+from fourfold.ranking.connections import BEST_HIT, LEAST_START, MOST_TAGS, NEARNESS, Use, rarity
 from fourfold.ranking.expansion import SHARED, Expanded, Expansion
 from fourfold.ranking.fusion import NO_HITS, grid_of
-from fourfold.retrieval import Hits, Link
+from fourfold.retrieval import Hits, Link, LinkKind, Ranking
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from fourfold.index.rows import Floats, Ints
+    from fourfold.native import Places
 
 
+_NONE = np.empty(0, np.int64)
 _STARTS = StartRules(WALK_STARTS, BEST_HIT, LEAST_START)
 
 
@@ -47,6 +51,7 @@ class LinkRows:
     weights: Floats
     tags: Sequence[str]
     """Folded."""
+    tag_ids: Sequence[int]
     tagged: Ints
     """Pairs (place of a tag in `tags`, item)."""
 
@@ -63,13 +68,17 @@ class LinkState:
         order = np.argsort(np.array(rows.tags, object), kind="stable") if rows.tags else np.empty(0, np.int64)
         rank = np.empty(len(order), np.int64)
         rank[order] = np.arange(len(order))
+        self._tags = {tag: int(rank[place]) for place, tag in enumerate(rows.tags)}
+        """The number of each tag."""
+        self._tag_ids = np.array(rows.tag_ids, np.int64)[order]
+        self._tag_names = [rows.tags[place] for place in order.tolist()]
         tagged = rank[rows.tagged[0]], _known(items, rows.tagged[1])
         near = _known(nodes, np.concatenate([rows.edges[0], rows.edges[1]]))
         far = _known(nodes, np.concatenate([rows.edges[1], rows.edges[0]]))
         weights = np.concatenate([rows.weights, rows.weights])
         heaviest = np.lexsort((far, -weights, near))
         counts = rows.counts[:, by_node].astype(np.int32)
-        self._columns = LinkColumns(
+        self._published = LinkColumns(
             items,
             nodes,
             *(np.ascontiguousarray(count) for count in counts),
@@ -83,73 +92,178 @@ class LinkState:
             users=Lists.of_pairs(*tagged, len(order)),
             bounds=Bounds(limits.HUB, WALK_EDGES, CANDIDATES),
         )
+        self._columns: LinkColumns | TailedColumns = self._published
+        self.tail = NO_TAIL
+        self._new_names: dict[int, list[int]] = {}
+        """By hash, the nodes of the tail that have the name."""
+        self._new_tags: dict[str, TagLinks] = {}
+        """By name, the tags of the tail that are in use."""
+
+    def updated(self, source: LinkSource, items: Sequence[int], nodes: Sequence[int]) -> LinkState:
+        """The state with these items and nodes as they are now.
+
+        Raises ValueError if columns cannot say that; they have to be built again.
+        """
+        made = copy(self)
+        made.tail = tail = self.tail.with_changes(source, items, nodes, self._as_published(items))
+        made._columns = tailed(self._published, self._tag_ids, self._tag_names, tail)
+        made._new_names, made._new_tags = {}, {links.name: links for links in tail.tags.values() if links.uses}
+        for node, links in tail.nodes.items():
+            for name in links.names:
+                made._new_names.setdefault(name, []).append(node)
+        return made
+
+    def _as_published(self, items: Sequence[int]) -> dict[int, ItemLinks]:
+        c, found = self._published, dict[int, ItemLinks]()
+        for item, place in zip(items, _places(c.items, np.array(items, np.int64)).tolist(), strict=True):
+            if place >= 0:
+                own, said = (c.nodes[_members(lists, place)].tolist() for lists in (c.own, c.said))
+                found[item] = ItemLinks(own, said, self._tag_ids[_members(c.tags, place)].tolist())
+        return found
 
     def named(self, names: Sequence[str]) -> dict[str, list[int]]:
         """The names that exist, with their nodes."""
         found: dict[str, list[int]] = {}
-        if not len(self._names):
+        hashes = [hash(name) for name in names]
+        if len(self._names):
+            wanted = np.array(hashes, np.int64)
+            first = np.searchsorted(self._names, wanted)
+            known = self._names[np.minimum(first, len(self._names) - 1)] == wanted
+            for place in np.flatnonzero(known).tolist():
+                last = int(np.searchsorted(self._names, wanted[place : place + 1], side="right")[0])
+                found[names[place]] = self._named[first[place] : last].tolist()
+        if not self.tail.nodes:
             return found
-        wanted = np.array([hash(name) for name in names], np.int64)
-        first = np.searchsorted(self._names, wanted)
-        known = self._names[np.minimum(first, len(self._names) - 1)] == wanted
-        for place in np.flatnonzero(known).tolist():
-            last = int(np.searchsorted(self._names, wanted[place : place + 1], side="right")[0])
-            found[names[place]] = self._named[first[place] : last].tolist()
-        return found
+        changed = self.tail.nodes
+        found = {name: [node for node in nodes if node not in changed] for name, nodes in found.items()}
+        for name, hashed in zip(names, hashes, strict=True):
+            if hashed in self._new_names:
+                found[name] = sorted({*found.get(name, ()), *self._new_names[hashed]})
+        return {name: nodes for name, nodes in found.items() if nodes}
 
     def node_links(self, nodes: Sequence[int]) -> list[Link]:
         """From nodes to their own items, to those that mention them, and over one edge to their neighbours' items."""
-        c = self._columns
-        places = [place for place in _places(c.nodes, np.array(sorted(nodes), np.int64)).tolist() if place >= 0]
-        own = (link for place in places for link in self._to_items(place, c.owners, c.holders, "own"))
-        naming = (link for place in places for link in self._to_items(place, c.speakers, c.mentioned, "names"))
+        places = self._node_places(sorted(nodes))
+        own = (link for node, place in places.items() for link in self._to_items(node, place, "own"))
+        naming = (link for node, place in places.items() for link in self._to_items(node, place, "names"))
         return [*own, *naming, *self._over_edges(places)]
 
-    def _to_items(self, place: int, lists: Lists, counts: NDArray[Any], kind: Any) -> Iterator[Link]:
-        c, count = self._columns, int(counts[place])
-        node = int(c.nodes[place])
-        if count <= limits.HUB:
-            yield from (Link(node, item, kind, 1.0, count) for item in c.items[lists.of(place)].tolist())
+    def _node_places(self, nodes: Sequence[int]) -> dict[int, int]:
+        """The places of nodes in the columns; -1 for those that are not there."""
+        return dict(zip(nodes, _places(self._published.nodes, np.array(nodes, np.int64)).tolist(), strict=True))
 
-    def _over_edges(self, places: Sequence[int]) -> Iterator[Link]:
-        c = self._columns
-        edges: list[tuple[float, int, int]] = []
-        for place in places:
-            start, end = c.neighbours.start(place), int(c.neighbours.ends[place])
-            if c.degrees[place] > limits.HUB:
-                end = min(end, start + limits.HUB)
-            far, weights = c.neighbours.members[start:end].tolist(), c.weights[start:end].tolist()
-            edges += ((-weight, place, other) for other, weight in zip(far, weights, strict=True))
-        for weight, near, far in sorted(edges)[:WALK_EDGES]:
-            holders = int(c.holders[far])
+    def _counts(self, node: int, place: int) -> Sequence[int]:
+        """Its items, its mentions and its edges."""
+        if (changed := self.tail.nodes.get(node)) is not None:
+            return changed[:3]
+        c = self._published
+        return [int(counts[place]) for counts in (c.holders, c.mentioned, c.degrees)] if place >= 0 else [0, 0, 0]
+
+    def _items_of(self, node: int, place: int, kind: LinkKind) -> Sequence[int]:
+        if (changed := self.tail.nodes.get(node)) is not None:
+            return changed.owners if kind == "own" else changed.speakers
+        c = self._published
+        lists = c.owners if kind == "own" else c.speakers
+        return c.items[_members(lists, place)].tolist() if place >= 0 else ()
+
+    def _to_items(self, node: int, place: int, kind: LinkKind) -> Iterator[Link]:
+        count = self._counts(node, place)[0 if kind == "own" else 1]
+        if count <= limits.HUB:
+            yield from (Link(node, item, kind, 1.0, count) for item in self._items_of(node, place, kind))
+
+    def _over_edges(self, places: Mapping[int, int]) -> Iterator[Link]:
+        edges = [(-weight, node, far) for node, place in places.items() for far, weight in self._edges(node, place)]
+        heaviest = sorted(edges)[:WALK_EDGES]
+        ends = self._node_places([far for *_, far in heaviest])
+        for weight, near, far in heaviest:
+            holders, _, degree = self._counts(far, ends[far])
             if holders <= limits.HUB:
-                node, degree = int(c.nodes[near]), int(c.degrees[near]) * int(c.degrees[far]) * holders
-                for item in c.items[c.owners.of(far)].tolist():
-                    yield Link(node, item, "edge", -weight, degree)
+                ways = self._counts(near, places[near])[2] * degree * holders
+                yield from (Link(near, item, "edge", -weight, ways) for item in self._items_of(far, ends[far], "own"))
+
+    def _edges(self, node: int, place: int) -> Sequence[tuple[int, float]]:
+        """The nodes at the other ends of its edges, with weights; of a hub, the heaviest."""
+        if (changed := self.tail.nodes.get(node)) is not None:
+            ends = sorted(changed.neighbours, key=lambda end: (-end[1], end[0]))
+        elif place < 0:
+            return ()
+        else:
+            c = self._published
+            span = slice(_start(c.neighbours, place), c.neighbours.ends[place])
+            ends = list(zip(c.nodes[c.neighbours.members[span]].tolist(), c.weights[span].tolist(), strict=True))
+        return ends[: limits.HUB] if self._counts(node, place)[2] > limits.HUB else ends
+
+    def tag_uses(self, candidates: Sequence[str], allowed: Ints | None, limit: int) -> list[Use]:
+        """Uses of those candidates that are tags, by the `limit` items that carry the most and rarest of them."""
+        if not (known := [(tag, *found) for tag in candidates if (found := self._users(tag)) is not None]):
+            return []
+        rarest = sorted(known, key=lambda each: each[1])[:MOST_TAGS]
+        users = [_passing(ids, allowed) for _, _, ids in rarest]
+        if len(users) > 1 or len(users[0]) > limit:
+            weights = np.repeat([rarity(count) for _, count, _ in rarest], [len(ids) for ids in users])
+            found, sums = native.sums(np.concatenate(users), weights)
+            best = np.sort(found[native.order(found, sums)[:limit]])
+            users = [_passing(ids, best) for ids in users]
+        carried = zip(rarest, users, strict=True)
+        return sorted([(item, tag, uses) for (tag, uses, _), ids in carried for item in ids.tolist()])
+
+    def _users(self, tag: str) -> tuple[int, Ints] | None:
+        """How many items carry a tag, and these; None if it is not in use."""
+        c, number, changed = self._published, self._tags.get(tag), self._new_tags.get(tag)
+        if changed is None and (number is None or int(self._tag_ids[number]) in self.tail.tags):
+            return None
+        ids = _NONE if number is None else c.items[_members(c.users, number)]
+        if changed is None:
+            return len(ids), ids
+        if len(changed.users) == changed.uses:
+            return changed.uses, np.array(changed.users, np.int64)
+        tagged = {id for id, links in self.tail.tags.items() if links is changed}
+        own = [item for item, links in self.tail.items.items() if not tagged.isdisjoint(links.tags)]
+        others = ids[_places(np.array(sorted(self.tail.items), np.int64), ids) < 0]
+        return changed.uses, np.concatenate([others, np.array(own, np.int64)])
 
     def walk(self, strengths: Mapping[int, float], allowed: Ints | None, limit: int, mentions: float = 1.0) -> Hits:
         """What `rank_by_links` makes of the links of these items."""
         return Hits(*self._columns.walk(strengths, _nearness(mentions), allowed, limit))
 
-    def expand(self, given: Expansion, allowed: Ints | None) -> Expanded:
-        """All steps of `ranking/expansion.py` in one call."""
+    def expand(self, given: Expansion, allowed: Ints | None, scorers: Scorers) -> Expanded:
+        """All steps of `ranking/expansion.py` in one call.
+
+        Without the scores, if rows are damaged: the index that has them is then read alone, and repaired.
+        """
+        acting = {name: scorers[name] for name in given.texts if name in scorers}
+        scoring = [acting[name].scoring() if name in acting else None for name in TEXTS]
         texts = {name: given.texts.get(name, NO_HITS) for name in TEXTS}
-        semantic, keyword = as_lists(texts, {}, {name: given.weights.get(name, 0.0) for name in TEXTS})
-        found = native_expand(
-            self._columns,
-            (semantic, keyword),
-            (mean_of(given.average), BELOW_AVERAGE, grid_of(given.weights)),
-            given.named,
-            _STARTS,
-            _nearness(given.mentions) if WALK in given.wanted else None,
-            given.others,
-            allowed,
-            CANDIDATES,
-            shares=SHARED in given.wanted,
-        )
-        lists = {WALK: Hits(*found.walk), SHARED: Hits(*found.shared)} if found.starts else {}
-        wanted = {name: hits for name, hits in lists.items() if name in given.wanted}
-        return Expanded(wanted, dict(zip(TEXTS, found.unlisted, strict=True)))
+        lists = as_lists(texts, {}, {name: given.weights.get(name, 0.0) for name in TEXTS})
+        try:
+            found = native_expand(
+                self._columns,
+                (lists[0], lists[1]),
+                (mean_of(given.average), BELOW_AVERAGE, grid_of(given.weights)),
+                given.named,
+                _STARTS,
+                _nearness(given.mentions) if WALK in given.wanted else None,
+                given.others,
+                allowed,
+                CANDIDATES,
+                scoring,
+                shares=SHARED in given.wanted,
+            )
+        except OutOfRange:
+            if not acting:
+                raise
+            return self.expand(given, allowed, {})
+        made = {WALK: Hits(*found.walk), SHARED: Hits(*found.shared)} if found.starts else {}
+        scores: dict[str, Ranking] = {}
+        unlisted: dict[str, Ints] = {}
+        for name, ids, scored in zip(TEXTS, found.unlisted, found.scored, strict=True):
+            if name not in given.texts:
+                continue
+            if scored is None:
+                unlisted[name] = ids
+            elif len(ids):
+                scores[name] = acting[name].ranking(*scored)
+        return Expanded({name: hits for name, hits in made.items() if name in given.wanted}, unlisted, scores)
 
     def shared(self, strengths: Mapping[int, float], allowed: Ints | None, limit: int) -> Hits:
         """What `rank_by_shared_tags` makes of the tags of these items."""
@@ -164,6 +278,19 @@ def _sorted_pairs(pairs: Ints) -> tuple[Ints, Ints]:
 def _nearness(mentions: float) -> tuple[float, float, float]:
     """Of what an item mentions, of what mentions it, and of edges."""
     return mentions * NEARNESS["mentions"], mentions * NEARNESS["mentioned-by"], NEARNESS["edge"]
+
+
+def _members(lists: Lists, number: int) -> Places:
+    return lists.members[_start(lists, number) : lists.ends[number]]
+
+
+def _start(lists: Lists, number: int) -> int:
+    return int(lists.ends[number - 1]) if number else 0
+
+
+def _passing(ids: Ints, allowed: Ints | None) -> Ints:
+    """Those of the ids that are allowed; `allowed` ascends."""
+    return ids if allowed is None else ids[_places(allowed, ids) >= 0]
 
 
 def _places(sorted_ids: Ints, wanted: Ints) -> Ints:

@@ -9,17 +9,18 @@ from __future__ import annotations
 
 import os
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, TypeAlias
 
 import numpy as np
 
 from fourfold import native
 from fourfold.index.segment_files import Damaged
+from fourfold.native.fusion import ByVector, ByWords, RowsPart, rows_part
 from fourfold.retrieval import Hits, Numbers, Ranking
 from fourfold.text import bm25
 from fourfold.text.keyword_query import KeywordQuery
@@ -67,6 +68,16 @@ class Rows:
     @cached_property
     def _places(self) -> native.RowColumns:
         return native.RowColumns(self._sorted, self._order, self.dead)
+
+    @cached_property
+    def columns(self) -> native.TextColumns | native.VectorColumns:
+        """What the rows hold."""
+        raise NotImplementedError
+
+    @cached_property
+    def part(self) -> RowsPart:
+        """What the kernel finds and scores items by, if each has one row."""
+        return rows_part(self._places, self.ids, self.columns) if len(self) else RowsPart()
 
     def find(self, ids: Ints) -> Ints:
         """The live rows of these items; some may have none."""
@@ -237,7 +248,7 @@ class Scored:
         return Ranking(
             Hits(ids, self.scores[places]),
             notes=query.notes,
-            evidence=Numbers((ids, self.coverage[places])),
+            evidence=Numbers(((ids, self.coverage[places]),)),
             unknown=query.unknown_share,
             items=query.documents,
             code=query.code,
@@ -269,10 +280,12 @@ def prepare(query: KeywordQuery, proposing: Any = None) -> PreparedQuery:
     return PreparedQuery(query, proposing, columns)
 
 
+BM25 = (bm25.K1, bm25.B, float(bm25.BASE_LENGTH))
+
+
 def score(parts: Iterable[tuple[Documents, Ints]], prepared: PreparedQuery, average_length: float) -> Scored:
     """BM25 of some rows of each part. Of the variants of a word, the one with the highest value in a row counts."""
-    query = prepared.query
-    scored = (prepared.columns, query.weight or 1.0, average_length, (bm25.K1, bm25.B, float(bm25.BASE_LENGTH)))
+    scored = (prepared.columns, prepared.query.weight or 1.0, average_length, BM25)
     try:
         found = [(texts.ids[rows], *native.bm25(texts.columns, rows, *scored)) for texts, rows in parts if len(rows)]
     except native.OutOfRange as error:
@@ -281,6 +294,45 @@ def score(parts: Iterable[tuple[Documents, Ints]], prepared: PreparedQuery, aver
         return Scored(*found[0])
     ids, scores, coverage = zip(_NO_SCORES, *found, strict=True)
     return Scored(np.concatenate(ids), np.concatenate(scores), np.concatenate(coverage))
+
+
+# ---------------------------------------------------------------- scores that the kernel computes while it expands
+
+
+class VectorScorer(NamedTuple):
+    """What `vector_index.score` returns for one query, published rows and tail."""
+
+    published: Rows
+    tail: Rows
+    query: Matrix
+    alone: bool
+    """Whether the query and each item have one vector only."""
+
+    def scoring(self) -> ByVector | None:
+        return ByVector((self.published.part, self.tail.part), self.query) if self.alone else None
+
+    def ranking(self, ids: Ints, scores: Floats, _: Floats) -> Ranking:
+        return Ranking(Hits(ids, scores))
+
+
+class WordScorer(NamedTuple):
+    """What `text_index.score` returns for one query, published rows and tail."""
+
+    published: Rows
+    tail: Rows
+    average_length: float
+    query: PreparedQuery
+
+    def scoring(self) -> ByWords:
+        parts, weight = (self.published.part, self.tail.part), self.query.query.weight or 1.0
+        return ByWords(parts, self.query.columns, weight, self.average_length, BM25)
+
+    def ranking(self, ids: Ints, scores: Floats, coverage: Floats) -> Ranking:
+        return Scored(ids, scores, coverage).ranking(self.query.query)
+
+
+Scorers: TypeAlias = Mapping[str, VectorScorer | WordScorer]
+"""By retriever."""
 
 
 _NO_SCORES = (NONE, np.empty(0), np.empty(0))

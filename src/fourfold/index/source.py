@@ -21,7 +21,9 @@ class Change(IntFlag):
     VECTOR = 2
     REMOVED = 4
     LABELS = 8
-    """Tags, metadata or graph, which no index holds."""
+    """Tags, metadata or links. With the number 0: anything in the graph."""
+    NODE = 16
+    """Names or edges of a node, whose number takes the place of the item's."""
 
 
 class SourceSnapshot(Protocol):

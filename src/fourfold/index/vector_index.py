@@ -35,9 +35,8 @@ if TYPE_CHECKING:
 
 _MAX_ROUGH_ERROR = 1e-5
 """Single precision and rounding together are wrong by less than this."""
-_MAX_GAP_ROWS = 4
-_ROWS_PER_MEMBER = 2
-"""A range of rows is read whole if at least one in this many is wanted."""
+_MAX_GAP_ROWS, _ROWS_PER_MEMBER = 4, 2
+"""A range of rows is read whole if its gaps are short, or if at least one in this many is wanted."""
 _VERIFIED_BLOCKS = 64
 _DENSE_SHARE = 0.05
 """A filter that passes a smaller share needs every FAISS list: with a fixed number of lists recall falls to 0.67."""
@@ -319,10 +318,11 @@ def search(state: VectorState, query: Matrix, limit: int, allowed: Ints | None) 
     """The `limit` nearest of the allowed items (all, if None). Of the windows of an item, the nearest counts."""
     middle = state.middle
     background = None if middle is None else Background(float(middle @ query.astype(np.float64)))
+    if state.windows == 1:
+        return Ranking(_nearest_rows(state, query, limit, allowed), background)
     rows = limit * state.windows
     while True:
-        found = _nearest_rows(state, query, rows, allowed)
-        hits = found if state.windows == 1 else _each_once(found)
+        hits = _each_once(found := _nearest_rows(state, query, rows, allowed))
         if len(hits) >= limit or len(found) < rows:
             return Ranking(hits[:limit], background)
         rows *= _MORE_ROWS

@@ -1,5 +1,5 @@
 /* From the lists of vectors and words to what is found from their best hits, in one call: the items that links and tags
-   lead to, and the items whose scores each list lacks. `ranking/expansion.py` describes the steps. */
+   lead to, the items that each list lacks, and their scores. `ranking/expansion.py` describes the steps. */
 
 #include <stdlib.h>
 #include <string.h>
@@ -27,6 +27,7 @@ typedef struct {
     double *walk_scores, *shared_scores;
     int64_t *unlisted[TEXTS];             /* results, with room for all ids */
     int64_t start_count, walk_count, shared_count, unlisted_counts[TEXTS];
+    Scoring *scoring[TEXTS]; /* NULL: the list does not score what it lacks */
 } Expansion;
 
 typedef struct {
@@ -69,7 +70,32 @@ static int64_t all_listed(const Expansion *e, int64_t *every)
     return count;
 }
 
-/* Expands; returns DONE, or NO_MEMORY. */
+/* Scores items, of which some may have no row; returns DONE, DAMAGED or NO_MEMORY. */
+int ff_score(Scoring *s, const int64_t *wanted, int64_t count)
+{
+    int64_t *rows = malloc(((size_t)count + 1) * sizeof *rows);
+    int result = rows ? DONE : NO_MEMORY;
+    s->count = 0;
+    for (int p = 0; p < PARTS && result == DONE; p++) {
+        const Rows *part = s->parts + p;
+        if (!part->row_count) continue;
+        const int64_t found = ff_find(part->sorted, part->order, part->dead, part->row_count, wanted, count, rows);
+        if (found < 0) result = DAMAGED;
+        else if (s->vector)
+            result = ff_cosines(
+                part->content, part->row_count, part->size, part->sums, rows, found, s->vector, s->scores + s->count);
+        else
+            result = ff_bm25(
+                part->content, part->size, part->ends, part->sums, part->row_count, rows, found, s->hashes, s->worth,
+                s->same, s->firsts, s->idfs, s->words, s->weight, s->average_length, s->k1, s->b, s->base_length,
+                s->scores + s->count, s->coverage + s->count);
+        for (int64_t i = 0; i < found && result == DONE; i++) s->ids[s->count++] = part->ids[rows[i]];
+    }
+    free(rows);
+    return result;
+}
+
+/* Expands; returns DONE, DAMAGED or NO_MEMORY. */
 API int64_t ff_expand(Expansion *e, const Columns *c)
 {
     List acting[TEXTS];
@@ -104,6 +130,8 @@ API int64_t ff_expand(Expansion *e, const Columns *c)
     const int64_t count = result >= 0 ? all_listed(e, numbers) : 0;
     for (int t = 0; t < TEXTS && result >= 0; t++)
         result = e->unlisted_counts[t] = ff_missing(numbers, count, e->texts[t].ids, e->texts[t].count, e->unlisted[t]);
+    for (int t = 0; t < TEXTS && result >= 0; t++)
+        if (e->scoring[t]) result = ff_score(e->scoring[t], e->unlisted[t], e->unlisted_counts[t]);
     free(numbers);
     free(floats);
     return result < 0 ? result : DONE;

@@ -3,24 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from ctypes import Structure, byref, c_double, c_int64, c_void_p
+from ctypes import Structure, addressof, byref, c_double, c_int64, c_void_p
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 import numpy as np
 
-from fourfold.native import KEEPING_GIL, LIBRARY, addresses, failure, function
+from fourfold.native import (
+    KEEPING_GIL,
+    LIBRARY,
+    QueryColumns,
+    RowColumns,
+    TextColumns,
+    VectorColumns,
+    addresses,
+    failure,
+    function,
+)
 
 if TYPE_CHECKING:
-    from fourfold.native import Floats, Ints
-    from fourfold.native.links import LinkColumns
+    from fourfold.native import Floats, Ints, Matrix
+    from fourfold.native.links import LinkColumns, TailedColumns
 
 SCALES: Final = {"cosine": 0, "absolute": 1, "best": 2}
 
 _P, _N, _D = c_void_p, c_int64, c_double
 _fuse = function(KEEPING_GIL, "fuse", c_int64, _P, _N, _D, _D, _D, _P, _P, _P, _P, _P)
 _missing = function(KEEPING_GIL, "missing", c_int64, _P, _N, _P, _N, _P)
-_INT64, _FLOAT64 = map(np.dtype, (np.int64, np.float64))
+_INT64, _FLOAT64, _FLOAT32 = map(np.dtype, (np.int64, np.float64, np.float32))
 
 
 class FusionList(NamedTuple):
@@ -118,7 +128,81 @@ class _Expansion(Structure):
         ("unlisted", c_void_p * 2),
         *((name, c_int64) for name in ("start_count", "walk_count", "shared_count")),
         ("unlisted_counts", c_int64 * 2),
+        ("scoring", c_void_p * 2),
     )
+
+
+_PARTS = 2
+
+
+class RowsPart(Structure):
+    """`Rows` of rankings.h: the published part of an index, or its tail. Its arrays must outlive it."""
+
+    _fields_ = (
+        *((name, c_void_p) for name in ("sorted", "order", "dead")),
+        ("row_count", c_int64),
+        *((name, c_void_p) for name in ("ids", "content", "ends")),
+        ("size", c_int64),
+        ("sums", c_void_p),
+    )
+
+
+class Scoring(Structure):
+    """`Scoring` of rankings.h: what one list scores items by."""
+
+    _fields_ = (
+        ("parts", RowsPart * _PARTS),
+        *((name, c_void_p) for name in ("vector", "hashes", "worth", "same", "firsts", "idfs")),
+        ("words", c_int64),
+        *((name, c_double) for name in ("weight", "average_length", "k1", "b", "base_length")),
+        *((name, c_void_p) for name in ("ids", "scores", "coverage")),
+        ("count", c_int64),
+    )
+
+
+def rows_part(places: RowColumns, ids: Ints, content: TextColumns | VectorColumns) -> RowsPart:
+    (items,) = addresses((ids, _INT64))
+    if isinstance(content, TextColumns):
+        terms, size, ends, sums, rows = content.arguments
+    else:
+        (terms, rows, size, sums), ends = content.arguments, None
+    if not rows == len(ids) == places.arguments[-1]:
+        raise ValueError("the columns have different lengths")
+    return RowsPart(*places.arguments, items, terms, ends, size, sums)
+
+
+class ByVector(NamedTuple):
+    """Score items by cosines with a query of the dimension of the parts."""
+
+    parts: tuple[RowsPart, RowsPart]
+    query: Matrix
+
+
+class ByWords(NamedTuple):
+    """Score items by BM25, with the arguments of `native.bm25`."""
+
+    parts: tuple[RowsPart, RowsPart]
+    words: QueryColumns
+    weight: float
+    average_length: float
+    constants: tuple[float, float, float]
+
+
+def _scoring(given: ByVector | ByWords | None, room: int) -> tuple[Scoring, Ints, Floats] | None:
+    """Return how the kernel scores, with the arrays for ids and for scores and coverage."""
+    if given is None:
+        return None
+    if isinstance(given, ByVector):
+        if any(part.row_count and given.query.shape != (part.size,) for part in given.parts):
+            raise ValueError(f"the query has the shape {given.query.shape}, the rows have other lengths")
+        made = Scoring(given.parts, *addresses((given.query, _FLOAT32)))
+    else:
+        parts, words, weight, average_length, constants = given
+        made = Scoring(parts, None, *words.arguments, weight, average_length, *constants)
+    ids, found = np.empty(_PARTS * room, np.int64), np.empty((2, _PARTS * room))
+    first, scores = cast("tuple[int, int]", tuple(addresses((ids, _INT64), (found, _FLOAT64))))
+    made.ids, made.scores, made.coverage = first, scores, scores + found.strides[0]
+    return made, ids, found
 
 
 class StartRules(NamedTuple):
@@ -136,10 +220,12 @@ class Reached(NamedTuple):
     shared: tuple[Ints, Floats]
     unlisted: tuple[Ints, Ints]
     """For each of the two lists, the ids that are in other lists only."""
+    scored: list[tuple[Ints, Floats, Floats] | None]
+    """For each of the two lists, ids, scores and coverage of those; None if it was not to score them."""
 
 
 def expand(
-    columns: LinkColumns,
+    columns: LinkColumns | TailedColumns,
     texts: tuple[FusionList, FusionList],
     scale: tuple[float, float, float],
     named: Mapping[int, float],
@@ -148,10 +234,14 @@ def expand(
     others: Sequence[Ints],
     allowed: Ints | None,
     limit: int,
+    scoring: Sequence[ByVector | ByWords | None] = (None, None),
     *,
     shares: bool,
 ) -> Reached:
-    """Search from the best hits of two lists. `scale`: what `fusion.fuse` takes. `nearness`: None for no walk."""
+    """Search from the best hits of two lists. `scale`: what `fusion.fuse` takes. `nearness`: None for no walk.
+
+    `scoring`: by what each list scores the items that it lacks; raise OutOfRange if rows are damaged.
+    """
     listed = np.concatenate(others) if others else np.empty(0, np.int64)
     room = len(texts[0].ids) + len(texts[1].ids) + len(listed) + 2 * limit
     numbers, floats = np.empty(2 * (limit + room), np.int64), np.empty(2 * limit)
@@ -171,6 +261,8 @@ def expand(
         first, first + limit * step, scores, scores + limit * step,
         (first + 2 * limit * step, first + (2 * limit + room) * step),
     )  # fmt: skip
+    scored = [_scoring(each, room) for each in scoring]
+    given.scoring = tuple([each and addressof(each[0]) for each in scored])
     if (state := _expand(byref(given), byref(columns.struct))) < 0:
         raise failure(state)
     begin = 2 * limit
@@ -180,4 +272,5 @@ def expand(
         (numbers[: given.walk_count], floats[: given.walk_count]),
         (numbers[limit : limit + given.shared_count], floats[limit : limit + given.shared_count]),
         (numbers[begin : begin + one], numbers[begin + room : begin + room + other]),
+        [each and (each[1][: each[0].count], *each[2][:, : each[0].count]) for each in scored],
     )

@@ -9,11 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api.h"
 #include "cpu.h"
+#include "rankings.h"
 #include "table.h"
 
-enum { DONE = 0, DAMAGED = -1, NO_MEMORY = -2, SPARSE = 16, AHEAD = 8, LINE = 64 };
+enum { SPARSE = 16, AHEAD = 8, LINE = 64 };
 
 /* Prefetches rows of mapped files, which are scattered, a few iterations before they are used. */
 static void prefetch(const void *start, int64_t bytes)

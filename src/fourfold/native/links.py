@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from ctypes import Structure, byref, c_int, c_int64, c_void_p
+from ctypes import Structure, addressof, byref, c_int, c_int64, c_void_p
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -36,12 +36,6 @@ class Lists:
         """Build the lists of `count` numbers from pairs of a number and a member; each list ascends."""
         order = np.lexsort((members, numbers))
         return Lists(ends_of(numbers, count), members[order].astype(np.int32))
-
-    def of(self, number: int) -> Places:
-        return self.members[self.start(number) : self.ends[number]]
-
-    def start(self, number: int) -> int:
-        return int(self.ends[number - 1]) if number else 0
 
     def check(self, places: int) -> None:
         """Raise OutOfRange if a list or a member is out of range: C trusts them."""
@@ -77,74 +71,14 @@ class _Columns(Structure):
         ("weights", c_void_p),
         ("users", _Lists),
         *((name, c_int64) for name in ("hub", "most_edges", "most_uses")),
+        *((name, c_void_p) for name in ("ranks", "tail", "moved_nodes", "moved_tags")),
     )
 
 
-@dataclass(frozen=True)
-class LinkColumns:
-    """Items, nodes and tags are numbered by their places in `items`, `nodes` and the sorted tags."""
+class _Walking:
+    """Walks and shared tags over the columns of a struct."""
 
-    items: Ints
-    nodes: Ints
-    holders: Places
-    """By node: the number of its own items."""
-    mentioned: Places
-    degrees: Places
-    own: Lists
-    """By item: its nodes."""
-    said: Lists
-    """By item: the nodes that it mentions."""
-    tags: Lists
-    owners: Lists
-    """By node: its items."""
-    speakers: Lists
-    """By node: the items that mention it."""
-    neighbours: Lists
-    """By node: the nodes at the other ends of its edges, heaviest edge first, ties by number."""
-    weights: Floats
-    users: Lists
-    """By tag: the items that carry it."""
-    bounds: Bounds
-
-    def __post_init__(self) -> None:
-        items, nodes, tags = len(self.items), len(self.nodes), len(self.users.ends)
-        pointed = ((self.own, nodes), (self.said, nodes), (self.tags, tags), (self.owners, items))
-        for lists, places in (*pointed, (self.speakers, items), (self.neighbours, nodes), (self.users, items)):
-            lists.check(places)
-        by_item, by_node = (self.own, self.said, self.tags), (self.owners, self.speakers, self.neighbours)
-        columns = (self.holders, self.mentioned, self.degrees)
-        if (
-            any(len(lists.ends) != items for lists in by_item)
-            or any(len(lists.ends) != nodes for lists in by_node)
-            or any(len(column) != nodes for column in columns)
-            or len(self.weights) != len(self.neighbours.members)
-        ):
-            raise ValueError("the columns have different lengths")
-
-    @cached_property
-    def uses(self) -> Places:
-        """By tag: the number of items that carry it."""
-        return np.diff(self.users.ends, prepend=0).astype(np.int32)
-
-    @cached_property
-    def struct(self) -> _Columns:
-        found = _Columns(
-            item_count=len(self.items),
-            node_count=len(self.nodes),
-            tag_count=len(self.uses),
-            hub=self.bounds.hub,
-            most_edges=self.bounds.edges,
-            most_uses=self.bounds.uses,
-        )
-        found.items, found.nodes, found.weights = addresses(
-            (self.items, _INT64), (self.nodes, _INT64), (self.weights, _FLOAT64)
-        )
-        counts = (self.holders, self.mentioned, self.degrees, self.uses)
-        found.holders, found.mentioned, found.degrees, found.uses = addresses(*((each, _INT32) for each in counts))
-        for name in ("own", "said", "tags", "owners", "speakers", "neighbours", "users"):
-            lists: Lists = getattr(self, name)
-            setattr(found, name, _Lists(*addresses((lists.ends, _INT64), (lists.members, _INT32))))
-        return found
+    struct: Any
 
     def walk(
         self, strengths: Mapping[int, float], nearness: tuple[float, float, float], allowed: Ints | None, limit: int
@@ -176,3 +110,110 @@ class LinkColumns:
         if found < 0:
             raise failure(found)
         return ids[:found], scores[:found]
+
+
+@dataclass(frozen=True)
+class LinkColumns(_Walking):
+    """Items, nodes and tags are numbered by their places in `items`, `nodes` and the sorted tags."""
+
+    items: Ints
+    nodes: Ints
+    holders: Places
+    """By node: the number of its own items."""
+    mentioned: Places
+    degrees: Places
+    own: Lists
+    """By item: its nodes."""
+    said: Lists
+    """By item: the nodes that it mentions."""
+    tags: Lists
+    owners: Lists
+    """By node: its items."""
+    speakers: Lists
+    """By node: the items that mention it."""
+    neighbours: Lists
+    """By node: the nodes at the other ends of its edges, heaviest edge first, ties by number."""
+    weights: Floats
+    users: Lists
+    """By tag: the items that carry it."""
+    bounds: Bounds
+    before: tuple[int, int, int] = (0, 0, 0)
+    """Of a tail: the numbers of items, nodes and tags in the columns that its numbers continue."""
+    tag_uses: Places | None = None
+    """By tag; None: `users` has all of them."""
+    ranks: Floats | None = None
+    """By tag: its place among the sorted names of all tags; None: its number."""
+
+    def __post_init__(self) -> None:
+        items, nodes, tags = len(self.items), len(self.nodes), len(self.users.ends)
+        all_items, all_nodes, all_tags = (sum(pair) for pair in zip((items, nodes, tags), self.before, strict=True))
+        pointed = ((self.own, all_nodes), (self.said, all_nodes), (self.tags, all_tags), (self.owners, all_items))
+        further = (self.speakers, all_items), (self.neighbours, all_nodes), (self.users, all_items)
+        for lists, places in (*pointed, *further):
+            lists.check(places)
+        by_item, by_node = (self.own, self.said, self.tags), (self.owners, self.speakers, self.neighbours)
+        columns = (self.holders, self.mentioned, self.degrees)
+        if (
+            any(len(lists.ends) != items for lists in by_item)
+            or any(len(lists.ends) != nodes for lists in by_node)
+            or any(len(column) != nodes for column in columns)
+            or len(self.weights) != len(self.neighbours.members)
+            or any(column is not None and len(column) != tags for column in (self.tag_uses, self.ranks))
+        ):
+            raise ValueError("the columns have different lengths")
+
+    @cached_property
+    def uses(self) -> Places:
+        """By tag: the number of items that carry it."""
+        return self.tag_uses if self.tag_uses is not None else np.diff(self.users.ends, prepend=0).astype(np.int32)
+
+    @cached_property
+    def struct(self) -> _Columns:  # pyright: ignore[reportIncompatibleVariableOverride]
+        found = _Columns(
+            item_count=len(self.items),
+            node_count=len(self.nodes),
+            tag_count=len(self.uses),
+            hub=self.bounds.hub,
+            most_edges=self.bounds.edges,
+            most_uses=self.bounds.uses,
+        )
+        found.items, found.nodes, found.weights = addresses(
+            (self.items, _INT64), (self.nodes, _INT64), (self.weights, _FLOAT64)
+        )
+        (found.ranks,) = addresses((self.ranks, _FLOAT64))
+        counts = (self.holders, self.mentioned, self.degrees, self.uses)
+        found.holders, found.mentioned, found.degrees, found.uses = addresses(*((each, _INT32) for each in counts))
+        for name in ("own", "said", "tags", "owners", "speakers", "neighbours", "users"):
+            lists: Lists = getattr(self, name)
+            setattr(found, name, _Lists(*addresses((lists.ends, _INT64), (lists.members, _INT32))))
+        return found
+
+
+@dataclass(frozen=True)
+class TailedColumns(_Walking):
+    """Columns with the tail of what changed since."""
+
+    published: LinkColumns
+    tail: LinkColumns
+    moved_nodes: Places
+    """By node of the first: the number of one that changed, or -1."""
+    moved_tags: Places
+
+    def __post_init__(self) -> None:
+        first = self.published
+        counts = len(first.items), len(first.nodes), len(first.users.ends)
+        if self.tail.before != counts or self.tail.ranks is None or self.tail.bounds != first.bounds:
+            raise ValueError("the tail belongs to other columns")
+        for moved, count, more in (
+            (self.moved_nodes, counts[1], len(self.tail.nodes)),
+            (self.moved_tags, counts[2], len(self.tail.users.ends)),
+        ):
+            if len(moved) != count or (count and not -1 <= moved.min() <= moved.max() < count + more):
+                raise ValueError("a number that moved is out of range")
+
+    @cached_property
+    def struct(self) -> _Columns:  # pyright: ignore[reportIncompatibleVariableOverride]
+        found = _Columns.from_buffer_copy(self.published.struct)
+        found.tail = addressof(self.tail.struct)
+        found.moved_nodes, found.moved_tags = addresses((self.moved_nodes, _INT32), (self.moved_tags, _INT32))
+        return found

@@ -23,8 +23,12 @@ typedef struct {
     const int32_t *members;
 } Lists;
 
-/* Filled in by native/links.py, field by field. */
-typedef struct {
+/* Links and tags as of one change. Filled in by native/links.py, field by field.
+
+   Items, nodes and tags are numbered by their places. What changed since is in the `tail`, whose places continue those
+   of the columns; its lists have numbers of both. A node or tag that changed has a new number: `moved_nodes` and
+   `moved_tags` have it at the old one, or -1. An item that changed is in the items of the tail, too. */
+typedef struct Columns {
     int64_t item_count, node_count, tag_count;
     const int64_t *items;      /* ids, ascending */
     const int64_t *nodes;      /* ids, ascending */
@@ -38,9 +42,54 @@ typedef struct {
     const double *weights;     /* of the edges */
     Lists users;               /* by tag */
     int64_t hub, most_edges, most_uses;
+    const double *ranks;       /* by tag: its place among all names of tags; NULL: its number */
+    const struct Columns *tail; /* or NULL */
+    const int32_t *moved_nodes, *moved_tags;
 } Columns;
 
+/* Rows of an index, published or in the tail: the items that they belong to, and their terms or vectors. */
+typedef struct {
+    const int64_t *sorted, *order; /* as `ff_find` takes them, like the next two */
+    const uint8_t *dead;
+    int64_t row_count;
+    const int64_t *ids;    /* by row */
+    const void *content;   /* terms or numbers */
+    const int64_t *ends;   /* of the terms of each row; NULL for vectors */
+    int64_t size;          /* number of all terms, or of the numbers of one vector */
+    const uint32_t *sums;
+} Rows;
+
+enum { PARTS = 2 };
+
+/* What one list scores items by. Filled in by native/fusion.py; kernel.c describes the words of a query. */
+typedef struct {
+    Rows parts[PARTS];
+    const float *vector; /* of the query; NULL: the parts hold terms */
+    const uint32_t *hashes;
+    const double *worth;
+    const int32_t *same, *firsts;
+    const double *idfs;
+    int64_t words;
+    double weight, average_length, k1, b, base_length;
+    int64_t *ids;              /* results, with room for what is asked for in each part */
+    double *scores, *coverage; /* the second of words only */
+    int64_t count;
+} Scoring;
+
+int ff_score(Scoring *s, const int64_t *wanted, int64_t count);
+
 API int64_t ff_sums(const int64_t *ids, const double *values, int64_t count, int64_t *distinct, double *sums);
+API int64_t ff_find(
+    const int64_t *sorted, const int64_t *order, const uint8_t *dead, int64_t row_count, const int64_t *items,
+    int64_t count, int64_t *rows);
+API int ff_cosines(
+    const float *matrix, int64_t row_count, int64_t dimension, const uint32_t *sums, const int64_t *rows, int64_t count,
+    const float *query, double *cosines);
+API int ff_bm25(
+    const uint32_t *terms, int64_t term_count, const int64_t *ends, const uint32_t *sums, int64_t row_count,
+    const int64_t *rows, int64_t count, const uint32_t *hashes, const double *worth, const int32_t *same, const int32_t *firsts,
+    const double *idfs, int64_t words, double weight, double average_length, double k1, double b, double base_length,
+    double *scores, double *coverage);
 API int ff_order(const int64_t *ids, const double *scores, int64_t count, int64_t *order);
 API int64_t ff_fuse(
     List *lists, int64_t list_count, double average, double below_share, double grid, int64_t *ids, double *scores,

@@ -150,13 +150,13 @@ def fuse_scaled(
     """Scale the scores of each list, weigh them and add them up: `fused_in_python`, in the kernel."""
     if not weights:
         return fuse((), reported)
-    given = as_lists(lists, unlisted, weights)
+    given, applied = as_lists(lists, unlisted, weights), with_all_retrievers(reported)
     found = native_fusion.fuse(given, mean_of(average), BELOW_AVERAGE, grid_of(weights))
     parts = [
         Part(name, weight, listed, Hits(ids, scores), values)
         for (name, weight), (listed, ids, scores, values) in zip(weights.items(), found.parts, strict=True)
     ]
-    return Fusion(Hits(found.ids, found.scores), with_all_retrievers(reported), tuple(parts))
+    return Fusion(Hits(found.ids, found.scores), applied, tuple(parts))
 
 
 def fused_in_python(
@@ -271,7 +271,9 @@ def text_evidence(inputs: AutoInputs, words: Hits, cosines: Sequence[Hits]) -> T
 
 
 def _highest(numbers: Scores, default: float) -> float:
-    return numbers.highest(default) if isinstance(numbers, Numbers) else max(numbers.values(), default=default)
+    if not isinstance(numbers, Numbers):
+        return max(numbers.values(), default=default)
+    return max([float(values.max()) for _, values in numbers.columns if len(values)], default=default)
 
 
 def _nearness(cosines: Sequence[Hits], background: Background) -> float:

@@ -115,6 +115,8 @@ def walk_starts(texts: Fusion, named: Mapping[int, float]) -> dict[int, float]:
 
 Use = tuple[int, str, int]
 """An item, one of its tags, and the number of items with that tag."""
+MOST_TAGS: Final = 62
+"""Tags of one query that are looked at, the rarest: SQLite has one bit of an integer for each."""
 
 
 def rank_by_tags(carried: Iterable[Use], limit: int = CANDIDATES) -> Hits:

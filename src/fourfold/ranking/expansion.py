@@ -3,18 +3,18 @@
 1. The lists of vectors and words are fused, with the weights that `auto` gives them.
 2. The best hits and what the query names are starts (`connections.walk_starts`).
 3. Links lead from the starts to items (`walk`), and so do tags (`shared`).
-4. Vectors and words have to score the items that are in other lists only (`unlisted`).
+4. Vectors and words score the items that are in other lists only (`unlisted`).
 
 A store with columns of links and tags does all of it in one call of the kernel; tests compare both ways.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final
 
-from fourfold.retrieval import Background, Hits
+from fourfold.retrieval import Background, Hits, Ranking
 
 if TYPE_CHECKING:
     from fourfold.retrieval import Ints
@@ -46,7 +46,6 @@ class Expanded:
     lists: Mapping[str, Hits]
     """Those that were wanted; none if there is nothing to start from."""
     unlisted: Mapping[str, Ints]
-    """For vectors and words, the ids that are in other lists only."""
-
-
-Expander: TypeAlias = Callable[[Expansion], Expanded]
+    """For vectors and words, the ids that are in other lists only, unless they were scored."""
+    scores: Mapping[str, Ranking]
+    """For vectors and words, the scores of these ids."""

@@ -194,17 +194,20 @@ def columns(hits: Sequence[Hit]) -> Hits:
     return Hits(np.array(ids, np.int64), np.array([first[id] for id in ids], np.float64))
 
 
-def values_at(numbers: Mapping[int, float], ids: Ints, default: float | None = None) -> list[float | None]:
-    """The numbers of a few ids."""
-    if not isinstance(numbers, Numbers):
-        return [numbers.get(item, default) for item in ids.tolist()]
-    found = [default] * len(ids)
-    for known, values in numbers.columns:
-        places: list[int] = native.places(known, ids).tolist()
-        for number, place in enumerate(places):
-            if place >= 0:
-                found[number] = float(values[place])
-    return found
+def values_at(ids: Ints, *asked: tuple[Mapping[int, float], float | None]) -> list[list[float | None]]:
+    """The numbers of a few ids in each of several mappings, with the default of each."""
+    answers: list[list[float | None]] = []
+    for numbers, default in asked:
+        if not isinstance(numbers, Numbers):
+            answers.append([numbers.get(item, default) for item in ids.tolist()])
+            continue
+        found = [default] * len(ids)
+        for known, values in numbers.columns:
+            for number, place in enumerate(native.places(known, ids).tolist()):
+                if place >= 0:
+                    found[number] = float(values[place])
+        answers.append(found)
+    return answers
 
 
 def scaled_to_one(weights: Mapping[str, float], names: Iterable[str]) -> dict[str, float]:

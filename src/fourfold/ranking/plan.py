@@ -8,15 +8,15 @@ only: see `routed`.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
-from typing import Final, Literal, NamedTuple, TypeAlias, cast, get_args
+from typing import Final, Literal, TypeAlias, cast, get_args
 
 from fourfold import limits
 from fourfold.errors import InvalidQuery
 from fourfold.ranking.fusion import scaled_to_one
 from fourfold.ranking.presets import PRESETS, PlanSettings, Preset, RoutingConfig
+from fourfold.ranking.relational_words import exact, relational_words, terms_of
 from fourfold.ranking.rerankers import OFF, checked_rerank
 from fourfold.ranking.retrievers import EXPANSIONS, RETRIEVERS, names_of_all
 from fourfold.ranking.sources import checked_source_weights
@@ -31,8 +31,6 @@ from fourfold.ranking.weights import (
 )
 from fourfold.retrieval import FusionName, Plan, Recency
 from fourfold.text.fold import folded_words
-from fourfold.text.stems import stem, verb_forms
-from fourfold.text.stopwords import stop_words
 
 QueryType: TypeAlias = Literal["standard", "relational"]
 
@@ -93,7 +91,7 @@ def make_plan(request: PlanRequest, settings: PlanSettings, facts: StoreFacts) -
         expand=_expands(request, fusion, retrievers),
         rerank=None if request.rerank == OFF else checked_rerank(request.rerank),
         tuning=tuning,
-        source_weights=checked_source_weights(request.source_weights),
+        source_weights=None if request.source_weights is None else checked_source_weights(request.source_weights),
     )
 
 
@@ -299,6 +297,13 @@ QUESTION_WORDS: Final = frozenset(
     )
 )
 """Words that ask for a person, a thing or a place."""
+_AUXILIARIES: Final = frozenset(
+    (
+        *("am", "are", "can", "could", "did", "do", "does", "had", "has", "have", "how", "is", "may", "might"),
+        *("must", "shall", "should", "was", "were", "will", "would"),
+    )
+)
+"""Words besides these that begin an English question."""
 _PREPOSITIONS: Final = frozenset(
     (
         *("about", "at", "behind", "by", "for", "from", "in", "of", "on", "to", "under", "with"),
@@ -308,30 +313,14 @@ _PREPOSITIONS: Final = frozenset(
 _QUERY_WORDS: Final = 500
 """Number of words of a query that are checked."""
 _CONTRACTED: Final = {"zum": "zu", "zur": "zu", "im": "in", "ins": "in", "am": "an", "beim": "bei", "vom": "von"}
-_SEPARABLE: Final = (
-    *("ab", "an", "auf", "aus", "bei", "ein", "fest", "fort", "her", "hin", "los", "mit", "nach", "nieder", "vor"),
-    *("weg", "zu", "zurueck", "zusammen"),
-)
-_SHORTEST_VERB_LETTERS: Final = 4
-
-
-class _Keyword(NamedTuple):
-    """A configured word or phrase with the terms that match it."""
-
-    spelled: str
-    language: str
-    parts: tuple[frozenset[str], ...]
-    """The terms of each word; a query matches if it has one of each set, in any order."""
-    separated: tuple[frozenset[str], str] | None
-    """The terms of a German verb without its prefix, and the prefix, which must follow it."""
 
 
 def route(text: str, config: RoutingConfig) -> tuple[QueryType, tuple[str, ...]]:
     """Return the type of the query, and the configured words that made it relational."""
     spelled = [_CONTRACTED.get(word, word) for word in folded_words(text)[:_QUERY_WORDS]]
-    terms = {language: [_terms(word, language) for word in spelled] for language in ("de", "en")}
+    terms = {language: [terms_of(word, language) for word in spelled] for language in ("de", "en")}
     found = {language: set[str]().union(*own) for language, own in terms.items()}
-    keywords, beginnings = _keywords(config.de, config.en)
+    keywords, beginnings = relational_words(config.de, config.en)
     if all(found[language].isdisjoint(starts) for language, starts in beginnings.items()):
         return "standard", ()
     matched = [
@@ -346,7 +335,7 @@ def route(text: str, config: RoutingConfig) -> tuple[QueryType, tuple[str, ...]]
 def _has_separated(verb: frozenset[str], prefix: str, terms: Sequence[Collection[str]]) -> bool:
     """Whether the prefix follows the verb."""
     first = next((place for place, word in enumerate(terms) if not verb.isdisjoint(word)), len(terms))
-    return any(_exact(prefix) in word for word in terms[first + 1 :])
+    return any(exact(prefix) in word for word in terms[first + 1 :])
 
 
 def asks_for_another(text: str) -> bool:
@@ -355,61 +344,19 @@ def asks_for_another(text: str) -> bool:
     return first in QUESTION_WORDS or (first in _PREPOSITIONS and second in QUESTION_WORDS)
 
 
+def is_question(text: str) -> bool:
+    """Whether a text ends with a question mark or begins like an English question.
+
+    Under `auto` only questions are reranked: models are trained on them, and misjudge topics, claims and wishes.
+    """
+    if text.rstrip().endswith("?"):
+        return True
+    first = next(iter(folded_words(text)), "")
+    return first in QUESTION_WORDS or first in _AUXILIARIES
+
+
 def routed(plan: Plan, relations: int) -> Plan:
     """Return the plan, made relational if what the query names has relations."""
     if plan.if_related is None or not relations:
         return plan
     return replace(plan, query_type="relational", weights=plan.if_related or plan.weights)
-
-
-@lru_cache(maxsize=16)
-def _keywords(de: tuple[str, ...], en: tuple[str, ...]) -> tuple[tuple[_Keyword, ...], dict[str, frozenset[str]]]:
-    """The configured words, and by language the terms one of which every query has that matches one of them."""
-    named = [(keyword, "de") for keyword in de] + [(keyword, "en") for keyword in en]
-    every = [_keyword(keyword, language) for keyword, language in named]
-    made = tuple(keyword for keyword in every if keyword.parts)
-    starts: dict[str, set[str]] = {"de": set(), "en": set()}
-    for keyword in made:
-        starts[keyword.language] |= keyword.parts[0] | (keyword.separated[0] if keyword.separated else frozenset())
-    return made, {language: frozenset(terms) for language, terms in starts.items()}
-
-
-def _keyword(spelled: str, language: str) -> _Keyword:
-    found = folded_words(spelled)
-    parts = tuple(frozenset(_forms(word, language)) for word in found)
-    return _Keyword(spelled, language, parts, _separated(found[0]) if language == "de" and len(found) == 1 else None)
-
-
-@lru_cache(maxsize=4096)
-def _terms(word: str, language: str) -> tuple[str, str]:
-    """The exact form and the stem of a word of the query."""
-    return _exact(word), stem(word, language)
-
-
-def _forms(word: str, language: str) -> Iterator[str]:
-    """Terms that match a configured word. A stop word such as `has` matches exactly: `have` occurs in any question."""
-    if word in stop_words(language):
-        yield _exact(word)
-        return
-    yield stem(word, language)
-    if language == "de":
-        yield from _verb_forms(word)
-
-
-def _verb_forms(word: str) -> Iterator[str]:
-    """Terms of the verb that a word or an adjective in -ig may belong to; gehört belongs to gehören, not to hören."""
-    infinitive = f"{word.removesuffix('ig')}en" if word.endswith("ig") else ""
-    forms = {*verb_forms(word), *verb_forms(infinitive), stem(infinitive, "de")} if infinitive else verb_forms(word)
-    return (form for form in forms if word[0] in (form[0], form.removeprefix("ge")[:1]))
-
-
-def _separated(word: str) -> tuple[frozenset[str], str] | None:
-    for prefix in _SEPARABLE:
-        rest = word.removeprefix(prefix)
-        if rest != word and len(rest) >= _SHORTEST_VERB_LETTERS:
-            return frozenset([stem(rest, "de"), *_verb_forms(rest)]), prefix
-    return None
-
-
-def _exact(word: str) -> str:
-    return f"={word}"

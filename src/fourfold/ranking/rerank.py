@@ -16,8 +16,6 @@ from dataclasses import replace
 from typing import Final
 
 from fourfold.ranking.fusion import Fusion, Part, fuse, grid_for, ranked, ranks
-from fourfold.ranking.plan import QUESTION_WORDS
-from fourfold.text.fold import folded_words
 
 RERANK: Final = "rerank"
 """The source of the model's part of a score, and its name in `degraded`, notes and timings."""
@@ -25,23 +23,6 @@ SHARE: Final = 0.3
 """The most that the model adds to a score, as a share of the best fused score."""
 FEWEST: Final = 2
 """With fewer scored candidates there is nothing to order."""
-_AUXILIARIES: Final = frozenset(
-    (
-        *("am", "are", "can", "could", "did", "do", "does", "had", "has", "have", "how", "is", "may", "might"),
-        *("must", "shall", "should", "was", "were", "will", "would"),
-    )
-)
-
-
-def is_question(text: str) -> bool:
-    """Whether a text ends with a question mark or begins like an English question.
-
-    Under `auto` only questions are reranked: models are trained on them, and misjudge topics, claims and wishes.
-    """
-    if text.rstrip().endswith("?"):
-        return True
-    first = next(iter(folded_words(text)), "")
-    return first in QUESTION_WORDS or first in _AUXILIARIES
 
 
 def with_rerank(fusion: Fusion, scores: Mapping[int, float]) -> Fusion:

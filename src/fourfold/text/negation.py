@@ -81,7 +81,7 @@ _END_OF_SENTENCE: Final = frozenset(".!?;:")
 _LONGEST = 20
 """Maximum number of words of a query that asks for things with a constraint."""
 _LONGEST_CHARACTERS = 400
-_ANY_NEGATION: Final = re.compile(
+ANY_NEGATION: Final = re.compile(
     r"\b(?:without|sans|except|excluding|minus|ohne|au(?:ß|ss)er|ausgenommen|other than|apart from|aside from"
     r"|abgesehen von|not|never|nicht|nie|niemals|no|kein\w*)\b|n['’]t\b",
     re.IGNORECASE,
@@ -90,7 +90,7 @@ _ANY_NEGATION: Final = re.compile(
 
 def has_negation(text: str) -> bool:
     """Whether a text contains a word for `not` or `without`, whatever it negates."""
-    return _ANY_NEGATION.search(text) is not None
+    return ANY_NEGATION.search(text) is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +130,7 @@ def negated_phrases(text: str) -> tuple[Negated, ...]:
 
     Empty if nothing else would be left to search for.
     """
-    if len(text) > _LONGEST_CHARACTERS or not _ANY_NEGATION.search(text):
+    if len(text) > _LONGEST_CHARACTERS or not ANY_NEGATION.search(text):
         return ()
     tokens = _tokens(text)
     found: list[Negated] = []

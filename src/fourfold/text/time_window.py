@@ -28,11 +28,13 @@ _WORDS: Final = (
     *("monat", "jahr", "quartal", "mittwoch", "nacht", "stunde", "frühling", "sommer", "herbst"),
 )
 """Parts of words, one of which occurs in every expression of time without digits."""
-_DIGITS: Final = re.compile(
+_DIGITS: Final = (
     r"(?:19|20)\d\d|\d{4}-\d|\d\. ?\d|\d(?:st|nd|rd|th)\b|q[1-4]|[ck]w *\d|\d\. *kw\b|['’]\d\d|fortnight"
     r"|\d0'?s\b|\d0er"
 )
 """Occurs in every expression of time that has digits and none of the words."""
+MAY_NAME_TIME: Final = re.compile(f"{'|'.join(_WORDS)}|{_DIGITS}")
+"""Occurs in every text in lower case that is worth reading with the grammars, which take fifty times as long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +55,7 @@ def time_window(text: str, language: str | None, now: datetime, zone: tzinfo | N
 
     `language`: "de" or "en"; anything else: both are tried. `zone`: None is the time zone of this machine.
     """
-    if len(text) > _LONGEST or not may_name_time(text.lower()):
+    if len(text) > _LONGEST or not MAY_NAME_TIME.search(text.lower()):
         return None
     calendar = Calendar(now.astimezone(zone).replace(tzinfo=None), zone)
     tried = (language,) if language in LANGUAGES else LANGUAGES
@@ -63,11 +65,6 @@ def time_window(text: str, language: str | None, now: datetime, zone: tzinfo | N
         return None
     words = text[chosen.first : chosen.last].strip(" .,")
     return Words(_utc(chosen.start, zone), _utc(chosen.end, zone), words, chosen.first, chosen.repeats)
-
-
-def may_name_time(lower: str) -> bool:
-    """Whether to read a text with the grammars, which takes fifty times as long as this check."""
-    return any(word in lower for word in _WORDS) or _DIGITS.search(lower) is not None
 
 
 def _read(text: str, language: str, calendar: Calendar) -> list[Bounds]:

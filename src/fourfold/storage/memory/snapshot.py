@@ -16,6 +16,7 @@ from fourfold.embed.windows import Windows, body, rows_of
 from fourfold.index.rows import in_sample
 from fourfold.model import Filters, Item, Page, RawRecord, Space
 from fourfold.ranking.connections import rank_by_shared_tags, rarity, selective_tags
+from fourfold.ranking.expansion import Expansion
 from fourfold.retrieval import Background, Hit, Hits, Part, Ranking
 from fourfold.storage import versioning
 from fourfold.storage.memory import files, items
@@ -64,7 +65,7 @@ class MemorySnapshot:
     def space(self) -> Space | None:
         return self._ns.space
 
-    def expander(self, filters: Filters) -> None:
+    def expand(self, given: Expansion, filters: Filters) -> None:
         return None
 
     def files(self, prefix: str) -> Mapping[str, FileRow]:

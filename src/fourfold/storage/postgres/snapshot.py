@@ -12,6 +12,7 @@ from psycopg.pq import TransactionStatus
 from fourfold import limits
 from fourfold.embed.windows import Windows
 from fourfold.model import Filters, Space
+from fourfold.ranking.expansion import Expansion
 from fourfold.retrieval import Part as NearestPart
 from fourfold.storage.postgres import files, namespaces, windows
 from fourfold.storage.postgres.connection import GRACE_SECONDS, Connection
@@ -120,7 +121,7 @@ class PostgresSnapshot:
     def space(self) -> Space | None:
         return self.ns.space
 
-    def expander(self, filters: Filters) -> None:
+    def expand(self, given: Expansion, filters: Filters) -> None:
         return None
 
     def files(self, prefix: str) -> Mapping[str, FileRow]:

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Protocol
 
 from fourfold.model import Edge, Filters, Item, Neighbor, NodeSummary, NodeView, Page, RawRecord, Space
-from fourfold.ranking.expansion import Expander
+from fourfold.ranking.expansion import Expanded, Expansion
 from fourfold.retrieval import Hits, Link, Part, Ranking
 from fourfold.storage.values import Deadline, FileRow, Hidden, NeighborQuery, PendingText, Size, TagUse, Vocabulary
 from fourfold.text.keyword_query import KeywordQuery
@@ -192,8 +192,8 @@ class Snapshot(Protocol):
     @property
     def raw(self) -> RawRecords: ...
 
-    def expander(self, filters: Filters) -> Expander | None:
-        """Walk and shared tags in one step; None if this store has no columns for that now."""
+    def expand(self, given: Expansion, filters: Filters) -> Expanded | None:
+        """Walk, shared tags and missing scores in one step; None if this store has no columns for that now."""
         ...
 
     def files(self, prefix: str) -> Mapping[str, FileRow]:

@@ -10,7 +10,7 @@ import apsw
 from fourfold import limits
 from fourfold.limits import WALK_EDGES
 from fourfold.model import NO_FILTERS, Filters
-from fourfold.ranking.connections import rarity
+from fourfold.ranking.connections import MOST_TAGS, rarity
 from fourfold.retrieval import Link
 from fourfold.storage.sqlite.database import batches, marks, possible, rows, value
 from fourfold.storage.sqlite.filters import where
@@ -68,6 +68,11 @@ def _over_edges(scope: _Scope, starts: Sequence[_Row]) -> list[Link]:
     ]
 
 
+def heaviest_edges(db: apsw.Connection, degrees: Mapping[int, int]) -> list[tuple[int, int, float]]:
+    """(node, neighbour, weight) of the edges of each node, in both directions; of a hub, the heaviest."""
+    return [(near, far, weight) for near, far, weight, *_ in _Scope(db).heaviest_of_each(degrees)]
+
+
 class _Scope:
     """Batched look-ups, joined from the left to the right (CROSS). Hubs lead nowhere (limits.HUB)."""
 
@@ -121,10 +126,13 @@ class _Scope:
 
         In both directions.
         """
-        few = [node for node, degree in degrees.items() if degree <= limits.HUB]
+        return sorted(self.heaviest_of_each(degrees), key=lambda edge: (-edge[2], edge[0], edge[1]))[:WALK_EDGES]
+
+    def heaviest_of_each(self, degrees: Mapping[int, int]) -> list[_Edge]:
+        """The edges of each node; of a hub, the heaviest."""
+        few = [node for node, degree in degrees.items() if 0 < degree <= limits.HUB]
         found = [edge for sql in _EDGES for edge in _batched(self._db, sql.format("IN ({0})", ""), few)]
-        found += [edge for node, degree in degrees.items() if degree > limits.HUB for edge in self._heaviest(node)]
-        return sorted(found, key=lambda edge: (-edge[2], edge[0], edge[1]))[:WALK_EDGES]
+        return [*found, *(edge for node in degrees if degrees[node] > limits.HUB for edge in self._heaviest(node))]
 
     def _heaviest(self, node: int) -> list[_Edge]:
         tail = f"ORDER BY weight DESC, nodes.id LIMIT {limits.HUB}"
@@ -219,7 +227,7 @@ def uses(db: apsw.Connection, ns: int, candidates: Sequence[str], filters: Filte
     condition, bindings = ("", ()) if filters is NO_FILTERS else where(filters, ns)
     source = "item_tags" if not condition else "item_tags CROSS JOIN items ON items.id = item"
     found: list[TagUse] = []
-    known = sorted(known, key=lambda row: row[2])[:_BITS]
+    known = sorted(known, key=lambda row: row[2])[:MOST_TAGS]
     if known:
         weights = " ".join(f"WHEN {tag} THEN {rarity(count)!r}" for tag, _, count in known)
         bits = " ".join(f"WHEN {tag} THEN {1 << place}" for place, (tag, *_) in enumerate(known))
@@ -234,8 +242,6 @@ def uses(db: apsw.Connection, ns: int, candidates: Sequence[str], filters: Filte
 
 
 _KNOWN = "SELECT id, folded, uses FROM tags WHERE ns = ? AND folded IN ({}) AND uses > 0"
-_BITS = 62
-"""Tags of one query that are looked at, the rarest: one bit of an integer each."""
 
 
 def tagged(db: apsw.Connection, ns: int, candidates: Sequence[str]) -> list[TagUse]:

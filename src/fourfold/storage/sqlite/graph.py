@@ -205,6 +205,12 @@ def remove_edge(db: apsw.Connection, source: int, relation: str, target: int) ->
     return bool(db.changes())
 
 
+def adjacent(db: apsw.Connection, node: int) -> list[int]:
+    """The nodes at the other ends of its edges."""
+    sql = "SELECT target FROM edges WHERE source = ?1 UNION SELECT source FROM edges WHERE target = ?1"
+    return [other for (other,) in rows(db, sql, node)]
+
+
 class NodeRows:
     """The queries of `graph_paths`."""
 

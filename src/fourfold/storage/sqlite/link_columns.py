@@ -1,8 +1,7 @@
-"""Names, links and tags in memory for searches of a namespace that does not change at the moment.
+"""Names, links and tags in memory: columns with a tail.
 
-Built in a background thread after a few searches, from one snapshot, and used by searches whose snapshot has the same
-last change; all other searches read the tables. So a search never waits for them, and one that uses them sees what the
-tables hold.
+Built in a background thread after a few searches, from one snapshot. A search folds what changed since into the tail,
+so it sees what the tables hold; a search for which there are no columns reads the tables, and never waits.
 """
 
 from __future__ import annotations
@@ -20,9 +19,9 @@ import numpy as np
 
 from fourfold import scheduling
 from fourfold.index.link_state import LinkRows, LinkState
-from fourfold.index.source import Change
 from fourfold.storage.sqlite import changes
 from fourfold.storage.sqlite.database import Database, rows, value
+from fourfold.storage.sqlite.link_source import SqliteLinkSource, changed
 from fourfold.storage.sqlite.tuning import Tuning
 from fourfold.threads import Task, Workers
 
@@ -35,7 +34,8 @@ _BATCH_ROWS = 2000
 """Rows that are read between two pauses for searches."""
 _NAMESPACES = 16
 """Namespaces whose columns are kept."""
-_RELEVANT = Change.TEXT | Change.REMOVED | Change.LABELS
+_LONGEST_TAIL = 4
+"""Times the length at which columns are read again, up to which they are used meanwhile."""
 
 
 class _Closed(Exception):
@@ -43,7 +43,7 @@ class _Closed(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
+class Known:
     """What this process knows about one namespace."""
 
     change: int
@@ -59,32 +59,53 @@ class LinkCache:
     def __init__(self, database: Database, tuning: Tuning) -> None:
         self._database = database
         self._tuning = tuning
-        self._known: dict[int, _Known] = {}
+        self.known: dict[int, Known] = {}
+        """By namespace."""
         self._changing = Lock()
         self._building: Task[None] | None = None
         self._builders = Workers(1, "fourfold-links")
         self._closed = False
 
     def state(self, at: SqliteSnapshot) -> LinkState | None:
-        """The columns as of the snapshot; None if there are none."""
-        known = self._known.get(at.ns)
-        if known is not None and known.change == at.last_change and known.state is not None:
-            return known.state
+        """The columns as of the snapshot, if `known` has those of another change; None if there are none."""
         with self._changing:
-            return self._followed(at, self._known.get(at.ns) or _Known(at.last_change))
+            return self._followed(at, self.known.get(at.ns) or Known(at.last_change))
 
-    def _followed(self, at: SqliteSnapshot, known: _Known) -> LinkState | None:
-        if known.state is not None and known.change < at.last_change and _is_unchanged(at, known.change):
-            self._known[at.ns] = replace(known, change=at.last_change)
-            return known.state
+    def _followed(self, at: SqliteSnapshot, known: Known) -> LinkState | None:
+        if known.state is not None and known.change <= at.last_change:
+            state = self._folded(at, known.state, known.change)
+            if state is not None:
+                self.known[at.ns] = replace(known, change=at.last_change, state=state)
+                if len(state.tail) > self._tuning.columns_tail:
+                    self._begin(at.ns, known)
+                return state
         if known.change > at.last_change or not at.exists:
             return None  # an older snapshot than that of another search
         misses = known.misses + 1 if known.change == at.last_change else 1
-        self._known[at.ns] = _Known(at.last_change, None, misses, known.not_before)
-        idle = self._building is None or self._building.done.is_set
-        if misses >= self._tuning.columns_after_searches and idle and time.monotonic() >= known.not_before:
-            self._building = self._builders.submit(partial(self._build, at.ns))
+        self.known[at.ns] = Known(at.last_change, None, misses, known.not_before)
+        if misses >= self._tuning.columns_after_searches:
+            self._begin(at.ns, known)
         return None
+
+    def _folded(self, at: SqliteSnapshot, state: LinkState, since: int) -> LinkState | None:
+        """The columns with the changes since; None if they have to be built again."""
+        if since == at.last_change:
+            return state  # another search was first
+        found = changed(at.db, at.ns, since, at.last_change, self._tuning.columns_fold_changes)
+        if found is None or len(state.tail) > _LONGEST_TAIL * self._tuning.columns_tail:
+            return None
+        if not found.items and not found.nodes:
+            return state
+        try:
+            return state.updated(SqliteLinkSource(at.db), *found)
+        except ValueError:  # rows that point nowhere, which `check` reports
+            return None
+
+    def _begin(self, ns: int, known: Known) -> None:
+        """Starts a build, unless one is running or has just ended."""
+        idle = self._building is None or self._building.done.is_set
+        if idle and time.monotonic() >= known.not_before:
+            self._building = self._builders.submit(partial(self._build, ns))
 
     def _build(self, ns: int) -> None:
         """In a background thread."""
@@ -105,9 +126,9 @@ class LinkCache:
                     if state is not None
                     else ended + _RETRY_SECONDS
                 )
-                if len(self._known) > _NAMESPACES:
-                    self._known.clear()
-                self._known[ns] = _Known(change, state, 0, wait)
+                if len(self.known) > _NAMESPACES:
+                    self.known.clear()
+                self.known[ns] = Known(change, state, 0, wait)
 
     def _read(self, db: apsw.Connection, ns: int) -> LinkState:
         tags = rows(db, "SELECT id, folded FROM tags WHERE ns = ? AND uses > 0", ns)
@@ -127,6 +148,7 @@ class LinkCache:
                 edges=edges[:2].astype(np.int64),
                 weights=edges[2],
                 tags=[folded for _, folded in tags],
+                tag_ids=[tag for tag, _ in tags],
                 tagged=tagged,
             )
         )
@@ -171,10 +193,3 @@ _SIZE = (
 _TAGGED = "SELECT tag, item FROM tags CROSS JOIN item_tags ON tag = tags.id WHERE ns = ?"
 _OF_NODES = "SELECT node, item FROM nodes CROSS JOIN {} ON node = nodes.id WHERE ns = ?"
 _EDGES = "SELECT source, target, weight FROM nodes CROSS JOIN edges ON source = nodes.id WHERE ns = ?"
-
-
-def _is_unchanged(at: SqliteSnapshot, since: int) -> bool:
-    """Whether nothing but vectors changed since that change."""
-    if changes.pruned(at.db, at.ns) > since:
-        return False
-    return not changes.count_changes(at.db, at.ns, since, 1, _RELEVANT)

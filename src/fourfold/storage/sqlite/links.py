@@ -8,13 +8,13 @@ from typing import Any
 
 import apsw
 
-from fourfold.index.source import Change
 from fourfold.scheduling import paced
 from fourfold.storage import linking
 from fourfold.storage.linking import PER_LOOKUP, Gone, Linked
-from fourfold.storage.sqlite import changes, graph
+from fourfold.storage.sqlite import graph
 from fourfold.storage.sqlite import items as item_rows
 from fourfold.storage.sqlite.database import Database, rows, value
+from fourfold.storage.sqlite.link_source import log_links
 
 Lookup = Callable[[int, str], Sequence[int] | None]
 """Items of a namespace that may contain a name; None if that is unknown now."""
@@ -25,10 +25,14 @@ def _no_lookup(ns: int, name: str) -> None:
 
 
 class SqliteLinkRows:
-    def __init__(self, db: apsw.Connection, ns: int, lookup: Lookup = _no_lookup) -> None:
+    def __init__(
+        self, db: apsw.Connection, ns: int, lookup: Lookup = _no_lookup, touched: set[int] | None = None
+    ) -> None:
+        """`touched` receives the items whose links change."""
         self._db = db
         self._ns = ns
         self._lookup = lookup
+        self.touched: set[int] = set() if touched is None else touched
 
     # ------------------------------------------------------------ names and nodes
 
@@ -72,9 +76,11 @@ class SqliteLinkRows:
     def attach(self, pairs: Sequence[tuple[int, int]]) -> None:
         for node, item in pairs:
             graph.attach(self._db, node, item, made=False)
+            self.touched.add(item)
 
     def detach(self, pairs: Sequence[tuple[int, int]]) -> None:
         self._db.executemany("DELETE FROM node_items WHERE node = ? AND item = ?", pairs)
+        self.touched.update(item for _, item in pairs)
 
     def prune(self, nodes: Collection[int]) -> Gone:
         return graph.prune(self._db, self._ns, nodes)
@@ -85,6 +91,7 @@ class SqliteLinkRows:
         return set(self._of_items("SELECT item, node FROM mentions", items))
 
     def change_mentions(self, removed: Sequence[tuple[int, int]], added: Sequence[tuple[int, int]]) -> None:
+        self.touched.update(item for item, _ in (*removed, *added))
         self._db.executemany("DELETE FROM mentions WHERE item = ? AND node = ?", paced(removed))
         self._db.executemany("INSERT INTO mentions VALUES (?, ?)", paced(added))
 
@@ -152,8 +159,9 @@ def catch_up(database: Database, ns: int, lookup: Lookup = _no_lookup) -> None:
     @contextmanager
     def writing() -> Generator[SqliteLinkRows]:
         with database.write() as db:
-            yield SqliteLinkRows(db, ns, lookup)
-            changes.log(db, ns, [(0, Change.LABELS)])
+            linking_rows = SqliteLinkRows(db, ns, lookup)
+            yield linking_rows
+            log_links(db, ns, linking_rows.touched, ())
 
     linking.catch_up(reading, writing, lambda name: lookup(ns, name))
 

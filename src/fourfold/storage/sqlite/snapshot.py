@@ -18,11 +18,14 @@ import numpy as np
 from fourfold.embed.vectors import wrong_dimension
 from fourfold.errors import TimedOut
 from fourfold.index import text_index, vector_index
+from fourfold.index.rows import VectorScorer, WordScorer
 from fourfold.index.segment_files import Damaged
+from fourfold.index.text_index import TextState
+from fourfold.index.vector_index import VectorState
 from fourfold.limits import TAG_CACHE_SECONDS
 from fourfold.model import NO_FILTERS, Edge, Filters, Item, Neighbor, NodeSummary, NodeView, Page, RawRecord, Space
 from fourfold.ranking.connections import rank_by_links, rank_by_shared_tags, selective_tags
-from fourfold.ranking.expansion import Expander
+from fourfold.ranking.expansion import Expanded, Expansion
 from fourfold.retrieval import Hits, Link, Part, Ranking
 from fourfold.storage import versioning
 from fourfold.storage.codec import optional_moment
@@ -35,7 +38,7 @@ from fourfold.storage.sqlite.link_columns import LinkCache
 from fourfold.storage.sqlite.saved_versions import SavedVersions
 from fourfold.storage.values import FileRow, Hidden, NeighborQuery, PendingText, Size, TagUse, Vocabulary
 from fourfold.text.keyword_query import KeywordQuery
-from fourfold.threads import Workers
+from fourfold.threads import Task, Workers
 
 if TYPE_CHECKING:
     from fourfold.index.link_state import LinkState
@@ -99,6 +102,8 @@ class SqliteSnapshot:
         self.hidden = Hidden(*hidden)
         self._filtered: tuple[Filters, Ints | TimedOut] | None = None
         self._links: tuple[LinkState | None] | None = None
+        self.scorers: dict[str, VectorScorer | WordScorer] = {}
+        """By retriever, of the searches that this snapshot has answered."""
         self.rows = SqliteRows(self)
         self.words = SqliteWords(self)
         self.vectors = SqliteVectors(self)
@@ -139,12 +144,15 @@ class SqliteSnapshot:
     def links(self) -> LinkState | None:
         """Names, links and tags in memory, if this process has them as of this snapshot."""
         if self._links is None:
-            self._links = (self.caches.links.state(self),)
+            cache = self.caches.links
+            known = cache.known.get(self.ns)
+            current = None if known is None or known.change != self.last_change else known.state
+            self._links = (current or cache.state(self),)
         return self._links[0]
 
-    def expander(self, filters: Filters) -> Expander | None:
+    def expand(self, given: Expansion, filters: Filters) -> Expanded | None:
         links = self.links
-        return None if links is None else lambda given: links.expand(given, self.allowed(filters))
+        return None if links is None else links.expand(given, self.allowed(filters), self.scorers)
 
     def allowed(self, filters: Filters) -> Ints | None:
         """The ids that pass, in order; None if all do. A filter that took too long is not evaluated again."""
@@ -244,9 +252,13 @@ class SqliteWords:
         if not at.exists:
             return Ranking()
         allowed = at.allowed(filters)
-        return at.caches.indexes.read_texts(
-            at, lambda state: text_index.search(state, state.query(text, at.languages), limit, allowed)
-        )
+
+        def search(state: TextState) -> Ranking:
+            prepared = state.query(text, at.languages)
+            at.scorers["keyword"] = WordScorer(state.published, state.tail, state.average_length, prepared)
+            return text_index.search(state, prepared, limit, allowed)
+
+        return at.caches.indexes.read_texts(at, search)
 
     def scores(self, text: str, ids: Sequence[int]) -> Ranking:
         at = self._at
@@ -269,13 +281,19 @@ class SqliteVectors:
             return lambda: Ranking(pending=pending)
         if len(vector) != space.dimension:
             raise wrong_dimension(len(vector), space.dimension)
-        allowed = at.allowed(filters)
+        search = partial(vector_index.search, query=vector, limit=limit, allowed=at.allowed(filters))
+        inline = at.size.vectors + at.size.windows <= indexes.tuning.inline_vectors
 
-        search = partial(vector_index.search, query=vector, limit=limit, allowed=allowed)
-        if at.size.vectors + at.size.windows <= indexes.tuning.inline_vectors:
-            found = _with_pending(indexes.read_vectors(at, space, search), pending)
+        def begin(state: VectorState) -> Ranking | Task[Ranking]:
+            known = at.scorers.get("semantic")
+            alone = (known is None or known.query is vector) and state.windows == 1
+            at.scorers["semantic"] = VectorScorer(state.published, state.tail, vector, alone)
+            return search(state) if inline else at.caches.vector_threads.submit(partial(search, state))
+
+        begun = indexes.read_vectors(at, space, begin)
+        if isinstance(begun, Ranking):
+            found = replace(begun, pending=pending) if pending else begun
             return lambda: found
-        begun = indexes.read_vectors(at, space, lambda state: at.caches.vector_threads.submit(partial(search, state)))
 
         def finish() -> Ranking:
             if not begun.done.wait(at.deadline.seconds_left):
@@ -284,7 +302,7 @@ class SqliteVectors:
                 found = begun.result()
             except Damaged:
                 found = indexes.read_vectors(at, space, search)  # searches the items, because the files cannot be used
-            return _with_pending(found, pending)
+            return replace(found, pending=pending) if pending else found
 
         return finish
 
@@ -295,10 +313,6 @@ class SqliteVectors:
         if len(vector) != at.space.dimension:
             raise wrong_dimension(len(vector), at.space.dimension)
         return at.caches.indexes.read_vectors(at, at.space, lambda state: vector_index.score(state, vector, ids))
-
-
-def _with_pending(found: Ranking, pending: int) -> Ranking:
-    return replace(found, pending=pending) if pending else found
 
 
 class SqliteGraph:
@@ -356,7 +370,9 @@ class SqliteTags:
         return known[2]
 
     def uses(self, candidates: Sequence[str], filters: Filters, limit: int) -> list[TagUse]:
-        at = self._at
+        at, links = self._at, self._at.links
+        if links is not None:
+            return list(map(TagUse._make, links.tag_uses(candidates, at.allowed(filters), limit)))
         likely = at.caches.seen_tags.among(at.db, at.ns, at.last_change, candidates)
         return connections.uses(at.db, at.ns, likely, filters, limit) if likely else []
 

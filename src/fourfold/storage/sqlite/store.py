@@ -61,6 +61,7 @@ class SqliteStore:
                 with self._db.write() as db:
                     tx = SqliteTransaction(db, namespace, self._linkers, self._may_mention)
                     yield tx
+                    tx.log_links()
                     if tx.items_put >= self._tuning.bulk_items:
                         hidden = HiddenChanges(tx.ns, tx.first_change, changes.last_change(db, tx.ns))
                         self._indexes.hide(hidden)

@@ -18,6 +18,7 @@ from fourfold.storage.refusals import no_raw
 from fourfold.storage.sqlite import bulk, changes, chunks, graph, items, raw, spaces, versions
 from fourfold.storage.sqlite.bulk import Fresh
 from fourfold.storage.sqlite.database import possible
+from fourfold.storage.sqlite.link_source import log_links
 from fourfold.storage.sqlite.links import Lookup, SqliteLinkRows, changed_items
 from fourfold.storage.sqlite.saved_versions import SavedVersions
 from fourfold.storage.sqlite.stored_items import StoredItems
@@ -48,6 +49,10 @@ class SqliteTransaction:
         self.items_put = 0
         self.linked_items: set[int] = set()
         """Items whose texts this transaction wrote: the indexes do not know them."""
+        self.touched_items: set[int] = set()
+        """Items whose links this transaction changed, and that are not in the log for it yet."""
+        self.touched_nodes: set[int] = set()
+        """The same of nodes whose names or edges it changed."""
 
     @property
     def known_ns(self) -> int | None:
@@ -66,7 +71,14 @@ class SqliteTransaction:
 
     @property
     def link_rows(self) -> SqliteLinkRows:
-        return SqliteLinkRows(self.db, self.ns, self._lookup)
+        return SqliteLinkRows(self.db, self.ns, self._lookup, self.touched_items)
+
+    def log_links(self) -> None:
+        """Logs which items and nodes have other links than before; called before the commit."""
+        if self.touched_items or self.touched_nodes:
+            log_links(self.db, self.ns, self.touched_items, self.touched_nodes)
+            self.touched_items.clear()
+            self.touched_nodes.clear()
 
     def _lookup(self, ns: int, name: str) -> Sequence[int] | None:
         committed = self._may_mention(ns, name)
@@ -121,6 +133,7 @@ class SqliteItemWriter:
         again = [item for item in texts if item not in fresh]
         self.link(again, links, done.fresh)
         changes.log(tx.db, tx.ns, changed.items())
+        tx.touched_items.difference_update(changed)
         tx.items_put += len(new)
         return done
 
@@ -256,9 +269,10 @@ class SqliteGraphWriter:
                 if not items.exists(tx.db, tx.ns, new.item):
                     raise NotFound(f"no item {new.item}", "Store the item first, then refer to its id")
                 graph.attach(tx.db, node, new.item, made=True)
+                tx.touched_items.add(new.item)
             self._name(fresh)
             made.append(node)
-        self._log()
+        tx.touched_nodes.update(made)
         found = graph.read_nodes(tx.db, made)
         return [found[node] for node in made]
 
@@ -277,15 +291,15 @@ class SqliteGraphWriter:
                     fresh += added
             graph.set_edge(tx.db, known[edge.source], edge.relation, known[edge.target], edge.weight)
         self._name(fresh)
-        self._log()
+        tx.touched_nodes.update(known.values())
 
     def remove_node(self, name: str, label: str | None) -> bool:
         tx = self._tx
         node = None if tx.known_ns is None else graph.resolve(tx.db, tx.ns, name, label)
         if node is None:
             return False
+        tx.touched_nodes.update([node, *graph.adjacent(tx.db, node)])
         tx.linker.renamed(tx.link_rows, gone=graph.remove_node(tx.db, tx.ns, node))
-        self._log()
         return True
 
     def remove_edge(self, source: str, relation: str, target: str) -> bool:
@@ -296,13 +310,10 @@ class SqliteGraphWriter:
         if ends[0] is None or ends[1] is None:
             return False
         removed = graph.remove_edge(tx.db, ends[0], relation, ends[1])
-        self._log()
+        tx.touched_nodes.update([ends[0], ends[1]])
         return removed
 
     def _name(self, fresh: Sequence[str]) -> None:
         linker = self._tx.linker
         linker.renamed(self._tx.link_rows, fresh)
         linker.announce(self._tx.link_rows, fresh)
-
-    def _log(self) -> None:
-        changes.log(self._tx.db, self._tx.ns, [(0, Change.LABELS)])

@@ -36,6 +36,10 @@ class Tuning(IndexTuning):
     """Searches of an unchanged namespace after which its names, links and tags are read into memory."""
     columns_pause: float = 20.0
     """They are read again at the earliest after this many times the duration of the last reading."""
+    columns_fold_changes: int = 1000
+    """Changes of links and tags since the last search that a search folds into them."""
+    columns_tail: int = 5000
+    """Items, nodes and tags that changed, above which they are read again."""
     max_column_rows: int = 2_000_000
     """A namespace with more rows of names, links and tags is searched in the tables."""
     wal_bytes: int = 64 * 1024 * 1024
