@@ -126,6 +126,27 @@ def test_a_scan_finds_stored_secrets_and_masks_every_byte(kind: str, tmp_path: P
     assert files_with_key(folder) == []
 
 
+def test_masking_also_removes_secrets_that_were_forgotten_or_superseded_and_old_copies(tmp_path: Path) -> None:
+    folder = tmp_path / "store"
+    fact = {"subject": "router", "attribute": "password"}
+    with Memory.open(folder, embedder=WordEmbedder(), settings=Settings(secrets="allow")) as memory:
+        forgotten = memory.add(f"forgotten: {KEY}", wait=True)
+        memory.index()
+        memory.forget([forgotten.id])
+        (folder / "before-schema-2.db").write_text(f"a copy from before a migration: {KEY}")
+        assert memory.scan_secrets() == []
+        assert files_with_key(folder)
+        memory.scan_secrets(mask=True)
+        assert files_with_key(folder) == []
+        memory.add(NewItem(f"old value: {KEY}", **fact), wait=True)
+        memory.add(NewItem("the new value", **fact), wait=True)
+        memory.index()
+        assert len([line for line in memory.scan_secrets(mask=True) if line.startswith("masked: ")]) == 1
+        assert files_with_key(folder) == []
+        assert memory.check() == []
+    assert files_with_key(folder) == []
+
+
 def files_with_key(folder: Path) -> list[Path]:
     files = [path for path in folder.rglob("*") if path.is_file()]
     return [path for path in files if KEY.lower().encode() in path.read_bytes().lower()]

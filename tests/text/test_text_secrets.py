@@ -6,6 +6,7 @@ import base64
 import json
 import random
 import string
+import sysconfig
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
@@ -91,6 +92,9 @@ def test_synthetic_secrets_of_every_kind_are_found_and_masked() -> None:
 def lines_without_secrets() -> list[str]:
     own = [*(ROOT / "src").rglob("*.py"), *(ROOT / "docs").glob("*.md"), *(ROOT / "benchmarks").glob("*.py")]
     found = [line for path in sorted(own) for line in path.read_text("utf-8").splitlines() if len(line.strip()) > 20]
+    standard = Path(sysconfig.get_path("stdlib"))
+    for name in ("getpass", "secrets", "netrc", "smtplib", "ftplib", "imaplib", "hashlib", "hmac", "uuid", "tokenize"):
+        found += [line for line in (standard / f"{name}.py").read_text("utf-8").splitlines() if len(line.strip()) > 20]
     for package in ("pydantic", "starlette", "typer", "mcp"):
         spec = find_spec(package)
         assert spec is not None
@@ -144,6 +148,25 @@ def test_passwords_in_sentences_and_in_longer_names_are_masked(frame: str, passw
     assert masked(frame.format(password)) == frame.format("[secret: password]")
 
 
+@pytest.mark.parametrize(
+    "frame",
+    [
+        "my PIN is {}",
+        "Meine PIN ist {}.",
+        "PIN: {}",
+        "Die PIN der Karte lautet {}!",
+        "The PIN code for the alarm: {}, ask Bob",
+        "Passwort: {}",
+        "The password is {}",
+        "password = {}",
+    ],
+)
+@pytest.mark.parametrize("digits", ["47" + "11", "0815" + "4711"])
+def test_pins_and_passwords_of_digits_are_masked(frame: str, digits: str) -> None:
+    assert digits not in masked(frame.format(digits))
+    assert masks_in(masked(frame.format(digits)))
+
+
 def test_an_encoded_password_in_an_address_is_masked() -> None:
     assert "%40" not in masked("postgresql://app:p%40ss" + "wort@db.internal/app")
 
@@ -155,6 +178,75 @@ def test_a_private_key_in_several_parts_of_a_text_is_masked_in_each() -> None:
     mark = "[secret: private key]"
     assert masked_parts(parts) == ["before", f"then\n{mark}", mark, f"{mark}\nafter"]
     assert masked_parts(["a", "password: " + "Katze1234"]) == ["a", "password: [secret: password]"]
+
+
+HARD = (
+    "commit 9fceb02d0ae598e95dc970b74767f19372d61af8",
+    "sha256: e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
+    "md5sum d41d8cd98f00b204e9800998ecf8427e  empty.txt",
+    "id = 123e4567-e89b-12d3-a456-426614174000",
+    'uuid.UUID("urn:uuid:6ba7b810-9dad-11d1-80b4-00c04fd430c8")',
+    "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJ",
+    'base64.b64decode("SGVsbG8sIHdvcmxkISBUaGlzIGlzIGEgdGVzdC4=")',
+    '"integrity": "sha512-v2kDEe57lecTulaDIuNTPy3Ry4gLGJ6Z1O3vE1krgXZNrsQ+LFTGHVxVjcXPs17LhbZVGedAJv8XZ1tvj5Fvg=="',
+    "password = getpass()",
+    "password = getpass.getpass('Password: ')",
+    "password = input('Your password: ')",
+    "token = secrets.token_hex(16)",
+    "api_key = os.environ['OPENAI_API_KEY']",
+    "api_key=config.get('api_key')",
+    "def login(user: str, password: str) -> Token:",
+    "password: SecretStr",
+    "password: str = Field(min_length=8)",
+    'parser.add_argument("--password", help="the password")',
+    "if password != stored_password:",
+    "hashed = bcrypt.hashpw(password, salt)",
+    "pwd: $PWD",
+    "Enter PIN and press OK",
+    "The PIN has 4 digits",
+    "PIN: four digits",
+    "GPIO pin: 1234 is not a pin of this board",
+    "pin = 4711  # the number of the pin on the connector",
+    "Password length is 12",
+    "Das Passwort ist 12 Zeichen lang",
+    "The password is 2 years old",
+    "password expires in 2026",
+    "the PIN of version 1.2.3.4",
+    "spin: 1234",
+    "pinned: 2024",
+    "Bearer tokens are described in RFC 6750",
+    "Authorization: Bearer <token>",
+    "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAI user@host",
+    "-----BEGIN CERTIFICATE-----",
+    "-----BEGIN PUBLIC KEY-----",
+    "key = (row['subject'], row['attribute'])",
+    "primary_key = 'customer_id_2024_region'",
+    "token: 128 tokens per second",
+    "next_token = tokens[position + 1]",
+    "https://example.com/reset?token={token}",
+    "mongodb://localhost:27017/?replicaSet=rs0",
+    "postgres://localhost:5432/app",
+    "http://user@host:8080/",
+    "secret_name: projects/demo/secrets/api-key/versions/latest",
+    "client_secret: ${CLIENT_SECRET}",
+    "AWS_SECRET_ACCESS_KEY=$(aws configure get secret)",
+    "see docs/secrets.md#key-or-token",
+    "AKIA is the prefix of an access key",
+    "sk-learn is spelled scikit-learn",
+    "ghp_ begins a token",
+    "SHA1=da39a3ee5e6b4b0d3255bfef95601890afd80709",
+    'etag: W/"33a64df551425fcc55e4d42a148795d9f25f89d4"',
+    "color: #4711ab",
+    "ISBN 978-3-16-148410-0",
+    "IBAN DE89 3704 0044 0532 0130 00",
+    "Kennwort vergessen? Hier klicken",
+    "Das Passwort wurde 2024 geändert",
+)
+"""Hashes, ids, test data, types, calls and sentences: nothing of it is a secret."""
+
+
+def test_what_only_looks_like_a_secret_stays_as_it_is() -> None:
+    assert [line for line in HARD if secrets_in(line)] == []
 
 
 def test_ordinary_sentences_about_secrets_stay_as_they_are() -> None:

@@ -22,7 +22,11 @@ def scan(store: Store) -> list[str]:
 
 
 def mask(store: Store, now: datetime, *, links: bool) -> list[str]:
-    """Masks what a scan finds, and removes every byte of it from the files of the store. Lists what was done."""
+    """Masks what a scan finds, and removes every byte of it from the files of the store. Lists what was done.
+
+    What was forgotten, and copies of the database from before a migration, may hold secrets that no scan sees: they
+    are removed in any case.
+    """
     done: list[str] = []
     for namespace in store.namespaces():
         for record in _with_secrets(store, namespace):
@@ -30,8 +34,7 @@ def mask(store: Store, now: datetime, *, links: bool) -> list[str]:
             with store.transaction(namespace, names=record["type"] == "item") as tx:
                 if _mask(tx, record, now, links=links):
                     done += [f"masked: {line}" for line in lines]
-    if done:
-        done += store.maintenance.repair(purge=True)
+    done += store.maintenance.repair(purge=True)
     return [*done, *(f"left, because it cannot be changed: {line}" for line in scan(store))]
 
 

@@ -99,6 +99,10 @@ _NAME: Final = r"(?:(?<![A-Za-z])|(?<=[a-z])(?=[A-Z]))(?i:"
 """githubToken and GITHUB_TOKEN, but not `subtoken`."""
 _ACCESS_WORD: Final = r"(?i:passwords?|passwd|passwort|kennwort|passphrase)"
 """Also at the end of a longer word: PGPASSWORD, Datenbankpasswort."""
+_PIN: Final = r"(?<![A-Za-z])(?:PIN|Pin|pin(?=[- ]?(?:code|number)))(?:[- ]?(?i:code|nummer|number))?"
+"""Not the pin of a chip, in lower case."""
+_ABOUT: Final = r"(?i:(?: (?:for|of|to|für|vom|von|des|der|zum|im|am)(?: [\w.-]{1,40}){1,4})?)"
+"""The password for the guest network is ..."""
 _IS: Final = r"[\"']?\s{0,3}(?:=|:|=>|:=)\s{0,3}"
 _VALUE: Final = r"(?:\"(?P<a>[^\"\s]{N,200})\"|'(?P<b>[^'\s]{N,200})'|(?P<c>[^\s\"'`,;]{N,200}))"
 
@@ -128,7 +132,8 @@ KINDS: Final = (
     _kind("authorization header", "bearer basic", r"(?i:authorization)[\"']?\s{0,3}[:=]\s{0,3}[\"']?(?i:bearer|basic|token)\s{1,3}(?P<secret>[A-Za-z0-9._~+/=-]{16,2000})", _random),
     _kind("password in an address", "://", r"(?i:[a-z][a-z0-9+.-]{1,20})://[^\s:/@?#\"'<>]{0,100}:(?P<secret>[^\s:/@?#\"'<>]{3,200})@(?=[A-Za-z0-9\[])", _in_address),
     _kind("password", "passw pwd passphrase kennwort", rf"(?:{_ACCESS_WORD}|{_NAME}pwd)){_IS}{_VALUE.replace('N', '6')}", _assigned),
-    _kind("password", "passw passphrase kennwort", rf"{_ACCESS_WORD}(?i:(?: (?:for|of|to|für|vom|von|des|der|zum|im|am)(?: [\w.-]{{1,40}}){{1,4}})?(?: (?:is|was|ist|war|lautet)(?: now| jetzt)?:?|:)) (?P<secret>[^\s\"'`,;]{{6,60}}?)(?=[.,;:!?)]{{0,2}}(?:\s|$))", _in_prose),
+    _kind("password", "passw passphrase kennwort", rf"{_ACCESS_WORD}{_ABOUT}(?i:(?: (?:is|was|ist|war|lautet)(?: now| jetzt)?:?|:)) (?P<secret>[^\s\"'`,;]{{6,60}}?)(?=[.,;:!?)]{{0,2}}(?:\s|$))", _in_prose),
+    _kind("pin", "pin passw kennwort", rf"(?:{_PIN}|{_ACCESS_WORD}){_ABOUT}(?:{_IS}[\"']?|(?i: (?:is|was|ist|war|lautet)(?: now| jetzt)?:? ))(?P<secret>\d{{4,12}})(?![\w%-]|[.,:/]\d)"),
     _kind("password", "curl wget", r"(?:curl|wget)\b[^\n]{0,200}? (?:-u|--user)[ =][\"']?[^\s:\"']{1,60}:(?P<secret>[^\s\"']{3,100})", _in_address),
     _kind("key or token", "key token secret credential", rf"{_NAME}(?:api[_-]?key|access[_-]?key|secret[_-]?key|private[_-]?key|auth[_-]?key|(?:access|auth|api|refresh|bearer|session)[_-]?token|token|client[_-]?secret|secret|credentials?)){_IS}{_VALUE.replace('N', '16')}", _assigned_key),
 )  # fmt: skip
