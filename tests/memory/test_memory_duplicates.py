@@ -107,3 +107,35 @@ def test_one_of_several_merged_items_is_restored_by_its_id(memory: Memory) -> No
     assert memory.forget([ids[1]]) == 1
     with pytest.raises(NotFound):
         memory.undo(ids[0], to=ids[1])
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("Call Maria before the meeting in Rome", "Call Maria after the meeting in Rome"),
+        ("The alarm of the archive is on at night", "The alarm of the archive is off at night"),
+        ("You must water the ficus in the hall", "You may water the ficus in the hall"),
+        ("My bicycle is in the cellar of the house", "Your bicycle is in the cellar of the house"),
+        ("Der Schlüssel liegt auf dem Schrank im Flur", "Der Schlüssel liegt unter dem Schrank im Flur"),
+        ("Muss ich nach der Reise in Quarantäne?", "Wieso muss ich nach der Reise in Quarantäne?"),
+        ("Where is the key of the archive?", "When is the key of the archive?"),
+    ],
+)
+def test_stop_words_that_contrast_make_a_difference(memory: Memory, one: str, other: str) -> None:
+    assert similar(memory, one, other) == []
+
+
+def test_punctuation_makes_no_difference(memory: Memory) -> None:
+    assert similar(memory, "The alarm of the archive is on.", "the alarm of the archive: is on!") == [1]
+
+
+def test_add_and_update_return_what_is_similar_and_an_item_equals_itself(memory: Memory) -> None:
+    first = memory.add(KEY, wait=True)
+    assert first.similar == ()
+    again = memory.add(NewItem(KEY + "!", key="again"), wait=True)
+    assert again.similar == (first.id,)
+    assert memory.get([again.id]) == [again]
+    assert memory.get([again.id])[0].similar == ()
+    other = memory.add("Lunch is at noon", wait=True)
+    assert memory.update(other.id, ItemPatch(KEY), wait=True, expected=other).similar == (first.id, again.id)
+    assert memory.update(again.id, ItemPatch(add_tags=("box",)), expected=again).tags == ("box",)

@@ -19,6 +19,7 @@ from fourfold.model import Filters, Item
 from fourfold.storage.protocols import Snapshot
 from fourfold.text.analysis import analyse
 from fourfold.text.bm25 import idf
+from fourfold.text.fold import folded_words
 from fourfold.text.negation import has_negation
 
 if TYPE_CHECKING:
@@ -36,6 +37,41 @@ LONGEST_CHARACTERS: Final = 20_000
 _NEAREST: Final = SIMILAR_ITEMS + 1
 """Items that are compared: the item itself is one of them."""
 _LETTER: Final = re.compile(r"(?<=\w )[A-Z]\b(?!')")
+_ASKING: Final = frozenset(
+    (
+        *("who", "whom", "whose", "what", "when", "where", "why", "which", "how"),
+        *("wer", "wen", "wem", "wessen", "was", "wann", "wo", "woher", "wohin", "warum", "wieso", "weshalb", "wie"),
+    )
+)
+"""Two texts that ask say the same only if they have the same of these words, which keyword search ignores."""
+_CONTRASTS: Final = frozenset(
+    (
+        *("before", "after", "since", "until", "on", "off", "up", "down", "over", "under", "above", "below", "out"),
+        *("can", "could", "may", "might", "must", "should", "would", "will", "shall"),
+        *("all", "some", "any", "few", "most", "many", "more", "less", "only", "both"),
+        *("i", "you", "he", "she", "we", "they", "my", "your", "his", "her", "our", "their", "me", "him", "us", "them"),
+        *("vor", "nach", "seit", "bis", "auf", "ab", "aus", "an", "ueber", "unter", "oben", "unten"),
+        *("kann", "koennte", "darf", "muss", "soll", "sollte", "will", "wuerde", "wird", "moechte"),
+        *("alle", "einige", "wenige", "viele", "mehr", "weniger", "nur", "beide"),
+        *(
+            "ich",
+            "du",
+            "er",
+            "wir",
+            "ihr",
+            "mein",
+            "meine",
+            "dein",
+            "deine",
+            "sein",
+            "seine",
+            "ihre",
+            "unser",
+            "unsere",
+        ),
+    )
+)
+"""Words that keyword search ignores, although they decide what a text says: before and after, must and may."""
 _LEAST_DOCUMENTS: Final = 1000
 """Words are weighed as if the namespace had at least this many items: in a small one every word is common."""
 
@@ -73,7 +109,7 @@ def similar_items(snapshot: Snapshot, item: Item, filters: Filters) -> list[Simi
     similar = [
         Similar(other.id, shared_words(snapshot, item, other), _cosine(vector, vectors.get(other.id)))
         for other in found.values()
-        if not _differ(item, other)
+        if not differ(item, other)
     ]
     near = [each for each in similar if _is_near(each)]
     return sorted(near, key=lambda each: (-(each.cosine or 0.0) - each.words, each.id))
@@ -87,12 +123,21 @@ def _candidates(snapshot: Snapshot, item: Item, vector: Vector | None, filters: 
     return [hit.id for hit in found.hits if hit.score >= COSINE]
 
 
-def _differ(one: Item, other: Item) -> bool:
-    """Whether two items cannot say the same: other facts, other events, one of them negates, or plan A and plan B."""
+def differ(one: Item, other: Item) -> bool:
+    """Whether two items cannot say the same.
+
+    They state other facts or events, one of them negates, they ask otherwise, they name plan A and plan B, or each has
+    a word such as before or after that the other one lacks.
+    """
     facts = {(item.subject, item.attribute) for item in (one, other)} - {(None, None)}
     times = {item.occurred_at for item in (one, other)} - {None}
     signs = {(has_negation(_text(item)), frozenset(_LETTER.findall(_text(item)))) for item in (one, other)}
-    return len(facts) > 1 or len(times) > 1 or len(signs) > 1
+    if len(facts) > 1 or len(times) > 1 or len(signs) > 1:
+        return True
+    first, second = (frozenset(folded_words(_text(item))) for item in (one, other))
+    if "?" in _text(one) + _text(other) and (first ^ second) & _ASKING:
+        return True
+    return bool((first - second) & _CONTRASTS) and bool((second - first) & _CONTRASTS)
 
 
 def _is_near(similar: Similar) -> bool:
