@@ -21,7 +21,7 @@ from setting import Setting, in_process, run_alone
 P = ParamSpec("P")
 T = TypeVar("T")
 
-ROWS_BAR = 1.5
+ROWS_BAR = 2.0
 FAISS_BAR = 1.3
 POLL_SECONDS = 0.1
 BARE_SCHEMA = """

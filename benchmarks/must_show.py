@@ -1,6 +1,6 @@
 """Everything that Fourfold alone has to show, each figure beside its bar, in one run.
 
-    python benchmarks/must_show.py --items 100000 [--only opening,overhead,building,meanwhile,freshness,embedding]
+    python benchmarks/must_show.py --items 100000 --only starting,building,meanwhile
 
 What it has to show beside other engines is printed by compare.py, and how cost grows by growth.py.
 """
@@ -17,7 +17,7 @@ import numpy as np
 from bars import Bar, as_markdown
 from building import building_bars
 from embedding import embedding_bars
-from serving import building_search_bars, opening_bars, overhead_bars
+from serving import building_search_bars, opening_bars, overhead_bars, starting_bars
 from setting import Setting, options_parser, setting_of
 
 ROUNDS = 100
@@ -46,6 +46,7 @@ def medians(times: freshness.Times) -> str:
 
 MEASUREMENTS: dict[str, Callable[[Setting], list[Bar]]] = {
     "opening": opening_bars,
+    "starting": starting_bars,
     "overhead": overhead_bars,
     "building": building_bars,
     "meanwhile": building_search_bars,

@@ -5,6 +5,9 @@ python benchmarks/serving.py --items 100000
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -20,6 +23,7 @@ from engine import BATCH, TOP, batches
 from setting import Setting, in_process, run_alone
 
 OPEN_BAR = 1.0
+STARTING_BAR = 0.6
 DURING_BAR = 3.0
 OVERHEAD_BAR = 1.0
 OPENINGS = 5
@@ -29,7 +33,7 @@ ADDED_SHARE = 0.3
 
 def serving_bars(setting: Setting) -> list[Bar]:
     """All of them."""
-    return [*opening_bars(setting), *overhead_bars(setting), *building_search_bars(setting)]
+    return [*opening_bars(setting), *starting_bars(setting), *overhead_bars(setting), *building_search_bars(setting)]
 
 
 # ---------------------------------------------------------------- opening
@@ -66,6 +70,28 @@ def whole(response: Any) -> Any:
     if response.degraded:
         raise RuntimeError(f"answered without: {response.degraded}")
     return response
+
+
+# ---------------------------------------------------------------- starting
+
+
+def starting_bars(setting: Setting) -> list[Bar]:
+    """Seconds of one `fourfold search` beyond those of an interpreter that does nothing, in turns."""
+    query = setting.corpus.queries()[0].text
+    command = ("-m", "fourfold", "--store", str(setting.store()), "search", query)
+    times = np.array([(seconds_of("-c", "pass"), seconds_of(*command)) for _ in range(OPENINGS + 1)][1:])
+    idle, searching = np.median(times, axis=0)
+    note = f"{searching:.2f} s; python -c pass {idle:.2f} s; median of {OPENINGS}, embedder none, bytecode cached"
+    return [Bar("one search as a command, s more than python -c pass", searching - idle, STARTING_BAR, note=note)]
+
+
+def seconds_of(*arguments: str) -> float:
+    """What the interpreter takes for these arguments."""
+    environment = {**os.environ, "FOURFOLD_EMBEDDER": "none"}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
+    begin = time.perf_counter()
+    subprocess.run([sys.executable, *arguments], env=environment, stdout=subprocess.DEVNULL, check=True)
+    return time.perf_counter() - begin
 
 
 # ---------------------------------------------------------------- the price of fusion
