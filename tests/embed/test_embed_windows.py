@@ -38,7 +38,20 @@ def test_windows_end_at_sentences_and_repeat_the_last_one() -> None:
     for (_, before), (start, _) in pairwise(spans):
         assert text[start:].startswith("Sentence"), "a window begins with a sentence"
         assert text[:before].endswith(". "), "and ends with one"
-        assert text[start:before].count(".") == 1, "one sentence is in both"
+        last = start == spans[-1][0]
+        assert text[start:before].count(".") == 1 or last, "one sentence is in both"
+
+
+@pytest.mark.parametrize("count", range(9, 30))
+def test_the_last_window_is_as_long_as_the_others(count: int) -> None:
+    text = " ".join(SENTENCES[:count])
+    texts, spans = read_as("Harbour", text, too_long(100))
+    assert len(texts[-1].split()) > 100 - 2 * len(SENTENCES[0].split())
+    assert spans[-1][0] > spans[-2][0]
+    assert flaw(spans, len(text)) is None
+    words = "word " * 101
+    (_, spans) = read_as("", words, too_long(100))
+    assert spans == ((0, 500), (5, 505)), "one sentence only"
 
 
 def test_a_long_title_is_cut_and_a_title_alone_has_windows() -> None:

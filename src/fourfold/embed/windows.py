@@ -96,12 +96,27 @@ def _spans(text: str, fits: Callable[[str], bool]) -> list[Span]:
     if not ends or ends[-1] < len(text):
         ends.append(len(text))
     spans: list[Span] = []
-    start = 0
+    start = end = 0
     while start < len(text) and len(spans) < WINDOWS:
         end, following = _window(text, start, ends, fits)
         spans.append((start, end))
         start = len(text) if end == len(text) else following
+    if len(spans) > 1 and end == len(text):
+        spans[-1] = (_earliest(text, spans[-2][0], spans[-1][0], ends, fits), end)
     return spans
+
+
+def _earliest(text: str, before: int, start: int, ends: Sequence[int], fits: Callable[[str], bool]) -> int:
+    """The earliest start of the last window, after the start `before` of the one before it.
+
+    The rest of a text may be one sentence. Its vector is nearer to a query about any of its words than those of full
+    windows, so that long items would outrank short ones by the accident of where their windows end.
+    """
+    borders = [place for place in ends if before < place < start]
+    starts = borders or [match.end() for match in _WORD_END.finditer(text, before, start) if match.end() < start]
+    starts.reverse()
+    number = _last(starts, lambda place: fits(text[place:]))
+    return start if number is None else starts[number]
 
 
 def _window(text: str, start: int, ends: Sequence[int], fits: Callable[[str], bool]) -> Span:
