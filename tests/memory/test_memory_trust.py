@@ -91,6 +91,7 @@ def test_weights_of_one_are_no_weights(memory: Memory) -> None:
 
 def test_a_weight_of_zero_ranks_last_and_leaves_nothing_out(memory: Memory) -> None:
     first, second = add(memory, KEY, source="tool"), add(memory, "a box that is blue")
+    assert str(memory.search(KEY, source_weights={"tool": -0.0}).results[-1].score) == "0.0"
     assert [result.id for result in memory.search(KEY, source_weights={"tool": 0}).results] == [second, first]
 
 

@@ -57,7 +57,7 @@ def read_weights(text: str) -> dict[str, float]:
     pairs = [_weight(part) for part in read_names(text)]
     weights = dict(pairs)
     if len(weights) < len(pairs):
-        raise InvalidWeights(f"a name occurs twice in {text!r}", "Give each name one weight")
+        raise InvalidWeights("a name occurs twice in the weights", "Give each name one weight")
     return weights
 
 
@@ -66,7 +66,9 @@ def _weight(text: str) -> tuple[str, float]:
     try:
         return name.strip(), float(value)
     except ValueError:
-        raise InvalidWeights(f"{text!r} is not a weight", "Write them as semantic=0.7,keyword=0.3") from None
+        raise InvalidWeights(
+            f"{text!r} is not a weight", "Write NAME=NUMBER, such as semantic=0.7,keyword=0.3 or agent=0.5"
+        ) from None
 
 
 def read_metadata(pairs: Sequence[str]) -> dict[str, Json]:

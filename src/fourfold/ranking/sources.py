@@ -36,7 +36,7 @@ def _name(name: object) -> str:
 def _number(name: object, value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
         raise _invalid(f"the weight of the source {name} is {value!r}")
-    return float(value)
+    return abs(float(value))  # of -0.0, too
 
 
 def _invalid(what: str) -> InvalidWeights:

@@ -13,6 +13,8 @@ from fourfold.text.calendar_spans import Calendar, Span, earlier_year, hour_of_d
 Match: TypeAlias = re.Match[str]
 Repeats: TypeAlias = Literal["week", "year"] | None
 """How often the words come true: a Monday every week, a March every year, "March 2026" and "last week" once."""
+_MOST_MATCHES: Final = 100
+"""Matches of rules in a question, several for each time. A text with more is a list of times, which names no window."""
 _DAY_HOURS: Final = 26
 """A day has at most 25 hours; anything longer has no clock time."""
 NOT_COUNTED: Final = (
@@ -111,6 +113,8 @@ def _points(text: str, grammar: Grammar, calendar: Calendar) -> Iterator[Point]:
         for number, rule in enumerate(grammar.rules)
         for match in rule.pattern.finditer(text)
     ]
+    if len(candidates) > _MOST_MATCHES:
+        return
     reached = 0
     for begin, end, number, match in sorted(candidates, key=lambda candidate: candidate[:3]):
         if begin < reached or grammar.never.search(text, 0, begin):
