@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +12,6 @@ import pytest
 from engine_support import Opener, eventually, ids, notes, scored, texts
 
 from fourfold.errors import StoreUnavailable
-from fourfold.index import segment_files
 from fourfold.memory import Memory
 from fourfold.model import Filters, ItemPatch, NewItem
 from fourfold.storage.values import Pace
@@ -256,18 +254,3 @@ def test_a_damaged_faiss_index_is_never_opened(opened: Opener, small_limits: Non
     found = scored(again.search("x", vector=vectors[5], only=["semantic"]))
     assert found[0] == expected[0]
     assert len(found) == 10
-
-
-@pytest.mark.skipif(not hasattr(os, "posix_fadvise"), reason="this system takes no hints about files")
-def test_the_first_search_reads_the_files_of_all_indexes_ahead(opened: Opener, monkeypatch: pytest.MonkeyPatch) -> None:
-    memory = opened(background=False)
-    memory.add_many(notes(20), wait=True)
-    memory.index()
-    memory.close()
-    read: list[str] = []
-    monkeypatch.setattr(segment_files, "_advise", lambda path: read.append(f"{path.parents[1].name}/{path.name}"))
-    memory = opened(background=False)
-    memory.search("heron", only=["semantic"])
-    assert {"text/terms", "text/ids", "vectors/vectors", "vectors/ids"} <= set(read)
-    memory.search("heron")
-    assert len(read) == len(set(read))

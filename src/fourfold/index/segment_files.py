@@ -11,7 +11,6 @@ import os
 import time
 import zlib
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -107,25 +106,6 @@ def load(folder: Path, store: str, space: str, opening: Callable[[Path, Manifest
         except (Damaged, OSError, ValueError, RuntimeError) as error:  # includes errors of tantivy and FAISS
             if read_manifest(folder) == manifest:
                 raise Damaged(str(error)) from error
-
-
-def read_ahead(folder: Path) -> None:
-    """Asks the system to read what opening an index reads, without waiting for it. It is a hint: failures are ignored.
-
-    The vectors are left out where FAISS holds them: a search reads a few hundred of their rows.
-    """
-    if not hasattr(os, "posix_fadvise"):
-        return
-    with suppress(OSError, Damaged):
-        manifest = read_manifest(folder)
-        for name in () if manifest is None else manifest.parts:
-            if manifest is not None and not (name == "vectors" and "faiss" in manifest.parts):
-                _advise(folder / f"g{manifest.generation}" / name)
-
-
-def _advise(path: Path) -> None:
-    with path.open("rb") as file:
-        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_WILLNEED)
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import ref
 
 from fourfold.errors import StoreBusy, WorldError
-from fourfold.index import segment_files
 from fourfold.index.log_tail import IndexState, TailedIndex
 from fourfold.index.segment_files import Damaged
 from fourfold.index.source import SourceSnapshot
@@ -78,8 +77,6 @@ class Indexes:
         self._texts: dict[int, TextIndex] = {}
         self._vectors: dict[int, VectorIndex] = {}
         self._opening: dict[TailedIndex[Any], Task[None]] = {}
-        self._read: set[int] = set()
-        """Namespaces whose files the system was asked to read."""
         self._suspects: dict[TailedIndex[Any], int] = {}
         """Generations in which reads found damage, though the checksums of the files were right."""
         self._unconfirmed: ref[HiddenChanges] | None = None
@@ -145,9 +142,6 @@ class Indexes:
         if state is None or state.seq < last:
             state = index.current(SqliteSourceSnapshot(at.db, at.ns), last)
             if state is None:
-                if at.ns not in self._read:
-                    self._read.add(at.ns)
-                    self._read_ahead(at.ns)
                 rebuilding = isinstance(index, TextIndex) and self.publisher.lacks_many_texts(at.db, at.ns)
                 raise IndexOpening(self._begin(index, lambda: self._open(at.ns, index)), rebuilding=rebuilding)
         if (
@@ -169,11 +163,6 @@ class Indexes:
         return None if self._unconfirmed is None else self._unconfirmed()
 
     # ------------------------------------------------------------ opening, in background threads
-
-    def _read_ahead(self, ns: int) -> None:
-        """Called by the first search of a namespace: while one index is opened, the files of the other are read."""
-        for kind in (VectorIndex.KIND, TextIndex.KIND):
-            segment_files.read_ahead(self.publisher.folder(ns) / kind)
 
     def _begin(self, index: TailedIndex[Any], work: Callable[[], None]) -> Task[None]:
         """Starts `work` on an index, unless other work on it is running."""
