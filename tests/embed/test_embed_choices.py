@@ -79,7 +79,7 @@ def test_the_multilingual_model_finds_across_languages() -> None:
         assert int(np.argmax(rows @ model.embed([question])[0])) == 0, question
 
 
-def test_a_text_beyond_the_tokens_of_the_model_is_cut_and_says_so() -> None:
+def test_a_text_beyond_the_tokens_of_the_model_is_cut_and_reported() -> None:
     for name, most in (("bge-small", bge.MAX_TOKENS), ("use-multilingual", 256)):
         model, word = made(name), "ship "
         assert not model.truncates(word * (most - 2))
@@ -111,7 +111,7 @@ def test_every_embedder_names_a_space_of_its_own() -> None:
 
 
 @pytest.mark.parametrize("name", CHOICES)
-def test_a_missing_package_names_the_extra_and_searches_go_on(
+def test_a_missing_package_names_the_extra_and_searches_still_work(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     module, extra = PACKAGES[name]

@@ -40,12 +40,12 @@ def test_a_provider_that_does_not_start_is_an_error_and_not_silently_the_cpu(mon
         built_in_model("cuda").load()
 
 
-def test_rerankers_use_it_too() -> None:
+def test_rerankers_use_the_provider() -> None:
     with pytest.raises(RerankerUnavailable, match="quantum"):
         create("ms-marco", RerankSettings(onnx_provider="quantum")).load()
 
 
-def test_searches_say_that_the_provider_is_missing(tmp_path: Path) -> None:
+def test_searches_report_a_missing_provider(tmp_path: Path) -> None:
     settings = Settings(onnx_provider="quantum")
     with Memory.open(tmp_path, embedder="minilm", settings=settings, background=False) as memory:
         memory.add("the router is in the cellar", wait=True)
@@ -55,7 +55,7 @@ def test_searches_say_that_the_provider_is_missing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("origin", ["flag", "environment", "file"])
-def test_the_command_line_takes_it_from_flag_environment_and_file(tmp_path: Path, origin: str) -> None:
+def test_the_command_line_takes_the_provider_from_flag_environment_and_file(tmp_path: Path, origin: str) -> None:
     given = {"FOURFOLD_ONNX_PROVIDER": "quantum"} if origin == "environment" else {}
     flags = ["--onnx-provider", "quantum"] if origin == "flag" else []
     if origin == "file":
