@@ -56,6 +56,11 @@ def test_every_listed_expression_means_what_the_table_says(language: str) -> Non
     assert [read(row, None) for row in rows] == wanted
 
 
+def test_a_list_of_many_times_names_no_window() -> None:
+    for times in ("'24 ", "week 45 ", "05/2024, ", "KW 40 bis 45 ", "in 2024 "):
+        assert time_window(times * 150, None, NOW, BERLIN) is None
+
+
 @pytest.mark.parametrize("language", ["en", "de"])
 def test_at_most_one_percent_of_other_sentences_has_a_window(language: str) -> None:
     rows = [row["text"] for row in table("not_times.tsv") if row["language"] == language]
