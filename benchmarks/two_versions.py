@@ -22,7 +22,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from statistics import median
-from typing import IO, cast
+from typing import IO, Any, cast
 
 from corpus import Corpus
 from fourfold_engine import FourfoldEngine
@@ -65,8 +65,8 @@ def corpus_options(corpus: Corpus) -> dict[str, object]:
 
 def work(what: str, store: str, options: str) -> None:
     """Be one of the processes: build a store, or search it whenever a line comes in."""
-    given = json.loads(options)
-    corpus = Corpus(**{**given, "folder": Path(given["folder"])})
+    given: dict[str, Any] = json.loads(options)
+    corpus = Corpus(**(given | {"folder": Path(given["folder"])}))
     engine = FourfoldEngine(Path(store))
     if what == "build":
         engine.build(corpus)

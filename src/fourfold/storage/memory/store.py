@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from fourfold.errors import RequestError, StoreBusy, StoreNotEmpty
-from fourfold.limits import BUSY_SECONDS, READ_SECONDS
+from fourfold.limits import BUSY_SECONDS
 from fourfold.model import Json
 from fourfold.scheduling import Turns
 from fourfold.storage.memory import graph, portable
@@ -33,7 +33,7 @@ class MemoryStore:
         self.portable = MemoryPortable(self)
 
     @contextmanager
-    def snapshot(self, namespace: str, *, seconds: float = READ_SECONDS) -> Generator[MemorySnapshot]:
+    def snapshot(self, namespace: str, *, seconds: float | None = None) -> Generator[MemorySnapshot]:
         known = self._namespaces.get(namespace)
         yield MemorySnapshot(known or Namespace(namespace, Counters()), exists=known is not None)
 
