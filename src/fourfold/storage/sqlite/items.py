@@ -25,7 +25,7 @@ from fourfold.storage.sqlite.database import batches, marks, possible, rows, val
 from fourfold.storage.sqlite.filters import where
 from fourfold.storage.sqlite.saved_versions import SavedVersions
 from fourfold.storage.values import Vocabulary
-from fourfold.text.entities import has_headings, own_names
+from fourfold.text.entities import has_headings
 from fourfold.text.fold import fold
 
 _COLUMNS = (
@@ -350,24 +350,6 @@ def texts(db: apsw.Connection, ids: Sequence[int]) -> Iterator[tuple[int, str, s
     for part in batches(ids):
         sql = f"SELECT id, title, text, language FROM items WHERE id IN ({marks(len(part))}) ORDER BY id"  # noqa: S608  (placeholders)
         yield from paced(db.execute(sql, tuple(part)))
-
-
-def linked_texts(db: apsw.Connection, ids: Sequence[int]) -> Iterator[tuple[int, str, str]]:
-    """(id, title, text) of the items that exist, as links see them: both empty where links were off."""
-    for part in batches(ids):
-        sql = (
-            "SELECT id, iif(linked, title, ''), iif(linked, text, '') FROM items "  # noqa: S608  (placeholders)
-            f"WHERE id IN ({marks(len(part))}) ORDER BY id"
-        )
-        yield from paced(db.execute(sql, tuple(part)))
-
-
-def known_by(db: apsw.Connection, ids: Sequence[int]) -> Iterator[tuple[int, list[str]]]:
-    """(id, names that the item gives itself) of the items that exist; none where links were off."""
-    for part in batches(ids):
-        sql = f"SELECT id, linked, title, text, metadata, kind FROM items WHERE id IN ({marks(len(part))}) ORDER BY id"  # noqa: S608  (placeholders)
-        for item, linked, title, text, metadata, kind in db.execute(sql, tuple(part)):
-            yield item, own_names(title, text, json.loads(metadata), kind) if linked else []
 
 
 def set_linked(db: apsw.Connection, ids: Iterable[int], linked: bool) -> None:

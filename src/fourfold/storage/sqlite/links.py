@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -12,9 +13,9 @@ from fourfold.scheduling import paced
 from fourfold.storage import linking
 from fourfold.storage.linking import PER_LOOKUP, Gone, Linked
 from fourfold.storage.sqlite import graph
-from fourfold.storage.sqlite import items as item_rows
-from fourfold.storage.sqlite.database import Database, rows, value
+from fourfold.storage.sqlite.database import Database, batches, marks, rows, value
 from fourfold.storage.sqlite.link_source import log_links
+from fourfold.text.entities import own_names
 
 Lookup = Callable[[int, str], Sequence[int] | None]
 """Items of a namespace that may contain a name; None if that is unknown now."""
@@ -106,7 +107,7 @@ class SqliteLinkRows:
     # ------------------------------------------------------------ items
 
     def texts(self, items: Sequence[int]) -> Iterator[Linked]:
-        return (Linked(item, text) for item, _, text in item_rows.linked_texts(self._db, items))
+        return (Linked(item, text) for item, _, text in _linked_texts(self._db, items))
 
     def may_mention(self, name: str) -> Sequence[int] | None:
         return self._lookup(self._ns, name)
@@ -133,19 +134,19 @@ class SqliteLinkRows:
     # ------------------------------------------------------------ many keys
 
     def _selected(self, sql: str, keys: Collection[str] | Collection[int]) -> Iterator[tuple[Any, ...]]:
-        for part in item_rows.batches(list(keys)):
-            yield from self._db.execute(f"SELECT {sql} IN ({item_rows.marks(len(part))})", (self._ns, *part))
+        for part in batches(list(keys)):
+            yield from self._db.execute(f"SELECT {sql} IN ({marks(len(part))})", (self._ns, *part))
 
     def _of_items(self, sql: str, ids: Sequence[int]) -> Iterator[tuple[Any, ...]]:
-        for part in item_rows.batches(ids):
-            yield from self._db.execute(f"{sql} WHERE item IN ({item_rows.marks(len(part))})", tuple(part))
+        for part in batches(ids):
+            yield from self._db.execute(f"{sql} WHERE item IN ({marks(len(part))})", tuple(part))
 
 
 def changed_items(db: apsw.Connection, ids: Iterable[int]) -> Iterator[Linked]:
     """Stored items with their own names."""
     wanted = list(ids)
-    names = dict(item_rows.known_by(db, wanted))
-    return (Linked(item, text, names[item]) for item, _, text in item_rows.linked_texts(db, wanted))
+    names = dict(_known_by(db, wanted))
+    return (Linked(item, text, names[item]) for item, _, text in _linked_texts(db, wanted))
 
 
 def catch_up(database: Database, ns: int, lookup: Lookup = _no_lookup) -> None:
@@ -175,3 +176,21 @@ def is_long(db: apsw.Connection, ns: int, count: int) -> bool:
 
 def is_behind(db: apsw.Connection, ns: int) -> bool:
     return value(db, "SELECT 1 FROM unlinked WHERE ns = ? LIMIT 1", ns) is not None
+
+
+def _linked_texts(db: apsw.Connection, ids: Sequence[int]) -> Iterator[tuple[int, str, str]]:
+    """(id, title, text) of the items that exist, as links see them: both empty where links were off."""
+    for part in batches(ids):
+        sql = (
+            "SELECT id, iif(linked, title, ''), iif(linked, text, '') FROM items "  # noqa: S608  (placeholders)
+            f"WHERE id IN ({marks(len(part))}) ORDER BY id"
+        )
+        yield from paced(db.execute(sql, tuple(part)))
+
+
+def _known_by(db: apsw.Connection, ids: Sequence[int]) -> Iterator[tuple[int, list[str]]]:
+    """(id, names that the item gives itself) of the items that exist; none where links were off."""
+    for part in batches(ids):
+        sql = f"SELECT id, linked, title, text, metadata, kind FROM items WHERE id IN ({marks(len(part))}) ORDER BY id"  # noqa: S608  (placeholders)
+        for item, linked, title, text, metadata, kind in db.execute(sql, tuple(part)):
+            yield item, own_names(title, text, json.loads(metadata), kind) if linked else []
