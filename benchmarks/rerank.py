@@ -30,9 +30,11 @@ from fourfold.evaluation.collection import Collection, Question
 from fourfold.evaluation.compare import compared
 from fourfold.evaluation.metrics import scores
 from fourfold.evaluation.vectors import cache_folder
+from fourfold.ranking.connections import names_something
 from fourfold.ranking.rerank import RERANK, SHARE, is_question
 from fourfold.rerank.base import Budget, Reranker
 from fourfold.rerank.ms_marco import LANGUAGES, MODEL_SHA256, model_file
+from fourfold.retrieval import Ranking
 from fourfold.text.language import guess
 
 PAGE = ROOT / "docs" / "quality-rerank.md"
@@ -59,11 +61,13 @@ class Asked:
     question: Question
     results: Sequence[Read]
     relevant: Mapping[str, int]
+    names: bool
+    """Whether the question names something that the graph knows."""
 
     @property
     def for_auto(self) -> bool:
         """Whether `rerank: auto` lets the model read the results."""
-        return is_question(self.question.text) and guess(self.question.text) in LANGUAGES
+        return not self.names and is_question(self.question.text) and guess(self.question.text) in LANGUAGES
 
     def value(self, share: float, depth: int, languages: frozenset[str] | None = None) -> float:
         """nDCG@10 if the model reads the first `depth` results that are in these languages."""
@@ -137,8 +141,10 @@ def asked_of(found: Collection, cache: Path) -> list[Asked]:
 
 def asked(bench: Bench, question: Question) -> Asked:
     """One question; the model reads results in any language."""
-    response = bench.search(question, rerank=f"onnx:{model_file().parent}")
+    response = bench.search(question, rerank=f"onnx:{model_file().parent}", candidates=True)
     assert not response.degraded, response.degraded
+    assert response.candidates is not None
+    named = response.candidates.lists.get("graph", Ranking()).evidence
     results = [
         Read(
             key=str(result.key),
@@ -149,7 +155,7 @@ def asked(bench: Bench, question: Question) -> Asked:
         for result in response.results
     ]
     results.sort(key=lambda each: -each.fused)
-    return Asked(question, results, bench.collection.judgements[question.id])
+    return Asked(question, results, bench.collection.judgements[question.id], names_something(named))
 
 
 def figures(questions: Sequence[Asked]) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from engine_support import WordEmbedder
 from rerank_server import Server
 
 from fourfold import Memory, NewItem, Settings
+from fourfold.engine.reranking import reserved
 from fourfold.errors import InvalidQuery
 from fourfold.retrieval import SearchResponse
 from fourfold.storage.memory import MemoryStore
@@ -128,6 +129,20 @@ def test_auto_reranks_english_questions_with_the_built_in_model() -> None:
     assert told(german) == ["the model does not know the language of the query (de)"]
     assert not any(line.source == "rerank" for line in named.results[0].contributions)
     assert asked.results[0].item.text == NOTES[0]
+
+
+def test_auto_leaves_questions_about_names_of_the_graph_to_the_graph(reranker: Server) -> None:
+    with office(rerank="auto", rerank_base_url=reranker.url("ok")) as memory:
+        memory.add_many([NewItem("Anna's blue folder has the plans.", title="Blue Folder")])
+        memory.embed_pending()
+        auto, model = (memory.search("Where is the Blue Folder kept?", rerank=name) for name in ("auto", "endpoint"))
+    assert told(auto) == ["auto leaves questions about names of the graph to the graph"]
+    assert any(line.source == "rerank" for line in model.results[0].contributions)
+
+
+@pytest.mark.parametrize(("spent", "kept"), [(0.01, 0.05), (0.15, 0.15), (3.0, 0.25)])
+def test_a_search_that_was_slow_keeps_as_much_time_for_its_results(spent: float, kept: float) -> None:
+    assert reserved(1.0, spent) == pytest.approx(kept)
 
 
 def test_auto_without_the_package_searches_as_without_reranking(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,6 +17,7 @@ from fourfold.config import Settings
 from fourfold.engine.pipeline import Found
 from fourfold.errors import FourfoldError, RequestError, RerankerUnavailable
 from fourfold.model import Item
+from fourfold.ranking.connections import names_something
 from fourfold.ranking.fusion import ranked
 from fourfold.ranking.plan import is_question
 from fourfold.ranking.rerank import FEWEST, RERANK, with_rerank
@@ -31,7 +32,8 @@ if TYPE_CHECKING:
 THREADS: Final = 2
 """Models that read at the same time; each run of a local one uses several cores."""
 RESERVE: Final = 0.05
-"""Share of the budget that is kept for reading and presenting the results."""
+"""Least share of the budget that is kept for reading and presenting the results."""
+MOST_RESERVED: Final = 0.25
 
 
 @dataclass(slots=True)
@@ -74,6 +76,8 @@ class Reranking:
             return found
         if name == AUTO and not is_question(query.whole):
             return _noted(found, "auto reorders the results of questions only")
+        if name == AUTO and names_something(found.rankings.get("graph", Ranking()).evidence):
+            return _noted(found, "auto leaves questions about names of the graph to the graph")
         begun = time.perf_counter()
         try:
             if (model := self._model(name)) is None:
@@ -126,7 +130,7 @@ class Reranking:
         from fourfold.rerank.passages import passages
 
         seconds = self._settings.rerank_seconds
-        budget = Budget(started + seconds * (1 - RESERVE))
+        budget = Budget(started + seconds - reserved(seconds, time.monotonic() - started))
         read = passages(query, items)
         reading = _Reading(list(dict.fromkeys(read)))
         task = self._submit(lambda: reading.run(model, query, budget))
@@ -146,6 +150,14 @@ class Reranking:
         with self._changing:
             self._workers = self._workers or threads.Workers(THREADS, "fourfold-rerank")
             return self._workers.submit(call)
+
+
+def reserved(seconds: float, spent: float) -> float:
+    """Seconds of the budget that are kept for presenting the results. `spent`: by the retrievers.
+
+    Presenting takes less than retrieving; on a busy machine both take many times longer than on a quiet one.
+    """
+    return min(max(RESERVE * seconds, spent), MOST_RESERVED * seconds)
 
 
 def _knows(model: Reranker, language: str) -> bool:

@@ -73,13 +73,18 @@ def related_items(strengths: Mapping[int, float], links: Iterable[Link]) -> dict
     return found
 
 
+def names_something(named: Mapping[int, float]) -> bool:
+    """Whether the query names something for sure. `named`: the items of names in it, with their strengths."""
+    return max(named.values(), default=0.0) > PERHAPS
+
+
 def mention_factor(named: Mapping[int, float], *, asks: bool) -> float:
     """Factor of the mentions of starts. `named`: what the query names. `asks`: whether it is a question.
 
     "Who directed the comedy with the singer of that song?" describes what it does not name: the best hit by text, whose
     mentions lead to the answer. A topic ("articles on sorting") is not answered one step further.
     """
-    return INSTEAD_OF_NAMES if asks and max(named.values(), default=0.0) <= PERHAPS else 1.0
+    return INSTEAD_OF_NAMES if asks and not names_something(named) else 1.0
 
 
 def rank_by_links(
