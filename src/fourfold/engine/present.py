@@ -300,15 +300,14 @@ def check_per_source(value: object) -> int:
 def response(
     text: str, plan: Plan, filters: Filters, found: Found, chosen: Sequence[Result], total_ms: float
 ) -> SearchResponse:
-    listed = {name: _ids(ranking.hits) for name, ranking in found.rankings.items()}
-    texts = [set(listed[name]) for name in TEXTS if name in listed]
+    texts = [_ids(found.rankings[name].hits) for name in TEXTS if name in found.rankings]
     return SearchResponse(
         query=text,
         plan=plan,
         applied_weights=found.fusion.weights,
         filters=filters,
         confidence=response_confidence(chosen),
-        counts={name: len(ids) for name, ids in listed.items()},
+        counts={name: _count(ranking.hits) for name, ranking in found.rankings.items()},
         overlap=len(texts[0] & texts[1]) if len(texts) == len(TEXTS) else 0,
         degraded=(*found.degraded, *_lacking(found)),
         notes=found.notes,
@@ -317,8 +316,13 @@ def response(
     )
 
 
-def _ids(hits: Sequence[Hit]) -> list[int]:
-    return hits.ids.tolist() if isinstance(hits, Hits) else list({hit.id: None for hit in hits})
+def _ids(hits: Sequence[Hit]) -> set[int]:
+    return set(hits.ids.tolist()) if isinstance(hits, Hits) else {hit.id for hit in hits}
+
+
+def _count(hits: Sequence[Hit]) -> int:
+    """How many items a retriever listed; an injected one may repeat some."""
+    return len(hits.ids) if isinstance(hits, Hits) else len(_ids(hits))
 
 
 def log_fields(response: SearchResponse) -> dict[str, Json]:
