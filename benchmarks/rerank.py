@@ -31,7 +31,8 @@ from fourfold.evaluation.compare import compared
 from fourfold.evaluation.metrics import scores
 from fourfold.evaluation.vectors import cache_folder
 from fourfold.ranking.connections import names_something
-from fourfold.ranking.rerank import RERANK, SHARE, is_question
+from fourfold.ranking.plan import is_question
+from fourfold.ranking.rerank import RERANK, SHARE
 from fourfold.rerank.base import Budget, Reranker
 from fourfold.rerank.ms_marco import LANGUAGES, MODEL_SHA256, model_file
 from fourfold.retrieval import Ranking

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from fourfold.errors import InvalidQuery
 from fourfold.ranking.fusion import rrf, weighted, with_file_names
-from fourfold.ranking.rerank import RERANK, SHARE, is_question, with_rerank
+from fourfold.ranking.plan import is_question
+from fourfold.ranking.rerank import RERANK, SHARE, with_rerank
 from fourfold.ranking.rerankers import checked_rerank
 from fourfold.retrieval import Hit
 
