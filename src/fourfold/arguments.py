@@ -265,7 +265,7 @@ def _protocol(hint: type) -> _Kind:
     known: set[type] = set()
 
     def fits(value: Any) -> bool:
-        kind = cast("type", type(value))
+        kind = cast("Any", type(value))
         if kind in known:
             return True
         if not isinstance(value, type) and all(hasattr(kind, name) for name in members):

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from fourfold.text.secrets import KINDS, masked, masked_json, masked_parts, masks_in, secrets_in
+from fourfold.text.secrets import KINDS, masked, masked_json, masked_parts, masks_in, may_hold_secret, secrets_in
 
 pytestmark = pytest.mark.spec("C16")
 
@@ -273,3 +273,10 @@ def test_ordinary_sentences_about_secrets_stay_as_they_are() -> None:
         "https://ci:${TOKEN}@host/x",
     ):
         assert masked(text) == text
+
+
+def test_every_text_that_a_pattern_is_tried_on_may_hold_a_secret() -> None:
+    for kind in KINDS:
+        for hint in kind.hints:
+            assert may_hold_secret(f"a{hint}b")
+    assert not may_hold_secret("the heron met the crane at the gate")

@@ -7,7 +7,7 @@ from copy import copy
 from dataclasses import fields, replace
 from functools import partial
 from importlib import import_module
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, cast
 
 import typer
 from typer.core import TyperGroup
@@ -120,7 +120,7 @@ def _convert_late(command: Any) -> None:
 
 
 def _parameters(command: Any, ctx: Any) -> list[Any]:
-    found = type(command).get_params(command, ctx)
+    found: list[Any] = cast("Any", type(command)).get_params(command, ctx)
     for parameter in found:
         parameter.process_value = partial(_processed, parameter)
     return found
@@ -131,7 +131,7 @@ def _processed(parameter: Any, ctx: Any, value: Any) -> Any:
     if value is None and not parameter.required:
         value = () if is_list else None
     elif is_list or type(value) is not str or parameter.type_descriptor.annotation is not str:
-        return type(parameter).process_value(parameter, ctx, value)
+        return cast("Any", type(parameter)).process_value(parameter, ctx, value)
     return value if parameter.callback is None else parameter.callback(ctx, parameter, value)
 
 

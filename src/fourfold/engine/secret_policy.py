@@ -10,7 +10,7 @@ from typing import Final
 from fourfold.errors import InvalidItem
 from fourfold.model import ItemPatch, Json, NewItem
 from fourfold.storage.values import Record
-from fourfold.text.secrets import SecretMode, masked, masked_json, masked_parts, masked_tag, masks_in
+from fourfold.text.secrets import SecretMode, masked, masked_json, masked_parts, masks_in, may_hold_secret
 
 _TEXTS: Final = ("title", "text", "content", "metadata", "properties", "tags", "aliases")
 """Fields of the records of an export that hold what callers wrote."""
@@ -22,7 +22,11 @@ class SecretPolicy:
 
     def item(self, item: NewItem) -> NewItem:
         """A checked item as it may be stored."""
-        return item if self._mode == "allow" else self._item(item, masked(item.text))
+        if self._mode == "allow":
+            return item
+        if not item.metadata and not may_hold_secret("\n".join((item.title, item.text, *item.tags))):
+            return item
+        return self._item(item, masked(item.text))
 
     def file(self, items: Sequence[NewItem]) -> Sequence[NewItem]:
         """The checked chunks of one file as they may be stored."""
@@ -35,7 +39,7 @@ class SecretPolicy:
         """`hidden`: its text, masked."""
         title, text = self.text(item.title), self._checked(item.text, hidden)
         metadata = self.mapping(item.metadata)
-        tags = tuple(self._checked(tag, masked_tag(tag)) for tag in item.tags)
+        tags = tuple(self.text(tag) for tag in item.tags)
         if (title, text, tags) == (item.title, item.text, item.tags) and metadata is item.metadata:
             return item
         return replace(item, title=title, text=text, tags=tags, metadata=metadata)

@@ -13,7 +13,6 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast
 
 Json: TypeAlias = Any
@@ -142,8 +141,17 @@ KINDS: Final = (
 _HINTS: Final = {hint for kind in KINDS for hint in kind.hints}
 _LOWER_HINTS: Final = tuple(sorted(hint for hint in _HINTS if hint.islower()))
 _EXACT_HINTS: Final = tuple(sorted(_HINTS.difference(_LOWER_HINTS)))
-_CACHED_TAGS: Final = 4096
-"""Size of the cache of masked tags: many items have the same few."""
+_SHORTEST_HINTS: Final = tuple(
+    tuple(hint for hint in hints if not any(other in hint for other in hints if other != hint))
+    for hints in (_LOWER_HINTS, _EXACT_HINTS)
+)
+"""One of them is in every text that contains a hint."""
+
+
+def may_hold_secret(text: str) -> bool:
+    """Whether a text contains a word without which there is no secret in it: most do not."""
+    lower, exact = _SHORTEST_HINTS
+    return any(map(text.lower().__contains__, lower)) or any(map(text.__contains__, exact))
 
 
 def secrets_in(text: str) -> list[Secret]:
@@ -159,11 +167,6 @@ def secrets_in(text: str) -> list[Secret]:
         if not kept or secret.start >= kept[-1].end:
             kept.append(secret)
     return kept
-
-
-@lru_cache(_CACHED_TAGS)
-def masked_tag(tag: str) -> str:
-    return masked(tag)
 
 
 def masked(text: str) -> str:
