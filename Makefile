@@ -69,6 +69,7 @@ wheels-emulated: $(WHEELS)/installed
 cluster-test: $(VENV)/tested $(MILVUS)/installed
 	$(BIN)/python tests/cluster/weaviate_nodes.py --build
 	$(BIN)/python -m pytest tests/cluster -m "soak or not soak" -rP
+	$(BIN)/python -m pytest tests/conformance -m "soak or not soak" -k "milvus or weaviate"
 
 bench: $(VENV)/benched
 	$(BIN)/python benchmarks/compare.py

@@ -52,6 +52,7 @@ _SHORT = ("test_engine_contract", "gives_the_answers_of_the_exact_store")
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """`make test` runs the contract and the agreement over Weaviate, everything else over Milvus only."""
     for item in items:
-        in_this_room = item.path.parent == Path(__file__).parent
-        if in_this_room and "weaviate" in item.name and not any(part in item.nodeid for part in _SHORT):
+        parameters = item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
+        on_weaviate = item.path.parent == Path(__file__).parent and parameters.get("kind") == "weaviate"
+        if on_weaviate and not any(part in item.nodeid for part in _SHORT):
             item.add_marker(pytest.mark.soak)

@@ -87,7 +87,7 @@ def feed(dsn: str, address: str, batch: int, pause_seconds: float, ready: Connec
 
 def search(dsn: str, address: str, asked: Connection) -> None:
     """Answers (word, vector) with the ids that keyword search finds, the nearest items and cosines, and the note."""
-    store = opened(dsn, address)
+    store = opened(dsn, address, replace(TUNING, vector_index_items=1_000_000))  # PostgreSQL can answer, too
     while (question := asked.recv()) is not None:
         word, vector = question
         with store.snapshot(NS) as at:

@@ -109,10 +109,9 @@ def test_processes_that_name_different_indexes_do_not_rebuild_in_turns(dsn: str,
         each.close()
 
 
+@pytest.mark.parametrize("kind", ["weaviate"], indirect=True)
 def test_nodes_that_changed_are_taken_over_by_a_repair(dsn: str, kind: str):
-    """Another list of nodes of the same cluster."""
-    if kind == "milvus":
-        pytest.skip("Milvus has one address")
+    """Another list of nodes of the same cluster. Milvus has one address."""
     address = index_servers.address(kind)
     store = opened(dsn, address, QUICK)
     ids = herons(store)

@@ -97,29 +97,17 @@ def test_all_windows_go_with_their_item_and_come_with_a_rebuild(quick: PostgresS
     assert quick.maintenance.check() == []
 
 
-@pytest.mark.parametrize("part", [0, 3])
-def test_a_lost_window_is_found_and_mended(quick: PostgresStore, part: int):
+def test_lost_windows_are_found_and_mended(quick: PostgresStore):
+    """The only vector of an item, the first of several, and a later one."""
     herons, engine = Herons(quick), quick.feeder.engine
-    one, four = herons.write("one", 1), herons.write("four", 4)
+    ids = [herons.write("one", 1), herons.write("four", 4), herons.write("two", 2), herons.write("whole", 2)]
     feed(quick)
-    lost = entries(engine, collection(quick))[0][1]
-    lose_object(engine, collection(quick), lost, part)
-    problems = quick.maintenance.check()
-    assert sum(f"lacks 1 of the items ({four})" in line for line in problems) == len(problems) == len(engine.nodes)
+    for lost, part in zip(entries(engine, collection(quick))[0], (0, 3, 0), strict=False):
+        lose_object(engine, collection(quick), lost, part)
+    problems, named = quick.maintenance.check(), ", ".join(map(str, ids[:3]))
+    assert sum(f"lacks 3 of the items ({named})" in line for line in problems) == len(problems) == len(engine.nodes)
     assert len(quick.maintenance.mend_index(NS)) == 1
     assert quick.maintenance.check() == []
     assert herons.are_found()
-    assert [entry.item for entry in entries(engine, collection(quick))[0]] == [one, four]
+    assert [entry.item for entry in entries(engine, collection(quick))[0]] == ids
     assert [each.state for each in generations(quick, NS)] == ["active"]
-
-
-def test_the_only_vector_of_an_item_is_missed(quick: PostgresStore):
-    herons, engine = Herons(quick), quick.feeder.engine
-    herons.write("one", 1)
-    feed(quick)
-    ((lost,), *_) = entries(engine, collection(quick))
-    lose_object(engine, collection(quick), lost, 0)
-    assert len(quick.maintenance.check()) == len(engine.nodes)
-    quick.maintenance.mend_index(NS)
-    assert quick.maintenance.check() == []
-    assert herons.are_found()

@@ -30,7 +30,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if item.path.parent != Path(__file__).parent:
             continue
         if any(f"[{kind}" in item.name or f"-{kind}]" in item.name for kind in index_servers.KINDS):
-            if item.path.stem not in _INDEXED or "weaviate" in item.name:
+            if item.path.stem not in _INDEXED or "weaviate" in item.name or "safe_query" in item.name:
                 item.add_marker(pytest.mark.soak)
             continue
         on_server = [kind for kind in postgres_servers.KINDS if kind in item.name]

@@ -98,7 +98,9 @@ OTHER_NODES_REMEDY = (
 
 def unavailable(shown: str, error: Exception, remedy: str) -> IndexUnavailable:
     """Names what failed in one line; `remedy` is for a failure whose cause is unknown."""
-    what = str(error).strip().partition("\n")[0][:200] or type(error).__name__
+    details = getattr(error, "details", None)  # of gRPC: the text of the error itself is a report of several lines
+    told = str(details() if callable(details) else error)
+    what = told.strip().partition("\n")[0][:200] or type(error).__name__
     known = (advice for pattern, advice in _REMEDIES if re.search(pattern, str(error), re.IGNORECASE))
     return IndexUnavailable(f"{shown} does not answer ({what})", next(known, remedy))
 
