@@ -15,9 +15,10 @@ if TYPE_CHECKING:
     from fourfold.engine.pipeline import HybridSearch
     from fourfold.engine.search import Why
     from fourfold.errors import FourfoldError
+    from fourfold.hits import Hit
     from fourfold.memory import Memory
     from fourfold.model import Edge, Filters, Item, ItemPatch, MetadataTest, Neighbor, NewItem, Node, Page, RawRecord
-    from fourfold.retrieval import Explanation, Hit, Plan, Query, Ranking, Result, Retriever, SearchResponse
+    from fourfold.retrieval import Explanation, Plan, Query, Ranking, Result, Retriever, SearchResponse
 
 __version__ = "0.1.0"
 
@@ -29,7 +30,7 @@ _HOMES = {
     "Explanation": "retrieval",
     "Filters": "model",
     "FourfoldError": "errors",
-    "Hit": "retrieval",
+    "Hit": "hits",
     "HybridSearch": "engine.pipeline",
     "Item": "model",
     "ItemPatch": "model",
