@@ -209,6 +209,19 @@ def test_a_change_of_vectors_leaves_the_columns_as_they_are(tmp_path: Path) -> N
     memory.close()
 
 
+def test_columns_of_a_namespace_without_tags_and_names_follow_its_first_ones(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "store", tuning=EAGER)
+    memory = Memory.open(store, embedder="none", background=False)
+    first = memory.add(NewItem("plain"))
+    columns(store)
+    second = memory.add(NewItem("second", title="Second", tags=("work",)))
+    memory.update(first.id, ItemPatch(add_tags=("work",)))
+    assert require_the_tables(store, random.Random(1)) > 0
+    with store.snapshot("default") as at:
+        assert at.tags.rank_shared({first.id: 1.0}, NO_FILTERS, 10).ids.tolist() == [second.id]
+    memory.close()
+
+
 def test_a_long_tail_is_built_into_columns(tmp_path: Path) -> None:
     store = SqliteStore(tmp_path / "store", tuning=replace(EAGER, columns_tail=3))
     memory = Memory.open(store, embedder="none", background=False)

@@ -122,7 +122,9 @@ class Numbering:
 
     def _old(self, ids: Ints) -> Ints:
         places = _places(self._published, ids)
-        return places if self._order is None else np.where(places >= 0, self._order[np.maximum(places, 0)], -1)
+        if self._order is None or not self._count:
+            return places
+        return np.where(places >= 0, self._order[np.maximum(places, 0)], -1)
 
 
 def tailed(published: LinkColumns, tag_ids: Ints, tag_names: Sequence[str], tail: LinkTail) -> TailedColumns:
