@@ -75,5 +75,5 @@ class Noisy:
         be_noisy("closes")
 
 
-fourfold.embed.create = lambda spec, *, openai: Noisy()  # type: ignore[assignment]
+fourfold.embed.create = lambda spec, **_: Noisy()  # type: ignore[assignment]
 main()

@@ -173,7 +173,7 @@ def ids_in(value: Any) -> set[int]:
 @pytest.fixture
 def _words_as_vectors(monkeypatch: pytest.MonkeyPatch) -> None:
     """Uses the word embedder instead of the model, also in servers that open the store themselves."""
-    monkeypatch.setattr(fourfold.embed, "create", lambda spec, *, openai: WordEmbedder())
+    monkeypatch.setattr(fourfold.embed, "create", lambda spec, **_: WordEmbedder())
 
 
 @asynccontextmanager
