@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from store_calls import StoreCalls
 from fourfold import limits
 from fourfold import validation as rules
 from fourfold.errors import InvalidItem
+from fourfold.model import ItemPatch
 from fourfold.storage.memory.store import MemoryStore
 from fourfold.storage.values import NewNode, Record
 
@@ -80,9 +82,9 @@ def test_repair_gives_an_item_without_searchable_text_a_title(store: Any, monkey
         pytest.skip("lives no longer than the version that wrote it")
     keyed, plain = add(store, item("text", key="a key"), item("another"))
     with monkeypatch.context() as patched:
-        patched.setattr(rules, "patched", lambda old, patch: rules.replace(old, title="", text=""))
+        patched.setattr(rules, "patched", lambda old, patch: replace(old, title="", text=""))
         for id in (keyed, plain):
-            store.patch(NS, id, rules.ItemPatch(text=""), one(store, id).created_at)
+            store.patch(NS, id, ItemPatch(text=""), one(store, id).created_at)
     assert ["both empty" in problem for problem in store.check()] == [True, True]
     store.repair()
     assert store.check() == []
