@@ -68,7 +68,7 @@ def expansions(draw: st.DrawFn) -> Expansion:
     wanted = draw(st.sampled_from([{"walk"}, {"shared"}, {"walk", "shared"}]))
     average = draw(st.none() | st.floats(-0.5, 0.9).map(Background))
     mentions = draw(st.sampled_from([1.0, INSTEAD_OF_NAMES]))
-    return Expansion(texts, weights, average, named, mentions, others, frozenset(wanted))
+    return Expansion(texts, weights, average, named, mentions, others, frozenset(wanted), CANDIDATES)
 
 
 def step_by_step(state: LinkState, asked: Expansion, allowed: Any) -> Expanded:

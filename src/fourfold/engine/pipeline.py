@@ -361,7 +361,7 @@ def _expansion(
     lists = {name: columns(hits) for name, hits in inputs.lists.items()}
     weights = auto_weights(inputs, {name: hits for name, hits in lists.items() if len(hits.ids)}, {})
     others = [columns(found.hits).ids for name, found in progress.rankings.items() if name not in texts]
-    return Expansion(lists, weights, inputs.backgrounds.get("semantic"), named, mentions, others, wanted)
+    return Expansion(lists, weights, inputs.backgrounds.get("semantic"), named, mentions, others, wanted, CANDIDATES)
 
 
 _SILENT: Final = Ranking()

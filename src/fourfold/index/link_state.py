@@ -245,7 +245,7 @@ class LinkState:
                 _nearness(given.mentions) if WALK in given.wanted else None,
                 given.others,
                 allowed,
-                CANDIDATES,
+                given.limit,
                 scoring,
                 shares=SHARED in given.wanted,
             )

@@ -39,6 +39,8 @@ class Expansion:
     """Ids in the lists of other retrievers."""
     wanted: frozenset[str]
     """`walk`, `shared` or both."""
+    limit: int
+    """Of each list that is made."""
 
 
 @dataclass(frozen=True, slots=True)
