@@ -9,6 +9,8 @@ AUDIT := .venv-audit
 WHEELS := .venv-wheels
 SITE := .venv-docs
 BIN := $(VENV)/bin
+# Tests wait for each other's processes and for the disk: more workers than cores, and files in memory where it has room.
+TESTED = TMPDIR=$$($(BIN)/python scripts/test_folder.py) $(BIN)/python -m pytest -n $$(( $$(getconf _NPROCESSORS_ONLN) + 1 )) --dist worksteal
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 # Bytecode is kept, whatever the environment says: tests start many interpreters.
@@ -21,7 +23,7 @@ demo: $(VENV)/installed
 
 test: $(VENV)/tested $(TEXTSEARCH)/installed $(MILVUS)/installed $(FRAMEWORKS)/installed chromium
 	$(BIN)/ruff check .
-	$(BIN)/python -m pytest -n auto --dist worksteal -m "not soak"
+	$(TESTED) -m "not soak"
 
 lint: $(VENV)/tested $(FRAMEWORKS)/installed
 	$(BIN)/ruff check .
