@@ -10,7 +10,7 @@ WHEELS := .venv-wheels
 SITE := .venv-docs
 BIN := $(VENV)/bin
 # Tests wait for each other's processes and for the disk: more workers than cores, and files in memory where it has room.
-TESTED = TMPDIR=$$($(BIN)/python scripts/test_folder.py) $(BIN)/python -m pytest -n $$(( $$(getconf _NPROCESSORS_ONLN) + 1 )) --dist worksteal
+TESTED = TMPDIR=$$($(BIN)/python scripts/test_folder.py) $(BIN)/python -m pytest -n $$(( 2 * $$(getconf _NPROCESSORS_ONLN) )) --dist worksteal
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 # Bytecode is kept, whatever the environment says: tests start many interpreters.

@@ -282,11 +282,12 @@ class _Batches:
 
     def _opened(self, entry: Entry, descriptor: int, most_bytes: int) -> _Content:
         found = os.fstat(descriptor)
-        _let_the_clock_tick(found.st_mtime_ns)
+        modified_ns = walk.modified_ns(found)
+        _let_the_clock_tick(modified_ns)
         data = read_up_to(descriptor, most_bytes + 1)
         self.opened += 1
         digest = self._run.options.version + hashlib.blake2b(data, digest_size=16).hexdigest()
-        state = FileState(entry.path, found.st_size, found.st_mtime_ns, digest)
+        state = FileState(entry.path, found.st_size, modified_ns, digest)
         if len(data) > most_bytes:
             return _Content(b"", FileUpdate(state._replace(skipped=walk.LARGE)))
         known = self._run.state(state.path)

@@ -200,7 +200,7 @@ def _file(entry: os.DirEntry[str], found: Walk, path: str) -> None:
         return
     size = known.st_size
     if (0 < size <= FILE_BYTES and len(path) <= _SHORT_PATH_CHARACTERS) or not (reason := _refusal(size, ending, path)):
-        found.files[path] = (size, known.st_mtime_ns)
+        found.files[path] = (size, modified_ns(known))
     else:
         found.skipped.append((reason, path))
 
@@ -222,3 +222,11 @@ def stored_name(name: str) -> str:
     except UnicodeEncodeError:
         name = os.fsencode(name).decode("utf-8", "backslashreplace")
     return unicodedata.normalize("NFC", name)
+
+
+def modified_ns(known: os.stat_result) -> int:
+    """When a file was changed, within the numbers that stores hold: a file system may have times beyond them."""
+    return max(-_LATEST_NS, min(known.st_mtime_ns, _LATEST_NS))
+
+
+_LATEST_NS = 2**63 - 1
