@@ -11,7 +11,7 @@ from pathlib import Path
 
 MEMORY = Path("/dev/shm")  # noqa: S108  (pytest makes a folder that only its user can read)
 LEAST_FREE_BYTES = 6 * 1024**3
-"""One run of `make test` takes up to 1 GB, and pytest keeps three."""
+"""One run of `make test` takes 1 to 2 GB, and pytest keeps the files of the last one."""
 
 if __name__ == "__main__":
     has_room = MEMORY.is_dir() and shutil.disk_usage(MEMORY).free >= LEAST_FREE_BYTES
