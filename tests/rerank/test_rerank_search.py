@@ -13,7 +13,6 @@ from engine_support import WordEmbedder
 from rerank_server import Server
 
 from fourfold import Memory, NewItem, Settings
-from fourfold.engine.reranking import reserved
 from fourfold.errors import InvalidQuery
 from fourfold.retrieval import SearchResponse
 from fourfold.storage.memory import MemoryStore
@@ -138,11 +137,6 @@ def test_auto_leaves_questions_about_names_of_the_graph_to_the_graph(reranker: S
         auto, model = (memory.search("Where is the Blue Folder kept?", rerank=name) for name in ("auto", "endpoint"))
     assert told(auto) == ["auto leaves questions about names of the graph to the graph"]
     assert any(line.source == "rerank" for line in model.results[0].contributions)
-
-
-@pytest.mark.parametrize(("spent", "kept"), [(0.01, 0.05), (0.15, 0.15), (3.0, 0.25)])
-def test_a_search_that_was_slow_keeps_as_much_time_for_its_results(spent: float, kept: float) -> None:
-    assert reserved(1.0, spent) == pytest.approx(kept)
 
 
 def test_auto_without_the_package_searches_as_without_reranking(monkeypatch: pytest.MonkeyPatch) -> None:

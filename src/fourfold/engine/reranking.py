@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 from fourfold import limits, threads
 from fourfold.config import Settings
 from fourfold.engine.pipeline import Found
+from fourfold.engine.rerank_clock import Delays, RerankClock
 from fourfold.errors import FourfoldError, RequestError, RerankerUnavailable
 from fourfold.model import Item
 from fourfold.ranking.connections import names_something
@@ -31,9 +32,6 @@ if TYPE_CHECKING:
 
 THREADS: Final = 2
 """Models that read at the same time; each run of a local one uses several cores."""
-RESERVE: Final = 0.05
-"""Least share of the budget that is kept for reading and presenting the results."""
-MOST_RESERVED: Final = 0.25
 
 
 @dataclass(slots=True)
@@ -42,11 +40,13 @@ class _Reading:
 
     texts: Sequence[str]
     scores: list[float] = field(default_factory=list[float])
-    loaded: bool = False
+    state: str = "waits for other searches"
+    """Of the model."""
 
     def run(self, model: Reranker, query: str, budget: Budget) -> None:
+        self.state = "is being loaded"
         model.load()
-        self.loaded = True
+        self.state = "has too little time"
         for score in model.scores(query, self.texts, budget):
             self.scores.append(score)
 
@@ -59,6 +59,11 @@ class Reranking:
         self._models: dict[str, Reranker] = {}
         self._changing = threading.Lock()
         self._workers: threads.Workers | None = None
+        self._delays = Delays()
+
+    def clock(self, started: float) -> RerankClock:
+        """For one search. `started`: by `time.monotonic`."""
+        return RerankClock(started, self._settings.rerank_seconds, self._delays)
 
     def close(self) -> None:
         with self._changing:
@@ -69,8 +74,8 @@ class Reranking:
         if workers is not None:
             workers.close()
 
-    def rerank(self, snapshot: Snapshot, query: Query, found: Found, started: float) -> Found:
-        """The found ranking with the model's part. `started`: of the search, by `time.monotonic`."""
+    def rerank(self, snapshot: Snapshot, query: Query, found: Found, clock: RerankClock) -> Found:
+        """The found ranking with the model's part."""
         name = found.plan.rerank
         if name is None or len(found.fusion.hits) < FEWEST:
             return found
@@ -82,7 +87,7 @@ class Reranking:
         try:
             if (model := self._model(name)) is None:
                 return found
-            found = self._reranked(model, snapshot, query, found, started)
+            found = self._reranked(model, snapshot, query, found, clock)
         except RequestError:
             raise
         except Exception as error:  # noqa: BLE001  WorldError or a bug in a model; `degraded` names it
@@ -110,7 +115,7 @@ class Reranking:
                 self._models[name] = create(name, settings)
             return self._models[name]
 
-    def _reranked(self, model: Reranker, snapshot: Snapshot, query: Query, found: Found, started: float) -> Found:
+    def _reranked(self, model: Reranker, snapshot: Snapshot, query: Query, found: Found, clock: RerankClock) -> Found:
         language = guess(query.whole)
         if not _knows(model, language):
             return _noted(found, f"the model does not know the language of the query ({language})")
@@ -119,30 +124,31 @@ class Reranking:
         items = [rows[item] for item in ids if item in rows and _knows(model, rows[item].language)]
         if len(items) < FEWEST:
             return _noted(found, "the model does not know the language of the results")
-        scores = self._read(model, query.whole, items, started)
+        scores = self._read(model, query.whole, items, clock)
         ranking = Ranking(ranked(scores, len(scores)))
         found = replace(found, fusion=with_rerank(found.fusion, scores), rankings={**found.rankings, RERANK: ranking})
         return found if len(scores) == len(items) else _noted(found, f"read {len(scores)} of {len(items)} in its time")
 
-    def _read(self, model: Reranker, query: str, items: Sequence[Item], started: float) -> dict[int, float]:
+    def _read(self, model: Reranker, query: str, items: Sequence[Item], clock: RerankClock) -> dict[int, float]:
         """The scores of the first items: of those that the model has read when its time is over."""
         from fourfold.rerank import Budget
         from fourfold.rerank.passages import passages
 
-        seconds = self._settings.rerank_seconds
-        budget = Budget(started + seconds - reserved(seconds, time.monotonic() - started))
         read = passages(query, items)
-        reading = _Reading(list(dict.fromkeys(read)))
+        reading, budget = _Reading(list(dict.fromkeys(read))), Budget(clock.model_begins())
+        if budget.is_over:
+            reading.state = "got no time from the retrievers"
         task = self._submit(lambda: reading.run(model, query, budget))
         try:
-            in_time = task.done.wait(budget.seconds_left)
+            in_time = clock.wait(task.done, budget)
         finally:
             budget.cancel()
         if in_time:
             task.result()
         if len(reading.scores) < min(FEWEST, len(reading.texts)):
-            what = "has too little time" if reading.loaded else "is being loaded"
-            raise RerankerUnavailable(f"the model {what} ({seconds:g} s for the search)", "Raise rerank_seconds")
+            raise RerankerUnavailable(
+                f"the model {reading.state} ({clock.seconds:g} s for the search)", "Raise rerank_seconds"
+            )
         known = dict(zip(reading.texts, list(reading.scores), strict=False))
         return {item.id: known[text] for item, text in zip(items, read, strict=True) if text in known}
 
@@ -150,14 +156,6 @@ class Reranking:
         with self._changing:
             self._workers = self._workers or threads.Workers(THREADS, "fourfold-rerank")
             return self._workers.submit(call)
-
-
-def reserved(seconds: float, spent: float) -> float:
-    """Seconds of the budget that are kept for presenting the results. `spent`: by the retrievers.
-
-    Presenting takes less than retrieving; on a busy machine both take many times longer than on a quiet one.
-    """
-    return min(max(RESERVE * seconds, spent), MOST_RESERVED * seconds)
 
 
 def _knows(model: Reranker, language: str) -> bool:

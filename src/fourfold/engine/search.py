@@ -141,9 +141,11 @@ class Search:
                     snapshot = opened.enter_context(self._store.snapshot(namespace))
                     seen = _seen(question, snapshot, filters, now, view)
                     found, asked, window = _windowed(seen, window, partial(self._retrieved, snapshot))
-                found = self._reranking.rerank(snapshot, asked.query, found, begun)  # others may search meanwhile
+                clock = self._reranking.clock(begun)
+                found = self._reranking.rerank(snapshot, asked.query, found, clock)  # others may search meanwhile
                 found = _staged(snapshot, asked, found)
                 response = self._presented(snapshot, found, question, options, now, started, window)
+                response = replace(response, notes=(*response.notes, *clock.end()))
         if options.explain:
             response = replace(response, notes=(*response.notes, *_encoded(question)))
         if log.isEnabledFor(logging.INFO):
@@ -204,7 +206,7 @@ class Search:
             pipeline = self._pipeline(snapshot)
             found, asked, window = _windowed(question, window, partial(self._retrieved, snapshot, pipeline=pipeline))
             if question.plan.rerank is not None:
-                found = self._reranking.rerank(snapshot, asked.query, found, begun)
+                found = self._reranking.rerank(snapshot, asked.query, found, self._reranking.clock(begun))
             found = _staged(snapshot, asked, found)
             fetch = snapshot.rows.get
             narrowed = asked.query.filters
