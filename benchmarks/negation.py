@@ -18,7 +18,6 @@ from unittest.mock import patch
 
 from fourfold import Settings
 from fourfold.engine import search
-from fourfold.evaluation import bench
 from fourfold.evaluation.bench import Answer, Bench, Variant, open_bench
 from fourfold.evaluation.collection import read_collection
 from fourfold.evaluation.runs import measure
@@ -41,7 +40,7 @@ def main() -> None:
     with open_bench(read_collection(FOLDER), Settings(), options.cache) as opened:
         opened.fill()
         for variant in VARIANTS:
-            with patch.object(search, "negated_phrases", no_phrases), patch.object(bench, "affirmed", str):
+            with patch.object(search, "negated_phrases", no_phrases):
                 print(row(f"{variant.name}, every word counts", opened, variant, unwanted), flush=True)
             print(row(f"{variant.name}, negations are read", opened, variant, unwanted), flush=True)
 
