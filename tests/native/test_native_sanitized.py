@@ -23,6 +23,7 @@ TESTS = (
     "tests/storage/test_storage_link_columns.py",
     "tests/text/test_text_batch.py",
     "tests/text/test_text_language.py",
+    "tests/text/test_text_secrets.py",
 )
 SANITIZED = ["-std=c99", "-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fPIC", "-shared"]
 

@@ -10,10 +10,22 @@ import sysconfig
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
-from fourfold.text.secrets import KINDS, masked, masked_json, masked_parts, masks_in, may_hold_secret, secrets_in
+from fourfold.text.secrets import (
+    KINDS,
+    masked,
+    masked_json,
+    masked_parts,
+    masks_in,
+    may_hold_secrets,
+    possible_kinds,
+    secrets_in,
+)
 
 pytestmark = pytest.mark.spec("C16")
 
@@ -108,7 +120,7 @@ def test_lines_of_code_and_prose_raise_at_most_a_few_false_alarms() -> None:
     """Of all lines, and of a thousand that have one of the words that make the scanner look closer."""
     lines = lines_without_secrets()
     assert len(lines) > 10_000
-    hints = {hint for kind in KINDS for hint in kind.hints}
+    hints = {hint.strip("^=@") for kind in KINDS for hint in kind.hints}
     suspicious = [line for line in lines if any(hint.lower() in line.lower() for hint in hints)]
     for some in (lines[:: len(lines) // 1000], suspicious[:: max(1, len(suspicious) // 1000)]):
         alarms = [line for line in some if secrets_in(line)]
@@ -275,8 +287,42 @@ def test_ordinary_sentences_about_secrets_stay_as_they_are() -> None:
         assert masked(text) == text
 
 
-def test_every_text_that_a_pattern_is_tried_on_may_hold_a_secret() -> None:
-    for kind in KINDS:
-        for hint in kind.hints:
-            assert may_hold_secret(f"a{hint}b")
-    assert not may_hold_secret("the heron met the crane at the gate")
+AROUND = st.sampled_from(["", " ", "\n", "a", "Z9", "_", "\0", "\ud800", "\u00fc", "the token: "])
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+@given(data=st.data())
+@settings(max_examples=15, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
+def test_a_pattern_is_tried_on_every_text_in_which_it_finds_something(kind: Any, data: st.DataObject) -> None:
+    text = data.draw(AROUND) + data.draw(st.from_regex(kind.pattern)) + data.draw(AROUND)
+    assert kind in possible_kinds(text) or not kind.pattern.search(text)
+    assert may_hold_secrets([text, "the heron", text]) == [
+        bool(possible_kinds(text)),
+        False,
+        bool(possible_kinds(text)),
+    ]
+
+
+def test_names_of_keys_are_hints_however_a_value_is_assigned() -> None:
+    names = ("api_key", "apiKey", "access-token", "client_secret", "SECRET", "credential", "credentials", "AccountKey")
+    signs = ("=", ": ", " := ", "\u2003\u2003\u2003=> ", '": "', "'\n\t =")
+    texts = [f"see {name}{sign}{chars(40)}" for name in names for sign in signs]
+    assert may_hold_secrets(texts) == [True] * len(texts)
+    address = "postgres://" + "\u00fc" * 100
+    assert may_hold_secrets([f"{address}:x@host", f"{address} :", "see https://example.org/"]) == [True, False, False]
+
+
+def test_letters_that_patterns_take_for_ascii_ones_count_in_hints() -> None:
+    for text in (
+        "api\u212aey: 0123456789abcdef",
+        "to\u212aen = 0123456789abcdef",
+        "pa\u017f\u017fword",
+        "P\u0130N 1",
+        "p\u0131n code",
+    ):
+        assert may_hold_secrets([text]) == [True]
+
+
+def test_ordinary_words_are_no_hints() -> None:
+    plain = "The opinion of the key locks: http://example.org/a is a basic monkey token, she said."
+    assert may_hold_secrets([plain, "a pinhole", "keys: two", ""]) == [False, True, False, False]

@@ -344,7 +344,7 @@ def _checked(items: Sequence[NewItem], secrets: SecretPolicy) -> list[NewItem]:
         for start in range(0, len(items), _CHECKED_ITEMS):
             scheduling.give_way()
             some = rules.checked_many(items[start : start + _CHECKED_ITEMS], "user")
-            checked += [secrets.item(item) for item in some]
+            checked += secrets.items(some)
     return checked
 
 

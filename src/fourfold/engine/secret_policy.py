@@ -10,7 +10,7 @@ from typing import Final
 from fourfold.errors import InvalidItem
 from fourfold.model import ItemPatch, Json, NewItem
 from fourfold.storage.values import Record
-from fourfold.text.secrets import SecretMode, masked, masked_json, masked_parts, masks_in, may_hold_secret
+from fourfold.text.secrets import SecretMode, masked, masked_json, masked_parts, masks_in, may_hold_secrets
 
 _TEXTS: Final = ("title", "text", "content", "metadata", "properties", "tags", "aliases")
 """Fields of the records of an export that hold what callers wrote."""
@@ -20,13 +20,15 @@ class SecretPolicy:
     def __init__(self, mode: SecretMode) -> None:
         self._mode: Final = mode
 
-    def item(self, item: NewItem) -> NewItem:
-        """A checked item as it may be stored."""
+    def items(self, items: Sequence[NewItem]) -> Sequence[NewItem]:
+        """Checked items as they may be stored."""
         if self._mode == "allow":
-            return item
-        if not item.metadata and not may_hold_secret("\n".join((item.title, item.text, *item.tags))):
-            return item
-        return self._item(item, masked(item.text))
+            return items
+        hinted = may_hold_secrets(["\n".join((item.title, item.text, *item.tags)) for item in items])
+        return [
+            self._item(item, masked(item.text)) if has_hint or item.metadata else item
+            for item, has_hint in zip(items, hinted, strict=True)
+        ]
 
     def file(self, items: Sequence[NewItem]) -> Sequence[NewItem]:
         """The checked chunks of one file as they may be stored."""

@@ -1,6 +1,6 @@
 """Finds credentials in a text: API keys, tokens, private keys, passwords in URLs and assignments. Pure functions.
 
-A kind is described once: words of which a text must contain one before its pattern is tried, the pattern, and how
+A kind is described once: hints of which a text must contain one before its pattern is tried, the pattern, and how
 random the secret has to look. `masked` replaces what was found by `[secret: KIND]`.
 """
 
@@ -13,7 +13,11 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias, cast
+
+if TYPE_CHECKING:
+    from fourfold.native.hints import Hint, Hints
 
 Json: TypeAlias = Any
 
@@ -53,7 +57,10 @@ class Secret(NamedTuple):
 class _Kind:
     name: str
     hints: tuple[str, ...]
-    """One of them is in every text with such a secret; one in lower case in any case."""
+    """One of them is in every text with such a secret; one in lower case in any case.
+
+    `^` before a hint: no letter precedes it. `=` after it: a long value is assigned. `@`: a name and a colon follow.
+    """
     pattern: re.Pattern[str]
     """The group `secret`, or the whole match, is the secret."""
     accepts: Callable[[str], bool] = lambda secret: True
@@ -102,66 +109,102 @@ _PIN: Final = r"(?<![A-Za-z])(?:PIN|Pin|pin(?=[- ]?(?:code|number)))(?:[- ]?(?i:
 """Not the pin of a chip, in lower case."""
 _ABOUT: Final = r"(?i:(?: (?:for|of|to|für|vom|von|des|der|zum|im|am)(?: [\w.-]{1,40}){1,4})?)"
 """The password for the guest network is ..."""
+_P_OR_K: Final = r"(?=[KPkp\u212a])"
+"""The first letter of an access word or a PIN: most positions are passed over at once."""
 _IS: Final = r"[\"']?\s{0,3}(?:=|:|=>|:=)\s{0,3}"
 _VALUE: Final = r"(?:\"(?P<a>[^\"\s]{N,200})\"|'(?P<b>[^'\s]{N,200})'|(?P<c>[^\s\"'`,;]{N,200}))"
 
 KINDS: Final = (
     _kind("private key", "PRIVATE", r"-----BEGIN [A-Z ]{0,20}PRIVATE KEY(?: BLOCK)?-----[\s\S]{20,8000}?(?:-----END [A-Z ]{0,20}PRIVATE KEY(?: BLOCK)?-----|\Z)"),
     _kind("age key", "AGE-SECRET-KEY-1", rf"{_BEGIN}AGE-SECRET-KEY-1[0-9A-Z]{{50,60}}{_END}"),
-    _kind("aws access key", "AKIA ASIA", rf"{_BEGIN}(?:AKIA|ASIA)[0-9A-Z]{{16}}{_END}", lambda secret: "EXAMPLE" not in secret),
+    _kind("aws access key", "^AKIA ^ASIA", rf"{_BEGIN}(?:AKIA|ASIA)[0-9A-Z]{{16}}{_END}", lambda secret: "EXAMPLE" not in secret),
     _kind("aws secret key", "aws", r"(?i:aws[_a-z .-]{0,30}(?:secret|key)[_a-z .-]{0,20})[\"']?\s{0,3}[=:]\s{0,3}[\"']?(?P<secret>[A-Za-z0-9/+]{40})(?![A-Za-z0-9/+])", _random),
-    _kind("github token", "ghp_ gho_ ghu_ ghs_ ghr_ github_pat_", rf"{_BEGIN}(?:gh[pousr]_[A-Za-z0-9]{{36,255}}|github_pat_[A-Za-z0-9_]{{22,255}}){_END}", _random),
-    _kind("gitlab token", "glpat-", rf"{_BEGIN}glpat-{_B64}{{20,60}}{_END}", _random),
-    _kind("slack token", "xox", rf"{_BEGIN}xox[abeoprs]-[A-Za-z0-9-]{{10,250}}{_END}", _random),
+    _kind("github token", "^ghp_ ^gho_ ^ghu_ ^ghs_ ^ghr_ ^github_pat_", rf"{_BEGIN}(?:gh[pousr]_[A-Za-z0-9]{{36,255}}|github_pat_[A-Za-z0-9_]{{22,255}}){_END}", _random),
+    _kind("gitlab token", "^glpat-", rf"{_BEGIN}glpat-{_B64}{{20,60}}{_END}", _random),
+    _kind("slack token", "^xox", rf"{_BEGIN}xox[abeoprs]-[A-Za-z0-9-]{{10,250}}{_END}", _random),
     _kind("slack webhook", "hooks.slack.com", r"https://hooks\.slack\.com/(?:services|workflows)/(?P<secret>[A-Za-z0-9/]{20,120})", _random),
-    _kind("anthropic key", "sk-ant-", rf"{_BEGIN}sk-ant-{_B64}{{20,200}}{_END}", _random),
-    _kind("openai key", "sk-", rf"{_BEGIN}sk-(?!ant-)(?:proj-|svcacct-)?{_B64}{{20,200}}{_END}", _random),
-    _kind("stripe key", "sk_live_ sk_test_ rk_live_ rk_test_ whsec_", rf"{_BEGIN}(?:[rs]k_(?:live|test)_|whsec_)[A-Za-z0-9]{{16,200}}{_END}", _random),
-    _kind("google api key", "AIza", rf"{_BEGIN}AIza{_B64}{{35}}{_END}", _random),
-    _kind("google oauth secret", "GOCSPX-", rf"{_BEGIN}GOCSPX-{_B64}{{20,40}}{_END}", _random),
-    _kind("hugging face token", "hf_", rf"{_BEGIN}hf_[A-Za-z0-9]{{30,60}}{_END}", _random),
-    _kind("npm token", "npm_", rf"{_BEGIN}npm_[A-Za-z0-9]{{36}}{_END}", _random),
-    _kind("pypi token", "pypi-", rf"{_BEGIN}pypi-{_B64}{{50,300}}{_END}", _random),
-    _kind("sendgrid key", "SG.", rf"{_BEGIN}SG\.{_B64}{{16,32}}\.{_B64}{{16,64}}{_END}", _random),
-    _kind("twilio key", "SK", rf"{_BEGIN}SK[0-9a-f]{{32}}{_END}", _random),
+    _kind("anthropic key", "^sk-ant-", rf"{_BEGIN}sk-ant-{_B64}{{20,200}}{_END}", _random),
+    _kind("openai key", "^sk-", rf"{_BEGIN}sk-(?!ant-)(?:proj-|svcacct-)?{_B64}{{20,200}}{_END}", _random),
+    _kind("stripe key", "^sk_live_ ^sk_test_ ^rk_live_ ^rk_test_ ^whsec_", rf"{_BEGIN}(?:[rs]k_(?:live|test)_|whsec_)[A-Za-z0-9]{{16,200}}{_END}", _random),
+    _kind("google api key", "^AIza", rf"{_BEGIN}AIza{_B64}{{35}}{_END}", _random),
+    _kind("google oauth secret", "^GOCSPX-", rf"{_BEGIN}GOCSPX-{_B64}{{20,40}}{_END}", _random),
+    _kind("hugging face token", "^hf_", rf"{_BEGIN}hf_[A-Za-z0-9]{{30,60}}{_END}", _random),
+    _kind("npm token", "^npm_", rf"{_BEGIN}npm_[A-Za-z0-9]{{36}}{_END}", _random),
+    _kind("pypi token", "^pypi-", rf"{_BEGIN}pypi-{_B64}{{50,300}}{_END}", _random),
+    _kind("sendgrid key", "^SG.", rf"{_BEGIN}SG\.{_B64}{{16,32}}\.{_B64}{{16,64}}{_END}", _random),
+    _kind("twilio key", "^SK", rf"{_BEGIN}SK[0-9a-f]{{32}}{_END}", _random),
     _kind("telegram token", ":AA", rf"{_BEGIN}[0-9]{{8,10}}:AA{_B64}{{33}}{_END}", _random),
-    _kind("digitalocean token", "dop_v1_ doo_v1_", rf"{_BEGIN}do[op]_v1_[a-f0-9]{{64}}{_END}", _random),
-    _kind("azure storage key", "accountkey", r"(?i:AccountKey)=(?P<secret>[A-Za-z0-9+/]{80,100}={0,2})", _random),
+    _kind("digitalocean token", "^dop_v1_ ^doo_v1_", rf"{_BEGIN}do[op]_v1_[a-f0-9]{{64}}{_END}", _random),
+    _kind("azure storage key", "accountkey=", r"(?i:AccountKey)=(?P<secret>[A-Za-z0-9+/]{80,100}={0,2})", _random),
     _kind("json web token", ".eyJ", rf"{_BEGIN}eyJ{_B64}{{10,2000}}\.eyJ{_B64}{{10,4000}}\.{_B64}{{10,2000}}{_END}", _random),
-    _kind("authorization header", "bearer basic", r"(?i:authorization)[\"']?\s{0,3}[:=]\s{0,3}[\"']?(?i:bearer|basic|token)\s{1,3}(?P<secret>[A-Za-z0-9._~+/=-]{16,2000})", _random),
-    _kind("password in an address", "://", r"(?i:[a-z][a-z0-9+.-]{1,20})://[^\s:/@?#\"'<>]{0,100}:(?P<secret>[^\s:/@?#\"'<>]{3,200})@(?=[A-Za-z0-9\[])", _in_address),
-    _kind("password", "passw pwd passphrase kennwort", rf"(?:{_ACCESS_WORD}|{_NAME}pwd)){_IS}{_VALUE.replace('N', '6')}", _assigned),
+    _kind("authorization header", "authorization", r"(?i:authorization)[\"']?\s{0,3}[:=]\s{0,3}[\"']?(?i:bearer|basic|token)\s{1,3}(?P<secret>[A-Za-z0-9._~+/=-]{16,2000})", _random),
+    _kind("password in an address", "://@", r"(?i:[a-z][a-z0-9+.-]{1,20})://[^\s:/@?#\"'<>]{0,100}:(?P<secret>[^\s:/@?#\"'<>]{3,200})@(?=[A-Za-z0-9\[])", _in_address),
+    _kind("password", "passw pwd passphrase kennwort", rf"{_P_OR_K}(?:{_ACCESS_WORD}|{_NAME}pwd)){_IS}{_VALUE.replace('N', '6')}", _assigned),
     _kind("password", "passw passphrase kennwort", rf"{_ACCESS_WORD}{_ABOUT}(?i:(?: (?:is|was|ist|war|lautet)(?: now| jetzt)?:?|:)) (?P<secret>[^\s\"'`,;]{{6,60}}?)(?=[.,;:!?)]{{0,2}}(?:\s|$))", _in_prose),
-    _kind("pin", "pin passw kennwort", rf"(?:{_PIN}|{_ACCESS_WORD}){_ABOUT}(?:{_IS}[\"']?|(?i: (?:is|was|ist|war|lautet)(?: now| jetzt)?:? ))(?P<secret>\d{{4,12}})(?![\w%-]|[.,:/]\d)"),
+    _kind("pin", "^pin passw passphrase kennwort", rf"{_P_OR_K}(?:{_PIN}|{_ACCESS_WORD}){_ABOUT}(?:{_IS}[\"']?|(?i: (?:is|was|ist|war|lautet)(?: now| jetzt)?:? ))(?P<secret>\d{{4,12}})(?![\w%-]|[.,:/]\d)"),
     _kind("password", "curl wget", r"(?:curl|wget)\b[^\n]{0,200}? (?:-u|--user)[ =][\"']?[^\s:\"']{1,60}:(?P<secret>[^\s\"']{3,100})", _in_address),
-    _kind("key or token", "key token secret credential", rf"{_NAME}(?:api[_-]?key|access[_-]?key|secret[_-]?key|private[_-]?key|auth[_-]?key|(?:access|auth|api|refresh|bearer|session)[_-]?token|token|client[_-]?secret|secret|credentials?)){_IS}{_VALUE.replace('N', '16')}", _assigned_key),
+    _kind("key or token", "key= token= secret= credential=", rf"(?=[ABCPRSTabcprst\u017f]){_NAME}(?:api[_-]?key|access[_-]?key|secret[_-]?key|private[_-]?key|auth[_-]?key|(?:access|auth|api|refresh|bearer|session)[_-]?token|token|client[_-]?secret|secret|credentials?)){_IS}{_VALUE.replace('N', '16')}", _assigned_key),
 )  # fmt: skip
 
 
-_HINTS: Final = {hint for kind in KINDS for hint in kind.hints}
-_LOWER_HINTS: Final = tuple(sorted(hint for hint in _HINTS if hint.islower()))
-_EXACT_HINTS: Final = tuple(sorted(_HINTS.difference(_LOWER_HINTS)))
-_SHORTEST_HINTS: Final = tuple(
-    tuple(hint for hint in hints if not any(other in hint for other in hints if other != hint))
-    for hints in (_LOWER_HINTS, _EXACT_HINTS)
-)
-"""One of them is in every text that contains a hint."""
+_HINTS: Final = tuple(dict.fromkeys(hint for kind in KINDS for hint in kind.hints))
+_CASELESS: Final = {"\u0130": "i", "\u0131": "i", "\u017f": "s", "\u212a": "k"}
+"""Letters that patterns take for ASCII ones in any case."""
 
 
-def may_hold_secret(text: str) -> bool:
-    """Whether a text contains a word without which there is no secret in it: most do not."""
-    lower, exact = _SHORTEST_HINTS
-    return any(map(text.lower().__contains__, lower)) or any(map(text.__contains__, exact))
+@cache
+def _scanner() -> tuple[Hints, tuple[tuple[_Kind, int], ...]]:
+    """The hints of all kinds, and each kind with the bits of its hints."""
+    from fourfold.native.hints import Hints
+
+    bits = {hint: 1 << place for place, hint in enumerate(_HINTS)}
+    return Hints([_hint(hint) for hint in _HINTS]), tuple(
+        (kind, sum(bits[hint] for hint in kind.hints)) for kind in KINDS
+    )
+
+
+def _hint(written: str) -> Hint:
+    from fourfold.native.hints import Condition, Hint
+
+    letters = written.removeprefix("^").rstrip("=@")
+    conditions = Condition(0) if letters.islower() else Condition.EXACT
+    if written.startswith("^"):
+        conditions |= Condition.STARTS
+    if written.endswith("="):
+        conditions |= Condition.ASSIGNED
+    if written.endswith("@"):
+        conditions |= Condition.ADDRESS
+    return Hint(letters, conditions)
+
+
+def _hinted(texts: Sequence[str]) -> list[int]:
+    """The bits of the hints in each text."""
+    plain = [text if text.isascii() and "\0" not in text else _plain(text) for text in texts]
+    return _scanner()[0].found(plain)
+
+
+def _plain(text: str) -> str:
+    """Also with the letters that patterns may take for others: `(?i:k)` matches the Kelvin sign, `[A-Za-z]` does not."""
+    replaced = text.replace("\0", "\1")
+    for letter in filter(text.__contains__, _CASELESS):
+        replaced = replaced.replace(letter, _CASELESS[letter])
+    return text if replaced == text else f"{text}\n{replaced}".replace("\0", "\1")
+
+
+def may_hold_secrets(texts: Sequence[str]) -> list[bool]:
+    """Whether each text contains a hint, without which there is no secret in it: most do not."""
+    return list(map(bool, _hinted(texts)))
+
+
+def possible_kinds(text: str) -> list[_Kind]:
+    """The kinds of which a text contains a hint."""
+    (hinted,) = _hinted([text])
+    return [kind for kind, bits in _scanner()[1] if hinted & bits] if hinted else []
 
 
 def secrets_in(text: str) -> list[Secret]:
     """What looks like a secret, in the order of the text, without overlaps."""
-    hints = {*filter(text.lower().__contains__, _LOWER_HINTS), *filter(text.__contains__, _EXACT_HINTS)}
-    if not hints:
-        return []
-    found = [
-        Secret(kind.name, *span) for kind in KINDS if not hints.isdisjoint(kind.hints) for span in _spans(kind, text)
-    ]
+    found = [Secret(kind.name, *span) for kind in possible_kinds(text) for span in _spans(kind, text)]
     kept: list[Secret] = []
     for secret in sorted(found, key=lambda one: (one.start, -one.end)):
         if not kept or secret.start >= kept[-1].end:
