@@ -48,7 +48,6 @@ def main() -> None:
     options = parser.parse_args()
     corpus = prepare_corpus(options.cache, options.items, 500)
     figures = measure(options, corpus)
-    print(json.dumps(figures, indent=1))
     if options.json:
         options.json.write_text(json.dumps(figures, indent=1), encoding="utf-8")
 
@@ -66,6 +65,7 @@ def measure(options: argparse.Namespace, corpus: Corpus) -> dict[str, Any]:
     figures: dict[str, Any] = {"items": corpus.item_count, "processors": os.cpu_count()}
     for shards in options.shards:
         figures[f"{shards} shards"] = with_cluster(options, corpus, dsn, stores, shards)
+        print(json.dumps(figures[f"{shards} shards"], indent=1), flush=True)  # the next takes long
     for memory in stores.values():
         memory.close()
     stop(data)

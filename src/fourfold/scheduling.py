@@ -78,6 +78,11 @@ def searching() -> Generator[None]:
             _searches.discard(mark)
 
 
+def is_crowded() -> bool:
+    """Whether several searches run, so that each has at most one processor."""
+    return len(_searches) > 1
+
+
 @contextmanager
 def in_bulk() -> Generator[None]:
     """Makes this thread yield to searches inside the block."""

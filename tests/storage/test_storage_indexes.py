@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import shutil
+import threading
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,7 @@ import numpy as np
 import pytest
 from engine_support import Opener, eventually, ids, notes, scored, texts
 
+from fourfold import scheduling
 from fourfold.errors import StoreUnavailable
 from fourfold.memory import Memory
 from fourfold.model import Filters, ItemPatch, NewItem
@@ -105,6 +108,22 @@ def test_damaged_indexes_change_no_answer(opened: Opener, published: tuple[Path,
     assert memory.check() == []
     again = opened()
     assert answers(again) == expected
+
+
+@pytest.mark.parametrize("crowded", [False, True])
+def test_many_vectors_are_searched_in_a_second_thread_by_a_search_that_is_alone(
+    opened: Opener, published: tuple[Path, Any], tuning: dict[str, Any], crowded: bool
+) -> None:
+    tuning |= {"inline_vectors": 0}
+    memory = opened()
+    before = _vector_threads()
+    with scheduling.searching() if crowded else nullcontext():
+        assert answers(memory) == published[1]
+    assert (len(_vector_threads() - before) > 0) is not crowded
+
+
+def _vector_threads() -> set[threading.Thread]:
+    return {thread for thread in threading.enumerate() if thread.name == "fourfold-near"}
 
 
 @pytest.mark.spec("B9")

@@ -141,9 +141,14 @@ def descriptors() -> int:
 
 
 def _bytes(folder: Path) -> int:
-    """Bytes on disk; a file that two generations share counts once."""
-    found = {(entry.st_ino, entry.st_size) for entry in (path.lstat() for path in folder.rglob("*") if path.is_file())}
-    return sum(size for _, size in found)
+    """Bytes on disk; a file that two generations share counts once. Old generations may be removed meanwhile."""
+    found: dict[int, int] = {}
+    for place, _, names in os.walk(folder):
+        for name in names:
+            with suppress(FileNotFoundError):
+                entry = Path(place, name).lstat()
+                found[entry.st_ino] = entry.st_size
+    return sum(found.values())
 
 
 # ---------------------------------------------------------------- thousands of calls

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 import apsw
 import numpy as np
 
+from fourfold import scheduling
 from fourfold.embed.vectors import wrong_dimension
 from fourfold.errors import TimedOut
 from fourfold.index import text_index, vector_index
@@ -274,7 +275,7 @@ class SqliteVectors:
         self._at = at
 
     def begin_nearest(self, vector: Vector, limit: int, filters: Filters) -> Callable[[], Ranking]:
-        """FAISS and the kernel release the GIL, so the search of many vectors runs in a second thread."""
+        """FAISS and the kernel release the GIL, so a search of many vectors that is alone runs in a second thread."""
         at, indexes = self._at, self._at.caches.indexes
         space, pending = at.space, at.size.items - at.size.vectors
         if space is None:
@@ -282,7 +283,8 @@ class SqliteVectors:
         if len(vector) != space.dimension:
             raise wrong_dimension(len(vector), space.dimension)
         search = partial(vector_index.search, query=vector, limit=limit, allowed=at.allowed(filters))
-        inline = at.size.vectors + at.size.windows <= indexes.tuning.inline_vectors
+        few = at.size.vectors + at.size.windows <= indexes.tuning.inline_vectors
+        inline = few or scheduling.is_crowded()
 
         def begin(state: VectorState) -> Ranking | Task[Ranking]:
             known = at.scorers.get("semantic")
