@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import errno
 from collections import Counter
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -25,7 +25,7 @@ from fourfold.index.rows import NONE, Rows
 from fourfold.index.segment_files import Manifest, Part
 from fourfold.index.source import Change, Source
 from fourfold.index.text_index import TextIndex
-from fourfold.index.text_segment import TANTIVY_SCHEMA, TextSegment, item_terms
+from fourfold.index.text_segment import TANTIVY_SCHEMA, TextSegment, term_columns
 from fourfold.index.tuning import IndexTuning
 from fourfold.index.vector_index import VectorIndex, VectorSegment, columns
 from fourfold.index.vector_index import sums as row_sums
@@ -34,8 +34,6 @@ from fourfold.text.analysis import ANALYSER_VERSION
 
 if TYPE_CHECKING:
     from fourfold.index.rows import Flags, Ints
-
-_NO_TERMS = np.empty(0, np.uint32)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,17 +82,16 @@ def publish_text(publication: Publication) -> bool:
         for batch in _batches(publication, changed):
             with source.read() as snapshot:
                 texts = list(snapshot.texts(batch))
-            fresh = list(item_terms(texts))
-            lengths = np.cumsum([len(item.hashes) for item in fresh], dtype=np.int64)
-            ids.append(np.array([item.id for item in fresh], np.int64))
-            ends.append(lengths + position)
-            terms.append(np.concatenate([_NO_TERMS, *(item.hashes for item in fresh)]))
-            for item in fresh:
-                writer.add(row, item.tantivy_body)
-                row += 1
-            position += int(lengths[-1]) if fresh else 0
-            is_german.append(np.array([item.language == "de" for item in fresh], np.bool_))
-            german.update(term for item in fresh if item.language == "de" for term in set(item.terms))
+            for fresh in term_columns(texts):
+                ids.append(np.array(fresh.ids, np.int64))
+                ends.append(fresh.ends + position)
+                terms.append(fresh.hashes)
+                writer.add(row, fresh.tantivy_bodies)
+                is_german.append(np.full(len(fresh.ids), fresh.language == "de"))
+                if fresh.language == "de":
+                    german.update(term for letters in fresh.letters for term in set(letters.split()))
+                row += len(fresh.ids)
+                position += len(fresh.hashes)
     parts = {column.name: column.part for column in appended}
     parts["dead"] = segment_files.replace_file(target / "dead", _extended(dead, row).tobytes())
     words = "\n".join(f"{term} {count}" for term, count in sorted(german.items()))
@@ -225,9 +222,12 @@ class _TantivyWriter:
         with _tantivy_errors():
             self._writer: Any = tantivy.Index(TANTIVY_SCHEMA, path=str(folder)).writer(heap_bytes, 1)
 
-    def add(self, row: int, body: str) -> None:
+    def add(self, row: int, bodies: Sequence[str]) -> None:
+        """`row`: that of the first body."""
+        add, document = self._writer.add_document, tantivy.Document
         with _tantivy_errors():
-            self._writer.add_document(tantivy.Document(row=row, body=body))
+            for place, body in enumerate(bodies, row):
+                add(document(row=place, body=body))
 
     def __enter__(self) -> _TantivyWriter:
         return self

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Generator, Iterator, Mapping, 
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -22,7 +23,7 @@ from fourfold.index.source import TextRow
 from fourfold.scheduling import paced
 from fourfold.text import bm25
 from fourfold.text.analysis import ANALYSER_VERSION
-from fourfold.text.batch import Terms, analyse_items
+from fourfold.text.batch import analyse_together, split_letters
 from fourfold.text.compounds import SortedLexicon
 from fourfold.text.keyword_query import KeywordQuery
 
@@ -239,21 +240,42 @@ class ItemTerms(NamedTuple):
     def terms(self) -> list[str]:
         return self.letters.split()
 
+
+class TermColumns(NamedTuple):
+    """The terms of several items in one language."""
+
+    ids: list[int]
+    language: str
+    hashes: Hashes
+    ends: Ints
+    """Where the hashes of each item end."""
+    letters: list[str]
+    """The terms of each item, with a space after each."""
+
     @property
-    def tantivy_body(self) -> str:
-        return self.letters + _FILLER
+    def tantivy_bodies(self) -> list[str]:
+        return [letters + _FILLER for letters in self.letters]
 
 
 def item_terms(texts: Sequence[TextRow]) -> Iterator[ItemTerms]:
     """Analyses texts, in their order."""
-    for start in paced(range(0, len(texts), _BATCH_ITEMS)):
-        batch = texts[start : start + _BATCH_ITEMS]
-        found: dict[int, Terms] = {}
-        for language in dict.fromkeys(language for *_, language in batch):
-            own = [(item, title, text) for item, title, text, its in batch if its == language]
-            terms = analyse_items([(title, text) for _, title, text in own], language)
-            found.update(zip((item for item, *_ in own), terms, strict=True))
-        yield from (ItemTerms(item, language, *found[item]) for item, _, _, language in batch)
+    found: dict[int, ItemTerms] = {}
+    for columns in term_columns(texts):
+        bounds = zip(columns.ids, pairwise([0, *columns.ends.tolist()]), columns.letters, strict=True)
+        found.update({id: ItemTerms(id, columns.language, columns.hashes[a:b], own) for id, (a, b), own in bounds})
+    return (found[id] for id, *_ in texts)
+
+
+def term_columns(texts: Sequence[TextRow]) -> Iterator[TermColumns]:
+    """Analyses texts, grouped by language and in their order within each; bulk work yields after every 100."""
+    for language in dict.fromkeys(language for *_, language in texts):
+        own = [row for row in texts if row[3] == language]
+        for start in paced(range(0, len(own), _BATCH_ITEMS)):
+            ids = iter(own[start : start + _BATCH_ITEMS])
+            for found in analyse_together([row[1:3] for row in own[start : start + _BATCH_ITEMS]], language):
+                letters = split_letters(found)
+                some = [id for id, *_ in islice(ids, len(letters))]
+                yield TermColumns(some, language, found.hashes, found.hash_ends, letters)
 
 
 # ---------------------------------------------------------------- German words, in which compounds are looked up

@@ -362,19 +362,24 @@ static int next_run(const uint8_t *text, int64_t *start, int64_t *end, int64_t l
     return *start < at;
 }
 
-static int read_text(Table *table, const uint8_t *text, int64_t length, Found *found, Asked *asked)
+/* The entries of runs, in order, as positions in the table. */
+typedef struct {
+    uint32_t *entries;
+    int64_t count, room;
+} Runs;
+
+static int scan_text(Table *table, const uint8_t *text, int64_t length, Runs *runs, Asked *asked)
 {
     int64_t start, end = 0;
-    int all = 0;
     while (next_run(text, &start, &end, length)) {
         Entry *entry = entry_of(table, text + start, end - start, RUN);
         if (!entry) return FULL;
-        int done = entry->value ? 0 : find_terms(table, entry, text + start, end - start, asked);
-        if (!done && !all) done = emit(table, entry, found);
+        const int done = entry->value ? 0 : find_terms(table, entry, text + start, end - start, asked);
         if (done < 0) return done;
-        all |= done;
+        if (runs->count == runs->room) return NO_ROOM;
+        runs->entries[runs->count++] = (uint32_t)((uint32_t *)entry - cells(table));
     }
-    return all;
+    return 0;
 }
 
 /* Appends the terms from these positions on once more. */
@@ -390,37 +395,64 @@ static int repeat(Found *found, int64_t hashes, int64_t letters)
     return 0;
 }
 
-/* Finds the terms of items, given as title and text, each followed by a zero byte. Titles count twice.
+/* Finds the runs of items, given as title and text, each followed by a zero byte.
 
-   Writes the hashes of all terms in order, their letters with a space after each, and the ends of each item in both.
-   Returns the number of words and runs whose terms Python must supply, one on each line of `keys`: pass the answers to
-   ff_terms_learn, then read again. Negative: FULL (clear the table), NO_ROOM (larger buffers) or MALFORMED input. */
-API int64_t ff_terms_read(
-    uint32_t *memory, const uint8_t *text, int64_t length, int64_t items, uint32_t *hashes, int64_t hash_room,
-    uint8_t *letters, int64_t letter_room, int64_t *hash_ends, int64_t *letter_ends, uint8_t *keys, int64_t key_room,
-    uint32_t *entries, int64_t most, int64_t *key_length)
+   Writes the entry of each run, and where the runs of each title and text end. Returns the number of words and runs whose
+   terms Python must supply, one on each line of `keys`: pass the answers to ff_terms_learn, then call ff_terms_emit. If
+   the last end is -1, too many keys were requested: scan again. Negative: FULL (clear the table) or MALFORMED input. */
+API int64_t ff_terms_scan(
+    uint32_t *memory, const uint8_t *text, int64_t length, int64_t items, uint32_t *runs, int64_t run_room,
+    int64_t *run_ends, uint8_t *keys, int64_t key_room, uint32_t *entries, int64_t most, int64_t *key_length)
+{
+    Runs found = {runs, 0, run_room};
+    Asked asked = {keys, 0, key_room, entries, 0, most};
+    int64_t at = 0;
+    for (int64_t part = 0; part < 2 * items; part++) {
+        const uint8_t *zero = memchr(text + at, 0, (size_t)(length - at));
+        if (!zero) return MALFORMED;
+        const int done = scan_text((Table *)memory, text + at, zero - (text + at), &found, &asked);
+        if (done < 0 && (done != STOP || !asked.count)) return done == STOP ? NO_ROOM : done;
+        if (done < 0) {
+            run_ends[2 * items - 1] = -1;
+            *key_length = asked.length;
+            return asked.count;
+        }
+        at = zero - text + 1;
+        run_ends[part] = found.count;
+    }
+    if (at != length) return MALFORMED;
+    *key_length = asked.length;
+    return asked.count;
+}
+
+/* Writes the terms of scanned items: the hashes of all terms in order, their letters with a space after each, and the
+   ends of each item in both. Titles count twice. Negative: FULL, NO_ROOM (larger buffers) or MALFORMED (a key was not
+   answered). */
+API int64_t ff_terms_emit(
+    uint32_t *memory, const uint32_t *runs, const int64_t *run_ends, int64_t items, uint32_t *hashes, int64_t hash_room,
+    uint8_t *letters, int64_t letter_room, int64_t *hash_ends, int64_t *letter_ends)
 {
     Table *table = (Table *)memory;
     Found found = {hashes, 0, hash_room, letters, 0, letter_room};
-    Asked asked = {keys, 0, key_room, entries, 0, most};
-    int64_t at = 0;
-    int all = 0;
-    for (int64_t part = 0; part < 2 * items; part++) {
-        const uint8_t *zero = memchr(text + at, 0, (size_t)(length - at));
+    Asked none = {NULL, 0, 0, NULL, 0, 0};
+    for (int64_t part = 0, run = 0; part < 2 * items; part++) {
         const int64_t hashes_before = found.hash_count, letters_before = found.letter_count;
-        if (!zero) return MALFORMED;
-        int done = read_text(table, text + at, zero - (text + at), &found, &asked);
-        if (!done && !all && part % 2 == 0) done = repeat(&found, hashes_before, letters_before);
-        if (done == STOP || (done == NO_ROOM && asked.count)) break; /* return the requests: they are made once only */
+        int done = 0;
+        for (; run < run_ends[part]; run++) {
+            Entry *entry = (Entry *)(cells(table) + runs[run]);
+            if (!entry->value) {
+                done = find_terms(table, entry, (const uint8_t *)(entry + 1), entry->length & LENGTH, &none);
+                if (done) return done == FULL ? FULL : MALFORMED;
+            }
+            done = emit(table, entry, &found);
+            if (done < 0) return done;
+        }
+        if (part % 2 == 0) done = repeat(&found, hashes_before, letters_before);
         if (done < 0) return done;
-        all |= done;
-        at = zero - text + 1;
         hash_ends[part / 2] = found.hash_count;
         letter_ends[part / 2] = found.letter_count;
     }
-    if (!asked.count && (all || at != length)) return MALFORMED;
-    *key_length = asked.length;
-    return asked.count;
+    return 0;
 }
 
 /* Stores the answers to the requested keys: one line each, with a space after each term. */

@@ -31,7 +31,8 @@ def _function(name: str, *arguments: Any) -> Callable[..., int]:
 
 _P, _N = c_void_p, c_int64
 _clear = _function("clear", _P, _N, _N)
-_read = _function("read", _P, c_char_p, _N, _N, _P, _N, _P, _N, _P, _P, _P, _N, _P, _N, _P)
+_scan = _function("scan", _P, c_char_p, _N, _N, _P, _N, _P, _P, _N, _P, _N, _P)
+_emit = _function("emit", _P, _P, _P, _N, _P, _N, _P, _N, _P, _P)
 _learn = _function("learn", _P, _P, _N, c_char_p, _N)
 
 
@@ -78,23 +79,21 @@ class TermTable:
                 raise
 
     def _found(self, data: bytes, items: int) -> Found:
-        room, is_cleared = 2 * len(data) + 64, False
+        runs, is_cleared = _Runs(items, len(data)), False
         while True:
-            found = _Buffers(room, items, len(data))
-            result = found.read(self._cells, data, items, self._requested)
+            result = runs.scan(self._cells, data, self._requested)
             if result > 0:
-                result = self._learn(found.requested(), result)
-                if not result:
-                    continue
+                result = self._learn(runs.requested(), result)
+            if not result and not runs.is_complete:
+                continue
             if not result:
-                return found.found()
-            if result == _NO_ROOM:
-                room *= 2
-            elif result != _FULL or is_cleared:
+                result = found = _emitted(self._cells, runs, 2 * len(data) + 64)
+                if isinstance(found, Found):
+                    return found
+            if result != _FULL or is_cleared:
                 raise Full if result == _FULL else ValueError("a text contains a zero byte")
-            else:
-                self._clear()
-                is_cleared = True
+            self._clear()
+            is_cleared = True
 
     def _learn(self, keys: Sequence[str], count: int) -> int:
         answers = "\n".join([*self._terms_of(keys), ""]).encode()
@@ -104,27 +103,44 @@ class TermTable:
         _clear(self._cells.ctypes.data, len(self._cells), self._bits)
 
 
-class _Buffers:
-    """Buffers for the terms found by one call, and for the keys it requests."""
+class _Runs:
+    """The runs of some items, as `scan` finds them, and the keys that it requests."""
 
-    def __init__(self, room: int, items: int, length: int) -> None:
-        self._hashes, self._letters = np.empty(room, np.uint32), np.empty(room, np.uint8)
-        self._hash_ends, self._letter_ends = np.empty(items, np.int64), np.empty(items, np.int64)
+    def __init__(self, items: int, length: int) -> None:
+        self.items = items
+        self.entries = np.empty(length // 2 + 1, np.uint32)
+        self.ends = np.empty(2 * items, np.int64)
         self._keys = np.empty(max(_KEY_BYTES, length + 1), np.uint8)
         self._key_length = c_int64()
 
-    def read(self, cells: NDArray[np.uint32], data: bytes, items: int, requested: NDArray[np.uint32]) -> int:
-        room, ends = len(self._hashes), (self._hash_ends.ctypes.data, self._letter_ends.ctypes.data)
-        found = (self._hashes.ctypes.data, room, self._letters.ctypes.data, room, *ends)
+    def scan(self, cells: NDArray[np.uint32], data: bytes, requested: NDArray[np.uint32]) -> int:
+        found = (self.entries.ctypes.data, len(self.entries), self.ends.ctypes.data)
         keys = (self._keys.ctypes.data, len(self._keys), requested.ctypes.data, len(requested), byref(self._key_length))
-        return _read(cells.ctypes.data, data, len(data), items, *found, *keys)
+        return _scan(cells.ctypes.data, data, len(data), self.items, *found, *keys)
+
+    @property
+    def is_complete(self) -> bool:
+        """False if more keys were missing than can be requested at once."""
+        return not self.items or self.ends[-1] >= 0
 
     def requested(self) -> list[str]:
         return self._keys[: self._key_length.value].tobytes().decode().split("\n")[:-1]
 
-    def found(self) -> Found:
-        letters = self._letters[: self._letter_ends[-1]].tobytes()
-        return Found(self._hashes[: self._hash_ends[-1]], self._hash_ends, letters, self._letter_ends)
+
+def _emitted(cells: NDArray[np.uint32], runs: _Runs, room: int) -> Found | int:
+    """The terms of these runs, or why there are none."""
+    while True:
+        hashes, letters = np.empty(room, np.uint32), np.empty(room, np.uint8)
+        hash_ends, letter_ends = np.empty(runs.items, np.int64), np.empty(runs.items, np.int64)
+        result = _emit(
+            cells.ctypes.data, runs.entries.ctypes.data, runs.ends.ctypes.data, runs.items,
+            hashes.ctypes.data, room, letters.ctypes.data, room, hash_ends.ctypes.data, letter_ends.ctypes.data,
+        )  # fmt: skip
+        if not result:
+            return Found(hashes[: hash_ends[-1]], hash_ends, letters[: letter_ends[-1]].tobytes(), letter_ends)
+        if result != _NO_ROOM:
+            return result
+        room *= 2
 
 
 # ---------------------------------------------------------------- votes

@@ -32,13 +32,27 @@ class Terms(NamedTuple):
 
 def analyse_items(texts: Sequence[tuple[str, str]], language: str) -> Iterator[Terms]:
     """Yield the terms of each (title, text); all are in one language."""
+    for found in analyse_together(texts, language):
+        bounds = pairwise([0, *found.hash_ends.tolist()])
+        yield from (Terms(found.hashes[a:b], own) for (a, b), own in zip(bounds, split_letters(found), strict=True))
+
+
+def analyse_together(texts: Sequence[tuple[str, str]], language: str) -> Iterator[Found]:
+    """Yield the terms of all texts, in their order, as columns; each contains the terms of some of them."""
     for batch in _batches(texts):
         try:
-            found = _table(language).read([(_plain(title), _plain(text)) for title, text in batch])
+            yield _table(language).read([(_plain(title), _plain(text)) for title, text in batch])
         except Full:
-            yield from (_one_by_one(title, text, language) for title, text in batch)
-        else:
-            yield from _split(found)
+            yield _one_by_one(batch, language)
+
+
+def split_letters(found: Found) -> list[str]:
+    """The terms of each item, with a space after each."""
+    bounds = pairwise([0, *found.letter_ends.tolist()])
+    if not found.letters.isascii():
+        return [found.letters[a:b].decode() for a, b in bounds]
+    letters = found.letters.decode("ascii")
+    return [letters[a:b] for a, b in bounds]
 
 
 def _batches(texts: Sequence[tuple[str, str]]) -> Iterator[Sequence[tuple[str, str]]]:
@@ -59,17 +73,12 @@ def _plain(text: str) -> str:
     return " ".join(runs(text))
 
 
-def _split(found: Found) -> Iterator[Terms]:
-    hash_ends, letter_ends = found.hash_ends.tolist(), found.letter_ends.tolist()
-    letters = found.letters.decode("ascii") if found.letters.isascii() else found.letters
-    for (a, b), (c, d) in zip(pairwise([0, *hash_ends]), pairwise([0, *letter_ends]), strict=True):
-        own = letters[c:d]
-        yield Terms(found.hashes[a:b], own if isinstance(own, str) else own.decode())
-
-
-def _one_by_one(title: str, text: str, language: str) -> Terms:
-    terms = analyse_item(title, text, language)
-    return Terms(np.array([crc32(term.encode()) for term in terms], np.uint32), _spaced(terms))
+def _one_by_one(texts: Sequence[tuple[str, str]], language: str) -> Found:
+    terms = [analyse_item(title, text, language) for title, text in texts]
+    letters = [_spaced(each).encode() for each in terms]
+    hashes = [crc32(term.encode()) for each in terms for term in each]
+    hash_ends, letter_ends = (np.cumsum([len(each) for each in found], dtype=np.int64) for found in (terms, letters))
+    return Found(np.array(hashes, np.uint32), hash_ends, b"".join(letters), letter_ends)
 
 
 def _spaced(terms: Sequence[str]) -> str:
