@@ -1,10 +1,14 @@
 """Language detection."""
 
+from functools import cache
+
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fourfold.text.language import detect, detect_many
+from fourfold.native.text import Automaton
+from fourfold.text.language import _MODEL_LANGUAGES, _letters, _model, detect, detect_many
 from fourfold.text.stopwords import LANGUAGES, stop_words
 
 pytestmark = pytest.mark.spec("S1.9")
@@ -93,3 +97,40 @@ NOTES = st.lists(SPELLED, min_size=1, max_size=70).map(" ".join)
 @given(st.lists(NOTES | NOTES.map(str.upper) | st.text(st.characters(exclude_categories=["Cs"])), max_size=6))
 def test_batch_detection_gives_the_same_languages_as_single_detection(texts):
     assert detect_many(texts) == [detect(text) for text in texts]
+
+
+@cache
+def library():
+    from py3langid import langid
+
+    model = langid.LanguageIdentifier.from_model_file(langid.MODEL_FILE, norm_probs=True)
+    model.set_languages(_MODEL_LANGUAGES.split())
+    return model
+
+
+WORDS_OF_LANGUAGES = st.lists(
+    st.sampled_from([word for language in LANGUAGES for word in sorted(stop_words(language))]), max_size=60
+)
+
+
+@given(WORDS_OF_LANGUAGES.map(" ".join) | WORDS_OF_LANGUAGES.map(" ".join).map(str.upper) | st.text(max_size=300))
+def test_the_model_answers_as_its_library_does(text):
+    text = text.encode("utf-8", "replace").decode()
+    assert _model().classify(text) == library().classify(text)
+
+
+@given(st.text())
+def test_letters_are_counted(text):
+    assert _letters(text) == sum(map(str.isalpha, text))
+
+
+def test_features_are_counted_once_and_a_damaged_model_is_refused():
+    moves = np.zeros(512, np.uint32)
+    moves[[ord("a"), 256 + ord("b")]] = 1, 2
+    rows, outputs = np.array([0, 1, 0], np.uint32), np.array([-1, 0, 1], np.int32)
+    features, counts = Automaton(moves, rows, outputs).features(b"ab aab a")
+    assert (features.tolist(), counts.tolist()) == ([0, 1], [3.0, 1.0])
+    for damaged in ((moves + 3, rows, outputs), (moves, rows + 9, outputs), (moves[:40], rows, outputs)):
+        automaton = Automaton(*damaged)
+        with pytest.raises(ValueError, match="damaged"):
+            automaton.features(b"ab aab a")

@@ -1,4 +1,4 @@
-"""Bindings of `terms.c` (index terms of many texts) and `votes.c` (common words that vote for languages)."""
+"""Bindings of `terms.c` (index terms of many texts) and `votes.c` (what texts say about their languages)."""
 
 from __future__ import annotations
 
@@ -175,3 +175,37 @@ class Ballots:
         if failed:
             raise ValueError("a text contains a zero byte")
         return votes
+
+
+# ---------------------------------------------------------------- features of a language model
+
+_features = LIBRARY.ff_features
+_features.restype = c_int64
+_features.argtypes = (c_char_p, _N, _P, _N, _P, _P, _N, _P, _N, _P, _P)
+
+
+class Automaton:
+    """Finds the features of a language model in texts; thread-safe.
+
+    `moves`: rows of 256 states each. `rows`: the row of each state. `outputs`: the feature of each state, or -1.
+    """
+
+    def __init__(self, moves: NDArray[np.uint32], rows: NDArray[np.uint32], outputs: NDArray[np.int32]) -> None:
+        if not len(rows) or len(rows) != len(outputs):
+            raise ValueError("each state has a row and an output")
+        self._moves, self._rows, self._outputs = moves, rows, outputs
+        self._seen = np.zeros(int(outputs.max(initial=0)) + 1, np.uint32)
+        self._lock = Lock()
+
+    def features(self, text: bytes) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+        """The distinct features of a text, in its order, and how often each occurs."""
+        found, counts = np.empty(len(text), np.int32), np.empty(len(text), np.float32)
+        with self._lock:
+            distinct = _features(
+                text, len(text), self._moves.ctypes.data, len(self._moves), self._rows.ctypes.data,
+                self._outputs.ctypes.data, len(self._outputs), self._seen.ctypes.data, len(self._seen),
+                found.ctypes.data, counts.ctypes.data,
+            )  # fmt: skip
+        if distinct < 0:
+            raise ValueError("the language model is damaged")
+        return found[:distinct], counts[:distinct]

@@ -1,4 +1,4 @@
-/* Votes of common words in texts for languages: text/language.py for ASCII. */
+/* What texts say about their languages: votes of common words, and the features of a statistical model. */
 
 #include <stdint.h>
 #include <string.h>
@@ -80,4 +80,31 @@ API int64_t ff_votes(
         start = end + 1;
     }
     return start == length ? 0 : -1;
+}
+
+/* Finds the features of a model in a text: a walk through its automaton, in which some states stand for a feature.
+
+   moves[256 * rows[state] + byte] is the next state. Writes each feature once, in the order of the text, and how often it
+   occurs. `seen` has a zero for each feature, also afterwards. Returns the number of features; -1: a damaged model. */
+API int64_t ff_features(
+    const uint8_t *text, int64_t length, const uint32_t *moves, int64_t move_count, const uint32_t *rows,
+    const int32_t *outputs, int64_t states, uint32_t *seen, int64_t features, int32_t *found, float *counts)
+{
+    uint32_t state = 0;
+    int64_t distinct = 0, at = 0;
+    for (; at < length; at++) {
+        const uint64_t move = (uint64_t)rows[state] * 256 + text[at];
+        if (move >= (uint64_t)move_count || moves[move] >= states || outputs[moves[move]] >= features) break;
+        state = moves[move];
+        const int32_t feature = outputs[state];
+        if (feature < 0) continue;
+        if (!seen[feature]) {
+            found[distinct] = feature;
+            counts[distinct] = 0;
+            seen[feature] = (uint32_t)++distinct;
+        }
+        counts[seen[feature] - 1] += 1;
+    }
+    for (int64_t i = 0; i < distinct; i++) seen[found[i]] = 0;
+    return at < length ? -1 : distinct;
 }

@@ -7,15 +7,15 @@ import re
 import struct
 from collections.abc import Collection, Mapping, Sequence
 from functools import cache, lru_cache
-from importlib import import_module
 from itertools import repeat
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING
 
 from fourfold.text.fold import words
 from fourfold.text.stopwords import LANGUAGES, languages_of_stop_words
 
 if TYPE_CHECKING:
     from fourfold.native.text import Ballots
+    from fourfold.text.language_model import LanguageModel
 
 _ISO_639_1 = (
     "aa ab ae af ak am an ar as av ay az ba be bg bh bi bm bn bo br bs ca ce ch co cr cs cu cv cy da de dv dz ee "
@@ -98,6 +98,7 @@ _TRIGRAMS: Mapping[str, int] = {
 _GERMAN_TRIGRAMS = 3
 """Surplus of German trigrams from which a text counts as German."""
 _UMLAUTS = frozenset("äöüßÄÖÜ")
+_NO_LETTERS = bytes(byte for byte in range(128) if not chr(byte).isalpha())
 _OTHER_SCRIPT = re.compile("[\u0370-\u1dff\u1f00-\u1fff\u2e80-\u2fff\u3040-\ud7ff\uf900-\ufdff\U00020000-\U0003ffff]")
 
 
@@ -223,11 +224,16 @@ def _winners(texts: Sequence[str]) -> list[str | None]:
 
 
 def _by_model(text: str) -> str | None:
-    foreign = _OTHER_SCRIPT.search(text) is not None
-    if not foreign and sum(map(str.isalpha, text)) < _MODEL_LETTERS:
+    foreign = not text.isascii() and _OTHER_SCRIPT.search(text) is not None
+    if not foreign and _letters(text) < _MODEL_LETTERS:
         return None
     language, probability = _model().classify(text.encode("utf-8", "replace").decode())
     return language if foreign or probability >= _MODEL_PROBABILITY else None
+
+
+def _letters(text: str) -> int:
+    """The number of letters in a text."""
+    return len(text.encode().translate(None, _NO_LETTERS)) if text.isascii() else sum(map(str.isalpha, text))
 
 
 def _by_look(text: str, votes: Mapping[str, float], known: Collection[str]) -> str:
@@ -245,13 +251,8 @@ def _german_surplus(text: str) -> int:
     return sum(map(_TRIGRAMS.get, trigrams, repeat(0)))
 
 
-class _Model(Protocol):
-    def classify(self, instance: str) -> tuple[str, float]: ...
-
-
 @cache
-def _model() -> _Model:
-    langid: Any = import_module("py3langid.langid")
-    model = langid.LanguageIdentifier.from_model_file(langid.MODEL_FILE, norm_probs=True)
-    model.set_languages(_MODEL_LANGUAGES.split())
-    return model
+def _model() -> LanguageModel:
+    from fourfold.text.language_model import LanguageModel
+
+    return LanguageModel(_MODEL_LANGUAGES.split())
