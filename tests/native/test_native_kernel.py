@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import math
 
 import numpy as np
@@ -205,3 +206,14 @@ def test_empty_input_gives_empty_output():
         native.cosines(native.VectorColumns(np.ones((1, 1), np.float32), None), ints([0]), np.ones(1, np.float32))[0],
         1.0,
     )
+
+
+@pytest.mark.parametrize("number", [0, 3, -1, 99])
+def test_a_kernel_whose_structures_have_other_sizes_is_refused(number):
+    with pytest.raises(ImportError, match="older than its code"):
+        native.as_in_kernel(number)(type("Other", (ctypes.Structure,), {"_fields_": [("one", ctypes.c_int64)]}))
+
+
+def test_a_kernel_without_a_function_is_refused():
+    with pytest.raises(ImportError, match="older than its code"):
+        native.function(native.LIBRARY, "of_tomorrow", None)

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable
 from ctypes import addressof, c_char, c_double, c_int, c_int64, c_void_p
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 NAME = "kernel.dll" if sys.platform == "win32" else "kernel.so"
 _NO_MEMORY = -2
+_OLD = f"{NAME} of Fourfold is older than its code; reinstall the package, or run hatch_build.py"
+S = TypeVar("S", bound=type[ctypes.Structure])
 
 
 class OutOfRange(Exception):
@@ -35,7 +37,7 @@ class OutOfRange(Exception):
 def function(library: ctypes.CDLL, name: str, result: Any, *arguments: Any) -> Any:
     function = getattr(library, f"ff_{name}", None)
     if function is None:
-        raise ImportError(f"{NAME} of Fourfold is older than its code; reinstall the package, or run hatch_build.py")
+        raise ImportError(_OLD)
     function.restype, function.argtypes = result, arguments
     return function
 
@@ -55,9 +57,21 @@ KEEPING_GIL = _load(ctypes.PyDLL)
 """Keeps the GIL, for calls shorter than a GIL switch."""
 _SHORT_CALL_ROWS = 512
 """Maximum number of rows of a call that keeps the GIL."""
+_size_of = function(KEEPING_GIL, "size_of", c_int64, _N)
 _order = function(KEEPING_GIL, "order", c_int, _P, _P, _N, _P)
 _sums = function(KEEPING_GIL, "sums", c_int64, _P, _P, _N, _P, _P)
 _places = function(KEEPING_GIL, "places", None, _P, _N, _P, _N, _P)
+
+
+def as_in_kernel(number: int) -> Callable[[S], S]:
+    """Check that a structure has the size it has in the kernel, where `ff_size_of` numbers it."""
+
+    def check(structure: S) -> S:
+        if ctypes.sizeof(structure) != _size_of(number):
+            raise ImportError(_OLD)
+        return structure
+
+    return check
 
 
 def _for_rows(name: str, result: Any, *arguments: Any) -> tuple[Any, Any]:

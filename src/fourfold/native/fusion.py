@@ -17,6 +17,7 @@ from fourfold.native import (
     TextColumns,
     VectorColumns,
     addresses,
+    as_in_kernel,
     failure,
     function,
 )
@@ -53,6 +54,7 @@ class Fused:
     """For each list: how many of its hits were listed, ids, raw scores and the values that it adds."""
 
 
+@as_in_kernel(0)
 class List(Structure):
     """`List` of rankings.h."""
 
@@ -109,6 +111,7 @@ def missing(ids: Ints, known: Ints) -> Ints:
 _expand = function(LIBRARY, "expand", c_int64, _P, _P)
 
 
+@as_in_kernel(3)
 class _Expansion(Structure):
     """`Expansion` of expansion.c."""
 
@@ -147,6 +150,7 @@ class RowsPart(Structure):
     )
 
 
+@as_in_kernel(2)
 class Scoring(Structure):
     """`Scoring` of rankings.h: what one list scores items by."""
 

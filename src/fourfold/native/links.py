@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fourfold.native import LIBRARY, addresses, failure, function
+from fourfold.native import LIBRARY, addresses, as_in_kernel, failure, function
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -61,6 +61,7 @@ class _Lists(Structure):
     _fields_ = (("ends", c_void_p), ("members", c_void_p))
 
 
+@as_in_kernel(1)
 class _Columns(Structure):
     """`Columns` of rankings.h."""
 
