@@ -14,10 +14,11 @@ import types
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, fields
-from functools import cache, wraps
+from functools import cache, lru_cache, wraps
 from itertools import islice
+from operator import attrgetter
 from pathlib import Path
-from typing import Any, Final, Literal, Protocol, TypeVar, Union, cast, get_args, get_origin, get_type_hints
+from typing import Any, Final, Literal, Protocol, TypeAlias, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 from fourfold.errors import InvalidArgument, StoreUnavailable
 
@@ -35,6 +36,8 @@ class _Kind:
     name: str
     types: frozenset[type] = frozenset()
     """Types all of whose values fit: a quick answer for most values."""
+    fits_type: Callable[[type], bool] = lambda _: False
+    """Whether all values of a type fit that are not in `types`."""
 
 
 def checks_arguments(kind: C) -> C:
@@ -83,20 +86,44 @@ def check_fields(value: object, kind: type, error: Callable[[str, str], Exceptio
     """Raise `error` if a value is not of this dataclass, or has a field of the wrong type."""
     if not isinstance(value, kind):
         raise error(f"{_shown(value)} is a {type(value).__name__}", f"Give a {kind.__name__}")
-    for name, wanted, default in _field_kinds(kind):
-        given = getattr(value, name)
-        if given is not default and type(given) not in wanted.types and not wanted.fits(given):
+    values, known = _field_values(kind)
+    given = values(value)
+    types = tuple(map(type, given))
+    if types not in known:
+        if len(known) >= _KNOWN_TYPES:
+            known.clear()
+        known[types] = _doubtful(kind, types)
+    for place, name, wanted, default in known[types]:
+        if given[place] is not default and not wanted.fits(given[place]):
             raise error(
-                f"{name} of {kind.__name__} is {_shown(given)}, a {type(given).__name__}", f"Give {wanted.name}"
+                f"{name} of {kind.__name__} is {_shown(given[place])}, a {types[place].__name__}", f"Give {wanted.name}"
             )
 
 
+_Doubtful: TypeAlias = tuple[tuple[int, str, _Kind, Any], ...]
+"""Fields whose values must be looked at: place, name, type and default value of each."""
+_KNOWN_TYPES: Final = 256
+
+
 @cache
-def _field_kinds(kind: type) -> tuple[tuple[str, _Kind, Any], ...]:
-    """Name, type and default value of each field that not every value fits."""
+def _field_values(kind: type) -> tuple[Callable[[object], tuple[Any, ...]], dict[tuple[type, ...], _Doubtful]]:
+    """What returns the values of all fields, and the doubtful fields by the types of the values."""
+    return attrgetter(*(field.name for field in fields(cast("Any", kind)))), {}
+
+
+def _doubtful(kind: type, types: tuple[type, ...]) -> _Doubtful:
+    return tuple(
+        (place, name, wanted, default)
+        for (place, (name, wanted, default)), given in zip(enumerate(_field_kinds(kind)), types, strict=True)
+        if wanted is not None and given not in wanted.types and not wanted.fits_type(given)
+    )
+
+
+@cache
+def _field_kinds(kind: type) -> tuple[tuple[str, _Kind | None, Any], ...]:
+    """Name, type and default value of each field; every value fits the type None."""
     hints = _hints(kind)
-    kinds = ((field.name, _kind(hints[field.name]), field.default) for field in fields(cast("Any", kind)))
-    return tuple((name, found, default) for name, found, default in kinds if found is not None)
+    return tuple((field.name, _kind(hints[field.name]), field.default) for field in fields(cast("Any", kind)))
 
 
 def _shown(value: object) -> str:
@@ -195,6 +222,7 @@ def _either(kinds: Sequence[_Kind | None]) -> _Kind | None:
         lambda value: any(kind.fits(value) for kind in known),
         " or ".join(kind.name for kind in known),
         frozenset[type]().union(*(kind.types for kind in known)),
+        lambda given: any(kind.fits_type(given) for kind in known),
     )
 
 
@@ -225,7 +253,10 @@ def _container(origin: Any, parts: tuple[Any, ...]) -> _Kind:
     if issubclass(origin, Mapping):
         pair = [_kind(part) for part in parts]
         name = "a mapping" if len(pair) < 2 or pair[1] is None else f"a mapping, each value {pair[1].name}"
-        return _Kind(lambda value: isinstance(value, Mapping) and _fit_pairs(pair, cast("Any", value)), name)
+        return _Kind(
+            lambda value: (type(value) is dict or isinstance(value, Mapping)) and _fit_pairs(pair, cast("Any", value)),
+            name,
+        )
     element = _kind(parts[0]) if parts and parts[0] is not float else None  # vectors have a check of their own
     name = "a list" if element is None else f"a list, each element {element.name}"
     accepts_sets = origin is tuple or not issubclass(origin, Sequence)
@@ -238,7 +269,7 @@ def _fit_all(kinds: Sequence[_Kind | None], values: Sequence[Any]) -> bool:
 
 
 def _fit_pairs(pair: Sequence[_Kind | None], value: Mapping[Any, Any]) -> bool:
-    return all(_fit_all(pair, entry) for entry in islice(value.items(), _CHECKED_ELEMENTS))
+    return not value or all(_fit_all(pair, entry) for entry in islice(value.items(), _CHECKED_ELEMENTS))
 
 
 def _is_listed(value: Any, element: _Kind | None, accepts_sets: bool) -> bool:
@@ -262,18 +293,18 @@ def _protocol(hint: type) -> _Kind:
         if not name.startswith("_") or name == "__array__"
     ]
 
-    known: set[type] = set()
+    @lru_cache(_KNOWN_TYPES)
+    def fits_type(kind: type) -> bool:
+        found = cast("Any", kind)
+        return not issubclass(found, type) and all(hasattr(found, name) for name in members)
 
     def fits(value: Any) -> bool:
-        kind = cast("Any", type(value))
-        if kind in known:
-            return True
-        if not isinstance(value, type) and all(hasattr(kind, name) for name in members):
-            known.add(kind)
+        if fits_type(cast("Any", type(value))):
             return True
         return not isinstance(value, type) and all(_has(value, name) for name in members)
 
-    return _Kind(fits, f"an object with {', '.join(sorted(members))}" if len(members) < 9 else f"a {hint.__name__}")
+    name = f"an object with {', '.join(sorted(members))}" if len(members) < 9 else f"a {hint.__name__}"
+    return _Kind(fits, name, fits_type=fits_type)
 
 
 def _has(value: Any, name: str) -> bool:

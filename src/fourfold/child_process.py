@@ -37,9 +37,13 @@ def start(
     stdin: int = subprocess.DEVNULL,
     stdout: int = subprocess.DEVNULL,
     pass_fds: Collection[int] = (),
+    one_thread: bool = False,
 ) -> subprocess.Popen[bytes]:
-    """Run `main` of a module of this package. Paths in the arguments must be absolute. Raises CannotStart."""
-    return _start(module, arguments, stdin=stdin, stdout=stdout, pass_fds=pass_fds)
+    """Run `main` of a module of this package. Paths in the arguments must be absolute. Raises CannotStart.
+
+    `one_thread`: the child multiplies no matrices; the threads of OpenBLAS would spin for 0.1 s when it starts.
+    """
+    return _start(module, arguments, stdin=stdin, stdout=stdout, pass_fds=pass_fds, one_thread=one_thread)
 
 
 def start_detached(module: str, *arguments: str, stdin: int = subprocess.DEVNULL) -> subprocess.Popen[bytes]:
@@ -59,6 +63,7 @@ def _start(
     pass_fds: Collection[int] = (),
     start_new_session: bool = False,
     creationflags: int = 0,
+    one_thread: bool = False,
 ) -> subprocess.Popen[bytes]:
     if "python" not in Path(sys.executable or "").name.lower():
         raise CannotStart(f"{sys.executable or 'this program'} is not a Python interpreter")
@@ -70,7 +75,7 @@ def _start(
             stderr=subprocess.DEVNULL,
             pass_fds=tuple(pass_fds),
             cwd=_PACKAGE,
-            env=_environment(),
+            env=_environment() | ({"OPENBLAS_NUM_THREADS": "1"} if one_thread else {}),
             start_new_session=start_new_session,
             creationflags=creationflags,
         )

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import gc
+import os
 import warnings
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from fourfold.index import generations
+from fourfold.index import generations, segment_files
 from fourfold.index.segment_files import Column, Part
 
 
@@ -29,3 +31,29 @@ def test_a_column_that_cannot_be_positioned_is_closed(tmp_path: Path) -> None:
             Column(tmp_path / "ids", Part(size=-1))
         gc.collect()
     assert not [warning.message for warning in leaked]
+
+
+def test_files_that_this_process_wrote_are_read_again_only_after_they_were_modified(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "column"
+    column = segment_files.Column(path, segment_files.Part())
+    column.append(np.arange(100))
+    column.sync()
+    column.close()
+    read: list[Path] = []
+    checksum = segment_files.checksum
+    monkeypatch.setattr(segment_files, "checksum", lambda path, size: read.append(path) or checksum(path, size))
+    segment_files.verify(path, column.part, whole=True)
+    (tmp_path / "link").hardlink_to(path)
+    segment_files.verify(tmp_path / "link", column.part)
+    assert read == []
+    with pytest.raises(segment_files.Damaged):
+        segment_files.verify(path, segment_files.Part(column.part.size, column.part.crc ^ 1))
+    content = bytearray(path.read_bytes())
+    content[7] ^= 1
+    path.write_bytes(content)
+    os.utime(path, ns=(0, path.stat().st_mtime_ns + 1))  # also if the clock has not moved since
+    with pytest.raises(segment_files.Damaged):
+        segment_files.verify(tmp_path / "link", column.part)
+    assert len(read) == 2

@@ -47,7 +47,7 @@ def check_vectors(given: Sequence[Numbers]) -> list[Floats]:
     shape, kind = next(iter(shapes), None) or ((), None)
     if len(shapes) != 1 or kind != np.float32 or len(shape) != 1 or not 0 < shape[0] <= limits.VECTOR_DIMENSIONS:
         return [check_vector(each) for each in given]
-    matrix = np.stack(given)
+    matrix = np.concatenate(given).reshape(len(given), -1)
     with np.errstate(over="ignore", invalid="ignore"):
         lengths = np.sqrt(np.vecdot(matrix, matrix, dtype=np.float64))
     is_unit = (np.abs(lengths - 1.0) < UNIT).tolist()

@@ -255,5 +255,9 @@ def _tantivy_parts(target: Path, manifest: Manifest | None) -> dict[str, Part]:
     parts: dict[str, Part] = {}
     for path in sorted(path for path in (target / "tantivy").iterdir() if path.suffix != ".lock"):
         name, is_final = f"tantivy/{path.name}", path.suffix != ".json"
-        parts[name] = known[name] if is_final and name in known else segment_files.checksum(path, path.stat().st_size)
+        if is_final and name in known:
+            parts[name] = known[name]
+        else:
+            parts[name] = segment_files.checksum(path, path.stat().st_size)
+            segment_files.note_written(path, parts[name])
     return parts

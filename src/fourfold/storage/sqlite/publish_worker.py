@@ -130,7 +130,13 @@ def _run_child(task: str, job: PublishJob, *handles: int, load: BulkLoad | None 
     stdin = subprocess.DEVNULL if load is None else subprocess.PIPE
     try:
         process = child_process.start(
-            __name__, task, placed.to_json(), stdin=stdin, stdout=subprocess.PIPE, pass_fds=handles
+            __name__,
+            task,
+            placed.to_json(),
+            stdin=stdin,
+            stdout=subprocess.PIPE,
+            pass_fds=handles,
+            one_thread=task == "links" or not job.faiss,
         )
     except child_process.CannotStart as error:
         raise NoChildProcess from error
