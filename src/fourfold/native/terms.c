@@ -103,12 +103,19 @@ static Entry *entry_of(Table *table, const uint8_t *key, int64_t length, uint32_
     return entry;
 }
 
+/* The CRC-32 of each number of four bits. */
+static const uint32_t CRCS[16] = {
+    0x00000000u, 0x1db71064u, 0x3b6e20c8u, 0x26d930acu, 0x76dc4190u, 0x6b6b51f4u, 0x4db26158u, 0x5005713cu,
+    0xedb88320u, 0xf00f9344u, 0xd6d6a3e8u, 0xcb61b38cu, 0x9b64c2b0u, 0x86d3d2d4u, 0xa00ae278u, 0xbdbdf21cu,
+};
+
 static uint32_t crc32_of(const uint8_t *bytes, int64_t length)
 {
     uint32_t crc = 0xffffffffu;
     for (int64_t i = 0; i < length; i++) {
         crc ^= bytes[i];
-        for (int bit = 0; bit < 8; bit++) crc = crc >> 1 ^ (0xedb88320u & (0u - (crc & 1u)));
+        crc = crc >> 4 ^ CRCS[crc & 15];
+        crc = crc >> 4 ^ CRCS[crc & 15];
     }
     return ~crc;
 }

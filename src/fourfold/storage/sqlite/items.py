@@ -5,10 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import apsw
 
@@ -34,8 +33,7 @@ _COLUMNS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Written:
+class Written(NamedTuple):
     id: int
     change: Change
 

@@ -6,6 +6,7 @@ priority and uses all cores to train FAISS.
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import select
@@ -32,6 +33,8 @@ _LOAD_NICENESS = 5
 _REST_SHARE = 20
 """The rest of a load is published at its end unless it is less than one part in this many of a usual publication."""
 _POLL_SECONDS = 0.2
+_COLLECTED_OBJECTS = 100_000
+"""New objects after which the garbage collector of the child process runs: its batches of rows have no cycles."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +156,7 @@ def _run_child(task: str, job: PublishJob, *handles: int, load: BulkLoad | None 
 
 
 def main(task: str, text: str) -> None:
+    gc.set_threshold(_COLLECTED_OBJECTS)
     job = PublishJob.from_json(text)
     database = Database(Path(job.database), job.tuning)
     if task == "links":
