@@ -27,8 +27,12 @@ class FourfoldEngine(Engine):
         edges = ((edge.source, edge.relation, edge.target, edge.weight) for edge in corpus.edges())
         for batch in batches(edges, BATCH):
             self._memory.add_edges(batch)
-        self._memory.index()
+        self.index()
         self.close()
+
+    def index(self) -> None:
+        """Build what is missing of the indexes."""
+        self._memory.index()
 
     def tune(self, corpus: Corpus) -> str:
         """Keep the default settings."""

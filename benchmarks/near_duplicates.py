@@ -1,6 +1,6 @@
-"""Precision of near-duplicates, with thresholds that were chosen on the other collections.
+"""Precision of near-duplicates, with a threshold that was chosen on the other collections.
 
-    python benchmarks/near_duplicates.py --data DIR [--show] [NAME ...]
+    python benchmarks/near_duplicates.py --data DIR [--cache DIR] [--show] [NAME ...]
 
 DIR has collections as folders or as NAME.tar.xz. Two items are known to say the same if their words are equal, or if
 the collection says so: notes of realmem with a second wording, questions of covid-faq-de with the same answer,
@@ -15,7 +15,6 @@ import re
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
 from pathlib import Path
 
 from quality import ROOT, collection
@@ -26,18 +25,30 @@ from fourfold.evaluation.collection import Collection
 from fourfold.model import NO_FILTERS, Item
 from fourfold.storage.protocols import Snapshot
 
-NAMES = ("realmem", "covid-faq-de", "cacm", "xquad-en", "xquad-de", "lihua-world")
-LOWEST_COSINE = 0.86
-GRID = tuple(product((0.88, 0.90, 0.92, 0.94, 0.96), (0.5, 0.6, 0.7, 0.8, 0.9)))
+NAMES = (
+    *(
+        "realmem",
+        "covid-faq-de",
+        "cacm",
+        "cosqa-valid",
+        "xquad-en",
+        "xquad-de",
+        "lihua-world",
+        "scifact-train",
+        "hotpotqa",
+    ),
+    "2wikimultihopqa",
+)
+READ_SECONDS = 3600.0
+GRID = (0.80, 0.85, 0.90, 0.95)
 BAR = 0.95
 
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """Two items of which neither has words, facts or times that rule it out, with what decides."""
+    """Two items with the same statement."""
 
     cosine: float
-    words: float
     known: bool
     same: bool
     """Whether their words are equal."""
@@ -50,22 +61,23 @@ class Found:
     rewordings: int
     """Known pairs with different words."""
 
-    def at(self, point: tuple[float, float]) -> list[Pair]:
-        return [pair for pair in self.pairs if pair.cosine >= point[0] and pair.words >= point[1]]
+    def at(self, cosine: float) -> list[Pair]:
+        return [pair for pair in self.pairs if pair.cosine >= cosine]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, default=ROOT.parent / "shared" / "data")
+    parser.add_argument("--cache", type=Path, help="folder that keeps the stores, so that vectors are made once")
     parser.add_argument("--show", action="store_true", help="print reported pairs that are not known to say the same")
     parser.add_argument("names", nargs="*", metavar="NAME")
     options = parser.parse_args()
     found: dict[str, Found] = {}
     for name in options.names or NAMES:
         with collection(options.data, name) as given:
-            found[name] = pairs_of(name, given)
-    shipped = (duplicates.COSINE, duplicates.SHARED_WORDS)
-    print("| collection | thresholds | reported | same words | known rewordings | precision | found of rewordings |")
+            found[name] = pairs_of(name, given, options.cache)
+    shipped = duplicates.COSINE
+    print("| collection | least cosine | reported | same words | known rewordings | precision | found of rewordings |")
     print("|---|---|--:|--:|--:|--:|--:|")
     for name, each in found.items():
         others = [other for key, other in found.items() if key != name]
@@ -77,17 +89,17 @@ def main() -> None:
         for name, each in found.items():
             for pair in each.at(shipped):
                 if not pair.known:
-                    print(f"{name} {pair.cosine:.3f} {pair.words:.2f}\n  {pair.texts[0]!r}\n  {pair.texts[1]!r}")
+                    print(f"{name} {pair.cosine:.3f}\n  {pair.texts[0]!r}\n  {pair.texts[1]!r}")
 
 
-def row(name: str, found: Found, point: tuple[float, float], told: str) -> str:
+def row(name: str, found: Found, point: float, told: str) -> str:
     reported = found.at(point)
     same = sum(pair.same for pair in reported)
     reworded = sum(pair.known and not pair.same for pair in reported)
     right = precision(reported)
     shown = "-" if right is None else f"{right:.3f}"
     figures = (len(reported), same, reworded, shown, f"{reworded} of {found.rewordings}")
-    return f"| {name} | {point[0]:.2f}, {point[1]:.1f} ({told}) | {' | '.join(map(str, figures))} |"
+    return f"| {name} | {point:.2f} ({told}) | {' | '.join(map(str, figures))} |"
 
 
 def precision(pairs: Sequence[Pair]) -> float | None:
@@ -98,11 +110,11 @@ def merged(found: Sequence[Found]) -> Found:
     return Found([pair for each in found for pair in each.pairs], sum(each.rewordings for each in found))
 
 
-def chosen(found: Sequence[Found]) -> tuple[float, float]:
+def chosen(found: Sequence[Found]) -> float:
     """The point that finds most known pairs with enough precision; the strictest one if none is precise enough."""
     every = merged(found)
 
-    def gain(point: tuple[float, float]) -> tuple[bool, int, tuple[float, float]]:
+    def gain(point: float) -> tuple[bool, int, float]:
         reported = every.at(point)
         right = precision(reported)
         return right is None or right >= BAR, sum(pair.known for pair in reported), point
@@ -114,15 +126,18 @@ def chosen(found: Sequence[Found]) -> tuple[float, float]:
 # ---------------------------------------------------------------- collections
 
 
-def pairs_of(name: str, given: Collection) -> Found:
+def pairs_of(name: str, given: Collection, cache: Path | None) -> Found:
     labels = LABELS.get(name, by_id)(given)
-    with tempfile.TemporaryDirectory() as folder, Memory.open(folder, background=False) as memory:
+    with (
+        tempfile.TemporaryDirectory() as scratch,
+        Memory.open((cache or Path(scratch)) / name, background=False) as memory,
+    ):
         pairs: list[Pair] = []
         for scope, items in texts_of(name, given).items():
             view = memory.within(scope)
             stored = view.add_many(items)
             view.embed_pending()
-            with view.store.snapshot(scope) as snapshot:
+            with view.store.snapshot(scope, seconds=READ_SECONDS) as snapshot:
                 pairs += scope_pairs(snapshot, stored, labels)
         count = sum(1 for items in texts_of(name, given).values() for _ in known_rewordings(items, labels))
     return Found(pairs, count)
@@ -148,12 +163,10 @@ def scope_pairs(snapshot: Snapshot, items: Sequence[Item], labels: Mapping[str, 
         near = snapshot.vectors.begin_nearest(vectors[item.id], duplicates.SIMILAR_ITEMS + 1, NO_FILTERS)()
         for hit in near.hits:
             other = by_number[hit.id]
-            if hit.id <= item.id or hit.score < LOWEST_COSINE or duplicates.differ(item, other):
-                continue
-            words = duplicates.shared_words(snapshot, item, other)
-            same = words_of(item) == words_of(other)
-            known = same or labels[str(item.key)] == labels[str(other.key)]
-            yield Pair(hit.score, words, known, same, (words_of(item), words_of(other)))
+            if hit.id > item.id and duplicates.say_the_same(item, other):
+                same = words_of(item) == words_of(other)
+                known = same or labels[str(item.key)] == labels[str(other.key)]
+                yield Pair(hit.score, known, same, (words_of(item), words_of(other)))
 
 
 def known_rewordings(items: Sequence[NewItem], labels: Mapping[str, str]) -> Iterator[tuple[NewItem, NewItem]]:

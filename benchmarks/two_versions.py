@@ -53,6 +53,13 @@ def started(tree: Path, what: str, store: Path, corpus: Corpus) -> subprocess.Po
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
 
 
+def run(tree: Path, what: str, store: Path, corpus: Corpus) -> None:
+    with started(tree, what, store, corpus) as process:
+        process.communicate()
+    if process.returncode:
+        raise SystemExit(f"the version in {tree} could not {what} the store")
+
+
 def corpus_options(corpus: Corpus) -> dict[str, object]:
     return {
         "folder": str(corpus.folder),
@@ -64,7 +71,7 @@ def corpus_options(corpus: Corpus) -> dict[str, object]:
 
 
 def work(what: str, store: str, options: str) -> None:
-    """Be one of the processes: build a store, or search it whenever a line comes in."""
+    """Be one of the processes: build or migrate a store, or search it whenever a line comes in."""
     given: dict[str, Any] = json.loads(options)
     corpus = Corpus(**(given | {"folder": Path(given["folder"])}))
     engine = FourfoldEngine(Path(store))
@@ -72,6 +79,10 @@ def work(what: str, store: str, options: str) -> None:
         engine.build(corpus)
         return
     engine.open()
+    if what == "migrate":
+        engine.index()
+        engine.close()
+        return
     queries = corpus.queries()[: corpus.query_count]
     vectors = corpus.query_vectors()
     for _ in sys.stdin:
@@ -86,17 +97,18 @@ def work(what: str, store: str, options: str) -> None:
 def main(arguments: Sequence[str]) -> None:
     parser = options_parser(__doc__)
     parser.add_argument("--before", type=Path, required=True, help="the source tree of the earlier version, built")
+    parser.add_argument("--stores", type=Path, help="folder that keeps the stores of both versions for another run")
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     options = parser.parse_args(arguments)
     corpus = setting_of(options).corpus
     before, after = options.before.resolve(), HERE.parent
     with ExitStack() as opened:
-        folder = Path(opened.enter_context(tempfile.TemporaryDirectory(dir=options.cache)))
-        with started(before, "build", folder / "before", corpus) as building:
-            building.communicate()
-        if building.returncode:
-            raise SystemExit("the earlier version could not build the store")
-        shutil.copytree(folder / "before", folder / "after")
+        scratch = Path(opened.enter_context(tempfile.TemporaryDirectory(dir=options.cache)))
+        folder = options.stores or scratch
+        if not (folder / "after").exists():
+            run(before, "build", folder / "before", corpus)
+            shutil.copytree(folder / "before", folder / "after")
+            run(after, "migrate", folder / "after", corpus)
         old = Version(before, folder / "before", corpus, opened)
         new = Version(after, folder / "after", corpus, opened)
         pairs = [(old.round_ms(), new.round_ms()) for _ in range(options.rounds)]
@@ -106,7 +118,7 @@ def main(arguments: Sequence[str]) -> None:
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] in (["build"], ["serve"]):
+    if sys.argv[1:2] in (["build"], ["migrate"], ["serve"]):
         work(*sys.argv[1:4])
     else:
         main(sys.argv[1:])

@@ -1,7 +1,8 @@
-"""Near-duplicates: items that say the same as another one, by their rare words and by their vectors.
+"""Near-duplicates: items that say the same as another one, word for word but for what changes nothing.
 
-One of the two has every word of the other, and few besides; their vectors are near. Vectors alone call two notes equal
-that differ in a name, a number or a day, and so do words of which most are shared. Nothing is merged here: callers are
+Two texts say the same if their words are equal in order, apart from articles, forms of "to be", plurals, case and
+punctuation. Vectors and a large share of common words do not tell a repetition from a change: notes that differ in a
+name, a number, a day or the word "paused" are as near as two wordings of one note. Nothing is merged here: callers are
 told, and `Memory.merge` does what they confirm.
 """
 
@@ -9,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
@@ -17,63 +18,62 @@ import numpy as np
 
 from fourfold.model import Filters, Item
 from fourfold.storage.protocols import Snapshot
-from fourfold.text.analysis import analyse
-from fourfold.text.bm25 import idf
+from fourfold.text.analysis import tokens
 from fourfold.text.fold import folded_words
-from fourfold.text.negation import has_negation
+from fourfold.text.stems import stem
 
 if TYPE_CHECKING:
     from fourfold.model import Vector
 
-COSINE: Final = 0.94
-"""Least cosine of the vectors of near-duplicates. docs/quality-queries.md has the figures for these thresholds."""
-SHARED_WORDS: Final = 0.7
-"""Least share of the words of both that both have."""
-SHARED_WORDS_ALONE: Final = 0.85
-"""The same where one of the items has no vector yet."""
+COSINE: Final = 0.9
+"""Least cosine of the vectors of near-duplicates. docs/quality-queries.md has the figures."""
 SIMILAR_ITEMS: Final = 10
 """Near-duplicates of one item that are named."""
 LONGEST_CHARACTERS: Final = 20_000
 _NEAREST: Final = SIMILAR_ITEMS + 1
 """Items that are compared: the item itself is one of them."""
-_LETTER: Final = re.compile(r"(?<=\w )[A-Z]\b(?!')")
-_ASKING: Final = frozenset(
-    (
-        *("who", "whom", "whose", "what", "when", "where", "why", "which", "how"),
-        *("wer", "wen", "wem", "wessen", "was", "wann", "wo", "woher", "wohin", "warum", "wieso", "weshalb", "wie"),
-    )
+_SEARCHED_WORDS: Final = 8
+"""Words by which candidates are found while an item has no vector: a near-duplicate has all of its words."""
+_LONGER: Final = 2.0
+"""Times that a text may be as long as one that says the same, with more articles and spaces."""
+_FILLERS: Final[Mapping[str, frozenset[str]]] = {
+    "en": frozenset(
+        (
+            *("a", "an", "the", "this", "that", "these", "those", "there", "it", "its", "itself", "s"),
+            *("is", "are", "am", "be", "been", "being", "of", "and", "also", "very", "just", "so"),
+        )
+    ),
+    "de": frozenset(
+        (
+            *(
+                "der",
+                "die",
+                "das",
+                "den",
+                "dem",
+                "des",
+                "ein",
+                "eine",
+                "einen",
+                "einem",
+                "einer",
+                "eines",
+                "es",
+                "sich",
+            ),
+            *("dies", "diese", "dieser", "dieses", "diesem", "diesen", "dass", "es", "sich"),
+            *("ist", "sind", "bin", "bist", "sei", "worden", "und", "auch", "sehr", "so"),
+        )
+    ),
+}
+"""Words that add nothing to a text. All others do: before and after, must and may, all and some, from and to."""
+_SIGNS: Final = re.compile(
+    r"\?|[<>≤≥≠](?=\s?\d)|[€$£](?=\s?\d)|(?<=\d)\s?[%‰°€$£]|(?<![\w)])[-+−±](?=\d)|(?<=\w)[+#]+(?!\w)"
+    r"|(?<=\w )[A-Z]\b(?!')"
 )
-"""Two texts that ask say the same only if they have the same of these words, which keyword search ignores."""
-_CONTRASTS: Final = frozenset(
-    (
-        *("before", "after", "since", "until", "on", "off", "up", "down", "over", "under", "above", "below", "out"),
-        *("can", "could", "may", "might", "must", "should", "would", "will", "shall"),
-        *("all", "some", "any", "few", "most", "many", "more", "less", "only", "both"),
-        *("i", "you", "he", "she", "we", "they", "my", "your", "his", "her", "our", "their", "me", "him", "us", "them"),
-        *("vor", "nach", "seit", "bis", "auf", "ab", "aus", "an", "ueber", "unter", "oben", "unten"),
-        *("kann", "koennte", "darf", "muss", "soll", "sollte", "will", "wuerde", "wird", "moechte"),
-        *("alle", "einige", "wenige", "viele", "mehr", "weniger", "nur", "beide"),
-        *(
-            "ich",
-            "du",
-            "er",
-            "wir",
-            "ihr",
-            "mein",
-            "meine",
-            "dein",
-            "deine",
-            "sein",
-            "seine",
-            "ihre",
-            "unser",
-            "unsere",
-        ),
-    )
-)
-"""Words that keyword search ignores, although they decide what a text says: before and after, must and may."""
-_LEAST_DOCUMENTS: Final = 1000
-"""Words are weighed as if the namespace had at least this many items: in a small one every word is common."""
+"""What is no word and makes a difference: questions, amounts below or above, units, -5, C++, plan A and plan B."""
+_CODE: Final = re.compile(r"[{};]\s*$|\w\(\)|[=!<>:]=|\w\s?=\s?\w|::|[-=]>", re.MULTILINE)
+_CODE_PIECES: Final = re.compile(r"\w+|[^\w\s]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ class Similar:
 
     id: int
     words: float
-    """Share of the words of both that both have, the rare ones weighing most; 0 if each has words of its own."""
+    """Share of the words of both that both have, articles included."""
     cosine: float | None
     """The cosine of their vectors; None if one of them has no vector yet."""
 
@@ -105,64 +105,61 @@ def similar_items(snapshot: Snapshot, item: Item, filters: Filters) -> list[Simi
         return []
     vector = snapshot.stored_vectors([item.id]).get(item.id)
     found = snapshot.rows.get([id for id in _candidates(snapshot, item, vector, filters) if id != item.id])
-    vectors = {} if vector is None else snapshot.stored_vectors(list(found))
-    similar = [
-        Similar(other.id, shared_words(snapshot, item, other), _cosine(vector, vectors.get(other.id)))
-        for other in found.values()
-        if not differ(item, other)
-    ]
-    near = [each for each in similar if _is_near(each)]
+    same = [each for each in found.values() if say_the_same(item, each)]
+    vectors = {} if vector is None else snapshot.stored_vectors([each.id for each in same])
+    near = [Similar(each.id, shared_words(item, each), _cosine(vector, vectors.get(each.id))) for each in same]
     return sorted(near, key=lambda each: (-(each.cosine or 0.0) - each.words, each.id))
 
 
 def _candidates(snapshot: Snapshot, item: Item, vector: Vector | None, filters: Filters) -> Sequence[int]:
-    """Near-duplicates are among the nearest by vector; without one, among the best by words."""
+    """Near-duplicates are among the nearest by vector; without one, among the best by the longest words."""
     if vector is None:
-        return [hit.id for hit in snapshot.words.match(_text(item), _NEAREST, filters).hits]
+        words = sorted(dict.fromkeys(tokens(_text(item))), key=len, reverse=True)[:_SEARCHED_WORDS]
+        return [hit.id for hit in snapshot.words.match(" ".join(words), _NEAREST, filters).hits]
     found = snapshot.vectors.begin_nearest(vector, _NEAREST, filters)()
     return [hit.id for hit in found.hits if hit.score >= COSINE]
 
 
-def differ(one: Item, other: Item) -> bool:
-    """Whether two items cannot say the same.
-
-    They state other facts or events, one of them negates, they ask otherwise, they name plan A and plan B, or each has
-    a word such as before or after that the other one lacks.
-    """
+def say_the_same(one: Item, other: Item) -> bool:
+    """Whether two items have the same words and signs in order, but for those that add nothing, and state one fact."""
     facts = {(item.subject, item.attribute) for item in (one, other)} - {(None, None)}
     times = {item.occurred_at for item in (one, other)} - {None}
-    signs = {(has_negation(_text(item)), frozenset(_LETTER.findall(_text(item)))) for item in (one, other)}
-    if len(facts) > 1 or len(times) > 1 or len(signs) > 1:
-        return True
-    first, second = (frozenset(folded_words(_text(item))) for item in (one, other))
-    if "?" in _text(one) + _text(other) and (first ^ second) & _ASKING:
-        return True
-    return bool((first - second) & _CONTRASTS) and bool((second - first) & _CONTRASTS)
+    lengths = sorted((len(_text(one)), len(_text(other))))
+    if len(facts) > 1 or len(times) > 1 or lengths[1] > _LONGER * lengths[0]:
+        return False
+    (first, signs), (second, others) = _statement(one, one.language), _statement(other, one.language)
+    if len(first) != len(second) or signs != others:
+        return False
+    return all(a == b or _form(a, one.language) == _form(b, one.language) for a, b in zip(first, second, strict=True))
 
 
-def _is_near(similar: Similar) -> bool:
-    if similar.cosine is None:
-        return similar.words >= SHARED_WORDS_ALONE
-    return similar.cosine >= COSINE and similar.words >= SHARED_WORDS
+def _statement(item: Item, language: str) -> tuple[Sequence[str], Sequence[str]]:
+    """The words and the signs of an item that say something. In source code every character but white space does."""
+    text = _text(item)
+    if _CODE.search(text):
+        return (), _CODE_PIECES.findall(text)
+    words = folded_words(text)
+    fillers = _FILLERS.get(language, frozenset())
+    return [word for word in words if word not in fillers] or words, _SIGNS.findall(text)
+
+
+def _form(word: str, language: str) -> str:
+    """The stem of a word. What is planned and what is done are not the same: book, booking, booked."""
+    if not word.isalpha():
+        return word
+    ending = word[-3:] if word.endswith("ing") else word[-2:] if word.endswith("ed") else ""
+    stemmed = stem(word, language)
+    return stemmed if language != "en" or stemmed.endswith(ending) else f"{stemmed}-{ending}"
 
 
 def _cosine(one: Vector | None, other: Vector | None) -> float | None:
     return None if one is None or other is None else float(np.dot(one, other))
 
 
-def shared_words(snapshot: Snapshot, one: Item, other: Item) -> float:
-    """Share of the words of both texts that both have, each weighed by how few items of the namespace have it.
-
-    0 if each text has a word that the other one lacks: those are different things, times or numbers.
-    """
-    query = snapshot.keyword_query(f"{_text(one)}\n{_text(other)}")
-    documents = max(query.documents, _LEAST_DOCUMENTS)
-    weights = {term: idf(round(word.share * query.documents), documents) for word in query.words for term in word.terms}
-    first, second = (weights.keys() & analyse(_text(item), one.language) for item in (one, other))
-    if first - second and second - first:
-        return 0.0
-    total = sum(weights[term] for term in first | second)
-    return sum(weights[term] for term in first & second) / total if total else 0.0
+def shared_words(one: Item, other: Item) -> float:
+    """Share of the words of both texts that both have."""
+    first, second = (frozenset(folded_words(_text(item))) for item in (one, other))
+    return len(first & second) / (len(first | second) or 1)
 
 
 def _text(item: Item) -> str:
