@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from conformance_subjects import NS, add, edit, ids, item, one, search
 
-from fourfold.model import NO_FILTERS
+from fourfold.model import NO_FILTERS, Filters
 
 
 @pytest.mark.spec("S1.9")
@@ -176,3 +176,17 @@ def test_every_store_knows_how_much_of_it_is_code(store):
         transaction.items.forget([code])
     with store.snapshot(NS) as snapshot:
         assert snapshot.words.match("double a number", 10, NO_FILTERS).code == 0
+
+
+def test_items_that_have_all_given_words_are_listed(store):
+    plural, single, german, *_ = add(
+        store, "Two contracts of 2026 in Rome", "The contract of Rome", "Der Vertrag von Rom", "A ticket to Rome"
+    )
+    with store.snapshot(NS) as snapshot:
+        assert {plural, single} <= set(snapshot.words.having(["contract", "Rome"], 4, NO_FILTERS))
+        assert german in snapshot.words.having(["Vertrag"], 2, NO_FILTERS)
+        assert list(snapshot.words.having(["contract"], 4, Filters(tags=("none",)))) == []
+    with store.transaction(NS) as transaction:
+        transaction.items.forget([plural])
+    with store.snapshot(NS) as snapshot:
+        assert list(snapshot.words.having(["contract"], 4, NO_FILTERS)) == [single]

@@ -32,8 +32,11 @@ SIMILAR_ITEMS: Final = 10
 LONGEST_CHARACTERS: Final = 20_000
 _NEAREST: Final = SIMILAR_ITEMS + 1
 """Items that are compared: the item itself is one of them."""
+_COMPARED: Final = 2 * _NEAREST
+"""The same while an item has no vector: of those that have these words, several may have others, too."""
 _SEARCHED_WORDS: Final = 8
-"""Words by which candidates are found while an item has no vector: a near-duplicate has all of its words."""
+"""Words by which they are found then, numbers and the longest: a near-duplicate has all words of an item."""
+_RARE_CHARACTERS: Final = 4
 _LONGER: Final = 2.0
 """Times that a text may be as long as one that says the same, with more articles and spaces."""
 _FILLERS: Final[Mapping[str, frozenset[str]]] = {
@@ -112,12 +115,19 @@ def similar_items(snapshot: Snapshot, item: Item, filters: Filters) -> list[Simi
 
 
 def _candidates(snapshot: Snapshot, item: Item, vector: Vector | None, filters: Filters) -> Sequence[int]:
-    """Near-duplicates are among the nearest by vector; without one, among the best by the longest words."""
+    """Near-duplicates are among the nearest by vector; without one, among those that have its words."""
     if vector is None:
-        words = sorted(dict.fromkeys(tokens(_text(item))), key=len, reverse=True)[:_SEARCHED_WORDS]
-        return [hit.id for hit in snapshot.words.match(" ".join(words), _NEAREST, filters).hits]
+        return snapshot.words.having(_rare_words(_text(item)), _COMPARED, filters)
     found = snapshot.vectors.begin_nearest(vector, _NEAREST, filters)()
     return [hit.id for hit in found.hits if hit.score >= COSINE]
+
+
+def _rare_words(text: str) -> list[str]:
+    """Numbers and the longest words. Not Bairstow-Hitchcock, which may be two words elsewhere, if there are others."""
+    words = set(tokens(text))
+    plain = {word for word in words if word.isalnum() and len(word) >= _RARE_CHARACTERS}
+    chosen = plain if 2 * len(plain) >= _SEARCHED_WORDS else words
+    return sorted(chosen, key=lambda word: (not word.isalpha(), len(word), word), reverse=True)[:_SEARCHED_WORDS]
 
 
 def say_the_same(one: Item, other: Item) -> bool:

@@ -155,12 +155,27 @@ def score(state: TextState, prepared: PreparedQuery, ids: Sequence[int]) -> Rank
 
 def containing(state: TextState, groups: Sequence[Collection[str]]) -> list[int]:
     """Items that contain at least one term of every group."""
-    found = state.segment.containing(groups)
-    published = state.published.ids[found[~state.published.dead[found]]]
+    return sorted({*_published_with(state, groups).tolist(), *_tail_with(state, groups).tolist()})
+
+
+def having(state: TextState, groups: Sequence[Collection[str]], limit: int, allowed: Ints | None) -> list[int]:
+    """The same for at most `limit` items: the latest, and of the published ones those that have the terms most."""
+    if not groups:
+        return []
+    found = np.concatenate([_tail_with(state, groups)[::-1], _published_with(state, groups, limit)])
+    return (found if allowed is None else found[np.isin(found, allowed)])[:limit].tolist()
+
+
+def _published_with(state: TextState, groups: Sequence[Collection[str]], limit: int | None = None) -> Ints:
+    found = state.segment.containing(groups, limit)
+    return state.published.ids[found[~state.published.dead[found]]]
+
+
+def _tail_with(state: TextState, groups: Sequence[Collection[str]]) -> Ints:
     tail = state.tail.gather(state.tail.live)
     matches = (np.concatenate([tail.rows_with(term_hash(term)) for term in group]) for group in groups)
     found = reduce(np.intersect1d, matches, np.arange(len(state.tail.live)))
-    return sorted({*published.tolist(), *state.tail.ids[state.tail.live[found]].tolist()})
+    return state.tail.ids[state.tail.live[found]]
 
 
 def _candidates(state: TextState, prepared: PreparedQuery, limit: int, allowed: Ints | None) -> Scored:

@@ -139,13 +139,13 @@ class TextSegment:
         """The rows that tantivy ranks best, with its scores, which are too high where variants of a word add up."""
         return (NONE, np.empty(0)) if self.searcher is None else self._rows(query, count)
 
-    def containing(self, groups: Sequence[Collection[str]]) -> Ints:
-        """All rows that contain at least one term of every group."""
+    def containing(self, groups: Sequence[Collection[str]], limit: int | None = None) -> Ints:
+        """The rows that contain at least one term of every group: all, or those that tantivy ranks best."""
         if self.searcher is None or not groups:
             return NONE
         either = [[(tantivy.Occur.Should, self._term(term, 1.0)) for term in sorted(group)] for group in groups]
         clauses = [(tantivy.Occur.Must, tantivy.Query.boolean_query(terms)) for terms in either]
-        return self._rows(tantivy.Query.boolean_query(clauses), max(len(self.documents), 1))[0]
+        return self._rows(tantivy.Query.boolean_query(clauses), limit or max(len(self.documents), 1))[0]
 
     def _term(self, term: str, weight: float) -> Any:
         query = tantivy.Query.term_query(TANTIVY_SCHEMA, "body", term, "freq")

@@ -64,6 +64,12 @@ def analyse(text: str, language: str) -> list[str]:
     return list(chain.from_iterable(map(token_terms(language).__getitem__, runs(text))))
 
 
+def variants(words: Sequence[str], languages: Sequence[str]) -> list[set[str]]:
+    """Return for each word its terms in any of the languages, without words that one of these does not index."""
+    terms = [[analyse(word, language) for language in languages] for word in words]
+    return [set(chain.from_iterable(found)) for found in terms if found and all(found)]
+
+
 def analyse_item(title: str, text: str, language: str) -> list[str]:
     """Return the index terms of an item. The terms of the title occur twice, which gives them more weight."""
     named = analyse(title, language)

@@ -215,6 +215,9 @@ class MemoryWords:
     def scores(self, text: str, ids: Sequence[int]) -> Ranking:
         return self._scored(self.query(text), [id for id in ids if id in self._ns.items])
 
+    def having(self, words: Sequence[str], limit: int, filters: Filters) -> list[int]:
+        return [hit.id for hit in self.match(" ".join(words), limit, filters).hits]
+
     @cached_property
     def _terms(self) -> dict[int, Counter[str]]:
         """By item: its analysed terms with their frequencies."""

@@ -54,6 +54,9 @@ class KeywordSearch:
             self._at.reopen()
             return self._match(text, limit, filters)
 
+    def having(self, words: Sequence[str], limit: int, filters: Filters) -> list[int]:
+        return [hit.id for hit in self.match(" ".join(words), limit, filters).hits]
+
     def _match(self, text: str, limit: int, filters: Filters) -> Ranking:
         unfiltered = filters.condition is None
         indexed = self._at.candidates.exists

@@ -76,6 +76,10 @@ class Words(Protocol):
         """The same scores for given items; zero where nothing matches."""
         ...
 
+    def having(self, words: Sequence[str], limit: int, filters: Filters) -> Sequence[int]:
+        """At most `limit` candidates for items that have all of these words; some may have only a part of them."""
+        ...
+
 
 class Vectors(Protocol):
     """Vector search. InvalidVector if a vector does not have the namespace's dimension.

@@ -38,6 +38,7 @@ from fourfold.storage.sqlite.indexes import Indexes
 from fourfold.storage.sqlite.link_columns import LinkCache
 from fourfold.storage.sqlite.saved_versions import SavedVersions
 from fourfold.storage.values import FileRow, Hidden, NeighborQuery, PendingText, Size, TagUse, Vocabulary
+from fourfold.text.analysis import variants
 from fourfold.text.keyword_query import KeywordQuery
 from fourfold.threads import Task, Workers
 
@@ -269,6 +270,11 @@ class SqliteWords:
             at, lambda state: text_index.score(state, state.query(text, at.languages), ids)
         )
 
+    def having(self, words: Sequence[str], limit: int, filters: Filters) -> list[int]:
+        at, groups = self._at, variants(words, tuple(self._at.languages))
+        allowed = at.allowed(filters) if groups else None
+        return at.caches.indexes.read_texts(at, lambda state: text_index.having(state, groups, limit, allowed))
+
 
 class SqliteVectors:
     def __init__(self, at: SqliteSnapshot) -> None:
@@ -346,9 +352,8 @@ class SqliteGraph:
         return view(NodeRows(self._at.db), graph.required(self._at.db, self._at.ns, name, label), limit)
 
     def neighbors(self, wanted: NeighborQuery) -> Page[Neighbor]:
-        return neighbors(
-            NodeRows(self._at.db), graph.required(self._at.db, self._at.ns, wanted.name, wanted.label), wanted
-        )
+        node = graph.required(self._at.db, self._at.ns, wanted.name, wanted.label)
+        return neighbors(NodeRows(self._at.db), node, wanted)
 
     def path(self, start: str, goal: str, max_depth: int) -> list[Edge]:
         first, last = (graph.required(self._at.db, self._at.ns, name) for name in (start, goal))
@@ -363,12 +368,8 @@ class SqliteTags:
         at = self._at
         known = at.caches.tag_counts.get(at.ns)
         if known is None or known[0] != at.last_change or time.monotonic() - known[1] > TAG_CACHE_SECONDS:
-            known = (
-                at.last_change,
-                time.monotonic(),
-                connections.tag_counts(at.db, at.ns, hidden=at.hidden.superseded),
-            )
-            at.caches.tag_counts[at.ns] = known
+            counts = connections.tag_counts(at.db, at.ns, hidden=at.hidden.superseded)
+            known = at.caches.tag_counts[at.ns] = (at.last_change, time.monotonic(), counts)
         return known[2]
 
     def uses(self, candidates: Sequence[str], filters: Filters, limit: int) -> list[TagUse]:
