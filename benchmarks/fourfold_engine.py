@@ -23,10 +23,8 @@ class FourfoldEngine(Engine):
     def build(self, corpus: Corpus) -> None:
         """Add items and edges in batches and build all indexes."""
         self.open()
-        self._add_items(corpus)
-        edges = ((edge.source, edge.relation, edge.target, edge.weight) for edge in corpus.edges())
-        for batch in batches(edges, BATCH):
-            self._memory.add_edges(batch)
+        self.add_items(corpus)
+        self.add_edges(corpus)
         self.index()
         self.close()
 
@@ -38,7 +36,14 @@ class FourfoldEngine(Engine):
         """Keep the default settings."""
         return "default settings, with graph and tags"
 
-    def _add_items(self, corpus: Corpus) -> None:
+    def add_edges(self, corpus: Corpus) -> None:
+        """Add all edges in batches."""
+        edges = ((edge.source, edge.relation, edge.target, edge.weight) for edge in corpus.edges())
+        for batch in batches(edges, BATCH):
+            self._memory.add_edges(batch)
+
+    def add_items(self, corpus: Corpus) -> None:
+        """Add all items in batches."""
         from fourfold import NewItem
 
         new_items = (
