@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +13,10 @@ import pytest
 from engine_support import Opener, notes
 
 from fourfold.index import publish
-from fourfold.memory import Memory
 from fourfold.model import NewItem
 from fourfold.storage import linking
 from fourfold.storage.sqlite.database import Database
+from fourfold.storage.sqlite.links import SqliteLinkRows
 from fourfold.storage.sqlite.tuning import Tuning
 
 KILOBYTE = 1000
@@ -129,9 +129,8 @@ def test_writes_succeed_when_the_log_cannot_be_reset(store: Database, monkeypatc
 # ---------------------------------------------------------------- long reads
 
 
-def outside(memory: Memory, called: list[str], work: Callable[..., Any]) -> Callable[..., Any]:
+def outside(store: Database, called: list[str], work: Callable[..., Any]) -> Callable[..., Any]:
     """Wraps the call with an assertion that no snapshot is open."""
-    store: Database = memory.store._db  # type: ignore[attr-defined]
 
     def noted(*args: Any) -> Any:
         called.append(threading.current_thread().name)
@@ -145,7 +144,7 @@ def test_no_snapshot_is_held_while_an_index_is_written(opened: Opener, monkeypat
     memory, called = opened(background=False), list[str]()
     memory.add_many(notes(100), wait=True)
     for of, name in ((publish._TantivyWriter, "add"), (publish, "row_sums"), (publish, "term_columns")):
-        monkeypatch.setattr(of, name, outside(memory, called, getattr(of, name)))
+        monkeypatch.setattr(of, name, outside(memory.store._db, called, getattr(of, name)))
     memory.index()
     assert len(called) == 3
     assert memory.check() == []
@@ -186,8 +185,70 @@ def test_names_are_looked_up_outside_of_any_snapshot(opened: Opener, monkeypatch
     memory.index()
     memory.search("project")
     maintenance: Any = memory.store.maintenance
-    monkeypatch.setattr(maintenance, "_may_mention", outside(memory, called, maintenance._may_mention))
+    monkeypatch.setattr(maintenance, "_may_mention", outside(memory.store._db, called, maintenance._may_mention))
     memory.add_many([NewItem(f"a bird, the {n}th", title=f"Heron{n}") for n in range(linking.AT_ONCE + 8)])
     memory.index()
     assert len(called) == linking.AT_ONCE + 8
     assert memory.check() == []
+
+
+def test_names_are_made_searchable_outside_of_any_snapshot(
+    opened: Opener, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened(embedder="none").add(NewItem("a bird", title="Heron"))
+    alone, called = Database(tmp_path / "store" / "fourfold.db", Tuning()), list[str]()
+
+    @contextmanager
+    def reading() -> Iterator[SqliteLinkRows]:
+        with alone.read() as db:
+            yield SqliteLinkRows(db, 1)
+
+    linker = linking.Linker()
+    monkeypatch.setattr(linking, "NameFinder", outside(alone, called, linking.NameFinder))
+    linker.read_names(reading)
+    alone.close()
+    assert len(called) == 1
+
+
+def test_transactions_that_link_become_shorter_where_they_take_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    written, clock = list[int](), [0.0]
+
+    class Slow:
+        def read_names(self, _: object) -> None: ...
+
+        def mention_again(self, _: object, items: Sequence[int]) -> None:
+            written.append(len(items))
+            clock[0] += len(items) * (0.01 if sum(written) < 1500 else 0.0001)
+
+    monkeypatch.setattr(linking, "monotonic", lambda: clock[0])
+    linking._link_again(Slow(), list(range(4000)), nullcontext, nullcontext)  # type: ignore[arg-type]
+    assert sum(written) == 4000
+    assert max(written[3:20]) * 0.01 <= 2 * linking._LONGEST_SECONDS
+    assert max(written) == linking._WRITTEN_ITEMS
+
+
+def test_a_load_that_goes_on_does_not_make_linking_read_all_names_again_and_again(
+    opened: Opener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memory = opened(embedder="none", background=False)
+    titles = [NewItem(f"a bird, the {n}th", title=f"Heron{n}") for n in range(3000)]
+    memory.add_many([NewItem(f"Number {n} belongs to project Heron{n}") for n in range(3000)])
+    memory.add_many(titles)
+    read, linked = list[int](), list[Any]()
+    names, change = SqliteLinkRows.names, SqliteLinkRows.change_mentions
+
+    def noting(rows: SqliteLinkRows) -> Any:
+        read.append(1)
+        return names(rows)
+
+    def renaming(rows: SqliteLinkRows, *pairs: Any) -> None:
+        linked.append(pairs)
+        rows.raise_names_version()  # as a writer of another process would
+        change(rows, *pairs)
+
+    monkeypatch.setattr(SqliteLinkRows, "names", noting)
+    monkeypatch.setattr(SqliteLinkRows, "change_mentions", renaming)
+    memory.index()
+    assert len(linked) >= 12
+    assert len(read) < len(linked) / 2
+    assert memory.node("Heron2999").mentions == (3000,)

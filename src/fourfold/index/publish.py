@@ -183,10 +183,11 @@ def _changed(
         if not seq or seq < source.pruned:
             return source.all_ids(), None
         changed = source.changed_ids(seq, last, kinds | Change.REMOVED)
-        dead = rows.without(rows.find(np.array(changed, np.int64))).dead
-        if dead.sum() > publication.tuning.dead_share * (len(rows) + len(changed)):
-            return source.all_ids(), None
+    dead = rows.without(rows.find(np.array(changed, np.int64))).dead
+    if dead.sum() <= publication.tuning.dead_share * (len(rows) + len(changed)):
         return changed, dead
+    with publication.source.read() as source:
+        return source.all_ids(), None
 
 
 def _batches(publication: Publication, ids: list[int]) -> Generator[list[int]]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from time import monotonic
 from typing import NamedTuple, Protocol
 
 from fourfold.model import NewItem
@@ -27,7 +28,10 @@ _MOST_READ_NAMES = 300_000
 """More names are not read inside of a transaction, which other writers wait for: that takes seconds."""
 _PAGE_ITEMS = 1000
 _WRITTEN_ITEMS = 250
-"""Items that one transaction of `catch_up` links."""
+"""Maximum number of items that one transaction of `catch_up` links."""
+_FIRST_WRITTEN_ITEMS = 32
+_LONGEST_SECONDS = 0.2
+"""After a longer transaction of `catch_up` the next has half as many items: on a busy machine others wait for it."""
 _DONE_NODES = 10_000
 """Nodes that one transaction of `catch_up` takes from the list of postponed ones."""
 
@@ -132,6 +136,9 @@ class LinkRows(Protocol):
         ...
 
 
+Opened = Callable[[], AbstractContextManager[LinkRows]]
+
+
 class Linker:
     """Caches the names of one namespace. Used only inside write transactions, so by one thread at a time."""
 
@@ -198,20 +205,32 @@ class Linker:
             known = rows.mentions(stored) if stored else set[tuple[int, int]]()
             rows.change_mentions(sorted(known - wanted), sorted(wanted - known))
 
-    def read_names(self, rows: LinkRows) -> None:
-        """Reads all names if others were added or removed."""
-        version = rows.names_version()
-        if version != self._version:
-            self._finder, self._version, self._looked_up = NameFinder(paced(rows.names())), version, 0
+    def read_names(self, reading: Opened) -> None:
+        """Reads all names the first time, and again when looking words up has cost half as much.
+
+        During a load there are new names all the time.
+        """
+        with reading() as rows:
+            version, knows_some = rows.names_version(), self._version >= 0
+            if version == self._version or (knows_some and rows.has_more_names(2 * self._looked_up)):
+                return
+            names = list(rows.names())
+        self._know(names, version)  # takes seconds, without a snapshot
+
+    def _know(self, names: Iterable[str], version: int) -> None:
+        self._finder, self._version, self._looked_up = NameFinder(paced(names)), version, 0
 
     def _finder_for(self, rows: LinkRows, texts: Sequence[str]) -> NameFinder:
         """A finder of all names, or of those that the texts could contain if looking these up takes less time."""
-        if rows.names_version() != self._version and rows.has_more_names(_READ_NAMES):
+        version = rows.names_version()
+        if version == self._version:
+            return self._finder
+        if rows.has_more_names(_READ_NAMES):
             words, pairs = beginnings(texts)
             self._looked_up += len(words) + len(pairs)
             if rows.has_more_names(min(self._looked_up, _MOST_READ_NAMES)):
                 return NameFinder(rows.names_beginning(words, pairs))
-        self.read_names(rows)
+        self._know(rows.names(), version)
         return self._finder
 
 
@@ -238,8 +257,6 @@ def _pages(items: Sequence[int], size: int = _PAGE_ITEMS) -> Iterator[Sequence[i
 
 
 # ---------------------------------------------------------------- many names at once
-
-Opened = Callable[[], AbstractContextManager[LinkRows]]
 
 
 def catch_up(reading: Opened, writing: Opened, may_mention: Callable[[str], Sequence[int] | None]) -> None:
@@ -268,11 +285,15 @@ def catch_up(reading: Opened, writing: Opened, may_mention: Callable[[str], Sequ
 
 
 def _link_again(linker: Linker, items: Sequence[int], reading: Opened, writing: Opened) -> None:
-    for part in _pages(items, _WRITTEN_ITEMS):
-        with reading() as rows:
-            linker.read_names(rows)
+    done, size = 0, _FIRST_WRITTEN_ITEMS
+    while done < len(items):
+        linker.read_names(reading)
         with writing() as rows:
-            linker.mention_again(rows, part)
+            started = monotonic()
+            linker.mention_again(rows, items[done : done + size])
+            seconds = monotonic() - started
+        done += size
+        size = max(1, size // 2) if seconds > _LONGEST_SECONDS else min(2 * size, _WRITTEN_ITEMS)
 
 
 def _proposed(names: Collection[str], may_mention: Callable[[str], Sequence[int] | None]) -> list[int] | None:
