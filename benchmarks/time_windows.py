@@ -112,11 +112,10 @@ def noon(text: str) -> datetime:
 def score(bench: Bench, one: Asked, mode: Any) -> float:
     """The nDCG@10 of one question, asked at its moment."""
     memory = bench._memory
-    vector = bench._vector(one.question.text, fresh=False)
     space = bench._spaces.get(one.question.scope, "default")
     filters = _earlier(one.question) or NO_FILTERS
     request = PlanRequest(one.question.text, "auto", top_k=10)
-    answer = memory._search.answer(space, request, ResultOptions(time=mode), vector, filters, one.now)
+    answer = memory._search.answer(space, request, ResultOptions(time=mode), None, filters, one.now)
     keys = [str(result.key) for result in answer.results]
     return scores(bench.collection.judgements[one.question.id], keys)[MAIN]
 

@@ -41,6 +41,13 @@ def test_eval_reports_every_metric_of_the_specification(cli: Cli, home: Path, ga
     assert not (home / "store").exists(), "eval must not use the user's store"
 
 
+def test_eval_weighs_results_by_their_source(cli: Cli, garden: list[str]) -> None:
+    done = cli("eval", *garden, "--source-weights", "user=0.5", "--json")
+    assert (done.code, done.json["plan"]["source_weights"]) == (0, {"user": 0.5})
+    refused = cli("eval", *garden, "--source-weights", "nobody=0.5")
+    assert (refused.code, "nobody" in refused.err) == (1, True)
+
+
 def test_eval_with_the_model_in_lines(cli: Cli, garden: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FOURFOLD_EMBEDDER", "minilm")
     done = cli("eval", *garden)

@@ -16,12 +16,14 @@ import postgres_servers
 import pytest
 from http_server import NS, Server, serving
 
-from fourfold import ItemPatch, Memory
+from fourfold import ItemPatch, Memory, Settings
 from fourfold.errors import Conflict
+from fourfold.serve.http import judged_files
 
 pytestmark = pytest.mark.spec("C9")
 
 READ, WRITE, ADMIN, ALL = (f"{name}-0123456789abcdef" for name in ("read", "write", "admin", "all"))
+SECRET = "xK9w2Lq8-Tr0ub4dor"
 TOKENS = f"alpha:read:{READ},alpha:write:{WRITE},alpha:{ADMIN},*:{ALL}"
 
 
@@ -230,6 +232,29 @@ def test_judgements_become_a_collection_that_eval_reads(client: httpx.Client, tm
         text=True,
     )
     assert '"ndcg@10": 1.0' in done.stdout, done.stdout + done.stderr
+
+
+def test_secrets_in_judged_queries_are_masked(client: httpx.Client) -> None:
+    base = "/v1/namespaces/judged-secrets"
+    item = client.post(f"{base}/items", json={"text": "the heron nests at the gate"}).json()["id"]
+    judged = {"query": f"heron password = {SECRET}", "item": item, "relevance": 1}
+    answer = client.post(f"{base}/judgements", json=judged)
+    assert (answer.status_code, SECRET in answer.text) == (200, False)
+    assert SECRET not in client.get(f"{base}/judgements").text
+
+
+def test_secrets_in_files_of_judgements_are_found_and_masked(tmp_path: Path) -> None:
+    settings = Settings(store=str(tmp_path))
+    assert judged_files.scan(settings, mask=False) == []
+    assert list(tmp_path.iterdir()) == []
+    folder = judged_files.folder_of(settings, "a/b")
+    judged_files.write(folder, {"heron": {"1": 1}, f"password = {SECRET}": {"key:gate": 2}})
+    (line,) = judged_files.scan(settings, mask=False)
+    assert line.startswith("a/b: judged query: ")
+    assert judged_files.scan(settings, mask=True) == [f"masked: {line}"]
+    assert judged_files.scan(settings, mask=False) == []
+    assert all(SECRET.encode() not in file.read_bytes() for file in folder.iterdir())
+    assert list(judged_files.read(folder).values()) == [{"1": 1}, {"key:gate": 2}]
 
 
 def test_metrics_report_searches_latency_queue_index_lag_and_errors(client: httpx.Client) -> None:

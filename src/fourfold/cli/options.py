@@ -77,7 +77,7 @@ class WhyFlags(SearchFlags):
 class RankingFlags(SearchFlags):
     """How to rank."""
 
-    names: ClassVar = ("preset", "fusion", "weights", "alpha", "recency", "rerank", "only")
+    names: ClassVar = ("preset", "fusion", "weights", "alpha", "recency", "source_weights", "rerank", "only")
 
 
 class RetrieveFlags(SearchFlags):

@@ -79,8 +79,10 @@ def scan_secrets(
     ctx: typer.Context,
     mask: Annotated[bool, typer.Option("--mask", help="Mask them, and remove them from every file.")] = False,
 ) -> None:
+    from fourfold.serve.http import judged_files
+
     with open_memory(ctx) as memory:
-        lines = memory.scan_secrets(mask=mask)
+        lines = [*judged_files.scan(memory.settings, mask=mask), *memory.scan_secrets(mask=mask)]
     for line in lines or ("no secrets found",):
         say(one_line(line))
 

@@ -95,7 +95,8 @@ def _plan(run: Run) -> dict[str, Json]:
     """The requested plan; `weights` is null if they are chosen for each question."""
     plan = run.answers[0].plan
     asked = {"preset": plan.preset, "retrievers": list(plan.retrievers), "fusion": plan.fusion, "k": plan.k}
-    return {**asked, "weights": run.variant.arguments.get("weights"), "embedder": run.model}
+    sources = {} if plan.source_weights is None else {"source_weights": dict(plan.source_weights)}
+    return {**asked, "weights": run.variant.arguments.get("weights"), **sources, "embedder": run.model}
 
 
 def _mean_weights(answers: Sequence[Answer]) -> dict[str, float]:

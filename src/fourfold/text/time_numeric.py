@@ -19,6 +19,8 @@ _NUMBERED: Final = (
     r"(?<!invoice )(?<!ticket )(?<!rechnung )(?<!nummer )(?<!number )(?<!no\. )(?<!nr\. )(?<!no )(?<!nr )(?<!ratio )"
 )
 """Invoice 05/2024 is the fifth invoice."""
+_NOT_A_SHARE: Final = r"(?<!is )(?<!are )(?<!was )(?<!were )(?<!of )(?<!= )(?<!ist )(?<!sind )(?<!war )(?<!beträgt )"
+"""The ratio is 10/2000; a month below 10 has two digits, which no ratio has."""
 _NOT_OF: Final = r"(?! +(?:of|des|der|vom|im)\b)"
 """Week 12 of the course."""
 
@@ -61,7 +63,7 @@ def _rule(
 
 
 NUMERIC: Final = (
-    _rule(rf"{_NUMBERED}(?P<number>0[1-9]|1[0-2])/(?P<year>(?:19|20)\d\d)(?= *(?:$|[?.!,;]))", _month),
+    _rule(rf"{_NUMBERED}(?P<number>0[1-9]|{_NOT_A_SHARE}1[0-2])/(?P<year>(?:19|20)\d\d)(?= *(?:$|[?.!,;]))", _month),
     _rule(r"(?P<number>0?[1-9]|1[0-2])/(?P<year>(?:19|20)\d\d)(?![\w/-])", _month, alone=False),
     _rule(r"(?P<number>0[1-9]|1[0-2])\.(?P<year>(?:19|20)\d\d)(?![\w/-]|\.\d)", _month, alone=False),
     _rule(r"(?P<year>(?:19|20)\d\d)-?W(?P<number>[0-5]\d)\b(?!-)", week_number),

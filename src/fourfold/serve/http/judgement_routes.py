@@ -5,70 +5,41 @@ The folder of a namespace has queries.jsonl and qrels.tsv; the download adds cor
 
 from __future__ import annotations
 
-import json
 import tempfile
 import zipfile
 from collections.abc import Mapping
-from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Final
-from urllib.parse import quote
 
 from starlette.responses import Response
 
-from fourfold import owner_only
+from fourfold.engine.secret_policy import SecretPolicy
 from fourfold.errors import InvalidQuery
 from fourfold.model import Item, Json
 from fourfold.ranking.plan import check_text
-from fourfold.serve.http import answers, models
+from fourfold.serve.http import answers, judged_files, models
 from fourfold.serve.http.endpoint import Call, Endpoint, download, reply
-from fourfold.serve.http.own_files import own_folder
+from fourfold.serve.http.judged_files import Judged
 from fourfold.serve.http.paging import every_item
 from fourfold.serve.http.search_routes import NS
 from fourfold.serve.schemas import dumps
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from fourfold.memory import Memory
 
-_HEADER: Final = "query-id\tcorpus-id\tscore\n"
 _RANKED: Final = 10
 _changing = Lock()
 
-Judged = dict[str, dict[str, int]]
-"""The relevance of items (id or key:K) for each query."""
-
 
 def _folder(memory: Memory) -> Path:
-    return own_folder(memory.settings) / "judgements" / quote(memory.namespace, safe="")
+    return judged_files.folder_of(memory.settings, memory.namespace)
 
 
-def _read(folder: Path) -> Judged:
-    if not (folder / "queries.jsonl").is_file():
-        return {}
-    rows = [json.loads(line) for line in (folder / "queries.jsonl").read_text("utf-8").splitlines()]
-    texts: dict[str, str] = {row["_id"]: row["text"] for row in rows}
-    judged: Judged = {text: {} for text in texts.values()}
-    for line in (folder / "qrels.tsv").read_text("utf-8").splitlines()[1:]:
-        query, item, score = line.split("\t")
-        judged[texts[query]][item] = int(score)
-    return judged
-
-
-def _files(judged: Judged) -> dict[str, str]:
-    numbered = {text: str(number) for number, text in enumerate(judged, 1)}
-    queries = "".join(dumps({"_id": number, "text": text}) + "\n" for text, number in numbered.items())
-    rows = (f"{numbered[text]}\t{item}\t{score}\n" for text, items in judged.items() for item, score in items.items())
-    return {"queries.jsonl": queries, "qrels.tsv": _HEADER + "".join(rows)}
-
-
-def _write(folder: Path, judged: Judged) -> None:
-    """Writes each file atomically, the queries last, so that both files agree."""
-    owner_only.make_folder(folder)
-    for name, text in reversed(_files(judged).items()):
-        aside = folder / f"{name}.part"
-        with owner_only.open_file(aside, "w", encoding="utf-8", newline="\n") as file:
-            file.write(text)
-        aside.replace(folder / name)
+def _without_secrets(memory: Memory, query: str) -> str:
+    """As the setting `secrets` says: files of judgements are no safer than the store."""
+    return SecretPolicy(memory.settings.secrets).text(" ".join(query.split()))
 
 
 def _name(item: Item) -> str:
@@ -83,15 +54,15 @@ def judge(call: Call) -> Response:
     if body.relevance is not None and not 0 <= body.relevance <= 3:
         raise InvalidQuery(f"relevance is {body.relevance}", "It is 0 to 3, or null")
     (item,) = call.memory.get([body.item])
-    folder = _folder(call.memory)
+    folder, query = _folder(call.memory), _without_secrets(call.memory, body.query)
     with _changing:
-        judged = _read(folder)
-        items = judged.setdefault(" ".join(body.query.split()), {})
+        judged = judged_files.read(folder)
+        items = judged.setdefault(query, {})
         items.pop(_name(item), None)
         if body.relevance is not None:
             items[_name(item)] = body.relevance
         judged = {text: items for text, items in judged.items() if items}
-        _write(folder, judged)
+        judged_files.write(folder, judged)
     return reply(_listed(judged))
 
 
@@ -106,11 +77,11 @@ def _listed(judged: Judged) -> dict[str, Json]:
 
 def judgements(call: Call) -> Response:
     folder = _folder(call.memory)
-    return reply(_listed(_read(folder)))
+    return reply(_listed(judged_files.read(folder)))
 
 
 def collection(call: Call) -> Response:
-    files = _files(_read(_folder(call.memory)))
+    files = judged_files.files(judged_files.read(_folder(call.memory)))
     packed = tempfile.TemporaryFile()  # noqa: SIM115  closed by `parts`
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, text in files.items():
@@ -132,7 +103,7 @@ def evaluate(call: Call) -> Response:
     from fourfold.evaluation.metrics import means, measured
 
     folder = _folder(call.memory)
-    judged = _read(folder)
+    judged = judged_files.read(folder)
     wanted = {text: items for text, items in judged.items() if max(items.values()) > 0}
     if not wanted:
         raise InvalidQuery("no query has a relevant item", "Judge some results first: POST .../judgements")
