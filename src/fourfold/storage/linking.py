@@ -276,8 +276,8 @@ def catch_up(reading: Opened, writing: Opened, may_mention: Callable[[str], Sequ
     finder, linker = NameFinder(names), Linker()
     for piece in _all_items(reading) if proposed is None else _pages(proposed):
         with reading() as rows:
-            found = [item.id for item in rows.texts(piece) if finder.find(item.text)]
-        _link_again(linker, found, reading, writing)
+            texts = list(rows.texts(piece))
+        _link_again(linker, [item.id for item in texts if finder.find(item.text)], reading, writing)
     _link_again(linker, pointing, reading, writing)
     for done in _pages(nodes, _DONE_NODES):
         with writing() as rows:

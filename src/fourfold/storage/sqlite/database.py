@@ -42,7 +42,9 @@ _CACHE_KIB = 16 * 1024
 _MMAP_BYTES = 0x7FFF0000
 """The maximum that SQLite maps."""
 _WAL_WAIT_SECONDS = 0.25
-"""How long a writer waits for readers in order to reset the write-ahead log."""
+"""How long a writer waits for readers in order to reset a write-ahead log that has just become long enough."""
+_LONGEST_WAL_WAIT_SECONDS = 2.0
+"""The same for one that is many times as long."""
 _STEPS_BETWEEN_CHECKS = 1000
 """Instructions of SQLite's virtual machine between two checks of the deadline."""
 
@@ -214,9 +216,10 @@ class Database:
     def _shorten_wal(self, db: apsw.Connection) -> None:
         """Resets a long write-ahead log. SQLite itself does so only if no reader is active when a write begins."""
         with suppress(OSError, apsw.Error):  # commits in the log are safe, however long it is
-            if self._wal.stat().st_size < self._tuning.wal_bytes or time.monotonic() < self._wal_retry_at:
+            times = self._wal.stat().st_size / self._tuning.wal_bytes
+            if times < 1 or time.monotonic() < self._wal_retry_at:
                 return
-            db.set_busy_handler(_Patience(_WAL_WAIT_SECONDS))
+            db.set_busy_handler(_Patience(min(times * _WAL_WAIT_SECONDS, _LONGEST_WAL_WAIT_SECONDS)))
             try:
                 busy, *_ = db.execute("PRAGMA wal_checkpoint(TRUNCATE)").get
             finally:
