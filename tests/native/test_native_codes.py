@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -40,6 +42,17 @@ def test_the_nearest_rows_are_never_ruled_out(seed, rows, dimension, limit, some
 def test_most_of_many_rows_are_ruled_out():
     matrix = vectors(3, 4000, 384)
     assert len(encoded(matrix).likely_rows(np.arange(4000), matrix[7], 20)) < 400
+
+
+def test_codes_are_made_without_a_copy_of_the_vectors():
+    matrix = vectors(5, 20_000, 64)
+    tracemalloc.start()
+    try:
+        codes = encoded(matrix)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < codes.codes.nbytes + matrix.nbytes // 4
 
 
 def test_zero_vectors_have_codes():

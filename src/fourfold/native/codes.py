@@ -59,5 +59,5 @@ def encoded(matrix: Matrix) -> Codes:
     given, *targets = addresses((matrix, _FLOAT32), (codes, _INT8), (scales, _FLOAT32), (errors, _FLOAT32))
     if (state := _encode(given, *matrix.shape, *targets)) < 0:
         raise failure(state)
-    lengths = np.sqrt(np.vecdot(matrix, matrix, dtype=np.float64)) if len(matrix) else np.zeros(1)
-    return Codes(codes, scales, errors, float(lengths.max()) * (1 + 1e-6))
+    squares = np.einsum("ij,ij->i", matrix, matrix, dtype=np.float64)  # vecdot would copy the matrix twice, as float64
+    return Codes(codes, scales, errors, float(np.sqrt(squares.max(initial=0.0))) * (1 + 1e-6))
