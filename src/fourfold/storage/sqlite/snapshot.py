@@ -271,9 +271,9 @@ class SqliteWords:
         )
 
     def having(self, words: Sequence[str], limit: int, filters: Filters) -> list[int]:
-        at, groups = self._at, variants(words, tuple(self._at.languages))
-        allowed = at.allowed(filters) if groups else None
-        return at.caches.indexes.read_texts(at, lambda state: text_index.having(state, groups, limit, allowed))
+        at, indexes = self._at, self._at.caches.indexes
+        terms = variants(words, tuple(at.languages))
+        return indexes.read_texts(at, lambda state: text_index.having(state, terms, limit, at.allowed(filters)))
 
 
 class SqliteVectors:
@@ -380,9 +380,8 @@ class SqliteTags:
         return connections.uses(at.db, at.ns, likely, filters, limit) if likely else []
 
     def shared(self, ids: Sequence[int], filters: Filters) -> list[TagUse]:
-        at = self._at
-        shared = selective_tags(connections.carried(at.db, at.ns, ids))
-        return at.passing(filters, connections.tagged(at.db, at.ns, shared))
+        shared = selective_tags(connections.carried(self._at.db, self._at.ns, ids))
+        return self._at.passing(filters, connections.tagged(self._at.db, self._at.ns, shared))
 
     def rank_shared(self, strengths: Mapping[int, float], filters: Filters, limit: int) -> Hits:
         links = self._at.links
