@@ -44,6 +44,16 @@ def test_an_ambiguous_name_is_an_error_that_lists_the_labels(store):
     assert store.neighbors(NS, "Mercury", "planet", 1, "both", None) == []
 
 
+def test_names_mean_nodes_that_earlier_edges_of_the_same_call_made(store):
+    store.add_nodes(NS, [NewNode("Mercury", "planet")])
+    store.add_edges(NS, [Edge("Zorn", "knows", "Anna", 0.5), Edge("ZORN", "likes", "Bert", 0.25)])
+    assert near(store, "Zorn") == [("Anna", "knows", 1, 0.5), ("Bert", "likes", 1, 0.25)]
+    with pytest.raises(Ambiguous, match="metal, planet"):
+        store.add_edges(NS, [Edge("Mercury#metal", "is", "liquid", 1.0), Edge("Mercury", "is", "hot", 1.0)])
+    store.add_edges(NS, [Edge("a", "r", "b", 0.5), Edge("a", "r", "b", 0.75)])
+    assert near(store, "a") == [("b", "r", 1, 0.75)]
+
+
 @pytest.mark.spec("S4.1")
 @pytest.mark.parametrize("name", ["C#", "PR#12", "Issue #7", "a#0\x1b"])
 def test_a_number_sign_without_a_label_after_it_belongs_to_the_name(store, name):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import apsw
 
@@ -118,18 +118,47 @@ def attach(db: apsw.Connection, node: int, item: int, *, made: bool) -> None:
     db.execute("DELETE FROM mentions WHERE item = ? AND node = ?", (item, node))
 
 
-def resolve(db: apsw.Connection, ns: int, reference: str, label: str | None = None) -> int | None:
-    """The node that a name, an alias or `Name#label` means; its own name comes before others' aliases."""
+class Named(NamedTuple):
+    """A node that has some name."""
+
+    id: int
+    label: str
+    is_own: bool
+    """Whether it is the node's own name, and not an alias."""
+
+
+def named(db: apsw.Connection, ns: int, folded: Sequence[str]) -> dict[str, list[Named]]:
+    """The nodes of each of these names, which are in normal form."""
+    found: dict[str, list[Named]] = {name: [] for name in folded}
+    for part in batches(folded):
+        sql = (
+            "SELECT names.folded, nodes.id, nodes.label, names.alias IS NULL FROM names "  # noqa: S608  (placeholders)
+            f"JOIN nodes ON nodes.id = names.node WHERE names.ns = ? AND names.folded IN ({marks(len(part))})"
+        )
+        for name, *node in rows(db, sql, ns, *part):
+            found[name].append(Named(*node))
+    return found
+
+
+def resolve(
+    db: apsw.Connection,
+    ns: int,
+    reference: str,
+    label: str | None = None,
+    known: Mapping[str, Sequence[Named]] | None = None,
+) -> int | None:
+    """The node that a name, an alias or `Name#label` means; its own name comes before others' aliases.
+
+    `known`: nodes by name, where some were read before.
+    """
     name, label = split_label(reference) if label is None else (reference, label)
-    sql = (
-        "SELECT nodes.id, nodes.label, names.alias IS NULL FROM names JOIN nodes ON nodes.id = names.node "
-        "WHERE names.ns = ? AND names.folded = ? AND (? IS NULL OR nodes.label = ?) ORDER BY 3 DESC, 2"
-    )
-    found = rows(db, sql, ns, normal_name(name), label, label)
-    best = [row for row in found if row[2] == found[0][2]]
+    folded = normal_name(name)
+    nodes = named(db, ns, [folded])[folded] if known is None or folded not in known else known[folded]
+    fitting = [node for node in nodes if label is None or node.label == label]
+    best = [node for node in fitting if node.is_own] or fitting
     if len(best) > 1:
-        raise ambiguous(name, (label for _, label, _ in best))
-    return best[0][0] if best else None
+        raise ambiguous(name, sorted(node.label for node in best))
+    return best[0].id if best else None
 
 
 def required(db: apsw.Connection, ns: int, reference: str, label: str | None = None) -> int:
@@ -193,10 +222,11 @@ def _is_needed(db: apsw.Connection, node: int) -> bool:
 # ---------------------------------------------------------------- edges
 
 
-def set_edge(db: apsw.Connection, source: int, relation: str, target: int, weight: float) -> None:
-    db.execute(
+def set_edges(db: apsw.Connection, edges: Iterable[tuple[int, str, int, float]]) -> None:
+    """Stores (source, relation, target, weight)."""
+    db.executemany(
         "INSERT INTO edges VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET weight = excluded.weight",
-        (source, relation, target, weight),
+        edges,
     )
 
 

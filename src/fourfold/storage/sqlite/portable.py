@@ -217,7 +217,7 @@ def _load_node(db: apsw.Connection, record: Record) -> None:
 
 
 def _load_edge(db: apsw.Connection, record: Record) -> None:
-    graph.set_edge(db, record["source"], record["relation"], record["target"], record["weight"])
+    graph.set_edges(db, [(record["source"], record["relation"], record["target"], record["weight"])])
 
 
 def _load_mention(db: apsw.Connection, record: Record) -> None:

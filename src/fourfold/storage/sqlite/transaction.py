@@ -23,7 +23,7 @@ from fourfold.storage.sqlite.links import Lookup, SqliteLinkRows, changed_items
 from fourfold.storage.sqlite.saved_versions import SavedVersions
 from fourfold.storage.sqlite.stored_items import StoredItems
 from fourfold.storage.values import FileUpdate, MadeVectors, NewNode, NewRaw, PendingText, Record
-from fourfold.text.entities import own_names
+from fourfold.text.entities import normal_name, own_names, split_label
 
 MOST_LINKED_ITEMS = 1000
 """After more texts, one transaction leaves it to `publish` to search them for further new names."""
@@ -280,16 +280,16 @@ class SqliteGraphWriter:
         tx = self._tx
         fresh: list[str] = []
         known: dict[str, int] = {}
-        for edge in edges:
-            for name in (edge.source, edge.target):
-                if name not in known:
-                    node = graph.resolve(tx.db, tx.ns, name)
-                    added: list[str] = []
-                    if node is None:
-                        node, added = graph.ensure_reference(tx.db, tx.ns, name)
-                    known[name] = node
-                    fresh += added
-            graph.set_edge(tx.db, known[edge.source], edge.relation, known[edge.target], edge.weight)
+        ends = dict.fromkeys(name for edge in edges for name in (edge.source, edge.target))
+        nodes = graph.named(tx.db, tx.ns, list({normal_name(split_label(name)[0]) for name in ends}))
+        for name in ends:
+            node = graph.resolve(tx.db, tx.ns, name, known=nodes)
+            if node is None:
+                node, added = graph.ensure_reference(tx.db, tx.ns, name)
+                fresh += added
+                nodes.pop(normal_name(split_label(name)[0]), None)  # another spelling or label may mean the new node
+            known[name] = node
+        graph.set_edges(tx.db, ((known[edge.source], edge.relation, known[edge.target], edge.weight) for edge in edges))
         self._name(fresh)
         tx.touched_nodes.update(known.values())
 
