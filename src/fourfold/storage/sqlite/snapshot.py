@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from itertools import compress
-from threading import Lock
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import apsw
@@ -32,23 +30,20 @@ from fourfold.storage import versioning
 from fourfold.storage.codec import optional_moment
 from fourfold.storage.graph_paths import find_path, neighbors, view
 from fourfold.storage.sqlite import chunks, connections, graph, items, raw, spaces, vectors, versions
-from fourfold.storage.sqlite.database import Database, Deadline
+from fourfold.storage.sqlite.caches import Caches
+from fourfold.storage.sqlite.database import Deadline
 from fourfold.storage.sqlite.graph import NodeRows
-from fourfold.storage.sqlite.indexes import Indexes
-from fourfold.storage.sqlite.link_columns import LinkCache
 from fourfold.storage.sqlite.saved_versions import SavedVersions
 from fourfold.storage.values import FileRow, Hidden, NeighborQuery, PendingText, Size, TagUse, Vocabulary
 from fourfold.text.analysis import variants
 from fourfold.text.keyword_query import KeywordQuery
-from fourfold.threads import Task, Workers
+from fourfold.threads import Task
 
 if TYPE_CHECKING:
     from fourfold.index.link_state import LinkState
     from fourfold.index.rows import Ints
     from fourfold.model import Vector
 
-_VECTOR_THREADS = 4
-_CACHED_FILTERS = 16
 _SQL = (
     "SELECT name, id, items, vectors, windows, fingerprint, dimension, "
     "(SELECT max(seq) FROM changes WHERE ns = namespaces.id), "
@@ -56,34 +51,6 @@ _SQL = (
     "expiring > 0 FROM namespaces WHERE "
 )
 _BY_NAME, _BY_NUMBER = f"{_SQL}name = ?", f"{_SQL}id = ?"
-
-
-class Caches:
-    """What snapshots of one store share: indexes, threads for vector search, and values that hold until a change."""
-
-    def __init__(self, database: Database, indexes: Indexes) -> None:
-        self.database = database
-        self.indexes = indexes
-        self.vector_threads = Workers(_VECTOR_THREADS, "fourfold-near")
-        self.links = LinkCache(database, indexes.tuning)
-        self.seen_tags = connections.SeenTags()
-        self.languages: dict[int, tuple[int, Mapping[str, int]]] = {}
-        """By namespace, with the change as of which they were read."""
-        self.tag_counts: dict[int, tuple[int, float, Mapping[str, int]]] = {}
-        self._allowed: OrderedDict[str, tuple[int, Ints]] = OrderedDict()
-        self._filtering = [Lock() for _ in range(_CACHED_FILTERS)]
-
-    def allowed(self, at: SqliteSnapshot, filters: Filters) -> Ints:
-        """The ids that pass, cached until the namespace changes."""
-        name = f"{at.ns} {filters!r}"
-        with self._filtering[hash(name) % _CACHED_FILTERS]:  # concurrent searches evaluate a filter once
-            known = self._allowed.get(name)
-            if known is None or known[0] != at.last_change:
-                known = (at.last_change, np.array(items.matching(at.db, at.ns, filters), np.int64))
-                self._allowed[name] = known
-                while len(self._allowed) > _CACHED_FILTERS:
-                    self._allowed.popitem(last=False)
-            return known[1]
 
 
 class SqliteSnapshot:

@@ -14,11 +14,12 @@ from fourfold.model import Json
 from fourfold.storage.linking import Linker, name_terms
 from fourfold.storage.sqlite import changes, health, items
 from fourfold.storage.sqlite import folder as folders
+from fourfold.storage.sqlite.caches import Caches
 from fourfold.storage.sqlite.database import Database, Deadline, rows
 from fourfold.storage.sqlite.indexes import HiddenChanges, Indexes, IndexOpening
 from fourfold.storage.sqlite.maintenance import SqliteMaintenance
 from fourfold.storage.sqlite.portable import SqlitePortable
-from fourfold.storage.sqlite.snapshot import Caches, SqliteSnapshot
+from fourfold.storage.sqlite.snapshot import SqliteSnapshot
 from fourfold.storage.sqlite.transaction import SqliteTransaction
 from fourfold.storage.sqlite.tuning import DEFAULT, Tuning
 
