@@ -85,7 +85,7 @@ def test_facets_and_filters_narrow_the_results(bench: Workbench) -> None:
     assert all("finance" in each for each in page.locator(".card footer").all_inner_texts())
     assert state(page)["tag"] == ["finance"]
     page.get_by_role("group", name="Kinds").get_by_role("button", name="howto").click()
-    page.wait_for_function("document.querySelectorAll('.chosen .chip').length === 2")
+    page.locator(".chosen .chip").nth(1).wait_for()
     bench.settled()
     assert all("howto" in each for each in page.locator(".card .meta").all_inner_texts())
     page.get_by_text("More filters").click()
