@@ -48,22 +48,7 @@ _FILLERS: Final[Mapping[str, frozenset[str]]] = {
     ),
     "de": frozenset(
         (
-            *(
-                "der",
-                "die",
-                "das",
-                "den",
-                "dem",
-                "des",
-                "ein",
-                "eine",
-                "einen",
-                "einem",
-                "einer",
-                "eines",
-                "es",
-                "sich",
-            ),
+            *("der", "die", "das", "den", "dem", "des", "ein", "eine", "einen", "einem", "einer", "eines"),
             *("dies", "diese", "dieser", "dieses", "diesem", "diesen", "dass", "es", "sich"),
             *("ist", "sind", "bin", "bist", "sei", "worden", "und", "auch", "sehr", "so"),
         )

@@ -140,7 +140,7 @@ Opened = Callable[[], AbstractContextManager[LinkRows]]
 
 
 class Linker:
-    """Caches the names of one namespace. Used only inside write transactions, so by one thread at a time."""
+    """Caches the names of one namespace. Used by one thread at a time: in write transactions, or by `catch_up`."""
 
     def __init__(self) -> None:
         self._finder = NameFinder()
