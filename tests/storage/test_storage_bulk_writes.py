@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -17,7 +18,7 @@ from fourfold.index.text_index import TextIndex
 from fourfold.index.vector_index import VectorIndex
 from fourfold.memory import Memory
 from fourfold.model import NewItem
-from fourfold.storage.sqlite import indexes
+from fourfold.storage.sqlite import bulk, indexes
 from fourfold.storage.sqlite.publishing import Publisher
 from fourfold.storage.sqlite.transaction import SqliteItemWriter
 
@@ -295,3 +296,54 @@ def test_running_searches_are_registered(office: Memory, monkeypatch: pytest.Mon
     office.search("router")
     assert running == [1]
     assert len(scheduling._searches) == 0
+
+
+# ---------------------------------------------------------------- counters and foreign keys of many new rows
+
+
+def counters(memory: Memory) -> dict[str, list[Any]]:
+    """The rows that count others."""
+    with memory.store.snapshot(memory.namespace) as at:
+        return {
+            "tags": sorted(at.db.execute("SELECT folded, uses FROM tags")),
+            "namespaces": list(at.db.execute("SELECT items, expiring, superseded FROM namespaces")),
+            "item_tags": sorted(at.db.execute("SELECT item, folded, name FROM item_tags JOIN tags ON tag = id")),
+        }
+
+
+def test_many_new_items_are_counted_like_single_ones(opened: Opener) -> None:
+    later = datetime(2100, 1, 1, tzinfo=UTC)
+    new = [
+        NewItem(f"note {n}", tags=("Red", "red", f"t{n % 7}"), expires_at=later if n % 3 else None) for n in range(MANY)
+    ]
+    together, singly = opened("together"), opened("singly")
+    together.add_many(new)
+    for item in new:
+        singly.add_many([item])
+    assert counters(together) == counters(singly)
+    assert together.check() == []
+
+
+def test_rows_of_items_that_came_together_go_with_their_items(memory: Memory) -> None:
+    stored = memory.add_many([NewItem(f"note {n}", tags=("red", f"t{n % 7}")) for n in range(MANY)])
+    memory.forget([item.id for item in stored[1:]])
+    found = counters(memory)
+    assert [row[:2] for row in found["item_tags"]] == [(stored[0].id, "red"), (stored[0].id, "t0")]
+    assert {tag: uses for tag, uses in found["tags"] if uses} == {"red": 1, "t0": 1}
+    assert memory.check() == []
+
+
+def test_an_interrupted_load_leaves_foreign_keys_and_triggers_on(
+    memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(bulk, "_count_for_triggers", interrupted)
+        memory.add_many(notes(MANY))
+    assert memory.count() == 0
+    (item,) = memory.add_many([NewItem("a note", tags=("red",))])
+    memory.forget([item.id])
+    assert counters(memory)["item_tags"] == []
+    assert memory.check() == []

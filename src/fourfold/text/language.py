@@ -97,6 +97,7 @@ _TRIGRAMS: Mapping[str, int] = {
 }
 _GERMAN_TRIGRAMS = 3
 """Surplus of German trigrams from which a text counts as German."""
+_CACHED_WORDS = 8192
 _UMLAUTS = frozenset("äöüßÄÖÜ")
 _NO_LETTERS = bytes(byte for byte in range(128) if not chr(byte).isalpha())
 _OTHER_SCRIPT = re.compile("[\u0370-\u1dff\u1f00-\u1fff\u2e80-\u2fff\u3040-\ud7ff\uf900-\ufdff\U00020000-\U0003ffff]")
@@ -111,11 +112,8 @@ def detect(text: str, known: Collection[str] = ()) -> str:
 def detect_many(texts: Sequence[str]) -> list[str]:
     """Return `detect(text)` for each text; the votes of ASCII texts are counted together in C."""
     plain = [index for index, text in enumerate(texts) if text[:_VOTE_CHARACTERS].isascii() and "\0" not in text]
-    found: list[str | None] = [None] * len(texts)
-    winners = _winners([texts[index][:_VOTE_CHARACTERS] for index in plain])
-    for index, winner in zip(plain, winners, strict=True):
-        found[index] = winner
-    return [found[index] or detect(text) for index, text in enumerate(texts)]
+    found = dict(zip(plain, _detect_plain([texts[index] for index in plain]), strict=True))
+    return [found[index] if index in found else detect(text) for index, text in enumerate(texts)]
 
 
 def guess(text: str, known: Collection[str] = ()) -> str:
@@ -211,16 +209,20 @@ def _winner(votes: Mapping[str, float]) -> str | None:
     return best if most >= (_EXPECTED_VOTES if best in _EXPECTED else _OTHER_VOTES) else None
 
 
-def _winners(texts: Sequence[str]) -> list[str | None]:
-    """`_winner` of the votes of each ASCII text."""
+def _detect_plain(texts: Sequence[str]) -> list[str]:
+    """The language of each text that begins in ASCII."""
     import numpy as np
 
     weights = np.array([1.0 if language in _EXPECTED else _UNEXPECTED_FACTOR for language in LANGUAGES])
     enough = np.array([_EXPECTED_VOTES if language in _EXPECTED else _OTHER_VOTES for language in LANGUAGES])
-    votes = _counter().count(texts) / _VOTE_UNITS * weights
+    votes = _counter().count([text[:_VOTE_CHARACTERS] for text in texts]) / _VOTE_UNITS * weights
     best, ranked = votes.argmax(axis=1), np.sort(votes, axis=1)
     won = (ranked[:, -1] >= enough[best]) & (ranked[:, -1] >= _WINNING_MARGIN * ranked[:, -2])
-    return [LANGUAGES[index] if clear else None for index, clear in zip(best.tolist(), won.tolist(), strict=True)]
+    found: list[str] = [LANGUAGES[index] for index in best.tolist()]
+    for index in np.flatnonzero(~won).tolist():
+        text, cast = texts[index], dict(zip(LANGUAGES, votes[index].tolist(), strict=True))
+        found[index] = _by_model(text[:_MODEL_CHARACTERS]) or _by_look(text[:_VOTE_CHARACTERS], cast, ())
+    return found
 
 
 def _by_model(text: str) -> str | None:
@@ -246,7 +248,12 @@ def _by_look(text: str, votes: Mapping[str, float], known: Collection[str]) -> s
 
 def _german_surplus(text: str) -> int:
     """The number of German trigrams minus that of English ones."""
-    spelled = "".join(map("^{}$".format, words(text.lower())))  # no trigram contains "$^", so none spans two words
+    return sum(map(_word_surplus, words(text.lower())))
+
+
+@lru_cache(_CACHED_WORDS)
+def _word_surplus(word: str) -> int:
+    spelled = f"^{word}$"
     trigrams = map("".join, zip(spelled, spelled[1:], spelled[2:], strict=False))
     return sum(map(_TRIGRAMS.get, trigrams, repeat(0)))
 

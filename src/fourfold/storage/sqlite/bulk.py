@@ -15,12 +15,14 @@ from fourfold.model import Item, NewItem
 from fourfold.scheduling import paced
 from fourfold.storage.codec import dumps, micros
 from fourfold.storage.sqlite import ids, items, spaces, vectors
-from fourfold.storage.sqlite.database import batches, chunks, marks, possible, rows
+from fourfold.storage.sqlite.database import batches, chunks, marks, possible, rows, unchecked
 from fourfold.storage.sqlite.items import Change, Written
 from fourfold.text.fold import fold
 
 _READ_ITEMS = 100
 """Items that are read between two pauses for searches."""
+_MANY_ITEMS = 100
+"""New items from which on foreign keys and triggers cost more than compiling statements again without them."""
 
 
 class Fresh(NamedTuple):
@@ -135,6 +137,21 @@ def _selected(db: apsw.Connection, condition: str, columns: str, ns: int, among:
 
 def insert(db: apsw.Connection, ns: int, fresh: Sequence[Fresh], now: datetime, *, linked: bool) -> None:
     """New rows, with all that hangs on them but links and the log."""
+    if len(fresh) < _MANY_ITEMS:
+        _insert_rows(db, ns, fresh, now, linked)
+    else:
+        with unchecked(db):
+            tagged = _insert_rows(db, ns, fresh, now, linked)
+            _count_for_triggers(db, ns, fresh, tagged)
+    for language, count in Counter(new.item.language or "" for new in fresh).items():
+        items.count_language(db, ns, language, count)
+    db.execute("UPDATE namespaces SET items = items + ? WHERE id = ?", (len(fresh), ns))
+
+
+def _insert_rows(
+    db: apsw.Connection, ns: int, fresh: Sequence[Fresh], now: datetime, linked: bool
+) -> Sequence[tuple[int, int, str]]:
+    """Returns the rows of tags: the number of the tag, that of the item, and how the item spells it."""
     db.executemany(
         "INSERT INTO items (id, ns, key, path, chunk_index, identity, title, text, kind, language, metadata, "
         "created_at, updated_at, linked, occurred_at, expires_at, source, subject, attribute, fact) "
@@ -144,11 +161,20 @@ def insert(db: apsw.Connection, ns: int, fresh: Sequence[Fresh], now: datetime, 
     _insert_vectors(db, ns, [new for new in fresh if new.item.vector is not None])
     waiting = ((ns, new.id) for new in fresh if new.item.vector is None)
     db.executemany("INSERT INTO waiting (ns, item) VALUES (?, ?)", waiting)
-    _insert_tags(db, ns, fresh)
     _insert_sources(db, ns, [new for new in fresh if new.item.source_ids])
-    for language, count in Counter(new.item.language or "" for new in fresh).items():
-        items.count_language(db, ns, language, count)
-    db.execute("UPDATE namespaces SET items = items + ? WHERE id = ?", (len(fresh), ns))
+    tagged = _tag_rows(db, ns, fresh)
+    db.executemany("INSERT INTO item_tags VALUES (?, ?, ?)", tagged)
+    return tagged
+
+
+def _count_for_triggers(
+    db: apsw.Connection, ns: int, fresh: Sequence[Fresh], tagged: Sequence[tuple[int, int, str]]
+) -> None:
+    """What the triggers of new rows count."""
+    uses = Counter(tag for tag, *_ in tagged)
+    db.executemany("UPDATE tags SET uses = uses + ? WHERE id = ?", ((count, tag) for tag, count in uses.items()))
+    if expiring := sum(new.item.expires_at is not None for new in fresh):
+        db.execute("UPDATE namespaces SET expiring = expiring + ? WHERE id = ?", (expiring, ns))
 
 
 def _item_rows(ns: int, fresh: Iterable[Fresh], now: datetime, linked: bool) -> Iterator[tuple[Any, ...]]:
@@ -173,13 +199,18 @@ def _insert_vectors(db: apsw.Connection, ns: int, fresh: Sequence[Fresh]) -> Non
     vectors.count(db, ns, len(given))
 
 
-def _insert_tags(db: apsw.Connection, ns: int, fresh: Sequence[Fresh]) -> None:
+def _tag_rows(db: apsw.Connection, ns: int, fresh: Sequence[Fresh]) -> list[tuple[int, int, str]]:
+    """Rows of tags; of tags of an item that differ in spelling only, the first one counts."""
     folded = {tag: fold(tag) for tag in {tag for new in fresh for tag in new.item.tags}}
     if not folded:
-        return
-    tag_ids = _tag_ids(db, ns, sorted(set(folded.values())))
-    used = ((tag_ids[folded[tag]], new.id, tag) for new in fresh for tag in new.item.tags)
-    db.executemany("INSERT OR IGNORE INTO item_tags VALUES (?, ?, ?)", used)
+        return []
+    numbers = _tag_ids(db, ns, sorted(set(folded.values())))
+    number_of = {tag: numbers[own] for tag, own in folded.items()}
+    return [
+        (number, new.id, tag)
+        for new in fresh
+        for number, tag in {number_of[tag]: tag for tag in reversed(new.item.tags)}.items()
+    ]
 
 
 def _tag_ids(db: apsw.Connection, ns: int, folded: Sequence[str]) -> Mapping[str, int]:
