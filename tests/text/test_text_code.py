@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from fourfold.text.analysis import analyse
+from fourfold.text.analysis import analyse, query_tokens
 from fourfold.text.code import code_share, prose_share
 
 PYTHON = "def double(number: int) -> int:\n    return 2 * number"
@@ -43,4 +43,4 @@ def test_prose_and_an_empty_store_are_not():
     ],
 )
 def test_identifiers_are_not_prose(query: str, prose: float):
-    assert prose_share(query) == prose
+    assert prose_share(query_tokens(query, ("en",))) == prose

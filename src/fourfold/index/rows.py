@@ -256,8 +256,7 @@ class Scored:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class PreparedQuery:
+class PreparedQuery(NamedTuple):
     """A query in the form that the kernel takes: the hashes of all variants of its words, and their values."""
 
     query: KeywordQuery
@@ -270,13 +269,9 @@ def prepare(query: KeywordQuery, proposing: Any = None) -> PreparedQuery:
     hashes = term_hashes(query.terms)
     first: dict[int, int] = {}
     same = [first.setdefault(hashed, place) for place, hashed in enumerate(hashes)]
-    columns = native.QueryColumns(
-        np.array(hashes, np.uint32),
-        np.array([value for word in query.words for value in word.values]),
-        np.array(same, np.int32),
-        np.array(list(accumulate((len(word.terms) for word in query.words), initial=0)), np.int32),
-        np.array([word.idf for word in query.words]),
-    )
+    values = [value for word in query.words for value in word.values]
+    firsts = accumulate([len(word.terms) for word in query.words], initial=0)
+    columns = native.QueryColumns(hashes, values, same, firsts, [word.idf for word in query.words])
     return PreparedQuery(query, proposing, columns)
 
 

@@ -23,7 +23,7 @@ from fourfold.index.tuning import DEFAULT, IndexTuning
 from fourfold.retrieval import Ranking
 from fourfold.text.code import code_share
 from fourfold.text.compounds import Lexicon, SortedLexicon
-from fourfold.text.keyword_query import keyword_query
+from fourfold.text.keyword_query import KnownWords, keyword_query
 
 if TYPE_CHECKING:
     from fourfold.index.rows import Flags, Floats, Ints
@@ -51,6 +51,8 @@ class TextState:
     """The terms of the German items in the tail."""
     prepared: dict[str, PreparedQuery] = field(default_factory=dict[str, PreparedQuery])
     """Cache of queries by their text."""
+    words: KnownWords = field(default_factory=KnownWords)
+    """Cache of the words of queries."""
 
     @cached_property
     def documents(self) -> int:
@@ -88,7 +90,8 @@ class TextState:
         """The text as a keyword query; cached, because search and score use the same one."""
         known = self.prepared.get(text)
         if known is None:
-            query = keyword_query(text, languages, self.lexicon, self.frequencies, self.documents, self.code_share)
+            store = (languages, self.lexicon, self.frequencies, self.documents, self.code_share)
+            query = keyword_query(text, *store, self.words)
             known = rows.prepare(query, self.segment.proposing(query))
             if len(self.prepared) >= _CACHED_QUERIES:
                 self.prepared.clear()

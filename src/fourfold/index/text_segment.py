@@ -41,6 +41,7 @@ def _schema() -> Any:
 
 TANTIVY_SCHEMA = _schema()
 _CACHED_COUNTS = 20_000
+_CACHED_CLAUSES = 5_000
 _REMEMBERED_TERMS = 200
 """Maximum number of terms asked for at once whose counts are cached."""
 
@@ -63,6 +64,8 @@ class TextSegment:
     """The files that tantivy reads."""
     counts: dict[str, int] = field(default_factory=dict[str, int])
     """Cache: number of rows, live or dead, that contain a term."""
+    clauses: dict[tuple[str, float], Any] = field(default_factory=dict[tuple[str, float], Any])
+    """Cache: part of a query for a term and its value."""
     lock: ReadLock | None = None
     damage: str = ""
     """Why the published files cannot be used; the segment is then empty."""
@@ -126,14 +129,20 @@ class TextSegment:
         """The query as tantivy takes it; None if nothing is published."""
         if self.searcher is None:
             return None
-        terms = [term for word in query.words for term in word.terms]
-        values = [value for word in query.words for value in word.values]
+        wanted = [each for word in query.words for each in zip(word.terms, word.values, strict=True)]
+        clauses: list[Any] = [self.clauses.get(each) for each in wanted]
+        if None in clauses:
+            clauses = self._clauses(wanted)
+            if len(self.clauses) + len(wanted) > _CACHED_CLAUSES:
+                self.clauses.clear()
+            self.clauses.update(zip(wanted, clauses, strict=True))
+        return tantivy.Query.boolean_query(clauses)
+
+    def _clauses(self, wanted: Sequence[tuple[str, float]]) -> list[Any]:
         # tantivy multiplies by an idf that counts dead rows, and does not know the tail
-        idfs = bm25.idfs(self._counts(terms), len(self.documents.ids))
-        weights = [value / idf for value, idf in zip(values, idfs, strict=True)]
-        return tantivy.Query.boolean_query(
-            [(tantivy.Occur.Should, self._term(*each)) for each in zip(terms, weights, strict=True)]
-        )
+        idfs = bm25.idfs(self._counts([term for term, _ in wanted]), len(self.documents.ids))
+        weighed = [(term, value / idf) for (term, value), idf in zip(wanted, idfs, strict=True)]
+        return [(tantivy.Occur.Should, self._term(term, weight)) for term, weight in weighed]
 
     def propose(self, query: Any, count: int) -> tuple[Ints, Floats]:
         """The rows that tantivy ranks best, with its scores, which are too high where variants of a word add up."""

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from collections.abc import Callable
+from array import array as c_array
+from collections.abc import Callable, Iterable
 from ctypes import addressof, c_char, c_double, c_int, c_int64, c_void_p
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -91,7 +92,7 @@ class _Held:
 
     __slots__ = ("_arrays", "arguments")
 
-    def __init__(self, *arrays: NDArray[Any] | None) -> None:
+    def __init__(self, *arrays: NDArray[Any] | c_array[Any] | None) -> None:
         self._arrays = arrays
         self.arguments: tuple[Any, ...] = ()
         """The arguments of a call."""
@@ -115,10 +116,18 @@ class QueryColumns(_Held):
 
     __slots__ = ()
 
-    def __init__(self, hashes: Hashes, worth: Floats, same: Places, firsts: Places, idfs: Floats) -> None:
-        super().__init__(hashes, worth, same, firsts, idfs)
-        found = addresses((hashes, _UINT32), (worth, _FLOAT64), (same, _INT32), (firsts, _INT32), (idfs, _FLOAT64))
-        self.arguments = *found, len(idfs)
+    def __init__(
+        self,
+        hashes: Iterable[int],
+        worth: Iterable[float],
+        same: Iterable[int],
+        firsts: Iterable[int],
+        idfs: Iterable[float],
+    ) -> None:
+        variants = c_array("I", hashes), c_array("d", worth), c_array("i", same)
+        made = (*variants, c_array("i", firsts), c_array("d", idfs))
+        super().__init__(*made)
+        self.arguments = *[each.buffer_info()[0] for each in made], len(made[-1])
 
 
 class VectorColumns(_Held):

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Sequence
 from functools import lru_cache
 from itertools import chain, pairwise
 from math import sqrt
+from typing import NamedTuple
 
 from fourfold.text.fold import INVISIBLE, MARKS, caseless, fold, visible
 from fourfold.text.language import guess
@@ -23,8 +23,7 @@ _CACHED_TOKENS = 200_000
 _CACHED_LANGUAGES = 16
 
 
-@dataclass(frozen=True, slots=True)
-class QueryWord:
+class QueryWord(NamedTuple):
     """One word of a query. An item matches it by its best variant, so a word never counts twice."""
 
     surface: str
@@ -86,12 +85,6 @@ def _index_term(piece: str, language: str) -> str:
     return "" if fold(piece) in stop_words(language) else _term(piece, language)
 
 
-@lru_cache(10_000)
-def _query_terms(piece: str, languages: tuple[str, ...]) -> tuple[str, ...]:
-    """The distinct terms of a piece in several languages."""
-    return tuple(dict.fromkeys(_term(piece, language) for language in languages))
-
-
 def _term(piece: str, language: str) -> str:
     """The stem of a word; a piece with a digit or a symbol is a name and stays unchanged."""
     piece = piece[:TERM_LENGTH]
@@ -106,10 +99,7 @@ def query_words(text: str, languages: Sequence[str]) -> list[QueryWord]:
     The weight of a word is the square root of its number of occurrences. Stop words of the query's language are
     dropped, unless the query has no other words.
     """
-    stops = stop_words(guess(text, languages))
-    occurrences = _occurrences(text)
-    content = {piece: count for piece, count in occurrences.items() if fold(piece) not in stops}
-    return _query_words(content or occurrences, tuple(languages) or ("",))
+    return distinct_words(query_tokens(text, languages), guess(text, languages))
 
 
 @lru_cache(64)
@@ -118,29 +108,43 @@ def words_of_query(text: str, language: str) -> tuple[QueryWord, ...]:
     return tuple(query_words(text, (language,)))
 
 
-def _occurrences(text: str) -> dict[str, float]:
-    """Number of occurrences of each piece of a text; several pieces of one token count half each."""
-    counts: dict[str, float] = {}
-    for found in map(query_pieces, tokens(text)):
-        share = 1.0 if len(found) == 1 else 0.5
-        for piece in found:
-            counts[piece] = counts.get(piece, 0.0) + share
-    return counts
+def query_tokens(text: str, languages: Sequence[str]) -> list[tuple[QueryWord, ...]]:
+    """Return the tokens of a query, each as the words of weight 1 that are its pieces."""
+    spoken = tuple(languages) or ("",)
+    return [_token_words(token, spoken) for token in tokens(text)]
 
 
-def _query_words(occurrences: Mapping[str, float], languages: tuple[str, ...]) -> list[QueryWord]:
-    """Merge words that have the same stems (contract, contracts)."""
-    surfaces: dict[tuple[str, ...], str] = {}
-    counts: dict[tuple[str, ...], float] = {}
-    for piece, count in occurrences.items():
-        terms = _query_terms(piece, languages)
-        surfaces.setdefault(terms, fold(piece))
-        counts[terms] = counts.get(terms, 0.0) + count
-    return [_query_word(surface, terms, sqrt(counts[terms])) for terms, surface in surfaces.items()]
+@lru_cache(10_000)
+def _token_words(token: str, languages: tuple[str, ...]) -> tuple[QueryWord, ...]:
+    """Remembered, because the words of queries recur."""
+    return tuple([_query_word(piece, languages) for piece in pieces(token)])
 
 
-def _query_word(surface: str, terms: Sequence[str], weight: float) -> QueryWord:
-    return QueryWord(surface, tuple((term, weight) for term in terms))
+def _query_word(piece: str, languages: tuple[str, ...]) -> QueryWord:
+    terms = dict.fromkeys(_term(piece, language) for language in languages)
+    return QueryWord(fold(piece), tuple([(term, 1.0) for term in terms]))
+
+
+def distinct_words(found: Sequence[Sequence[QueryWord]], language: str) -> list[QueryWord]:
+    """Return `query_words` of these tokens of a query in a language."""
+    return _merged(found, stop_words(language)) or _merged(found, frozenset())
+
+
+def _merged(found: Sequence[Sequence[QueryWord]], stops: Collection[str]) -> list[QueryWord]:
+    """Merge words that have the same stems (contract, contracts); several pieces of one token count half each."""
+    words: dict[tuple[tuple[str, float], ...], QueryWord] = {}
+    counts: dict[tuple[tuple[str, float], ...], float] = {}
+    for token in found:
+        share = 1.0 if len(token) == 1 else 0.5
+        for word in token:
+            if word.surface not in stops:
+                words.setdefault(word.variants, word)
+                counts[word.variants] = counts.get(word.variants, 0.0) + share
+    return [word if counts[terms] == 1.0 else _weighted(word, sqrt(counts[terms])) for terms, word in words.items()]
+
+
+def _weighted(word: QueryWord, weight: float) -> QueryWord:
+    return QueryWord(word.surface, tuple([(term, weight) for term, _ in word.variants]))
 
 
 # ---------------------------------------------------------------- tokens, and the pieces under which one is indexed
@@ -212,12 +216,6 @@ def pieces(token: str) -> list[str]:
     if not token.isascii() and _SPACELESS_RUN.search(token):
         return [piece for run in _SPACELESS_RUN.split(token) if run for piece in _pieces_of_run(run)]
     return _pieces_of_word(token)
-
-
-@lru_cache(10_000)
-def query_pieces(token: str) -> tuple[str, ...]:
-    """The same, remembered: the words of queries recur."""
-    return tuple(pieces(token))
 
 
 def _pieces_of_run(run: str) -> list[str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from fourfold.text.analysis import query_pieces, tokens
+from fourfold.text.analysis import QueryWord
 
 RETURN: Final = "return"
 """Occurs in most functions of most languages, and in few texts."""
@@ -31,7 +31,6 @@ def code_share(frequencies: Callable[[Sequence[str]], Sequence[int]], documents:
     return min(returning, max(others)) / documents if documents else 0.0
 
 
-def prose_share(query: str) -> float:
-    """Return the share of a query's words that are not spelled as identifiers: `get_user`, `getUser`, `os.path`."""
-    words = tokens(query)
-    return sum([len(query_pieces(word)) == 1 for word in words]) / len(words) if words else 0.0
+def prose_share(tokens: Sequence[Sequence[QueryWord]]) -> float:
+    """Return the share of a query's tokens that are not spelled as identifiers: `get_user`, `getUser`, `os.path`."""
+    return sum([len(token) == 1 for token in tokens]) / len(tokens) if tokens else 0.0

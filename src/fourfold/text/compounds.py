@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from functools import cached_property
 from itertools import islice, takewhile
 from typing import Protocol
@@ -126,7 +125,7 @@ def with_relatives(word: QueryWord, lexicon: Lexicon, *, inner: bool = True) -> 
     forms = dict.fromkeys((form for form in sorted(verb_forms(word.surface)) if form in lexicon), FORM_WEIGHT)
     related = {**dict(relatives(term, lexicon, inner=inner)), **forms}
     weighed = [(relative, share * own[term]) for relative, share in related.items() if relative not in own]
-    return replace(word, variants=(*word.variants, *weighed))
+    return word._replace(variants=(*word.variants, *weighed))
 
 
 def relatives(term: str, lexicon: Lexicon, *, inner: bool = True) -> list[tuple[str, float]]:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from fourfold.limits import QUERY_TERMS
-from fourfold.text.analysis import QueryWord, query_words
+from fourfold.text.analysis import QueryWord, distinct_words, query_tokens
 from fourfold.text.bm25 import idf, idfs
 from fourfold.text.code import prose_share
 from fourfold.text.compounds import Lexicon, with_relatives
 from fourfold.text.language import german_query, guess
-from fourfold.text.spelling import CORRECTED_WEIGHT, Correction, corrections
+from fourfold.text.spelling import CORRECTED_WEIGHT, Correction, Frequencies, corrections
 
 _GERMAN_SHARE = 0.01
 """Share of German items from which every query is expanded by German compounds."""
@@ -26,12 +25,14 @@ INNER_PART_ITEMS = 10_000
 _COMPARED = ("de", "en")
 """Languages whose vectors can be compared, though their words differ."""
 
+_KNOWN_WORDS = 5_000
+"""Maximum number of words that are remembered."""
+
 Variant = tuple[str, float]
 """A term and its weight."""
 
 
-@dataclass(frozen=True, slots=True)
-class Word:
+class Word(NamedTuple):
     """A word of the query with those of its variants that occur in the store."""
 
     terms: tuple[str, ...]
@@ -45,8 +46,13 @@ class Word:
     """The folded word, as the user typed it."""
 
 
-@dataclass(frozen=True)
-class KeywordQuery:
+KnownWords = dict[tuple[QueryWord, bool], Word]
+"""Words as a store has them, and whether with German compounds."""
+
+
+class KeywordQuery(NamedTuple):
+    """The words of a query that occur in a store, and what is known about the others."""
+
     words: tuple[Word, ...]
     unknown: float
     """Sum of the idf of words that occur in no item."""
@@ -65,12 +71,12 @@ class KeywordQuery:
     def terms(self) -> list[str]:
         return [term for word in self.words for term in word.terms]
 
-    @cached_property
+    @property
     def weight(self) -> float:
         """Sum of the idf of all words, which is full coverage."""
-        return sum(word.idf for word in self.words) + self.unknown
+        return sum([word.idf for word in self.words]) + self.unknown
 
-    @cached_property
+    @property
     def unknown_share(self) -> float:
         return self.unknown / self.weight if self.unknown else 0.0
 
@@ -79,41 +85,85 @@ def keyword_query(
     text: str,
     languages: Mapping[str, int],
     lexicon: Lexicon | None,
-    frequencies: Callable[[Sequence[str]], Sequence[int]],
+    frequencies: Frequencies,
     documents: int,
     code: float = 0.0,
+    known: KnownWords | None = None,
 ) -> KeywordQuery:
     """Analyse a query against a store.
 
     `languages` maps each language to its number of items, `lexicon` holds the terms of German items, `frequencies`
-    returns the number of items for each term, and `code` is the share of the items that are code.
+    returns the number of items for each term, and `code` is the share of the items that are code. `known` remembers
+    words for further queries, as long as nothing of the above changes.
     """
-    words = query_words(text, tuple(languages))
+    spoken = tuple(languages)
+    tokens = query_tokens(text, spoken)
+    words = distinct_words(tokens, guess(text, spoken))
     german = lexicon if _is_german(text, languages, documents) else None
-    inner = languages.get("de", 0) <= INNER_PART_ITEMS
-    related = [with_relatives(word, german, inner=inner) for word in words] if german is not None else words
-    terms = list(dict.fromkeys([term for word in related for term, _ in word.variants]))
-    counts = frequencies(terms)
-    df = dict(zip(terms, zip(counts, idfs(counts, documents), strict=True), strict=True))
-    built = [_word(word, full.variants, df, documents) for word, full in zip(words, related, strict=True)]
+    store = _Store(german, languages.get("de", 0) <= INNER_PART_ITEMS, frequencies, documents)
+    built = _looked_up(words, store, KnownWords() if known is None else known)
     unknown = [word for word, found in zip(words, built, strict=True) if not found.terms]
     corrected = corrections(unknown, _spelt(languages, documents), frequencies) if unknown else {}
     built = [
         _corrected(word, corrected[word.surface], documents) if not found.terms and word.surface in corrected else found
         for word, found in zip(words, built, strict=True)
     ]
-    known = [word for word in built if word.terms]
-    kept = sorted(range(len(known)), key=lambda index: -known[index].idf)[:QUERY_TERMS]
-    notes = (f"keyword search used the {QUERY_TERMS} rarest of {len(known)} words",) if len(kept) < len(known) else ()
+    kept, notes = _rarest([word for word in built if word.terms])
+    absent = [word for word in built if not word.terms]
     return KeywordQuery(
-        tuple(known[index] for index in sorted(kept)),
-        sum(word.idf for word in built if not word.terms),
+        tuple(kept),
+        sum([word.idf for word in absent]),
         documents,
         (*notes, *map(_note, corrected.values())),
-        tuple(word.surface for word in built if not word.terms),
+        tuple([word.surface for word in absent]),
         tuple(corrected.values()),
-        code * prose_share(text) if code else 0.0,
+        code * prose_share(tokens) if code else 0.0,
         _foreign_share(text, languages, documents),
+    )
+
+
+class _Store(NamedTuple):
+    """What words are looked up in."""
+
+    german: Lexicon | None
+    """None: without compounds."""
+    inner: bool
+    frequencies: Frequencies
+    documents: int
+
+    def built(self, words: Sequence[QueryWord]) -> list[Word]:
+        german = self.german
+        related = [with_relatives(word, german, inner=self.inner) for word in words] if german is not None else words
+        terms = list(dict.fromkeys([term for word in related for term, _ in word.variants]))
+        counts = self.frequencies(terms)
+        df = dict(zip(terms, zip(counts, idfs(counts, self.documents), strict=True), strict=True))
+        return [_word(word, full.variants, df, self.documents) for word, full in zip(words, related, strict=True)]
+
+
+def _looked_up(words: Sequence[QueryWord], store: _Store, known: KnownWords) -> list[Word]:
+    """Words as the store has them; only those that are not known yet are looked up."""
+    expands = store.german is not None
+    built = [known.get((word, expands), _UNSEEN) for word in words]
+    if _UNSEEN not in built:
+        return built
+    unseen = [word for word, found in zip(words, built, strict=True) if found is _UNSEEN]
+    fresh = dict(zip(unseen, store.built(unseen), strict=True))
+    if len(known) + len(fresh) > _KNOWN_WORDS:
+        known.clear()
+    known.update({(word, expands): found for word, found in fresh.items()})
+    return [fresh[word] if found is _UNSEEN else found for word, found in zip(words, built, strict=True)]
+
+
+_UNSEEN = Word((), (), 0.0, 0.0)
+
+
+def _rarest(words: Sequence[Word]) -> tuple[Sequence[Word], tuple[str, ...]]:
+    """The words that are searched for, and a note if these are not all."""
+    if len(words) <= QUERY_TERMS:
+        return words, ()
+    rarest = sorted(range(len(words)), key=lambda index: -words[index].idf)[:QUERY_TERMS]
+    return [words[index] for index in sorted(rarest)], (
+        f"keyword search used the {QUERY_TERMS} rarest of {len(words)} words",
     )
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-import struct
 from collections.abc import Collection, Mapping, Sequence
 from functools import cache, lru_cache
 from itertools import repeat
@@ -49,7 +48,6 @@ _EXPECTED_VOTES, _OTHER_VOTES = 0.5, 0.9
 """Minimum votes for an expected language, and for any other."""
 _VOTE_UNITS = math.lcm(*range(1, len(LANGUAGES) + 1))
 """Units of one vote, divisible by the number of languages that share it."""
-_COUNTS = struct.Struct(f"<{len(LANGUAGES)}I")
 
 _MODEL_CHARACTERS = 300
 _MODEL_LETTERS = 40
@@ -153,20 +151,23 @@ def german_query(text: str) -> bool | None:
 
 def _votes(text: str, likely: Collection[str]) -> dict[str, float]:
     """Votes by language. Each distinct common word has one vote, which the languages that have it share."""
-    ballots = _ballots()
-    cast = sum(map(ballots.__getitem__, ballots.keys() & _spelled(text)))
-    counts = zip(LANGUAGES, _COUNTS.unpack(cast.to_bytes(_COUNTS.size, "little")), strict=True)
     return {
         language: count / _VOTE_UNITS if language in likely else _UNEXPECTED_FACTOR * (count / _VOTE_UNITS)
-        for language, count in counts
-        if count
+        for language, count in _counted(text).items()
     }
 
 
-@cache
-def _ballots() -> Mapping[str, int]:
-    """Votes of each common word for all languages, packed into one integer, so that one addition adds them all."""
-    return {word: int.from_bytes(_COUNTS.pack(*units), "little") for word, units in _vote_units().items()}
+@lru_cache(64)
+def _counted(text: str) -> Mapping[str, int]:
+    """Vote units by language; cached, because `guess` and `german_query` are asked for the same query."""
+    common = _common_words()
+    units: dict[str, int] = {}
+    for word in common.keys() & _spelled(text):
+        languages = common[word]
+        share = _VOTE_UNITS // len(languages)
+        for language in languages:
+            units[language] = units.get(language, 0) + share
+    return units
 
 
 @cache
@@ -202,11 +203,12 @@ def _common_words() -> Mapping[str, tuple[str, ...]]:
 
 def _winner(votes: Mapping[str, float]) -> str | None:
     """The language with clearly more votes than any other; None if there is none."""
-    most, second, *_ = [*sorted(votes.values(), reverse=True), 0.0, 0.0]
-    if not most or most < _WINNING_MARGIN * second:
+    if not votes:
         return None
-    best = next(language for language, count in votes.items() if count == most)
-    return best if most >= (_EXPECTED_VOTES if best in _EXPECTED else _OTHER_VOTES) else None
+    best, *others = sorted(votes, key=votes.__getitem__, reverse=True)
+    if others and votes[best] < _WINNING_MARGIN * votes[others[0]]:
+        return None
+    return best if votes[best] >= (_EXPECTED_VOTES if best in _EXPECTED else _OTHER_VOTES) else None
 
 
 def _detect_plain(texts: Sequence[str]) -> list[str]:
