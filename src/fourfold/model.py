@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
 from fourfold.filters import Condition, Every, Field, Where, field_at, key_path, make_test, read_where
 from fourfold.filters.fields import column_options
+from fourfold.frozen import quickly_made
 
 if TYPE_CHECKING:
     import numpy as np
@@ -34,6 +35,7 @@ class Space:
     dimension: int
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True)
 class NewItem:
     """An item to store. Its identity is `key`, else `path` and `chunk_index`, else the text itself."""
@@ -62,6 +64,7 @@ class NewItem:
     """Which fact about the subject it states, such as `address`."""
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True)
 class Item:
     id: int

@@ -10,7 +10,7 @@ from typing import Final
 from fourfold.errors import InvalidItem
 from fourfold.model import ItemPatch, Json, NewItem
 from fourfold.storage.values import Record
-from fourfold.text.secrets import SecretMode, masked, masked_json, masked_parts, masks_in, may_hold_secrets
+from fourfold.text.secrets import SecretMode, masked, masked_each, masked_json, masked_parts, masks_in, may_hold_secrets
 
 _TEXTS: Final = ("title", "text", "content", "metadata", "properties", "tags", "aliases")
 """Fields of the records of an export that hold what callers wrote."""
@@ -26,7 +26,7 @@ class SecretPolicy:
             return items
         hinted = may_hold_secrets(["\n".join((item.title, item.text, *item.tags)) for item in items])
         return [
-            self._item(item, masked(item.text)) if has_hint or item.metadata else item
+            self._item(item, *masked_each((item.title, item.text, *item.tags))) if has_hint or item.metadata else item
             for item, has_hint in zip(items, hinted, strict=True)
         ]
 
@@ -35,13 +35,14 @@ class SecretPolicy:
         if self._mode == "allow":
             return items
         texts = masked_parts([item.text for item in items])
-        return [self._item(item, text) for item, text in zip(items, texts, strict=True)]
+        parts = zip(items, texts, strict=True)
+        return [self._item(item, masked(item.title), text, *map(masked, item.tags)) for item, text in parts]
 
-    def _item(self, item: NewItem, hidden: str) -> NewItem:
-        """`hidden`: its text, masked."""
-        title, text = self.text(item.title), self._checked(item.text, hidden)
-        metadata = self.mapping(item.metadata)
-        tags = tuple(self.text(tag) for tag in item.tags)
+    def _item(self, item: NewItem, *hidden: str) -> NewItem:
+        """`hidden`: its title, its text and its tags, masked."""
+        given = (item.title, item.text, *item.tags)
+        title, text, *rest = (self._checked(*pair) for pair in zip(given, hidden, strict=True))
+        metadata, tags = self.mapping(item.metadata), tuple(rest)
         if (title, text, tags) == (item.title, item.text, item.tags) and metadata is item.metadata:
             return item
         return replace(item, title=title, text=text, tags=tags, metadata=metadata)

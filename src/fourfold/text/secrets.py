@@ -199,12 +199,20 @@ def may_hold_secrets(texts: Sequence[str]) -> list[bool]:
 def possible_kinds(text: str) -> list[_Kind]:
     """The kinds of which a text contains a hint."""
     (hinted,) = _hinted([text])
+    return _kinds_of(hinted)
+
+
+def _kinds_of(hinted: int) -> list[_Kind]:
     return [kind for kind, bits in _scanner()[1] if hinted & bits] if hinted else []
 
 
 def secrets_in(text: str) -> list[Secret]:
     """What looks like a secret, in the order of the text, without overlaps."""
-    found = [Secret(kind.name, *span) for kind in possible_kinds(text) for span in _spans(kind, text)]
+    return _secrets_of(possible_kinds(text), text)
+
+
+def _secrets_of(kinds: Sequence[_Kind], text: str) -> list[Secret]:
+    found = [Secret(kind.name, *span) for kind in kinds for span in _spans(kind, text)]
     kept: list[Secret] = []
     for secret in sorted(found, key=lambda one: (one.start, -one.end)):
         if not kept or secret.start >= kept[-1].end:
@@ -214,7 +222,15 @@ def secrets_in(text: str) -> list[Secret]:
 
 def masked(text: str) -> str:
     """The text with a mark in the place of each secret."""
-    found = secrets_in(text)
+    return _masked(text, secrets_in(text))
+
+
+def masked_each(texts: Sequence[str]) -> list[str]:
+    """Several texts, masked; their hints are looked for together."""
+    return [_masked(text, _secrets_of(_kinds_of(bits), text)) for text, bits in zip(texts, _hinted(texts), strict=True)]
+
+
+def _masked(text: str, found: Sequence[Secret]) -> str:
     for secret in reversed(found):
         text = f"{text[: secret.start]}{MARK}{secret.kind}]{text[secret.end :]}"
     return text

@@ -1,0 +1,38 @@
+"""Frozen dataclasses that are made quickly."""
+
+from __future__ import annotations
+
+from dataclasses import field, fields, make_dataclass
+from functools import wraps
+from typing import Any, TypeVar, cast
+
+T = TypeVar("T")
+
+
+def quickly_made(kind: type[T]) -> type[T]:
+    """Replaces `__init__` of a frozen dataclass with slots by one that takes half of the time.
+
+    The generated one calls `object.__setattr__` for each field. This one lets the new object be an instance of a
+    subclass that is not frozen while the fields are assigned. Instances of other subclasses are made as before.
+    """
+    frozen: Any = kind
+    thaw = object.__setattr__
+    frozen_init = frozen.__init__
+    thawed = type(kind.__name__, (kind,), {"__slots__": (), "__setattr__": thaw, "__delattr__": object.__delattr__})
+    same = [
+        (each.name, each.type, field(default=each.default, default_factory=each.default_factory))
+        for each in fields(frozen)
+    ]
+    assign = cast("Any", make_dataclass(kind.__name__, same)).__init__
+
+    @wraps(frozen_init)
+    def init(self: Any, *args: Any, **named: Any) -> None:
+        if self.__class__ is not kind:
+            frozen_init(self, *args, **named)
+            return
+        thaw(self, "__class__", thawed)
+        assign(self, *args, **named)
+        self.__class__ = kind
+
+    frozen.__init__ = init
+    return kind
