@@ -156,12 +156,13 @@ def test_interrupted_turn_is_given_back() -> None:
         with turns.turn(0.5) as granted:
             return granted
 
-    for step in every_interruption(partial(enter, lambda: turns.turn(1))):
-        assert in_time(is_free), step
+    for take in (turns.turn, turns.search):
+        for step in every_interruption(partial(enter, partial(take, 1))):
+            assert in_time(is_free), step
 
 
 def test_interrupted_search_no_longer_counts_as_running() -> None:
-    for step in every_interruption(partial(enter, scheduling.searching)):
+    for step in every_interruption(partial(enter, partial(Turns(1).search, 1))):
         assert not scheduling._searches, step
 
 

@@ -43,7 +43,7 @@ class Marks:
         self._marks: list[ref[Mark]] = []
 
     def __len__(self) -> int:
-        return sum(mark() is not None for mark in self._marks)
+        return len([mark for mark in self._marks if mark() is not None])
 
     def add(self, mark: Mark) -> None:
         self._marks = [each for each in self._marks if each() is not None] + [ref(mark)]
@@ -63,19 +63,6 @@ _searches = Marks()
 """The searches that run in this process."""
 _counting = threading.Lock()
 _bulk = _Bulk()
-
-
-@contextmanager
-def searching() -> Generator[None]:
-    """Marks a search as running."""
-    mark = Mark()
-    try:
-        with _counting:
-            _searches.add(mark)
-        yield
-    finally:
-        with _counting:
-            _searches.discard(mark)
 
 
 def is_crowded() -> bool:
@@ -128,11 +115,8 @@ class _Place(Mark):
     """A turn, or a place in the queue for one."""
 
     __slots__ = ("barrier",)
-
-    def __init__(self) -> None:
-        self.barrier = threading.Lock()
-        """Free when the turn is granted."""
-        self.barrier.acquire()
+    barrier: threading.Lock
+    """Free when the turn is granted. Only a place in the queue has one."""
 
 
 class Turns:
@@ -149,22 +133,47 @@ class Turns:
         """Yields whether a turn came in time."""
         place = _Place()
         try:
-            with self._changing:
-                self._waiting.append(place)
-                self._grant()
-            granted = place.barrier.acquire(timeout=max_wait_seconds)
-            if not granted:
-                self._leave(place)
-            yield granted
+            yield self._take(place, max_wait_seconds)
         finally:
             self._leave(place)
+
+    @contextmanager
+    def search(self, max_wait_seconds: float) -> Generator[None]:
+        """A turn, or none after the wait, for a search, which counts as running inside the block."""
+        place = _Place()
+        try:
+            self._take(place, max_wait_seconds)
+            with _counting:
+                _searches.add(place)
+            yield
+        finally:
+            try:
+                self._leave(place)
+            finally:
+                with _counting:
+                    _searches.discard(place)
+
+    def _take(self, place: _Place, max_wait_seconds: float) -> bool:
+        with self._changing:
+            if not self._waiting and len(self._taken) < self._number:
+                self._taken.add(place)
+                return True
+            place.barrier = threading.Lock()
+            place.barrier.acquire()
+            self._waiting.append(place)
+            self._grant()
+        granted = place.barrier.acquire(timeout=max_wait_seconds)
+        if not granted:
+            self._leave(place)
+        return granted
 
     def _leave(self, place: _Place) -> None:
         with self._changing:
             self._taken.discard(place)
-            if place in self._waiting:
-                self._waiting.remove(place)
-            self._grant()
+            if self._waiting:
+                if place in self._waiting:
+                    self._waiting.remove(place)
+                self._grant()
 
     def _grant(self) -> None:
         while self._waiting and len(self._taken) < self._number:

@@ -19,6 +19,15 @@ def test_tags_compare_folded_and_show_as_they_were_written(store):
 
 
 @pytest.mark.spec("S5.2")
+def test_tags_of_any_characters_come_back_in_order(store):
+    tags = ("\x01", "a b", "a,b", "a\nb", "a\x1fb", 'quoted "', "{}", "null", "7", "\U0010ffff", "\uffff", "é", "z")
+    many, none, single = add(store, item("a", tags=tags), item("b"), item("c", tags=("a,b",)))
+    assert one(store, many).tags == tuple(sorted(tags))
+    assert one(store, none).tags == ()
+    assert one(store, single).tags == ("a,b",)
+
+
+@pytest.mark.spec("S5.2")
 def test_items_rank_by_number_and_rarity_of_matching_tags(store):
     both, rare, common, _ = add(
         store,

@@ -259,8 +259,8 @@ def worked(done: list[int], *, in_bulk: bool) -> threading.Thread:
 
 def test_bulk_work_waits_for_searches(patient: None) -> None:
     done: list[int] = []
-    with scheduling.searching():
-        with scheduling.searching():
+    with scheduling.Turns(1).search(0):
+        with scheduling.Turns(1).search(0):
             waiting = worked(done, in_bulk=True)
         waiting.join(0.05)
         assert waiting.is_alive()
@@ -271,14 +271,14 @@ def test_bulk_work_waits_for_searches(patient: None) -> None:
 
 def test_other_work_does_not_wait_for_searches(patient: None) -> None:
     done: list[int] = []
-    with scheduling.searching():
+    with scheduling.Turns(1).search(0):
         worked(done, in_bulk=False).join(60)
     assert done == [0, 1, 2]
 
 
 def test_endless_searches_do_not_stop_bulk_work() -> None:
     done: list[int] = []
-    with scheduling.searching(), scheduling.in_bulk():
+    with scheduling.Turns(1).search(0), scheduling.in_bulk():
         for number in scheduling.paced(range(200)):
             done.append(sum(range(number * 100)))
     assert len(done) == 200

@@ -117,7 +117,7 @@ def test_many_vectors_are_searched_in_a_second_thread_by_a_search_that_is_alone(
     tuning |= {"inline_vectors": 0}
     memory = opened()
     before = _vector_threads()
-    with scheduling.searching() if crowded else nullcontext():
+    with scheduling.Turns(1).search(0) if crowded else nullcontext():
         assert answers(memory) == published[1]
     assert (len(_vector_threads() - before) > 0) is not crowded
 

@@ -131,13 +131,13 @@ class Search:
         window = window_of(request.text, options.time, now, self._settings.time_zone) if named else None
         question = self._question(namespace, request, vector, filters)
         if question.plan.rerank is None:
-            with self._turns.turn(_TURN_SECONDS), scheduling.searching(), self._store.snapshot(namespace) as snapshot:
+            with self._turns.search(_TURN_SECONDS), self._store.snapshot(namespace) as snapshot:
                 seen = _seen(question, snapshot, filters, now, view)
                 found, _, window = _windowed(seen, window, partial(self._found, snapshot))
                 response = self._presented(snapshot, found, question, options, now, started, window)
         else:
             with ExitStack() as opened:
-                with self._turns.turn(_TURN_SECONDS), scheduling.searching():
+                with self._turns.search(_TURN_SECONDS):
                     snapshot = opened.enter_context(self._store.snapshot(namespace))
                     seen = _seen(question, snapshot, filters, now, view)
                     found, asked, window = _windowed(seen, window, partial(self._retrieved, snapshot))

@@ -8,11 +8,11 @@ import os
 import random
 import threading
 import time
-from collections.abc import Generator, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import cache
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import apsw
 
@@ -34,6 +34,8 @@ from fourfold.storage.sqlite import schema
 from fourfold.storage.sqlite.tuning import DEFAULT, Tuning
 from fourfold.text.globs import matches
 from fourfold.threads import Flag
+
+T = TypeVar("T")
 
 _SUFFIXES = ("", "-wal", "-shm")
 """The files of an open database."""
@@ -146,38 +148,48 @@ class Database:
         db.pragma("temp_store", "memory")
         db.create_scalar_function("regexp", _regexp, 2, deterministic=True)
 
-    @contextmanager
-    def read(self, deadline: Deadline | None = None) -> Generator[apsw.Connection]:
+    def read(self, deadline: Deadline | None = None) -> AbstractContextManager[apsw.Connection]:
         """A connection in one read transaction. Raises TimedOut after the deadline."""
-        with translated(self.path, deadline), self._reader() as db:
-            self._require_same_files()
-            _roll_back(db)  # Ctrl-C may have kept the last reader from it
-            db.set_progress_handler(None if deadline is None else deadline.is_over, _STEPS_BETWEEN_CHECKS)
-            try:
-                db.execute("BEGIN")
-                yield db
-            finally:
-                _roll_back(db)
+        return self.reading(_as_it_is, deadline)
 
     @contextmanager
-    def _reader(self) -> Generator[apsw.Connection]:
-        db: apsw.Connection | None = None
+    def reading(self, make: Callable[[apsw.Connection], T], deadline: Deadline | None = None) -> Generator[T]:
+        """What `make` returns for such a connection. One generator, because every search enters it."""
         reader = Mark()
+        db: apsw.Connection | None = None
         try:
-            with self._guard:
-                if self._closed:
-                    raise self._was_closed()
-                self._readers.add(reader)
-                db = self._idle.pop() if self._idle else None
-            db = db or self._connect()
-            yield db
-        finally:
-            with self._guard:
-                self._readers.discard(reader)
-                if db is not None:
-                    self._idle.append(db)
-                if self._closed and not self._readers:
-                    self._drained.set()
+            try:
+                with self._guard:
+                    if self._closed:
+                        raise self._was_closed()
+                    self._readers.add(reader)
+                    db = self._idle.pop() if self._idle else None
+                db = db or self._connect()
+                self._require_same_files()
+                _roll_back(db)  # Ctrl-C may have kept the last reader from it
+                db.set_progress_handler(None if deadline is None else deadline.is_over, _STEPS_BETWEEN_CHECKS)
+                db.execute("BEGIN")
+                yield make(db)
+            finally:
+                try:
+                    if db is not None:
+                        _roll_back(db)
+                finally:
+                    self._give_back(reader, db)
+        except _WORLD as error:
+            raise _translate(error, self.path) from error
+        except apsw.InterruptError as error:
+            if deadline is None:
+                raise
+            raise deadline.exceeded(self.path) from error
+
+    def _give_back(self, reader: Mark, db: apsw.Connection | None) -> None:
+        with self._guard:
+            self._readers.discard(reader)
+            if db is not None:
+                self._idle.append(db)
+            if self._closed and not self._readers:
+                self._drained.set()
 
     @contextmanager
     def write(self) -> Generator[apsw.Connection]:
@@ -304,16 +316,16 @@ class _Patience:
         return time.monotonic() < self._until
 
 
+def _as_it_is(db: apsw.Connection) -> apsw.Connection:
+    return db
+
+
 @contextmanager
-def translated(path: Path, deadline: Deadline | None = None) -> Generator[None]:
+def translated(path: Path) -> Generator[None]:
     try:
         yield
     except _WORLD as error:
         raise _translate(error, path) from error
-    except apsw.InterruptError as error:
-        if deadline is None:
-            raise
-        raise deadline.exceeded(path) from error
 
 
 def _translate(error: Exception, path: Path) -> FourfoldError:

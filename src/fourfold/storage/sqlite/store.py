@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Generator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 
 from fourfold import limits, scheduling
@@ -46,11 +46,9 @@ class SqliteStore:
         )
         self.portable = SqlitePortable(folder, self._db, self._writing, self.maintenance.catch_up)
 
-    @contextmanager
-    def snapshot(self, namespace: str, *, seconds: float | None = None) -> Generator[SqliteSnapshot]:
+    def snapshot(self, namespace: str, *, seconds: float | None = None) -> AbstractContextManager[SqliteSnapshot]:
         deadline = Deadline(limits.READ_SECONDS if seconds is None else seconds)
-        with self._db.read(deadline) as db:
-            yield SqliteSnapshot(db, namespace, self._caches, deadline)
+        return self._db.reading(lambda db: SqliteSnapshot(db, namespace, self._caches, deadline), deadline)
 
     @contextmanager
     def transaction(self, namespace: str, *, names: bool = False) -> Generator[SqliteTransaction]:
