@@ -20,6 +20,7 @@ import numpy as np
 
 from fourfold import native
 from fourfold.index.segment_files import Damaged
+from fourfold.native.files import Stamps
 from fourfold.native.fusion import ByVector, ByWords, RowsPart, rows_part
 from fourfold.retrieval import Hits, Numbers, Ranking
 from fourfold.text import bm25
@@ -129,12 +130,16 @@ class Mapped:
     def __init__(self, paths: Iterable[Path]) -> None:
         """Must be created before the files are verified."""
         found = [(str(path), path.stat()) for path in paths]
+        stamps = [(file.st_dev, file.st_ino, file.st_mtime_ns) for _, file in found]
+        self._stamps = Stamps([path for path, _ in found], stamps)
         self._files = [(path, file.st_ino, file.st_mtime_ns) for path, file in found]
         self.times_before = [time for *_, time in self._files]
         """The result of `times` before the files were verified."""
 
     def times(self) -> list[int]:
         """The modification time of each file, in nanoseconds."""
+        if self._stamps.hold():
+            return self.times_before
         return [_modified(path, inode, time) for path, inode, time in self._files]
 
     def require_unmodified(self) -> None:
@@ -145,7 +150,7 @@ class Mapped:
 
 def _modified(path: str, inode: int, known: int) -> int:
     try:
-        found = os.stat(path)  # noqa: PTH116  (a search does this for every file: Path is three times slower)
+        found = os.stat(path)  # noqa: PTH116  (a search may do this for every file: Path is three times slower)
     except OSError:
         return known
     return found.st_mtime_ns if found.st_ino == inode else known

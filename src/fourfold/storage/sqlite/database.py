@@ -28,6 +28,7 @@ from fourfold.errors import (
     TimedOut,
 )
 from fourfold.limits import BUSY_SECONDS
+from fourfold.native.files import Stamps
 from fourfold.scheduling import Mark, Marks
 from fourfold.storage import values
 from fourfold.storage.sqlite import schema
@@ -100,6 +101,8 @@ class Database:
         self._files = tuple(str(path) + suffix for suffix in _SUFFIXES)
         self._inodes: list[tuple[int, int]] = []
         """Device and inode of each file, as this process has it open."""
+        self._opened = Stamps((), ())
+        """The same."""
         self._idle: list[apsw.Connection] = []
         """Connections that no reader uses."""
         self._readers = Marks()
@@ -118,6 +121,7 @@ class Database:
             self._writer.pragma("cache_size", -_CACHE_KIB)
             schema.migrate(self._writer, path)
             self._inodes = self._inodes_now()
+            self._opened = Stamps(self._files, self._inodes)
 
     def _connect(self) -> apsw.Connection:
         """Retries: when two processes create a file at once, SQLite refuses one of them without waiting."""
@@ -216,7 +220,7 @@ class Database:
 
         SQLite would keep using the open files, and everything it commits would be lost with them.
         """
-        if self._inodes and self._inodes_now() != self._inodes:
+        if not self._opened.hold() and self._inodes and self._inodes_now() != self._inodes:
             raise StoreReplaced(
                 f"{self.path.parent} was deleted, renamed or replaced while it was open",
                 "Nothing was written. Close the store, or restart this process, and open the store that is meant",
