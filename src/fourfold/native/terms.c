@@ -17,6 +17,8 @@ enum {
     SHORT = 1024, /* maximum characters of a run that is split here */
     TERMS = 8192, /* maximum characters of the terms of a run */
     BLOCK = 16,   /* readable bytes after the last terms */
+    TOGETHER = 64, /* runs that are requested from memory together */
+    AHEAD = 16,    /* runs that are requested before they are used */
 };
 #define KNOWN 0x80000000u
 
@@ -31,13 +33,17 @@ typedef struct {
     uint32_t count;
 } Table;
 
-/* The terms of a word (one or none) or of a run. The key follows the entry; `value` is the position of the terms: their
-   hashes, then their letters with a space after each. */
 typedef struct {
-    uint32_t hash;
+    uint32_t hash; /* of a key */
+    uint32_t entry; /* 0: free */
+} Slot;
+
+/* The terms of a word (one or none) or of a run. The key follows the entry, and after it there is room for one term that
+   is as long as the key. `value` is the position of the terms: their hashes, then their letters with a space after each. */
+typedef struct {
     uint32_t length;
     uint32_t value; /* 0: unknown */
-    uint32_t terms;
+    uint32_t terms; /* of an unknown value, 1: requested */
     uint32_t letters;
 } Entry;
 
@@ -58,14 +64,14 @@ typedef struct {
 /* ---------------------------------------------------------------- the table */
 
 static uint32_t *cells(Table *table) { return (uint32_t *)table; }
-static uint32_t *slots(Table *table) { return (uint32_t *)(table + 1); }
+static Slot *slots(Table *table) { return (Slot *)(table + 1); }
 static uint32_t words_of(int64_t bytes) { return (uint32_t)((bytes + 3) / 4); }
 static uint32_t header(void) { return (uint32_t)(sizeof(Entry) / 4); }
 
 API int64_t ff_terms_clear(uint32_t *memory, int64_t size, int64_t bits)
 {
     Table *table = (Table *)memory;
-    const int64_t start = (int64_t)(sizeof(Table) / 4) + ((int64_t)1 << bits);
+    const int64_t start = (int64_t)(sizeof(Table) + (sizeof(Slot) << bits)) / 4;
     if (start >= size || size >= KNOWN) return NO_ROOM;
     memset(memory, 0, (size_t)start * 4);
     table->size = (uint32_t)size;
@@ -74,30 +80,55 @@ API int64_t ff_terms_clear(uint32_t *memory, int64_t size, int64_t bits)
     return 0;
 }
 
-static uint32_t hash_of(const uint8_t *key, int64_t length, uint32_t kind)
+/* Up to eight bytes as one number. */
+static uint64_t number_of(const uint8_t *bytes, int64_t length)
 {
-    uint64_t hash = 0xcbf29ce484222325u ^ kind;
-    for (int64_t i = 0; i < length; i++) hash = (hash ^ key[i]) * 0x100000001b3u;
-    return (uint32_t)(hash ^ (hash >> 32)) | 1u;
+    uint64_t number = 0;
+    uint32_t first, last;
+    if (length >= 8) {
+        memcpy(&number, bytes, 8);
+    } else if (length >= 4) {
+        memcpy(&first, bytes, 4);
+        memcpy(&last, bytes + length - 4, 4);
+        number = (uint64_t)first << 32 | last;
+    } else if (length) {
+        number = (uint64_t)bytes[0] << 16 | (uint64_t)bytes[length / 2] << 8 | bytes[length - 1];
+    }
+    return number;
 }
 
-/* Returns the entry of a key, adding it if it is new; NULL if the table is full. */
-static Entry *entry_of(Table *table, const uint8_t *key, int64_t length, uint32_t kind)
+static uint32_t hash_of(const uint8_t *key, int64_t length, uint32_t kind)
 {
-    const uint32_t hash = hash_of(key, length, kind), mask = ((uint32_t)1 << table->bits) - 1;
-    const uint32_t kinded = (uint32_t)length | kind << 30;
-    uint32_t *slot = slots(table) + ((hash >> 1) & mask);
-    while (*slot) {
-        Entry *entry = (Entry *)(cells(table) + *slot);
-        if (entry->hash == hash && entry->length == kinded && !memcmp(entry + 1, key, (size_t)length)) return entry;
+    uint64_t hash = ((uint64_t)length << 2 | kind) * 0x9e3779b97f4a7c15u;
+    for (; length > 8; key += 8, length -= 8) {
+        hash = (hash ^ number_of(key, 8)) * 0xff51afd7ed558ccdu;
+        hash ^= hash >> 32;
+    }
+    hash = (hash ^ number_of(key, length)) * 0xff51afd7ed558ccdu;
+    hash = (hash ^ hash >> 32) * 0xc4ceb9fe1a85ec53u;
+    return (uint32_t)(hash >> 32);
+}
+
+/* The slot at which the search for a hash begins. */
+static Slot *slot_of(Table *table, uint32_t hash) { return slots(table) + (hash & (((uint32_t)1 << table->bits) - 1)); }
+
+/* Returns the entry of a key, adding it if it is new; NULL if the table is full. */
+static Entry *entry_of(Table *table, const uint8_t *key, int64_t length, uint32_t kind, uint32_t hash)
+{
+    const uint32_t kinded = (uint32_t)length | kind << 30, mask = ((uint32_t)1 << table->bits) - 1;
+    Slot *slot = slot_of(table, hash);
+    while (slot->entry) {
+        Entry *entry = (Entry *)(cells(table) + slot->entry);
+        if (slot->hash == hash && entry->length == kinded && !memcmp(entry + 1, key, (size_t)length)) return entry;
         if (++slot == slots(table) + mask + 1) slot = slots(table);
     }
-    const uint32_t needed = header() + words_of(length);
-    if (length >= LENGTH || table->count > mask / 2 || table->size - table->used < needed) return NULL;
+    if (length >= LENGTH || table->count > mask / 2) return NULL;
+    const uint32_t needed = header() + words_of(length) + 1 + words_of(length + 1);
+    if ((int64_t)table->size - table->used < (int64_t)needed + BLOCK / 4) return NULL;
     Entry *entry = (Entry *)(cells(table) + table->used);
-    *entry = (Entry){.hash = hash, .length = kinded};
+    *entry = (Entry){.length = kinded};
     memcpy(entry + 1, key, (size_t)length);
-    *slot = table->used;
+    *slot = (Slot){hash, table->used};
     table->used += needed;
     table->count++;
     return entry;
@@ -125,18 +156,22 @@ static int set_terms(Table *table, Entry *entry, const uint8_t *letters, int64_t
 {
     int64_t terms = 0;
     for (int64_t i = 0; i < length; i++) terms += letters[i] == ' ';
-    if ((int64_t)(table->size - table->used) < terms + words_of(length) + BLOCK / 4) return FULL;
-    uint32_t *hashes = cells(table) + table->used;
+    const int64_t key = entry->length & LENGTH, needed = terms + words_of(length);
+    uint32_t *hashes = (uint32_t *)(entry + 1) + words_of(key);
+    if (terms > 1 || length > key + 1) {
+        if ((int64_t)table->size - table->used < needed + BLOCK / 4) return FULL;
+        hashes = cells(table) + table->used;
+        table->used += (uint32_t)needed;
+    }
+    entry->value = (uint32_t)(hashes - cells(table)) | KNOWN;
     for (int64_t start = 0, i = 0; i < length; i++) {
         if (letters[i] != ' ') continue;
         *hashes++ = crc32_of(letters + start, i - start);
         start = i + 1;
     }
     memcpy(hashes, letters, (size_t)length);
-    entry->value = table->used | KNOWN;
     entry->terms = (uint32_t)terms;
     entry->letters = (uint32_t)length;
-    table->used += (uint32_t)terms + words_of(length);
     return 0;
 }
 
@@ -149,15 +184,17 @@ static const uint8_t *letters_of(Table *table, const Entry *entry)
 
 enum { LOWER = 1, UPPER = 2, DIGIT = 4, BAR = 8, JOINT = 16, SHARP = 32, OTHER = 64 };
 
-/* Kinds of the ASCII characters; all others are OTHER. */
-static const uint8_t KINDS[128] = {
+/* Kinds of bytes; those that are not ASCII are OTHER. */
+#define OTHERS 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64
+static const uint8_t KINDS[256] = {
     0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
     0, 0, 0, 32, 0, 0, 0, 0, 0, 0, 0, 16, 0, 16, 16, 0, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 0, 0, 0, 0, 0, 0,
     16, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 0, 0, 0, 0, 8,
     0, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0,
+    OTHERS, OTHERS, OTHERS, OTHERS, OTHERS, OTHERS, OTHERS, OTHERS,
 };
 
-static int kind_of(uint8_t c) { return c < 128 ? KINDS[c] : OTHER; }
+static int kind_of(uint8_t c) { return KINDS[c]; }
 static int is_lower(uint8_t c) { return kind_of(c) & LOWER; }
 static int is_upper(uint8_t c) { return kind_of(c) & UPPER; }
 static int is_digit(uint8_t c) { return kind_of(c) & DIGIT; }
@@ -293,7 +330,8 @@ static int add_term(Table *table, Piece piece, uint8_t *letters, int64_t *length
     const uint8_t *term = piece.letters;
     int64_t size = piece.length;
     if (!is_name) {
-        Entry *entry = entry_of(table, piece.letters, piece.length, WORD);
+        const uint32_t hash = hash_of(piece.letters, piece.length, WORD);
+        Entry *entry = entry_of(table, piece.letters, piece.length, WORD, hash);
         if (!entry) return FULL;
         if (!entry->value) return ask(table, entry, asked);
         term = letters_of(table, entry);
@@ -353,18 +391,15 @@ static int emit(Table *table, const Entry *entry, Found *found)
 /* ---------------------------------------------------------------- texts */
 
 /* Whether the character at `at` belongs to a run; a full stop before a space does not. */
-static int in_run(const uint8_t *text, int64_t at, int64_t length)
-{
-    return at < length && kind_of(text[at]) && !(text[at] == '.' && at + 1 < length && text[at + 1] == ' ');
-}
+static int in_run(const uint8_t *at) { return kind_of(*at) && !(*at == '.' && at[1] == ' '); }
 
-/* Finds the start and end of the next run. */
+/* Finds the start and end of the next run of a text, which is followed by a zero byte. */
 static int next_run(const uint8_t *text, int64_t *start, int64_t *end, int64_t length)
 {
     int64_t at = *end;
-    while (at < length && !in_run(text, at, length)) at++;
+    while (at < length && !in_run(text + at)) at++;
     *start = at;
-    while (in_run(text, at, length)) at++;
+    while (in_run(text + at)) at++;
     *end = at;
     return *start < at;
 }
@@ -375,17 +410,45 @@ typedef struct {
     int64_t count, room;
 } Runs;
 
+typedef struct {
+    int64_t start, end;
+    uint32_t hash;
+} Run;
+
+/* Finds the next runs of a text, up to TOGETHER; `*end`: where the last one ended. Requests their slots and entries from
+   memory before the first of them is used: they are spread over many megabytes, and waiting for each takes longer than
+   everything else. */
+static int64_t next_runs(Table *table, const uint8_t *text, int64_t length, int64_t *end, Run *runs)
+{
+    int64_t count = 0, start;
+    for (; count < TOGETHER && next_run(text, &start, end, length); count++) {
+        runs[count] = (Run){start, *end, hash_of(text + start, *end - start, RUN)};
+        __builtin_prefetch(slot_of(table, runs[count].hash));
+    }
+    for (int64_t i = 0; i < count; i++) {
+        const Slot *slot = slot_of(table, runs[i].hash);
+        if (slot->entry) __builtin_prefetch(cells(table) + slot->entry);
+    }
+    return count;
+}
+
 static int scan_text(Table *table, const uint8_t *text, int64_t length, Runs *runs, Asked *asked)
 {
-    int64_t start, end = 0;
-    while (next_run(text, &start, &end, length)) {
-        Entry *entry = entry_of(table, text + start, end - start, RUN);
-        if (!entry) return FULL;
-        const int done = entry->value ? 0 : find_terms(table, entry, text + start, end - start, asked);
-        if (done < 0) return done;
-        if (runs->count == runs->room) return NO_ROOM;
-        runs->entries[runs->count++] = (uint32_t)((uint32_t *)entry - cells(table));
-    }
+    Run next[TOGETHER];
+    int64_t count, end = 0;
+    while ((count = next_runs(table, text, length, &end, next)) > 0)
+        for (const Run *run = next; run < next + count; run++) {
+            const uint8_t *key = text + run->start;
+            Entry *entry = entry_of(table, key, run->end - run->start, RUN, run->hash);
+            if (!entry) return FULL;
+            if (!entry->value && !entry->terms) {
+                const int done = find_terms(table, entry, key, run->end - run->start, asked);
+                if (done < 0) return done;
+                if (done) entry->terms = 1; /* all of its words are requested, so they are not looked at again */
+            }
+            if (runs->count == runs->room) return NO_ROOM;
+            runs->entries[runs->count++] = (uint32_t)((uint32_t *)entry - cells(table));
+        }
     return 0;
 }
 
@@ -446,6 +509,7 @@ API int64_t ff_terms_emit(
         const int64_t hashes_before = found.hash_count, letters_before = found.letter_count;
         int done = 0;
         for (; run < run_ends[part]; run++) {
+            if (run + AHEAD < run_ends[2 * items - 1]) __builtin_prefetch(cells(table) + runs[run + AHEAD]);
             Entry *entry = (Entry *)(cells(table) + runs[run]);
             if (!entry->value) {
                 done = find_terms(table, entry, (const uint8_t *)(entry + 1), entry->length & LENGTH, &none);
