@@ -58,6 +58,8 @@ KEEPING_GIL = _load(ctypes.PyDLL)
 """Keeps the GIL, for calls shorter than a GIL switch."""
 _SHORT_CALL_ROWS = 512
 """Maximum number of rows of a call that keeps the GIL."""
+_SHORT_SCORING_ROWS = 128
+"""The same for exact scores: one takes 0.2 µs. Releasing the GIL for 250 of them made 2 threads 5 % faster."""
 _size_of = function(KEEPING_GIL, "size_of", c_int64, _N)
 _order = function(KEEPING_GIL, "order", c_int, _P, _P, _N, _P)
 _sums = function(KEEPING_GIL, "sums", c_int64, _P, _P, _N, _P, _P)
@@ -76,7 +78,7 @@ def as_in_kernel(number: int) -> Callable[[S], S]:
 
 
 def _for_rows(name: str, result: Any, *arguments: Any) -> tuple[Any, Any]:
-    """Return the variants that keep and that release the GIL, for at most and for more than _SHORT_CALL_ROWS rows."""
+    """Return the variants that keep and that release the GIL, for few and for many rows."""
     short, long = (function(library, name, result, *arguments) for library in (KEEPING_GIL, LIBRARY))
     return short, long
 
@@ -168,7 +170,7 @@ def bm25(
     count = len(rows)
     found = np.empty((2, count))
     wanted, scored = addresses((rows, _INT64), (found, _FLOAT64))
-    call = _bm25[count > _SHORT_CALL_ROWS]
+    call = _bm25[count > _SHORT_SCORING_ROWS]
     state = call(
         *columns.arguments, wanted, count, *words.arguments, weight, average_length, *constants,
         scored, scored and scored + found.strides[0],
@@ -193,7 +195,7 @@ def cosines(columns: VectorColumns, rows: Ints, query: Matrix) -> Floats:
         raise ValueError(f"the query has the shape {query.shape}, the rows have {columns.dimension} numbers")
     found = np.empty(len(rows))
     wanted, asked, target = addresses((rows, _INT64), (query, _FLOAT32), (found, _FLOAT64))
-    call = _cosines[len(rows) > _SHORT_CALL_ROWS]
+    call = _cosines[len(rows) > _SHORT_SCORING_ROWS]
     if (state := call(*columns.arguments, wanted, len(rows), asked, target)) < 0:
         raise failure(state)
     return found

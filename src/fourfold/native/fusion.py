@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 SCALES: Final = {"cosine": 0, "absolute": 1, "best": 2}
 
 _P, _N, _D = c_void_p, c_int64, c_double
-_fuse = function(KEEPING_GIL, "fuse", c_int64, _P, _N, _D, _D, _D, _P, _P, _P, _P, _P)
+_fuse = function(LIBRARY, "fuse", c_int64, _P, _N, _D, _D, _D, _P, _P, _P, _P, _P)
 _missing = function(KEEPING_GIL, "missing", c_int64, _P, _N, _P, _N, _P)
 _INT64, _FLOAT64, _FLOAT32 = map(np.dtype, (np.int64, np.float64, np.float32))
 
