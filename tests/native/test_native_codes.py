@@ -88,8 +88,6 @@ def test_a_search_with_codes_finds_what_one_without_finds(seed, limit):
     query, dead = vectors(seed + 1, 1, 24)[0], np.random.default_rng(seed).random(600) < 0.1
     plain = Vectors(np.arange(600), dead, matrix)
     coded = Vectors(np.arange(600), dead, matrix, coded=RowCodes(0))
-    found, expected = (
-        vector_index.search(VectorState(VectorSegment(each, 0), each, Vectors.empty(24), 0), query, limit, None)
-        for each in (coded, plain)
-    )
+    states = [VectorState(VectorSegment(each, 0), each, Vectors.empty(24), 0) for each in (coded, plain)]
+    found, expected = (vector_index.search(state, state.scorer(query), limit, None) for state in states)
     assert found.hits == expected.hits

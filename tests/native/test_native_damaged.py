@@ -10,8 +10,9 @@ import pytest
 
 from fourfold import native
 from fourfold.native.codes import encoded
-from fourfold.native.fusion import SCALES, ByVector, ByWords, FusionList, RowsPart, StartRules, expand, rows_part
-from fourfold.native.links import Bounds, LinkColumns, Lists
+from fourfold.native.fusion import SCALES, FusionList, StartRules, expand
+from fourfold.native.links import Bounds, LinkColumns, Lists, TailedColumns
+from fourfold.native.scoring import RowsPart, Scorer, rows_part
 
 ODD_INTS = np.array([0, -1, 1, 2**31 - 1, -(2**31), 2**40, 2**62, -(2**63), 2**63 - 1], np.int64)
 ODD_FLOATS = [np.nan, np.inf, -np.inf, 1e300, -1e300, 0.0, 1e-320]
@@ -66,23 +67,46 @@ class Damaged:
         return FusionList(self.ints(count, 30), self.floats(count), None, None, scale, float(self.floats(1)[0]))
 
 
-def expansion(damaged: Damaged) -> None:
+def links(damaged: Damaged, before: tuple[int, int, int] = (0, 0, 0)) -> LinkColumns:
+    """Columns, or those of a tail after columns with these numbers of items, nodes and tags."""
     items, nodes, tags = damaged.size(12), damaged.size(12), damaged.size(12)
-    neighbours = damaged.lists(nodes, nodes)
-    columns = LinkColumns(
+    all_items, all_nodes, all_tags = items + before[0], nodes + before[1], tags + before[2]
+    neighbours = damaged.lists(nodes, all_nodes)
+    return LinkColumns(
         np.sort(damaged.ints(items, 30)),
         np.sort(damaged.ints(nodes, 30)),
         *(damaged.ints(nodes, 9).astype(np.int32) for _ in range(3)),
-        own=damaged.lists(items, nodes),
-        said=damaged.lists(items, nodes),
-        tags=damaged.lists(items, tags),
-        owners=damaged.lists(nodes, items),
-        speakers=damaged.lists(nodes, items),
+        own=damaged.lists(items, all_nodes),
+        said=damaged.lists(items, all_nodes),
+        tags=damaged.lists(items, all_tags),
+        owners=damaged.lists(nodes, all_items),
+        speakers=damaged.lists(nodes, all_items),
         neighbours=neighbours,
         weights=damaged.floats(len(neighbours.members)),
-        users=damaged.lists(tags, items),
+        users=damaged.lists(tags, all_items),
         bounds=Bounds(100, 500, 200),
+        before=before,
+        tag_uses=damaged.ints(tags, 9).astype(np.int32),
+        ranks=damaged.floats(tags) if any(before) else None,
     )
+
+
+def tailed(damaged: Damaged, published: LinkColumns) -> TailedColumns | LinkColumns:
+    """With a tail, in which some nodes and tags have new numbers."""
+    before = len(published.items), len(published.nodes), len(published.users.ends)
+    if not all(before) or damaged.one_in(2):
+        return published
+    tail = links(damaged, before)
+    counts = (before[1], len(tail.nodes)), (before[2], len(tail.users.ends))
+    moved = [(damaged.ints(count, count + more + 1) - 1).astype(np.int32) for count, more in counts]
+    try:
+        return TailedColumns(published, tail, *moved)
+    except ValueError:  # columns that do not fit are not given to the kernel
+        return published
+
+
+def expansion(damaged: Damaged) -> None:
+    columns = tailed(damaged, links(damaged))
     named = dict(zip(damaged.ints(5, 30).tolist(), damaged.floats(5).tolist(), strict=True))
     expand(
         columns,
@@ -99,19 +123,19 @@ def expansion(damaged: Damaged) -> None:
     )
 
 
-def by_vector(damaged: Damaged) -> ByVector | None:
+def by_vector(damaged: Damaged) -> Scorer | None:
     if damaged.one_in(3):
         return None
     dimension = 1 + damaged.size(40)
     parts = [damaged.part(vectors_of(damaged, rows, dimension), rows) for rows in (damaged.size(20), damaged.size(3))]
-    return ByVector((parts[0], parts[1]), damaged.random.normal(size=dimension).astype(np.float32))
+    return Scorer.by_vector((parts[0], parts[1]), damaged.random.normal(size=dimension).astype(np.float32))
 
 
-def by_words(damaged: Damaged) -> ByWords | None:
+def by_words(damaged: Damaged) -> Scorer | None:
     if damaged.one_in(3):
         return None
     parts = [damaged.part(texts_of(damaged, rows), rows) for rows in (damaged.size(20), damaged.size(3))]
-    return ByWords((parts[0], parts[1]), asked_words(damaged), 1.0, 5.0, (1.2, 0.75, 50.0))
+    return Scorer.by_words((parts[0], parts[1]), asked_words(damaged), 1.0, 5.0, (1.2, 0.75, 50.0))
 
 
 def texts_of(damaged: Damaged, rows: int) -> native.TextColumns:
@@ -133,6 +157,13 @@ def asked_words(damaged: Damaged) -> native.QueryColumns:
     return native.QueryColumns(
         places[:-1].astype(np.uint32), damaged.floats(variants), places[:-1].copy(), places, damaged.floats(variants)
     )
+
+
+def best_rows(damaged: Damaged) -> None:
+    for scorer in (by_vector(damaged), by_words(damaged)):
+        if scorer is not None:
+            published, tail = damaged.ints(damaged.size(9), 20), damaged.ints(damaged.size(3), 3)
+            scorer.best(published, tail, 1 + damaged.size(12))
 
 
 def words(damaged: Damaged) -> None:
@@ -160,7 +191,7 @@ def rows(damaged: Damaged) -> None:
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
-@pytest.mark.parametrize("call", [expansion, words, vectors, rows])
+@pytest.mark.parametrize("call", [expansion, best_rows, words, vectors, rows])
 def test_damaged_columns_raise_or_give_a_result(call: Callable[[Damaged], None]) -> None:
     outcomes = {"raised": 0, "answered": 0}
     for seed in range(CASES):

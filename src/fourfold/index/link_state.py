@@ -231,8 +231,7 @@ class LinkState:
 
         Without the scores, if rows are damaged: the index that has them is then read alone, and repaired.
         """
-        acting = {name: scorers[name] for name in given.texts if name in scorers}
-        scoring = [acting[name].scoring() if name in acting else None for name in TEXTS]
+        acting = {name: scorers[name] for name in given.texts if name in scorers and scorers[name].alone}
         texts = {name: given.texts.get(name, NO_HITS) for name in TEXTS}
         lists = as_lists(texts, {}, {name: given.weights.get(name, 0.0) for name in TEXTS})
         try:
@@ -246,7 +245,7 @@ class LinkState:
                 given.others,
                 allowed,
                 given.limit,
-                scoring,
+                [acting[name].kernel if name in acting else None for name in TEXTS],
                 shares=SHARED in given.wanted,
             )
         except OutOfRange:
@@ -262,7 +261,7 @@ class LinkState:
             if scored is None:
                 unlisted[name] = ids
             elif len(ids):
-                scores[name] = acting[name].ranking(*scored)
+                scores[name] = acting[name].ranking(scored)
         return Expanded({name: hits for name, hits in made.items() if name in given.wanted}, unlisted, scores)
 
     def shared(self, strengths: Mapping[int, float], allowed: Ints | None, limit: int) -> Hits:

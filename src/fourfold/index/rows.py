@@ -21,7 +21,7 @@ import numpy as np
 from fourfold import native
 from fourfold.index.segment_files import Damaged
 from fourfold.native.files import Stamps
-from fourfold.native.fusion import ByVector, ByWords, RowsPart, rows_part
+from fourfold.native.scoring import RowsPart, Scorer, Scores, rows_part
 from fourfold.retrieval import Hits, Numbers, Ranking
 from fourfold.text import bm25
 from fourfold.text.keyword_query import KeywordQuery
@@ -57,6 +57,10 @@ class Rows:
     @cached_property
     def live(self) -> Ints:
         return np.flatnonzero(self.alive)
+
+    @cached_property
+    def all_live(self) -> bool:
+        return len(self.live) == len(self)
 
     @cached_property
     def _order(self) -> Ints:
@@ -296,43 +300,38 @@ def score(parts: Iterable[tuple[Documents, Ints]], prepared: PreparedQuery, aver
     return Scored(np.concatenate(ids), np.concatenate(scores), np.concatenate(coverage))
 
 
-# ---------------------------------------------------------------- scores that the kernel computes while it expands
+# ---------------------------------------------------------------- what a query scores rows by
 
 
 class VectorScorer(NamedTuple):
-    """What `vector_index.score` returns for one query, published rows and tail."""
-
-    published: Rows
-    tail: Rows
     query: Matrix
+    kernel: Scorer
     alone: bool
     """Whether the query and each item have one vector only."""
 
-    def scoring(self) -> ByVector | None:
-        return ByVector((self.published.part, self.tail.part), self.query) if self.alone else None
-
-    def ranking(self, ids: Ints, scores: Floats, _: Floats) -> Ranking:
-        return Ranking(Hits(ids, scores))
+    def ranking(self, found: Scores) -> Ranking:
+        return Ranking(Hits(found.ids, found.scores))
 
 
 class WordScorer(NamedTuple):
-    """What `text_index.score` returns for one query, published rows and tail."""
-
-    published: Rows
-    tail: Rows
-    average_length: float
     query: PreparedQuery
+    kernel: Scorer
+    alone: bool = True
 
-    def scoring(self) -> ByWords:
-        parts, weight = (self.published.part, self.tail.part), self.query.query.weight or 1.0
-        return ByWords(parts, self.query.columns, weight, self.average_length, BM25)
-
-    def ranking(self, ids: Ints, scores: Floats, coverage: Floats) -> Ranking:
-        return Scored(ids, scores, coverage).ranking(self.query.query)
+    def ranking(self, found: Scores) -> Ranking:
+        return Scored(*found).ranking(self.query.query)
 
 
 Scorers: TypeAlias = Mapping[str, VectorScorer | WordScorer]
 """By retriever."""
+
+
+def best_rows(scorer: VectorScorer | WordScorer, published: Ints, tail: Ints, limit: int) -> Scores:
+    """The best `limit` of some rows of both parts, best first, ties by id. Raises Damaged if checksums are wrong."""
+    try:
+        return scorer.kernel.best(published, tail, limit)
+    except native.OutOfRange as error:
+        raise Damaged("terms or vectors have a wrong checksum") from error
 
 
 _NO_SCORES = (NONE, np.empty(0), np.empty(0))

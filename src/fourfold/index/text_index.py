@@ -9,24 +9,24 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fourfold import native
 from fourfold.index import rows
 from fourfold.index.log_tail import TailedIndex
-from fourfold.index.rows import NONE, Documents, PreparedQuery, Scored, term_hash
+from fourfold.index.rows import BM25, NONE, Documents, PreparedQuery, WordScorer, best_rows, term_hash
 from fourfold.index.source import Change, Source, SourceSnapshot
 from fourfold.index.text_segment import LayeredLexicon, TextSegment, item_terms
 from fourfold.index.tuning import DEFAULT, IndexTuning
+from fourfold.native.scoring import Scorer, Scores
 from fourfold.retrieval import Ranking
 from fourfold.text.code import code_share
 from fourfold.text.compounds import Lexicon, SortedLexicon
 from fourfold.text.keyword_query import KnownWords, keyword_query
 
 if TYPE_CHECKING:
-    from fourfold.index.rows import Flags, Floats, Ints
+    from fourfold.index.rows import Floats, Ints
 
 _ROUNDING_SHARE = 1e-6
 """Relative difference of scores that may be rounding in single precision."""
@@ -98,6 +98,10 @@ class TextState:
             self.prepared[text] = known
         return known
 
+    def scorer(self, query: PreparedQuery) -> WordScorer:
+        parts, weight = (self.published.part, self.tail.part), query.query.weight or 1.0
+        return WordScorer(query, Scorer.by_words(parts, query.columns, weight, self.average_length, BM25))
+
 
 class TextIndex(TailedIndex[TextState]):
     CHANGES = Change.TEXT
@@ -140,13 +144,12 @@ class TextIndex(TailedIndex[TextState]):
 # ---------------------------------------------------------------- searching a state
 
 
-def search(state: TextState, prepared: PreparedQuery, limit: int, allowed: Ints | None) -> Ranking:
+def search(state: TextState, scorer: WordScorer, limit: int, allowed: Ints | None) -> Ranking:
     """The best `limit` of the allowed items (all, if None)."""
-    if not prepared.query.words:
-        return Ranking(notes=prepared.query.notes)
-    found = _candidates(state, prepared, limit, allowed)
-    order = native.order(found.ids, found.scores)[:limit]
-    return found.ranking(prepared.query, order[found.scores[order] > 0])
+    query = scorer.query.query
+    if not query.words:
+        return Ranking(notes=query.notes)
+    return scorer.ranking(_best(state, scorer, limit, allowed))
 
 
 def score(state: TextState, prepared: PreparedQuery, ids: Sequence[int]) -> Ranking:
@@ -181,32 +184,31 @@ def _tail_with(state: TextState, groups: Sequence[Collection[str]]) -> Ints:
     return state.tail.ids[state.tail.live[found]]
 
 
-def _candidates(state: TextState, prepared: PreparedQuery, limit: int, allowed: Ints | None) -> Scored:
-    """The published rows that can be among the best `limit`, and the tail; dead and filtered rows do not count."""
-    texts, tail = state.published, (state.tail, state.tail.permitted(allowed))
+def _best(state: TextState, scorer: WordScorer, limit: int, allowed: Ints | None) -> Scores:
+    """The best of the published rows that tantivy proposes, and of the tail; dead and filtered rows do not count."""
+    texts, tail = state.published, state.tail.permitted(allowed)
     if allowed is not None and len(allowed) <= state.tuning.scan_rows:
-        return rows.score([(texts, texts.permitted(allowed)), tail], prepared, state.average_length)
-    passing = texts.mask(allowed)
+        return best_rows(scorer, texts.permitted(allowed), tail, limit)
+    passing = None if allowed is None and texts.all_live else texts.mask(allowed)
     count = limit + limit // 4
     while True:
-        proposed, rough = state.segment.propose(prepared.proposing, count)
-        kept = passing[proposed]
-        chosen = proposed[kept]
-        found = rows.score([(texts, chosen), tail], prepared, state.average_length)
-        if len(proposed) < count or _are_enough(
-            found.scores[: len(chosen)], rough, kept, limit, state.tuning.scan_rows
-        ):
+        proposed, rough = state.segment.propose(scorer.query.proposing, count)
+        kept = None if passing is None else np.flatnonzero(passing[proposed])
+        found = best_rows(scorer, proposed if kept is None else proposed[kept], tail, limit)
+        number = len(proposed) if kept is None else len(kept)
+        if len(proposed) < count or (number >= limit and len(proposed) >= state.tuning.scan_rows):
+            return found
+        if number >= limit and _are_enough(found.scores, rough, limit - 1 if kept is None else int(kept[limit - 1])):
             return found
         count *= 4
 
 
-def _are_enough(scores: Floats, proposed: Floats, kept: Flags, limit: int, scan_rows: int) -> bool:
-    """Whether no row that tantivy ranks below these can be among the best `limit`.
+def _are_enough(best: Floats, proposed: Sequence[tuple[float, Any]], place: int) -> bool:
+    """Whether no row that tantivy ranks below these can be among the best.
 
     tantivy adds up the variants of a word, so a row with several of them may hide a better row with one; and it returns
     rows of equal score in any order. Both are rare: of 1,500 real questions to 4 collections, 5 needed a second query.
+    `place`: of the last proposed row that is needed.
     """
-    if len(scores) < limit or len(proposed) >= scan_rows:
-        return len(scores) >= limit
-    worst, last = -np.partition(-scores, limit - 1)[limit - 1], proposed[-1]
-    return bool(worst >= last * _MIN_SCORE_SHARE and proposed[kept][limit - 1] > last * (1 + _ROUNDING_SHARE))
+    (needed, _), (last, _) = proposed[place], proposed[-1]
+    return bool(best[-1] >= last * _MIN_SCORE_SHARE) and needed > last * (1 + _ROUNDING_SHARE)

@@ -28,7 +28,7 @@ from fourfold.text.compounds import SortedLexicon
 from fourfold.text.keyword_query import KeywordQuery
 
 if TYPE_CHECKING:
-    from fourfold.index.rows import Flags, Floats, Ints
+    from fourfold.index.rows import Flags, Ints
     from fourfold.index.rows import Terms as Hashes
 
 
@@ -144,9 +144,9 @@ class TextSegment:
         weighed = [(term, value / idf) for (term, value), idf in zip(wanted, idfs, strict=True)]
         return [(tantivy.Occur.Should, self._term(term, weight)) for term, weight in weighed]
 
-    def propose(self, query: Any, count: int) -> tuple[Ints, Floats]:
-        """The rows that tantivy ranks best, with its scores, which are too high where variants of a word add up."""
-        return (NONE, np.empty(0)) if self.searcher is None else self._rows(query, count)
+    def propose(self, query: Any, count: int) -> tuple[Ints, Sequence[tuple[float, Any]]]:
+        """The rows that tantivy ranks best, and its hits; scores are too high where variants of a word add up."""
+        return (NONE, ()) if self.searcher is None else self._rows(query, count)
 
     def containing(self, groups: Sequence[Collection[str]], limit: int | None = None) -> Ints:
         """The rows that contain at least one term of every group: all, or those that tantivy ranks best."""
@@ -160,12 +160,11 @@ class TextSegment:
         query = tantivy.Query.term_query(TANTIVY_SCHEMA, "body", term, "freq")
         return query if weight == 1.0 else tantivy.Query.boost_query(query, weight)
 
-    def _rows(self, query: Any, count: int) -> tuple[Ints, Floats]:
+    def _rows(self, query: Any, count: int) -> tuple[Ints, Sequence[tuple[float, Any]]]:
         with self._reading():
             hits = self.searcher.search(query, limit=count, count=False).hits
             found = self.searcher.fast_field_values("row", [address for _, address in hits])
-        scores = array("d", [score for score, _ in hits])  # four times as fast as numpy with a list
-        return np.frombuffer(array("q", found), np.int64), np.frombuffer(scores, np.float64)
+        return np.frombuffer(array("q", found), np.int64), hits  # four times as fast as numpy with a list
 
     @contextmanager
     def _reading(self) -> Generator[None]:

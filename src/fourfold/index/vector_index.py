@@ -18,12 +18,13 @@ from fourfold.index import segment_files
 from fourfold.index.faiss_index import import_faiss, probes, search_parameters
 from fourfold.index.locks import ReadLock
 from fourfold.index.log_tail import TailedIndex
-from fourfold.index.rows import NONE, Mapped, Rows, in_sample
+from fourfold.index.rows import NONE, Mapped, Rows, VectorScorer, best_rows, in_sample
 from fourfold.index.segment_files import Damaged, Manifest
 from fourfold.index.source import Change, Source, SourceSnapshot
 from fourfold.index.tuning import DEFAULT, IndexTuning
 from fourfold.index.vector_codes import RowCodes
 from fourfold.model import Space
+from fourfold.native.scoring import Scorer
 from fourfold.retrieval import Background, Hits, Ranking
 
 if TYPE_CHECKING:
@@ -276,6 +277,11 @@ class VectorState:
         sample = np.concatenate(parts)
         return sample.mean(axis=0, dtype=np.float64) if len(sample) else None
 
+    def scorer(self, query: Matrix, *, alone: bool = True) -> VectorScorer:
+        """`alone`: whether the query has no other vector."""
+        kernel = Scorer.by_vector((self.published.part, self.tail.part), query)
+        return VectorScorer(query, kernel, alone and self.windows == 1)
+
 
 class VectorIndex(TailedIndex[VectorState]):
     CHANGES = Change.VECTOR
@@ -314,31 +320,31 @@ class VectorIndex(TailedIndex[VectorState]):
 # ---------------------------------------------------------------- searching a state
 
 
-def search(state: VectorState, query: Matrix, limit: int, allowed: Ints | None) -> Ranking:
+def search(state: VectorState, scorer: VectorScorer, limit: int, allowed: Ints | None) -> Ranking:
     """The `limit` nearest of the allowed items (all, if None). Of the windows of an item, the nearest counts."""
     middle = state.middle
-    background = None if middle is None else Background(float(middle @ query.astype(np.float64)))
+    background = None if middle is None else Background(float(middle @ scorer.query.astype(np.float64)))
     if state.windows == 1:
-        return Ranking(_nearest_rows(state, query, limit, allowed), background)
+        return Ranking(_nearest_rows(state, scorer, limit, allowed), background)
     rows = limit * state.windows
     while True:
-        hits = _each_once(found := _nearest_rows(state, query, rows, allowed))
+        hits = _each_once(found := _nearest_rows(state, scorer, rows, allowed))
         if len(hits) >= limit or len(found) < rows:
             return Ranking(hits[:limit], background)
         rows *= _MORE_ROWS
 
 
-def _nearest_rows(state: VectorState, query: Matrix, count: int, allowed: Ints | None) -> Hits:
+def _nearest_rows(state: VectorState, scorer: VectorScorer, count: int, allowed: Ints | None) -> Hits:
     """The items of the `count` nearest rows of the allowed items, best first; an item may occur several times."""
-    parts = [(state.published, _candidates(state, query, count, allowed)), (state.tail, state.tail.permitted(allowed))]
+    query, published, tail = scorer.query, state.published, state.tail
+    rows, tail_rows = _candidates(state, query, count, allowed), tail.permitted(allowed)
     most = state.tuning.rough_factor * count
-    if len(parts[0][1]) > most:
-        parts[0] = state.published, _likely(*parts[0], query, count)
-    if sum(len(rows) for _, rows in parts) > most:
-        parts = _rough_selection(parts, query, count)
-    found = _scored(parts, query)
-    best = native.order(found.ids, found.scores)[:count]
-    return Hits(found.ids[best], found.scores[best])
+    if len(rows) > most:
+        rows = _likely(published, rows, query, count)
+    if len(rows) + len(tail_rows) > most:
+        rows, tail_rows = _rough_selection([(published, rows), (tail, tail_rows)], query, count)
+    found = best_rows(scorer, rows, tail_rows, count)
+    return Hits(found.ids, found.scores)
 
 
 def _each_once(hits: Hits) -> Hits:
@@ -367,11 +373,11 @@ def _likely(vectors: Vectors, rows: Ints, query: Matrix, limit: int) -> Ints:
     return rows if codes is None else codes.likely_rows(None if len(rows) == len(vectors) else rows, query, limit)
 
 
-def _rough_selection(parts: list[tuple[Vectors, Ints]], query: Matrix, limit: int) -> list[tuple[Vectors, Ints]]:
-    """The rows that cosines in single precision do not rule out."""
+def _rough_selection(parts: Sequence[tuple[Vectors, Ints]], query: Matrix, limit: int) -> list[Ints]:
+    """The rows of each part that cosines in single precision do not rule out."""
     near = [vectors.near(rows, query) for vectors, rows in parts]
     floor = _floor(np.concatenate(near), limit)
-    return [(vectors, rows[cosines >= floor]) for (vectors, rows), cosines in zip(parts, near, strict=True)]
+    return [rows[cosines >= floor] for (_, rows), cosines in zip(parts, near, strict=True)]
 
 
 def _floor(near: Matrix, limit: int) -> float:
@@ -396,5 +402,5 @@ def _candidates(state: VectorState, query: Matrix, limit: int, allowed: Ints | N
     vectors = state.published
     if state.segment.faiss is None or (allowed is not None and len(allowed) <= state.tuning.scan_rows):
         return vectors.permitted(allowed)
-    everything = allowed is None and len(vectors.live) == len(vectors)
+    everything = allowed is None and vectors.all_live
     return state.segment.propose(query, limit, None if everything else vectors.mask(allowed))

@@ -137,16 +137,16 @@ static void replace_least(float *heap, int64_t size, float number)
 /* Computes upper bounds of the products of rows (NULL: of the first ones) with a query: those of their codes, times
    `step`, and at most `each` times what the codes leave out plus `all`. */
 static void bounds(
-    const float *scales, const float *errors, const int64_t *rows, int64_t count, const int32_t *products, double step,
-    double each, double all, float *upper)
+    const float *scales, const float *errors, const int64_t *rows, int64_t count, const int32_t *products, float step,
+    float each, float all, float *upper)
 {
     if (!rows) {
         for (int64_t i = 0; i < count; i++)
-            upper[i] = (float)((double)scales[i] * step * products[i] + ((double)errors[i] * each + all));
+            upper[i] = scales[i] * step * (float)products[i] + (errors[i] * each + all);
         return;
     }
     for (int64_t i = 0; i < count; i++)
-        upper[i] = (float)((double)scales[rows[i]] * step * products[i] + ((double)errors[rows[i]] * each + all));
+        upper[i] = scales[rows[i]] * step * (float)products[i] + (errors[rows[i]] * each + all);
 }
 
 /* Writes those of the rows that can be among the `limit` with the highest products with the query; returns their number.
@@ -189,7 +189,7 @@ API int64_t ff_likely_rows(
     float *floors = upper + count; /* a heap of the `limit` highest lower bounds */
     for (int64_t i = 0; i < limit; i++) floors[i] = -INFINITY;
     const double length = sqrt(square), loss = sqrt(rest), each = length + loss, all = loss * longest + ROUNDING;
-    bounds(scales, errors, rows, count, products, step, each, all, upper);
+    bounds(scales, errors, rows, count, products, (float)step, (float)each, (float)all, upper);
     for (int64_t i = 0; i < count; i++) {
         if (!(upper[i] > floors[0])) continue;
         const int64_t row = rows ? rows[i] : i;

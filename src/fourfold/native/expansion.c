@@ -17,7 +17,8 @@ typedef struct {
     int64_t named_count;
     int64_t most_starts; /* best hits that a walk starts from */
     double best_hit, least_start;
-    const double *nearness; /* NULL: no walk */
+    int64_t walks;
+    double nearness[3]; /* of a walk */
     int64_t shares_tags;
     const int64_t *allowed;
     int64_t allowed_count, limit;
@@ -26,8 +27,8 @@ typedef struct {
     int64_t *walk, *shared;               /* results, with room for `limit` */
     double *walk_scores, *shared_scores;
     int64_t *unlisted[TEXTS];             /* results, with room for all ids */
+    Scoring *scoring[TEXTS];              /* NULL: the list does not score what it lacks */
     int64_t start_count, walk_count, shared_count, unlisted_counts[TEXTS];
-    Scoring *scoring[TEXTS]; /* NULL: the list does not score what it lacks */
 } Expansion;
 
 typedef struct {
@@ -70,31 +71,6 @@ static int64_t all_listed(const Expansion *e, int64_t *every)
     return count;
 }
 
-/* Scores items, of which some may have no row; returns DONE, DAMAGED or NO_MEMORY. */
-int ff_score(Scoring *s, const int64_t *wanted, int64_t count)
-{
-    int64_t *rows = malloc(((size_t)count + 1) * sizeof *rows);
-    int result = rows ? DONE : NO_MEMORY;
-    s->count = 0;
-    for (int p = 0; p < PARTS && result == DONE; p++) {
-        const Rows *part = s->parts + p;
-        if (!part->row_count) continue;
-        const int64_t found = ff_find(part->sorted, part->order, part->dead, part->row_count, wanted, count, rows);
-        if (found < 0) result = DAMAGED;
-        else if (s->vector)
-            result = ff_cosines(
-                part->content, part->row_count, part->size, part->sums, rows, found, s->vector, s->scores + s->count);
-        else
-            result = ff_bm25(
-                part->content, part->size, part->ends, part->sums, part->row_count, rows, found, s->hashes, s->worth,
-                s->same, s->firsts, s->idfs, s->words, s->weight, s->average_length, s->k1, s->b, s->base_length,
-                s->scores + s->count, s->coverage + s->count);
-        for (int64_t i = 0; i < found && result == DONE; i++) s->ids[s->count++] = part->ids[rows[i]];
-    }
-    free(rows);
-    return result;
-}
-
 /* Expands; returns DONE, DAMAGED or NO_MEMORY. */
 API int64_t ff_expand(Expansion *e, const Columns *c)
 {
@@ -119,7 +95,7 @@ API int64_t ff_expand(Expansion *e, const Columns *c)
         if (result >= 0) find_starts(e, fused, totals, result, &starts);
         e->start_count = starts.count;
     }
-    if (result >= 0 && starts.count && e->nearness)
+    if (result >= 0 && starts.count && e->walks)
         result = e->walk_count = ff_walk(
             c, starts.ids, starts.strengths, starts.count, e->nearness, e->allowed, e->allowed_count, e->limit, e->walk,
             e->walk_scores);

@@ -9,21 +9,13 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 import numpy as np
 
-from fourfold.native import (
-    KEEPING_GIL,
-    LIBRARY,
-    QueryColumns,
-    RowColumns,
-    TextColumns,
-    VectorColumns,
-    addresses,
-    as_in_kernel,
-    failure,
-    function,
-)
+from fourfold.native import KEEPING_GIL, LIBRARY, addresses, as_in_kernel, failure, function
+from fourfold.native.scoring import PARTS, Scorer, Scores
 
 if TYPE_CHECKING:
-    from fourfold.native import Floats, Ints, Matrix
+    from numpy.typing import NDArray
+
+    from fourfold.native import Floats, Ints
     from fourfold.native.links import LinkColumns, TailedColumns
 
 SCALES: Final = {"cosine": 0, "absolute": 1, "best": 2}
@@ -31,7 +23,8 @@ SCALES: Final = {"cosine": 0, "absolute": 1, "best": 2}
 _P, _N, _D = c_void_p, c_int64, c_double
 _fuse = function(LIBRARY, "fuse", c_int64, _P, _N, _D, _D, _D, _P, _P, _P, _P, _P)
 _missing = function(KEEPING_GIL, "missing", c_int64, _P, _N, _P, _N, _P)
-_INT64, _FLOAT64, _FLOAT32 = map(np.dtype, (np.int64, np.float64, np.float32))
+_INT64, _FLOAT64 = map(np.dtype, (np.int64, np.float64))
+_NO_IDS: Final = np.empty(0, np.int64)
 
 
 class FusionList(NamedTuple):
@@ -109,6 +102,10 @@ def missing(ids: Ints, known: Ints) -> Ints:
 # ---------------------------------------------------------------- expansion (`expansion.c`)
 
 _expand = function(LIBRARY, "expand", c_int64, _P, _P)
+_RESULTS: Final = 6
+"""Rows of integers (walk, shared tags, what each text lacks, what of it was scored), and of floats (both, scores and
+coverage of each text)."""
+_NO_WALK: Final = (0.0, 0.0, 0.0)
 
 
 @as_in_kernel(3)
@@ -121,7 +118,8 @@ class _Expansion(Structure):
         *((name, c_void_p) for name in ("named", "named_strengths")),
         *((name, c_int64) for name in ("named_count", "most_starts")),
         *((name, c_double) for name in ("best_hit", "least_start")),
-        ("nearness", c_void_p),
+        ("walks", c_int64),
+        ("nearness", c_double * 3),
         ("shares_tags", c_int64),
         ("allowed", c_void_p),
         *((name, c_int64) for name in ("allowed_count", "limit")),
@@ -129,84 +127,10 @@ class _Expansion(Structure):
         ("other_count", c_int64),
         *((name, c_void_p) for name in ("walk", "shared", "walk_scores", "shared_scores")),
         ("unlisted", c_void_p * 2),
+        ("scoring", c_void_p * 2),
         *((name, c_int64) for name in ("start_count", "walk_count", "shared_count")),
         ("unlisted_counts", c_int64 * 2),
-        ("scoring", c_void_p * 2),
     )
-
-
-_PARTS = 2
-
-
-class RowsPart(Structure):
-    """`Rows` of rankings.h: the published part of an index, or its tail. Its arrays must outlive it."""
-
-    _fields_ = (
-        *((name, c_void_p) for name in ("sorted", "order", "dead")),
-        ("row_count", c_int64),
-        *((name, c_void_p) for name in ("ids", "content", "ends")),
-        ("size", c_int64),
-        ("sums", c_void_p),
-    )
-
-
-@as_in_kernel(2)
-class Scoring(Structure):
-    """`Scoring` of rankings.h: what one list scores items by."""
-
-    _fields_ = (
-        ("parts", RowsPart * _PARTS),
-        *((name, c_void_p) for name in ("vector", "hashes", "worth", "same", "firsts", "idfs")),
-        ("words", c_int64),
-        *((name, c_double) for name in ("weight", "average_length", "k1", "b", "base_length")),
-        *((name, c_void_p) for name in ("ids", "scores", "coverage")),
-        ("count", c_int64),
-    )
-
-
-def rows_part(places: RowColumns, ids: Ints, content: TextColumns | VectorColumns) -> RowsPart:
-    (items,) = addresses((ids, _INT64))
-    if isinstance(content, TextColumns):
-        terms, size, ends, sums, rows = content.arguments
-    else:
-        (terms, rows, size, sums), ends = content.arguments, None
-    if not rows == len(ids) == places.arguments[-1]:
-        raise ValueError("the columns have different lengths")
-    return RowsPart(*places.arguments, items, terms, ends, size, sums)
-
-
-class ByVector(NamedTuple):
-    """Score items by cosines with a query of the dimension of the parts."""
-
-    parts: tuple[RowsPart, RowsPart]
-    query: Matrix
-
-
-class ByWords(NamedTuple):
-    """Score items by BM25, with the arguments of `native.bm25`."""
-
-    parts: tuple[RowsPart, RowsPart]
-    words: QueryColumns
-    weight: float
-    average_length: float
-    constants: tuple[float, float, float]
-
-
-def _scoring(given: ByVector | ByWords | None, room: int) -> tuple[Scoring, Ints, Floats] | None:
-    """Return how the kernel scores, with the arrays for ids and for scores and coverage."""
-    if given is None:
-        return None
-    if isinstance(given, ByVector):
-        if any(part.row_count and given.query.shape != (part.size,) for part in given.parts):
-            raise ValueError(f"the query has the shape {given.query.shape}, the rows have other lengths")
-        made = Scoring(given.parts, *addresses((given.query, _FLOAT32)))
-    else:
-        parts, words, weight, average_length, constants = given
-        made = Scoring(parts, None, *words.arguments, weight, average_length, *constants)
-    ids, found = np.empty(_PARTS * room, np.int64), np.empty((2, _PARTS * room))
-    first, scores = cast("tuple[int, int]", tuple(addresses((ids, _INT64), (found, _FLOAT64))))
-    made.ids, made.scores, made.coverage = first, scores, scores + found.strides[0]
-    return made, ids, found
 
 
 class StartRules(NamedTuple):
@@ -224,8 +148,8 @@ class Reached(NamedTuple):
     shared: tuple[Ints, Floats]
     unlisted: tuple[Ints, Ints]
     """For each of the two lists, the ids that are in other lists only."""
-    scored: list[tuple[Ints, Floats, Floats] | None]
-    """For each of the two lists, ids, scores and coverage of those; None if it was not to score them."""
+    scored: list[Scores | None]
+    """For each of the two lists, the scores of those; None if it was not to score them."""
 
 
 def expand(
@@ -238,43 +162,51 @@ def expand(
     others: Sequence[Ints],
     allowed: Ints | None,
     limit: int,
-    scoring: Sequence[ByVector | ByWords | None] = (None, None),
+    scorers: Sequence[Scorer | None] = (None, None),
     *,
     shares: bool,
 ) -> Reached:
     """Search from the best hits of two lists. `scale`: what `fusion.fuse` takes. `nearness`: None for no walk.
 
-    `scoring`: by what each list scores the items that it lacks; raise OutOfRange if rows are damaged.
+    `scorers`: by what each list scores the items that it lacks; raise OutOfRange if rows are damaged.
     """
-    listed = np.concatenate(others) if others else np.empty(0, np.int64)
+    listed = np.concatenate(others) if others else _NO_IDS
     room = len(texts[0].ids) + len(texts[1].ids) + len(listed) + 2 * limit
-    numbers, floats = np.empty(2 * (limit + room), np.int64), np.empty(2 * limit)
-    starts, strengths = (
-        np.fromiter(named, np.int64, len(named)),
-        np.fromiter(named.values(), np.float64, len(named)),
+    numbers, floats = np.empty((_RESULTS, PARTS * room), np.int64), np.empty((_RESULTS, PARTS * room))
+    starts, strengths = np.array([*named], np.int64), np.array([*named.values()], np.float64)
+    ids, powers, passing, known = addresses(
+        (starts, _INT64), (strengths, _FLOAT64), (allowed, _INT64), (listed, _INT64)
     )
-    near = None if nearness is None else np.array(nearness)
-    ids, powers, shares_of, passing, known = addresses(
-        (starts, _INT64), (strengths, _FLOAT64), (near, _FLOAT64), (allowed, _INT64), (listed, _INT64)
-    )
-    first, scores = cast("tuple[int, int]", tuple(addresses((numbers, _INT64), (floats, _FLOAT64))))
-    step = numbers.itemsize
+    walk, shared, *unlisted, first_ids, second_ids = _row_addresses(numbers, _INT64)
+    walk_scores, shared_scores, *scored = _row_addresses(floats, _FLOAT64)
+    for scorer, target, scores, coverage in zip(
+        scorers, (first_ids, second_ids), scored[::2], scored[1::2], strict=True
+    ):
+        if scorer is not None:
+            scorer.struct.ids, scorer.struct.scores, scorer.struct.coverage = target, scores, coverage
     given: Any = _Expansion(
-        (in_kernel(texts[0]), in_kernel(texts[1])), *scale, ids, powers, len(named), *rules, shares_of, shares,
-        passing, -1 if allowed is None else len(allowed), limit, known, len(listed),
-        first, first + limit * step, scores, scores + limit * step,
-        (first + 2 * limit * step, first + (2 * limit + room) * step),
+        (in_kernel(texts[0]), in_kernel(texts[1])), *scale, ids, powers, len(named), *rules, nearness is not None,
+        nearness or _NO_WALK, shares, passing, -1 if allowed is None else len(allowed), limit, known, len(listed),
+        walk, shared, walk_scores, shared_scores, tuple(unlisted),
+        tuple([None if scorer is None else addressof(scorer.struct) for scorer in scorers]),
     )  # fmt: skip
-    scored = [_scoring(each, room) for each in scoring]
-    given.scoring = tuple([each and addressof(each[0]) for each in scored])
     if (state := _expand(byref(given), byref(columns.struct))) < 0:
         raise failure(state)
-    begin = 2 * limit
     one, other = given.unlisted_counts
     return Reached(
         given.start_count,
-        (numbers[: given.walk_count], floats[: given.walk_count]),
-        (numbers[limit : limit + given.shared_count], floats[limit : limit + given.shared_count]),
-        (numbers[begin : begin + one], numbers[begin + room : begin + room + other]),
-        [each and (each[1][: each[0].count], *each[2][:, : each[0].count]) for each in scored],
+        (numbers[0, : given.walk_count], floats[0, : given.walk_count]),
+        (numbers[1, : given.shared_count], floats[1, : given.shared_count]),
+        (numbers[2, :one], numbers[3, :other]),
+        [
+            None
+            if scorer is None
+            else Scores(numbers[4 + at, : scorer.struct.count], *floats[2 + 2 * at : 4 + 2 * at, : scorer.struct.count])
+            for at, scorer in enumerate(scorers)
+        ],
     )
+
+
+def _row_addresses(table: NDArray[Any], kind: np.dtype[Any]) -> list[int]:
+    (start,) = addresses((table, kind))
+    return [cast("int", start) + row * table.strides[0] for row in range(len(table))]

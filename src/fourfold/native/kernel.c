@@ -188,34 +188,65 @@ API int ff_cosines(
 
 /* ---------------------------------------------------------------- rankings */
 
-/* Whether a ranks before b: higher score first, ties by smaller id. */
-static int before(const double *scores, const int64_t *ids, int64_t a, int64_t b)
+enum { ID, SCORE, KEYS, DIGITS = 8, VALUES = 256 };
+
+/* What an entry is sorted by, as numbers that ascend where the order does, and where it was. */
+typedef struct {
+    uint64_t keys[KEYS];
+    int64_t index;
+} Entry;
+
+/* A number that falls as the score rises. */
+static uint64_t falling(double score)
 {
-    return scores[a] > scores[b] || (scores[a] == scores[b] && ids[a] < ids[b]);
+    uint64_t bits;
+    score += 0.0; /* -0.0 becomes 0.0 */
+    memcpy(&bits, &score, sizeof bits);
+    return bits >> 63 ? bits : ~bits & ~((uint64_t)1 << 63);
 }
 
-/* Sorts indexes by score, best first, with a bottom-up merge sort: lists are short or already sorted. */
+/* Sorts by a key, byte by byte: no two entries are compared. Equal ones stay in their order. Returns where they are. */
+static Entry *sort_by(int key, Entry *from, Entry *to, int64_t count)
+{
+    uint32_t places[DIGITS][VALUES] = {{0}};
+    for (int64_t i = 0; i < count; i++)
+        for (int digit = 0; digit < DIGITS; digit++) places[digit][from[i].keys[key] >> 8 * digit & (VALUES - 1)]++;
+    for (int digit = 0; digit < DIGITS && count; digit++) {
+        uint32_t *const place = places[digit], at = 0;
+        if (place[from[0].keys[key] >> 8 * digit & (VALUES - 1)] == count) continue; /* the same in all */
+        for (int value = 0; value < VALUES; value++) {
+            const uint32_t found = place[value];
+            place[value] = at;
+            at += found;
+        }
+        for (int64_t i = 0; i < count; i++) to[place[from[i].keys[key] >> 8 * digit & (VALUES - 1)]++] = from[i];
+        Entry *const sorted = to;
+        to = from;
+        from = sorted;
+    }
+    return from;
+}
+
+/* Sorts indexes by score, best first, ties by id. */
 API int ff_order(const int64_t *ids, const double *scores, int64_t count, int64_t *order)
 {
-    int64_t *spare = malloc((size_t)(count + 1) * sizeof *spare), *from = order, *to = spare;
-    if (!spare) return NO_MEMORY;
-    for (int64_t i = 0; i < count; i++) order[i] = i;
-    for (int64_t width = 1; width < count; width *= 2) {
-        for (int64_t begin = 0; begin < count; begin += 2 * width) {
-            const int64_t middle = begin + width < count ? begin + width : count;
-            const int64_t end = middle + width < count ? middle + width : count;
-            int64_t left = begin, right = middle;
-            for (int64_t i = begin; i < end; i++) {
-                const int is_left = left < middle && (right >= end || !before(scores, ids, from[right], from[left]));
-                to[i] = is_left ? from[left++] : from[right++];
-            }
-        }
-        int64_t *const swapped = from;
-        from = to;
-        to = swapped;
+    if (count > INT32_MAX) return NO_MEMORY;
+    Entry *entries = malloc((2 * (size_t)count + 1) * sizeof *entries), *sorted = entries;
+    if (!entries) return NO_MEMORY;
+    for (int64_t i = 0; i < count; i++) {
+        const Entry entry = {{(uint64_t)ids[i] ^ (uint64_t)1 << 63, falling(scores[i])}, i};
+        entries[i] = entry;
     }
-    if (from != order) memcpy(order, from, (size_t)count * sizeof *order);
-    free(spare);
+    sorted = sort_by(SCORE, entries, entries + count, count);
+    int ties = 0;
+    for (int64_t i = 1; i < count; i++)
+        ties |= (sorted[i].keys[SCORE] == sorted[i - 1].keys[SCORE]) & (sorted[i].keys[ID] < sorted[i - 1].keys[ID]);
+    if (ties) {
+        sorted = sort_by(ID, sorted, sorted == entries ? entries + count : entries, count);
+        sorted = sort_by(SCORE, sorted, sorted == entries ? entries + count : entries, count);
+    }
+    for (int64_t i = 0; i < count; i++) order[i] = sorted[i].index;
+    free(entries);
     return DONE;
 }
 

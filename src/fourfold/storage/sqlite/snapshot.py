@@ -224,8 +224,8 @@ class SqliteWords:
 
         def search(state: TextState) -> Ranking:
             prepared = state.query(text, at.languages)
-            at.scorers["keyword"] = WordScorer(state.published, state.tail, state.average_length, prepared)
-            return text_index.search(state, prepared, limit, allowed)
+            scorer = at.scorers["keyword"] = state.scorer(prepared)
+            return text_index.search(state, scorer, limit, allowed)
 
         return at.caches.indexes.read_texts(at, search)
 
@@ -255,15 +255,15 @@ class SqliteVectors:
             return lambda: Ranking(pending=pending)
         if len(vector) != space.dimension:
             raise wrong_dimension(len(vector), space.dimension)
-        search = partial(vector_index.search, query=vector, limit=limit, allowed=at.allowed(filters))
+        search = partial(vector_index.search, limit=limit, allowed=at.allowed(filters))
         few = at.size.vectors + at.size.windows <= indexes.tuning.inline_vectors
         inline = few or scheduling.is_crowded()
 
         def begin(state: VectorState) -> Ranking | Task[Ranking]:
             known = at.scorers.get("semantic")
-            alone = (known is None or known.query is vector) and state.windows == 1
-            at.scorers["semantic"] = VectorScorer(state.published, state.tail, vector, alone)
-            return search(state) if inline else at.caches.vector_threads.submit(partial(search, state))
+            scorer = state.scorer(vector, alone=known is None or known.query is vector)
+            at.scorers["semantic"] = scorer
+            return search(state, scorer) if inline else at.caches.vector_threads.submit(partial(search, state, scorer))
 
         begun = indexes.read_vectors(at, space, begin)
         if isinstance(begun, Ranking):
@@ -276,7 +276,8 @@ class SqliteVectors:
             try:
                 found = begun.result()
             except Damaged:
-                found = indexes.read_vectors(at, space, search)  # searches the items, because the files cannot be used
+                # searches the items, because the files cannot be used
+                found = indexes.read_vectors(at, space, lambda state: search(state, state.scorer(vector)))
             return replace(found, pending=pending) if pending else found
 
         return finish
