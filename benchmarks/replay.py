@@ -100,7 +100,7 @@ class Replay:
             code=words.code,
             foreign=words.foreign,
         )
-        return text_evidence(inputs, columns(words.hits), [columns(vectors.hits), columns(other_vectors.hits)])
+        return text_evidence(inputs, columns(words.hits), (columns(vectors.hits), columns(other_vectors.hits)))
 
     def by_odds(self) -> list[float]:
         """The nDCG@10 for each point of GRID."""

@@ -1,6 +1,5 @@
 """Confidence from absolute evidence: cosine, the share of the query's rare words found, tags, relations."""
 
-from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -68,7 +67,7 @@ def test_confidence_is_between_zero_and_one(cosine, coverage, tags, relation):
 @given(st.floats(-1, 1), COVERAGES, SHARES, SHARES, SHARES, SHARES)
 def test_more_evidence_never_lowers_confidence(part, cosine, coverage, tags, relation, first, second):
     evidence = Evidence(cosine, coverage, tags, relation)
-    less, more = (replace(evidence, **{part: value}) for value in sorted((first, second)))
+    less, more = (evidence._replace(**{part: value}) for value in sorted((first, second)))
     assert result_confidence(less) <= result_confidence(more)
 
 

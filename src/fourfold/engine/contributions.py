@@ -2,23 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import cast, overload
+from functools import cached_property
+from typing import TYPE_CHECKING, cast, overload
 
+from fourfold.ranking.fusion import Fusion
 from fourfold.retrieval import Contribution
+
+if TYPE_CHECKING:
+    from fourfold.retrieval import Ints
+
+
+@dataclass(eq=False)
+class Lines:
+    """The contributions to some items of a fusion."""
+
+    fusion: Fusion
+    ids: Ints
+
+    @cached_property
+    def of_all(self) -> Sequence[tuple[Contribution, ...]]:
+        return self.fusion.lines(self.ids)
 
 
 @dataclass(eq=False, repr=False, slots=True)
 class LazyContributions(Sequence[Contribution]):
     """The contributions to one result, made when they are first read: most callers read none."""
 
-    making: Callable[[], Sequence[tuple[Contribution, ...]]]
-    """Makes those of all results, of which this is the one at `place`."""
+    lines: Lines
     place: int
 
     def _lines(self) -> tuple[Contribution, ...]:
-        return self.making()[self.place]
+        return self.lines.of_all[self.place]
 
     @overload
     def __getitem__(self, index: int) -> Contribution: ...

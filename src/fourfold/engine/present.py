@@ -7,19 +7,19 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from functools import cache, partial
 from operator import attrgetter
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from fourfold import limits
-from fourfold.engine.contributions import LazyContributions
+from fourfold.engine.contributions import LazyContributions, Lines
 from fourfold.engine.pipeline import Found
 from fourfold.engine.time_windows import happened
 from fourfold.errors import InvalidQuery
 from fourfold.model import Filters, Item, Json
+from fourfold.native.fusion import missing
 from fourfold.ranking.auto import TEXTS
 from fourfold.ranking.explain import explained
-from fourfold.ranking.fusion import values_at, with_factors
+from fourfold.ranking.fusion import columns, values_at, with_factors
 from fourfold.ranking.presets import PRESETS
 from fourfold.ranking.recency import recency_factor
 from fourfold.ranking.retrievers import RETRIEVERS
@@ -160,9 +160,9 @@ def _results(found: Found, order: Ordered, options: ResultOptions, text: str, pa
     connected = found.fusion.listed("graph")
     cosines, covered = values_at(part.ids, (found.raw("semantic"), None), (found.coverage, unmatched))
     others = [(spec.log_odds, found.raw(name)) for name, spec in RETRIEVERS.items() if spec.log_odds]
-    lines_of = cache(partial(found.fusion.lines, part.ids))
-    columns = zip(part.ids.tolist(), part.scores.tolist(), cosines, covered, strict=True)
-    for place, (item, score, cosine, coverage) in enumerate(columns):
+    lines = Lines(found.fusion, part.ids)
+    rows = zip(part.ids.tolist(), part.scores.tolist(), cosines, covered, strict=True)
+    for place, (item, score, cosine, coverage) in enumerate(rows):
         if item not in order.items:
             continue
         other = sum([odds * min(1.0, max(0.0, scores.get(item) or 0.0)) for odds, scores in others])
@@ -174,7 +174,7 @@ def _results(found: Found, order: Ordered, options: ResultOptions, text: str, pa
             score=score,
             confidence=round(result_confidence(evidence), 6),
             query=text,
-            contributions=LazyContributions(lines_of, place),
+            contributions=LazyContributions(lines, place),
             recency=order.factors.get(item, 1.0),
             window=window,
             outside_window=window != 1,
@@ -212,8 +212,7 @@ COVERAGE_ALONE: Final = (-4.0, 6.5)
 """Bias and slope without a vector: all words found means likely, never certain."""
 
 
-@dataclass(frozen=True, slots=True)
-class Evidence:
+class Evidence(NamedTuple):
     """Evidence of the retrievers for one item; None where a retriever had no score for it."""
 
     cosine: float | None = None
@@ -300,7 +299,6 @@ def check_per_source(value: object) -> int:
 def response(
     text: str, plan: Plan, filters: Filters, found: Found, chosen: Sequence[Result], total_ms: float
 ) -> SearchResponse:
-    texts = [_ids(found.rankings[name].hits) for name in TEXTS if name in found.rankings]
     return SearchResponse(
         query=text,
         plan=plan,
@@ -308,7 +306,7 @@ def response(
         filters=filters,
         confidence=response_confidence(chosen),
         counts={name: _count(ranking.hits) for name, ranking in found.rankings.items()},
-        overlap=len(texts[0] & texts[1]) if len(texts) == len(TEXTS) else 0,
+        overlap=_overlap(*[columns(found.rankings[name].hits).ids for name in TEXTS if name in found.rankings]),
         degraded=(*found.degraded, *_lacking(found)),
         notes=found.notes,
         timings_ms={name: round(spent, 3) for name, spent in {**found.timings_ms, "total": total_ms}.items()},
@@ -316,13 +314,14 @@ def response(
     )
 
 
-def _ids(hits: Sequence[Hit]) -> set[int]:
-    return set(hits.ids.tolist()) if isinstance(hits, Hits) else {hit.id for hit in hits}
+def _overlap(*lists: Ints) -> int:
+    """How many ids are in both lists; 0 if there are not two."""
+    return len(lists[0]) - len(missing(*lists)) if len(lists) == len(TEXTS) else 0
 
 
 def _count(hits: Sequence[Hit]) -> int:
     """How many items a retriever listed; an injected one may repeat some."""
-    return len(hits.ids) if isinstance(hits, Hits) else len(_ids(hits))
+    return len(columns(hits).ids)
 
 
 def log_fields(response: SearchResponse) -> dict[str, Json]:

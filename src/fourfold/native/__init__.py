@@ -249,7 +249,7 @@ _INT64, _FLOAT64, _FLOAT32, _UINT32, _INT32, _BOOL = map(
 
 
 def addresses(*arrays: tuple[NDArray[Any] | None, np.dtype[Any]]) -> list[int | None]:
-    """Return the address of each array, None if it is empty; raise ValueError unless it is contiguous and of its type."""
+    """Return the address of each array, None if empty; raise ValueError unless it is contiguous and of its type."""
     found: list[int | None] = []
     for array, kind in arrays:
         if array is None or not array.size:

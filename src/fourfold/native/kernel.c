@@ -48,7 +48,10 @@ API int ff_bm25(
     for (int64_t i = 0; i < count && result == DONE; i++)
         if (rows[i] < 0 || rows[i] >= row_count) result = DAMAGED;
     for (int64_t i = 0; i < count && result == DONE; i++) {
-        if (i + 2 * AHEAD < count) prefetch(ends + rows[i + 2 * AHEAD], 1);
+        if (i + 2 * AHEAD < count) {
+            prefetch(ends + rows[i + 2 * AHEAD], 1);
+            if (sums) prefetch(sums + rows[i + 2 * AHEAD], 1);
+        }
         if (i + AHEAD < count) {
             const int64_t next = rows[i + AHEAD], at = next ? ends[next - 1] : 0;
             if (at >= 0 && at < term_count) prefetch(terms + at, 8 * LINE);
@@ -80,6 +83,7 @@ API int ff_bm25(
             double best = 0.0;
             for (int32_t v = firsts[w]; v < firsts[w + 1]; v++) {
                 const double frequency = tf[same[v]];
+                if (frequency == 0) continue;
                 const double value = worth[v] * (frequency * (k1 + 1) / (frequency + norm));
                 if (value > best) best = value;
             }

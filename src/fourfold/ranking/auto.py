@@ -36,7 +36,7 @@ from fourfold.ranking.fusion import (
     scaled_to_one,
     with_all_retrievers,
 )
-from fourfold.ranking.retrievers import EXPANSIONS, RETRIEVERS
+from fourfold.ranking.retrievers import EXPANSIONS, LIST_SCALES, LIST_SHARES, RETRIEVERS
 from fourfold.ranking.tuning import tuned_shares
 from fourfold.retrieval import Background, Hit, Hits, Numbers, Tuning
 
@@ -136,7 +136,7 @@ def auto_weights(inputs: AutoInputs, lists: Mapping[str, Hits], unlisted: Mappin
     shares = _chosen(inputs, lists, unlisted) if inputs.weights is None else _given(inputs.weights, lists)
     if inputs.weights is None and inputs.tuning.name:
         shares = tuned_shares(shares, inputs.tuning)
-    acting = [name for name in (*RETRIEVERS, *EXPANSIONS.values()) if name in lists]
+    acting = [name for name in LIST_SHARES if name in lists]
     return _beside(inputs.fixed, shares, acting) if inputs.fixed else scaled_to_one(shares, acting)
 
 
@@ -175,9 +175,8 @@ def fused_in_python(
 
 def as_lists(lists: Mapping[str, Hits], unlisted: Mapping[str, Hits], weights: Mapping[str, float]) -> list[FusionList]:
     """Return the lists that have weights as the kernel takes them."""
-    scales = _scales()
     return [
-        FusionList(lists[name].ids, lists[name].scores, *_columns(unlisted.get(name)), scales[name], weight)
+        FusionList(lists[name].ids, lists[name].scores, *_columns(unlisted.get(name)), LIST_SCALES[name], weight)
         for name, weight in weights.items()
     ]
 
@@ -188,12 +187,6 @@ def mean_of(average: Background | None) -> float:
 
 def _columns(hits: Hits | None) -> tuple[Ints | None, Floats | None]:
     return (None, None) if hits is None else (hits.ids, hits.scores)
-
-
-def _scales() -> dict[str, str]:
-    """The scale of each list."""
-    scales = {name: spec.scale for name, spec in RETRIEVERS.items()}
-    return {**scales, **{expansion: RETRIEVERS[name].scale for name, expansion in EXPANSIONS.items()}}
 
 
 def _beside(fixed: Mapping[str, float], shares: Mapping[str, float], names: Sequence[str]) -> dict[str, float]:
@@ -235,24 +228,23 @@ def _reported(weights: Mapping[str, float]) -> dict[str, float]:
 
 def _chosen(inputs: AutoInputs, lists: Mapping[str, Hits], unlisted: Mapping[str, Hits]) -> dict[str, float]:
     """The retrievers' default shares, adjusted by the evidence of this query."""
-    shares = {name: spec.share for name, spec in RETRIEVERS.items()}
-    shares |= {expansion: RETRIEVERS[name].expansion_share for name, expansion in EXPANSIONS.items()}
+    shares = {**LIST_SHARES, **_text_shares(inputs, lists, unlisted)}
     shares["tags"] *= inputs.tagged**2  # a tag that is one word of many is weak evidence
-    return {**shares, **_text_shares(inputs, lists, unlisted)}
+    return shares
 
 
 def _text_shares(inputs: AutoInputs, lists: Mapping[str, Hits], unlisted: Mapping[str, Hits]) -> Mapping[str, float]:
     """Weights of semantic and keyword, which sum to 1."""
     if not ("semantic" in lists and "keyword" in lists):
         return {"semantic": 1.0, "keyword": 1.0}
-    evidence = text_evidence(inputs, lists["keyword"], [lists["semantic"], unlisted.get("semantic", NO_HITS)])
+    evidence = text_evidence(inputs, lists["keyword"], (lists["semantic"], unlisted.get("semantic", NO_HITS)))
     if evidence is None:
         return TEXT_FALLBACK
     share = 1 / (1 + math.exp(-TEXT_ODDS.log_odds(evidence)))
     return {"semantic": share, "keyword": 1 - share}
 
 
-def text_evidence(inputs: AutoInputs, words: Hits, cosines: Sequence[Hits]) -> TextEvidence | None:
+def text_evidence(inputs: AutoInputs, words: Hits, cosines: tuple[Hits, Hits]) -> TextEvidence | None:
     """Return the evidence of one query, None if the store's average cosine is unknown.
 
     `words`: the hits of keyword search. `cosines`: those of vector search, listed and unlisted.
@@ -273,12 +265,13 @@ def text_evidence(inputs: AutoInputs, words: Hits, cosines: Sequence[Hits]) -> T
 def _highest(numbers: Scores, default: float) -> float:
     if not isinstance(numbers, Numbers):
         return max(numbers.values(), default=default)
-    return max([float(values.max()) for _, values in numbers.columns if len(values)], default=default)
+    return max([float(np.maximum.reduce(values)) for _, values in numbers.columns if len(values)], default=default)
 
 
-def _nearness(cosines: Sequence[Hits], background: Background) -> float:
+def _nearness(cosines: tuple[Hits, Hits], background: Background) -> float:
     """Position of the best cosine between the store's average (0) and 1, the query itself (1)."""
-    best = max(float(part.scores.max()) for part in cosines if len(part.ids))
+    listed, unlisted = cosines
+    best = max([float(listed.scores[0]), *unlisted.scores.tolist()])  # an approximate index may miss the best one
     return min(1.0, max(0.0, (best - background.mean) / max(1 - background.mean, LEAST_SPREAD)))
 
 
@@ -287,7 +280,7 @@ def _fall(words: Hits, items: int) -> float:
     least, most = FALL_RANKS
     rank = min(most, max(least, items // ITEMS_PER_FALL_RANK)) if items else most
     scores = words.scores
-    best = float(scores.max())
+    best = float(scores[0])
     return 1.0 - (float(scores[rank - 1]) / best if len(scores) >= rank and best > 0 else 0.0)
 
 
@@ -295,7 +288,7 @@ def _fall(words: Hits, items: int) -> float:
 
 
 def _part(name: str, listed: int, raw: Hits, average: Background | None, weight: float, grid: float) -> Part:
-    scale = next(spec.scale for spec in RETRIEVERS.values() if name in (spec.name, spec.expansion))
+    scale = LIST_SCALES[name]
     if scale == "cosine":
         return Part(name, weight, listed, raw, _cosine_values(raw.scores, average, weight, grid))
     positive = raw.scores > 0

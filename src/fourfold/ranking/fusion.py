@@ -13,7 +13,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
@@ -56,8 +56,7 @@ def with_factors(ranked: Hits, factors: Mapping[int, float]) -> Hits:
     return in_order(Hits(ranked.ids, ranked.scores * [factors.get(id, 1.0) for id in ranked.ids.tolist()]))
 
 
-@dataclass(frozen=True)
-class Part:
+class Part(NamedTuple):
     """Contribution of one list to a fusion."""
 
     source: str

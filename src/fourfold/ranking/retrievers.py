@@ -54,6 +54,13 @@ _expansions: Final[dict[str, str]] = {}
 EXPANSIONS: Final[Mapping[str, str]] = MappingProxyType(_expansions)
 """Retriever to the name of the list that it finds from the best hits of others."""
 
+_shares: Final[dict[str, float]] = {}
+LIST_SHARES: Final[Mapping[str, float]] = MappingProxyType(_shares)
+"""The share of every list under `auto`: those of the retrievers, then those that they find from the best hits."""
+_scales: Final[dict[str, str]] = {}
+LIST_SCALES: Final[Mapping[str, str]] = MappingProxyType(_scales)
+"""The scale of every list."""
+
 
 def register_spec(spec: RetrieverSpec) -> None:
     """Add a retriever after the known ones; raise ValueError if one of its names is taken."""
@@ -61,13 +68,27 @@ def register_spec(spec: RetrieverSpec) -> None:
     if not spec.name.isidentifier() or not taken.isdisjoint(_names(spec)):
         raise ValueError(f"{spec.name!r} is not a free name for a retriever; the retrievers are {names_of_all()}")
     _registered[spec.name] = spec
-    if spec.expansion is not None:
-        _expansions[spec.name] = spec.expansion
+    _list_all()
 
 
 def unregister_spec(name: str) -> None:
     del _registered[name]
-    _expansions.pop(name, None)
+    _list_all()
+
+
+def _list_all() -> None:
+    specs = RETRIEVERS.values()
+    expanding = {spec.expansion: spec for spec in specs if spec.expansion is not None}
+    for known, found in (
+        (_expansions, {spec.name: expansion for expansion, spec in expanding.items()}),
+        (
+            _shares,
+            {spec.name: spec.share for spec in specs} | {name: s.expansion_share for name, s in expanding.items()},
+        ),
+        (_scales, {spec.name: spec.scale for spec in specs} | {name: s.scale for name, s in expanding.items()}),
+    ):
+        known.clear()
+        known.update(found)
 
 
 def names_of_all() -> str:
