@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fourfold.native.text import Automaton
-from fourfold.text.language import _MODEL_LANGUAGES, _letters, _model, detect, detect_many
+from fourfold.text.fold import words
+from fourfold.text.language import _MODEL_LANGUAGES, _german_surplus, _letters, _model, detect, detect_many
 from fourfold.text.stopwords import LANGUAGES, stop_words
 
 pytestmark = pytest.mark.spec("S1.9")
@@ -97,6 +98,11 @@ NOTES = st.lists(SPELLED, min_size=1, max_size=70).map(" ".join)
 @given(st.lists(NOTES | NOTES.map(str.upper) | st.text(st.characters(exclude_categories=["Cs"])), max_size=6))
 def test_batch_detection_gives_the_same_languages_as_single_detection(texts):
     assert detect_many(texts) == [detect(text) for text in texts]
+
+
+@given(st.text(st.characters(max_codepoint=127), min_size=200) | NOTES.filter(str.isascii).map(lambda text: text * 40))
+def test_trigrams_of_a_long_text_are_those_of_its_words(text):
+    assert _german_surplus(text) == sum(map(_german_surplus, words(text)))
 
 
 @cache
