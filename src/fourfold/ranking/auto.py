@@ -271,7 +271,9 @@ def _highest(numbers: Scores, default: float) -> float:
 def _nearness(cosines: tuple[Hits, Hits], background: Background) -> float:
     """Position of the best cosine between the store's average (0) and 1, the query itself (1)."""
     listed, unlisted = cosines
-    best = max([float(listed.scores[0]), *unlisted.scores.tolist()])  # an approximate index may miss the best one
+    best = float(listed.scores[0])
+    if len(unlisted.ids):  # an approximate index may have missed the best one
+        best = max(best, float(np.maximum.reduce(unlisted.scores)))
     return min(1.0, max(0.0, (best - background.mean) / max(1 - background.mean, LEAST_SPREAD)))
 
 

@@ -12,7 +12,6 @@ docs/quality-rerank.md has the gain, and that of other formulas.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Final
 
 from fourfold.ranking.fusion import Fusion, Part, fuse, grid_for, ranked, ranks
@@ -36,6 +35,6 @@ def with_rerank(fusion: Fusion, scores: Mapping[int, float]) -> Fusion:
         return fusion
     raw = ranked(scores, len(scores))
     weight, grid = SHARE * highest, grid_for(2 * highest)
-    parts = [replace(part, values=(part.values + grid) - grid) for part in fusion.parts]
+    parts = [part._replace(values=(part.values + grid) - grid) for part in fusion.parts]
     values = (weight / ranks(raw.scores) + grid) - grid
     return fuse([*parts, Part(RERANK, weight, len(raw), raw, values)], fusion.weights)

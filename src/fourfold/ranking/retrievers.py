@@ -77,18 +77,15 @@ def unregister_spec(name: str) -> None:
 
 
 def _list_all() -> None:
-    specs = RETRIEVERS.values()
+    specs = [*RETRIEVERS.values()]
     expanding = {spec.expansion: spec for spec in specs if spec.expansion is not None}
-    for known, found in (
-        (_expansions, {spec.name: expansion for expansion, spec in expanding.items()}),
-        (
-            _shares,
-            {spec.name: spec.share for spec in specs} | {name: s.expansion_share for name, s in expanding.items()},
-        ),
-        (_scales, {spec.name: spec.scale for spec in specs} | {name: s.scale for name, s in expanding.items()}),
-    ):
+    for known in (_expansions, _shares, _scales):
         known.clear()
-        known.update(found)
+    _expansions.update({spec.name: expansion for expansion, spec in expanding.items()})
+    _shares.update({spec.name: spec.share for spec in specs})
+    _shares.update({expansion: spec.expansion_share for expansion, spec in expanding.items()})
+    _scales.update({spec.name: spec.scale for spec in specs})
+    _scales.update({expansion: spec.scale for expansion, spec in expanding.items()})
 
 
 def names_of_all() -> str:
