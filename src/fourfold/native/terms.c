@@ -73,7 +73,8 @@ API int64_t ff_terms_clear(uint32_t *memory, int64_t size, int64_t bits)
     Table *table = (Table *)memory;
     const int64_t start = (int64_t)(sizeof(Table) + (sizeof(Slot) << bits)) / 4;
     if (start >= size || size >= KNOWN) return NO_ROOM;
-    memset(memory, 0, (size_t)start * 4);
+    if (table->size) memset(memory, 0, (size_t)start * 4); /* new memory is zero, and most of it is never needed */
+    table->count = 0;
     table->size = (uint32_t)size;
     table->used = (uint32_t)start;
     table->bits = (uint32_t)bits;
