@@ -39,6 +39,10 @@ class _Kind:
     fits_type: Callable[[type], bool] = lambda _: False
     """Whether all values of a type fit that are not in `types`."""
 
+    def fits_all_of(self, given: type) -> bool:
+        """Whether all values of a type fit."""
+        return given in self.types or self.fits_type(given)
+
 
 def checks_arguments(kind: C) -> C:
     """Check the arguments of every public method of a class."""
@@ -56,23 +60,26 @@ def checks_arguments(kind: C) -> C:
 
 def _checking(function: Callable[..., Any], *, bound: bool, owned: bool = False) -> Callable[..., Any]:
     """Wrap a function in a check; `bound`: its first parameter is the object (perhaps `owned`) or class."""
-    checks: list[tuple[str, _Kind | None]] = []
-    by_name: dict[str, _Kind] = {}
+    kinds: dict[str, _Kind | None] = {}
+    fitting: set[tuple[Any, ...]] = set()
 
     def check(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
-        if not checks:
-            found = _kinds(function)
-            by_name.update({name: kind for name, kind in found.items() if kind is not None})
-            checks.extend(found.items())
         if owned and (owner := getattr(args[0], "owner", None)) is not None:
             owner.check()
-        for (name, kind), value in zip(checks[bound:], args[bound:], strict=False):
-            if kind is not None and not kind.fits(value):
+        given = (*map(type, args), *kwargs, *map(type, kwargs.values()))
+        if given in fitting:
+            return
+        if not kinds:
+            kinds.update(_kinds(function))
+        named = [*zip(list(kinds)[bound:], args[bound:], strict=False), *kwargs.items()]
+        every: list[tuple[str, _Kind, object]] = [
+            (name, kind, value) for name, value in named if (kind := kinds.get(name)) is not None
+        ]
+        for name, kind, value in every:
+            if not kind.fits(value):
                 raise _wrong(function, name, kind, value)
-        for name, value in kwargs.items():
-            kind = by_name.get(name)
-            if kind is not None and not kind.fits(value):
-                raise _wrong(function, name, kind, value)
+        if len(fitting) < _KNOWN_TYPES and all(kind.fits_all_of(type(value)) for _, kind, value in every):
+            fitting.add(given)
 
     @wraps(function)
     def calling(*args: Any, **kwargs: Any) -> Any:
@@ -115,7 +122,7 @@ def _doubtful(kind: type, types: tuple[type, ...]) -> _Doubtful:
     return tuple(
         (place, name, wanted, default)
         for (place, (name, wanted, default)), given in zip(enumerate(_field_kinds(kind)), types, strict=True)
-        if wanted is not None and given not in wanted.types and not wanted.fits_type(given)
+        if wanted is not None and not wanted.fits_all_of(given)
     )
 
 

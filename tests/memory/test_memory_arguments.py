@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from engine_support import ids
 
 import fourfold
 from fourfold import Filters, HybridSearch, ItemPatch, Memory, MetadataTest, NewItem, Settings
+from fourfold.arguments import checks_arguments
 from fourfold.errors import FourfoldError, InvalidArgument
 
 METHODS = [name for name in vars(Memory) if not name.startswith("_") and name not in ("open", "close", "restore")]
@@ -151,3 +152,21 @@ def test_every_public_class_with_methods_checks_its_arguments() -> None:
     values = {"Hit", "Page", "FourfoldError", "Retriever", "Embedder", "BaseEmbedder"}
     assert acting - values <= {"AsyncMemory", "Memory", "RemoteMemory", "HybridSearch", "MetadataTest"}
     assert Settings().embedder
+
+
+@checks_arguments
+class _Checked:
+    def call(self, count: int, *, names: Sequence[str] = (), way: Literal["in", "out"] = "in") -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("count", "options"), [(True, {}), (1, {"names": [5]}), (1, {"way": "up"}), ("1", {"way": "in"})]
+)
+def test_calls_that_fitted_do_not_hide_a_wrong_one(count: Any, options: dict[str, Any]) -> None:
+    checked = _Checked()
+    for _ in range(2):
+        checked.call(1)
+        checked.call(1, names=["a"])
+        checked.call(1, way="out")
+    with pytest.raises(InvalidArgument):
+        checked.call(count, **options)

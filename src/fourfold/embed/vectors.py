@@ -28,10 +28,14 @@ def check_vector(values: Numbers, dimension: int | None = None) -> Floats:
     """The values as a float32 unit vector, or InvalidVector. Without a `dimension`, any up to the limit."""
     import numpy as np
 
-    vector = as_row(values).astype(np.float64, copy=False)
-    check_dimension(vector.size, dimension)
-    with np.errstate(over="ignore"):  # infinity is refused below
-        square = float(np.dot(vector, vector))
+    row = as_row(values)
+    check_dimension(row.size, dimension)
+    vector = row.astype(np.float64, copy=False)
+    if row.dtype == np.float32:
+        square = float(vector.dot(vector))  # not too large for float64
+    else:
+        with np.errstate(over="ignore"):  # infinity is refused below
+            square = float(vector.dot(vector))
     length = math.sqrt(square) if square >= 0 else math.nan
     if abs(length - 1.0) < UNIT:  # then no number is too large, and one is large enough
         return vector.astype(np.float32)

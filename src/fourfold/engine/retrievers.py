@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import Final, TypeAlias
 
 from fourfold.ranking.connections import (
@@ -150,12 +151,8 @@ def tag_candidates(text: str) -> list[str]:
     """The tags that a query may name: words of it, and adjacent words joined."""
     spelled = folded_words(text)
     single = [word for word in spelled if word not in _STOP_WORDS]
-    joined = [
-        joint.join(spelled[start : start + length])
-        for length in (2, 3)
-        for start in range(len(spelled) - length + 1)
-        for joint in _JOINTS
-    ]
+    pairs, triples = list(pairwise(spelled)), list(zip(spelled, spelled[1:], spelled[2:], strict=False))
+    joined = [joint.join(words) for words in (*pairs, *triples) for joint in _JOINTS]
     return list(dict.fromkeys(single + joined))
 
 

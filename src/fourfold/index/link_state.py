@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -54,6 +54,16 @@ class LinkRows:
     tag_ids: Sequence[int]
     tagged: Ints
     """Pairs (place of a tag in `tags`, item)."""
+
+
+class _Node(NamedTuple):
+    """A node, its place in the columns (-1 if it is not there), and the numbers of its items, mentions and edges."""
+
+    id: int
+    place: int
+    holders: int
+    mentioned: int
+    degree: int
 
 
 class LinkState:
@@ -124,11 +134,11 @@ class LinkState:
     def named(self, names: Sequence[str]) -> dict[str, list[int]]:
         """The names that exist, with their nodes."""
         found: dict[str, list[int]] = {}
-        hashes = [hash(name) for name in names]
+        hashes = list(map(hash, names))
         if len(self._names):
             wanted = np.array(hashes, np.int64)
-            first = np.searchsorted(self._names, wanted)
-            known = self._names[np.minimum(first, len(self._names) - 1)] == wanted
+            first = self._names.searchsorted(wanted)
+            known = self._names.take(first, mode="clip") == wanted
             for place in np.flatnonzero(known).tolist():
                 last = int(np.searchsorted(self._names, wanted[place : place + 1], side="right")[0])
                 found[names[place]] = self._named[first[place] : last].tolist()
@@ -143,59 +153,58 @@ class LinkState:
 
     def node_links(self, nodes: Sequence[int]) -> list[Link]:
         """From nodes to their own items, to those that mention them, and over one edge to their neighbours' items."""
-        places = self._node_places(sorted(nodes))
-        own = (link for node, place in places.items() for link in self._to_items(node, place, "own"))
-        naming = (link for node, place in places.items() for link in self._to_items(node, place, "names"))
-        return [*own, *naming, *self._over_edges(places)]
+        starts = self._numbered(sorted(nodes))
+        own = [link for node in starts for link in self._to_items(node, "own", node.holders)]
+        naming = [link for node in starts for link in self._to_items(node, "names", node.mentioned)]
+        return [*own, *naming, *self._over_edges(starts)]
 
-    def _node_places(self, nodes: Sequence[int]) -> dict[int, int]:
-        """The places of nodes in the columns; -1 for those that are not there."""
-        return dict(zip(nodes, _places(self._published.nodes, np.array(nodes, np.int64)).tolist(), strict=True))
+    def _numbered(self, nodes: Sequence[int]) -> list[_Node]:
+        c, tail = self._published, self.tail.nodes
+        found: list[_Node] = []
+        for node, place in zip(nodes, _places(c.nodes, np.array(nodes, np.int64)).tolist(), strict=True):
+            if (changed := tail.get(node)) is not None:
+                found.append(_Node(node, place, *changed[:3]))
+            elif place >= 0:
+                counts = c.holders.item(place), c.mentioned.item(place), c.degrees.item(place)
+                found.append(_Node(node, place, *counts))
+        return found
 
-    def _counts(self, node: int, place: int) -> Sequence[int]:
-        """Its items, its mentions and its edges."""
-        if (changed := self.tail.nodes.get(node)) is not None:
-            return changed[:3]
-        c = self._published
-        return [int(counts[place]) for counts in (c.holders, c.mentioned, c.degrees)] if place >= 0 else [0, 0, 0]
+    def _to_items(self, node: _Node, kind: LinkKind, count: int) -> list[Link]:
+        if count > limits.HUB:
+            return []
+        return [Link(node.id, item, kind, 1.0, count) for item in self._items_of(node, kind)]
 
-    def _items_of(self, node: int, place: int, kind: LinkKind) -> Sequence[int]:
-        if (changed := self.tail.nodes.get(node)) is not None:
+    def _items_of(self, node: _Node, kind: LinkKind) -> Sequence[int]:
+        if (changed := self.tail.nodes.get(node.id)) is not None:
             return changed.owners if kind == "own" else changed.speakers
         c = self._published
-        lists = c.owners if kind == "own" else c.speakers
-        return c.items[_members(lists, place)].tolist() if place >= 0 else ()
+        return c.items[_members(c.owners if kind == "own" else c.speakers, node.place)].tolist()
 
-    def _to_items(self, node: int, place: int, kind: LinkKind) -> Iterator[Link]:
-        count = self._counts(node, place)[0 if kind == "own" else 1]
-        if count <= limits.HUB:
-            yield from (Link(node, item, kind, 1.0, count) for item in self._items_of(node, place, kind))
-
-    def _over_edges(self, places: Mapping[int, int]) -> Iterator[Link]:
-        edges = [(-weight, node, far) for node, place in places.items() for far, weight in self._edges(node, place)]
+    def _over_edges(self, starts: Sequence[_Node]) -> list[Link]:
+        edges = [(-weight, near.id, near.degree, far) for near in starts for far, weight in self._edges(near)]
         heaviest = sorted(edges)[:WALK_EDGES]
-        ends = self._node_places([far for *_, far in heaviest])
-        for weight, near, far in heaviest:
-            holders, _, degree = self._counts(far, ends[far])
-            if holders <= limits.HUB:
-                ways = self._counts(near, places[near])[2] * degree * holders
-                yield from (Link(near, item, "edge", -weight, ways) for item in self._items_of(far, ends[far], "own"))
+        ends = {node.id: node for node in self._numbered([far for *_, far in heaviest])}
+        return [
+            Link(near, item, "edge", -weight, degree * end.degree * end.holders)
+            for weight, near, degree, far in heaviest
+            if (end := ends.get(far)) is not None and end.holders <= limits.HUB
+            for item in self._items_of(end, "own")
+        ]
 
-    def _edges(self, node: int, place: int) -> Sequence[tuple[int, float]]:
+    def _edges(self, node: _Node) -> Sequence[tuple[int, float]]:
         """The nodes at the other ends of its edges, with weights; of a hub, the heaviest."""
-        if (changed := self.tail.nodes.get(node)) is not None:
+        if (changed := self.tail.nodes.get(node.id)) is not None:
             ends = sorted(changed.neighbours, key=lambda end: (-end[1], end[0]))
-        elif place < 0:
-            return ()
         else:
             c = self._published
-            span = slice(_start(c.neighbours, place), c.neighbours.ends[place])
+            span = slice(_start(c.neighbours, node.place), c.neighbours.ends[node.place])
             ends = list(zip(c.nodes[c.neighbours.members[span]].tolist(), c.weights[span].tolist(), strict=True))
-        return ends[: limits.HUB] if self._counts(node, place)[2] > limits.HUB else ends
+        return ends[: limits.HUB] if node.degree > limits.HUB else ends
 
     def tag_uses(self, candidates: Sequence[str], allowed: Ints | None, limit: int) -> list[Use]:
         """Uses of those candidates that are tags, by the `limit` items that carry the most and rarest of them."""
-        if not (known := [(tag, *found) for tag in candidates if (found := self._users(tag)) is not None]):
+        named = [tag for tag in candidates if tag in self._tags or tag in self._new_tags]
+        if not (known := [(tag, *found) for tag in named if (found := self._users(tag)) is not None]):
             return []
         rarest = sorted(known, key=lambda each: each[1])[:MOST_TAGS]
         users = [_passing(ids, allowed) for _, _, ids in rarest]
@@ -294,9 +303,9 @@ def _passing(ids: Ints, allowed: Ints | None) -> Ints:
 
 def _places(sorted_ids: Ints, wanted: Ints) -> Ints:
     """The places of ids in a sorted column, -1 for missing ones."""
-    places = np.searchsorted(sorted_ids, wanted)
+    places = sorted_ids.searchsorted(wanted)
     if len(sorted_ids):
-        return np.where(sorted_ids[np.minimum(places, len(sorted_ids) - 1)] == wanted, places, -1)
+        return np.where(sorted_ids.take(places, mode="clip") == wanted, places, -1)
     return np.full(len(wanted), -1, np.int64)
 
 

@@ -12,7 +12,6 @@ import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, TypeAlias
 
@@ -183,11 +182,6 @@ class _Hashes(dict[str, int]):
 _HASHES = _Hashes()
 
 
-def term_hashes(terms: Iterable[str]) -> list[int]:
-    """Hashes of terms, through a cache."""
-    return list(map(_HASHES.__getitem__, terms))
-
-
 @dataclass(frozen=True)
 class Documents(Rows):
     """Rows with their terms in order."""
@@ -275,12 +269,18 @@ class PreparedQuery(NamedTuple):
 
 
 def prepare(query: KeywordQuery, proposing: Any = None) -> PreparedQuery:
-    hashes = term_hashes(query.terms)
+    hashes: list[int] = []
+    same: list[int] = []
+    values: list[float] = []
+    ends = [0]
     first: dict[int, int] = {}
-    same = [first.setdefault(hashed, place) for place, hashed in enumerate(hashes)]
-    values = [value for word in query.words for value in word.values]
-    firsts = accumulate([len(word.terms) for word in query.words], initial=0)
-    columns = native.QueryColumns(hashes, values, same, firsts, [word.idf for word in query.words])
+    for word in query.words:
+        for hashed in map(_HASHES.__getitem__, word.terms):
+            same.append(first.setdefault(hashed, len(hashes)))
+            hashes.append(hashed)
+        values += word.values
+        ends.append(len(hashes))
+    columns = native.QueryColumns(hashes, values, same, ends, [word.idf for word in query.words])
     return PreparedQuery(query, proposing, columns)
 
 

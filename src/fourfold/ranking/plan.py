@@ -70,7 +70,8 @@ def make_plan(request: PlanRequest, settings: PlanSettings, facts: StoreFacts) -
             f"unknown preset {request.preset!r}", f"The presets are {', '.join([*PRESETS, *settings.tuned])}"
         )
     check_text(request.text)
-    _check_alpha(request)
+    if request.alpha is not None:
+        _check_alpha(request, request.alpha)
     fusion = _fusion(request, preset, settings)
     query_type, matched = _route(request.text, preset, settings)
     default = _default_weights(request, preset, settings, facts, fusion, query_type)
@@ -192,9 +193,11 @@ def _if_related(
 
 def _retrievers(request: PlanRequest, preset: Preset, weights: Mapping[str, float] | None) -> tuple[str, ...]:
     """The retrievers in `only` that have a weight."""
+    if request.only is None and weights is None:
+        return preset.retrievers
     allowed = tuple(RETRIEVERS) if request.only is None else _names(request.only)
     if weights is None:
-        return tuple(name for name in preset.uses or RETRIEVERS if name in allowed)
+        return tuple(name for name in preset.retrievers if name in allowed)
     planned: tuple[str, ...] = tuple(name for name in allowed if weights.get(name, 0.0) > 0)
     if not planned:
         raise InvalidQuery(f"no weight is given for {' or '.join(allowed)}", "Give a weight, or leave `only` out")
@@ -221,10 +224,12 @@ def _names(only: Collection[str]) -> tuple[str, ...]:
 
 def _expands(request: PlanRequest, fusion: FusionName, retrievers: Iterable[str]) -> bool:
     """Whether graph or tags search from the best hits; a caller's weight for tags covers tags in the query only."""
-    able = {name for name in EXPANSIONS if request.weights is None or RETRIEVERS[name].expands_weighted}
-    if fusion != "auto" or request.preset not in ("auto", "memories") or able.isdisjoint(retrievers):
+    if fusion != "auto" or request.preset not in ("auto", "memories"):
         return False
-    return request.only is None or not {"semantic", "keyword"}.isdisjoint(request.only)
+    if request.only is not None and {"semantic", "keyword"}.isdisjoint(request.only):
+        return False
+    able = [name for name in EXPANSIONS if request.weights is None or RETRIEVERS[name].expands_weighted]
+    return not set(able).isdisjoint(retrievers)
 
 
 # ---------------------------------------------------------------- the rest of the request
@@ -234,18 +239,18 @@ def check_text(text: str) -> None:
     """Raise InvalidQuery for an empty query, or one of more than 32 KB."""
     if not text.strip():
         raise InvalidQuery("the query is empty", "Give at least one word")
+    if len(text) <= limits.QUERY_BYTES // 4:  # no character has more bytes
+        return
     size = len(text.encode("utf-8", "surrogatepass"))
     if size > limits.QUERY_BYTES:
         raise InvalidQuery(f"the query has {size} bytes", f"Shorten it to at most {limits.QUERY_BYTES} bytes")
 
 
-def _check_alpha(request: PlanRequest) -> None:
-    if request.alpha is None:
-        return
+def _check_alpha(request: PlanRequest, alpha: float) -> None:
     if request.preset != "memories":
         raise InvalidQuery(f"the preset {request.preset} does not use alpha", "Use it with --preset memories")
-    if not is_alpha(request.alpha):
-        raise InvalidQuery(f"alpha is {request.alpha!r}", ALPHA_RANGE)
+    if not is_alpha(alpha):
+        raise InvalidQuery(f"alpha is {alpha!r}", ALPHA_RANGE)
 
 
 def _fusion(request: PlanRequest, preset: Preset, settings: PlanSettings) -> FusionName:
@@ -312,17 +317,16 @@ _PREPOSITIONS: Final = frozenset(
 )
 _QUERY_WORDS: Final = 500
 """Number of words of a query that are checked."""
-_CONTRACTED: Final = {"zum": "zu", "zur": "zu", "im": "in", "ins": "in", "am": "an", "beim": "bei", "vom": "von"}
 
 
 def route(text: str, config: RoutingConfig) -> tuple[QueryType, tuple[str, ...]]:
     """Return the type of the query, and the configured words that made it relational."""
-    spelled = [_CONTRACTED.get(word, word) for word in folded_words(text)[:_QUERY_WORDS]]
+    spelled = folded_words(text)[:_QUERY_WORDS]
+    keywords, beginnings = relational_words(config.de, config.en)
+    if not any(map(beginnings.__getitem__, spelled)):
+        return "standard", ()
     terms = {language: [terms_of(word, language) for word in spelled] for language in ("de", "en")}
     found = {language: set[str]().union(*own) for language, own in terms.items()}
-    keywords, beginnings = relational_words(config.de, config.en)
-    if all(found[language].isdisjoint(starts) for language, starts in beginnings.items()):
-        return "standard", ()
     matched = [
         keyword.spelled
         for keyword in keywords
@@ -340,7 +344,7 @@ def _has_separated(verb: frozenset[str], prefix: str, terms: Sequence[Collection
 
 def asks_for_another(text: str) -> bool:
     """Whether a text asks for a person, a thing or a place other than what it names."""
-    first, second, *_ = [*folded_words(text)[:2], "", ""]
+    first, second = (*folded_words(text)[:2], "", "")[:2]
     return first in QUESTION_WORDS or (first in _PREPOSITIONS and second in QUESTION_WORDS)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import Final, NamedTuple
 
@@ -15,6 +15,8 @@ _SEPARABLE: Final = (
     *("weg", "zu", "zurueck", "zusammen"),
 )
 _SHORTEST_VERB_LETTERS: Final = 4
+_CONTRACTED: Final = {"zum": "zu", "zur": "zu", "im": "in", "ins": "in", "am": "an", "beim": "bei", "vom": "von"}
+_CACHED_WORDS: Final = 4096
 
 
 class RelationalWord(NamedTuple):
@@ -28,18 +30,30 @@ class RelationalWord(NamedTuple):
     """The terms of a German verb without its prefix, and the prefix, which must follow it."""
 
 
+class Beginnings(dict[str, bool]):
+    """By word of a query: whether it may be the first that matches a configured word; fills itself on access."""
+
+    def __init__(self, words: Iterable[RelationalWord]) -> None:
+        super().__init__()
+        self._terms: dict[str, set[str]] = {"de": set(), "en": set()}
+        for word in words:
+            self._terms[word.language] |= word.parts[0] | (word.separated[0] if word.separated else frozenset())
+
+    def __missing__(self, word: str) -> bool:
+        begins = any(not terms.isdisjoint(terms_of(word, language)) for language, terms in self._terms.items())
+        if len(self) >= _CACHED_WORDS:
+            self.clear()
+        self[word] = begins
+        return begins
+
+
 @lru_cache(maxsize=16)
-def relational_words(
-    de: tuple[str, ...], en: tuple[str, ...]
-) -> tuple[tuple[RelationalWord, ...], dict[str, frozenset[str]]]:
-    """The configured words, and by language the terms one of which every query has that matches one of them."""
+def relational_words(de: tuple[str, ...], en: tuple[str, ...]) -> tuple[tuple[RelationalWord, ...], Beginnings]:
+    """The configured words, and the words of a query that may begin one of them."""
     named = [(keyword, "de") for keyword in de] + [(keyword, "en") for keyword in en]
     every = [_made(keyword, language) for keyword, language in named]
     made = tuple(keyword for keyword in every if keyword.parts)
-    starts: dict[str, set[str]] = {"de": set(), "en": set()}
-    for keyword in made:
-        starts[keyword.language] |= keyword.parts[0] | (keyword.separated[0] if keyword.separated else frozenset())
-    return made, {language: frozenset(terms) for language, terms in starts.items()}
+    return made, Beginnings(made)
 
 
 def _made(spelled: str, language: str) -> RelationalWord:
@@ -50,9 +64,10 @@ def _made(spelled: str, language: str) -> RelationalWord:
     )
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(_CACHED_WORDS)
 def terms_of(word: str, language: str) -> tuple[str, str]:
-    """The exact form and the stem of a word of the query."""
+    """The exact form and the stem of a word of the query; of a contraction, those of the preposition."""
+    word = _CONTRACTED.get(word, word)
     return exact(word), stem(word, language)
 
 

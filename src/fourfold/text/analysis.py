@@ -20,6 +20,7 @@ ANALYSER_VERSION = "3"
 TERM_LENGTH = 64
 """Maximum number of characters of a term."""
 _CACHED_TOKENS = 200_000
+_CACHED_QUERY_TOKENS = 10_000
 _CACHED_LANGUAGES = 16
 
 
@@ -110,19 +111,32 @@ def words_of_query(text: str, language: str) -> tuple[QueryWord, ...]:
 
 def query_tokens(text: str, languages: Sequence[str]) -> list[tuple[QueryWord, ...]]:
     """Return the tokens of a query, each as the words of weight 1 that are its pieces."""
-    spoken = tuple(languages) or ("",)
-    return [_token_words(token, spoken) for token in tokens(text)]
+    return list(map(_token_words(tuple(languages) or ("",)).__getitem__, tokens(text)))
 
 
-@lru_cache(10_000)
-def _token_words(token: str, languages: tuple[str, ...]) -> tuple[QueryWord, ...]:
-    """Remembered, because the words of queries recur."""
-    return tuple([_query_word(piece, languages) for piece in pieces(token)])
+class _TokenWords(dict[str, tuple[QueryWord, ...]]):
+    """Cache from a token to its words; those of queries recur."""
+
+    def __init__(self, languages: tuple[str, ...]) -> None:
+        super().__init__()
+        self._languages = languages
+
+    def __missing__(self, token: str) -> tuple[QueryWord, ...]:
+        words = tuple([self._word(piece) for piece in pieces(token)])
+        if len(token) <= TERM_LENGTH:
+            if len(self) >= _CACHED_QUERY_TOKENS:
+                self.clear()
+            self[token] = words
+        return words
+
+    def _word(self, piece: str) -> QueryWord:
+        terms = dict.fromkeys(_term(piece, language) for language in self._languages)
+        return QueryWord(fold(piece), tuple([(term, 1.0) for term in terms]))
 
 
-def _query_word(piece: str, languages: tuple[str, ...]) -> QueryWord:
-    terms = dict.fromkeys(_term(piece, language) for language in languages)
-    return QueryWord(fold(piece), tuple([(term, 1.0) for term in terms]))
+@lru_cache(_CACHED_LANGUAGES)
+def _token_words(languages: tuple[str, ...]) -> _TokenWords:
+    return _TokenWords(languages)
 
 
 def distinct_words(found: Sequence[Sequence[QueryWord]], language: str) -> list[QueryWord]:
@@ -132,15 +146,18 @@ def distinct_words(found: Sequence[Sequence[QueryWord]], language: str) -> list[
 
 def _merged(found: Sequence[Sequence[QueryWord]], stops: Collection[str]) -> list[QueryWord]:
     """Merge words that have the same stems (contract, contracts); several pieces of one token count half each."""
-    words: dict[tuple[tuple[str, float], ...], QueryWord] = {}
+    words: list[QueryWord] = []
     counts: dict[tuple[tuple[str, float], ...], float] = {}
     for token in found:
         share = 1.0 if len(token) == 1 else 0.5
         for word in token:
-            if word.surface not in stops:
-                words.setdefault(word.variants, word)
-                counts[word.variants] = counts.get(word.variants, 0.0) + share
-    return [word if counts[terms] == 1.0 else _weighted(word, sqrt(counts[terms])) for terms, word in words.items()]
+            if word.surface in stops:
+                continue
+            if word.variants not in counts:
+                words.append(word)
+            counts[word.variants] = counts.get(word.variants, 0.0) + share
+    counted = zip(words, counts.values(), strict=True)
+    return [word if count == 1.0 else _weighted(word, sqrt(count)) for word, count in counted]
 
 
 def _weighted(word: QueryWord, weight: float) -> QueryWord:

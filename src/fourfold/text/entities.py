@@ -89,9 +89,8 @@ def _unqualified(title: str) -> str:
 def query_names(text: str) -> list[str]:
     """Return candidate names in a query, in normal form: quoted text, capitalised words, then every run of words."""
     spelled = _spelled(text)
-    long = islice(_long_names(spelled), _MOST_LONG_NAMES)
-    candidates = (*_quoted(text), *_capitalised(spelled), *long, *_runs(spelled))
-    return list(dict.fromkeys(filter(None, candidates)))[:QUERY_NAMES]
+    names = [*_quoted(text), *_capitalised(spelled), *_long_names(spelled), *_runs(spelled)]
+    return list(dict.fromkeys(names))[:QUERY_NAMES]
 
 
 def spelled_names(text: str) -> list[str]:
@@ -102,44 +101,67 @@ def spelled_names(text: str) -> list[str]:
     """
     spelled = _spelled(text)
     marked = [place > 0 and _is_spelled_as_name(word) for place, word in enumerate(spelled)]
-    runs = _runs(spelled, marked=marked) if any(marked) else _runs(spelled, fewest=2)
-    long = islice(_long_names(spelled), _MOST_LONG_NAMES)
-    names = (*_quoted(text), *_capitalised(spelled[1:]), *long, *runs)
-    return list(dict.fromkeys(filter(None, names)))[:QUERY_NAMES]
+    runs = _marked_runs(spelled, marked) if any(marked) else _runs(spelled, fewest=2)
+    names = [*_quoted(text), *_capitalised(spelled[1:]), *_long_names(spelled), *runs]
+    return list(dict.fromkeys(names))[:QUERY_NAMES]
 
 
-def _quoted(text: str) -> Iterator[str]:
-    return (normal_name(found[1] or found[2]) for found in _QUOTED.finditer(text))
+def _quoted(text: str) -> list[str]:
+    if text.isascii() and '"' not in text and "`" not in text:
+        return []
+    names = [normal_name(found[1] or found[2]) for found in _QUOTED.finditer(text)]
+    return [name for name in names if name]
 
 
-def _capitalised(spelled: list[str]) -> Iterator[str]:
+def _capitalised(spelled: list[str]) -> list[str]:
     """Neighbouring capitalised words as one name, and each alone, except a stop word at the start of the text."""
     capitals = [word[0].isupper() for word in spelled]
-    for capital, group in groupby(range(len(spelled)), key=capitals.__getitem__):
+    found: list[str] = []
+    for capital, group in groupby(range(len(spelled)), key=capitals.__getitem__) if any(capitals) else ():
         if capital:
             names = [(place, _FOLDED[spelled[place]]) for place in group]
-            yield " ".join(name for _, name in names[:NAME_WORDS]) if len(names) > 1 else ""
-            yield from (name for place, name in names if place > 0 or name not in _STOP_WORDS)
+            if len(names) > 1:
+                found.append(" ".join(name for _, name in names[:NAME_WORDS]))
+            found += [name for place, name in names if place > 0 or name not in _STOP_WORDS]
+    return found
 
 
-def _long_names(spelled: list[str]) -> Iterator[str]:
+def _long_names(spelled: list[str]) -> list[str]:
     """Runs of more than NAME_WORDS words from one that is spelled as a name to another, the longest first."""
+    if len(spelled) <= NAME_WORDS:
+        return []
     marked = [place for place, word in enumerate(spelled[:QUERY_NAMES]) if _is_spelled_as_name(word)]
-    for place, start in enumerate(marked):
-        for end in reversed(marked[place + 1 : place + LONG_NAME_WORDS]):
-            if NAME_WORDS <= end - start < LONG_NAME_WORDS:
-                yield " ".join(map(_FOLDED.__getitem__, spelled[start : end + 1]))
+    found = (
+        " ".join(map(_FOLDED.__getitem__, spelled[start : end + 1]))
+        for place, start in enumerate(marked)
+        for end in reversed(marked[place + 1 : place + LONG_NAME_WORDS])
+        if NAME_WORDS <= end - start < LONG_NAME_WORDS
+    )
+    return list(islice(found, _MOST_LONG_NAMES))
 
 
-def _runs(spelled: list[str], *, fewest: int = 1, marked: Sequence[bool] | None = None) -> Iterator[str]:
-    """Every run of `fewest` to NAME_WORDS words, one of which is `marked`; a stop word alone is not a run."""
+def _runs(spelled: list[str], *, fewest: int = 1) -> list[str]:
+    """Every run of `fewest` to NAME_WORDS words, the longest from each word first; a stop word alone is not a run."""
     folded = [_FOLDED[word] for word in spelled[:QUERY_NAMES]]
-    for start in range(len(folded)):
-        for end in range(min(start + NAME_WORDS, len(folded)), start + fewest - 1, -1):
-            if end == start + 1 and folded[start] in _STOP_WORDS:
-                continue
-            if marked is None or any(marked[start:end]):
-                yield " ".join(folded[start:end])
+    found: list[str] = []
+    for start, run in enumerate(folded):
+        longer = [] if fewest > 1 or run in _STOP_WORDS else [run]
+        for word in folded[start + 1 : start + NAME_WORDS]:
+            run = f"{run} {word}"
+            longer.append(run)
+        found += reversed(longer)
+    return found
+
+
+def _marked_runs(spelled: list[str], marked: Sequence[bool]) -> list[str]:
+    """Those of the runs that contain a marked word."""
+    folded = [_FOLDED[word] for word in spelled[:QUERY_NAMES]]
+    return [
+        run
+        for start in range(len(folded))
+        for end in range(min(start + NAME_WORDS, len(folded)), start, -1)
+        if any(marked[start:end]) and (run := " ".join(folded[start:end])) not in _STOP_WORDS
+    ]
 
 
 class _Branch(dict[str, "_Branch"]):
@@ -251,21 +273,24 @@ _PUNCTUATION = "\"'`“”„‚‘’»«,;:?!()[]{}<>*"
 def file_names(text: str) -> dict[str, str]:
     """Map each folded possible file name in the query to its spelling there, including folders before it."""
     words = _IMPOSSIBLE.sub(" ", text).split()[:_FILE_QUERY_WORDS]
-    spelled = list(reversed([*_file_runs(words)]))
-    names = [_name(run) for run in spelled]
-    joined = "\n".join(names)
-    folded = (joined.lower() if joined.isascii() else fold(joined)).split("\n") if names else []
+    if not words:
+        return {}
+    spelled = _file_runs(words)[::-1]
+    names = list(map(_name, spelled)) if "/" in text or "\\" in text else spelled
+    folded = fold("\n".join(names)).split("\n")
     return {name: run for name, run in zip(folded, spelled, strict=True) if name}
 
 
-def _file_runs(words: Sequence[str]) -> Iterator[str]:
-    """Yield each word, and runs of words that end with a suffix such as .md."""
+def _file_runs(words: Sequence[str]) -> list[str]:
+    """Each word, and runs of words that end with a suffix such as .md."""
+    runs: list[str] = []
     for end, word in enumerate(words, start=1):
         bare = word.strip(_PUNCTUATION).rstrip(".").rstrip(_PUNCTUATION)
-        yield bare
+        runs.append(bare)
         if "." in bare.lstrip("."):
-            for start in range(max(0, end - _FILE_NAME_WORDS), end - 1):
-                yield " ".join([*words[start : end - 1], bare]).lstrip(_PUNCTUATION)
+            starts = range(max(0, end - _FILE_NAME_WORDS), end - 1)
+            runs += [" ".join([*words[start : end - 1], bare]).lstrip(_PUNCTUATION) for start in starts]
+    return runs
 
 
 def _name(path: str) -> str:

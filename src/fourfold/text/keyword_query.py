@@ -98,8 +98,9 @@ def keyword_query(
     """
     spoken = tuple(languages)
     tokens = query_tokens(text, spoken)
-    words = distinct_words(tokens, guess(text, spoken))
-    german = lexicon if _is_german(text, languages, documents) else None
+    language = guess(text, spoken)
+    words = distinct_words(tokens, language)
+    german = lexicon if _has_compounds(language, languages, documents) else None
     store = _Store(german, languages.get("de", 0) <= INNER_PART_ITEMS, frequencies, documents)
     built = _looked_up(words, store, KnownWords() if known is None else known)
     unknown = [word for word, found in zip(words, built, strict=True) if not found.terms]
@@ -118,7 +119,7 @@ def keyword_query(
         tuple([word.surface for word in absent]),
         tuple(corrected.values()),
         code * prose_share(tokens) if code else 0.0,
-        _foreign_share(text, languages, documents),
+        _foreign_share(text, language, languages, documents),
     )
 
 
@@ -191,19 +192,19 @@ def _note(correction: Correction) -> str:
     return f"no item contains {correction.surface!r}; keyword search used {', '.join(map(repr, correction.spellings))}"
 
 
-def _is_german(text: str, languages: Mapping[str, int], documents: int) -> bool:
+def _has_compounds(language: str, languages: Mapping[str, int], documents: int) -> bool:
     """Whether to expand by compounds: in a store with some German items, or for a German query."""
     count = languages.get("de", 0)
-    return count > 0 and (count >= _GERMAN_SHARE * documents or guess(text, tuple(languages)) == "de")
+    return count > 0 and (count >= _GERMAN_SHARE * documents or language == "de")
 
 
-def _foreign_share(text: str, languages: Mapping[str, int], documents: int) -> float:
+def _foreign_share(text: str, language: str, languages: Mapping[str, int], documents: int) -> float:
     """0 if the language of the query is uncertain: names and numbers are the same in every language."""
     german = german_query(text)
-    language = "de" if german else guess(text, tuple(languages))
+    language = "de" if german else language
     if german is None or language not in _COMPARED or not documents:
         return 0.0
-    return min(1.0, sum(languages.get(other, 0) for other in _COMPARED if other != language) / documents)
+    return min(1.0, sum([languages.get(other, 0) for other in _COMPARED if other != language]) / documents)
 
 
 def _word(word: QueryWord, variants: Sequence[Variant], df: Mapping[str, tuple[int, float]], documents: int) -> Word:

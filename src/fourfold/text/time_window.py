@@ -11,6 +11,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
 from functools import lru_cache
+from itertools import groupby
+from operator import itemgetter
 from typing import TYPE_CHECKING, Final
 
 from fourfold.text.calendar_spans import Calendar
@@ -28,12 +30,17 @@ _WORDS: Final = (
     *("monat", "jahr", "quartal", "mittwoch", "nacht", "stunde", "frühling", "sommer", "herbst"),
 )
 """Parts of words, one of which occurs in every expression of time without digits."""
-_DIGITS: Final = (
-    r"(?:19|20)\d\d|\d{4}-\d|\d\. ?\d|\d(?:st|nd|rd|th)\b|q[1-4]|[ck]w *\d|\d\. *kw\b|['’]\d\d|fortnight"
-    r"|\d0'?s\b|\d0er"
-)
+_DIGITS: Final = r"\d(?:\d{3}-\d|\. ?\d|(?:st|nd|rd|th)\b|\. *kw\b|0'?s\b|0er)|19\d\d|20\d\d|q[1-4]|[ck]w *\d|['’]\d\d"
 """Occurs in every expression of time that has digits and none of the words."""
-MAY_NAME_TIME: Final = re.compile(f"{'|'.join(_WORDS)}|{_DIGITS}")
+
+
+def _any_of(words: Iterable[str]) -> str:
+    """A pattern for these words, by their first letters, which makes it twice as fast."""
+    groups = groupby(sorted(words), key=itemgetter(0))
+    return "|".join(f"{first}(?:{'|'.join(word[1:] for word in group)})" for first, group in groups)
+
+
+MAY_NAME_TIME: Final = re.compile(f"{_any_of(_WORDS)}|{_DIGITS}")
 """Occurs in every text in lower case that is worth reading with the grammars, which take fifty times as long."""
 
 
