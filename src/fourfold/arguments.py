@@ -156,7 +156,7 @@ class Owner:
 
     def check(self) -> None:
         """Raise StoreUnavailable in a forked child, which would wait for threads that it does not have."""
-        if not self.is_here:
+        if os.getpid() != self._process:
             raise StoreUnavailable(
                 f"this memory was opened by process {self._process} and is used in its child {os.getpid()}",
                 "Open the store in the child, after the fork",

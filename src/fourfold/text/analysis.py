@@ -100,7 +100,7 @@ def query_words(text: str, languages: Sequence[str]) -> list[QueryWord]:
     The weight of a word is the square root of its number of occurrences. Stop words of the query's language are
     dropped, unless the query has no other words.
     """
-    return distinct_words(query_tokens(text, languages), guess(text, languages))
+    return distinct_words(query_tokens(text, languages), guess(text, tuple(languages)))
 
 
 @lru_cache(64)

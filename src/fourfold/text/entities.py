@@ -115,9 +115,11 @@ def _quoted(text: str) -> list[str]:
 
 def _capitalised(spelled: list[str]) -> list[str]:
     """Neighbouring capitalised words as one name, and each alone, except a stop word at the start of the text."""
-    capitals = [word[0].isupper() for word in spelled]
     found: list[str] = []
-    for capital, group in groupby(range(len(spelled)), key=capitals.__getitem__) if any(capitals) else ():
+    if "".join(spelled).islower():
+        return found
+    capitals = [word[0].isupper() for word in spelled]
+    for capital, group in groupby(range(len(spelled)), key=capitals.__getitem__):
         if capital:
             names = [(place, _FOLDED[spelled[place]]) for place in group]
             if len(names) > 1:
@@ -272,7 +274,8 @@ _PUNCTUATION = "\"'`“”„‚‘’»«,;:?!()[]{}<>*"
 
 def file_names(text: str) -> dict[str, str]:
     """Map each folded possible file name in the query to its spelling there, including folders before it."""
-    words = _IMPOSSIBLE.sub(" ", text).split()[:_FILE_QUERY_WORDS]
+    possible = text if text.isascii() and "\0" not in text else _IMPOSSIBLE.sub(" ", text)
+    words = possible.split()[:_FILE_QUERY_WORDS]
     if not words:
         return {}
     spelled = _file_runs(words)[::-1]

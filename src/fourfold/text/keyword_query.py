@@ -104,13 +104,17 @@ def keyword_query(
     store = _Store(german, languages.get("de", 0) <= INNER_PART_ITEMS, frequencies, documents)
     built = _looked_up(words, store, KnownWords() if known is None else known)
     unknown = [word for word, found in zip(words, built, strict=True) if not found.terms]
-    corrected = corrections(unknown, _spelt(languages, documents), frequencies) if unknown else {}
+    shares = code * prose_share(tokens) if code else 0.0, _foreign_share(text, language, languages, documents)
+    if not unknown:
+        kept, notes = _rarest(built)
+        return KeywordQuery(tuple(kept), 0.0, documents, notes, (), (), *shares)
+    corrected = corrections(unknown, _spelt(languages, documents), frequencies)
     built = [
         _corrected(word, corrected[word.surface], documents) if not found.terms and word.surface in corrected else found
         for word, found in zip(words, built, strict=True)
     ]
-    kept, notes = _rarest([word for word in built if word.terms])
     absent = [word for word in built if not word.terms]
+    kept, notes = _rarest([word for word in built if word.terms])
     return KeywordQuery(
         tuple(kept),
         sum([word.idf for word in absent]),
@@ -118,8 +122,7 @@ def keyword_query(
         (*notes, *map(_note, corrected.values())),
         tuple([word.surface for word in absent]),
         tuple(corrected.values()),
-        code * prose_share(tokens) if code else 0.0,
-        _foreign_share(text, language, languages, documents),
+        *shares,
     )
 
 

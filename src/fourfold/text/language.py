@@ -122,14 +122,12 @@ def detect_many(texts: Sequence[str]) -> list[str]:
     return [found[index] if index in found else detect(text) for index, text in enumerate(texts)]
 
 
-def guess(text: str, known: Collection[str] = ()) -> str:
-    """Like `detect`, but without the model, which takes long to load: for queries, where it only selects stop words."""
-    return _guessed(text, tuple(known))
-
-
 @lru_cache(64)
-def _guessed(text: str, known: tuple[str, ...]) -> str:
-    """Cached, because a search asks several times."""
+def guess(text: str, known: tuple[str, ...] = ()) -> str:
+    """Like `detect`, but without the model, which takes long to load: for queries, where it only selects stop words.
+
+    Cached, because a search asks several times.
+    """
     votes = _votes(text[:_VOTE_CHARACTERS], known or _EXPECTED)
     return _winner(votes) or _by_look(text[:_VOTE_CHARACTERS], votes, known)
 
