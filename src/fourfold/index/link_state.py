@@ -24,7 +24,7 @@ from fourfold.ranking.fusion import NO_HITS, grid_of
 from fourfold.retrieval import Hits, Link, LinkKind, Ranking
 
 if TYPE_CHECKING:
-    from fourfold.index.rows import Floats, Ints
+    from fourfold.index.rows import Flags, Floats, Ints
     from fourfold.native import Places
 
 
@@ -138,8 +138,8 @@ class LinkState:
         if len(self._names):
             wanted = np.array(hashes, np.int64)
             first = self._names.searchsorted(wanted)
-            known = self._names.take(first, mode="clip") == wanted
-            for place in np.flatnonzero(known).tolist():
+            known: Flags = self._names.take(first, mode="clip") == wanted
+            for place in known.nonzero()[0].tolist():
                 last = int(np.searchsorted(self._names, wanted[place : place + 1], side="right")[0])
                 found[names[place]] = self._named[first[place] : last].tolist()
         if not self.tail.nodes:

@@ -266,8 +266,9 @@ def _has_umlaut(text: str) -> bool:
     return not text.isascii() and not _UMLAUTS.isdisjoint(text)
 
 
+@lru_cache(64)
 def _german_surplus(text: str) -> int:
-    """The number of German trigrams minus that of English ones."""
+    """The number of German trigrams minus that of English ones; cached like `_counted`."""
     if len(text) >= _VOTE_CHARACTERS // 2 and text.isascii():
         return _long_surplus(text)
     spelled = "".join(map("^{}$".format, words(text.lower())))  # no trigram contains "$^", so none spans two words
