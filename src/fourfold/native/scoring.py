@@ -29,7 +29,10 @@ PARTS: Final = 2
 
 
 class RowsPart(Structure):
-    """`Rows` of rankings.h: the published part of an index, or its tail. Its arrays must outlive it."""
+    """`Rows` of rankings.h: the published part of an index, or its tail."""
+
+    held: tuple[object, ...] = ()
+    """What owns the arrays: it lives as long as this object."""
 
     _fields_ = (
         *((name, c_void_p) for name in ("sorted", "order", "dead")),
@@ -62,7 +65,9 @@ def rows_part(places: RowColumns, ids: Ints, content: TextColumns | VectorColumn
         (terms, rows, size, sums), ends = content.arguments, None
     if not rows == len(ids) == places.arguments[-1]:
         raise ValueError("the columns have different lengths")
-    return RowsPart(*places.arguments, items, terms, ends, size, sums)
+    part = RowsPart(*places.arguments, items, terms, ends, size, sums)
+    part.held = (places, ids, content)
+    return part
 
 
 class Scores(NamedTuple):
@@ -73,20 +78,23 @@ class Scores(NamedTuple):
 
 
 class Scorer:
-    """Scores rows and items of a published part and its tail. Holds what the query is made of."""
+    """Scores rows and items of a published part and its tail.
 
-    __slots__ = ("_query", "struct")
+    Holds all arrays that the kernel reads: a writer may replace the index during a search.
+    """
 
-    def __init__(self, struct: Scoring, query: Matrix | QueryColumns) -> None:
+    __slots__ = ("_held", "struct")
+
+    def __init__(self, struct: Scoring, *held: object) -> None:
         self.struct = struct
-        self._query = query
+        self._held = held
 
     @classmethod
     def by_vector(cls, parts: tuple[RowsPart, RowsPart], query: Matrix) -> Self:
         """By cosines with a query of the dimension of the parts."""
         if any(part.row_count and query.shape != (part.size,) for part in parts):
             raise ValueError(f"the query has the shape {query.shape}, the rows have other lengths")
-        return cls(Scoring(parts, *addresses((query, _FLOAT32))), query)
+        return cls(Scoring(parts, *addresses((query, _FLOAT32))), query, *parts)
 
     @classmethod
     def by_words(
@@ -98,7 +106,7 @@ class Scorer:
         constants: tuple[float, float, float],
     ) -> Self:
         """By BM25, with the arguments of `native.bm25`."""
-        return cls(Scoring(parts, None, *words.arguments, weight, average_length, *constants), words)
+        return cls(Scoring(parts, None, *words.arguments, weight, average_length, *constants), words, *parts)
 
     def best(self, published: Ints, tail: Ints, limit: int) -> Scores:
         """Return the best `limit` of these rows; raise OutOfRange if one does not match its checksum."""
