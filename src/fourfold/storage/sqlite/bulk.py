@@ -162,9 +162,7 @@ def _insert_rows(
     waiting = ((ns, new.id) for new in fresh if new.item.vector is None)
     db.executemany("INSERT INTO waiting (ns, item) VALUES (?, ?)", waiting)
     _insert_sources(db, ns, [new for new in fresh if new.item.source_ids])
-    tagged = _tag_rows(db, ns, fresh)
-    db.executemany("INSERT INTO item_tags VALUES (?, ?, ?)", tagged)
-    return tagged
+    return _insert_tags(db, ns, fresh)
 
 
 def _count_for_triggers(
@@ -199,18 +197,20 @@ def _insert_vectors(db: apsw.Connection, ns: int, fresh: Sequence[Fresh]) -> Non
     vectors.count(db, ns, len(given))
 
 
-def _tag_rows(db: apsw.Connection, ns: int, fresh: Sequence[Fresh]) -> list[tuple[int, int, str]]:
-    """Rows of tags; of tags of an item that differ in spelling only, the first one counts."""
+def _insert_tags(db: apsw.Connection, ns: int, fresh: Sequence[Fresh]) -> list[tuple[int, int, str]]:
+    """Returns the new rows. Of tags of an item that differ in spelling only, the first one counts."""
     folded = {tag: fold(tag) for tag in {tag for new in fresh for tag in new.item.tags}}
     if not folded:
         return []
     numbers = _tag_ids(db, ns, sorted(set(folded.values())))
     number_of = {tag: numbers[own] for tag, own in folded.items()}
-    return [
+    tagged = [
         (number, new.id, tag)
         for new in fresh
         for number, tag in {number_of[tag]: tag for tag in reversed(new.item.tags)}.items()
     ]
+    db.executemany("INSERT INTO item_tags VALUES (?, ?, ?)", tagged)
+    return tagged
 
 
 def _tag_ids(db: apsw.Connection, ns: int, folded: Sequence[str]) -> Mapping[str, int]:
