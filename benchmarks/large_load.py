@@ -53,10 +53,13 @@ def load(corpus: Corpus, folder: Path) -> None:
             engine.add_items(corpus)
         with watch.phase("edges stored"):
             engine.add_edges(corpus)
-        with watch.phase("first whole answers"):
+        with watch.phase(f"{QUERIES} answers at once"):
             vectors = corpus.query_vectors()
             for query, vector in zip(corpus.queries()[:QUERIES], vectors, strict=False):
-                engine.hybrid(query.text, vector)
+                try:
+                    engine.hybrid(query.text, vector)
+                except RuntimeError as error:  # before FAISS is built, the first search may miss its deadline
+                    print(error)
         with watch.phase("names linked, indexes and FAISS built"):
             engine.index()
         with watch.phase("closed"):

@@ -262,23 +262,27 @@ def _pages(items: Sequence[int], size: int = _PAGE_ITEMS) -> Iterator[Sequence[i
 def catch_up(reading: Opened, writing: Opened, may_mention: Callable[[str], Sequence[int] | None]) -> None:
     """Searches older items for the names of postponed nodes: those that an index proposes, or all.
 
-    Other writers wait for each transaction, so these are many and short, and names are read outside of them. What is
-    stored between two of them is linked as usual.
+    Other writers wait for each transaction, so these are many and short, and names are read outside of them. A log
+    cannot be reset below a snapshot, so these are short, too. What is stored in between is linked as usual.
     """
     with reading() as rows:
-        nodes = rows.postponed()
-        if not nodes:
-            return
-        names = rows.names_of(nodes)
-        pointing = rows.pointing(names)
-        few = len(names) * PER_LOOKUP <= rows.count_items()
+        nodes, stored = rows.postponed(), rows.count_items()
+    names, pointing = set[str](), set[int]()
+    for some in _pages(nodes):
+        with reading() as rows:
+            found = rows.names_of(some)
+            names.update(found)
+            pointing.update(rows.pointing(found))
+    if not nodes:
+        return
+    few = len(names) * PER_LOOKUP <= stored
     proposed = _proposed(names, may_mention) if few else None
     finder, linker = NameFinder(names), Linker()
     for piece in _all_items(reading) if proposed is None else _pages(proposed):
         with reading() as rows:
             texts = list(rows.texts(piece))
         _link_again(linker, [item.id for item in texts if finder.find(item.text)], reading, writing)
-    _link_again(linker, pointing, reading, writing)
+    _link_again(linker, sorted(pointing), reading, writing)
     for done in _pages(nodes, _DONE_NODES):
         with writing() as rows:
             rows.catch_up_done(done)
