@@ -32,6 +32,8 @@ _ROUNDING_SHARE = 1e-6
 """Relative difference of scores that may be rounding in single precision."""
 _MIN_SCORE_SHARE = 0.95
 """Tantivy rounds lengths: a true score is at least this share of tantivy's."""
+_MOST_PROPOSED = 4
+"""Tantivy is not asked for more than this many times the limit, unless `scan_rows` is more."""
 _CACHED_QUERIES = 64
 
 
@@ -191,12 +193,13 @@ def _best(state: TextState, scorer: WordScorer, limit: int, allowed: Ints | None
         return best_rows(scorer, texts.permitted(allowed), tail, limit)
     passing = None if allowed is None and texts.all_live else texts.mask(allowed)
     count = limit + limit // 2
+    most = max(state.tuning.scan_rows, _MOST_PROPOSED * limit)
     while True:
         proposed, rough = state.segment.propose(scorer.query.proposing, count)
         kept = None if passing is None else np.flatnonzero(passing[proposed])
         found = best_rows(scorer, proposed if kept is None else proposed[kept], tail, limit)
         number = len(proposed) if kept is None else len(kept)
-        if len(proposed) < count or (number >= limit and len(proposed) >= state.tuning.scan_rows):
+        if len(proposed) < count or (number >= limit and len(proposed) >= most):
             return found
         if number >= limit and _are_enough(found.scores, rough, limit - 1 if kept is None else int(kept[limit - 1])):
             return found
