@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
 _ROUNDING_SHARE = 1e-6
 """Relative difference of scores that may be rounding in single precision."""
-_MIN_SCORE_SHARE = 0.95
-"""Tantivy rounds lengths: a true score is at least this share of tantivy's."""
 _MOST_PROPOSED = 4
 """Tantivy is not asked for more than this many times the limit, unless `scan_rows` is more."""
 _CACHED_QUERIES = 64
@@ -196,22 +194,20 @@ def _best(state: TextState, scorer: WordScorer, limit: int, allowed: Ints | None
     most = max(state.tuning.scan_rows, _MOST_PROPOSED * limit)
     while True:
         proposed, rough = state.segment.propose(scorer.query.proposing, count)
-        kept = None if passing is None else np.flatnonzero(passing[proposed])
-        found = best_rows(scorer, proposed if kept is None else proposed[kept], tail, limit)
-        number = len(proposed) if kept is None else len(kept)
-        if len(proposed) < count or (number >= limit and len(proposed) >= most):
+        found = best_rows(scorer, proposed if passing is None else proposed[passing[proposed]], tail, limit)
+        if len(proposed) < count:
             return found
-        if number >= limit and _are_enough(found.scores, rough, limit - 1 if kept is None else int(kept[limit - 1])):
+        if len(found.ids) == limit and (len(proposed) >= most or _are_enough(found.scores, rough)):
             return found
-        count *= 4
+        count *= 5
 
 
-def _are_enough(best: Floats, proposed: Sequence[tuple[float, Any]], place: int) -> bool:
+def _are_enough(best: Floats, proposed: Sequence[tuple[float, Any]]) -> bool:
     """Whether no row that tantivy ranks below these can be among the best.
 
-    tantivy adds up the variants of a word, so a row with several of them may hide a better row with one; and it returns
-    rows of equal score in any order. Both are rare: of 500 queries to 100,000 items, 9 needed a second question.
-    `place`: of the last proposed row that is needed.
+    Its scores are hardly ever below the true ones: it adds up the variants of a word, and rounds lengths down. So a row
+    with several variants may hide a better one; and it returns rows of equal score in any order. Both are rare: of 500
+    queries to 100,000 items, 11 needed a second question.
     """
-    (needed, _), (last, _) = proposed[place], proposed[-1]
-    return bool(best[-1] >= last * _MIN_SCORE_SHARE) and needed > last * (1 + _ROUNDING_SHARE)
+    last, _ = proposed[-1]
+    return bool(best[-1] > last * (1 + _ROUNDING_SHARE))
