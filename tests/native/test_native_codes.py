@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from fourfold import native
 from fourfold.index import vector_index
 from fourfold.index.vector_codes import RowCodes
-from fourfold.index.vector_index import Vectors, VectorSegment, VectorState
+from fourfold.index.vector_index import VectorSegment, VectorState
+from fourfold.index.vector_rows import Vectors
 from fourfold.native.codes import encoded
 
 

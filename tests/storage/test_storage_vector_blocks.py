@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from fourfold.index import vector_index
 from fourfold.index.rows import Mapped
 from fourfold.index.segment_files import Damaged
-from fourfold.index.vector_index import Vectors, sums
+from fourfold.index.vector_rows import Vectors, sums
 
 ROWS, DIMENSION, KNOWN = 300, 24, 120
 

@@ -34,7 +34,7 @@ from fourfold.ranking.retrievers import RETRIEVERS
 from fourfold.ranking.time_windows import TimeMode
 from fourfold.retrieval import Candidates, Degraded, Plan, Query, Ranking, Result, Retriever, SearchResponse, TimeWindow
 from fourfold.storage.protocols import Snapshot, Store
-from fourfold.text.entities import file_names, named_files
+from fourfold.text.file_names import file_names, named_files
 from fourfold.text.negation import ANY_NEGATION, affirmed, negated_phrases, negation_note
 from fourfold.text.time_window import MAY_NAME_TIME
 

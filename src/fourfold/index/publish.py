@@ -28,7 +28,7 @@ from fourfold.index.text_index import TextIndex
 from fourfold.index.text_segment import TANTIVY_SCHEMA, TextSegment, term_columns
 from fourfold.index.tuning import IndexTuning
 from fourfold.index.vector_index import VectorIndex, VectorSegment, columns
-from fourfold.index.vector_index import sums as row_sums
+from fourfold.index.vector_rows import sums as row_sums
 from fourfold.model import Space
 from fourfold.text.analysis import ANALYSER_VERSION
 

@@ -6,7 +6,7 @@ The segment is a column of unit vectors, and above some size FAISS over the same
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,11 +18,12 @@ from fourfold.index import segment_files
 from fourfold.index.faiss_index import import_faiss, probes, search_parameters
 from fourfold.index.locks import ReadLock
 from fourfold.index.log_tail import TailedIndex
-from fourfold.index.rows import NONE, Mapped, Rows, VectorScorer, best_rows, in_sample
+from fourfold.index.rows import NONE, Mapped, VectorScorer, best_rows, in_sample
 from fourfold.index.segment_files import Damaged, Manifest
 from fourfold.index.source import Change, Source, SourceSnapshot
 from fourfold.index.tuning import DEFAULT, IndexTuning
 from fourfold.index.vector_codes import RowCodes
+from fourfold.index.vector_rows import Vectors
 from fourfold.model import Space
 from fourfold.native.scoring import Scorer
 from fourfold.retrieval import Background, Hits, Ranking
@@ -36,125 +37,10 @@ if TYPE_CHECKING:
 
 _MAX_ROUGH_ERROR = 1e-5
 """Single precision and rounding together are wrong by less than this."""
-_MAX_GAP_ROWS, _ROWS_PER_MEMBER = 4, 2
-"""A range of rows is read whole if its gaps are short, or if at least one in this many is wanted."""
-_VERIFIED_BLOCKS = 64
 _DENSE_SHARE = 0.05
 """A filter that passes a smaller share needs every FAISS list: with a fixed number of lists recall falls to 0.67."""
 _MORE_ROWS = 4
 """If the nearest rows belong to too few items, this many times as many are read."""
-
-
-@dataclass(frozen=True)
-class Vectors(Rows):
-    """Rows with their unit vectors. The windows of a long item are adjacent rows, which live and die together."""
-
-    matrix: Matrix
-    sums: Sums | None = None
-    """Checksums of the rows, if the matrix is mapped."""
-    mapped: Mapped | None = None
-    """The file that the matrix is mapped from."""
-    verified: list[tuple[int, int, list[int]]] = field(default_factory=list[tuple[int, int, list[int]]], compare=False)
-    """Ranges of rows that were verified, with the modification time of the file then."""
-    block_rows: int = DEFAULT.block_rows
-    coded: RowCodes | None = None
-    """For published rows without FAISS: their codes, shared by all states with the same rows."""
-
-    @staticmethod
-    def empty(dimension: int) -> Vectors:
-        return Vectors(NONE, np.empty(0, np.bool_), np.empty((0, dimension), np.float32))
-
-    @property
-    def dimension(self) -> int:
-        return self.matrix.shape[1]
-
-    @cached_property
-    def columns(self) -> native.VectorColumns:
-        return native.VectorColumns(self.matrix, self.sums)
-
-    @cached_property
-    def firsts(self) -> Ints | None:
-        """The row of the first window of each row's item; None if no live item has several."""
-        same = (self.ids[1:] == self.ids[:-1]) & self.alive[1:] & self.alive[:-1]
-        if not same.any():
-            return None
-        numbers = np.arange(len(self.ids))
-        numbers[1:][same] = 0
-        return np.maximum.accumulate(numbers)
-
-    @cached_property
-    def heads(self) -> Ints:
-        """The live rows that are the first, or the only one, of their items."""
-        return self.live if self.firsts is None else self.live[self.firsts[self.live] == self.live]
-
-    def find(self, ids: Ints) -> Ints:
-        last = super().find(ids)
-        if self.firsts is None:
-            return last
-        counts = last - self.firsts[last] + 1
-        ends = np.cumsum(counts)
-        return np.repeat(last + 1 - ends, counts) + np.arange(ends[-1] if len(ends) else 0)
-
-    def rows(self, rows: Ints) -> Matrix:
-        """The vectors of these rows. Raises Damaged if their checksums are wrong."""
-        found = self.matrix if rows is self.live and len(rows) == len(self) else self.matrix[rows]
-        if self.sums is not None and not np.array_equal(sums(found), self.sums[rows]):
-            raise Damaged("vectors have a wrong checksum")
-        return found
-
-    def near(self, rows: Ints, query: Matrix) -> Matrix:
-        """Cosines in single precision: the last digit depends on the order of the summation.
-
-        Computed row by row. A matrix product takes nearly twice the processor time, because BLAS shares it among
-        threads that mostly wait for each other.
-        """
-        start = _block_start(rows)
-        scattered, block = rows[:start], rows[start:]
-        if len(block) < self.block_rows:
-            return np.vecdot(self.rows(rows), query)
-        first, end = int(block[0]), int(block[-1]) + 1
-        products = np.vecdot(self.matrix[first:end], query)[block - first]
-        self._verify(first, end)
-        return np.concatenate([np.vecdot(self.rows(scattered), query), products])
-
-    def verify_all(self) -> None:
-        self._verify(0, len(self))
-
-    def _verify(self, first: int, end: int) -> None:
-        """Raises Damaged if rows that were just read have wrong checksums.
-
-        Every search reads all rows that FAISS lacks. Their checksums are computed at the first read, and again only
-        after the file was modified.
-        """
-        if self.sums is None:
-            return
-        times = [] if self.mapped is None else self.mapped.times()
-        if any(begin <= first and end <= until and known == times for begin, until, known in self.verified):
-            return
-        if not np.array_equal(sums(self.matrix[first:end]), self.sums[first:end]):
-            raise Damaged("vectors have a wrong checksum")
-        if len(self.verified) >= _VERIFIED_BLOCKS:
-            self.verified.clear()
-        self.verified.append((first, end, times))
-
-
-def _block_start(rows: Ints) -> int:
-    """The position from which the rows ascend and are dense enough for their whole range to be read in place."""
-    steps = np.diff(rows)
-    start = _after_last(steps < 1)
-    if len(rows) > start and rows[-1] - rows[start] < _ROWS_PER_MEMBER * (len(rows) - start):
-        return start
-    return _after_last((steps < 1) | (steps > _MAX_GAP_ROWS))
-
-
-def _after_last(breaks: Flags) -> int:
-    found = np.flatnonzero(breaks)
-    return int(found[-1]) + 1 if len(found) else 0
-
-
-def sums(matrix: Matrix) -> Sums:
-    """The checksum of each row."""
-    return np.ascontiguousarray(matrix).view(np.uint32).sum(axis=1, dtype=np.uint32)
 
 
 @dataclass(frozen=True)

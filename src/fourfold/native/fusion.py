@@ -192,18 +192,21 @@ def expand(
     )  # fmt: skip
     if (state := _expand(byref(given), byref(columns.struct))) < 0:
         raise failure(state)
-    one, other = given.unlisted_counts
+    return _reached(given, numbers, floats, scorers)
+
+
+def _reached(given: Any, numbers: Ints, floats: Floats, scorers: Sequence[Scorer | None]) -> Reached:
+    walk, shared, (one, other) = given.walk_count, given.shared_count, given.unlisted_counts
+    scored: list[Scores | None] = []
+    for ids, scores, scorer in zip(numbers[4:], (floats[2:4], floats[4:]), scorers, strict=True):
+        count = 0 if scorer is None else scorer.struct.count
+        scored.append(None if scorer is None else Scores(ids[:count], *scores[:, :count]))
     return Reached(
         given.start_count,
-        (numbers[0, : given.walk_count], floats[0, : given.walk_count]),
-        (numbers[1, : given.shared_count], floats[1, : given.shared_count]),
+        (numbers[0, :walk], floats[0, :walk]),
+        (numbers[1, :shared], floats[1, :shared]),
         (numbers[2, :one], numbers[3, :other]),
-        [
-            None
-            if scorer is None
-            else Scores(numbers[4 + at, : scorer.struct.count], *floats[2 + 2 * at : 4 + 2 * at, : scorer.struct.count])
-            for at, scorer in enumerate(scorers)
-        ],
+        scored,
     )
 
 

@@ -9,43 +9,15 @@
 #include <string.h>
 
 #include "api.h"
+#include "term_table.h"
+#include "tokens.h"
 
 enum {
-    READ = 256,   /* maximum characters of a token that are used */
-    TERM = 64,    /* maximum characters of a term */
-    JOINED = 7,   /* maximum words of a token after the first one */
-    SHORT = 1024, /* maximum characters of a run that is split here */
-    TERMS = 8192, /* maximum characters of the terms of a run */
-    BLOCK = 16,   /* readable bytes after the last terms */
+    TERM = 64,     /* maximum characters of a term */
+    SHORT = 1024,  /* maximum characters of a run that is split here */
     TOGETHER = 64, /* runs that are requested from memory together */
     AHEAD = 16,    /* runs that are requested before they are used */
 };
-#define KNOWN 0x80000000u
-
-enum { FULL = -1, NO_ROOM = -2, MALFORMED = -3, STOP = -4, LATER = 1, LONG = 2 };
-enum { WORD = 1, RUN = 2 }; /* the two highest bits of an entry's length */
-#define LENGTH 0x3fffffffu
-
-typedef struct {
-    uint32_t size; /* of the whole block, in cells of four bytes */
-    uint32_t used;
-    uint32_t bits; /* 2^bits slots follow */
-    uint32_t count;
-} Table;
-
-typedef struct {
-    uint32_t hash; /* of a key */
-    uint32_t entry; /* 0: free */
-} Slot;
-
-/* The terms of a word (one or none) or of a run. The key follows the entry, and after it there is room for one term that
-   is as long as the key. `value` is the position of the terms: their hashes, then their letters with a space after each. */
-typedef struct {
-    uint32_t length;
-    uint32_t value; /* 0: unknown */
-    uint32_t terms; /* of an unknown value, 1: requested */
-    uint32_t letters;
-} Entry;
 
 typedef struct {
     uint32_t *hashes;
@@ -61,13 +33,6 @@ typedef struct {
     int64_t count, most;
 } Asked;
 
-/* ---------------------------------------------------------------- the table */
-
-static uint32_t *cells(Table *table) { return (uint32_t *)table; }
-static Slot *slots(Table *table) { return (Slot *)(table + 1); }
-static uint32_t words_of(int64_t bytes) { return (uint32_t)((bytes + 3) / 4); }
-static uint32_t header(void) { return (uint32_t)(sizeof(Entry) / 4); }
-
 API int64_t ff_terms_clear(uint32_t *memory, int64_t size, int64_t bits)
 {
     Table *table = (Table *)memory;
@@ -79,231 +44,6 @@ API int64_t ff_terms_clear(uint32_t *memory, int64_t size, int64_t bits)
     table->used = (uint32_t)start;
     table->bits = (uint32_t)bits;
     return 0;
-}
-
-/* Up to eight bytes as one number. */
-static uint64_t number_of(const uint8_t *bytes, int64_t length)
-{
-    uint64_t number = 0;
-    uint32_t first, last;
-    if (length >= 8) {
-        memcpy(&number, bytes, 8);
-    } else if (length >= 4) {
-        memcpy(&first, bytes, 4);
-        memcpy(&last, bytes + length - 4, 4);
-        number = (uint64_t)first << 32 | last;
-    } else if (length) {
-        number = (uint64_t)bytes[0] << 16 | (uint64_t)bytes[length / 2] << 8 | bytes[length - 1];
-    }
-    return number;
-}
-
-static uint32_t hash_of(const uint8_t *key, int64_t length, uint32_t kind)
-{
-    uint64_t hash = ((uint64_t)length << 2 | kind) * 0x9e3779b97f4a7c15u;
-    for (; length > 8; key += 8, length -= 8) {
-        hash = (hash ^ number_of(key, 8)) * 0xff51afd7ed558ccdu;
-        hash ^= hash >> 32;
-    }
-    hash = (hash ^ number_of(key, length)) * 0xff51afd7ed558ccdu;
-    hash = (hash ^ hash >> 32) * 0xc4ceb9fe1a85ec53u;
-    return (uint32_t)(hash >> 32);
-}
-
-/* The slot at which the search for a hash begins. */
-static Slot *slot_of(Table *table, uint32_t hash) { return slots(table) + (hash & (((uint32_t)1 << table->bits) - 1)); }
-
-/* Returns the entry of a key, adding it if it is new; NULL if the table is full. */
-static Entry *entry_of(Table *table, const uint8_t *key, int64_t length, uint32_t kind, uint32_t hash)
-{
-    const uint32_t kinded = (uint32_t)length | kind << 30, mask = ((uint32_t)1 << table->bits) - 1;
-    Slot *slot = slot_of(table, hash);
-    while (slot->entry) {
-        Entry *entry = (Entry *)(cells(table) + slot->entry);
-        if (slot->hash == hash && entry->length == kinded && !memcmp(entry + 1, key, (size_t)length)) return entry;
-        if (++slot == slots(table) + mask + 1) slot = slots(table);
-    }
-    if (length >= LENGTH || table->count > mask / 2) return NULL;
-    const uint32_t needed = header() + words_of(length) + 1 + words_of(length + 1);
-    if ((int64_t)table->size - table->used < (int64_t)needed + BLOCK / 4) return NULL;
-    Entry *entry = (Entry *)(cells(table) + table->used);
-    *entry = (Entry){.length = kinded};
-    memcpy(entry + 1, key, (size_t)length);
-    *slot = (Slot){hash, table->used};
-    table->used += needed;
-    table->count++;
-    return entry;
-}
-
-/* The CRC-32 of each number of four bits. */
-static const uint32_t CRCS[16] = {
-    0x00000000u, 0x1db71064u, 0x3b6e20c8u, 0x26d930acu, 0x76dc4190u, 0x6b6b51f4u, 0x4db26158u, 0x5005713cu,
-    0xedb88320u, 0xf00f9344u, 0xd6d6a3e8u, 0xcb61b38cu, 0x9b64c2b0u, 0x86d3d2d4u, 0xa00ae278u, 0xbdbdf21cu,
-};
-
-static uint32_t crc32_of(const uint8_t *bytes, int64_t length)
-{
-    uint32_t crc = 0xffffffffu;
-    for (int64_t i = 0; i < length; i++) {
-        crc ^= bytes[i];
-        crc = crc >> 4 ^ CRCS[crc & 15];
-        crc = crc >> 4 ^ CRCS[crc & 15];
-    }
-    return ~crc;
-}
-
-/* Sets the terms of an entry, given in `letters` with a space after each. */
-static int set_terms(Table *table, Entry *entry, const uint8_t *letters, int64_t length)
-{
-    int64_t terms = 0;
-    for (int64_t i = 0; i < length; i++) terms += letters[i] == ' ';
-    const int64_t key = entry->length & LENGTH, needed = terms + words_of(length);
-    uint32_t *hashes = (uint32_t *)(entry + 1) + words_of(key);
-    if (terms > 1 || length > key + 1) {
-        if ((int64_t)table->size - table->used < needed + BLOCK / 4) return FULL;
-        hashes = cells(table) + table->used;
-        table->used += (uint32_t)needed;
-    }
-    entry->value = (uint32_t)(hashes - cells(table)) | KNOWN;
-    for (int64_t start = 0, i = 0; i < length; i++) {
-        if (letters[i] != ' ') continue;
-        *hashes++ = crc32_of(letters + start, i - start);
-        start = i + 1;
-    }
-    memcpy(hashes, letters, (size_t)length);
-    entry->terms = (uint32_t)terms;
-    entry->letters = (uint32_t)length;
-    return 0;
-}
-
-static const uint8_t *letters_of(Table *table, const Entry *entry)
-{
-    return (const uint8_t *)(cells(table) + (entry->value & ~KNOWN) + entry->terms);
-}
-
-/* ---------------------------------------------------------------- a token and its pieces */
-
-enum { LOWER = 1, UPPER = 2, DIGIT = 4, BAR = 8, JOINT = 16, SHARP = 32, OTHER = 64 };
-
-/* Kinds of bytes; those that are not ASCII are OTHER. */
-#define OTHERS 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64
-static const uint8_t KINDS[256] = {
-    0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
-    0, 0, 0, 32, 0, 0, 0, 0, 0, 0, 0, 16, 0, 16, 16, 0, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 0, 0, 0, 0, 0, 0,
-    16, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 0, 0, 0, 0, 8,
-    0, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0,
-    OTHERS, OTHERS, OTHERS, OTHERS, OTHERS, OTHERS, OTHERS, OTHERS,
-};
-
-static int kind_of(uint8_t c) { return KINDS[c]; }
-static int is_lower(uint8_t c) { return kind_of(c) & LOWER; }
-static int is_upper(uint8_t c) { return kind_of(c) & UPPER; }
-static int is_digit(uint8_t c) { return kind_of(c) & DIGIT; }
-static int is_letter(uint8_t c) { return kind_of(c) & (LOWER | UPPER); }
-static int is_word(uint8_t c) { return kind_of(c) & (LOWER | UPPER | DIGIT | BAR); }
-static int is_joint(uint8_t c) { return kind_of(c) & JOINT; }
-static uint8_t lower(uint8_t c) { return is_upper(c) ? (uint8_t)(c + 32) : c; }
-
-static int64_t after_word(const uint8_t *text, int64_t at, int64_t end)
-{
-    while (at < end && is_word(text[at])) at++;
-    return at;
-}
-
-/* Finds the next token from `*start` on and sets `*start` to it; returns its end, or -1 if there is none. */
-static int64_t next_token(const uint8_t *text, int64_t *start, int64_t end)
-{
-    int64_t at = *start;
-    while (at < end && !is_word(text[at])) at++;
-    if (at >= end) return -1;
-    *start = at;
-    at = after_word(text, at, end);
-    for (int more = 0; more < JOINED && at + 1 < end && is_joint(text[at]) && is_word(text[at + 1]); more++)
-        at = after_word(text, at + 1, end);
-    if (at + 1 < end && text[at] == '+' && text[at + 1] == '+' && (at + 2 >= end || !is_word(text[at + 2]))) return at + 2;
-    if (at < end && text[at] == '#' && (at + 1 >= end || !is_word(text[at + 1]))) return at + 1;
-    return at;
-}
-
-typedef struct {
-    const uint8_t *letters;
-    int64_t length;
-} Piece;
-
-/* A token in lower case, the same without joints, and its pieces, which point into either. */
-typedef struct {
-    uint8_t small[READ], whole[READ];
-    Piece pieces[READ + 1];
-    int64_t count;
-} Cut;
-
-static int same(Piece a, Piece b) { return a.length == b.length && !memcmp(a.letters, b.letters, (size_t)a.length); }
-
-/* Whether a word is split before `at`. */
-static int is_cut(const uint8_t *word, int64_t at, int64_t length)
-{
-    const uint8_t before = word[at - 1], next = word[at];
-    if (is_lower(before) && is_upper(next)) return 1;
-    if (is_upper(before) && is_upper(next) && at + 2 < length && is_lower(word[at + 1]) && is_letter(word[at + 2]))
-        return 1;
-    if (is_digit(next) && at >= 2 && is_letter(before) && is_letter(word[at - 2])) return 1;
-    return is_digit(before) && at + 1 < length && is_letter(next) && is_letter(word[at + 1]);
-}
-
-/* Whether a word of letters and digits has no humps: all digits, or letters in one case except the first. */
-static int is_one(const uint8_t *word, int64_t length)
-{
-    int64_t upper = 0, small = 0;
-    for (int64_t i = 0; i < length; i++) {
-        upper += is_upper(word[i]) != 0;
-        small += is_lower(word[i]) != 0;
-    }
-    if (!upper && !small) return 1;
-    return upper + small == length && (!upper || !small || (upper == 1 && is_upper(word[0])));
-}
-
-/* Adds the parts of a token from `start` to `end`, a range of letters and digits. */
-static void add_parts(Cut *cut, const uint8_t *token, int64_t start, int64_t end, int humped)
-{
-    const uint8_t *word = token + start;
-    const int64_t length = end - start, begin = start;
-    if (humped && !is_one(word, length))
-        for (int64_t at = start + 1; at < end; at++) {
-            if (!is_cut(word, at - begin, length)) continue;
-            cut->pieces[cut->count++] = (Piece){cut->small + start, at - start};
-            start = at;
-        }
-    cut->pieces[cut->count++] = (Piece){cut->small + start, end - start};
-}
-
-/* Returns the caseless pieces of a token: the whole first, then its parts, if any. */
-static const Piece *pieces_of(const uint8_t *token, int64_t length, Cut *cut, int64_t *count)
-{
-    int64_t all = 0, start = 0;
-    int humped = 0, small = 0;
-    if (length > READ) length = READ;
-    for (int64_t i = 0; i < length; i++) {
-        cut->small[i] = lower(token[i]);
-        humped |= is_upper(token[i]) || is_digit(token[i]);
-        small |= is_lower(token[i]);
-        if (token[i] != '-' && token[i] != '_') cut->whole[all++] = cut->small[i];
-    }
-    cut->count = 1;
-    for (int64_t at = 0; at <= length; at++) {
-        if (at < length && (is_letter(token[at]) || is_digit(token[at]))) continue;
-        if (at > start) add_parts(cut, token, start, at, humped || !small);
-        start = at + 1;
-    }
-    const Piece whole = {cut->whole, all};
-    if (cut->count == 1 || (cut->count == 2 && same(cut->pieces[1], whole))) {
-        *count = cut->count - 1;
-        return cut->pieces + 1;
-    }
-    cut->pieces[0] = whole;
-    *count = 1;
-    for (int64_t i = 1; i < cut->count; i++)
-        if (cut->pieces[i].length > 1 && !same(cut->pieces[i], whole)) cut->pieces[(*count)++] = cut->pieces[i];
-    return cut->pieces;
 }
 
 /* ---------------------------------------------------------------- a run and its terms */

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import errno
-import json
 import os
 import random
 import threading
@@ -18,11 +16,6 @@ import apsw
 
 from fourfold import owner_only
 from fourfold.errors import (
-    DamagedStore,
-    FourfoldError,
-    ReadOnlyStore,
-    StorageFull,
-    StoreBusy,
     StoreReplaced,
     StoreUnavailable,
     TimedOut,
@@ -32,6 +25,7 @@ from fourfold.native.files import Stamps
 from fourfold.scheduling import Mark, Marks
 from fourfold.storage import values
 from fourfold.storage.sqlite import schema
+from fourfold.storage.sqlite.failures import WORLD, translate, translated
 from fourfold.storage.sqlite.tuning import DEFAULT, Tuning
 from fourfold.text.globs import matches
 from fourfold.threads import Flag
@@ -52,24 +46,6 @@ _LONGEST_WAL_WAIT_SECONDS = 2.0
 """The same for one that is many times as long."""
 _STEPS_BETWEEN_CHECKS = 1000
 """Instructions of SQLite's virtual machine between two checks of the deadline."""
-
-
-_WORLD = (
-    apsw.BusyError,
-    apsw.LockedError,
-    apsw.FullError,
-    apsw.ReadOnlyError,
-    apsw.PermissionsError,
-    apsw.CorruptError,
-    apsw.NotADBError,
-    apsw.CantOpenError,
-    apsw.IOError,
-    apsw.ProtocolError,
-    apsw.ConnectionClosedError,
-    json.JSONDecodeError,
-    OSError,
-)
-"""Errors that are translated. Any other error of apsw is a bug of ours."""
 
 
 class Deadline(values.Deadline):
@@ -180,8 +156,8 @@ class Database:
                         _roll_back(db)
                 finally:
                     self._give_back(reader, db)
-        except _WORLD as error:
-            raise _translate(error, self.path) from error
+        except WORLD as error:
+            raise translate(error, self.path) from error
         except apsw.InterruptError as error:
             if deadline is None:
                 raise
@@ -322,40 +298,6 @@ class _Patience:
 
 def _as_it_is(db: apsw.Connection) -> apsw.Connection:
     return db
-
-
-@contextmanager
-def translated(path: Path) -> Generator[None]:
-    try:
-        yield
-    except _WORLD as error:
-        raise _translate(error, path) from error
-
-
-def _translate(error: Exception, path: Path) -> FourfoldError:
-    what = str(error) or type(error).__name__
-    match error:
-        case OSError(errno=errno.ENOSPC):
-            return StorageFull(f"no space left for {error.filename or path}", "Free some space; what is stored is safe")
-        case OSError(errno=errno.EROFS | errno.EACCES | errno.EPERM):
-            return ReadOnlyStore(f"{error.filename or path} cannot be written", "Check the permissions of the folder")
-        case apsw.BusyError() | apsw.LockedError():
-            return StoreBusy(f"another process has been using {path} for {BUSY_SECONDS:.0f} s", "Try again")
-        case apsw.ConnectionClosedError():
-            return StoreUnavailable(f"{path.parent} was closed", "Open it again")
-        case apsw.FullError():
-            return StorageFull(f"no space left for {path}", "Free some space; what was confirmed is safe")
-        case apsw.ReadOnlyError() | apsw.PermissionsError():
-            return ReadOnlyStore(f"{path} cannot be written", "Check the permissions of the folder and its files")
-        case apsw.CorruptError() | apsw.NotADBError() | json.JSONDecodeError():
-            return DamagedStore(
-                f"{path} is damaged ({what})",
-                "Restore a backup into a new folder: fourfold --store FOLDER restore FILE",
-            )
-        case _:
-            return StoreUnavailable(
-                f"{path} cannot be used ({what})", "Check that the folder exists and can be written"
-            )
 
 
 def rows(db: apsw.Connection, sql: str, *bindings: Any) -> list[Any]:

@@ -13,7 +13,8 @@ from fourfold.model import Json
 from fourfold.storage.sqlite import folder as folders
 from fourfold.storage.sqlite import schema, spaces
 from fourfold.storage.sqlite.copies import copy_to
-from fourfold.storage.sqlite.database import rows, translated, value
+from fourfold.storage.sqlite.database import rows, value
+from fourfold.storage.sqlite.failures import translated
 
 _COUNTED_CHANGES = 1_000_000
 
