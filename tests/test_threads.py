@@ -194,3 +194,12 @@ def test_interrupted_write_leaves_the_database_usable(tmp_path: Path) -> None:
     for _ in every_interruption(partial(enter, database.write)):
         in_time(partial(enter, database.write))
     in_time(database.close)
+
+
+def test_close_also_ends_a_thread_that_ctrl_c_kept_out_of_the_list() -> None:
+    workers = threads.Workers(1, "test")
+    unlisted = threads.start(workers._work, "unlisted")  # pyright: ignore[reportPrivateUsage]
+    workers.submit(lambda: None).result(5.0)
+    closing = threads.start(workers.close, "closing")
+    assert closing.done.wait(5.0)
+    assert unlisted.done.wait(5.0)

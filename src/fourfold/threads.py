@@ -149,14 +149,14 @@ class Workers:
             del task  # its result must not live until the next call
             with self._changing:
                 self._unfinished -= 1
+        self._calls.put(None)  # for the others, one of which Ctrl-C may have kept out of the list
 
     def close(self) -> None:
         """Waits for all calls that were submitted."""
         with self._changing:
             self._closed = True
             threads = list(self._threads)
-        for _ in threads:
-            self._calls.put(None)
+        self._calls.put(None)
         for thread in threads:
             thread.done.wait()
 
