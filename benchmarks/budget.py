@@ -29,7 +29,7 @@ from setting import Setting, options_parser, setting_of
 import fourfold
 from fourfold import Memory
 from fourfold.engine import pipeline, present, retrievers, search
-from fourfold.index import faiss_index, rows, text_index, text_segment, vector_index
+from fourfold.index import faiss_index, text_index, text_segment, vector_index
 from fourfold.storage.sqlite import database, snapshot
 
 ROUNDS = 5
@@ -51,7 +51,7 @@ STAGES = (
     Stage("open and close the snapshot", ((snapshot.SqliteSnapshot, "__init__"), (database, "_roll_back"))),
     Stage("words: analyse the query", ((text_index.TextState, "query"),)),
     Stage("words: tantivy proposes", ((text_segment.TextSegment, "propose"),)),
-    Stage("words: exact scores", ((rows, "score"),)),
+    Stage("words: exact scores", ((text_index, "best_rows"),)),
     Stage("words: the rest", ((retrievers.KeywordRetriever, "search"), (retrievers.KeywordRetriever, "score"))),
     Stage("vectors", ((retrievers.SemanticRetriever, "begin"), (retrievers.SemanticRetriever, "score"))),
     Stage("vectors: search", ((vector_index, "search"),)),
