@@ -19,6 +19,7 @@ TESTS = (
     "tests/native/test_native_codes.py",
     "tests/native/test_native_fusion.py",
     "tests/native/test_native_expansion.py",
+    "tests/native/test_native_scoring.py",
     "tests/native/test_native_damaged.py",
     "tests/native/test_native_files.py",
     "tests/storage/test_storage_link_columns.py",

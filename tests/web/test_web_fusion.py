@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -18,6 +19,7 @@ pytestmark = pytest.mark.spec("C10")
 
 if TYPE_CHECKING:
     from conftest import Workbench
+    from playwright.sync_api import Route
 
 QUESTIONS = (
     ("default", "What did we decide after invoices went out twice?"),
@@ -25,6 +27,7 @@ QUESTIONS = (
     ("default", "kitchen recipe BRK-4471-B"),
     ("files", "how does the router.md work in office 3"),
 )
+SEARCHES = re.compile(r"/search$")
 SETTINGS = 50
 """For each question."""
 RANKED = """async ([namespace, text, settings]) => {
@@ -153,3 +156,24 @@ def test_the_sum_of_the_page_is_rounded_as_fsum(bench: Workbench) -> None:
         "(rows) => import('/fusion.js').then(m => rows.map((x) => m.gridFor(x)))", [0, 0.25, 1, 1.7, 3e-9]
     )
     assert grids == [math.ldexp(1.0, math.frexp(x)[1]) for x in (0, 0.25, 1, 1.7, 3e-9)]
+
+
+def test_an_answer_for_an_earlier_position_does_not_replace_the_order(bench: Workbench) -> None:
+    page = bench.open(q=QUESTIONS[0][1], fusion="weighted", weights="50,50,50,50", top_k=100)
+    bench.settled()
+    held: list[Route] = []
+    page.route(SEARCHES, lambda route: route.continue_() if held else held.append(route))
+    with page.expect_request(SEARCHES):
+        slide(page, "weight-keyword", 0)
+    slide(page, "weight-keyword", 90)
+    order = ids(page)
+    page.evaluate(
+        "window.shown = []; new MutationObserver(() => window.shown.push("
+        "[...document.querySelectorAll('#results > li')].map((card) => Number(card.dataset.id))))"
+        ".observe(document.querySelector('#results'), { childList: true })"
+    )
+    with page.expect_response(SEARCHES):
+        held[0].continue_()
+    bench.settled()
+    assert all(shown == order for shown in page.evaluate("window.shown"))
+    assert ids(page) == order

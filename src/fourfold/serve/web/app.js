@@ -113,7 +113,10 @@ async function compareWithServer() {
     byId('problem').hidden = true;
     for (const side of sides()) {
       if (ranked[side]?.status === 'same' && ranked[side]?.setting === state[side]) continue;
-      ranked[side] = await asked.checked(state[side], signal);
+      const setting = state[side];
+      const found = await asked.checked(setting, signal);
+      if (state[side] !== setting) return; // it was changed meanwhile, and the page shows that already
+      ranked[side] = found;
     }
   } catch (error) {
     failed(error);
