@@ -77,7 +77,6 @@ async function busy(act) {
 }
 
 const ask = () => busy(search);
-
 async function search() {
   asking.abort();
   asking = new AbortController();
@@ -112,11 +111,10 @@ async function compareWithServer() {
   try {
     byId('problem').hidden = true;
     for (const side of sides()) {
-      if (ranked[side]?.status === 'same' && ranked[side]?.setting === state[side]) continue;
       const setting = state[side];
+      if (ranked[side]?.status === 'same' && ranked[side]?.setting === setting) continue;
       const found = await asked.checked(setting, signal);
-      if (state[side] !== setting) return; // it was changed meanwhile, and the page shows that already
-      ranked[side] = found;
+      if (state[side] === setting) ranked[side] = found; // else the page shows a later one already
     }
   } catch (error) {
     failed(error);
