@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 _ROUNDING_SHARE = 1e-6
 """Relative difference of scores that may be rounding in single precision."""
 _MOST_PROPOSED = 4
-"""Tantivy is not asked for more than this many times the limit, unless `scan_rows` is more."""
+"""Of rows that are this many times the limit, or `scan_rows` if that is more, the best are taken as they are."""
 _CACHED_QUERIES = 64
 
 
