@@ -139,12 +139,15 @@ class Memory(VersionMethods, GraphMethods):
         weights: Mapping[str, float] | None = None,
         alpha: float | None = None,
         recency: float | None = None,
+        source_weights: Mapping[str, float] | None = None,
         rerank: str | None = None,
         time: str | None = None,
     ) -> Analysis:
         """How a search would read a text: its language, words, names and tags, and the plan."""
         chosen, second = preset or self.settings.preset, rerank or self.settings.rerank
-        request = PlanRequest(text, chosen, fusion, weights, alpha, recency=recency, rerank=second)
+        request = PlanRequest(
+            text, chosen, fusion, weights, alpha, recency=recency, rerank=second, source_weights=source_weights
+        )
         plan = self._search.plan(self.namespace, request)
         window = window_of(text, self._time_mode(time), now(), self.settings.time_zone)
         with self._reading() as snapshot:

@@ -45,6 +45,27 @@ def test_nodes_are_listed_with_their_counts(store):
 
 
 @pytest.mark.spec("S4.1")
+def test_the_nodes_of_an_item_are_its_own_and_those_that_it_mentions(store):
+    kestrel, checkout, outage = filled(store)
+    assert [each.name for each in nodes_of(store, kestrel)] == ["Kestrel"]
+    assert nodes_of(store, checkout) == store.nodes(NS, "", 2, 0)
+    assert [each.name for each in nodes_of(store, outage)] == ["Kestrel", "Checkout"]
+    assert nodes_of(store, outage + 1) == []
+    with store.snapshot(NS) as snapshot:
+        graph = snapshot.graph
+        among = [node for nodes in graph.named(["kestrel", "database"]).values() for node in nodes]
+        assert [each.name for each in graph.nodes("", 9, 0, among)] == ["Kestrel", "Database"]
+        assert [each.name for each in graph.nodes("data", 9, 0, among)] == ["Database"]
+        assert [each.name for each in graph.nodes("", 9, 1, among)] == ["Database"]
+        assert graph.nodes("", 9, 0, []) == []
+
+
+def nodes_of(store, item: int) -> list[NodeSummary]:
+    with store.snapshot(NS) as snapshot:
+        return snapshot.graph.nodes("", 10, 0, snapshot.graph.nodes_of(item))
+
+
+@pytest.mark.spec("S4.1")
 def test_a_node_is_shown_with_its_items_mentions_and_edges_by_weight(store):
     kestrel, checkout, outage = filled(store)
     found = store.node_view(NS, "kestrel", None, 10)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import sqlite3
 import subprocess
 import sys
@@ -18,7 +19,8 @@ from http_server import NS, Server, serving
 
 from fourfold import ItemPatch, Memory, Settings
 from fourfold.errors import Conflict
-from fourfold.serve.http import judged_files
+from fourfold.ranking.options import OPTIONS
+from fourfold.serve.http import judged_files, models
 
 pytestmark = pytest.mark.spec("C9")
 
@@ -56,6 +58,32 @@ def test_pages_of_items_follow_each_other_while_items_are_added(client: httpx.Cl
             break
     assert len(seen) == len(set(seen)) == 25
     assert client.get(f"{base}/items", params={"cursor": "?"}).status_code == 400
+
+
+@pytest.mark.parametrize(
+    ("request_form", "method"),
+    [(models.SearchRequest, Memory.search), (models.WhyRequest, Memory.why), (models.AnalyzeRequest, Memory.analyze)],
+)
+def test_every_option_of_a_request_is_a_parameter_of_its_method(request_form: Any, method: Any) -> None:
+    parameters = inspect.signature(method).parameters
+    assert {name for name in OPTIONS if name in request_form.model_fields} - parameters.keys() == set()
+
+
+def test_the_analysis_of_a_query_shows_its_weights_of_sources(client: httpx.Client) -> None:
+    asked = {"query": "router", "source_weights": {"file": 0.5}}
+    answer = client.post("/v1/namespaces/analysed/analyze", json=asked)
+    assert (answer.status_code, answer.json()["plan"]["source_weights"]) == (200, {"file": 0.5})
+
+
+def test_an_item_is_shown_with_the_nodes_that_it_is_linked_to(client: httpx.Client) -> None:
+    base = "/v1/namespaces/linked"
+    words = " ".join(f"word{number}" for number in range(1000))
+    item = client.post(f"{base}/items", json={"text": f"{words} near Kestrel", "title": "Outage"}).json()["id"]
+    client.post(f"{base}/graph/edges", json={"edges": [{"from": "Kestrel", "relation": "uses", "to": "Hawk"}]})
+    shown = client.get(f"{base}/items/{item}", params={"include": "nodes"}).json()["nodes"]
+    assert [node["name"] for node in shown] == ["Kestrel", "Outage"]
+    assert client.get(f"{base}/graph/nodes", params={"item": str(item)}).json()["nodes"] == shown
+    assert client.get(f"{base}/graph/nodes", params={"item": str(item + 1)}).status_code == 404
 
 
 def test_a_change_needs_the_etag_that_was_read(client: httpx.Client) -> None:

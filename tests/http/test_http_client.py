@@ -68,6 +68,7 @@ def test_the_client_gives_the_values_of_the_library(tmp_path: Path) -> None:
         why = remote.why(stored.id, "router")
         listed, tags, neighbors = remote.list(limit=2, offset=1), remote.tags(), remote.neighbors("Ada")
         nodes, shown, raw = remote.nodes(limit=2, offset=1), remote.node("Ada"), remote.list_raw(speaker="Ada")
+        linked = remote.nodes(item="key:r/1")
         assert remote.count({"floor": 4}) == 1
         copy = remote.add(NewItem("Lunch is at noon!", key="copy"))
         assert [similar.id for similar in remote.similar(copy.id)] == [copy.id - 3]  # after Ada and a version
@@ -94,6 +95,8 @@ def test_the_client_gives_the_values_of_the_library(tmp_path: Path) -> None:
         assert listed == memory.list(limit=2, offset=1)
         assert (tags, neighbors) == (memory.tags(), memory.neighbors("Ada"))
         assert (nodes, shown) == (memory.nodes(limit=2, offset=1), memory.node("Ada"))
+        assert [node.name for node in linked] == ["Router"]
+        assert linked == memory.nodes(item="key:r/1")
         assert (raw, raw.total, memory.get_raw([said.id])) == ([said], 1, [said])
         assert remote_path == memory.path("Ada", "Router")
         assert remote_namespaces == memory.namespaces()

@@ -284,6 +284,36 @@ def test_titles_links_and_mentions_become_edges_also_for_older_items(memory: Mem
     assert ids(memory.search("blue lagoon", only=["graph"])) == []
 
 
+def test_every_node_that_a_query_names_is_in_its_analysis(memory: Memory) -> None:
+    """Names that others contain, aliases, and names behind the first hundreds of candidates."""
+    memory.add_edges([("gate1", "is near", f"gate1{number}", 1.0) for number in range(8)])
+    memory.add_edges([(f"gate1{number}", "is near", f"gate1{number + 1}", 1.0) for number in range(7)])
+    memory.add_node("gate1", "road")
+    memory.add_node("Harbour", aliases=("port",))
+    assert [(node.name, node.label) for node in memory.analyze("gate1").names] == [
+        ("gate1", "entity"),
+        ("gate1", "road"),
+    ]
+    assert [node.name for node in memory.analyze("gate15 and gate10").names] == ["gate15", "gate10"]
+    assert [node.name for node in memory.analyze("the port").names] == ["Harbour"]
+    words = " ".join(f"word{number}" for number in range(20))
+    assert [node.name for node in memory.analyze(f"{words} gate17").names] == ["gate17"]
+
+
+def test_the_nodes_of_an_item_are_listed_however_long_its_text_is(memory: Memory) -> None:
+    words = " ".join(f"word{number}" for number in range(2000))
+    item = memory.add(NewItem(f"{words} at Kestrel, which is beside the Port", title="Outage"))
+    other = memory.add(NewItem("nothing", key="other"))
+    memory.add_node("Harbour", aliases=("port",))
+    memory.add_edge("Kestrel", "is near", "Hawk")
+    assert [node.name for node in memory.nodes(item=item.id)] == ["Kestrel", "Harbour", "Outage"]
+    assert [node.name for node in memory.nodes("out", item=item.id)] == ["Outage"]
+    assert [node.name for node in memory.nodes(item=item.id, limit=1, offset=1)] == ["Harbour"]
+    assert memory.nodes(item="key:other") == []
+    with pytest.raises(NotFound, match=f"no item {other.id + 1}"):
+        memory.nodes(item=other.id + 1)
+
+
 @pytest.mark.spec("B11")
 def test_links_off_makes_no_nodes(opened: Opener, tmp_path: Path) -> None:
     memory = opened(settings=Settings(links=False))

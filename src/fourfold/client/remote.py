@@ -365,9 +365,11 @@ class RemoteMemory:
         found, total = self._listed("/graph/neighbors", "neighbors", asked, most)
         return Page([reading.neighbor_of(form) for form in found[offset:]], total, offset)
 
-    def nodes(self, like: str = "", *, limit: int = 50, offset: int = 0) -> list[NodeSummary]:
+    def nodes(
+        self, like: str = "", *, item: int | str | None = None, limit: int = 50, offset: int = 0
+    ) -> list[NodeSummary]:
         rules.check_page(limit, offset)
-        found, _ = self._listed("/graph/nodes", "nodes", {"like": like}, offset + limit)
+        found, _ = self._listed("/graph/nodes", "nodes", {"like": like, "item": item}, offset + limit)
         return [reading.summary_of(form) for form in found[offset:]]
 
     def node(self, name: str, label: str | None = None, *, limit: int = 50) -> NodeView:

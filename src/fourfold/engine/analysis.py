@@ -9,13 +9,12 @@ from fourfold.model import NodeSummary
 from fourfold.retrieval import Plan, TimeWindow
 from fourfold.storage.protocols import Snapshot
 from fourfold.text.analysis import query_words
-from fourfold.text.entities import normal_name, query_names
+from fourfold.text.entities import query_names
 from fourfold.text.language import guess
 from fourfold.text.negation import affirmed, negated_phrases, negation_note
 
 _NAMES = 64
-"""Parts of a query that are looked up as names of nodes."""
-_SAME_NAME = 5
+"""Nodes that an analysis lists at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +47,7 @@ class Analysis:
     language: str
     words: tuple[AnalysedWord, ...]
     names: tuple[NodeSummary, ...]
-    """Nodes of the graph that the query names."""
+    """Nodes of the graph that the query names, most connected first."""
     tags: tuple[tuple[str, int], ...]
     """Tags that the query names, with the number of their items."""
     plan: Plan
@@ -83,9 +82,6 @@ def analysis(snapshot: Snapshot, text: str, plan: Plan) -> Analysis:
 
 
 def _names(snapshot: Snapshot, text: str) -> tuple[NodeSummary, ...]:
-    names = query_names(text)[:_NAMES]
-    if not names or not snapshot.graph.named(names):
-        return ()
-    found = [node for name in names for node in snapshot.graph.nodes(name, _SAME_NAME, 0)]
-    wanted = set(names)
-    return tuple(dict.fromkeys(node for node in found if normal_name(node.name) in wanted))
+    named = snapshot.graph.named(query_names(text))
+    nodes = sorted({node for having in named.values() for node in having})
+    return tuple(snapshot.graph.nodes("", _NAMES, 0, nodes)) if nodes else ()

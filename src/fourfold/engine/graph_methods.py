@@ -73,11 +73,17 @@ class GraphMethods(OpenStore):
             first = 0 if limit is None else offset
             return snapshot.graph.neighbors(NeighborQuery(start, label, depth, direction, relation, limit, first))
 
-    def nodes(self, like: str = "", *, limit: int = 50, offset: int = 0) -> list[NodeSummary]:
-        """Nodes, most connected first; those with a name or alias that contains `like`, without regard to case."""
+    def nodes(
+        self, like: str = "", *, item: int | str | None = None, limit: int = 50, offset: int = 0
+    ) -> list[NodeSummary]:
+        """Nodes, most connected first; those with a name or alias that contains `like`, without regard to case.
+
+        `item`: only those that this item is the text of or mentions.
+        """
         rules.check_page(limit, offset)
         with self._reading() as snapshot:
-            return snapshot.graph.nodes(normal_name(like), limit, offset)
+            among = None if item is None else snapshot.graph.nodes_of(self._items(snapshot, [item])[0].id)
+            return snapshot.graph.nodes(normal_name(like), limit, offset, among)
 
     def node(self, name: str, label: str | None = None, *, limit: int = 50) -> NodeView:
         """One node with at most `limit` of its items, of the items that mention it, and of its edges."""

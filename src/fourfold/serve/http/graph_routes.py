@@ -12,6 +12,7 @@ from fourfold.errors import NotFound
 from fourfold.model import Edge, Node
 from fourfold.serve.http import answers, models
 from fourfold.serve.http.endpoint import Call, Endpoint, reply
+from fourfold.serve.http.item_routes import item_id
 from fourfold.serve.http.paging import next_offset, offset_of
 from fourfold.serve.http.search_routes import NS
 from fourfold.serve.schemas import edge_json, neighbor_json, node_json, node_view_json
@@ -77,7 +78,8 @@ class EdgesAnswer(answers.Answer):
 def nodes(call: Call) -> Response:
     query: models.NodesQuery = call.query
     offset = offset_of(query.cursor)
-    found = call.memory.nodes(query.like, limit=query.limit, offset=offset)
+    item = None if query.item is None else item_id(query.item)
+    found = call.memory.nodes(query.like, item=item, limit=query.limit, offset=offset)
     following = next_offset(offset, len(found), more=len(found) == query.limit)
     return reply({"nodes": [asdict(node) for node in found], "next_cursor": following})
 

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
 _CHUNKS: Final = 50
 """Chunks of a file that are shown on each side of an item."""
-_NAMED_CHARACTERS: Final = 2000
-"""The beginning of a text in which names of nodes are looked up."""
+_NODES: Final = 100
+"""Nodes that are shown with an item, most connected first."""
 IF_MATCH: Final = {"if-match": "Only if the item still has this ETag; otherwise 412."}
 
 
@@ -115,8 +115,7 @@ def get(call: Call) -> Response:
     if "vector" in query.include:
         form["vector"] = "pending" if call.memory.pending([item.id]) else "ready"
     if "nodes" in query.include:
-        named = call.memory.analyze(f"{item.title}\n{item.text}"[:_NAMED_CHARACTERS])
-        form["nodes"] = [asdict(node) for node in named.names]
+        form["nodes"] = [asdict(node) for node in call.memory.nodes(item=item.id, limit=_NODES)]
     if "similar" in query.include:
         form["similar"] = [asdict(similar) for similar in call.memory.similar(item.id)]
     if "history" in query.include:

@@ -223,6 +223,9 @@ class EdgeQuery(Request):
 
 class NodesQuery(PageQuery):
     like: str = Field("", description="Only names and aliases that contain this.")
+    item: str | None = Field(
+        None, description="Only nodes of this item, by id or key:K: its own, and those it mentions."
+    )
 
 
 class LabelQuery(Request):

@@ -1,7 +1,7 @@
 // @ts-check
 /** The view of an item: text, chunks, links, sources, its place in the ranking; edit and delete. */
 import { inside, itemPath, Problem, tagged } from './api.js';
-import { bdi, button, count, counted, el, longText, replace } from './dom.js';
+import { bdi, button, counted, el, longText, replace } from './dom.js';
 import { editor } from './edit.js';
 import { GraphView } from './graph.js';
 import { whyView } from './why.js';
@@ -178,11 +178,12 @@ export class ItemDialog {
     const { item, context } = this;
     if (!item.nodes.length) return replace(body, el('p', { class: 'note' }, 'The text names no node of the graph.'));
     const view = new GraphView(context);
-    const shown = context.state().node || item.nodes[0].name;
+    const own = item.nodes.find((/** @type {any} */ node) => node.name === item.title) ?? item.nodes[0];
+    const shown = context.state().node || own.name;
     const chips = item.nodes.map((/** @type {any} */ node) =>
       button([bdi(node.name), el('small', {}, counted(node.edges, 'edge'))], () => context.go({ node: node.name }), { class: 'chip', 'aria-pressed': String(node.name === shown) }),
     );
-    replace(body, el('p', { class: 'note' }, `${count(item.nodes.length)} nodes that the text names`), el('p', {}, chips), view.place);
+    replace(body, el('p', { class: 'note' }, 'Nodes that the item names, most connected first'), el('p', {}, chips), view.place);
     return view.draw(shown);
   }
 }

@@ -25,17 +25,22 @@ class MemoryGraph:
     def __init__(self, ns: Namespace) -> None:
         self._ns = ns
 
-    def nodes(self, like: str, limit: int, offset: int) -> list[NodeSummary]:
+    def nodes(self, like: str, limit: int, offset: int, among: Sequence[int] | None = None) -> list[NodeSummary]:
         ns = self._ns
         mentioned = Counter(node for nodes in mentions(ns).values() for node in nodes)
         ends = Counter(end for source, _, target in ns.edges for end in {source, target})
         rows = [row for row in ns.nodes.values() if any(like in name for name in row.names)]
+        rows = [row for row in rows if among is None or row.id in among]
         owned = {row.id: len(ns.items_of(row.id)) for row in rows}
         rows.sort(
             key=lambda row: (-(owned[row.id] + mentioned[row.id] + ends[row.id]), normal_name(row.name), row.label)
         )
         found = [NodeSummary(row.name, row.label, owned[row.id], mentioned[row.id], ends[row.id]) for row in rows]
         return found[offset:][:limit]
+
+    def nodes_of(self, item: int) -> Sequence[int]:
+        own = {node for node, owner in self._ns.own if owner == item}
+        return sorted(own | mentions(self._ns).get(item, set()))
 
     def view(self, name: str, label: str | None, limit: int) -> NodeView:
         def order(edge: Edge) -> tuple[float, str, str, str]:

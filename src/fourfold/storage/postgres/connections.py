@@ -160,8 +160,11 @@ class GraphReader:
         kept = set(self._at.rows.ids(filters, sorted({link.item for link in found})))
         return [link for link in found if link.item in kept]
 
-    def nodes(self, like: str, limit: int, offset: int) -> list[NodeSummary]:
-        return graph.summaries(self._at.db, self._at.ns, like, limit, offset)
+    def nodes(self, like: str, limit: int, offset: int, among: Sequence[int] | None = None) -> list[NodeSummary]:
+        return graph.summaries(self._at.db, self._at.ns, like, limit, offset, among)
+
+    def nodes_of(self, item: int) -> Sequence[int]:
+        return graph.linked_nodes(self._at.db, item)
 
     def view(self, name: str, label: str | None, limit: int) -> NodeView:
         return view(NodeRows(self._at.db), graph.required(self._at.db, self._at.ns.id, name, label), limit)

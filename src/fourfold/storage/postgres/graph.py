@@ -149,18 +149,27 @@ def read_nodes(db: Db, nodes: Sequence[int]) -> dict[int, Node]:
     }
 
 
-def summaries(db: Db, ns: Namespace, like: str, limit: int, offset: int) -> list[NodeSummary]:
+def summaries(
+    db: Db, ns: Namespace, like: str, limit: int, offset: int, among: Sequence[int] | None
+) -> list[NodeSummary]:
     sql = (
-        "SELECT name, label, held, named, degree FROM nodes "
+        "SELECT name, label, held, named, degree FROM nodes "  # noqa: S608  (our own clauses)
         "JOIN names own ON own.node = nodes.id AND own.alias IS NULL, "
         "LATERAL (SELECT count(*) AS held FROM node_items WHERE node = nodes.id) AS holding, "
         "LATERAL (SELECT count(*) AS named FROM mentions WHERE node = nodes.id) AS naming "
-        "WHERE nodes.ns = %s AND (%s = '' OR EXISTS "
+        f"WHERE nodes.ns = %s {'' if among is None else 'AND nodes.id = ANY(%s::bigint[]) '}AND (%s = '' OR EXISTS "
         "(SELECT 1 FROM names WHERE node = nodes.id AND strpos(names.folded, %s) > 0)) "
         "ORDER BY held + named + degree DESC, own.folded, label LIMIT %s OFFSET %s"
     )
-    found = rows(db, sql, ns.id, like, like, limit, offset) if sendable([like]) else []
+    chosen = () if among is None else ([*among],)
+    found = rows(db, sql, ns.id, *chosen, like, like, limit, offset) if sendable([like]) else []
     return [NodeSummary(*row) for row in found]
+
+
+def linked_nodes(db: Db, item: int) -> list[int]:
+    """The nodes that an item is the text of, and those that its text mentions."""
+    sql = "SELECT node FROM node_items WHERE item = %s UNION SELECT node FROM mentions WHERE item = %s"
+    return column(db, sql, item, item)
 
 
 def remove_nodes(db: Db, ns: int, nodes: Collection[int]) -> Gone:

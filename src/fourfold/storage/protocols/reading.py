@@ -113,8 +113,15 @@ class Graph(Protocol):
         """`mentions`: the factor of `ranking.connections.mention_factor`."""
         ...
 
-    def nodes(self, like: str, limit: int, offset: int) -> list[NodeSummary]:
-        """Nodes with a name or alias that contains `like` (in normal form, "" for all), most connected first."""
+    def nodes(self, like: str, limit: int, offset: int, among: Sequence[int] | None = None) -> list[NodeSummary]:
+        """Nodes with a name or alias that contains `like` (in normal form, "" for all), most connected first.
+
+        `among`: only of these.
+        """
+        ...
+
+    def nodes_of(self, item: int) -> Sequence[int]:
+        """The nodes that the item is the text of, and those that its text mentions."""
         ...
 
     def view(self, name: str, label: str | None, limit: int) -> NodeView:

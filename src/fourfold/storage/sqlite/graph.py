@@ -184,13 +184,23 @@ def read_nodes(db: apsw.Connection, nodes: Sequence[int]) -> dict[int, Node]:
     return found
 
 
-def summaries(db: apsw.Connection, ns: int, like: str, limit: int, offset: int) -> list[NodeSummary]:
+def summaries(
+    db: apsw.Connection, ns: int, like: str, limit: int, offset: int, among: Sequence[int] | None
+) -> list[NodeSummary]:
     sql = (
-        "SELECT name, label, holders, mentioned, degree FROM nodes WHERE ns = ? AND (? = '' OR EXISTS "
+        "SELECT name, label, holders, mentioned, degree FROM nodes WHERE ns = ? "  # noqa: S608  (our own clauses)
+        f"{'' if among is None else 'AND id IN (SELECT value FROM json_each(?)) '}AND (? = '' OR EXISTS "
         "(SELECT 1 FROM names WHERE node = nodes.id AND instr(names.folded, ?) > 0)) "
         "ORDER BY holders + mentioned + degree DESC, folded, label LIMIT ? OFFSET ?"
     )
-    return [NodeSummary(*row) for row in rows(db, sql, ns, like, like, limit, offset)]
+    chosen = () if among is None else (json.dumps([*among]),)
+    return [NodeSummary(*row) for row in rows(db, sql, ns, *chosen, like, like, limit, offset)]
+
+
+def linked_nodes(db: apsw.Connection, item: int) -> list[int]:
+    """The nodes that an item is the text of, and those that its text mentions."""
+    sql = "SELECT node FROM node_items WHERE item = ?1 UNION SELECT node FROM mentions WHERE item = ?1"
+    return [node for (node,) in rows(db, sql, item)]
 
 
 def remove_node(db: apsw.Connection, ns: int, node: int) -> Gone:

@@ -313,8 +313,11 @@ class SqliteGraph:
             return rank_by_links(strengths, self.item_links(list(strengths), filters), limit, mentions)
         return links.walk(strengths, self._at.allowed(filters), limit, mentions)
 
-    def nodes(self, like: str, limit: int, offset: int) -> list[NodeSummary]:
-        return graph.summaries(self._at.db, self._at.ns, like, limit, offset)
+    def nodes(self, like: str, limit: int, offset: int, among: Sequence[int] | None = None) -> list[NodeSummary]:
+        return graph.summaries(self._at.db, self._at.ns, like, limit, offset, among)
+
+    def nodes_of(self, item: int) -> Sequence[int]:
+        return graph.linked_nodes(self._at.db, item)
 
     def view(self, name: str, label: str | None, limit: int) -> NodeView:
         return view(NodeRows(self._at.db), graph.required(self._at.db, self._at.ns, name, label), limit)
