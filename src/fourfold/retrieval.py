@@ -213,7 +213,7 @@ class Part:
     count: int
     """The number of parts that have a vector."""
     start: int
-    """Position in characters of the text (of the title, if there is no text)."""
+    """Position in characters of the text (of the title, if the text is empty)."""
     end: int
     unread: int = 0
     """Characters at the end of the text that no vector reads, because it has more parts than a text may have."""

@@ -185,7 +185,7 @@ def test_an_unknown_event_is_answered(agent: Agent) -> None:
 
 
 def test_a_wrong_event_name_a_mismatch_and_a_wrong_setting_are_reported_to_the_user(agent: Agent) -> None:
-    assert "there is no event 'promt'" in message(agent.send_bytes("promt", b"{}"))
+    assert "unknown event 'promt'" in message(agent.send_bytes("promt", b"{}"))
     assert "use this command for Stop" in message(agent.send("stop", hook_event_name="PreCompact"))
     wrong = Agent(agent.home, environment={"FOURFOLD_HOOK_TOKENS": "many"})
     assert "hook_tokens has to be a whole number" in message(wrong.send("stop"))

@@ -274,7 +274,7 @@ def test_retrieve_on_the_command_line(
     assert left.value.code == 0, said.err
     assert said.out.split("\t")[0::2] == ["1", "clock-1"]
     assert said.out.endswith("Tower clock\n")
-    assert "degraded: semantic: there is no embedder" in said.err
+    assert "degraded: semantic: no embedder is set" in said.err
     with pytest.raises(SystemExit):
         main(["retrieve", "oil", "-k", "2", *chroma, "--json"])
     assert [result["key"] for result in json.loads(capsys.readouterr().out)["results"]] == ["oil-0", "clock-0"]

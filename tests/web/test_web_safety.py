@@ -194,7 +194,7 @@ def test_a_missing_embedder_is_named_as_degraded(locked: Workbench) -> None:
     page = locked.open(q="secret", ns="mine")
     unlock(locked, ALL)
     page.wait_for_selector("#warnings .warning")
-    assert "semantic: there is no embedder" in page.locator("#warnings").inner_text()
+    assert "semantic: no embedder is set" in page.locator("#warnings").inner_text()
 
 
 # ---------------------------------------------------------------- readable for everyone

@@ -72,7 +72,7 @@ def presets(
     known = read_presets(file)
     if remove is not None:
         if remove not in known:
-            raise NotFound(f"there is no tuned preset {remove!r}", "`fourfold presets` lists them")
+            raise NotFound(f"unknown tuned preset {remove!r}", "`fourfold presets` lists them")
         write_presets(file, {name: preset for name, preset in known.items() if name != remove})
         say(f"removed {remove}; searches that name it are refused")
     elif as_json:

@@ -30,7 +30,7 @@ def embed(ctx: typer.Context) -> None:
     with open_memory(ctx) as memory:
         renewed, made, size = _renew(memory), _embed(memory), _size(memory)
         if memory.settings.embedder == "none":
-            raise RequestError("there is no embedder", "Set one: FOURFOLD_EMBEDDER=minilm")
+            raise RequestError("no embedder is set", "Set one: FOURFOLD_EMBEDDER=minilm")
     if renewed:
         say(f"renewed the vectors of {renewed} item{'s' * (renewed != 1)} of an earlier version")
     say(f"made {made} vector{'s' * (made != 1)}; {size.vectors} of {size.items} items have one")

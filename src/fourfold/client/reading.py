@@ -10,7 +10,7 @@ from fourfold import errors
 from fourfold.engine.duplicates import DuplicateGroup, Similar
 from fourfold.engine.search import Why
 from fourfold.errors import FourfoldError, StoreUnavailable
-from fourfold.model import NO_FILTERS, Edge, Filters, Item, Neighbor, Node, NodeSummary, NodeView, RawRecord
+from fourfold.model import Edge, GivenFilters, Item, Neighbor, Node, NodeSummary, NodeView, RawRecord
 from fourfold.retrieval import (
     Contribution,
     Degraded,
@@ -23,6 +23,7 @@ from fourfold.retrieval import (
     TimeWindow,
     Tuning,
 )
+from fourfold.validation import checked_filters
 
 Form = Mapping[str, Any]
 
@@ -140,13 +141,14 @@ def plan_of(form: Form) -> Plan:
     return Plan(**values)
 
 
-def response_of(form: Form, filters: Filters = NO_FILTERS) -> SearchResponse:
+def response_of(form: Form, filters: GivenFilters | None) -> SearchResponse:
+    """`filters`: those of the request."""
     plan = plan_of(form["plan"])
     return SearchResponse(
         query=form["query"],
         plan=plan,
         applied_weights=form["applied_weights"],
-        filters=filters,
+        filters=checked_filters(filters),
         confidence=form["confidence"],
         counts={name: form[f"{name}_results_count"] for name in plan.retrievers},
         overlap=form["hints"]["overlap"],

@@ -159,8 +159,7 @@ class RemoteMemory:
             "history": history,
             "as_of": as_of.isoformat() if isinstance(as_of, datetime) else as_of,
         }
-        form = self._call("POST", "/search", forms.without_defaults(body))
-        return reading.response_of(form, rules.checked_filters(filters))
+        return reading.response_of(self._call("POST", "/search", forms.without_defaults(body)), filters)
 
     def why(
         self,

@@ -178,4 +178,4 @@ def _written(name: str, value: object, origin: str) -> Given:
     from difflib import get_close_matches
 
     close = get_close_matches(name, SETTINGS, n=1)
-    raise InvalidSetting(f"{origin}: there is no setting {name}", f"Did you mean {close[0]}?" if close else _CORRECT)
+    raise InvalidSetting(f"{origin}: unknown setting {name}", f"Did you mean {close[0]}?" if close else _CORRECT)

@@ -47,7 +47,7 @@ def create(spec: str, *, openai: OpenAISettings, provider: str = CPU) -> Embeddi
     for form, make in PLACED.items():
         if place and form.startswith(f"{kind}:"):
             return make(place, provider)
-    raise InvalidSetting(f"there is no embedder {spec!r}", f"Choose {', '.join(EMBEDDERS[:-1])} or {NONE}")
+    raise InvalidSetting(f"unknown embedder {spec!r}", f"Choose {', '.join(EMBEDDERS[:-1])} or {NONE}")
 
 
 def model_folder(spec: str) -> Path | None:

@@ -59,7 +59,7 @@ _SIGNS: Final = re.compile(
     r"\?|[<>≤≥≠](?=\s?\d)|[€$£](?=\s?\d)|(?<=\d)\s?[%‰°€$£]|(?<![\w)])[-+−±](?=\d)|(?<=\w)[+#]+(?!\w)"
     r"|(?<=\w )[A-Z]\b(?!')"
 )
-"""What is no word and makes a difference: questions, amounts below or above, units, -5, C++, plan A and plan B."""
+"""Marks that make a difference: questions, amounts below or above, units, -5, C++, plan A and plan B."""
 _CODE: Final = re.compile(r"[{};]\s*$|\w\(\)|[=!<>:]=|\w\s?=\s?\w|::|[-=]>", re.MULTILINE)
 _CODE_PIECES: Final = re.compile(r"\w+|[^\w\s]")
 

@@ -71,7 +71,7 @@ class ItemMethods(OpenStore):
         return stored
 
     def _with_similar(self, stored: Item) -> Item:
-        """The item with its near-duplicates. It is stored: a failure to find them is no failure of the write."""
+        """The item with its near-duplicates. A failure to find them does not fail the write."""
         try:
             with self._reading() as snapshot:
                 similar = similar_items(snapshot, stored, visible(snapshot, NO_FILTERS, now()))
@@ -290,7 +290,7 @@ class ItemMethods(OpenStore):
     def reembed(self, progress: Progress | None = None) -> int:
         """Renews all vectors with the present embedder. If interrupted, it resumes; searches answer meanwhile."""
         if self._embedding is None:
-            raise RequestError("there is no embedder", "Set one: FOURFOLD_EMBEDDER=minilm")
+            raise RequestError("no embedder is set", "Set one: FOURFOLD_EMBEDDER=minilm")
         space = self._embedding.space()
         with self._writing() as tx:
             tx.vectors.reset_space(space)

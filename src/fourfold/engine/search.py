@@ -266,7 +266,7 @@ class Search:
         if "semantic" not in plan.retrievers:
             return [], (), []
         if self._embedding is None:
-            return [], (), [Degraded("semantic", "there is no embedder, and the query came without a vector")]
+            return [], (), [Degraded("semantic", "no embedder is set, and the query came without a vector")]
         try:
             encoders = self._embedding.query_encoders(namespace, text)
             return self._embedding.query(text, encoders), encoders, []

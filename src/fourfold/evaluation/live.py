@@ -1,7 +1,7 @@
 """Questions to an existing store, or to an export of it. Nothing is written to the store.
 
     question    items        category    remark
-    Who has the spare key?    key:okafor, 17    people
+    Where is the spare key?   key:okafor, 17    people
     Where is the rathole tunnel?    key:tunnel    ops    known failure
     What is the capital of Mongolia?
 

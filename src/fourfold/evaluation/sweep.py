@@ -168,7 +168,7 @@ def held(run: Run, *, out: bool) -> dict[str, float]:
 
 def _check(bench: Bench) -> None:
     if bench.model is None:
-        raise InvalidSetting("a sweep needs vectors, and there is no embedder", "Set one: FOURFOLD_EMBEDDER=minilm")
+        raise InvalidSetting("a sweep needs vectors, and no embedder is set", "Set one: FOURFOLD_EMBEDDER=minilm")
     sides = {held_out(question) for question in bench.collection.judgements}
     if len(sides) < 2:
         raise InvalidQuery(

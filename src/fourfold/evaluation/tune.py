@@ -86,7 +86,7 @@ def tune(bench: Bench, progress: Progress | None = None) -> Tuned:
 
 def _cases(bench: Bench, progress: Progress | None) -> Iterator[Case]:
     if bench.model is None:
-        raise InvalidSetting("tuning needs vectors, and there is no embedder", "Set one: FOURFOLD_EMBEDDER=minilm")
+        raise InvalidSetting("tuning needs vectors, and no embedder is set", "Set one: FOURFOLD_EMBEDDER=minilm")
     judged = [question for question in bench.collection.questions if question.id in bench.collection.judgements]
     for number, question in enumerate(judged, 1):
         response = bench.search(question, preset=TUNED_PRESET, rerank="off", candidates=True)

@@ -39,4 +39,4 @@ def create(name: str, settings: RerankSettings) -> Reranker:
         from fourfold.rerank.onnx import folder_model
 
         return folder_model(Path(name.removeprefix(FOLDER_PREFIX)), languages, settings.onnx_provider)
-    raise InvalidQuery(f"there is no reranker {name!r}", RERANKERS_REMEDY)
+    raise InvalidQuery(f"unknown reranker {name!r}", RERANKERS_REMEDY)

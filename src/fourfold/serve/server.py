@@ -52,12 +52,12 @@ def url(listening: socket.socket) -> str:
 
 
 def make_rules(settings: Settings, address: str, host: str) -> Rules:
-    """Refuses an address that other machines can reach when there is no token."""
+    """Refuses an address that other machines can reach when no token is set."""
     tokens = read_tokens(settings)
     loopback = ipaddress.ip_address(address).is_loopback
     if not loopback and not tokens:
         raise InvalidSetting(
-            f"{host} can be reached from other machines, and there is no token",
+            f"{host} can be reached from other machines, and no token is set",
             "Set FOURFOLD_HTTP_TOKENS=NAMESPACE:SECRET (16 characters or more), or listen on 127.0.0.1",
         )
     names = {name.lower() for name in settings.http_hosts} | {host.lower()} | (LOOPBACK if loopback else set[str]())

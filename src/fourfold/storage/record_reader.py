@@ -111,7 +111,7 @@ class RecordReader:
         if kind == "namespace":
             namespace = record["name"]
         elif (namespace := record["namespace"]) not in self._dimensions:
-            raise _wrong(f"there is no namespace {_cut(namespace)!r}")
+            raise _wrong(f"unknown namespace {_cut(namespace)!r}")
         if kind in self._owners:
             self._own(kind, record["id"], namespace)
         place = TYPES.index(kind)

@@ -192,7 +192,7 @@ class Calendar:
         return here if here.start <= self.now else self.unit("weekend", -1)
 
     def date_recent(self, month_number: int, day: int) -> Span:
-        """The latest such date that is not in the future; ValueError if there is no such day in any year."""
+        """The latest such date that is not in the future; ValueError if no year has such a day."""
         for chosen in range(self.today.year, self.today.year - 9, -1):
             found = _date(chosen, month_number, day)
             if found is not None and found <= self.today:

@@ -281,7 +281,7 @@ def _first(tokens: Sequence[_Token], place: int) -> int:
 
 
 def _phrase_end(tokens: Sequence[_Token], negation: int, start: int) -> int:
-    """End of the noun phrase, or of several joined by `or`; 0 if there is no content word."""
+    """End of the noun phrase, or of several joined by `or`; 0 without a content word."""
     ends = _ends_english_noun if tokens[negation].folded in _ENGLISH_WITHOUT else _ends_noun
     place, end, count = start, 0, 0
     while place < len(tokens) and count < _MOST_WORDS:

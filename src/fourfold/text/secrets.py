@@ -192,7 +192,7 @@ def _plain(text: str) -> str:
 
 
 def may_hold_secrets(texts: Sequence[str]) -> list[bool]:
-    """Whether each text contains a hint, without which there is no secret in it: most do not."""
+    """Whether each text contains a hint, which every secret has; most texts do not."""
     return list(map(bool, _hinted(texts)))
 
 

@@ -52,7 +52,7 @@ class Event:
 def read_event(name: str, stream: IO[bytes]) -> Event:
     """Reads the event that stdin has; UnreadableEvent if it is not one."""
     if name not in NAMES:
-        raise UnreadableEvent(f"there is no event {name!r}; use {', '.join(NAMES)}")
+        raise UnreadableEvent(f"unknown event {name!r}; use {', '.join(NAMES)}")
     content = stream.read(EVENT_BYTES + 1)
     if len(content) > EVENT_BYTES:
         raise UnreadableEvent(f"the event has more than {EVENT_BYTES} bytes")

@@ -20,7 +20,7 @@ _ASKED_ENTRIES = 50
 """At a time: two versions of each, with all windows, fit into a page."""
 _PART_BYTES = 16 * 1024 * 1024
 _PART_OBJECTS = 250
-"""A server inserts so many vectors within the time of a write, even a busy one."""
+"""Number of vectors that even a busy server inserts within the time of a write."""
 _TERM_BYTES = 9
 """Of a term in the message of an engine, and of the character between two terms."""
 _DEFAULT_PORTS = {"weaviate": "8080", "milvus": "19530"}
