@@ -5,6 +5,7 @@
 FOLDER holds collections as NAME.tar.xz or NAME/ (corpus.jsonl, queries.jsonl, qrels.tsv); `demo` is the demo's own.
 Without names: all of them. Figures of collections that are not named stay as they were (benchmarks/quality.json,
 benchmarks/quality-odds.json), and so do those of presets without --presets, which measures and times presets only.
+All figures of a collection are of the same questions: --presets refuses another number of them.
 Vectors are cached, so a second run embeds only what changed. What is measured is what `fourfold eval DIR --table`
 measures: one search per question yields the candidates from which the rankings of the variants follow.
 """
@@ -53,8 +54,8 @@ def main() -> None:
     for name in options.names or names_in(options.data):
         with collection(options.data, name) as found:
             chosen = cut(found, options.questions)
+            before = kept(name, results.get(name), len(chosen.judgements), presets=options.presets)
             measured = (preset_figures if options.presets else figures)(chosen, options.cache)
-        before = results.get(name, {"variants": {}})
         results[name] = {**before, **measured, "variants": {**before["variants"], **measured["variants"]}}
         RESULTS.write_text(json.dumps(results, indent=1, sort_keys=True) + "\n", encoding="utf-8")
         print(f"{name}: auto {results[name]['variants']['auto']['ndcg@10']:.3f}", flush=True)
@@ -62,6 +63,21 @@ def main() -> None:
         results["bars"] = bars(options.cache)
     RESULTS.write_text(json.dumps(results, indent=1, sort_keys=True) + "\n", encoding="utf-8")
     write_page(results)
+
+
+def kept(name: str, recorded: dict[str, Any] | None, questions: int, *, presets: bool) -> dict[str, Any]:
+    """The recorded figures of a collection that stay: only those of the same number of questions."""
+    if recorded is not None and recorded["queries"] == questions:
+        return recorded
+    if presets:
+        known = "are none yet" if recorded is None else f"are of {recorded['queries']} questions"
+        raise SystemExit(
+            f"{name}: the presets would be measured with {questions} questions, but the other figures {known}; "
+            "choose the same --questions, or measure without --presets first"
+        )
+    if recorded is not None and "p95_ms" in recorded:
+        print(f"{name}: drops the presets, measured with {recorded['queries']} questions: repeat --presets", flush=True)
+    return {"variants": {}}
 
 
 def read_options() -> argparse.Namespace:

@@ -23,6 +23,22 @@ def test_tables_match_the_recorded_figures(monkeypatch: pytest.MonkeyPatch) -> N
         assert f"<!-- {mark} -->\n{table}<!-- end -->" in page, f"run benchmarks/quality.py ({mark})"
 
 
+def test_figures_of_different_questions_are_not_mixed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    kept = runpy.run_path(str(ROOT / "benchmarks" / "quality.py"))["kept"]
+    recorded = RESULTS["demo"]
+    for presets in (False, True):
+        assert kept("demo", recorded, recorded["queries"], presets=presets) == recorded
+    for known, remedy in ((recorded, "same --questions"), (None, "without --presets first")):
+        with pytest.raises(SystemExit, match=remedy):
+            kept("demo", known, 7, presets=True)
+    assert kept("demo", recorded, 7, presets=False) == {"variants": {}}
+    assert "repeat --presets" in capsys.readouterr().out
+    assert kept("new", None, 7, presets=False) == {"variants": {}}
+
+
 BARS = RESULTS["bars"]
 
 
