@@ -71,6 +71,10 @@ def repair(
 ) -> None:
     with open_memory(ctx) as memory:
         actions = memory.repair(purge=purge)
+        if purge:
+            from fourfold.serve.http import idempotency
+
+            actions += idempotency.purge(memory.settings)
     for action in actions or ("nothing to repair",):
         say(one_line(action))
 
@@ -79,10 +83,12 @@ def scan_secrets(
     ctx: typer.Context,
     mask: Annotated[bool, typer.Option("--mask", help="Mask them, and remove them from every file.")] = False,
 ) -> None:
-    from fourfold.serve.http import judged_files
+    from fourfold.serve.http import idempotency, judged_files
 
     with open_memory(ctx) as memory:
-        lines = [*judged_files.scan(memory.settings, mask=mask), *memory.scan_secrets(mask=mask)]
+        lines = [
+            line for files in (judged_files, idempotency) for line in files.scan(memory.settings, mask=mask)
+        ] + memory.scan_secrets(mask=mask)
     for line in lines or ("no secrets found",):
         say(one_line(line))
 

@@ -15,7 +15,8 @@ import asyncio
 import json
 import sqlite3
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
@@ -26,12 +27,18 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from fourfold import owner_only
+from fourfold.config import Settings
+from fourfold.serve.http.own_files import own_path
 from fourfold.serve.http.problems import HttpError
+from fourfold.serve.schemas import dumps
+from fourfold.text.secrets import masked_json, masks_in
 
 KEPT_ROWS: Final = 10_000
 KEPT_SECONDS: Final = 24 * 3600.0
 KEPT_ANSWER_BYTES: Final = 64 * 1024
 KEY_CHARACTERS: Final = 255
+_LOCK_SECONDS: Final = 10
+_FILE: Final = "requests.db"
 _HEADERS: Final = ("etag", "location")
 _SCHEMA: Final = """
 CREATE TABLE IF NOT EXISTS requests (
@@ -106,9 +113,9 @@ class Requests:
     def _opened(self) -> sqlite3.Connection:
         """Opens the file. A killed process loses nothing; a crash of the machine may lose the last keys."""
         if self._db is None:
-            file = self._folder() / "requests.db"
+            file = self._folder() / _FILE
             owner_only.create_file(file)
-            self._db = sqlite3.connect(file, timeout=10, check_same_thread=False)
+            self._db = sqlite3.connect(file, timeout=_LOCK_SECONDS, check_same_thread=False)
             self._db.execute("PRAGMA journal_mode = WAL")
             self._db.execute("PRAGMA synchronous = NORMAL")
             self._db.execute(_SCHEMA)
@@ -119,3 +126,44 @@ class Requests:
             if self._db is not None:
                 self._db.close()
                 self._db = None
+
+
+# ---------------------------------------------------------------- upkeep, also while a server runs
+
+
+def scan(settings: Settings, *, mask: bool) -> list[str]:
+    """One line for each secret in a recorded answer. `mask`: masks them in every byte; lists what was done."""
+    lines: list[str] = []
+    with _recorded(settings, rewrite=mask) as db:
+        for number, body in db.execute("SELECT number, body FROM requests WHERE length(body) > 0").fetchall():
+            before = json.loads(body)
+            hidden = masked_json(before)
+            if hidden == before:
+                continue
+            found = [f"http: answer {number} to a keyed request: {kind}" for kind in masks_in(dumps(hidden))]
+            lines += [f"masked: {line}" for line in found] if mask else found
+            if mask:
+                db.execute("UPDATE requests SET body = ? WHERE number = ?", (dumps(hidden).encode(), number))
+    return lines
+
+
+def purge(settings: Settings) -> list[str]:
+    """Removes every recorded answer, which may hold texts that were forgotten; a repeated request is carried out."""
+    with _recorded(settings, rewrite=True) as db:
+        sql = "UPDATE requests SET status = NULL, headers = NULL, media = NULL, body = NULL WHERE status IS NOT NULL"
+        removed = db.execute(sql).rowcount
+    return [f"removed {removed} recorded answers to keyed requests"] if removed > 0 else []
+
+
+@contextmanager
+def _recorded(settings: Settings, *, rewrite: bool) -> Iterator[sqlite3.Connection]:
+    """The table, if there is one, in a transaction. `rewrite`: leaves no byte of what was changed or deleted."""
+    file = own_path(settings) / _FILE
+    place = file if file.is_file() else ":memory:"
+    with closing(sqlite3.connect(place, timeout=_LOCK_SECONDS)) as db:
+        db.execute(_SCHEMA)
+        with db:
+            yield db
+        if rewrite:
+            db.execute("VACUUM")
+            db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
