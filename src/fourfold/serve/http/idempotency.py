@@ -15,7 +15,7 @@ import asyncio
 import json
 import sqlite3
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Generator
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -156,7 +156,7 @@ def purge(settings: Settings) -> list[str]:
 
 
 @contextmanager
-def _recorded(settings: Settings, *, rewrite: bool) -> Iterator[sqlite3.Connection]:
+def _recorded(settings: Settings, *, rewrite: bool) -> Generator[sqlite3.Connection]:
     """The table, if there is one, in a transaction. `rewrite`: leaves no byte of what was changed or deleted."""
     file = own_path(settings) / _FILE
     place = file if file.is_file() else ":memory:"
