@@ -57,3 +57,22 @@ def test_files_that_this_process_wrote_are_read_again_only_after_they_were_modif
     with pytest.raises(segment_files.Damaged):
         segment_files.verify(tmp_path / "link", column.part)
     assert len(read) == 2
+
+
+def test_notes_of_written_files_are_bounded_and_those_in_use_stay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(segment_files, "_written", {})
+    part = segment_files.replace_file(tmp_path / "used", b"content")
+    segment_files.note_written(tmp_path / "used", part)
+    for number in range(2 * segment_files.NOTED_FILES):
+        path = tmp_path / str(number)
+        path.write_bytes(b"content")
+        segment_files.note_written(path, part)
+        if number % 100 == 0:
+            segment_files.verify(tmp_path / "used", part)
+    assert len(segment_files._written) == segment_files.NOTED_FILES
+    monkeypatch.setattr(segment_files, "checksum", lambda path, size: Part())
+    segment_files.verify(tmp_path / "used", part)
+    with pytest.raises(segment_files.Damaged):
+        segment_files.verify(tmp_path / "0", part)

@@ -26,6 +26,7 @@ from engine_support import WordEmbedder
 
 from fourfold.aio import AsyncMemory
 from fourfold.errors import FourfoldError
+from fourfold.index import segment_files
 from fourfold.memory import Memory
 from fourfold.model import Filters, Item, ItemPatch, NewItem
 from fourfold.ranking.presets import PRESETS
@@ -40,9 +41,12 @@ _CONNECTIONS = 16
 
 
 def publish_often(changes: int) -> None:
-    """Makes stores of this process publish after this many changes, without a pause."""
+    """Makes stores of this process publish after this many changes, without a pause.
+
+    Links are read again after as many: by default their tail grows for 5,000 changes, which would look like a leak.
+    """
     global _tuning
-    _tuning = Tuning(publish_every_changes=changes, pace=Pace(quiet_seconds=0))
+    _tuning = Tuning(publish_every_changes=changes, columns_tail=changes, pace=Pace(quiet_seconds=0))
 
 
 class Forgetful(WordEmbedder):
@@ -236,6 +240,7 @@ def many_calls(folder: Path, warm: int, calls: int, windows: int, seed: int) -> 
         steady.fill()
         for each in (memory, reader):
             fill_pools(each)
+        fill_notes(folder.parent / "notes")
         for end in [warm, *(warm + calls * (window + 1) // windows for window in range(windows))]:
             while steady.calls < end:
                 steady.call()
@@ -254,6 +259,15 @@ def fill_pools(memory: Memory) -> None:
         for _ in range(pool.count):
             pool.submit(everyone.wait)
         everyone.wait()
+
+
+def fill_notes(folder: Path) -> None:
+    """Fills the notes of written files up to their limit, which otherwise takes 2,000 calls."""
+    folder.mkdir()
+    for number in range(segment_files.NOTED_FILES):
+        path = folder / str(number)
+        path.touch()
+        segment_files.note_written(path, segment_files.Part())
 
 
 def _at_rest(steady: Steady, folder: Path) -> Usage:

@@ -182,17 +182,23 @@ def require(manifest: Manifest, *names: str) -> None:
         raise Damaged(f"the manifest lacks {missing[0]}")
 
 
-_NOTED_FILES = 1000
+NOTED_FILES = 300
+"""Ten times the files of an index, since those of earlier publications are never verified again."""
 _written: dict[tuple[int, int], tuple[int, Part]] = {}
-"""By device and inode, files that this process has written: modification time, and what they contain."""
+"""By device and inode, files that this process has written: modification time, and content. The last used is last."""
 
 
 def note_written(path: Path, part: Part) -> None:
     """This process has just written the file: it need not be verified as long as nobody modifies it."""
     found = path.stat()
-    if len(_written) >= _NOTED_FILES:
-        _written.clear()
-    _written[found.st_dev, found.st_ino] = found.st_mtime_ns, part
+    _note((found.st_dev, found.st_ino), (found.st_mtime_ns, part))
+
+
+def _note(place: tuple[int, int], content: tuple[int, Part]) -> None:
+    _written.pop(place, None)
+    _written[place] = content
+    for oldest in [*_written][:-NOTED_FILES]:
+        _written.pop(oldest, None)
 
 
 def _is_as_written(path: Path, part: Part, *, whole: bool) -> bool:
@@ -201,7 +207,11 @@ def _is_as_written(path: Path, part: Part, *, whole: bool) -> bool:
     except OSError:
         return False
     is_long_enough = found.st_size == part.size if whole else found.st_size >= part.size
-    return is_long_enough and _written.get((found.st_dev, found.st_ino)) == (found.st_mtime_ns, part)
+    place, content = (found.st_dev, found.st_ino), (found.st_mtime_ns, part)
+    is_known = is_long_enough and _written.get(place) == content
+    if is_known:
+        _note(place, content)
+    return is_known
 
 
 def verify(path: Path, part: Part, *, whole: bool = False) -> None:
