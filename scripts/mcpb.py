@@ -75,10 +75,10 @@ def sources() -> list[Path]:
     return [ROOT / name for name in FILES] + [path for path in found if path.suffix not in LEFT_OUT]
 
 
-def build(folder: Path) -> Path:
+def build(folder: Path, compression: int = zipfile.ZIP_DEFLATED) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     target = folder / f"fourfold-{__version__}.mcpb"
-    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as bundle:
+    with zipfile.ZipFile(target, "w", compression) as bundle:
         _put(bundle, "manifest.json", json.dumps(manifest(), indent=2).encode())
         for path in sources():
             _put(bundle, path.relative_to(ROOT).as_posix(), path.read_bytes())
@@ -87,7 +87,7 @@ def build(folder: Path) -> Path:
 
 def _put(bundle: zipfile.ZipFile, name: str, content: bytes) -> None:
     entry = zipfile.ZipInfo(name, _TIME)
-    entry.compress_type, entry.external_attr = zipfile.ZIP_DEFLATED, 0o644 << 16
+    entry.compress_type, entry.external_attr = bundle.compression, 0o644 << 16
     bundle.writestr(entry, content)
 
 

@@ -105,7 +105,7 @@ MANIFEST: dict[str, Any] = {
 
 def test_the_bundle_has_a_valid_manifest_and_everything_that_a_build_needs(tmp_path: Path) -> None:
     build = runpy.run_path(str(ROOT / "scripts" / "mcpb.py"))["build"]
-    first, second = build(tmp_path / "one"), build(tmp_path / "two")
+    first, second = (build(tmp_path / name, zipfile.ZIP_STORED) for name in ("one", "two"))
     assert first.read_bytes() == second.read_bytes()
     with zipfile.ZipFile(first) as bundle:
         names = set(bundle.namelist())

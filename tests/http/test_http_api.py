@@ -18,6 +18,7 @@ import pytest
 from http_server import NS, Server, serving
 
 from fourfold import ItemPatch, Memory, Settings
+from fourfold.cli.main import main
 from fourfold.errors import Conflict
 from fourfold.ranking.options import OPTIONS
 from fourfold.serve.http import judged_files, models
@@ -285,47 +286,41 @@ def test_secrets_in_files_of_judgements_are_found_and_masked(tmp_path: Path) -> 
     assert list(judged_files.read(folder).values()) == [{"1": 1}, {"key:gate": 2}]
 
 
-def command(*arguments: str, store: Path) -> str:
-    done = subprocess.run(
-        [sys.executable, "-m", "fourfold", "--store", str(store), *arguments],
-        env={"FOURFOLD_EMBEDDER": "none", "HOME": str(store)},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return done.stdout
-
-
 def has_bytes(folder: Path, text: str) -> bool:
     return any(text.encode() in file.read_bytes() for file in folder.rglob("*") if file.is_file())
 
 
-def test_secrets_in_recorded_answers_are_found_and_masked_while_the_server_runs(tmp_path: Path) -> None:
+def test_secrets_and_forgotten_texts_leave_recorded_answers_while_the_server_runs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FOURFOLD_EMBEDDER", "none")
     store, keyed = tmp_path / "store", {"idempotency-key": "k1"}
     body = {"text": f"the gate, password = {SECRET}"}
+
+    def printed(*arguments: str) -> list[str]:
+        with pytest.raises(SystemExit) as ended:
+            main(["--store", str(store), *arguments])
+        shown = capsys.readouterr()
+        assert ended.value.code == 0, shown.err
+        return shown.out.splitlines()
+
     with serving(store, FOURFOLD_SECRETS="allow") as server, server.client() as client:
         stored = client.post(f"{NS}/items", json=body, headers=keyed)
-        client.post(f"{NS}/items", json={"text": "no secret"}, headers={"idempotency-key": "k2"})
+        other = client.post(f"{NS}/items", json={"text": "the heron nests here"}, headers={"idempotency-key": "k2"})
         assert SECRET in stored.text
-        (recorded,) = [line for line in command("scan-secrets", store=store).splitlines() if "keyed request" in line]
+        (recorded,) = [line for line in printed("scan-secrets") if "keyed request" in line]
         assert recorded.startswith("http: answer 1 to a keyed request: ")
-        assert f"masked: {recorded}" in command("scan-secrets", "--mask", store=store).splitlines()
+        assert f"masked: {recorded}" in printed("scan-secrets", "--mask")
         again = client.post(f"{NS}/items", json=body, headers=keyed)
         assert (again.status_code, again.json()["id"]) == (201, stored.json()["id"])
         assert again.headers["idempotent-replayed"] == "true"
         assert SECRET not in again.text
-        assert command("scan-secrets", store=store) == "no secrets found\n"
+        assert printed("scan-secrets") == ["no secrets found"]
+        assert client.delete(f"{NS}/items/{other.json()['id']}").status_code == 204
+        assert "removed 2 recorded answers to keyed requests" in printed("repair", "--purge")
     assert not has_bytes(store, SECRET)
-
-
-def test_a_purge_removes_forgotten_text_from_recorded_answers(tmp_path: Path) -> None:
-    store, keyed = tmp_path / "store", {"idempotency-key": "k1"}
-    with serving(store) as server, server.client() as client:
-        stored = client.post(f"{NS}/items", json={"text": "the heron nests at the gate"}, headers=keyed).json()
-        assert client.delete(f"{NS}/items/{stored['id']}").status_code == 204
-        assert "removed 1 recorded answers to keyed requests" in command("repair", "--purge", store=store)
     assert not has_bytes(store, "heron nests")
-    assert "recorded" not in command("repair", "--purge", store=store)
+    assert not [line for line in printed("repair", "--purge") if "recorded" in line]
 
 
 def test_metrics_report_searches_latency_queue_index_lag_and_errors(client: httpx.Client) -> None:

@@ -97,7 +97,7 @@ def run(store: Path | str, home: Path, seconds: float, kills: int) -> int:
 
 
 def test_a_kill_loses_nothing_that_was_confirmed_and_stores_nothing_twice(tmp_path: Path) -> None:
-    assert run(tmp_path / "store", tmp_path, seconds=4, kills=1) > CLIENTS
+    assert run(tmp_path / "store", tmp_path, seconds=1.5, kills=1) > CLIENTS
 
 
 @pytest.mark.soak

@@ -12,6 +12,10 @@ from typing import Any
 
 from mcp import Client, StdioServerParameters
 
+from fourfold import Settings
+from fourfold.serve.mcp.offers import Level
+from fourfold.serve.mcp.server import build
+
 MODES = ("legacy", "2026-07-28")
 """Both generations of the protocol."""
 
@@ -31,6 +35,14 @@ async def connected(
 ) -> AsyncIterator[Client]:
     """A client of a new server over stdio, or of `server`: a URL, a transport, or a server in this process."""
     async with Client(server or parameters(store, *options, **environment), mode=mode) as client:
+        yield client
+
+
+@asynccontextmanager
+async def beside(store: Path, level: Level = "core") -> AsyncIterator[Client]:
+    """A client of a server in this process, for tests of answers: a new process takes a second to start."""
+    server, _ = build(lambda: Settings(store=str(store), embedder="none"), level)
+    async with connected(store, server=server) as client:
         yield client
 
 

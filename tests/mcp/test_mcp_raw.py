@@ -8,17 +8,13 @@ from typing import Any
 
 import pytest
 from mcp import MCPError
-from mcp_support import call, connected, pages, refused
-
-from fourfold.config import Settings
-from fourfold.serve.mcp.server import build
+from mcp_support import beside, call, pages, refused
 
 pytestmark = pytest.mark.spec("C6")
 
 
 async def test_an_insight_leads_to_the_words_it_came_from(tmp_path: Path) -> None:
-    server, _ = build(lambda: Settings(store=str(tmp_path), embedder="none"), "all")
-    async with connected(tmp_path, server=server) as client:
+    async with beside(tmp_path, "all") as client:
         said = [
             (await call(client, "store_raw_dialogue", content=words, speaker=who, session_id="s1"))["raw"]["id"]
             for words, who in (("We meet on Monday", "Maria"), ("At ten, then", "Tom"))
@@ -44,8 +40,7 @@ async def test_an_insight_leads_to_the_words_it_came_from(tmp_path: Path) -> Non
 
 
 async def test_records_are_listed_read_and_forgotten(tmp_path: Path) -> None:
-    server, _ = build(lambda: Settings(store=str(tmp_path), embedder="none"), "all")
-    async with connected(tmp_path, server=server) as client:
+    async with beside(tmp_path, "all") as client:
         long = "word " * 30_000
         for number in range(120):
             who, content = ("Ada", "Bob")[number % 2], long if number == 0 else f"turn {number}"

@@ -60,7 +60,7 @@ def clients(number: int, folder: Path, embedder: Any = None, publish_at: int | N
 
 
 @pytest.mark.spec("B7", "B6")
-@pytest.mark.parametrize("writes", [80, pytest.param(500, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("writes", [40, pytest.param(500, marks=pytest.mark.soak)])
 def test_eight_processes_and_many_threads_write_at_once_and_nothing_is_lost_or_refused(
     tmp_path: Path, writes: int
 ) -> None:
