@@ -65,7 +65,7 @@ def _compile_without_libc(compiler: list[str], library: Path) -> None:
 
 def _compile(compiler: list[str], library: Path, *, windows: bool) -> None:
     sources = [str(path) for path in sorted(FOLDER.glob("*.c"))]
-    _run([*compiler, *FLAGS, "-o", str(library), *sources, *([] if windows else ["-lm"])])
+    _run([*compiler, *FLAGS, "-o", str(library), *sources, *([] if windows else ["-lm", "-pthread"])])
 
 
 def _run(command: list[str]) -> None:

@@ -54,7 +54,7 @@ STAGES = (
     Stage("words: exact scores", ((text_index, "best_rows"),)),
     Stage("words: the rest", ((retrievers.KeywordRetriever, "search"), (retrievers.KeywordRetriever, "score"))),
     Stage("vectors", ((retrievers.SemanticRetriever, "begin"), (retrievers.SemanticRetriever, "score"))),
-    Stage("vectors: search", ((vector_index, "search"),)),
+    Stage("vectors: search", ((vector_index, "begin"), (vector_index, "_found"))),
     Stage("graph: what the query names", ((retrievers.GraphRetriever, "search"),)),
     Stage("tags: named", ((retrievers.TagRetriever, "search"),)),
     Stage("expansion: walk and shared tags", ((pipeline.Pipeline, "_expand"),)),

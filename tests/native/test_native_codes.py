@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import tracemalloc
 
 import numpy as np
@@ -14,7 +15,9 @@ from fourfold.index import vector_index
 from fourfold.index.vector_codes import RowCodes
 from fourfold.index.vector_index import VectorSegment, VectorState
 from fourfold.index.vector_rows import Vectors
-from fourfold.native.codes import encoded
+from fourfold.native.codes import Codes, encoded
+from fourfold.native.nearest import Nearest
+from fourfold.native.scoring import RowsPart, Scorer
 
 
 def vectors(seed: int, rows: int, dimension: int) -> np.ndarray:
@@ -25,24 +28,30 @@ def vectors(seed: int, rows: int, dimension: int) -> np.ndarray:
     return made / np.linalg.norm(made, axis=1, keepdims=True)
 
 
+def nearest(matrix: np.ndarray, codes: Codes | None, rows: np.ndarray | None, query: np.ndarray, limit: int) -> Nearest:
+    found = Vectors(np.arange(len(matrix)), np.zeros(len(matrix), np.bool_), matrix)
+    scorer = Scorer.by_vector((found.part, RowsPart()), query)
+    return Nearest(scorer, codes, rows, np.empty(0, np.int64), limit)
+
+
 @given(st.integers(0, 2**32), st.integers(1, 300), st.integers(1, 100), st.integers(1, 40), st.booleans())
 def test_the_nearest_rows_are_never_ruled_out(seed, rows, dimension, limit, some):
     matrix = vectors(seed, rows, dimension)
     query = vectors(seed + 1, 1, dimension)[0]
     asked = np.random.default_rng(seed).permutation(rows)[: rows // 2 if some else rows].astype(np.int64)
-    codes = encoded(matrix)
-    likely = codes.likely_rows(asked, query, limit).tolist()
     exact = native.cosines(native.VectorColumns(matrix, None), asked, query)
-    floor = np.sort(exact)[::-1][min(limit, len(asked)) - 1] if len(asked) else 0.0
-    assert {int(row) for row, cosine in zip(asked, exact, strict=True) if cosine >= floor} <= set(likely)
-    assert likely == [row for row in asked.tolist() if row in set(likely)]
-    of_all = codes.likely_rows(np.arange(rows), query, limit)
-    assert codes.likely_rows(None, query, limit).tolist() == of_all.tolist()
+    best = native.order(asked, exact)[:limit]
+    wanted = [None, asked] if len(asked) == rows else [asked]
+    for given_rows in wanted:
+        ids, cosines = nearest(matrix, encoded(matrix), given_rows, query, limit).result()
+        assert (ids.tolist(), cosines.tolist()) == (asked[best].tolist(), exact[best].tolist())
 
 
 def test_most_of_many_rows_are_ruled_out():
     matrix = vectors(3, 4000, 384)
-    assert len(encoded(matrix).likely_rows(np.arange(4000), matrix[7], 20)) < 400
+    search = nearest(matrix, encoded(matrix), None, matrix[7], 20)
+    search.result()
+    assert search.scored < 400
 
 
 def test_codes_are_made_without_a_copy_of_the_vectors():
@@ -53,12 +62,13 @@ def test_codes_are_made_without_a_copy_of_the_vectors():
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert peak < codes.codes.nbytes + matrix.nbytes // 4
+    assert peak < math.prod(codes.shape) + matrix.nbytes // 4
 
 
 def test_zero_vectors_have_codes():
-    codes = encoded(np.zeros((3, 5), np.float32))
-    assert codes.likely_rows(np.arange(3), np.zeros(5, np.float32), 1).tolist() == [0, 1, 2]
+    matrix = np.zeros((3, 5), np.float32)
+    search = nearest(matrix, encoded(matrix), None, np.zeros(5, np.float32), 1)
+    assert (search.result()[0].tolist(), search.scored) == ([0], 3)
 
 
 @pytest.mark.parametrize("number", [np.nan, np.inf, -np.inf])
@@ -69,18 +79,25 @@ def test_a_number_that_is_not_finite_raises(number):
     with pytest.raises(native.OutOfRange):
         encoded(matrix)
     with pytest.raises(native.OutOfRange):
-        codes.likely_rows(np.arange(2), matrix[1], 1)
+        nearest(matrix, codes, None, matrix[1], 1).result()
 
 
 @pytest.mark.parametrize("row", [-1, 2, 2**62])
 def test_a_row_number_out_of_range_raises(row):
-    with pytest.raises(native.OutOfRange):
-        encoded(np.eye(2, dtype=np.float32)).likely_rows(np.array([0, row]), np.ones(2, np.float32), 1)
+    matrix = np.eye(2, dtype=np.float32)
+    for codes in (encoded(matrix), None):
+        with pytest.raises(native.OutOfRange):
+            nearest(matrix, codes, np.array([0, row]), np.ones(2, np.float32), 1).result()
 
 
-def test_a_query_of_another_dimension_raises():
-    with pytest.raises(ValueError, match="do not match"):
-        encoded(np.eye(2, dtype=np.float32)).likely_rows(np.arange(2), np.ones(3, np.float32), 1)
+def test_codes_of_other_rows_raise():
+    with pytest.raises(ValueError, match="codes of the shape"):
+        nearest(np.eye(3, dtype=np.float32), encoded(np.eye(2, dtype=np.float32)), None, np.ones(3, np.float32), 1)
+
+
+def test_all_rows_without_codes_have_to_be_named():
+    with pytest.raises(ValueError, match="rows are needed"):
+        nearest(np.eye(2, dtype=np.float32), None, None, np.ones(2, np.float32), 1)
 
 
 @given(st.integers(0, 2**32), st.integers(1, 30))

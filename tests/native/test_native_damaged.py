@@ -12,6 +12,7 @@ from fourfold import native
 from fourfold.native.codes import encoded
 from fourfold.native.fusion import SCALES, FusionList, StartRules, expand
 from fourfold.native.links import Bounds, LinkColumns, Lists, TailedColumns
+from fourfold.native.nearest import Nearest
 from fourfold.native.scoring import RowsPart, Scorer, rows_part
 
 ODD_INTS = np.array([0, -1, 1, 2**31 - 1, -(2**31), 2**40, 2**62, -(2**63), 2**63 - 1], np.int64)
@@ -180,8 +181,13 @@ def vectors(damaged: Damaged) -> None:
     query = damaged.random.normal(size=dimension).astype(np.float32)
     sums = None if damaged.one_in(2) else damaged.random.integers(0, 9, rows).astype(np.uint32)
     asked = None if damaged.one_in(2) else damaged.ints(6, rows)
-    encoded(matrix).likely_rows(asked, query, 1 + damaged.size(30))
-    native.cosines(native.VectorColumns(matrix, sums), damaged.ints(6, rows), query)
+    columns = native.VectorColumns(matrix, sums)
+    scorer = Scorer.by_vector((damaged.part(columns, rows), RowsPart()), query)
+    search = Nearest(scorer, encoded(matrix), asked, damaged.ints(damaged.size(2), 1), 1 + damaged.size(30))
+    if damaged.one_in(2):
+        search.start()
+    search.result()
+    native.cosines(columns, damaged.ints(6, rows), query)
 
 
 def rows(damaged: Damaged) -> None:

@@ -17,6 +17,7 @@ from fourfold import scheduling
 from fourfold.errors import StoreUnavailable
 from fourfold.memory import Memory
 from fourfold.model import Filters, ItemPatch, NewItem
+from fourfold.native.nearest import Nearest
 from fourfold.storage.values import Pace
 
 QUERIES = ("the heron met the otter", "note 17 at gate 4", "badger", "Reiher am Wassertor")
@@ -110,20 +111,50 @@ def test_damaged_indexes_change_no_answer(opened: Opener, published: tuple[Path,
     assert answers(again) == expected
 
 
+PLACES: dict[str, dict[str, int]] = {
+    "in a thread of Python": {"inline_vectors": 0},
+    "in the thread of the kernel": {"thread_rows": 0},
+    "here": {},
+}
+"""Where vectors are searched by a search that is alone."""
+
+
 @pytest.mark.parametrize("crowded", [False, True])
-def test_many_vectors_are_searched_in_a_second_thread_by_a_search_that_is_alone(
-    opened: Opener, published: tuple[Path, Any], tuning: dict[str, Any], crowded: bool
+@pytest.mark.parametrize("place", PLACES)
+def test_a_search_that_is_alone_searches_vectors_in_a_second_thread(
+    opened: Opener,
+    published: tuple[Path, Any],
+    tuning: dict[str, Any],
+    monkeypatch: pytest.MonkeyPatch,
+    place: str,
+    crowded: bool,
 ) -> None:
-    tuning |= {"inline_vectors": 0}
-    memory = opened()
-    before = _vector_threads()
+    tuning |= PLACES[place]
+    memory, before, started = opened(), _vector_threads(), list[Nearest]()
+    start = Nearest.start
+    monkeypatch.setattr(Nearest, "start", lambda job: (started.append(job), start(job)))
     with scheduling.Turns(1).search(0) if crowded else nullcontext():
         assert answers(memory) == published[1]
-    assert (len(_vector_threads() - before) > 0) is not crowded
+    assert (len(_vector_threads() - before) > 0) is (place == "in a thread of Python" and not crowded)
+    assert bool(started) is (place == "in the thread of the kernel" and not crowded)
 
 
 def _vector_threads() -> set[threading.Thread]:
     return {thread for thread in threading.enumerate() if thread.name == "fourfold-near"}
+
+
+@pytest.mark.spec("B6", "B9")
+@pytest.mark.parametrize("place", PLACES)
+def test_vectors_that_are_overwritten_while_they_are_mapped_change_no_answer(
+    opened: Opener, published: tuple[Path, Any], tuning: dict[str, Any], place: str
+) -> None:
+    tuning |= PLACES[place]
+    memory = opened()
+    assert answers(memory) == published[1]
+    for path in (published[0] / "vectors").glob("*/vectors"):
+        with path.open("r+b") as stream:
+            stream.write(b"U" * (path.stat().st_size // 2))
+    assert answers(memory) == published[1]
 
 
 @pytest.mark.spec("B9")

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from fourfold.engine.retrievers import nearest
 from fourfold.model import Filters, Item
 from fourfold.storage.protocols import Snapshot
 from fourfold.text.analysis import tokens
@@ -103,7 +104,7 @@ def _candidates(snapshot: Snapshot, item: Item, vector: Vector | None, filters: 
     """Near-duplicates are among the nearest by vector; without one, among those that have its words."""
     if vector is None:
         return snapshot.words.having(_rare_words(_text(item)), _COMPARED, filters)
-    found = snapshot.vectors.begin_nearest(vector, _NEAREST, filters)()
+    found = nearest(snapshot.vectors, vector, _NEAREST, filters)
     return [hit.id for hit in found.hits if hit.score >= COSINE]
 
 

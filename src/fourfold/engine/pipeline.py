@@ -168,7 +168,8 @@ class Pipeline:
         calls: dict[str, Call] = {}
         for name in names:
             retriever = self._retrievers[name]
-            begin = None if name in self._injected else getattr(retriever, "begin", None)
+            alone = name in self._injected or len(names) == 1
+            begin = None if alone else getattr(retriever, "begin", None)
             if begin is None:
                 calls[name] = partial(self._search, retriever, query)
                 continue

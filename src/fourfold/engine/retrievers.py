@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
+from fourfold.model import Filters
 from fourfold.ranking.connections import (
     PERHAPS,
     longest_named,
@@ -29,6 +30,9 @@ from fourfold.text.entities import query_names, spelled_names
 from fourfold.text.fold import folded_words
 from fourfold.text.stopwords import stop_words
 
+if TYPE_CHECKING:
+    from fourfold.model import Vector
+
 _NOTHING: Final = Ranking(NO_HITS)
 
 
@@ -42,7 +46,12 @@ class SemanticRetriever:
         self._vectors = vectors
 
     def search(self, query: Query, limit: int) -> Ranking:
-        return self.begin(query, limit)()
+        if query.vector is None:
+            return Ranking()
+        first = nearest(self._vectors, query.vector, limit, query.filters)
+        if query.second is None:
+            return first
+        return better_scores(first, nearest(self._vectors, query.second, limit, query.filters), limit)
 
     def begin(self, query: Query, limit: int) -> Callable[[], Ranking]:
         """Starts the search; the returned function waits for its result."""
@@ -59,6 +68,12 @@ class SemanticRetriever:
             return Ranking()
         first = self._vectors.cosines(query.vector, ids)
         return first if query.second is None else better_scores(first, self._vectors.cosines(query.second, ids), None)
+
+
+def nearest(vectors: Vectors, vector: Vector, limit: int, filters: Filters) -> Ranking:
+    """The nearest items, for a caller that has nothing else to do meanwhile."""
+    search: Callable[[Vector, int, Filters], Ranking] | None = getattr(vectors, "nearest", None)
+    return vectors.begin_nearest(vector, limit, filters)() if search is None else search(vector, limit, filters)
 
 
 def better_scores(one: Ranking, other: Ranking, limit: int | None) -> Ranking:

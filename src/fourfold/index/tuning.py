@@ -20,6 +20,8 @@ class IndexTuning:
     """Above this many candidates for each wanted hit, cosines are computed in single precision first."""
     coded_after_scans: int = 3
     """Scans of all vectors after which their codes are made, which rule out most rows of later scans."""
+    thread_rows: int = 1000
+    """Vectors whose search is worth waking the thread of the kernel."""
     dead_share: float = 0.1
     """With a larger share of dead rows, an index is rebuilt from all items."""
     unknown_to_faiss_share: float = 0.25

@@ -5,7 +5,7 @@ The segment is a column of unit vectors, and above some size FAISS over the same
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -18,13 +18,14 @@ from fourfold.index import segment_files
 from fourfold.index.faiss_index import import_faiss, probes, search_parameters
 from fourfold.index.locks import ReadLock
 from fourfold.index.log_tail import TailedIndex
-from fourfold.index.rows import NONE, Mapped, VectorScorer, best_rows, in_sample
+from fourfold.index.rows import NONE, Mapped, VectorScorer, in_sample
 from fourfold.index.segment_files import Damaged, Manifest
 from fourfold.index.source import Change, Source, SourceSnapshot
 from fourfold.index.tuning import DEFAULT, IndexTuning
 from fourfold.index.vector_codes import RowCodes
 from fourfold.index.vector_rows import Vectors
 from fourfold.model import Space
+from fourfold.native.nearest import Nearest
 from fourfold.native.scoring import Scorer
 from fourfold.retrieval import Background, Hits, Ranking
 
@@ -208,29 +209,53 @@ class VectorIndex(TailedIndex[VectorState]):
 
 def search(state: VectorState, scorer: VectorScorer, limit: int, allowed: Ints | None) -> Ranking:
     """The `limit` nearest of the allowed items (all, if None). Of the windows of an item, the nearest counts."""
+    return begin(state, scorer, limit, allowed, beside=False)()
+
+
+def begin(
+    state: VectorState, scorer: VectorScorer, limit: int, allowed: Ints | None, *, beside: bool
+) -> Callable[[], Ranking]:
+    """Prepares a search; the returned function gives its result.
+
+    `beside`: in the thread of the kernel meanwhile, if there are rows enough.
+    """
+    first = _nearest_rows(state, scorer, limit * state.windows, allowed)
+    if beside and first.count >= state.tuning.thread_rows:
+        first.start()
     middle = state.middle
     background = None if middle is None else Background(float(middle @ scorer.query.astype(np.float64)))
-    if state.windows == 1:
-        return Ranking(_nearest_rows(state, scorer, limit, allowed), background)
-    rows = limit * state.windows
-    while True:
-        hits = _each_once(found := _nearest_rows(state, scorer, rows, allowed))
-        if len(hits) >= limit or len(found) < rows:
-            return Ranking(hits[:limit], background)
-        rows *= _MORE_ROWS
+
+    def finish() -> Ranking:
+        rows, found = limit * state.windows, _found(first)
+        if state.windows == 1:
+            return Ranking(found, background)
+        while len(hits := _each_once(found)) < limit and len(found) == rows:
+            rows *= _MORE_ROWS
+            found = _found(_nearest_rows(state, scorer, rows, allowed))
+        return Ranking(hits[:limit], background)
+
+    return finish
 
 
-def _nearest_rows(state: VectorState, scorer: VectorScorer, count: int, allowed: Ints | None) -> Hits:
-    """The items of the `count` nearest rows of the allowed items, best first; an item may occur several times."""
-    query, published, tail = scorer.query, state.published, state.tail
-    rows, tail_rows = _candidates(state, query, count, allowed), tail.permitted(allowed)
+def _nearest_rows(state: VectorState, scorer: VectorScorer, count: int, allowed: Ints | None) -> Nearest:
+    """A search for the items of the `count` nearest rows of the allowed items; one may occur several times."""
+    published, tail = state.published, state.tail
+    rows, tail_rows = _candidates(state, scorer.query, count, allowed), tail.permitted(allowed)
     most = state.tuning.rough_factor * count
-    if len(rows) > most:
-        rows = _likely(published, rows, query, count)
+    codes = published.codes() if len(rows) > most else None
+    if codes is not None:
+        every = len(rows) == len(published)
+        return Nearest(scorer.kernel, codes, None if every else rows, tail_rows, count)
     if len(rows) + len(tail_rows) > most:
-        rows, tail_rows = _rough_selection([(published, rows), (tail, tail_rows)], query, count)
-    found = best_rows(scorer, rows, tail_rows, count)
-    return Hits(found.ids, found.scores)
+        rows, tail_rows = _rough_selection([(published, rows), (tail, tail_rows)], scorer.query, count)
+    return Nearest(scorer.kernel, None, rows, tail_rows, count)
+
+
+def _found(job: Nearest) -> Hits:
+    try:
+        return Hits(*job.result())
+    except native.OutOfRange as error:
+        raise Damaged("vectors have a wrong checksum") from error
 
 
 def _each_once(hits: Hits) -> Hits:
@@ -251,12 +276,6 @@ def _scored(parts: Iterable[tuple[Vectors, Ints]], query: Matrix) -> Hits:
         return Hits(*found[0])
     ids, cosines = zip((NONE, np.empty(0)), *found, strict=True)
     return Hits(np.concatenate(ids), np.concatenate(cosines))
-
-
-def _likely(vectors: Vectors, rows: Ints, query: Matrix, limit: int) -> Ints:
-    """The rows that their codes do not rule out; all, if they have none yet."""
-    codes = None if vectors.coded is None else vectors.coded.codes(vectors.matrix, vectors.verify_all)
-    return rows if codes is None else codes.likely_rows(None if len(rows) == len(vectors) else rows, query, limit)
 
 
 def _rough_selection(parts: Sequence[tuple[Vectors, Ints]], query: Matrix, limit: int) -> list[Ints]:

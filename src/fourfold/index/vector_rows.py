@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from fourfold.index.rows import Flags, Ints, Matrix
+    from fourfold.native.codes import Codes
 
     Sums = NDArray[np.uint32]
 
@@ -98,8 +99,9 @@ class Vectors(Rows):
         self._verify(first, end)
         return np.concatenate([np.vecdot(self.rows(scattered), query), products])
 
-    def verify_all(self) -> None:
-        self._verify(0, len(self))
+    def codes(self) -> Codes | None:
+        """Codes of all rows, if they are worth it."""
+        return None if self.coded is None else self.coded.codes(self.matrix, lambda: self._verify(0, len(self)))
 
     def _verify(self, first: int, end: int) -> None:
         """Raises Damaged if rows that were just read have wrong checksums.

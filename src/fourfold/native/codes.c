@@ -10,15 +10,15 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "api.h"
 #include "cpu.h"
+#include "rankings.h"
 
 #ifdef HAS_AVX2_VARIANTS
 #include <cpuid.h>
 #include <immintrin.h>
 #endif
 
-enum { DONE = 0, DAMAGED = -1, NO_MEMORY = -2, CODE_MAX = 127, QUERY_MAX = 8191, MAX_DIMENSION = 2048, MAX_LIMIT = 1 << 20 };
+enum { CODE_MAX = 127, QUERY_MAX = 8191, MAX_DIMENSION = 2048, MAX_LIMIT = 1 << 20 };
 
 /* Added to bounds for the rounding of floats; far below the differences that the codes leave. */
 static const double ROUNDING = 1e-5;
@@ -151,11 +151,12 @@ static void bounds(
 
 /* Writes those of the rows that can be among the `limit` with the highest products with the query; returns their number.
 
-   `rows`: NULL for all. `longest`: the length of the longest vector. `chosen` has room for `count`. */
-API int64_t ff_likely_rows(
-    const int8_t *codes, const float *scales, const float *errors, int64_t row_count, int64_t dimension, const int64_t *rows,
-    int64_t count, const float *query, double longest, int64_t limit, int64_t *chosen)
+   `rows`: NULL for the first ones. `chosen` has room for `count`. */
+int64_t ff_likely_rows(
+    const Codes *c, const Rows *part, const int64_t *rows, int64_t count, const float *query, int64_t limit, int64_t *chosen)
 {
+    const int64_t dimension = part->size, row_count = part->row_count;
+    const float *const scales = c->scales, *const errors = c->errors;
     if (dimension < 1 || dimension > MAX_DIMENSION || limit < 1 || limit > MAX_LIMIT) return DAMAGED;
     double most = 0.0, square = 0.0, rest = 0.0;
     for (int64_t i = 0; i < dimension; i++) {
@@ -181,14 +182,14 @@ API int64_t ff_likely_rows(
         return NO_MEMORY;
     }
 #ifdef HAS_AVX2_VARIANTS
-    if (ff_has_vnni) multiply_vnni(codes, dimension, rows, count, whole, products);
-    else if (ff_has_avx2) multiply_avx2(codes, dimension, rows, count, whole, products);
+    if (ff_has_vnni) multiply_vnni(c->codes, dimension, rows, count, whole, products);
+    else if (ff_has_avx2) multiply_avx2(c->codes, dimension, rows, count, whole, products);
     else
 #endif
-        multiply(codes, dimension, rows, count, whole, products);
+        multiply(c->codes, dimension, rows, count, whole, products);
     float *floors = upper + count; /* a heap of the `limit` highest lower bounds */
     for (int64_t i = 0; i < limit; i++) floors[i] = -INFINITY;
-    const double length = sqrt(square), loss = sqrt(rest), each = length + loss, all = loss * longest + ROUNDING;
+    const double length = sqrt(square), loss = sqrt(rest), each = length + loss, all = loss * c->longest + ROUNDING;
     bounds(scales, errors, rows, count, products, (float)step, (float)each, (float)all, upper);
     for (int64_t i = 0; i < count; i++) {
         if (!(upper[i] > floors[0])) continue;

@@ -116,6 +116,7 @@ API int64_t ff_expand(Expansion *e, const Columns *c)
 /* The sizes of what Python fills in, by which it recognises a library that is older than itself. */
 API int64_t ff_size_of(int64_t which)
 {
-    static const int64_t sizes[] = {sizeof(List), sizeof(Columns), sizeof(Scoring), sizeof(Expansion)};
+    static const int64_t sizes[] = {
+        sizeof(List), sizeof(Columns), sizeof(Scoring), sizeof(Expansion), sizeof(Codes), sizeof(Nearest)};
     return which >= 0 && which < (int64_t)(sizeof sizes / sizeof *sizes) ? sizes[which] : -1;
 }

@@ -78,6 +78,33 @@ typedef struct {
 
 int ff_score(Scoring *s, const int64_t *wanted, int64_t count);
 
+/* Codes of the vectors of all published rows: codes.c. Filled in by native/codes.py. */
+typedef struct {
+    const int8_t *codes;
+    const float *scales, *errors; /* by row */
+    double longest;               /* length of the longest vector */
+} Codes;
+
+/* A search for the rows nearest to the vector of a query. Filled in by native/nearest.py. */
+typedef struct {
+    const Scoring *scoring;
+    const Codes *codes;         /* NULL: the cosines of all rows are computed */
+    const int64_t *rows, *tail; /* of both parts; with codes, NULL stands for the first `row_count` published rows */
+    int64_t row_count, tail_count, limit;
+    int64_t *ids; /* results, with room for `limit` or the number of rows */
+    double *scores;
+    int64_t scored; /* result: rows whose cosines were computed */
+    int64_t found;  /* result: their number, DAMAGED or NO_MEMORY */
+    int64_t stage;  /* 0; set by worker.c */
+} Nearest;
+
+int64_t ff_likely_rows(
+    const Codes *c, const Rows *part, const int64_t *rows, int64_t count, const float *query, int64_t limit, int64_t *chosen);
+int64_t ff_nearest(Nearest *n);
+API int64_t ff_best(
+    const Scoring *s, const int64_t *published, int64_t published_count, const int64_t *tail, int64_t tail_count,
+    int64_t limit, int64_t *ids, double *scores, double *coverage);
+
 API int64_t ff_sums(const int64_t *ids, const double *values, int64_t count, int64_t *distinct, double *sums);
 API int64_t ff_find(
     const int64_t *sorted, const int64_t *order, const uint8_t *dead, int64_t row_count, const int64_t *items,

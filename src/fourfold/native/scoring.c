@@ -62,3 +62,21 @@ API int64_t ff_best(
     free(covered);
     return result == DONE ? found : result;
 }
+
+/* Writes the items of the `limit` rows nearest to the vector of the query, best first, ties by id. Codes rule out most
+   published rows. Sets and returns how many were written, DAMAGED or NO_MEMORY. */
+int64_t ff_nearest(Nearest *n)
+{
+    const int64_t *rows = n->rows;
+    int64_t count = n->row_count, *likely = NULL;
+    if (n->codes) {
+        likely = malloc(((size_t)count + 1) * sizeof *likely);
+        count = likely ? ff_likely_rows(n->codes, n->scoring->parts, rows, count, n->scoring->vector, n->limit, likely)
+                       : NO_MEMORY;
+        rows = likely;
+    }
+    n->found = count < 0 ? count : ff_best(n->scoring, rows, count, n->tail, n->tail_count, n->limit, n->ids, n->scores, NULL);
+    n->scored = n->found < 0 ? 0 : count + n->tail_count;
+    free(likely);
+    return n->found;
+}

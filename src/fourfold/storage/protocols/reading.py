@@ -88,7 +88,11 @@ class Vectors(Protocol):
     """
 
     def begin_nearest(self, vector: Vector, limit: int, filters: Filters) -> Callable[[], Ranking]:
-        """Starts a search by cosine, beside the caller if possible; the result has the nearest first, ties by id."""
+        """Starts a search by cosine, beside the caller if possible; the result has the nearest first, ties by id.
+
+        Vectors whose search costs more beside the caller also have `nearest`, with the same arguments, for callers that
+        have nothing else to do: it returns the result.
+        """
         ...
 
     def cosines(self, vector: Vector, ids: Sequence[int]) -> Ranking:

@@ -248,39 +248,51 @@ class SqliteVectors:
         self._at = at
 
     def begin_nearest(self, vector: Vector, limit: int, filters: Filters) -> Callable[[], Ranking]:
-        """FAISS and the kernel release the GIL, so a search of many vectors that is alone runs in a second thread."""
+        """Runs beside the caller if no other search runs in this process."""
+        return self._begin(vector, limit, filters, beside=not scheduling.is_crowded())
+
+    def nearest(self, vector: Vector, limit: int, filters: Filters) -> Ranking:
+        return self._begin(vector, limit, filters, beside=False)()
+
+    def _begin(self, vector: Vector, limit: int, filters: Filters, *, beside: bool) -> Callable[[], Ranking]:
+        """`beside` the caller: many vectors in a thread of Python, which asks FAISS, others in that of the kernel."""
         at, indexes = self._at, self._at.caches.indexes
         space, pending = at.space, at.size.items - at.size.vectors
         if space is None:
             return lambda: Ranking(pending=pending)
         if len(vector) != space.dimension:
             raise wrong_dimension(len(vector), space.dimension)
-        search = partial(vector_index.search, limit=limit, allowed=at.allowed(filters))
-        few = at.size.vectors + at.size.windows <= indexes.tuning.inline_vectors
-        inline = few or scheduling.is_crowded()
+        allowed = at.allowed(filters)
+        many = at.size.vectors + at.size.windows > indexes.tuning.inline_vectors
 
-        def begin(state: VectorState) -> Ranking | Task[Ranking]:
+        def scored(state: VectorState) -> VectorScorer:
             known = at.scorers.get("semantic")
             scorer = state.scorer(vector, alone=known is None or known.query is vector)
             at.scorers["semantic"] = scorer
-            return search(state, scorer) if inline else at.caches.vector_threads.submit(partial(search, state, scorer))
+            return scorer
+
+        def begin(state: VectorState) -> Callable[[], Ranking]:
+            if not (many and beside):
+                return vector_index.begin(state, scored(state), limit, allowed, beside=beside)
+            search = partial(vector_index.search, state, scored(state), limit, allowed)
+            return partial(self._result, at.caches.vector_threads.submit(search))
 
         begun = indexes.read_vectors(at, space, begin)
-        if isinstance(begun, Ranking):
-            found = replace(begun, pending=pending) if pending else begun
-            return lambda: found
 
         def finish() -> Ranking:
-            if not begun.done.wait(at.deadline.seconds_left):
-                raise at.deadline.exceeded(at.caches.database.path)
             try:
-                found = begun.result()
-            except Damaged:
-                # searches the items, because the files cannot be used
-                found = indexes.read_vectors(at, space, lambda state: search(state, state.scorer(vector)))
+                found = begun()
+            except Damaged:  # searches the items, because the files cannot be used
+                again = partial(vector_index.search, limit=limit, allowed=allowed)
+                found = indexes.read_vectors(at, space, lambda state: again(state, scored(state)))
             return replace(found, pending=pending) if pending else found
 
         return finish
+
+    def _result(self, task: Task[Ranking]) -> Ranking:
+        if not task.done.wait(self._at.deadline.seconds_left):
+            raise self._at.deadline.exceeded(self._at.caches.database.path)
+        return task.result()
 
     def cosines(self, vector: Vector, ids: Sequence[int]) -> Ranking:
         at = self._at

@@ -31,7 +31,7 @@ class Tuning(IndexTuning):
     bulk_items: int = 64
     """A write of this many items folds its changes into searched indexes itself, so that no search has to."""
     inline_vectors: int = 50_000
-    """Up to this many vectors are searched in the thread of the search: another thread costs more than it saves."""
+    """Up to this many vectors are not searched in another thread of Python, which costs more than it saves."""
     columns_after_searches: int = 4
     """Searches of an unchanged namespace after which its names, links and tags are read into memory."""
     columns_pause: float = 20.0
