@@ -5,7 +5,7 @@
 Figures are processor time, not time by the clock. Every query is asked in several rounds; its cheapest round counts,
 and the mean over all queries is printed, so other work on the machine changes the figures little. The time of a stage
 excludes that of the stages inside it. The floor is what the same queries cost with the bare libraries: tantivy for
-250 rows, FAISS (one exact matrix product up to 20,000 vectors) for 200 rows, SQLite for ten rows with their tags.
+200 rows, FAISS (one exact matrix product up to 20,000 vectors) for 200 rows, SQLite for ten rows with their tags.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import wraps
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import FrameType
 from typing import Any
 
@@ -29,11 +30,10 @@ from setting import Setting, options_parser, setting_of
 import fourfold
 from fourfold import Memory
 from fourfold.engine import pipeline, present, retrievers, search
-from fourfold.index import faiss_index, text_index, text_segment, vector_index
+from fourfold.index import faiss_index, text_index, vector_index
 from fourfold.storage.sqlite import database, snapshot
 
 ROUNDS = 5
-PROPOSED = 250
 LISTED = 200
 WHOLE = "arguments, plan, orchestration"
 OTHERS = "other threads"
@@ -50,8 +50,7 @@ class Stage:
 STAGES = (
     Stage("open and close the snapshot", ((snapshot.SqliteSnapshot, "__init__"), (database, "_roll_back"))),
     Stage("words: analyse the query", ((text_index.TextState, "query"),)),
-    Stage("words: tantivy proposes", ((text_segment.TextSegment, "propose"),)),
-    Stage("words: exact scores", ((text_index, "best_rows"),)),
+    Stage("words: postings", ((text_index, "best_words"),)),
     Stage("words: the rest", ((retrievers.KeywordRetriever, "search"), (retrievers.KeywordRetriever, "score"))),
     Stage("vectors", ((retrievers.SemanticRetriever, "begin"), (retrievers.SemanticRetriever, "score"))),
     Stage("vectors: search", ((vector_index, "begin"), (vector_index, "_found"))),
@@ -203,7 +202,8 @@ def counted(queries: Queries, counts: Counts) -> tuple[float, float]:
 def floor_costs(setting: Setting, folder: Path, queries: Queries) -> dict[str, float]:
     """Microseconds of the bare libraries for the same queries."""
     count = queries.count
-    terms = bare_terms(folder, queries)
+    with TemporaryDirectory() as scratch:
+        terms = bare_terms(setting.corpus, queries, Path(scratch))  # tantivy keeps its files mapped
     nearest = bare_vectors(setting.corpus)
     fetch = bare_rows(folder)
     found = np.random.default_rng(0).integers(0, setting.corpus.item_count, (count, TOP))
@@ -215,15 +215,25 @@ def floor_costs(setting: Setting, folder: Path, queries: Queries) -> dict[str, f
     return {name: mean_of_cheapest(work, count) for name, work in kinds.items()}
 
 
-def bare_terms(folder: Path, queries: Queries) -> Callable[[int], object]:
-    """Tantivy over the published index, asked for the terms that the analysis of each query gives."""
+def bare_terms(corpus: Corpus, queries: Queries, folder: Path) -> Callable[[int], object]:
+    """Tantivy over the terms of the items in one segment, asked for the terms that the analysis of each query gives."""
     import tantivy
 
     from fourfold.text.analysis import query_words
+    from fourfold.text.batch import analyse_items
 
-    path = max(folder.glob("index/*/text/*/tantivy"), key=lambda found: found.stat().st_mtime)
-    schema = text_segment.TANTIVY_SCHEMA
-    searcher = tantivy.Index(schema, path=str(path)).searcher()
+    builder = tantivy.SchemaBuilder()
+    builder.add_integer_field("row", fast=True, indexed=False)
+    builder.add_text_field("body", tokenizer_name="whitespace", index_option="freq")
+    schema = builder.build()
+    index = tantivy.Index(schema, path=str(folder))
+    writer = index.writer(1 << 30, 1)
+    for row, terms in enumerate(analyse_items([(item.title, item.text) for item in corpus.items()], "en")):
+        writer.add_document(tantivy.Document(row=row, body=terms.letters))
+    writer.commit()
+    writer.wait_merging_threads()
+    index.reload()
+    searcher = index.searcher()
 
     def asked(text: str) -> Any:
         found = dict.fromkeys(term for word in query_words(text, ("en",)) for term, _ in word.variants)
@@ -233,7 +243,7 @@ def bare_terms(folder: Path, queries: Queries) -> Callable[[int], object]:
     prepared = [asked(text) for text in queries.texts]
 
     def best(number: int) -> object:
-        hits = searcher.search(prepared[number], limit=PROPOSED, count=False).hits
+        hits = searcher.search(prepared[number], limit=LISTED, count=False).hits
         return searcher.fast_field_values("row", [address for _, address in hits])
 
     return best

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.spec("C19")
 
 WINDOWS = """
 import fcntl, os, stat, subprocess, sys, sysconfig, tempfile, threading, types
-import apsw, numpy, tantivy
+import apsw, numpy
 sysconfig.get_config_vars()  # the interpreter's own, which have other names on Windows
 import fourfold.native  # the kernel of this machine
 

@@ -13,7 +13,7 @@ import pytest
 import fourfold
 
 SOURCE = Path(fourfold.__file__).parent
-HEAVY = ("numpy", "onnxruntime", "faiss", "tantivy", "tokenizers", "apsw")
+HEAVY = ("numpy", "onnxruntime", "faiss", "tokenizers", "apsw")
 
 
 def test_what_is_public_is_listed_in_order() -> None:

@@ -1,8 +1,7 @@
 """Files and folders that only their owner can read or write, whatever the umask.
 
-All files with stored content are created through this module, with mode 0600, and folders with 0700. A library that
-creates files itself (tantivy) gets a folder from here, and its files are tightened before they are published. Windows
-has no such modes; there the access list of the folder applies.
+All files with stored content are created through this module, with mode 0600, and folders with 0700. Windows has no
+such modes; there the access list of the folder applies.
 """
 
 from __future__ import annotations

@@ -221,7 +221,7 @@ def test_a_prompt_without_a_question_loads_no_engine(tmp_path: Path) -> None:
         [sys.executable, "-c", code], input=b'{"prompt": "continue"}', env=environment, capture_output=True, check=True
     )
     loaded = set(done.stderr.decode().split())
-    assert not loaded & {"numpy", "onnxruntime", "faiss", "tantivy", "apsw", "rich", "httpx"}
+    assert not loaded & {"numpy", "onnxruntime", "faiss", "apsw", "rich", "httpx"}
 
 
 def test_a_prompt_of_several_sentences_is_also_searched_by_those_that_matter() -> None:

@@ -17,7 +17,7 @@ from fourfold.errors import FourfoldError
 
 Cli = Callable[..., Any]
 
-ENGINE = {"numpy", "onnxruntime", "faiss", "tantivy", "apsw", "tokenizers"}
+ENGINE = {"numpy", "onnxruntime", "faiss", "apsw", "tokenizers"}
 HEAVY = ENGINE | {"httpx", "yaml", "rich", "pydantic", "asyncio"}
 
 

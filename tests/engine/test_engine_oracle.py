@@ -1,6 +1,6 @@
 """Searches of the embedded store, with indexes, codes and columns, equal those of the exact store in memory.
 
-The ranking of the embedded store comes from the kernel: cosines after codes, BM25 of rows that tantivy proposes,
+The ranking of the embedded store comes from the kernel: cosines after codes, BM25 by postings,
 expansion and fusion. The oracle computes everything in Python, from the items.
 """
 

@@ -13,7 +13,8 @@ from fourfold.native.codes import encoded
 from fourfold.native.fusion import SCALES, FusionList, StartRules, expand
 from fourfold.native.links import Bounds, LinkColumns, Lists, TailedColumns
 from fourfold.native.nearest import Nearest
-from fourfold.native.scoring import RowsPart, Scorer, rows_part
+from fourfold.native.postings import Block, Postings
+from fourfold.native.scoring import RowsPart, Scorer, rows_part, with_postings
 
 ODD_INTS = np.array([0, -1, 1, 2**31 - 1, -(2**31), 2**40, 2**62, -(2**63), 2**63 - 1], np.int64)
 ODD_FLOATS = [np.nan, np.inf, -np.inf, 1e300, -1e300, 0.0, 1e-320]
@@ -136,6 +137,9 @@ def by_words(damaged: Damaged) -> Scorer | None:
     if damaged.one_in(3):
         return None
     parts = [damaged.part(texts_of(damaged, rows), rows) for rows in (damaged.size(20), damaged.size(3))]
+    if parts[0].row_count and damaged.one_in(2):
+        rows = parts[0].row_count
+        with_postings(parts[0], postings_of(damaged, rows), damaged.ints(rows, 9).astype(np.int32))
     return Scorer.by_words((parts[0], parts[1]), asked_words(damaged), 1.0, 5.0, (1.2, 0.75, 50.0))
 
 
@@ -145,6 +149,22 @@ def texts_of(damaged: Damaged, rows: int) -> native.TextColumns:
     ends = damaged.ints(rows, count + 1) if damaged.one_in(2) else np.sort(damaged.random.integers(0, count + 1, rows))
     sums = None if damaged.one_in(2) else damaged.random.integers(0, 99, rows).astype(np.uint32)
     return native.TextColumns(terms, ends, sums)
+
+
+def postings_of(damaged: Damaged, rows: int) -> Postings:
+    """Blocks whose bounds, hashes and rows may be anything."""
+    blocks: list[Block] = []
+    for _ in range(1 + damaged.size(2)):
+        terms, postings = damaged.size(6), damaged.size(20)
+        first, end = (0, rows) if damaged.one_in(2) else damaged.ints(2, rows + 1).tolist()
+        hashes = damaged.random.integers(0, 6, terms).astype(np.uint32)
+        ends, numbers = damaged.ints(terms, postings + 1), damaged.ints(postings, rows)
+        columns = (hashes, ends, numbers) if damaged.one_in(3) else map(np.sort, (hashes, ends, numbers))
+        counts = damaged.random.choice([0, 1, 2, 255], postings).astype(np.uint8)
+        blocks.append(Block(first, end, *(column.astype(np.uint32) for column in columns), counts))
+    found = Postings(blocks)
+    damaged.held.append(found)
+    return found
 
 
 def vectors_of(damaged: Damaged, rows: int, dimension: int) -> native.VectorColumns:
@@ -165,6 +185,17 @@ def best_rows(damaged: Damaged) -> None:
         if scorer is not None:
             published, tail = damaged.ints(damaged.size(9), 20), damaged.ints(damaged.size(3), 3)
             scorer.best(published, tail, 1 + damaged.size(12))
+
+
+def best_words(damaged: Damaged) -> None:
+    rows, more = 1 + damaged.size(20), damaged.size(3)
+    parts = damaged.part(texts_of(damaged, rows), rows), damaged.part(texts_of(damaged, more), more)
+    found = postings_of(damaged, rows)
+    with_postings(parts[0], found, damaged.ints(rows, 9).astype(np.int32))
+    scorer = Scorer.by_words(parts, asked_words(damaged), 1.0, 5.0, (1.2, 0.75, 50.0))
+    passing = None if damaged.one_in(2) else damaged.random.random(rows) < 0.5
+    found.frequencies([0, 1, 5])
+    scorer.best_words(passing, damaged.ints(damaged.size(3), 3), 1 + damaged.size(12))
 
 
 def words(damaged: Damaged) -> None:
@@ -197,7 +228,7 @@ def rows(damaged: Damaged) -> None:
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
-@pytest.mark.parametrize("call", [expansion, best_rows, words, vectors, rows])
+@pytest.mark.parametrize("call", [expansion, best_rows, best_words, words, vectors, rows])
 def test_damaged_columns_raise_or_give_a_result(call: Callable[[Damaged], None]) -> None:
     outcomes = {"raised": 0, "answered": 0}
     for seed in range(CASES):

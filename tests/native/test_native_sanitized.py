@@ -21,6 +21,7 @@ TESTS = (
     "tests/native/test_native_expansion.py",
     "tests/native/test_native_scoring.py",
     "tests/native/test_native_nearest.py",
+    "tests/native/test_native_postings.py",
     "tests/native/test_native_damaged.py",
     "tests/native/test_native_files.py",
     "tests/storage/test_storage_link_columns.py",

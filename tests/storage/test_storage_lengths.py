@@ -1,4 +1,4 @@
-"""tantivy ranks with the same text lengths as our scoring, so that no item that it leaves out is among the best."""
+"""The postings of a published index rank like a scan of all texts, also where the order depends on their lengths."""
 
 import random
 

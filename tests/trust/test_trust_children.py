@@ -23,7 +23,7 @@ STARTERS = ("start", "start_detached")
 PROCESS_CALLS = frozenset({"Popen", "run", "call", "check_call", "check_output", "getoutput", "getstatusoutput"})
 OTHER_WAYS = frozenset({"fork", "forkpty", "system", "popen", "posix_spawn", "posix_spawnp", "startfile"})
 OTHER_MODULES = frozenset({"multiprocessing", "pty", "concurrent.futures.process"})
-HOSTILE = "json pypdf yaml html ast re struct select pickle numpy apsw faiss tantivy site encodings tree_sitter logging"
+HOSTILE = "json pypdf yaml html ast re struct select pickle numpy apsw faiss site encodings tree_sitter logging"
 WORK = """
 import importlib, os, sys
 for name in sys.argv[4].split():

@@ -16,16 +16,12 @@ from typing import Any
 import apsw
 import numpy as np
 import pytest
-import tantivy
 from engine_support import DIMENSION, WordEmbedder
 from trust_model import WAYS, agree, plain
 
 from fourfold.index import segment_files, vector_rows
-from fourfold.index.text_segment import TANTIVY_SCHEMA, item_terms
 from fourfold.memory import Memory
 from fourfold.model import ItemPatch, NewItem
-from fourfold.storage.sqlite import items
-from fourfold.text.analysis import analyse
 
 UNUSED_ID = 9999
 """An id that no row has."""
@@ -288,36 +284,24 @@ def another_vector(folder: Path, random: Random) -> None:
     index.write_vectors(matrix)
 
 
-def other_tantivy(folder: Path, random: Random) -> None:
-    """Removes a row from tantivy, or replaces its text."""
+def other_postings(folder: Path, random: Random) -> None:
+    """Moves a posting to another row, or counts it twice, in the last of the files, whose checksum stays right."""
     index = Published(folder, "text")
-    ids, dead = index.column("ids", np.int64), index.column("dead", np.bool_)
-    row, gone = index.live(random), random.random() < 0.5
-    with rows_of(folder) as db:
-        known = {found.id: " ".join(found.terms) for found in item_terms(list(items.texts(db, ids.tolist())))}
-    shutil.rmtree(index.files / "tantivy")
-    (index.files / "tantivy").mkdir()
-    writer = tantivy.Index(TANTIVY_SCHEMA, path=str(index.files / "tantivy")).writer(15_000_000, 1)
-    for number, owner in enumerate(ids.tolist()):
-        if number != row or not gone:
-            body = "nothing" if number == row else first_terms(owner) if dead[number] else known[owner]
-            writer.add_document(tantivy.Document(row=number, body=body))
-    writer.commit()
-    writer.wait_merging_threads()
-    written = {
-        f"tantivy/{path.name}": path.read_bytes()
-        for path in (index.files / "tantivy").iterdir()
-        if path.suffix != ".lock"
-    }
-    kept = {name: part for name, part in index.manifest.parts.items() if not name.startswith("tantivy/")}
-    index.manifest = replace(index.manifest, parts=kept)
-    index.write(**written)
-
-
-def first_terms(owner: int) -> str:
-    """The terms of an item as it was first stored; its row is dead by now."""
-    new = item(owner - 1)
-    return " ".join(analyse(f"{new.title}\n{new.text}", str(new.language)))
+    (name,) = [
+        name
+        for name in index.manifest.parts
+        if name.startswith("postings-") and name.endswith(f"-{index.manifest.rows}")
+    ]
+    content = bytearray((index.files / name).read_bytes())
+    _, _, terms, postings = np.frombuffer(content, np.int64, 4)
+    numbers = np.frombuffer(content, np.uint32, postings, 32 + 8 * terms)
+    counts = np.frombuffer(content, np.uint8, postings, 32 + 8 * terms + 4 * postings)
+    place = random.randrange(postings)
+    if random.random() < 0.5:
+        numbers[place] += 1
+    else:
+        counts[place] += 1
+    index.write(**{name: bytes(content)})
 
 
 def other_german_words(folder: Path, random: Random) -> None:
@@ -393,7 +377,7 @@ KINDS: dict[str, Callable[[Path, Random], None]] = {
     "vector index has another item": has_another_item("vectors"),
     "vector index has another vector": another_vector,
     "vector index claims changes": claims_changes("vectors"),
-    "tantivy has another row": other_tantivy,
+    "postings of another row": other_postings,
     "other German words": other_german_words,
     "other languages of rows": other_languages,
 }  # fmt: skip

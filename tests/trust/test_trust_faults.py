@@ -399,7 +399,7 @@ def test_disk_full_while_indexes_are_published(fast_folder: Path, every: int) ->
 
 
 def limit_file_sizes(folder: Path, every: int) -> dict[str, int]:
-    """Publishes under limits on the size of a file, chosen so that each file of ours and of tantivy hits one."""
+    """Publishes under limits on the size of a file, chosen so that each file hits one."""
     counts: Counter[str] = Counter()
     prepare(folder / "template")
     found = sizes(folder)
@@ -412,7 +412,7 @@ def limit_file_sizes(folder: Path, every: int) -> dict[str, int]:
 
 
 def random_texts(count: int) -> list[NewItem]:
-    """Texts of long words that occur once, so that tantivy's files outgrow ours and some limits hit only them."""
+    """Texts of long words that occur once, so that files have many sizes."""
     chance = random.Random(count)
     return [NewItem(" ".join(chance.randbytes(12).hex() for _ in range(30))) for _ in range(count)]
 

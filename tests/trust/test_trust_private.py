@@ -75,7 +75,7 @@ def test_files_of_stores_backups_exports_and_caches_are_owner_only(root: Path) -
     assert while_open == {}
     assert afterwards == {}
     names = {path.name for path in root.rglob("*")}
-    assert {"fourfold.db", "lease", "manifest.json", "meta.json", "terms", "faiss", "vectors-3.db"} <= names
+    assert {"fourfold.db", "lease", "manifest.json", "terms", "faiss", "vectors-3.db"} <= names
     assert {"store.jsonl", "backup.db"} <= names
     assert any(name.startswith("before-schema") for name in names)
 

@@ -15,7 +15,6 @@ _IMPORTED = [
     "faiss",
     "hypothesis",
     "pytest",
-    "tantivy",
     "fourfold.memory",
     "fourfold.storage.sqlite.store",
     "engine_support",

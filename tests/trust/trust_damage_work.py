@@ -265,9 +265,9 @@ def _foreign_part(index: Path, source: Path, side: str, chance: random.Random) -
 
 
 def _pairs(ours: Sequence[Path], theirs: Sequence[Path]) -> list[tuple[Path, Path]]:
-    """Pairs of files with the same purpose, by suffix, since tantivy's names are random."""
-    by_purpose = {(path.suffix or path.name): path for path in theirs}
-    return [(path, by_purpose[path.suffix or path.name]) for path in ours if (path.suffix or path.name) in by_purpose]
+    """Pairs of files with the same purpose; names of postings contain the numbers of their rows."""
+    by_purpose = {path.name.split("-")[0]: path for path in theirs}
+    return [(path, by_purpose[path.name.split("-")[0]]) for path in ours if path.name.split("-")[0] in by_purpose]
 
 
 def _foreign_manifest(index: Path, source: Path, side: str, chance: random.Random) -> None:
@@ -534,8 +534,8 @@ def _overwrite_chosen(index: Path, case: Case) -> None:
 
 
 def _is_kin(name: str, other: str) -> bool:
-    """Whether both are files of tantivy of the same kind, whose names are random."""
-    return "tantivy/" in name and "tantivy/" in other and Path(name).suffix == Path(other).suffix
+    """Whether both are postings, which are named by their rows."""
+    return "/postings-" in name and "/postings-" in other
 
 
 # ---------------------------------------------------------------- running the jobs

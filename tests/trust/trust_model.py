@@ -96,7 +96,6 @@ def _small(publish_every: int, **others: Any) -> Tuning:
         log_kept_changes=4,
         fold_at_most_changes=6,
         publish_batch_items=3,
-        tantivy_heap_bytes=15_000_000,
         scan_rows=2,
         columns_after_searches=1,
         columns_pause=0.0,

@@ -76,7 +76,7 @@ class Usage:
     """Allocated blocks of the Python interpreter."""
     descriptors: int
     threads: int
-    """All threads, including those of tantivy, which come and go."""
+    """All threads, including those of native libraries, which come and go."""
     own: int
     """Threads of Python."""
     index: int

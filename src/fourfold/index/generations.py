@@ -31,7 +31,6 @@ def begin(folder: Path, manifest: Manifest | None, rewritten: Sequence[str]) -> 
 
 def finish(folder: Path, target: Path, manifest: Manifest) -> None:
     """Makes a generation the current one."""
-    owner_only.tighten_all(target)  # tantivy creates its files with the umask of the process
     segment_files.sync_folder(target)
     segment_files.write_manifest(folder, manifest)
 
@@ -78,10 +77,7 @@ def _all(folder: Path) -> list[Path]:
 
 def _link_files(source: Path, target: Path, excluded: Sequence[str]) -> None:
     for path in source.iterdir():
-        if path.is_dir():
-            owner_only.make_folder(target / path.name)
-            _link_files(path, target / path.name, excluded)
-        elif not any(path.match(pattern) for pattern in excluded):
+        if not any(path.match(pattern) for pattern in excluded):
             _link(path, target / path.name)
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from fourfold import limits, native
 from fourfold.index.link_tail import NO_TAIL, ItemLinks, LinkSource, TagLinks, tailed
 from fourfold.index.rows import Scorers
+from fourfold.index.segment_files import Damaged
 from fourfold.limits import CANDIDATES, WALK_EDGES, WALK_STARTS
 from fourfold.native import OutOfRange
 from fourfold.native.fusion import StartRules
@@ -257,7 +258,9 @@ class LinkState:
                 [acting[name].kernel if name in acting else None for name in TEXTS],
                 shares=SHARED in given.wanted,
             )
-        except OutOfRange:
+            for scorer in acting.values():
+                scorer.require_unmodified()
+        except (OutOfRange, Damaged):
             if not acting:
                 raise
             return self.expand(given, allowed, {})

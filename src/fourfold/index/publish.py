@@ -6,26 +6,22 @@ index or the new one, whenever the process is killed.
 
 from __future__ import annotations
 
-import errno
 from collections import Counter
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Generator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-import tantivy
 
-from fourfold import owner_only
-from fourfold.index import generations, segment_files
+from fourfold.index import generations, postings, segment_files
 from fourfold.index.faiss_index import import_faiss, train
 from fourfold.index.log_tail import Segment
 from fourfold.index.rows import NONE, Rows
 from fourfold.index.segment_files import Manifest, Part
 from fourfold.index.source import Change, Source
 from fourfold.index.text_index import TextIndex
-from fourfold.index.text_segment import TANTIVY_SCHEMA, TextSegment, term_columns
+from fourfold.index.text_segment import TextSegment, mapped_terms, term_columns
 from fourfold.index.tuning import IndexTuning
 from fourfold.index.vector_index import VectorIndex, VectorSegment, columns
 from fourfold.index.vector_rows import sums as row_sums
@@ -74,10 +70,7 @@ def publish_text(publication: Publication) -> bool:
     target = generations.begin(folder, segment.manifest, ("dead", "german"))
     position, row = len(segment.documents.terms), len(segment.documents)
     german = Counter(segment.german) - Counter(segment.german_losses(_newly_dead(segment.documents, dead)))
-    with (
-        generations.columns(target, segment.manifest, ("ids", "ends", "terms", "spoken")) as appended,
-        _TantivyWriter(target / "tantivy", publication.tuning.tantivy_heap_bytes) as writer,
-    ):
+    with generations.columns(target, segment.manifest, ("ids", "ends", "terms", "spoken")) as appended:
         ids, ends, terms, is_german = appended
         for batch in _batches(publication, changed):
             with source.read() as snapshot:
@@ -86,7 +79,6 @@ def publish_text(publication: Publication) -> bool:
                 ids.append(np.array(fresh.ids, np.int64))
                 ends.append(fresh.ends + position)
                 terms.append(fresh.hashes)
-                writer.add(row, fresh.tantivy_bodies)
                 is_german.append(np.full(len(fresh.ids), fresh.language == "de"))
                 if fresh.language == "de":
                     german.update(term for letters in fresh.letters for term in set(letters.split()))
@@ -96,10 +88,25 @@ def publish_text(publication: Publication) -> bool:
     parts["dead"] = segment_files.replace_file(target / "dead", _extended(dead, row).tobytes())
     words = "\n".join(f"{term} {count}" for term, count in sorted(german.items()))
     parts["german"] = segment_files.replace_file(target / "german", words.encode())
-    parts |= _tantivy_parts(target, segment.manifest)
+    parts |= _postings(target, segment.manifest, row, position)
     manifest = Manifest(generations.number(target), last, row, ANALYSER_VERSION, publication.owner, parts=parts)
     _finish(publication, TextIndex.KIND, target, manifest)
     return True
+
+
+def _postings(target: Path, manifest: Manifest | None, rows: int, terms: int) -> dict[str, Part]:
+    """The files of postings of all rows: those that the manifest names, and a new one that may replace some of them."""
+    known = postings.spans(manifest)
+    parts = manifest.parts if manifest is not None else dict[str, Part]()
+    if rows == (known[-1].end_row if known else 0):
+        return {span.name: parts[span.name] for span in known}
+    kept, fresh = postings.continued(known, rows)
+    ends = np.fromfile(target / "ends", np.int64, rows)
+    found = {span.name: parts[span.name] for span in kept}
+    found[fresh.name] = postings.write(target, fresh, mapped_terms(target, terms), ends)
+    for span in known[len(kept) :]:
+        (target / span.name).unlink()
+    return found
 
 
 def publish_vectors(publication: Publication, space: Space) -> bool:
@@ -210,55 +217,3 @@ def _extended(dead: Flags | None, rows: int) -> Flags:
 def _finish(publication: Publication, kind: str, target: Path, manifest: Manifest) -> None:
     mark = publication.source.add_publication_mark(kind)
     generations.finish(publication.folder / kind, target, replace(manifest, mark=mark))
-
-
-# ---------------------------------------------------------------- tantivy
-
-
-class _TantivyWriter:
-    """Adds rows to a tantivy index, and commits them when the block ends without an error."""
-
-    def __init__(self, folder: Path, heap_bytes: int) -> None:
-        owner_only.make_folder(folder)
-        with _tantivy_errors():
-            self._writer: Any = tantivy.Index(TANTIVY_SCHEMA, path=str(folder)).writer(heap_bytes, 1)
-
-    def add(self, row: int, bodies: Sequence[str]) -> None:
-        """`row`: that of the first body."""
-        add, document = self._writer.add_document, tantivy.Document
-        with _tantivy_errors():
-            for place, body in enumerate(bodies, row):
-                add(document(row=place, body=body))
-
-    def __enter__(self) -> _TantivyWriter:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        with _tantivy_errors():
-            if kind is None:
-                self._writer.commit()
-                self._writer.garbage_collect_files()
-            self._writer.wait_merging_threads()
-
-
-@contextmanager
-def _tantivy_errors() -> Generator[None]:
-    """Translates ValueError, which tantivy raises for all errors: here only the disk can fail."""
-    try:
-        yield
-    except ValueError as error:
-        raise OSError(errno.EIO, f"tantivy cannot write ({error})") from error
-
-
-def _tantivy_parts(target: Path, manifest: Manifest | None) -> dict[str, Part]:
-    """Lengths and checksums of tantivy's files, so that damage is found before tantivy reads them."""
-    known = manifest.parts if manifest is not None else dict[str, Part]()
-    parts: dict[str, Part] = {}
-    for path in sorted(path for path in (target / "tantivy").iterdir() if path.suffix != ".lock"):
-        name, is_final = f"tantivy/{path.name}", path.suffix != ".json"
-        if is_final and name in known:
-            parts[name] = known[name]
-        else:
-            parts[name] = segment_files.checksum(path, path.stat().st_size)
-            segment_files.note_written(path, parts[name])
-    return parts

@@ -1,8 +1,7 @@
 """Rows of an index, and the exact BM25 of those that hold texts as arrays of term hashes.
 
-Each row belongs to an item; a row never changes, but it can die. tantivy only proposes rows of texts. They are scored
-here in double precision, with the statistics of the live rows, so scores do not depend on the order of writes, on
-deleted rows that an index still counts, or on an engine's rounding of lengths.
+Each row belongs to an item; a row never changes, but it can die. Texts are scored in double precision, with the
+statistics of the live rows, so scores do not depend on the order of writes, or on deleted rows that an index still has.
 """
 
 from __future__ import annotations
@@ -13,14 +12,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, Self, TypeAlias
 
 import numpy as np
 
 from fourfold import native
 from fourfold.index.segment_files import Damaged
 from fourfold.native.files import Stamps
-from fourfold.native.scoring import RowsPart, Scorer, Scores, rows_part
+from fourfold.native.postings import Postings
+from fourfold.native.scoring import RowsPart, Scorer, Scores, rows_part, with_postings
 from fourfold.retrieval import Hits, Numbers, Ranking
 from fourfold.text import bm25
 from fourfold.text.keyword_query import KeywordQuery
@@ -42,7 +42,6 @@ class Rows:
     ids: Ints
     """The item of each row. An item that changed has several rows, of which at most the last is alive."""
     dead: Flags
-
     _KEPT: ClassVar = ("_order", "_sorted", "columns", "lengths")
     """Cached properties that do not change when a row dies."""
 
@@ -168,6 +167,10 @@ def term_hash(term: str) -> int:
     return zlib.crc32(term.encode("utf-8", "surrogatepass"))
 
 
+def term_hashes(terms: Iterable[str]) -> list[int]:
+    return [*map(_HASHES.__getitem__, terms)]
+
+
 class _Hashes(dict[str, int]):
     """Cache of term hashes."""
 
@@ -191,6 +194,8 @@ class Documents(Rows):
     terms: Terms
     sums: Terms | None = None
     """Checksums of the rows, if their terms are mapped and may change after they were verified."""
+    postings: Postings | None = None
+    """The same terms by hash, if the rows are published."""
 
     @staticmethod
     def empty() -> Documents:
@@ -201,8 +206,13 @@ class Documents(Rows):
         return native.TextColumns(self.terms, self.ends, self.sums)
 
     @cached_property
-    def lengths(self) -> Ints:
-        return np.diff(self.ends, prepend=0)
+    def part(self) -> RowsPart:
+        found = super().part
+        return found if self.postings is None else with_postings(found, self.postings, self.lengths)
+
+    @cached_property
+    def lengths(self) -> NDArray[np.int32]:
+        return np.diff(self.ends, prepend=0).astype(np.int32)
 
     @cached_property
     def total(self) -> int:
@@ -212,7 +222,7 @@ class Documents(Rows):
     def gather(self, rows: Ints) -> Gathered:
         """The terms of these rows in one array. Raises Damaged if checksums are wrong."""
         lengths = self.lengths[rows]
-        bounds = np.cumsum(lengths)
+        bounds = np.cumsum(lengths, dtype=np.int64)
         if rows is self.live and len(rows) == len(self):  # identity, not equality: the order of the rows matters
             return self._verified(Gathered(self.terms, bounds), rows)
         places = np.repeat(self.ends[rows] - bounds, lengths)
@@ -263,25 +273,23 @@ class PreparedQuery(NamedTuple):
     """A query in the form that the kernel takes: the hashes of all variants of its words, and their values."""
 
     query: KeywordQuery
-    proposing: Any
-    """The query in the form of the engine that proposes rows, if there is one."""
     columns: native.QueryColumns
 
 
-def prepare(query: KeywordQuery, proposing: Any = None) -> PreparedQuery:
+def prepare(query: KeywordQuery) -> PreparedQuery:
     hashes: list[int] = []
     same: list[int] = []
     values: list[float] = []
     ends = [0]
     first: dict[int, int] = {}
     for word in query.words:
-        for hashed in map(_HASHES.__getitem__, word.terms):
+        for hashed in term_hashes(word.terms):
             same.append(first.setdefault(hashed, len(hashes)))
             hashes.append(hashed)
         values += word.values
         ends.append(len(hashes))
     columns = native.QueryColumns(hashes, values, same, ends, [word.idf for word in query.words])
-    return PreparedQuery(query, proposing, columns)
+    return PreparedQuery(query, columns)
 
 
 BM25 = (bm25.K1, bm25.B, float(bm25.BASE_LENGTH))
@@ -312,18 +320,41 @@ class VectorScorer(NamedTuple):
     def ranking(self, found: Scores) -> Ranking:
         return Ranking(Hits(found.ids, found.scores))
 
+    def require_unmodified(self) -> None:
+        """Rows of vectors have checksums."""
+
 
 class WordScorer(NamedTuple):
     query: PreparedQuery
     kernel: Scorer
+    mapped: Mapped | None
+    """The files of the postings."""
     alone: bool = True
 
     def ranking(self, found: Scores) -> Ranking:
         return Scored(*found).ranking(self.query.query)
 
+    def require_unmodified(self) -> None:
+        """Raises Damaged if the postings, by which items were scored, may have changed meanwhile."""
+        if self.mapped is not None:
+            self.mapped.require_unmodified()
+
 
 Scorers: TypeAlias = Mapping[str, VectorScorer | WordScorer]
 """By retriever."""
+
+
+def best_words(scorer: WordScorer, passing: Flags | None, tail: Ints, limit: int) -> Scores:
+    """The best `limit` of the published rows that pass, and of some rows of the tail, best first, ties by id.
+
+    Raises Damaged if postings or checksums are wrong.
+    """
+    try:
+        return scorer.kernel.best_words(passing, tail, limit)
+    except native.OutOfRange as error:
+        raise Damaged("postings are damaged, or terms have a wrong checksum") from error
+    finally:
+        scorer.require_unmodified()
 
 
 def best_rows(scorer: VectorScorer | WordScorer, published: Ints, tail: Ints, limit: int) -> Scores:

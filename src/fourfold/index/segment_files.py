@@ -19,7 +19,7 @@ from fourfold import owner_only
 
 T = TypeVar("T")
 
-FORMAT = 4
+FORMAT = 5
 _BLOCK_BYTES = 1 << 20
 _READ_ATTEMPTS = 5
 _RETRY_SECONDS = 0.02
@@ -103,7 +103,7 @@ def load(folder: Path, store: str, space: str, opening: Callable[[Path, Manifest
             return None
         try:
             return opening(folder / f"g{manifest.generation}", manifest)
-        except (Damaged, OSError, ValueError, RuntimeError) as error:  # includes errors of tantivy and FAISS
+        except (Damaged, OSError, ValueError, RuntimeError) as error:  # includes errors of FAISS
             if read_manifest(folder) == manifest:
                 raise Damaged(str(error)) from error
 

@@ -1,6 +1,6 @@
 """Keyword search of one namespace: a published segment, and the changes since as a tail in memory.
 
-tantivy proposes rows of the segment; the whole tail is scored. `rows` computes the exact BM25 of both.
+Rows of the segment are found by their postings; the whole tail is scored.
 """
 
 from __future__ import annotations
@@ -9,13 +9,23 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from fourfold.index import rows
 from fourfold.index.log_tail import TailedIndex
-from fourfold.index.rows import BM25, NONE, Documents, PreparedQuery, WordScorer, best_rows, term_hash
+from fourfold.index.rows import (
+    BM25,
+    NONE,
+    Documents,
+    PreparedQuery,
+    WordScorer,
+    best_rows,
+    best_words,
+    term_hash,
+    term_hashes,
+)
 from fourfold.index.source import Change, Source, SourceSnapshot
 from fourfold.index.text_segment import LayeredLexicon, TextSegment, item_terms
 from fourfold.index.tuning import DEFAULT, IndexTuning
@@ -26,12 +36,8 @@ from fourfold.text.compounds import Lexicon, SortedLexicon
 from fourfold.text.keyword_query import KnownWords, keyword_query
 
 if TYPE_CHECKING:
-    from fourfold.index.rows import Floats, Ints
+    from fourfold.index.rows import Ints
 
-_ROUNDING_SHARE = 1e-6
-"""Relative difference of scores that may be rounding in single precision."""
-_MOST_PROPOSED = 4
-"""Of rows that are this many times the limit, or `scan_rows` if that is more, the best are taken as they are."""
 _CACHED_QUERIES = 64
 
 
@@ -81,7 +87,7 @@ class TextState:
         segment = self.segment.frequencies(terms)
         if not len(self.died) and not len(self.tail.live):
             return segment
-        hashes = [term_hash(term) for term in terms]
+        hashes = term_hashes(terms)
         died = rows.frequencies(self.published, self.died, hashes)
         tail = rows.frequencies(self.tail, self.tail.live, hashes)
         return [max(0, b - d) + t for b, d, t in zip(segment, died, tail, strict=True)]
@@ -92,7 +98,7 @@ class TextState:
         if known is None:
             store = (languages, self.lexicon, self.frequencies, self.documents, self.code_share)
             query = keyword_query(text, *store, self.words)
-            known = rows.prepare(query, self.segment.proposing(query))
+            known = rows.prepare(query)
             if len(self.prepared) >= _CACHED_QUERIES:
                 self.prepared.clear()
             self.prepared[text] = known
@@ -100,7 +106,8 @@ class TextState:
 
     def scorer(self, query: PreparedQuery) -> WordScorer:
         parts, weight = (self.published.part, self.tail.part), query.query.weight or 1.0
-        return WordScorer(query, Scorer.by_words(parts, query.columns, weight, self.average_length, BM25))
+        kernel = Scorer.by_words(parts, query.columns, weight, self.average_length, BM25)
+        return WordScorer(query, kernel, self.segment.mapped)
 
 
 class TextIndex(TailedIndex[TextState]):
@@ -129,7 +136,7 @@ class TextIndex(TailedIndex[TextState]):
         fresh = list(item_terms(list(source.texts(changed))))
         tail = state.tail.without(state.tail.find(ids))
         german = {item: terms for item, terms in state.german.items() if item not in stale}
-        german |= {item.id: tuple(item.terms) for item in fresh if item.language == "de"}
+        german |= {item.id: tuple(item.german_terms) for item in fresh if item.language == "de"}
         return TextState(
             state.segment,
             state.published.without(died),
@@ -165,15 +172,15 @@ def containing(state: TextState, groups: Sequence[Collection[str]]) -> list[int]
 
 
 def having(state: TextState, groups: Sequence[Collection[str]], limit: int, allowed: Ints | None) -> list[int]:
-    """The same for at most `limit` items: the latest, and of the published ones those that have the terms most."""
+    """The same for at most `limit` items, the latest first."""
     if not groups:
         return []
-    found = np.concatenate([_tail_with(state, groups)[::-1], _published_with(state, groups, limit)])
+    found = np.concatenate([_published_with(state, groups), _tail_with(state, groups)])[::-1]
     return (found if allowed is None else found[np.isin(found, allowed)])[:limit].tolist()
 
 
-def _published_with(state: TextState, groups: Sequence[Collection[str]], limit: int | None = None) -> Ints:
-    found = state.segment.containing(groups, limit)
+def _published_with(state: TextState, groups: Sequence[Collection[str]]) -> Ints:
+    found = state.segment.containing(groups)
     return state.published.ids[found[~state.published.dead[found]]]
 
 
@@ -185,29 +192,9 @@ def _tail_with(state: TextState, groups: Sequence[Collection[str]]) -> Ints:
 
 
 def _best(state: TextState, scorer: WordScorer, limit: int, allowed: Ints | None) -> Scores:
-    """The best of the published rows that tantivy proposes, and of the tail; dead and filtered rows do not count."""
+    """The best of the published rows and of the tail; dead and filtered rows do not count."""
     texts, tail = state.published, state.tail.permitted(allowed)
     if allowed is not None and len(allowed) <= state.tuning.scan_rows:
         return best_rows(scorer, texts.permitted(allowed), tail, limit)
     passing = None if allowed is None and texts.all_live else texts.mask(allowed)
-    count = limit + limit // 2
-    most = max(state.tuning.scan_rows, _MOST_PROPOSED * limit)
-    while True:
-        proposed, rough = state.segment.propose(scorer.query.proposing, count)
-        found = best_rows(scorer, proposed if passing is None else proposed[passing[proposed]], tail, limit)
-        if len(proposed) < count:
-            return found
-        if len(found.ids) == limit and (len(proposed) >= most or _are_enough(found.scores, rough)):
-            return found
-        count *= 5
-
-
-def _are_enough(best: Floats, proposed: Sequence[tuple[float, Any]]) -> bool:
-    """Whether no row that tantivy ranks below these can be among the best.
-
-    Its scores are hardly ever below the true ones: it adds up the variants of a word, and rounds lengths down. So a row
-    with several variants may hide a better one; and it returns rows of equal score in any order. Both are rare: of 500
-    queries to 100,000 items, 11 needed a second question.
-    """
-    last, _ = proposed[-1]
-    return bool(best[-1] > last * (1 + _ROUNDING_SHARE))
+    return best_words(scorer, passing, tail, limit)

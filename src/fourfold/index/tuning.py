@@ -10,7 +10,7 @@ class IndexTuning:
     fold_at_most_changes: int = 2000
     """Changes that a search folds into the tail itself; above this a background thread does it."""
     scan_rows: int = 5000
-    """If a filter passes at most this many rows, all of them are scored, without asking tantivy or FAISS."""
+    """If a filter passes at most this many rows, all of them are scored, without postings or FAISS."""
     exact_rows: int = 20_000
     """Up to this many vectors one matrix product is as fast as FAISS, and exact."""
     min_faiss_lists: int = 64
@@ -28,7 +28,6 @@ class IndexTuning:
     """FAISS is trained again when it lacks a larger share of the rows."""
     publish_batch_items: int = 2000
     """Items that a publication reads in one snapshot."""
-    tantivy_heap_bytes: int = 64 * 1024 * 1024
 
 
 DEFAULT = IndexTuning()

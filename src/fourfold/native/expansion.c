@@ -117,6 +117,6 @@ API int64_t ff_expand(Expansion *e, const Columns *c)
 API int64_t ff_size_of(int64_t which)
 {
     static const int64_t sizes[] = {
-        sizeof(List), sizeof(Columns), sizeof(Scoring), sizeof(Expansion), sizeof(Codes), sizeof(Nearest)};
+        sizeof(List), sizeof(Columns), sizeof(Scoring), sizeof(Expansion), sizeof(Codes), sizeof(Nearest), sizeof(Block)};
     return which >= 0 && which < (int64_t)(sizeof sizes / sizeof *sizes) ? sizes[which] : -1;
 }

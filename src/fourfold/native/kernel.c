@@ -36,6 +36,7 @@ API int ff_bm25(
     double *scores, double *coverage)
 {
     const int32_t variants = firsts[words];
+    const Norm norm = norm_for(average_length, base_length, k1, b);
     const Table table = table_for(SPARSE * (int64_t)variants + 256); /* sparse: most terms miss at the first probe */
     double *tf = malloc((size_t)(variants + 1) * sizeof *tf);
     int result = table.slots && tf ? DONE : NO_MEMORY;
@@ -76,15 +77,13 @@ API int ff_bm25(
             result = DAMAGED;
             break;
         }
-        const double relative = ((double)(end - begin) + base_length) / (average_length + base_length);
-        const double norm = k1 * (1 - b + b * relative);
         double total = 0.0, covered = 0.0;
         for (int64_t w = 0; w < words; w++) {
             double best = 0.0;
             for (int32_t v = firsts[w]; v < firsts[w + 1]; v++) {
                 const double frequency = tf[same[v]];
                 if (frequency == 0) continue;
-                const double value = worth[v] * (frequency * (k1 + 1) / (frequency + norm));
+                const double value = term_score(worth[v], frequency, (double)(end - begin), norm, k1);
                 if (value > best) best = value;
             }
             total += best;

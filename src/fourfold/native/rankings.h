@@ -47,6 +47,18 @@ typedef struct Columns {
     const int32_t *moved_nodes, *moved_tags;
 } Columns;
 
+/* The postings of the terms in a range of hashes: the rows from `first_row` to `end_row` that contain each of them.
+   Blocks are ordered by rows, then by hashes; those of the same rows have different hashes. */
+typedef struct {
+    int64_t first_row, end_row, term_count, posting_count;
+    const uint32_t *hashes; /* ascending */
+    const uint32_t *ends;   /* where the postings of each term end */
+    const uint32_t *rows;   /* ascending for each term */
+    const uint8_t *counts;  /* occurrences in each row, MANY for that many or more */
+} Block;
+
+enum { MANY = 255 };
+
 /* Rows of an index, published or in the tail: the items that they belong to, and their terms or vectors. */
 typedef struct {
     const int64_t *sorted, *order; /* as `ff_find` takes them, like the next two */
@@ -57,6 +69,9 @@ typedef struct {
     const int64_t *ends;   /* of the terms of each row; NULL for vectors */
     int64_t size;          /* number of all terms, or of the numbers of one vector */
     const uint32_t *sums;
+    const Block *blocks;   /* the terms by hash; none in the tail */
+    int64_t block_count;
+    const int32_t *lengths; /* of the rows, if there are blocks */
 } Rows;
 
 enum { PARTS = 2 };
@@ -77,6 +92,26 @@ typedef struct {
 } Scoring;
 
 int ff_score(Scoring *s, const int64_t *wanted, int64_t count);
+API int ff_score_posted(
+    const Scoring *s, const Rows *part, const int64_t *rows, int64_t count, double *scores, double *coverage);
+
+/* What BM25 adds to the occurrences of a term in a text: `base`, and `slope` for each term of the text. */
+typedef struct {
+    double base, slope;
+} Norm;
+
+static inline Norm norm_for(double average_length, double base_length, double k1, double b)
+{
+    const double slope = k1 * b / (average_length + base_length);
+    const Norm norm = {k1 * (1 - b) + slope * base_length, slope};
+    return norm;
+}
+
+/* The score of a term that occurs in a text. */
+static inline double term_score(double worth, double occurrences, double length, Norm norm, double k1)
+{
+    return worth * (k1 + 1) * occurrences / (occurrences + (norm.base + norm.slope * length));
+}
 
 /* Codes of the vectors of all published rows: codes.c. Filled in by native/codes.py. */
 typedef struct {

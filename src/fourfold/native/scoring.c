@@ -25,7 +25,10 @@ int ff_score(Scoring *s, const int64_t *wanted, int64_t count)
         const Rows *part = s->parts + p;
         if (!part->row_count) continue;
         const int64_t found = ff_find(part->sorted, part->order, part->dead, part->row_count, wanted, count, rows);
-        result = found < 0 ? DAMAGED : score_rows(s, part, rows, found, s->scores + s->count, s->coverage + s->count);
+        double *const scores = s->scores + s->count, *const coverage = s->coverage + s->count;
+        if (found < 0) result = DAMAGED;
+        else if (part->block_count) result = ff_score_posted(s, part, rows, found, scores, coverage);
+        else result = score_rows(s, part, rows, found, scores, coverage);
         for (int64_t i = 0; i < found && result == DONE; i++) s->ids[s->count++] = part->ids[rows[i]];
     }
     free(rows);

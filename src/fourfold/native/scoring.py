@@ -9,6 +9,7 @@ import numpy as np
 
 from fourfold.native import (
     FEW_TO_SCORE,
+    LIBRARY,
     ForRows,
     QueryColumns,
     RowColumns,
@@ -17,14 +18,19 @@ from fourfold.native import (
     addresses,
     as_in_kernel,
     failure,
+    function,
 )
+from fourfold.native.postings import Postings
 
 if TYPE_CHECKING:
-    from fourfold.native import Floats, Ints, Matrix
+    from numpy.typing import NDArray
+
+    from fourfold.native import Floats, Ints, Matrix, Places
 
 _P, _N = c_void_p, c_int64
 _best = ForRows(FEW_TO_SCORE, "best", c_int64, _P, _P, _N, _P, _N, _N, _P, _P, _P)
-_INT64, _FLOAT64, _FLOAT32 = map(np.dtype, (np.int64, np.float64, np.float32))
+_best_words = function(LIBRARY, "best_words", c_int64, _P, _P, _P, _N, _N, _P, _P, _P)
+_INT64, _INT32, _FLOAT64, _FLOAT32, _BOOL = map(np.dtype, (np.int64, np.int32, np.float64, np.float32, np.bool_))
 PARTS: Final = 2
 
 
@@ -40,6 +46,9 @@ class RowsPart(Structure):
         *((name, c_void_p) for name in ("ids", "content", "ends")),
         ("size", c_int64),
         ("sums", c_void_p),
+        ("blocks", c_void_p),
+        ("block_count", c_int64),
+        ("lengths", c_void_p),
     )
 
 
@@ -67,6 +76,16 @@ def rows_part(places: RowColumns, ids: Ints, content: TextColumns | VectorColumn
         raise ValueError("the columns have different lengths")
     part = RowsPart(*places.arguments, items, terms, ends, size, sums)
     part.held = (places, ids, content)
+    return part
+
+
+def with_postings(part: RowsPart, postings: Postings, lengths: Places) -> RowsPart:
+    """Give a part the postings of its rows, and the number of terms of each."""
+    if len(lengths) != part.row_count:
+        raise ValueError("the columns have different lengths")
+    part.blocks, part.block_count = postings.arguments
+    (part.lengths,) = addresses((lengths, _INT32))
+    part.held = (*part.held, postings, lengths)
     return part
 
 
@@ -116,6 +135,21 @@ class Scorer:
         first, last, target, scored = addresses((published, _INT64), (tail, _INT64), (ids, _INT64), (found, _FLOAT64))
         rows = first, len(published), last, len(tail)
         made = _best(count, byref(self.struct), *rows, limit, target, scored, scored and scored + found.strides[0])
+        if made < 0:
+            raise failure(made)
+        return Scores(ids[:made], *found[:, :made])
+
+    def best_words(self, passing: NDArray[np.bool_] | None, tail: Ints, limit: int) -> Scores:
+        """Return the best `limit` of the published rows that pass, by their postings, and of some rows of the tail.
+
+        Raise OutOfRange if postings are damaged, or if a row of the tail does not match its checksum.
+        """
+        if passing is not None and len(passing) != self.struct.parts[0].row_count:
+            raise ValueError("there must be a flag for each row")
+        ids, found = np.empty(limit, np.int64), np.empty((2, limit))
+        flags, rows, target, scored = addresses((passing, _BOOL), (tail, _INT64), (ids, _INT64), (found, _FLOAT64))
+        last = scored and scored + found.strides[0]
+        made = _best_words(byref(self.struct), flags, rows, len(tail), limit, target, scored, last)
         if made < 0:
             raise failure(made)
         return Scores(ids[:made], *found[:, :made])

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 
 import apsw
 import numpy as np
 
-from fourfold.index.rows import Documents, term_hash
+from fourfold.index import postings
 from fourfold.index.segment_files import Damaged
 from fourfold.index.text_index import TextState
 from fourfold.index.text_segment import ItemTerms, item_terms
@@ -24,8 +23,6 @@ from fourfold.storage.sqlite.database import Database, chunks, rows, value
 from fourfold.storage.sqlite.indexes import Indexes
 
 _CHUNK = 2000
-_MANY = 2**31
-"""More items than have any term."""
 
 COUNTERS = (
     ("namespaces", "items", "SELECT count(*) FROM items WHERE ns = namespaces.id"),
@@ -117,23 +114,15 @@ def _drift(db: apsw.Connection, ns: int, texts: TextState, nearness: VectorState
         if state is not None and state.segment.damage:
             yield f"its {name} index is damaged ({state.segment.damage})"
     stored = items.all_ids(db, ns)
-    seen = Vocabulary()
+    german: Counter[str] = Counter()
     parts = chunks(stored, _CHUNK)
-    wrong = sum(_wrong_texts(seen, texts, item) for part in parts for item in item_terms(list(items.texts(db, part))))
+    wrong = sum(_wrong_texts(german, texts, item) for part in parts for item in item_terms(list(items.texts(db, part))))
     yield from _differing("keyword", texts, stored, wrong)
-    yield from _misproposed(texts, seen)
+    yield from _wrong_words(texts, german)
     if nearness is not None:
         embedded = [item for (item,) in rows(db, _EMBEDDED, ns)]
         wrong = sum(_wrong_vectors(db, nearness, part) for part in chunks(embedded, _CHUNK))
         yield from _differing("vector", nearness, embedded, wrong)
-
-
-@dataclass
-class Vocabulary:
-    """What the texts hold: how many items have a term, and how many German ones."""
-
-    holders: Counter[str] = field(default_factory=Counter[str])
-    german: Counter[str] = field(default_factory=Counter[str])
 
 
 _EMBEDDED = "SELECT item FROM vectors JOIN items ON id = item WHERE ns = ? ORDER BY item"
@@ -148,34 +137,27 @@ def _differing(name: str, state: TextState | VectorState, stored: Sequence[int],
         yield f"its {name} index has wrong contents for {wrong} items"
 
 
-def _wrong_texts(seen: Vocabulary, state: TextState, item: ItemTerms) -> bool:
-    """Whether the columns have other terms for an item, or another language."""
-    terms, german, wrong = set(item.terms), item.language == "de", False
-    seen.holders.update(terms)
-    seen.german.update(terms if german else ())
+def _wrong_texts(german: Counter[str], state: TextState, item: ItemTerms) -> bool:
+    """Whether the columns have other terms for an item, or another language. Counts the items with each German term."""
+    is_german, wrong = item.language == "de", False
+    german.update(set(item.german_terms))
     for documents in (state.published, state.tail):
         for row in documents.find(np.array([item.id], np.int64)).tolist():
             end = documents.ends[row]
             wrong |= not np.array_equal(documents.terms[end - documents.lengths[row] : end], item.hashes)
             if documents is state.published:
-                wrong |= bool(state.segment.is_german[row]) != german
+                wrong |= bool(state.segment.is_german[row]) != is_german
     return wrong
 
 
-def _misproposed(state: TextState, seen: Vocabulary) -> Iterator[str]:
-    """Problems by which tantivy would propose wrong rows: it has other terms, or has them for other rows."""
-    terms = list(seen.holders)
-    if any(seen.holders[term] != count for term, count in zip(terms, state.frequencies(terms), strict=True)):
-        yield "its keyword index has wrong counts of terms"
-    lost = sum(
-        len(set(expected).difference(state.segment.containing([{term}]).tolist()))
-        for term, expected in _rows_by_rarest(state.published, seen.holders).items()
-    )
-    if lost:
-        yield f"its keyword index does not find {lost} items"
+def _wrong_words(state: TextState, german: Counter[str]) -> Iterator[str]:
+    """Problems by which words would not be found: postings of other terms than the rows have, or other German words."""
+    texts = state.published
+    if texts.postings is not None and not postings.agree(texts.postings, texts.terms, texts.ends):
+        yield "its keyword index has postings of other terms than its rows"
     known = Counter(state.segment.german) - Counter(state.segment.german_losses(state.died))
     known.update(term for terms in state.german.values() for term in set(terms))
-    if known != seen.german:
+    if known != german:
         yield "its keyword index has other German words than the texts"
 
 
@@ -193,30 +175,3 @@ def _wrong_vectors(db: apsw.Connection, state: VectorState, ids: Sequence[int]) 
     differ = (content[np.isin(held, same)] != matrix[np.isin(stored, same)]).any(axis=1)
     miscounted = int(((counts != expected) & (counts > 0)).sum())  # an item without any is reported as missing
     return miscounted + len(np.unique(stored[np.isin(stored, same)][differ]))
-
-
-def _rows_by_rarest(documents: Documents, holders: Counter[str]) -> dict[str, list[int]]:
-    """The live rows, by the term of each that the fewest items have. From the columns: terms of all rows as text would
-    take many times the memory of the index."""
-    by_hash: dict[int, str | None] = {}
-    for term in holders:
-        hashed = term_hash(term)
-        by_hash[hashed] = None if hashed in by_hash else term  # two terms of one hash cannot be told apart
-    ordered = sorted(by_hash)
-    known, named = np.array(ordered, np.uint32), [by_hash[hashed] for hashed in ordered]
-    counts = np.array([_MANY if term is None else holders[term] for term in named], np.uint64)
-    found: dict[str, list[int]] = {}
-    if not ordered:
-        return found
-    for part in chunks(documents.live[documents.lengths[documents.live] > 0].tolist(), _CHUNK):
-        rows_of_part = np.array(part, np.int64)
-        gathered = documents.gather(rows_of_part)
-        places = np.searchsorted(known, gathered.terms).clip(max=len(known) - 1)
-        keys = counts[places] << np.uint64(32) | places.astype(np.uint64)
-        starts = gathered.bounds - documents.lengths[rows_of_part]
-        rarest = np.minimum.reduceat(keys, starts) & np.uint64(0xFFFFFFFF)
-        for row, place in zip(part, rarest.tolist(), strict=True):
-            term = named[int(place)]
-            if term is not None:
-                found.setdefault(term, []).append(row)
-    return found
