@@ -34,4 +34,4 @@ def pytest_unconfigure() -> None:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Puts long tests first, so that no worker is left with a long one at the end."""
-    items.sort(key=lambda item: "trust" not in item.path.parts)
+    items.sort(key=lambda item: ("frameworks" not in item.path.parts, "trust" not in item.path.parts))

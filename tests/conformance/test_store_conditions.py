@@ -153,7 +153,7 @@ def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 
 
 @given(condition=conditions)
-@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=2 * settings.default.max_examples, suppress_health_check=list(HealthCheck))
 def test_random_conditions_mean_the_same_on_every_store(pair: Pair, condition: Condition) -> None:
     found, expected = pair.matching(condition)
     assert found == expected
@@ -162,7 +162,7 @@ def test_random_conditions_mean_the_same_on_every_store(pair: Pair, condition: C
 
 
 @given(condition=conditions)
-@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(suppress_health_check=list(HealthCheck))
 def test_a_condition_as_json_means_the_same(condition: Condition) -> None:
     assert where_json(read_where(json.loads(json.dumps(where_json(condition)))) or condition) == where_json(condition)
 

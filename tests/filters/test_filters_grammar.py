@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fourfold import limits
@@ -176,7 +176,6 @@ def test_a_deeply_nested_mapping_is_rejected() -> None:
         )
     ).map(" ".join)
 )  # fmt: skip
-@settings(max_examples=500, deadline=None)
 def test_any_text_parses_or_raises_invalid_query(text: str) -> None:
     with suppress(InvalidQuery):
         condition = read_where(text)

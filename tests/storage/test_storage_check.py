@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fourfold.embed.vectors import check_vectors
@@ -64,7 +64,6 @@ def _comparable(value):
 
 
 @given(st.lists(ITEMS, max_size=5))
-@settings(max_examples=300, deadline=None)
 def test_checking_many_items_equals_checking_each(items):
     assert outcome(lambda: checked_many(items)) == outcome(lambda: [checked(item) for item in items])
 

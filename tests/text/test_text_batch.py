@@ -4,7 +4,7 @@ from zlib import crc32
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fourfold.native.text import Full, TermTable
@@ -32,7 +32,6 @@ def together(texts, language):
 
 
 @given(st.lists(st.tuples(ANY_TEXT, ANY_TEXT), max_size=5), LANGUAGES)
-@settings(max_examples=300, deadline=None)
 def test_batch_analysis_gives_the_same_terms_as_single_analysis(texts, language):
     assert together(texts, language) == one_by_one(texts, language)
 

@@ -35,7 +35,7 @@ def run_calls(folder: Path, warm: int, calls: int) -> None:
     assert publications >= calls / 500
     assert heap < 3 + calls / 100_000  # a leak of 1 KB per call would be 24 MB in 49,000 calls
     assert resident < 4 + calls / 100_000
-    assert blocks < 2000 + calls / 20
+    assert blocks < 1200 + calls / 50  # one block per call would be 30,600 in 49,000 calls; all caches are full before
     assert max(each.descriptors for each in found) <= max(each.descriptors for each in found[:4])
     assert max(each.own for each in found) <= max(each.own for each in found[:4])
     assert grown(found, lambda each: each.threads) <= 4
@@ -45,7 +45,7 @@ def run_calls(folder: Path, warm: int, calls: int) -> None:
 
 @pytest.mark.spec("B7")
 def test_memory_descriptors_threads_and_index_files_do_not_grow_with_calls(fast_folder: Path) -> None:
-    run_calls(fast_folder, 1000, 1400)
+    run_calls(fast_folder, 500, 1000)
 
 
 @pytest.mark.soak

@@ -30,15 +30,15 @@ with Memory.open("notes") as memory:
 """
 
 
-def checked(files: list[Path], folder: Path) -> list[dict[str, Any]]:
-    """The errors of pyright in strict mode for these files, with the installed package."""
+def checked(programs: dict[str, str], folder: Path) -> list[dict[str, Any]]:
+    """The errors of pyright in strict mode for these programs, with the installed package."""
     pyright = Path(sys.executable).with_name("pyright")
     if not pyright.exists():
         pytest.skip("pyright is not installed here: pip install 'pyright[nodejs]'")
     config = folder / "pyrightconfig.json"
     config.write_text(json.dumps({"typeCheckingMode": "strict", "pythonVersion": "3.11", "include": ["*.py"]}))
-    for file in files:
-        (folder / file.name).write_text(file.read_text("utf-8"), "utf-8")
+    for name, text in programs.items():
+        (folder / name).write_text(text, "utf-8")
     done = subprocess.run(
         [pyright, "--project", config, "--pythonpath", sys.executable, "--outputjson"],
         capture_output=True,
@@ -51,22 +51,16 @@ def checked(files: list[Path], folder: Path) -> list[dict[str, Any]]:
         report = json.loads(done.stdout)
     except ValueError:
         pytest.skip(f"pyright cannot run here: {(done.stderr or done.stdout)[-300:]}")
-    assert report["summary"]["filesAnalyzed"] == len(files)
+    assert report["summary"]["filesAnalyzed"] == len(programs)
     return report["generalDiagnostics"]
 
 
-def test_three_programs_are_clean_under_strict(tmp_path: Path) -> None:
-    found = checked(sorted(CONSUMERS.glob("*.py")), tmp_path)
-    assert [f"{Path(each['file']).name}: {each['message']}" for each in found] == []
-
-
-def test_pyright_finds_every_mistake_of_a_wrong_program(tmp_path: Path) -> None:
-    program = tmp_path / "written" / "wrong.py"
-    program.parent.mkdir()
-    program.write_text(WRONG)
-    (tmp_path / "checked").mkdir()
-    found = checked([program], tmp_path / "checked")
-    lines = {each["range"]["start"]["line"] for each in found if each["severity"] == "error"}
+def test_three_programs_are_clean_under_strict_and_every_mistake_of_a_wrong_one_is_found(tmp_path: Path) -> None:
+    programs = {file.name: file.read_text("utf-8") for file in CONSUMERS.glob("*.py")}
+    assert len(programs) == 3
+    found = [(Path(each["file"]).name, each) for each in checked({**programs, "wrong.py": WRONG}, tmp_path)]
+    assert [f"{name}: {each['message']}" for name, each in found if name != "wrong.py"] == []
+    lines = {each["range"]["start"]["line"] for _, each in found if each["severity"] == "error"}
     assert lines == {4, 5, 6, 7, 8}
 
 
