@@ -33,7 +33,9 @@ queries = st.lists(st.lists(variants, min_size=1, max_size=3), max_size=4)
 
 def documents(rows: list[list[int]], spans: list[Span] | None = None, pieces: int = 1) -> Documents:
     """Rows with postings in one block for each of these spans and pieces of the range of hashes."""
-    found = append(Documents.empty(), range(len(rows), 0, -1), [np.array(row, np.uint32) for row in rows])
+    found = append(
+        Documents.empty(), range(len(rows), 0, -1), [*map(len, rows)], [np.array(row, np.uint32) for row in rows]
+    )
     bounds = [2**32 * piece // pieces for piece in range(pieces + 1)]
     blocks = [
         invert(found.terms, found.ends, *span, lowest, end - 1)

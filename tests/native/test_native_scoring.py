@@ -13,7 +13,7 @@ from fourfold.native.scoring import Scorer
 
 
 def test_a_scorer_keeps_the_columns_of_an_index_that_was_replaced() -> None:
-    documents = append(Documents.empty(), [7], [np.array([1, 2, 3], np.uint32)])
+    documents = append(Documents.empty(), [7], [3], [np.array([1, 2, 3], np.uint32)])
     words = QueryColumns([1], [1.0], [0], [0, 1], [1.0])
     scorer = Scorer.by_words((documents.part, Documents.empty().part), words, 1.0, 3.0, (1.2, 0.75, 50.0))
     columns = [ref(documents.ids), ref(documents.terms), ref(documents.ends)]

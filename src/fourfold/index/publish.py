@@ -80,8 +80,7 @@ def publish_text(publication: Publication) -> bool:
                 ends.append(fresh.ends + position)
                 terms.append(fresh.hashes)
                 is_german.append(np.full(len(fresh.ids), fresh.language == "de"))
-                if fresh.language == "de":
-                    german.update(term for letters in fresh.letters for term in set(letters.split()))
+                german.update(term for terms in fresh.german_terms().values() for term in set(terms))
                 row += len(fresh.ids)
                 position += len(fresh.hashes)
     parts = {column.name: column.part for column in appended}

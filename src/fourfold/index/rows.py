@@ -392,13 +392,12 @@ def row_counts(documents: Documents, rows: Ints) -> dict[int, int]:
     return dict(zip(hashes.tolist(), counts.tolist(), strict=True))
 
 
-def append(documents: Documents, ids: Sequence[int], texts: Sequence[Terms]) -> Documents:
-    """The documents with rows added at the end."""
-    lengths = np.array([len(text) for text in texts], np.int64)
+def append(documents: Documents, ids: Sequence[int], lengths: Sequence[int], terms: Sequence[Terms]) -> Documents:
+    """The documents with rows added at the end. `terms`: all terms of the rows, in any number of arrays."""
     start = documents.ends[-1] if len(documents) else 0
     return Documents(
         np.concatenate([documents.ids, np.array(ids, np.int64)]),
         np.concatenate([documents.dead, np.zeros(len(ids), np.bool_)]),
-        np.concatenate([documents.ends, start + np.cumsum(lengths)]),
-        np.concatenate([documents.terms, *texts]),
+        np.concatenate([documents.ends, start + np.cumsum(lengths, dtype=np.int64)]),
+        np.concatenate([documents.terms, *terms]),
     )

@@ -27,7 +27,7 @@ from fourfold.index.rows import (
     term_hashes,
 )
 from fourfold.index.source import Change, Source, SourceSnapshot
-from fourfold.index.text_segment import LayeredLexicon, TextSegment, item_terms
+from fourfold.index.text_segment import LayeredLexicon, TextSegment, term_columns
 from fourfold.index.tuning import DEFAULT, IndexTuning
 from fourfold.native.scoring import Scorer, Scores
 from fourfold.retrieval import Ranking
@@ -133,15 +133,21 @@ class TextIndex(TailedIndex[TextState]):
             return replace(state, seq=last)
         ids, stale = np.array(changed, np.int64), set(changed)
         died = state.published.find(ids)
-        fresh = list(item_terms(list(source.texts(changed))))
+        fresh = list(term_columns(list(source.texts(changed))))
         tail = state.tail.without(state.tail.find(ids))
         german = {item: terms for item, terms in state.german.items() if item not in stale}
-        german |= {item.id: tuple(item.german_terms) for item in fresh if item.language == "de"}
+        for columns in fresh:
+            german |= columns.german_terms()
         return TextState(
             state.segment,
             state.published.without(died),
             np.concatenate([state.died, died]),
-            rows.append(tail, [item.id for item in fresh], [item.hashes for item in fresh]),
+            rows.append(
+                tail,
+                [id for columns in fresh for id in columns.ids],
+                [length for columns in fresh for length in columns.lengths],
+                [columns.hashes for columns in fresh],
+            ),
             last,
             self.tuning,
             german,

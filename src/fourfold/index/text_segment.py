@@ -186,6 +186,14 @@ class TermColumns(NamedTuple):
     letters: list[str]
     """The terms of each German item, with a space after each; empty for others, of which only the hashes are used."""
 
+    @property
+    def lengths(self) -> list[int]:
+        return np.diff(self.ends, prepend=0).tolist()
+
+    def german_terms(self) -> dict[int, tuple[str, ...]]:
+        """The terms of the German items."""
+        return {id: tuple(own.split()) for id, own in zip(self.ids, self.letters, strict=True) if self.language == "de"}
+
 
 def item_terms(texts: Sequence[TextRow]) -> Iterator[ItemTerms]:
     """Analyses texts, in their order."""

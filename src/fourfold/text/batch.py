@@ -94,16 +94,11 @@ def _table(language: str) -> TermTable:
 
 
 def _terms_of_new(language: str, keys: Sequence[str]) -> list[str]:
-    """Return the terms of words and runs that the table does not know yet."""
-    stops, words = stop_words(language), [key for key in keys if _is_word(key)]
-    known = {
-        word: "" if word in stops else f"{stem[:TERM_LENGTH]} "
-        for word, stem in zip(words, stems(words, language), strict=True)
-    }
-    terms = token_terms(language)
+    """Return the terms of words (short and ASCII) and of other runs that the table does not know yet."""
+    stops, words = stop_words(language), [key for key in keys if len(key) <= TERM_LENGTH and key.isascii()]
+    found = zip(words, stems(words, language), strict=True)
+    stemmed = ["" if word in stops else f"{stem[:TERM_LENGTH]} " for word, stem in found]
+    if len(words) == len(keys):
+        return stemmed
+    known, terms = dict(zip(words, stemmed, strict=True)), token_terms(language)
     return [known[key] if key in known else _spaced(terms[key]) for key in keys]
-
-
-def _is_word(key: str) -> bool:
-    """Whether a key is a single ASCII word; other keys are runs."""
-    return key.isascii() and len(key) <= TERM_LENGTH
