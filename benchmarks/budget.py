@@ -57,7 +57,7 @@ STAGES = (
     Stage("graph: what the query names", ((retrievers.GraphRetriever, "search"),)),
     Stage("tags: named", ((retrievers.TagRetriever, "search"),)),
     Stage("expansion: walk and shared tags", ((pipeline.Pipeline, "_expand"),)),
-    Stage("fusion", ((pipeline, "_fused"),)),
+    Stage("fusion", ((pipeline, "fuse_auto"),)),
     Stage("scores of unlisted items", ((pipeline.Pipeline, "_true_scores"),)),
     Stage("files that the query names", ((search, "name_files"),)),
     Stage("read ten rows", ((snapshot.SqliteRows, "get"),)),

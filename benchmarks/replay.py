@@ -23,7 +23,7 @@ from fourfold.evaluation.bench import Bench
 from fourfold.evaluation.metrics import MAIN, Scores, scores
 from fourfold.evaluation.sweep import STEPS
 from fourfold.limits import TOP_K
-from fourfold.ranking.auto import TEXT_ODDS, TEXTS, AutoInputs, TextEvidence, TextOdds, text_evidence
+from fourfold.ranking.auto import TEXT_ODDS, TEXTS, AutoInputs, TextEvidence, TextOdds, highest, text_evidence
 from fourfold.ranking.fusion import columns, rrf, weighted
 from fourfold.retrieval import Candidates, Hit, Ranking
 
@@ -93,8 +93,8 @@ class Replay:
         other_vectors, other_words = (self.found.unlisted.get(name, Ranking()) for name in TEXTS)
         inputs = AutoInputs(
             {},
-            backgrounds={"semantic": vectors.background},
-            coverage={**words.evidence, **other_words.evidence},
+            average=vectors.background,
+            coverage=highest({**words.evidence, **other_words.evidence}),
             unknown=words.unknown,
             items=words.items,
             code=words.code,

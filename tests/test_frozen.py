@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from fourfold.frozen import quickly_made
+from fourfold.frozen import quickly_made, value
 
 
 @quickly_made
@@ -74,3 +74,17 @@ def test_subclasses_keep_their_class_and_fields() -> None:
     assert type(Plain("a")) is Plain
     assert Plain("a", ["b"]).names == ["b"]
     assert Longer("a", more=4) == Longer("a", [], False, 4)
+
+
+@value
+class Made:
+    kind: str
+    names: list[str] = field(default_factory=list[str])
+
+
+def test_a_value_is_a_dataclass_that_only_type_checkers_freeze() -> None:
+    made = Made("a")
+    assert (made, repr(made)) == (Made("a", []), "Made(kind='a', names=[])")
+    assert replace(made, kind="b") == Made("b")
+    made.kind = "c"  # pyright: ignore[reportAttributeAccessIssue]
+    assert made == Made("c")

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import field, fields, make_dataclass
+from dataclasses import dataclass, field, fields, make_dataclass
 from functools import wraps
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar, cast, dataclass_transform
 
 T = TypeVar("T")
+
+
+@dataclass_transform(frozen_default=True, field_specifiers=(field,))
+def value(kind: type[T]) -> type[T]:
+    """A dataclass that is frozen for type checkers only.
+
+    A frozen one assigns each field by a call: an object of eleven fields takes 1.8 us instead of 0.2. For values of
+    which every search makes many; what is stored is frozen.
+    """
+    return dataclass(kind)
 
 
 def quickly_made(kind: type[T]) -> type[T]:

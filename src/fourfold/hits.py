@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias, cast, overload
 
 if TYPE_CHECKING:
@@ -21,10 +21,12 @@ class Hit(NamedTuple):
 
 @dataclass(slots=True, eq=False, repr=False)
 class Hits(Sequence[Hit]):
-    """Hits stored as two arrays; `Hit` objects are made on access only."""
+    """Hits stored as two arrays, which stay as they are; `Hit` objects are made on access only."""
 
     ids: Ints
     scores: Floats
+    addresses: tuple[int | None, int | None] | None = field(default=None, init=False)
+    """Of both arrays, once the kernel has read them."""
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -47,6 +49,10 @@ class Hits(Sequence[Hit]):
     def __repr__(self) -> str:
         return f"Hits({list(self)!r})"
 
+    def __reduce__(self) -> tuple[type[Hits], tuple[Ints, Floats]]:
+        """Copies have arrays at other addresses."""
+        return Hits, (self.ids, self.scores)
+
     def by_id(self) -> dict[int, float]:
         return dict(zip(self.ids.tolist(), self.scores.tolist(), strict=True))
 
@@ -55,14 +61,12 @@ class Hits(Sequence[Hit]):
 class Numbers(Mapping[int, float]):
     """Numbers by id, stored as columns; a dict is made at the first access. An id's last number counts."""
 
-    columns: tuple[tuple[Ints, Floats], ...]
+    columns: tuple[Hits, ...]
     _by_id: dict[int, float] | None = None
 
     def _found(self) -> dict[int, float]:
         if self._by_id is None:
-            self._by_id = {
-                id: n for ids, values in self.columns for id, n in zip(ids.tolist(), values.tolist(), strict=True)
-            }
+            self._by_id = {id: number for hits in self.columns for id, number in hits}
         return self._by_id
 
     def __getitem__(self, id: int) -> float:

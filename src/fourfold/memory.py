@@ -86,18 +86,19 @@ class Memory(VersionMethods, GraphMethods):
         chosen, second = preset or self.settings.preset, rerank or self.settings.rerank
         request = PlanRequest(text, chosen, fusion, weights, alpha, top_k, only, k, recency, second, source_weights)
         limit = None if per_source is None else check_per_source(per_source)
-        surest = _checked_confidence(min_confidence)
+        surest = 0.0 if min_confidence is None else _checked_confidence(min_confidence)
         options = ResultOptions(limit, surest, explain, candidates=candidates, time=self._time_mode(time))
-        names = [rules.name(name, "namespace") for name in namespaces] if namespaces else [self.namespace]
-        if len(set(names)) > 1:
+        given = None if vector is None else check_vector(vector)
+        view = View(history, rules.time_of(as_of, "as_of")) if history or as_of is not None else CURRENT
+        if not namespaces:
+            return self._search.answer(self.namespace, request, options, given, filters, datetime.now(UTC), view)
+        names = dict.fromkeys([rules.name(name, "namespace") for name in namespaces])
+        if len(names) > 1:
             if candidates:
                 raise InvalidQuery("candidates of several namespaces", "Ask for those of one namespace at a time")
             options = replace(options, at_least=JUDGED)
-        given = None if vector is None else check_vector(vector)
-        view = View(history, rules.time_of(as_of, "as_of")) if history or as_of is not None else CURRENT
         answers = [
-            self._search.answer(name, request, options, given, filters, datetime.now(UTC), view)
-            for name in dict.fromkeys(names)
+            self._search.answer(name, request, options, given, filters, datetime.now(UTC), view) for name in names
         ]
         return answers[0] if len(answers) == 1 else merged(answers)
 
@@ -290,7 +291,7 @@ def _commonest(counts: Mapping[str, int]) -> list[tuple[str, int]]:
     return sorted(counts.items(), key=lambda entry: (-entry[1], entry[0]))
 
 
-def _checked_confidence(given: float | None) -> float:
-    if given is not None and not 0 <= given <= 1:
+def _checked_confidence(given: float) -> float:
+    if not 0 <= given <= 1:
         raise InvalidQuery(f"min_confidence is {given!r}", "It is a number from 0 to 1")
-    return given or 0.0
+    return given

@@ -8,6 +8,7 @@ from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, cast, runtime_checkable
 
+from fourfold.frozen import value
 from fourfold.hits import Hit as Hit
 from fourfold.hits import Hits as Hits
 from fourfold.hits import Numbers as Numbers
@@ -24,7 +25,7 @@ FusionName = Literal["auto", "rrf", "weighted"]
 # ---------------------------------------------------------------- what retrievers take and return
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Query:
     """A query as retrievers see it."""
 
@@ -48,7 +49,7 @@ class Background(NamedTuple):
     mean: float
 
 
-@dataclass(frozen=True)
+@value
 class Ranking:
     """The result of one retriever: best first, ties by id, each id once."""
 
@@ -152,7 +153,7 @@ class Tuning:
     """The name of the preset."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Plan:
     """The retrievers to run, their weights, and the reason for them."""
 
@@ -242,7 +243,7 @@ class Degraded:
     pending: int = 0
 
 
-@dataclass(frozen=True)
+@value
 class Result:
     item: Item
     score: float
@@ -333,7 +334,7 @@ class Candidates:
     """The fused ranking, before `per_source` and `min_confidence`."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class SearchResponse:
     query: str
     plan: Plan

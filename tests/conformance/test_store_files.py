@@ -137,6 +137,13 @@ def test_files_are_found_by_their_name(store: StoreCalls) -> None:
     assert store.named_chunks(NS, [], NO_FILTERS) == []
 
 
+def test_a_snapshot_says_whether_files_are_indexed(store: StoreCalls) -> None:
+    for paths in ([], [PATH]):
+        store.put_files(NS, [update("beans", path=path) for path in paths], NOW)
+        with store.snapshot(NS) as snapshot:
+            assert snapshot.has_files == bool(paths)
+
+
 @pytest.mark.spec("B11")
 def test_aliases_are_names(store: StoreCalls) -> None:
     told = item("See [[the plot]].")

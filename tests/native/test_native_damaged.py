@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from fourfold import native
+from fourfold.hits import Hits
 from fourfold.native.codes import encoded
 from fourfold.native.fusion import SCALES, FusionList, StartRules, expand
 from fourfold.native.links import Bounds, LinkColumns, Lists, TailedColumns
@@ -66,7 +67,7 @@ class Damaged:
 
     def hits(self) -> FusionList:
         count, scale = self.size(15), self.random.choice(list(SCALES))
-        return FusionList(self.ints(count, 30), self.floats(count), None, None, scale, float(self.floats(1)[0]))
+        return FusionList(Hits(self.ints(count, 30), self.floats(count)), None, scale, float(self.floats(1)[0]))
 
 
 def links(damaged: Damaged, before: tuple[int, int, int] = (0, 0, 0)) -> LinkColumns:

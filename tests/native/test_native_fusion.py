@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import copy
+import math
+import pickle
+from bisect import bisect_left, bisect_right
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from fourfold import native
-from fourfold.native.fusion import missing
+from fourfold.native.fusion import FusionList, common, highest, in_kernel, missing, values_of
+from fourfold.native.links import ranges
 from fourfold.ranking.auto import fuse_scaled, fused_in_python
 from fourfold.ranking.retrievers import EXPANSIONS, RETRIEVERS
 from fourfold.retrieval import Background, Hits
@@ -55,6 +61,45 @@ def test_scores_and_contributions_are_those_of_python(given_lists, data, average
 def test_missing_ids_are_named_once_in_their_order(ids, known):
     expected = list(dict.fromkeys(each for each in ids if each not in known))
     assert missing(np.array(ids, np.int64), np.array(known, np.int64)).tolist() == expected
+
+
+@given(hits("keyword"), hits("keyword"))
+def test_common_ids_are_counted(one, other):
+    assert common(one, other) == len({*one.ids.tolist()} & {*other.ids.tolist()})
+
+
+@given(hits("semantic"))
+def test_the_highest_score_is_found(some):
+    assert highest(some) == max(some.scores.tolist())
+    assert highest(some[:0]) is None
+
+
+@given(st.lists(st.lists(hits("keyword"), max_size=3), min_size=1, max_size=3), IDS)
+def test_a_later_column_of_a_table_has_precedence(tables, wanted):
+    found = values_of(np.array(wanted, np.int64), tables)
+    for numbers, table in zip(found, tables, strict=True):
+        known = {id: score for column in table for id, score in column}
+        assert [None if math.isnan(number) else number for number in numbers] == [known.get(id) for id in wanted]
+
+
+@given(st.lists(st.integers(-9, 9), max_size=30), st.lists(st.integers(-12, 12), max_size=12))
+def test_wanted_numbers_are_found_in_a_sorted_column(numbers, wanted):
+    numbers.sort()
+    spans = [(index, bisect_left(numbers, each), bisect_right(numbers, each)) for index, each in enumerate(wanted)]
+    assert ranges(np.array(numbers, np.int64), wanted) == [span for span in spans if span[1] < span[2]]
+
+
+def test_copies_of_hits_have_addresses_of_their_own():
+    first = Hits(np.array([3, 4]), np.array([0.5, 0.25]))
+    before = in_kernel(FusionList(first, None, "best", 1.0))
+    for again in (copy.deepcopy(first), pickle.loads(pickle.dumps(first))):
+        assert again == first
+        assert in_kernel(FusionList(again, None, "best", 1.0))[0] != before[0]
+
+
+def test_columns_of_different_lengths_are_refused():
+    with pytest.raises(ValueError, match="1 scores of 2 ids"):
+        highest(Hits(np.arange(2), np.ones(1)))
 
 
 def test_columns_of_another_type_are_refused():

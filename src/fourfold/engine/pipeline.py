@@ -20,10 +20,11 @@ from fourfold import threads
 from fourfold.arguments import checks_arguments
 from fourfold.engine.injected import FindKeys, with_item_ids
 from fourfold.errors import DamagedError, FourfoldError, RequestError, SearchFailed, StoreReplaced
+from fourfold.frozen import value
 from fourfold.limits import CANDIDATES, RETRIEVER_SECONDS
 from fourfold.model import Filters
 from fourfold.native.fusion import missing
-from fourfold.ranking.auto import TEXTS, WALK, AutoInputs, auto_weights, fuse_auto
+from fourfold.ranking.auto import TEXTS, WALK, AutoInputs, auto_weights, fuse_auto, highest
 from fourfold.ranking.connections import mention_factor, walk_starts
 from fourfold.ranking.expansion import MOST_NAMED, Expanded, Expansion
 from fourfold.ranking.fusion import Fusion, columns, rrf, weighted
@@ -32,14 +33,12 @@ from fourfold.ranking.retrievers import EXPANSIONS, RETRIEVERS
 from fourfold.retrieval import (
     Degraded,
     ExpandingRetriever,
-    Hit,
     Numbers,
     Plan,
     Query,
     Ranking,
     Retriever,
     ScoringRetriever,
-    Tuning,
 )
 from fourfold.storage.values import Deadline
 
@@ -50,7 +49,7 @@ T = TypeVar("T")
 Call: TypeAlias = Callable[[], Ranking]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Found:
     """Everything that one search found out."""
 
@@ -71,8 +70,8 @@ class Found:
 
     def raw(self, retriever: str) -> Numbers:
         """The retriever's own scores, of the items that it listed and of others."""
-        found = [columns(table[retriever].hits) for table in (self.scores, self.rankings) if retriever in table]
-        return Numbers(tuple([(hits.ids, hits.scores) for hits in found]))
+        tables = [table[retriever].hits for table in (self.scores, self.rankings) if retriever in table]
+        return Numbers(tuple(map(columns, tables)))
 
 
 @dataclass(slots=True)
@@ -135,19 +134,26 @@ class Pipeline:
                 _reasons(progress.degraded), "Fix what the message names, and try again"
             )
         progress.rankings = {name: progress.rankings[name] for name in wanted if name in progress.rankings}
-        if relations := progress.rankings.get("graph", Ranking()).relations:
+        if relations := progress.rankings.get("graph", _SILENT).relations:
             plan = routed(plan, relations)
-        coverage = _coverage(progress)
+        coverage = progress.rankings.get("keyword", _SILENT).evidence
         scores = dict[str, Ranking]()
-        if plan.fusion == "auto":
-            expanded = self._expand(query, plan, progress) if plan.expand else None
+        inputs = _auto_inputs(plan, progress.rankings) if plan.fusion == "auto" else None
+        if inputs is not None:
+            expanded = self._expand(query, plan, progress, inputs) if plan.expand else None
             unlisted = self._unlisted(progress.rankings) if expanded is None else expanded.unlisted
             scores = self._true_scores(query, unlisted, progress) if unlisted else scores
             scores |= {} if expanded is None else expanded.scores
-        if "keyword" in scores:
-            coverage = _united(coverage, scores["keyword"].evidence)
+            if "keyword" in scores:
+                coverage = _united(coverage, scores["keyword"].evidence)
         started = time.perf_counter()
-        fusion = _fused(plan, progress.rankings, scores, coverage)
+        lists = {name: ranking.hits for name, ranking in progress.rankings.items()}
+        if inputs is not None:
+            unlisted = {name: ranking.hits for name, ranking in scores.items()}
+            fusion = fuse_auto(inputs._replace(lists=lists, unlisted=unlisted, coverage=highest(coverage)))
+        else:
+            weights = plan.weights or {}
+            fusion = rrf(lists, weights, plan.k) if plan.fusion == "rrf" else weighted(lists, weights)
         progress.timings_ms["fusion"] = (time.perf_counter() - started) * 1000
         found = [note for ranking in progress.rankings.values() for note in ranking.notes]
         told = (tuple(progress.degraded), (*found, *notes), progress.timings_ms, plan)
@@ -168,19 +174,18 @@ class Pipeline:
         calls: dict[str, Call] = {}
         for name in names:
             retriever = self._retrievers[name]
-            alone = name in self._injected or len(names) == 1
-            begin = None if alone else getattr(retriever, "begin", None)
-            if begin is None:
+            begin = None if len(names) == 1 else getattr(retriever, "begin", None)
+            if name in self._injected:
                 calls[name] = partial(self._search, retriever, query)
-                continue
-            if (finish := self._attempt(progress, name, partial(begin, query, CANDIDATES))) is not None:
+            elif begin is None:
+                calls[name] = partial(retriever.search, query, CANDIDATES)
+            elif (finish := self._attempt(progress, name, partial(begin, query, CANDIDATES))) is not None:
                 begun[name] = finish
         return calls | begun
 
     def _search(self, retriever: Retriever, query: Query) -> Ranking:
+        """The search of an injected retriever."""
         found = retriever.search(query, CANDIDATES)
-        if retriever.name not in self._injected:
-            return found
         return with_item_ids(found, retriever.name, query.namespace, self._find_keys)
 
     def _score(self, name: str, query: Query, ids: Sequence[int]) -> Call:
@@ -204,34 +209,35 @@ class Pipeline:
             progress.timings_ms[name] += milliseconds
         return scored.rankings
 
-    def _expand(self, query: Query, plan: Plan, progress: _Progress) -> Expanded | None:
+    def _expand(self, query: Query, plan: Plan, progress: _Progress, inputs: AutoInputs) -> Expanded | None:
         """Graph and tags search from the best hits of semantic and keyword together, and from what the query names.
 
         Returns what the store found in one step, if it can.
         """
-        weighted = plan.weights is not None or plan.fixed is not None
-        able: dict[str, ExpandingRetriever] = {}
-        for name, expansion in EXPANSIONS.items():
-            retriever = self._retrievers.get(name)
-            expands = hasattr(retriever, "expand") and (not weighted or RETRIEVERS[name].expands_weighted)
-            if expands and name in progress.rankings:
-                able[expansion] = cast("ExpandingRetriever", retriever)
+        rankings, weighted = progress.rankings, plan.weights is not None or plan.fixed is not None
+        able: dict[str, ExpandingRetriever] = {
+            expansion: cast("ExpandingRetriever", self._retrievers[name])
+            for name, expansion in EXPANSIONS.items()
+            if name in rankings and (not weighted or RETRIEVERS[name].expands_weighted)
+            if hasattr(self._retrievers[name], "expand")
+        }
         if not able:
             return None
-        texts = {name: progress.rankings[name] for name in TEXTS if name in progress.rankings}
-        named = progress.rankings[able[WALK].name].evidence if WALK in able else dict[int, float]()
+        named = rankings[able[WALK].name].evidence if WALK in able else dict[int, float]()
+        texts = {name: columns(rankings[name].hits) for name in TEXTS if name in rankings}
         if self._expand_at_once is not None and len(named) <= MOST_NAMED:
             failures = len(progress.degraded)
             factor = mention_factor(named, asks=is_question(query.text if query.typed is None else query.typed))
-            given = _expansion(plan, progress, texts, named, factor, frozenset(able))
+            weights = auto_weights(inputs, {name: hits for name, hits in texts.items() if len(hits.ids)}, {})
+            others = [columns(found.hits).ids for name, found in rankings.items() if name not in texts]
+            given = Expansion(texts, weights, inputs.average, named, factor, others, frozenset(able), CANDIDATES)
             at_once = partial(self._expand_at_once, given, query.filters)
             found = self._attempt(progress, next(iter(able)), at_once)
+            if found is not None:
+                rankings.update({name: Ranking(hits) for name, hits in found.lists.items()})
             if found is not None or len(progress.degraded) > failures:
-                progress.rankings |= (
-                    {} if found is None else {name: Ranking(hits) for name, hits in found.lists.items()}
-                )
                 return found
-        starts = walk_starts(_fused(plan, texts, {}, _coverage(progress)), named)
+        starts = walk_starts(fuse_auto(inputs._replace(lists=texts)), named)
         if starts:
             self._all(progress, {name: partial(each.expand, query, starts, CANDIDATES) for name, each in able.items()})
         return None
@@ -240,10 +246,8 @@ class Pipeline:
 
     def _all(self, progress: _Progress, calls: Mapping[str, Call]) -> None:
         """Makes the calls: those of injected retrievers in threads, the others one after the other meanwhile."""
+        begun = self._begun(calls) if self._injected else {}
         until = time.monotonic() + self._seconds
-        expanding = {expansion: name for name, expansion in EXPANSIONS.items()}
-        injected = [name for name in calls if expanding.get(name, name) in self._injected]
-        begun = {name: threads.start(partial(_timed, calls[name]), "fourfold-retriever") for name in injected}
         for name, call in calls.items():
             if name not in begun and (found := self._attempt(progress, name, call)) is not None:
                 progress.rankings[name] = found
@@ -259,6 +263,11 @@ class Pipeline:
                 raise found
             else:
                 progress.failed(name, found)
+
+    def _begun(self, calls: Mapping[str, Call]) -> dict[str, threads.Task[tuple[Ranking | Exception, float]]]:
+        expanding = {expansion: name for name, expansion in EXPANSIONS.items()}
+        injected = [name for name in calls if expanding.get(name, name) in self._injected]
+        return {name: threads.start(partial(_timed, calls[name]), "fourfold-retriever") for name in injected}
 
     def _attempt(self, progress: _Progress, name: str, call: Callable[[], T]) -> T | None:
         """Limits the time of a built-in retriever; if it fails, that is noted, and the search continues without it."""
@@ -314,59 +323,21 @@ def _timed(call: Call) -> tuple[Ranking | Exception, float]:
     return found, (time.perf_counter() - started) * 1000
 
 
-def _coverage(progress: _Progress) -> Mapping[int, float]:
-    return progress.rankings["keyword"].evidence if "keyword" in progress.rankings else {}
-
-
 def _united(first: Mapping[int, float], more: Mapping[int, float]) -> Mapping[int, float]:
     if isinstance(first, Numbers) and isinstance(more, Numbers):
         return Numbers((*first.columns, *more.columns))
     return {**first, **more}
 
 
-def _fused(
-    plan: Plan,
-    rankings: Mapping[str, Ranking],
-    scores: Mapping[str, Ranking],
-    coverage: Mapping[int, float],
-) -> Fusion:
-    if plan.fusion == "auto":
-        return fuse_auto(_auto_inputs(plan, rankings, scores, coverage))
-    lists: dict[str, Sequence[Hit]] = {name: ranking.hits for name, ranking in rankings.items()}
-    weights = plan.weights or {}
-    return rrf(lists, weights, plan.k) if plan.fusion == "rrf" else weighted(lists, weights)
-
-
-def _auto_inputs(
-    plan: Plan, rankings: Mapping[str, Ranking], scores: Mapping[str, Ranking], coverage: Mapping[int, float]
-) -> AutoInputs:
-    lists: dict[str, Sequence[Hit]] = {name: ranking.hits for name, ranking in rankings.items()}
-    backgrounds = {name: ranking.background for name, ranking in rankings.items()}
+def _auto_inputs(plan: Plan, rankings: Mapping[str, Ranking]) -> AutoInputs:
+    """What the retrievers say of the weights; the lists are not complete before expansion."""
     words, tags = rankings.get("keyword", _SILENT), rankings.get("tags", _SILENT)
-    tagged = max(tags.evidence.values(), default=1.0)
-    unlisted = {name: ranking.hits for name, ranking in scores.items()}
-    evidence = (coverage, words.unknown, words.items, tagged)
-    chosen = (plan.fixed, words.code, words.foreign, plan.tuning or _UNTUNED)
-    return AutoInputs(lists, unlisted, backgrounds, plan.weights, *evidence, *chosen)
-
-
-def _expansion(
-    plan: Plan,
-    progress: _Progress,
-    texts: Mapping[str, Ranking],
-    named: Mapping[int, float],
-    mentions: float,
-    wanted: frozenset[str],
-) -> Expansion:
-    inputs = _auto_inputs(plan, texts, {}, _coverage(progress))
-    lists = {name: columns(hits) for name, hits in inputs.lists.items()}
-    weights = auto_weights(inputs, {name: hits for name, hits in lists.items() if len(hits.ids)}, {})
-    others = [columns(found.hits).ids for name, found in progress.rankings.items() if name not in texts]
-    return Expansion(lists, weights, inputs.backgrounds.get("semantic"), named, mentions, others, wanted, CANDIDATES)
+    evidence = highest(words.evidence), words.unknown, words.items, max(tags.evidence.values(), default=1.0)
+    average = rankings.get("semantic", _SILENT).background
+    return AutoInputs({}, {}, average, plan.weights, *evidence, plan.fixed, words.code, words.foreign, plan.tuning)
 
 
 _SILENT: Final = Ranking()
-_UNTUNED: Final = Tuning()
 
 
 def _reason(error: Exception) -> str:

@@ -5,18 +5,19 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import datetime
 from operator import attrgetter
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from fourfold import limits
 from fourfold.engine.contributions import LazyContributions, Lines
 from fourfold.engine.pipeline import Found
 from fourfold.engine.time_windows import happened
 from fourfold.errors import InvalidQuery
+from fourfold.frozen import value
 from fourfold.model import Filters, Item, Json
-from fourfold.native.fusion import missing
+from fourfold.native.fusion import common
 from fourfold.ranking.auto import TEXTS
 from fourfold.ranking.explain import explained
 from fourfold.ranking.fusion import columns, values_at, with_factors
@@ -28,7 +29,6 @@ from fourfold.ranking.time_windows import TimeMode, window_factor
 from fourfold.retrieval import (
     Candidates,
     Degraded,
-    Hit,
     Hits,
     Plan,
     Ranking,
@@ -44,7 +44,7 @@ Fetch = Callable[[Sequence[int]], Mapping[int, Item]]
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ResultOptions:
     """How the caller wants the results."""
 
@@ -58,7 +58,7 @@ class ResultOptions:
     time: TimeMode = "off"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Ordered:
     """The final ranking, with the items that had to be read for it and the factors of their scores."""
 
@@ -103,16 +103,17 @@ def results(found: Found, plan: Plan, order: Ordered, fetch: Fetch, options: Res
     wanted = max(plan.top_k, options.at_least)
     per_source = options.per_source or PRESETS[plan.preset].per_source
     ids, scores = order.hits.ids, order.hits.scores
-    start, step = 0, wanted
+    start, step, of_files = 0, wanted, False
     while len(chosen) < wanted and start < len(ids):
         part = Hits(ids[start : start + step], scores[start : start + step])
         _read(order, part.ids, fetch)
         fresh = _results(found, order, options, text, part)
         candidates += [result for result in fresh if result.confidence >= options.min_confidence]
-        chosen = list(at_most_per_source(each_text_once(candidates), _path, per_source))
+        of_files = any(map(_path, candidates))
+        chosen = list(at_most_per_source(each_text_once(candidates), _path, per_source)) if of_files else candidates
         start, step = start + step, step * 4
     chosen = chosen[:wanted]
-    if any(result.item.path is not None for result in chosen):
+    if of_files:
         best = ids[: limits.FOLD_DEPTH]
         _read(order, best, fetch)
         chosen = with_copies(chosen, [order.items[item] for item in best.tolist() if item in order.items])
@@ -154,34 +155,33 @@ def _read(order: Ordered, ids: Ints, fetch: Fetch) -> None:
     order.items.update(fetch(missing) if missing else {})
 
 
-def _results(found: Found, order: Ordered, options: ResultOptions, text: str, part: Hits) -> Iterator[Result]:
+def _results(found: Found, order: Ordered, options: ResultOptions, text: str, part: Hits) -> list[Result]:
     tags, graph = found.rankings.get("tags", _SILENT), found.rankings.get("graph", _SILENT)
     unmatched = 0.0 if "keyword" in found.rankings else None
-    connected = found.fusion.listed("graph")
+    connected = found.fusion.listed("graph") if graph.hits else frozenset[int]()
     cosines, covered = values_at(part.ids, (found.raw("semantic"), None), (found.coverage, unmatched))
     others = [(spec.log_odds, found.raw(name)) for name, spec in RETRIEVERS.items() if spec.log_odds]
     lines = Lines(found.fusion, part.ids)
-    rows = zip(part.ids.tolist(), part.scores.tolist(), cosines, covered, strict=True)
-    for place, (item, score, cosine, coverage) in enumerate(rows):
-        if item not in order.items:
+    factored = bool(order.factors or order.windows or order.sources)
+    made: list[Result] = []
+    for place, (item, score) in enumerate(zip(part.ids.tolist(), part.scores.tolist(), strict=True)):
+        if (stored := order.items.get(item)) is None:
             continue
-        other = sum([odds * min(1.0, max(0.0, scores.get(item) or 0.0)) for odds, scores in others])
-        related = graph.related.get(item, 0.0)
-        evidence = Evidence(cosine, coverage, tags.evidence.get(item, 0.0), related, other)
-        window = order.windows.get(item, 1.0)
-        result = Result(
-            item=order.items[item],
-            score=score,
-            confidence=round(result_confidence(evidence), 6),
-            query=text,
-            contributions=LazyContributions(lines, place),
-            recency=order.factors.get(item, 1.0),
-            window=window,
-            outside_window=window != 1,
-            graph_distance=None if item not in connected else 0 if item in graph.evidence else 1,
-            source_weight=order.sources.get(item, 1.0),
-        )
-        yield explained(result) if options.explain else result
+        other = sum([odds * min(1.0, max(0.0, scores.get(item) or 0.0)) for odds, scores in others]) if others else 0.0
+        evidence = tags.evidence.get(item, 0.0), graph.related.get(item, 0.0), other
+        confidence = round(result_confidence(cosines[place], covered[place], *evidence), 6)
+        distance = None if item not in connected else 0 if item in graph.evidence else 1
+        contributions = LazyContributions(lines, place)
+        result = Result(stored, score, confidence, text, contributions, graph_distance=distance)
+        if factored:
+            result = _with_factors(result, order)
+        made.append(explained(result) if options.explain else result)
+    return made
+
+
+def _with_factors(result: Result, order: Ordered) -> Result:
+    age, window, source = (found.get(result.id, 1.0) for found in (order.factors, order.windows, order.sources))
+    return replace(result, recency=age, window=window, outside_window=window != 1, source_weight=source)
 
 
 _SILENT: Final = Ranking()
@@ -212,35 +212,29 @@ COVERAGE_ALONE: Final = (-4.0, 6.5)
 """Bias and slope without a vector: all words found means likely, never certain."""
 
 
-class Evidence(NamedTuple):
-    """Evidence of the retrievers for one item; None where a retriever had no score for it."""
+def result_confidence(
+    cosine: float | None = None,
+    coverage: float | None = None,
+    tags: float = 0.0,
+    relation: float = 0.0,
+    log_odds: float = 0.0,
+) -> float:
+    """Return a number in 0..1 that rises with each piece of evidence; 0 without any. The pieces add up as log odds.
 
-    cosine: float | None = None
-    coverage: float | None = None
-    """Share of the query's words, weighted by rarity, that occur in the text."""
-    tags: float = 0.0
-    """Share of the query's words that the item's tags cover."""
-    relation: float = 0.0
-    """Strength with which the item is what the query names, or is joined to it by a stored relation."""
-    log_odds: float = 0.0
-    """What further retrievers add, by their descriptions."""
-
-
-_NO_EVIDENCE: Final = Evidence()
-
-
-def result_confidence(evidence: Evidence) -> float:
-    """Return a number in 0..1 that rises with each piece of evidence; 0 without any. The pieces add up as log odds."""
-    if evidence.cosine is None and evidence == _NO_EVIDENCE:
-        return 0.0
-    words = min(1.0, max(0.0, evidence.coverage or 0.0, evidence.tags))
-    if evidence.cosine is None:
+    `cosine` and `coverage` (the share of the query's words, weighted by rarity, in the text) are None where a retriever
+    had no score. `tags`: the share of the query's words that the item's tags cover. `relation`: how strongly the item
+    is what the query names, or is joined to that by a stored relation. `log_odds`: what further retrievers add.
+    """
+    words = min(1.0, max(coverage or 0.0, tags))
+    if cosine is not None:
+        odds = BIAS + PER_COSINE * cosine + PER_COVERAGE * words
+        if coverage is None:
+            odds = max(odds, COSINE_ALONE[0] + COSINE_ALONE[1] * cosine)
+    elif coverage is not None or tags or relation or log_odds:
         odds = COVERAGE_ALONE[0] + COVERAGE_ALONE[1] * words
     else:
-        odds = BIAS + PER_COSINE * evidence.cosine + PER_COVERAGE * words
-        if evidence.coverage is None:
-            odds = max(odds, COSINE_ALONE[0] + COSINE_ALONE[1] * evidence.cosine)
-    return 1 / (1 + math.exp(-odds - PER_RELATION * min(1.0, evidence.relation) - evidence.log_odds))
+        return 0.0
+    return 1 / (1 + math.exp(-odds - PER_RELATION * min(1.0, relation) - log_odds))
 
 
 # ---------------------------------------------------------------- variety: a limit per file, and each text once
@@ -305,8 +299,8 @@ def response(
         applied_weights=found.fusion.weights,
         filters=filters,
         confidence=response_confidence(chosen),
-        counts={name: _count(ranking.hits) for name, ranking in found.rankings.items()},
-        overlap=_overlap(*[columns(found.rankings[name].hits).ids for name in TEXTS if name in found.rankings]),
+        counts={name: len(columns(ranking.hits).ids) for name, ranking in found.rankings.items()},
+        overlap=_overlap(*[columns(found.rankings[name].hits) for name in TEXTS if name in found.rankings]),
         degraded=(*found.degraded, *_lacking(found)),
         notes=found.notes,
         timings_ms={name: round(spent, 3) for name, spent in {**found.timings_ms, "total": total_ms}.items()},
@@ -314,14 +308,9 @@ def response(
     )
 
 
-def _overlap(*lists: Ints) -> int:
+def _overlap(*lists: Hits) -> int:
     """How many ids are in both lists; 0 if there are not two."""
-    return len(lists[0]) - len(missing(*lists)) if len(lists) == len(TEXTS) else 0
-
-
-def _count(hits: Sequence[Hit]) -> int:
-    """How many items a retriever listed; an injected one may repeat some."""
-    return len(columns(hits).ids)
+    return common(*lists) if len(lists) == len(TEXTS) else 0
 
 
 def log_fields(response: SearchResponse) -> dict[str, Json]:
@@ -350,4 +339,4 @@ def _waiting(count: int) -> str:
 
 
 def response_confidence(results: Iterable[Result]) -> float:
-    return max((result.confidence for result in results), default=0.0)
+    return max([result.confidence for result in results], default=0.0)

@@ -25,6 +25,7 @@ from fourfold.engine.retrievers import FACTORIES, tag_candidates
 from fourfold.engine.time_windows import is_outside, nothing_inside, window_of, within, without_items
 from fourfold.engine.visibility import CURRENT, View, visible, why_hidden
 from fourfold.errors import EmbedderUnavailable, MissingExtra
+from fourfold.frozen import value
 from fourfold.model import NO_FILTERS, Filters, Item
 from fourfold.ranking.fusion import FILE_NAME_PRESETS, columns, ranks, with_file_names
 from fourfold.ranking.plan import PlanRequest, StoreFacts, make_plan
@@ -59,7 +60,7 @@ class Why:
     """The raw records that the item is drawn from."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Question:
     """What retrievers are asked, and how their answers are fused."""
 
@@ -81,7 +82,9 @@ Stage: TypeAlias = Callable[[Snapshot, Query, Found], Found]
 
 def name_files(snapshot: Snapshot, query: Query, found: Found) -> Found:
     """Ranks the chunks of a file that the query names first."""
-    if found.plan.preset not in FILE_NAME_PRESETS or not (spelled := file_names(query.text)):
+    if found.plan.preset not in FILE_NAME_PRESETS or not snapshot.has_files:
+        return found
+    if not (spelled := file_names(query.text)):
         return found
     named = snapshot.rows.named_chunks(list(spelled), query.filters)
     if not named:

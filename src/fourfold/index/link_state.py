@@ -15,17 +15,18 @@ from fourfold.index.rows import Scorers
 from fourfold.index.segment_files import Damaged
 from fourfold.limits import CANDIDATES, WALK_EDGES, WALK_STARTS
 from fourfold.native import OutOfRange
-from fourfold.native.fusion import StartRules
+from fourfold.native.fusion import FusionList, StartRules
 from fourfold.native.fusion import expand as native_expand
-from fourfold.native.links import Bounds, LinkColumns, Lists, TailedColumns, ends_of
-from fourfold.ranking.auto import BELOW_AVERAGE, TEXTS, WALK, as_lists, mean_of
+from fourfold.native.links import Bounds, LinkColumns, Lists, TailedColumns, ends_of, ranges
+from fourfold.ranking.auto import BELOW_AVERAGE, TEXTS, WALK, mean_of
 from fourfold.ranking.connections import BEST_HIT, LEAST_START, MOST_TAGS, NEARNESS, Use, rarity
 from fourfold.ranking.expansion import SHARED, Expanded, Expansion
 from fourfold.ranking.fusion import NO_HITS, grid_of
+from fourfold.ranking.retrievers import LIST_SCALES
 from fourfold.retrieval import Hits, Link, LinkKind, Ranking
 
 if TYPE_CHECKING:
-    from fourfold.index.rows import Flags, Floats, Ints
+    from fourfold.index.rows import Floats, Ints
     from fourfold.native import Places
 
 
@@ -136,13 +137,8 @@ class LinkState:
         """The names that exist, with their nodes."""
         found: dict[str, list[int]] = {}
         hashes = list(map(hash, names))
-        if len(self._names):
-            wanted = np.array(hashes, np.int64)
-            first = self._names.searchsorted(wanted)
-            known: Flags = self._names.take(first, mode="clip") == wanted
-            for place in known.nonzero()[0].tolist():
-                last = int(np.searchsorted(self._names, wanted[place : place + 1], side="right")[0])
-                found[names[place]] = self._named[first[place] : last].tolist()
+        for place, begin, end in ranges(self._names, hashes):
+            found[names[place]] = self._named[begin:end].tolist()
         if not self.tail.nodes:
             return found
         changed = self.tail.nodes
@@ -161,11 +157,12 @@ class LinkState:
 
     def _numbered(self, nodes: Sequence[int]) -> list[_Node]:
         c, tail = self._published, self.tail.nodes
+        places = {nodes[index]: place for index, place, _ in ranges(c.nodes, nodes)}
         found: list[_Node] = []
-        for node, place in zip(nodes, _places(c.nodes, np.array(nodes, np.int64)).tolist(), strict=True):
+        for node in nodes:
             if (changed := tail.get(node)) is not None:
-                found.append(_Node(node, place, *changed[:3]))
-            elif place >= 0:
+                found.append(_Node(node, places.get(node, -1), *changed[:3]))
+            elif (place := places.get(node)) is not None:
                 counts = c.holders.item(place), c.mentioned.item(place), c.degrees.item(place)
                 found.append(_Node(node, place, *counts))
         return found
@@ -242,12 +239,14 @@ class LinkState:
         Without the scores, if rows are damaged: the index that has them is then read alone, and repaired.
         """
         acting = {name: scorers[name] for name in given.texts if name in scorers and scorers[name].alone}
-        texts = {name: given.texts.get(name, NO_HITS) for name in TEXTS}
-        lists = as_lists(texts, {}, {name: given.weights.get(name, 0.0) for name in TEXTS})
+        first, second = [
+            FusionList(given.texts.get(name, NO_HITS), None, LIST_SCALES[name], given.weights.get(name, 0.0))
+            for name in TEXTS
+        ]
         try:
             found = native_expand(
                 self._columns,
-                (lists[0], lists[1]),
+                (first, second),
                 (mean_of(given.average), BELOW_AVERAGE, grid_of(given.weights)),
                 given.named,
                 _STARTS,
@@ -264,7 +263,7 @@ class LinkState:
             if not acting:
                 raise
             return self.expand(given, allowed, {})
-        made = {WALK: Hits(*found.walk), SHARED: Hits(*found.shared)} if found.starts else {}
+        made = {WALK: found.walk, SHARED: found.shared} if found.starts else {}
         scores: dict[str, Ranking] = {}
         unlisted: dict[str, Ints] = {}
         for name, ids, scored in zip(TEXTS, found.unlisted, found.scored, strict=True):

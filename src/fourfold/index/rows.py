@@ -261,7 +261,7 @@ class Scored:
         return Ranking(
             Hits(ids, self.scores[places]),
             notes=query.notes,
-            evidence=Numbers(((ids, self.coverage[places]),)),
+            evidence=Numbers((Hits(ids, self.coverage[places]),)),
             unknown=query.unknown_share,
             items=query.documents,
             code=query.code,

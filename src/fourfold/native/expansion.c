@@ -24,12 +24,14 @@ typedef struct {
     int64_t allowed_count, limit;
     const int64_t *others; /* ids that other retrievers listed */
     int64_t other_count;
-    int64_t *walk, *shared;               /* results, with room for `limit` */
-    double *walk_scores, *shared_scores;
-    int64_t *unlisted[TEXTS];             /* results, with room for all ids */
-    Scoring *scoring[TEXTS];              /* NULL: the list does not score what it lacks */
+    Scoring *scoring[TEXTS]; /* NULL: the list does not score what it lacks */
+    int64_t *numbers;        /* results, in rows of `room`: WALK, SHARED, of each list UNLISTED, and of each SCORED */
+    double *floats;          /* scores of the first two, then of each list scores and coverage of what it lacks */
+    int64_t room;            /* PARTS times that for all ids, because each part of an index may have an item */
     int64_t start_count, walk_count, shared_count, unlisted_counts[TEXTS];
 } Expansion;
+
+enum { WALK, SHARED, UNLISTED, SCORED = UNLISTED + TEXTS };
 
 typedef struct {
     int64_t *ids;
@@ -66,8 +68,8 @@ static int64_t all_listed(const Expansion *e, int64_t *every)
     for (int t = 0; t < TEXTS; t++)
         for (int64_t i = 0; i < e->texts[t].count; i++) every[count++] = e->texts[t].ids[i];
     for (int64_t i = 0; i < e->other_count; i++) every[count++] = e->others[i];
-    for (int64_t i = 0; i < e->walk_count; i++) every[count++] = e->walk[i];
-    for (int64_t i = 0; i < e->shared_count; i++) every[count++] = e->shared[i];
+    for (int64_t i = 0; i < e->walk_count; i++) every[count++] = e->numbers[WALK * e->room + i];
+    for (int64_t i = 0; i < e->shared_count; i++) every[count++] = e->numbers[SHARED * e->room + i];
     return count;
 }
 
@@ -97,17 +99,25 @@ API int64_t ff_expand(Expansion *e, const Columns *c)
     }
     if (result >= 0 && starts.count && e->walks)
         result = e->walk_count = ff_walk(
-            c, starts.ids, starts.strengths, starts.count, e->nearness, e->allowed, e->allowed_count, e->limit, e->walk,
-            e->walk_scores);
+            c, starts.ids, starts.strengths, starts.count, e->nearness, e->allowed, e->allowed_count, e->limit,
+            e->numbers + WALK * e->room, e->floats + WALK * e->room);
     if (result >= 0 && starts.count && e->shares_tags)
         result = e->shared_count = ff_shared(
-            c, starts.ids, starts.strengths, starts.count, e->allowed, e->allowed_count, e->limit, e->shared,
-            e->shared_scores);
+            c, starts.ids, starts.strengths, starts.count, e->allowed, e->allowed_count, e->limit,
+            e->numbers + SHARED * e->room, e->floats + SHARED * e->room);
     const int64_t count = result >= 0 ? all_listed(e, numbers) : 0;
-    for (int t = 0; t < TEXTS && result >= 0; t++)
-        result = e->unlisted_counts[t] = ff_missing(numbers, count, e->texts[t].ids, e->texts[t].count, e->unlisted[t]);
-    for (int t = 0; t < TEXTS && result >= 0; t++)
-        if (e->scoring[t]) result = ff_score(e->scoring[t], e->unlisted[t], e->unlisted_counts[t]);
+    for (int t = 0; t < TEXTS && result >= 0; t++) {
+        int64_t *unlisted = e->numbers + (UNLISTED + t) * e->room;
+        result = e->unlisted_counts[t] = ff_missing(numbers, count, e->texts[t].ids, e->texts[t].count, unlisted);
+    }
+    for (int t = 0; t < TEXTS && result >= 0; t++) {
+        Scoring *scoring = e->scoring[t];
+        if (!scoring) continue;
+        scoring->ids = e->numbers + (SCORED + t) * e->room;
+        scoring->scores = e->floats + (2 + 2 * t) * e->room;
+        scoring->coverage = scoring->scores + e->room;
+        result = ff_score(scoring, e->numbers + (UNLISTED + t) * e->room, e->unlisted_counts[t]);
+    }
     free(numbers);
     free(floats);
     return result < 0 ? result : DONE;

@@ -2,6 +2,7 @@
 
    The same arithmetic as `ranking/auto.py` describes, in the same order, so that scores are equal to the last bit. */
 
+#include <math.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -117,4 +118,46 @@ API int64_t ff_missing(const int64_t *ids, int64_t count, const int64_t *known, 
     free(listed.slots);
     free(seen.slots);
     return found;
+}
+
+/* Counts the ids that are also in the other list; each list has an id once. Returns NO_MEMORY, too. */
+API int64_t ff_common(const int64_t *ids, int64_t count, const int64_t *others, int64_t other_count)
+{
+    const Table listed = table_for(other_count);
+    int64_t found = listed.slots ? 0 : NO_MEMORY;
+    for (int64_t i = 0; i < other_count && found == 0; i++) *slot_of(listed, others, others[i]) = (int32_t)i + 1;
+    for (int64_t i = 0; i < count && found >= 0; i++) found += *slot_of(listed, others, ids[i]) != 0;
+    free(listed.slots);
+    return found;
+}
+
+/* The highest of at least one number. */
+API double ff_highest(const double *numbers, int64_t count)
+{
+    double best = numbers[0];
+    for (int64_t i = 1; i < count; i++)
+        if (numbers[i] > best) best = numbers[i];
+    return best;
+}
+
+/* Numbers by id, in any order. Filled in by native/fusion.py. */
+typedef struct {
+    const int64_t *ids;
+    const double *numbers;
+    int64_t count;
+    int64_t table; /* that it is a part of */
+} Column;
+
+/* Writes the numbers of the wanted ids in each table, NAN for a missing one; a later column of a table has precedence.
+   For a few ids. */
+API void ff_values(
+    const Column *columns, int64_t column_count, const int64_t *wanted, int64_t count, double *found, int64_t tables)
+{
+    for (int64_t i = 0; i < tables * count; i++) found[i] = NAN;
+    for (const Column *column = columns; column < columns + column_count; column++)
+        for (int64_t w = 0; w < count; w++) {
+            int64_t i = 0;
+            while (i < column->count && column->ids[i] != wanted[w]) i++;
+            if (i < column->count) found[column->table * count + w] = column->numbers[i];
+        }
 }

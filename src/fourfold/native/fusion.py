@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from array import array
+from collections.abc import Iterator, Mapping, Sequence
 from ctypes import Structure, addressof, byref, c_double, c_int64, c_void_p
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 import numpy as np
 
+from fourfold.hits import Hits
 from fourfold.native import KEEPING_GIL, LIBRARY, addresses, as_in_kernel, failure, function
 from fourfold.native.scoring import PARTS, Scorer, Scores
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from fourfold.native import Floats, Ints
     from fourfold.native.links import LinkColumns, TailedColumns
 
@@ -23,28 +22,38 @@ SCALES: Final = {"cosine": 0, "absolute": 1, "best": 2}
 _P, _N, _D = c_void_p, c_int64, c_double
 _fuse = function(LIBRARY, "fuse", c_int64, _P, _N, _D, _D, _D, _P, _P, _P, _P, _P)
 _missing = function(KEEPING_GIL, "missing", c_int64, _P, _N, _P, _N, _P)
+_common = function(KEEPING_GIL, "common", c_int64, _P, _N, _P, _N)
+_highest = function(KEEPING_GIL, "highest", c_double, _P, _N)
+_values = function(KEEPING_GIL, "values", None, _P, _N, _P, _N, _P, _N)
 _INT64, _FLOAT64 = map(np.dtype, (np.int64, np.float64))
 _NO_IDS: Final = np.empty(0, np.int64)
 
 
 class FusionList(NamedTuple):
-    """The hits that a retriever listed, best first, and its scores of other items."""
-
-    ids: Ints
-    scores: Floats
-    more_ids: Ints | None
-    more_scores: Floats | None
+    hits: Hits
+    """What a retriever listed, best first."""
+    more: Hits | None
+    """Its scores of other items."""
     scale: str
     """A key of SCALES."""
     weight: float
 
 
-@dataclass(frozen=True, slots=True)
-class Fused:
+class Fused(NamedTuple):
+    hits: Hits
+    lists: Any
+    """Those of the kernel, with the length of each."""
     ids: Ints
     scores: Floats
-    parts: list[tuple[int, Ints, Floats, Floats]]
-    """For each list: how many of its hits were listed, ids, raw scores and the values that it adds."""
+    values: Floats
+
+    def parts(self) -> Iterator[tuple[int, Hits, Floats]]:
+        """For each list: how many of its hits were listed, all of them, and the values that it adds."""
+        begin = 0
+        for made in self.lists:
+            end = begin + made.length
+            yield made.listed, Hits(self.ids[begin:end], self.scores[begin:end]), self.values[begin:end]
+            begin = end
 
 
 @as_in_kernel(0)
@@ -62,9 +71,9 @@ class List(Structure):
 
 def fuse(lists: Sequence[FusionList], average: float, below_share: float, grid: float) -> Fused:
     """Add up what the lists say of each item. `average`: cosine of the store; below -1 if unknown."""
-    given: Any = (List * len(lists))(*[in_kernel(each) for each in lists])
-    room = sum([len(one.ids) + (0 if one.more_ids is None else len(one.more_ids)) for one in lists])
-    numbers, floats = np.empty((2, room), np.int64), np.empty((3, room))
+    given: Any = (List * len(lists))(*map(in_kernel, lists))
+    room = sum([len(one.hits.ids) + (0 if one.more is None else len(one.more.ids)) for one in lists])
+    numbers, floats = np.empty(2 * room, np.int64), np.empty(3 * room)
     start, column = cast("tuple[int, int]", tuple(addresses((numbers, _INT64), (floats, _FLOAT64))))
     step = room * floats.itemsize
     found = _fuse(
@@ -72,22 +81,27 @@ def fuse(lists: Sequence[FusionList], average: float, below_share: float, grid: 
     )
     if found < 0:
         raise failure(found)
-    parts: list[tuple[int, Ints, Floats, Floats]] = []
-    begin = 0
-    for made in given:
-        end = begin + made.length
-        parts.append((made.listed, numbers[0, begin:end], floats[0, begin:end], floats[1, begin:end]))
-        begin = end
-    return Fused(numbers[1, :found], floats[2, :found], parts)
+    hits = Hits(numbers[room : room + found], floats[2 * room : 2 * room + found])
+    return Fused(hits, given, numbers[:room], floats[:room], floats[room : 2 * room])
 
 
-def in_kernel(one: FusionList) -> List:
-    """Return the list as the kernel takes it; the arrays must stay alive during the call."""
-    ids, scores, more_ids, more_scores = addresses(
-        (one.ids, _INT64), (one.scores, _FLOAT64), (one.more_ids, _INT64), (one.more_scores, _FLOAT64)
-    )
-    more = 0 if one.more_ids is None else len(one.more_ids)
-    return List(ids, more_ids, scores, more_scores, len(one.ids), more, SCALES[one.scale], one.weight)
+def in_kernel(one: FusionList) -> tuple[int | float | None, ...]:
+    """Return the fields of `List`; the arrays must stay alive during the call."""
+    hits, more, scale, weight = one
+    ids, scores = hits.addresses or addresses_of(hits)
+    if more is None:
+        return ids, None, scores, None, len(hits.ids), 0, SCALES[scale], weight
+    more_ids, more_scores = more.addresses or addresses_of(more)
+    return ids, more_ids, scores, more_scores, len(hits.ids), len(more.ids), SCALES[scale], weight
+
+
+def addresses_of(hits: Hits) -> tuple[int | None, int | None]:
+    """The addresses of both arrays, which are remembered."""
+    if len(hits.ids) != len(hits.scores):
+        raise ValueError(f"there are {len(hits.scores)} scores of {len(hits.ids)} ids")
+    ids, scores = addresses((hits.ids, _INT64), (hits.scores, _FLOAT64))
+    hits.addresses = ids, scores
+    return ids, scores
 
 
 def missing(ids: Ints, known: Ints) -> Ints:
@@ -99,12 +113,47 @@ def missing(ids: Ints, known: Ints) -> Ints:
     return found[:count]
 
 
+def common(one: Hits, other: Hits) -> int:
+    """Return how many ids are in both lists."""
+    ids, _ = one.addresses or addresses_of(one)
+    others, _ = other.addresses or addresses_of(other)
+    if (count := _common(ids, len(one.ids), others, len(other.ids))) < 0:
+        raise failure(count)
+    return count
+
+
+def highest(hits: Hits) -> float | None:
+    """Return the highest score, None if there is none."""
+    _, scores = hits.addresses or addresses_of(hits)
+    return _highest(scores, len(hits.ids)) if scores else None
+
+
+class _Column(Structure):
+    """`Column` of fusion.c."""
+
+    _fields_ = (("ids", c_void_p), ("numbers", c_void_p), ("count", c_int64), ("table", c_int64))
+
+
+def values_of(wanted: Ints, tables: Sequence[Sequence[Hits]]) -> list[list[float]]:
+    """Return the numbers of a few ids in each table, NaN for a missing one; a later column has precedence."""
+    columns = [
+        (*(hits.addresses or addresses_of(hits)), len(hits.ids), table)
+        for table, parts in enumerate(tables)
+        for hits in parts
+    ]
+    found = np.empty((len(tables), len(wanted)))
+    asked, target = addresses((wanted, _INT64), (found, _FLOAT64))
+    _values((_Column * len(columns))(*columns), len(columns), asked, len(wanted), target, len(tables))
+    return found.tolist()
+
+
 # ---------------------------------------------------------------- expansion (`expansion.c`)
 
 _expand = function(LIBRARY, "expand", c_int64, _P, _P)
 _RESULTS: Final = 6
-"""Rows of integers (walk, shared tags, what each text lacks, what of it was scored), and of floats (both, scores and
-coverage of each text)."""
+"""Rows of integers and of floats that the kernel fills; `Expansion` of expansion.c names them."""
+_SCORED: Final = 4
+_SCORES: Final = 2
 _NO_WALK: Final = (0.0, 0.0, 0.0)
 
 
@@ -125,11 +174,10 @@ class _Expansion(Structure):
         *((name, c_int64) for name in ("allowed_count", "limit")),
         ("others", c_void_p),
         ("other_count", c_int64),
-        *((name, c_void_p) for name in ("walk", "shared", "walk_scores", "shared_scores")),
-        ("unlisted", c_void_p * 2),
         ("scoring", c_void_p * 2),
-        *((name, c_int64) for name in ("start_count", "walk_count", "shared_count")),
-        ("unlisted_counts", c_int64 * 2),
+        *((name, c_void_p) for name in ("numbers", "floats")),
+        *((name, c_int64) for name in ("room", "start_count", "walk_count", "shared_count")),
+        *((name, c_int64) for name in ("first_unlisted", "second_unlisted")),
     )
 
 
@@ -143,9 +191,8 @@ class StartRules(NamedTuple):
 
 class Reached(NamedTuple):
     starts: int
-    walk: tuple[Ints, Floats]
-    """Ids and scores, best first."""
-    shared: tuple[Ints, Floats]
+    walk: Hits
+    shared: Hits
     unlisted: tuple[Ints, Ints]
     """For each of the two lists, the ids that are in other lists only."""
     scored: list[Scores | None]
@@ -171,45 +218,32 @@ def expand(
     `scorers`: by what each list scores the items that it lacks; raise OutOfRange if rows are damaged.
     """
     listed = np.concatenate(others) if others else _NO_IDS
-    room = len(texts[0].ids) + len(texts[1].ids) + len(listed) + 2 * limit
-    numbers, floats = np.empty((_RESULTS, PARTS * room), np.int64), np.empty((_RESULTS, PARTS * room))
-    starts, strengths = np.array([*named], np.int64), np.array([*named.values()], np.float64)
-    ids, powers, passing, known = addresses(
-        (starts, _INT64), (strengths, _FLOAT64), (allowed, _INT64), (listed, _INT64)
+    room = PARTS * (len(texts[0].hits.ids) + len(texts[1].hits.ids) + len(listed) + 2 * limit)
+    numbers, floats = np.empty(_RESULTS * room, np.int64), np.empty(_RESULTS * room)
+    starts, strengths = array("q", named), array("d", named.values())
+    passing, known, first, column = addresses(
+        (allowed, _INT64), (listed, _INT64), (numbers, _INT64), (floats, _FLOAT64)
     )
-    walk, shared, *unlisted, first_ids, second_ids = _row_addresses(numbers, _INT64)
-    walk_scores, shared_scores, *scored = _row_addresses(floats, _FLOAT64)
-    for scorer, target, scores, coverage in zip(
-        scorers, (first_ids, second_ids), scored[::2], scored[1::2], strict=True
-    ):
-        if scorer is not None:
-            scorer.struct.ids, scorer.struct.scores, scorer.struct.coverage = target, scores, coverage
     given: Any = _Expansion(
-        (in_kernel(texts[0]), in_kernel(texts[1])), *scale, ids, powers, len(named), *rules, nearness is not None,
-        nearness or _NO_WALK, shares, passing, -1 if allowed is None else len(allowed), limit, known, len(listed),
-        walk, shared, walk_scores, shared_scores, tuple(unlisted),
-        tuple([None if scorer is None else addressof(scorer.struct) for scorer in scorers]),
+        (in_kernel(texts[0]), in_kernel(texts[1])), *scale, starts.buffer_info()[0], strengths.buffer_info()[0],
+        len(named), *rules, nearness is not None, nearness or _NO_WALK, shares, passing,
+        -1 if allowed is None else len(allowed), limit, known, len(listed),
+        tuple([None if scorer is None else addressof(scorer.struct) for scorer in scorers]), first, column, room,
     )  # fmt: skip
     if (state := _expand(byref(given), byref(columns.struct))) < 0:
         raise failure(state)
-    return _reached(given, numbers, floats, scorers)
-
-
-def _reached(given: Any, numbers: Ints, floats: Floats, scorers: Sequence[Scorer | None]) -> Reached:
-    walk, shared, (one, other) = given.walk_count, given.shared_count, given.unlisted_counts
     scored: list[Scores | None] = []
-    for ids, scores, scorer in zip(numbers[4:], (floats[2:4], floats[4:]), scorers, strict=True):
+    for number, scorer in enumerate(scorers):
+        ids, scores = (_SCORED + number) * room, (_SCORES + 2 * number) * room
         count = 0 if scorer is None else scorer.struct.count
-        scored.append(None if scorer is None else Scores(ids[:count], *scores[:, :count]))
+        both = floats[scores : scores + count], floats[scores + room : scores + room + count]
+        scored.append(None if scorer is None else Scores(numbers[ids : ids + count], *both))
+    walk, shared = given.walk_count, given.shared_count
+    one, other = given.first_unlisted, given.second_unlisted
     return Reached(
         given.start_count,
-        (numbers[0, :walk], floats[0, :walk]),
-        (numbers[1, :shared], floats[1, :shared]),
-        (numbers[2, :one], numbers[3, :other]),
+        Hits(numbers[:walk], floats[:walk]),
+        Hits(numbers[room : room + shared], floats[room : room + shared]),
+        (numbers[2 * room : 2 * room + one], numbers[3 * room : 3 * room + other]),
         scored,
     )
-
-
-def _row_addresses(table: NDArray[Any], kind: np.dtype[Any]) -> list[int]:
-    (start,) = addresses((table, kind))
-    return [cast("int", start) + row * table.strides[0] for row in range(len(table))]

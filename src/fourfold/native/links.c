@@ -56,6 +56,24 @@ static int64_t item_of(const Columns *c, int64_t id)
     return changed >= 0 ? c->item_count + changed : place_of(c->items, c->item_count, id);
 }
 
+/* Finds the wanted numbers in a sorted column: writes the index of each that is there, and where it begins and ends in
+   the column. Returns how many were found; `ranges` has room for three numbers for each that is wanted. */
+API int64_t ff_ranges(
+    const int64_t *sorted, int64_t count, const int64_t *wanted, int64_t wanted_count, int64_t *ranges)
+{
+    int64_t found = 0;
+    for (int64_t w = 0; w < wanted_count; w++) {
+        const int64_t begin = place_of(sorted, count, wanted[w]);
+        if (begin < 0) continue;
+        int64_t end = begin + 1;
+        while (end < count && sorted[end] == wanted[w]) end++;
+        ranges[3 * found] = w;
+        ranges[3 * found + 1] = begin;
+        ranges[3 * found++ + 2] = end;
+    }
+    return found;
+}
+
 /* What is added to the scores of items, in the order in which it was found. */
 typedef struct {
     int64_t *ids;

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from array import array
+from collections.abc import Mapping, Sequence
 from ctypes import Structure, addressof, byref, c_int, c_int64, c_void_p
 from dataclasses import dataclass
 from functools import cached_property
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fourfold.native import LIBRARY, addresses, as_in_kernel, failure, function
+from fourfold.native import KEEPING_GIL, LIBRARY, addresses, as_in_kernel, failure, function
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -21,6 +22,8 @@ _P, _N = c_void_p, c_int64
 _walk = function(LIBRARY, "walk", c_int64, _P, _P, _P, _N, _P, _P, _N, _N, _P, _P)
 _shared = function(LIBRARY, "shared", c_int64, _P, _P, _P, _N, _P, _N, _N, _P, _P)
 _check_lists = function(LIBRARY, "check_lists", c_int, _P, _N, _P, _N, _N)
+_ranges = function(KEEPING_GIL, "ranges", c_int64, _P, _N, _P, _N, _P)
+_RANGE_BYTES = 24
 _INT64, _INT32, _FLOAT64 = map(np.dtype, (np.int64, np.int32, np.float64))
 
 
@@ -42,6 +45,15 @@ class Lists:
         ends, members = addresses((self.ends, _INT64), (self.members, _INT32))
         if (state := _check_lists(ends, len(self.ends), members, len(self.members), places)) < 0:
             raise failure(state)
+
+
+def ranges(numbers: Ints, wanted: Sequence[int]) -> list[tuple[int, int, int]]:
+    """Return those of the wanted numbers that a sorted column has: the index of each, and where it begins and ends."""
+    asked, found = array("q", wanted), array("q", bytes(_RANGE_BYTES * len(wanted)))
+    (column,) = addresses((numbers, _INT64))
+    count = _ranges(column, len(numbers), asked.buffer_info()[0], len(asked), found.buffer_info()[0])
+    listed = found[: 3 * count].tolist()
+    return list(zip(listed[::3], listed[1::3], listed[2::3], strict=True))
 
 
 def ends_of(numbers: NDArray[Any], count: int) -> Ints:

@@ -19,8 +19,8 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
@@ -41,7 +41,7 @@ from fourfold.ranking.tuning import tuned_shares
 from fourfold.retrieval import Background, Hit, Hits, Numbers, Tuning
 
 if TYPE_CHECKING:
-    from fourfold.retrieval import Floats, Ints
+    from fourfold.retrieval import Floats
 
 TEXTS: Final = ("semantic", "keyword")
 FALL_RANKS: Final = (10, 50)
@@ -56,8 +56,6 @@ BELOW_AVERAGE: Final = 0.05
 """Part of the scale reserved for cosines below the store's average, so that these keep their order."""
 UNKNOWN_AVERAGE: Final = -2.0
 WALK: Final = "walk"
-
-Scores: TypeAlias = Mapping[int, float]
 
 
 class TextEvidence(NamedTuple):
@@ -93,17 +91,17 @@ class TextOdds(NamedTuple):
 TEXT_ODDS: Final = TextOdds()
 
 
-@dataclass(frozen=True, slots=True)
-class AutoInputs:
+class AutoInputs(NamedTuple):
     lists: Mapping[str, Sequence[Hit]]
     """By retriever, plus `walk` and `shared` (`EXPANSIONS`); each best first."""
-    unlisted: Mapping[str, Sequence[Hit]] = field(default_factory=dict[str, Sequence[Hit]])
+    unlisted: Mapping[str, Sequence[Hit]] = MappingProxyType({})
     """Semantic and keyword scores of items that only other retrievers listed."""
-    backgrounds: Mapping[str, Background | None] = field(default_factory=dict[str, "Background | None"])
+    average: Background | None = None
+    """Of the store's cosines; None if unknown."""
     weights: Mapping[str, float] | None = None
     """Weights of the caller or the preset; None: chosen from the evidence of this query."""
-    coverage: Scores = field(default_factory=dict[int, float])
-    """By item: the share of the query's words, weighted by rarity, that occur in it."""
+    coverage: float | None = None
+    """The highest share of the query's words, weighted by rarity, that occur in one item; None if unknown."""
     unknown: float = 0.0
     """Share of the query's words, weighted by rarity, that occur in no item."""
     items: int = 0
@@ -116,7 +114,7 @@ class AutoInputs:
     """Share of the store that is source code, times the share of the query that is prose."""
     foreign: float = 0.0
     """Share of the items that are in another language than the query, but have vectors that can be compared with it."""
-    tuning: Tuning = field(default_factory=Tuning)
+    tuning: Tuning | None = None
 
 
 def fuse_auto(inputs: AutoInputs) -> Fusion:
@@ -128,14 +126,18 @@ def fuse_auto(inputs: AutoInputs) -> Fusion:
     unlisted = {name: columns(hits) for name, hits in inputs.unlisted.items()}
     weights = auto_weights(inputs, lists, unlisted)
     reported = {**(inputs.fixed or {}), **_reported(weights)}
-    return fuse_scaled(lists, unlisted, weights, inputs.backgrounds.get("semantic"), reported)
+    return fuse_scaled(lists, unlisted, weights, inputs.average, reported)
 
 
 def auto_weights(inputs: AutoInputs, lists: Mapping[str, Hits], unlisted: Mapping[str, Hits]) -> dict[str, float]:
     """Return the weights of the lists, all of which have hits."""
-    shares = _chosen(inputs, lists, unlisted) if inputs.weights is None else _given(inputs.weights, lists)
-    if inputs.weights is None and inputs.tuning.name:
-        shares = tuned_shares(shares, inputs.tuning)
+    if inputs.weights is not None:
+        shares = _given(inputs.weights, lists)
+    else:
+        shares = {**LIST_SHARES, **_text_shares(inputs, lists, unlisted)}
+        shares["tags"] *= inputs.tagged**2  # a tag that is one word of many is weak evidence
+        if inputs.tuning is not None:
+            shares = tuned_shares(shares, inputs.tuning)
     acting = [name for name in LIST_SHARES if name in lists]
     return _beside(inputs.fixed, shares, acting) if inputs.fixed else scaled_to_one(shares, acting)
 
@@ -150,13 +152,13 @@ def fuse_scaled(
     """Scale the scores of each list, weigh them and add them up: `fused_in_python`, in the kernel."""
     if not weights:
         return fuse((), reported)
-    given, applied = as_lists(lists, unlisted, weights), with_all_retrievers(reported)
+    given = [FusionList(lists[name], unlisted.get(name), LIST_SCALES[name], weight) for name, weight in weights.items()]
     found = native_fusion.fuse(given, mean_of(average), BELOW_AVERAGE, grid_of(weights))
-    parts = [
-        Part(name, weight, listed, Hits(ids, scores), values)
-        for (name, weight), (listed, ids, scores, values) in zip(weights.items(), found.parts, strict=True)
-    ]
-    return Fusion(Hits(found.ids, found.scores), applied, tuple(parts))
+
+    def parts() -> list[Part]:
+        return [Part(*named, *made) for named, made in zip(weights.items(), found.parts(), strict=True)]
+
+    return Fusion(found.hits, with_all_retrievers(reported), parts)
 
 
 def fused_in_python(
@@ -173,20 +175,8 @@ def fused_in_python(
     return fuse(parts, reported)
 
 
-def as_lists(lists: Mapping[str, Hits], unlisted: Mapping[str, Hits], weights: Mapping[str, float]) -> list[FusionList]:
-    """Return the lists that have weights as the kernel takes them."""
-    return [
-        FusionList(lists[name].ids, lists[name].scores, *_columns(unlisted.get(name)), LIST_SCALES[name], weight)
-        for name, weight in weights.items()
-    ]
-
-
 def mean_of(average: Background | None) -> float:
     return UNKNOWN_AVERAGE if average is None else average.mean
-
-
-def _columns(hits: Hits | None) -> tuple[Ints | None, Floats | None]:
-    return (None, None) if hits is None else (hits.ids, hits.scores)
 
 
 def _beside(fixed: Mapping[str, float], shares: Mapping[str, float], names: Sequence[str]) -> dict[str, float]:
@@ -226,13 +216,6 @@ def _reported(weights: Mapping[str, float]) -> dict[str, float]:
 # ---------------------------------------------------------------- weights
 
 
-def _chosen(inputs: AutoInputs, lists: Mapping[str, Hits], unlisted: Mapping[str, Hits]) -> dict[str, float]:
-    """The retrievers' default shares, adjusted by the evidence of this query."""
-    shares = {**LIST_SHARES, **_text_shares(inputs, lists, unlisted)}
-    shares["tags"] *= inputs.tagged**2  # a tag that is one word of many is weak evidence
-    return shares
-
-
 def _text_shares(inputs: AutoInputs, lists: Mapping[str, Hits], unlisted: Mapping[str, Hits]) -> Mapping[str, float]:
     """Weights of semantic and keyword, which sum to 1."""
     if not ("semantic" in lists and "keyword" in lists):
@@ -249,31 +232,32 @@ def text_evidence(inputs: AutoInputs, words: Hits, cosines: tuple[Hits, Hits]) -
 
     `words`: the hits of keyword search. `cosines`: those of vector search, listed and unlisted.
     """
-    background = inputs.backgrounds.get("semantic")
-    if background is None:
+    if inputs.average is None:
         return None
     return TextEvidence(
-        nearness=_nearness(cosines, background),
+        nearness=_nearness(cosines, inputs.average),
         unknown=inputs.unknown,
-        coverage=min(1.0, _highest(inputs.coverage, UNKNOWN_COVERAGE)),
+        coverage=UNKNOWN_COVERAGE if inputs.coverage is None else min(1.0, inputs.coverage),
         fall=_fall(words, inputs.items),
         code=inputs.code,
         foreign=inputs.foreign * (1 - inputs.unknown),
     )
 
 
-def _highest(numbers: Scores, default: float) -> float:
+def highest(numbers: Mapping[int, float]) -> float | None:
+    """Return the highest number, None if there is none."""
     if not isinstance(numbers, Numbers):
-        return max(numbers.values(), default=default)
-    return max([float(np.maximum.reduce(values)) for _, values in numbers.columns if len(values)], default=default)
+        return max(numbers.values(), default=None)
+    known = map(native_fusion.highest, numbers.columns)
+    return max([each for each in known if each is not None], default=None)
 
 
 def _nearness(cosines: tuple[Hits, Hits], background: Background) -> float:
     """Position of the best cosine between the store's average (0) and 1, the query itself (1)."""
     listed, unlisted = cosines
     best = float(listed.scores[0])
-    if len(unlisted.ids):  # an approximate index may have missed the best one
-        best = max(best, float(np.maximum.reduce(unlisted.scores)))
+    if (further := native_fusion.highest(unlisted)) is not None:  # an approximate index may have missed the best one
+        best = max(best, further)
     return min(1.0, max(0.0, (best - background.mean) / max(1 - background.mean, LEAST_SPREAD)))
 
 

@@ -11,9 +11,9 @@ A store with columns of links and tags does all of it in one call of the kernel;
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from fourfold.frozen import value
 from fourfold.retrieval import Background, Hits, Ranking
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ MOST_NAMED: Final = 200
 """Items that the query names, up to which the kernel expands: it compares all of them with each other."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Expansion:
     texts: Mapping[str, Hits]
     """The lists of vectors and words that answered."""
@@ -43,7 +43,7 @@ class Expansion:
     """Of each list that is made."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Expanded:
     lists: Mapping[str, Hits]
     """Those that were wanted; none if there is nothing to start from."""

@@ -10,14 +10,15 @@ floats add without rounding. So the order of the lists does not matter, and equa
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
 from fourfold import native
+from fourfold.frozen import value
+from fourfold.native.fusion import values_of
 from fourfold.ranking.retrievers import RETRIEVERS
 from fourfold.retrieval import Contribution, Hit, Hits, Numbers
 
@@ -88,7 +89,7 @@ class Part(NamedTuple):
         ]
 
 
-@dataclass(frozen=True)
+@value
 class Fusion:
     """A fused ranking. Contributions are computed on request, for the few items that are shown."""
 
@@ -96,7 +97,12 @@ class Fusion:
     """Best first, ties by id."""
     weights: Mapping[str, float]
     """Weights as applied, for every retriever."""
-    parts: tuple[Part, ...] = ()
+    make_parts: Callable[[], Sequence[Part]] = tuple
+
+    @cached_property
+    def parts(self) -> Sequence[Part]:
+        """What each list contributes; most callers do not ask."""
+        return self.make_parts()
 
     @cached_property
     def ids(self) -> list[int]:
@@ -159,7 +165,7 @@ def fuse(parts: Sequence[Part], weights: Mapping[str, float]) -> Fusion:
     ids, values = [part.raw.ids for part in parts], [part.values for part in parts]
     found, totals = native.sums(np.concatenate(ids), np.concatenate(values))
     order = native.order(found, totals)
-    return Fusion(Hits(found[order], totals[order]), applied, tuple(parts))
+    return Fusion(Hits(found[order], totals[order]), applied, lambda: parts)
 
 
 def with_all_retrievers(weights: Mapping[str, float]) -> dict[str, float]:
@@ -195,18 +201,13 @@ def columns(hits: Sequence[Hit]) -> Hits:
 
 def values_at(ids: Ints, *asked: tuple[Mapping[int, float], float | None]) -> list[list[float | None]]:
     """The numbers of a few ids in each of several mappings, with the default of each."""
-    answers: list[list[float | None]] = []
-    for numbers, default in asked:
-        if not isinstance(numbers, Numbers):
-            answers.append([numbers.get(item, default) for item in ids.tolist()])
-            continue
-        found = [default] * len(ids)
-        for known, values in numbers.columns:
-            for number, place in enumerate(native.places(known, ids).tolist()):
-                if place >= 0:
-                    found[number] = float(values[place])
-        answers.append(found)
-    return answers
+    tables = [numbers.columns if isinstance(numbers, Numbers) else () for numbers, _ in asked]
+    return [
+        [default if math.isnan(number) else number for number in found]
+        if isinstance(numbers, Numbers)
+        else [numbers.get(item, default) for item in ids.tolist()]
+        for (numbers, default), found in zip(asked, values_of(ids, tables), strict=True)
+    ]
 
 
 def scaled_to_one(weights: Mapping[str, float], names: Iterable[str]) -> dict[str, float]:

@@ -9,11 +9,12 @@ only: see `routed`.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final, Literal, TypeAlias, cast, get_args
 
 from fourfold import limits
 from fourfold.errors import InvalidQuery
+from fourfold.frozen import value
 from fourfold.ranking.fusion import scaled_to_one
 from fourfold.ranking.presets import PRESETS, PlanSettings, Preset, RoutingConfig
 from fourfold.ranking.relational_words import exact, relational_words, terms_of
@@ -35,7 +36,7 @@ from fourfold.text.fold import folded_words
 QueryType: TypeAlias = Literal["standard", "relational"]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class PlanRequest:
     """Options of one search; None means the preset's value."""
 
@@ -53,7 +54,7 @@ class PlanRequest:
     source_weights: Mapping[str, float] | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class StoreFacts:
     """Facts about the store that influence a plan."""
 
@@ -330,7 +331,10 @@ def route(text: str, config: RoutingConfig) -> tuple[QueryType, tuple[str, ...]]
     matched = [
         keyword.spelled
         for keyword in keywords
-        if all(not found[keyword.language].isdisjoint(part) for part in keyword.parts)
+        if (
+            not found[keyword.language].isdisjoint(keyword.parts[0])
+            and all(not found[keyword.language].isdisjoint(part) for part in keyword.parts[1:])
+        )
         or (keyword.separated is not None and _has_separated(*keyword.separated, terms[keyword.language]))
     ]
     return ("relational" if matched else "standard"), tuple(dict.fromkeys(matched))

@@ -30,6 +30,8 @@ _NAME_WORD = re.compile(rf"\w[\w{MARKS}{INVISIBLE}]*+(?:(?:\+\+|\#)(?![\w{MARKS}
 _ASCII_NAME_WORD = re.compile(r"\w++(?:(?:\+\+|#)(?!\w))?", re.ASCII)
 _LABELLED = re.compile(r"(?P<name>.*\S)(?<!\\)#(?P<label>[^\W\d_][^#]*)", re.DOTALL)
 _QUOTED = re.compile('["“„»«]([^"“”„«»\n]{2,200})["”“«»]|`([^`\n]{2,200})`')
+_PLAIN = re.compile(r"[a-z\s,.;:?!'()/-]*")
+"""A query in which nothing is quoted, and no word is spelled as a name."""
 _STOP_WORDS = stop_words("en") | stop_words("de")
 
 
@@ -89,8 +91,8 @@ def _unqualified(title: str) -> str:
 def query_names(text: str) -> list[str]:
     """Return candidate names in a query, in normal form: quoted text, capitalised words, then every run of words."""
     spelled = _spelled(text)
-    names = [*_quoted(text), *_capitalised(spelled), *_long_names(spelled), *_runs(spelled)]
-    return list(dict.fromkeys(names))[:QUERY_NAMES]
+    marked = [] if _PLAIN.fullmatch(text) else [*_quoted(text), *_capitalised(spelled), *_long_names(spelled)]
+    return list(dict.fromkeys(marked + _runs(spelled)))[:QUERY_NAMES]
 
 
 def spelled_names(text: str) -> list[str]:
@@ -100,6 +102,8 @@ def spelled_names(text: str) -> list[str]:
     capitals, every name of two or more words counts.
     """
     spelled = _spelled(text)
+    if _PLAIN.fullmatch(text):
+        return list(dict.fromkeys(_runs(spelled, fewest=2)))[:QUERY_NAMES]
     marked = [place > 0 and _is_spelled_as_name(word) for place, word in enumerate(spelled)]
     runs = _marked_runs(spelled, marked) if any(marked) else _runs(spelled, fewest=2)
     names = [*_quoted(text), *_capitalised(spelled[1:]), *_long_names(spelled), *runs]

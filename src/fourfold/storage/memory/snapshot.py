@@ -65,6 +65,10 @@ class MemorySnapshot:
     def space(self) -> Space | None:
         return self._ns.space
 
+    @property
+    def has_files(self) -> bool:
+        return bool(self._ns.files)
+
     def expand(self, given: Expansion, filters: Filters) -> None:
         return None
 

@@ -204,8 +204,6 @@ class ItemRows:
         return list(self.get(files.chunk_ids(self._at.db, self._at.ns.id, [path], first, last)).values())
 
     def named_chunks(self, names: Sequence[str], filters: Filters) -> list[tuple[int, str]]:
-        if not self._at.ns.has_files:
-            return []
         condition = where(self._at.db, filters, self._at.ns.id)
         return files.named(self._at.db, self._at.ns.id, names, condition)
 

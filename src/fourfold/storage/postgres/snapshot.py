@@ -118,6 +118,10 @@ class PostgresSnapshot:
         return self.ns.size
 
     @property
+    def has_files(self) -> bool:
+        return self.ns.has_files
+
+    @property
     def space(self) -> Space | None:
         return self.ns.space
 

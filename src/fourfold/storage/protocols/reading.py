@@ -190,6 +190,11 @@ class Snapshot(Protocol):
     def space(self) -> Space | None: ...
 
     @property
+    def has_files(self) -> bool:
+        """False if no file is indexed, so that no query can name one."""
+        ...
+
+    @property
     def rows(self) -> Rows: ...
 
     @property

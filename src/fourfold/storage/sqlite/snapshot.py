@@ -193,7 +193,7 @@ class SqliteRows:
         return [found[item] for item in ids]
 
     def named_chunks(self, names: Sequence[str], filters: Filters) -> list[tuple[int, str]]:
-        return items.named_chunks(self._at.db, self._at.ns, names, filters) if self._at.has_files else []
+        return items.named_chunks(self._at.db, self._at.ns, names, filters)
 
     def vocabulary(self, field: Vocabulary) -> dict[str, int]:
         return items.vocabulary(self._at.db, self._at.ns, field)
