@@ -54,6 +54,17 @@ def test_most_of_many_rows_are_ruled_out():
     assert search.scored < 400
 
 
+@pytest.mark.parametrize("place", range(16))
+def test_a_sample_with_all_of_the_nearest_rows_rules_none_out(place):
+    matrix = vectors(4, 1600, 24)
+    matrix[place::16] = matrix[place]
+    matrix[place::16] += vectors(5, 100, 24) * 0.01
+    ids, cosines = nearest(matrix, encoded(matrix), None, matrix[place], 90).result()
+    exact = native.cosines(native.VectorColumns(matrix, None), np.arange(1600), matrix[place])
+    best = native.order(np.arange(1600), exact)[:90]
+    assert (ids.tolist(), cosines.tolist()) == (best.tolist(), exact[best].tolist())
+
+
 def test_codes_are_made_without_a_copy_of_the_vectors():
     matrix = vectors(5, 20_000, 64)
     tracemalloc.start()

@@ -18,7 +18,7 @@
 #include <immintrin.h>
 #endif
 
-enum { CODE_MAX = 127, QUERY_MAX = 8191, MAX_DIMENSION = 2048, MAX_LIMIT = 1 << 20 };
+enum { CODE_MAX = 127, QUERY_MAX = 8191, MAX_DIMENSION = 2048, MAX_LIMIT = 1 << 20, STRIDE = 16 };
 
 /* Added to bounds for the rounding of floats; far below the differences that the codes leave. */
 static const double ROUNDING = 1e-5;
@@ -134,19 +134,41 @@ static void replace_least(float *heap, int64_t size, float number)
     heap[at] = number;
 }
 
-/* Computes upper bounds of the products of rows (NULL: of the first ones) with a query: those of their codes, times
-   `step`, and at most `each` times what the codes leave out plus `all`. */
-static void bounds(
-    const float *scales, const float *errors, const int64_t *rows, int64_t count, const int32_t *products, float step,
-    float each, float all, float *upper)
+/* Computes bounds of the products of rows (NULL: of the first ones) with a query: those of their codes, times `step`, and
+   at most `each` times what the codes leave out plus `all` more or less. */
+static void find_bounds(
+    const Codes *c, const int64_t *rows, int64_t count, const int32_t *products, float step, float each, float all,
+    float *lower, float *upper)
 {
-    if (!rows) {
-        for (int64_t i = 0; i < count; i++)
-            upper[i] = scales[i] * step * (float)products[i] + (errors[i] * each + all);
-        return;
+    for (int64_t i = 0; i < count; i++) {
+        const int64_t row = rows ? rows[i] : i;
+        const float middle = c->scales[row] * step * (float)products[i], width = c->errors[row] * each + all;
+        lower[i] = middle - width;
+        upper[i] = middle + width;
     }
-    for (int64_t i = 0; i < count; i++)
-        upper[i] = scales[rows[i]] * step * (float)products[i] + (errors[rows[i]] * each + all);
+}
+
+/* Fills a heap with the `size` highest of every `stride`-th number, as far as they are above `least`, and with that.
+   Returns its lowest number. */
+static float fill_heap(const float *numbers, int64_t count, int64_t stride, float least, float *heap, int64_t size)
+{
+    for (int64_t i = 0; i < size; i++) heap[i] = least;
+    for (int64_t i = 0; i < count; i += stride)
+        if (numbers[i] > heap[0]) replace_least(heap, size, numbers[i]);
+    return heap[0];
+}
+
+/* Returns the `size`-th highest number; -INFINITY if there are fewer. A sample suggests where to begin, so that few
+   numbers pass through the heap; if it suggests too much, all do. */
+static float floor_of(const float *numbers, int64_t count, float *heap, int64_t size)
+{
+    const int64_t sampled = size / STRIDE + size / (4 * STRIDE) + 4;
+    if (count > 4 * size && sampled < size) {
+        const float guess = fill_heap(numbers, count, STRIDE, -INFINITY, heap, sampled);
+        const float found = fill_heap(numbers, count, 1, guess, heap, size);
+        if (found > guess) return found;
+    }
+    return fill_heap(numbers, count, 1, -INFINITY, heap, size);
 }
 
 /* Writes those of the rows that can be among the `limit` with the highest products with the query; returns their number.
@@ -156,7 +178,6 @@ int64_t ff_likely_rows(
     const Codes *c, const Rows *part, const int64_t *rows, int64_t count, const float *query, int64_t limit, int64_t *chosen)
 {
     const int64_t dimension = part->size, row_count = part->row_count;
-    const float *const scales = c->scales, *const errors = c->errors;
     if (dimension < 1 || dimension > MAX_DIMENSION || limit < 1 || limit > MAX_LIMIT) return DAMAGED;
     double most = 0.0, square = 0.0, rest = 0.0;
     for (int64_t i = 0; i < dimension; i++) {
@@ -175,7 +196,7 @@ int64_t ff_likely_rows(
     for (int64_t i = 0; i < count && rows; i++)
         if (rows[i] < 0 || rows[i] >= row_count) return DAMAGED;
     int32_t *products = malloc((size_t)count * sizeof *products + 1);
-    float *upper = malloc(((size_t)count + (size_t)limit) * sizeof *upper);
+    float *upper = malloc((2 * (size_t)count + (size_t)limit) * sizeof *upper), *lower = upper + count;
     if (!products || !upper) {
         free(products);
         free(upper);
@@ -187,19 +208,12 @@ int64_t ff_likely_rows(
     else
 #endif
         multiply(c->codes, dimension, rows, count, whole, products);
-    float *floors = upper + count; /* a heap of the `limit` highest lower bounds */
-    for (int64_t i = 0; i < limit; i++) floors[i] = -INFINITY;
     const double length = sqrt(square), loss = sqrt(rest), each = length + loss, all = loss * c->longest + ROUNDING;
-    bounds(scales, errors, rows, count, products, (float)step, (float)each, (float)all, upper);
-    for (int64_t i = 0; i < count; i++) {
-        if (!(upper[i] > floors[0])) continue;
-        const int64_t row = rows ? rows[i] : i;
-        const float lower = (float)((double)scales[row] * step * products[i] - ((double)errors[row] * each + all));
-        if (lower > floors[0]) replace_least(floors, limit, lower);
-    }
+    find_bounds(c, rows, count, products, (float)step, (float)each, (float)all, lower, upper);
+    const float least = floor_of(lower, count, lower + count, limit);
     int64_t found = 0;
     for (int64_t i = 0; i < count; i++)
-        if (upper[i] >= floors[0]) chosen[found++] = rows ? rows[i] : i;
+        if (upper[i] >= least) chosen[found++] = rows ? rows[i] : i;
     free(products);
     free(upper);
     return found;
