@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from fourfold.frozen import quickly_made, value
+from fourfold.frozen import quickly_made, thawed, value
 
 
 @quickly_made
@@ -88,3 +88,11 @@ def test_a_value_is_a_dataclass_that_only_type_checkers_freeze() -> None:
     assert replace(made, kind="b") == Made("b")
     made.kind = "c"  # pyright: ignore[reportAttributeAccessIssue]
     assert made == Made("c")
+
+
+def test_an_object_of_the_thawed_class_becomes_a_frozen_one() -> None:
+    made = thawed(Usual)("a")
+    made.__class__ = Usual
+    assert made == Usual("a")
+    with pytest.raises(FrozenInstanceError):
+        made.kind = "b"  # pyright: ignore[reportAttributeAccessIssue]

@@ -164,12 +164,13 @@ def _results(found: Found, order: Ordered, options: ResultOptions, text: str, pa
     lines = Lines(found.fusion, part.ids)
     factored = bool(order.factors or order.windows or order.sources)
     made: list[Result] = []
-    for place, (item, score) in enumerate(zip(part.ids.tolist(), part.scores.tolist(), strict=True)):
+    rows = zip(part.ids.tolist(), part.scores.tolist(), cosines, covered, strict=True)
+    for place, (item, score, cosine, coverage) in enumerate(rows):
         if (stored := order.items.get(item)) is None:
             continue
         other = sum([odds * min(1.0, max(0.0, scores.get(item) or 0.0)) for odds, scores in others]) if others else 0.0
-        evidence = tags.evidence.get(item, 0.0), graph.related.get(item, 0.0), other
-        confidence = round(result_confidence(cosines[place], covered[place], *evidence), 6)
+        tagged, related = tags.evidence.get(item, 0.0), graph.related.get(item, 0.0)
+        confidence = round(result_confidence(cosine, coverage, tagged, related, other), 6)
         distance = None if item not in connected else 0 if item in graph.evidence else 1
         contributions = LazyContributions(lines, place)
         result = Result(stored, score, confidence, text, contributions, graph_distance=distance)
@@ -303,7 +304,9 @@ def response(
         overlap=_overlap(*[columns(found.rankings[name].hits) for name in TEXTS if name in found.rankings]),
         degraded=(*found.degraded, *_lacking(found)),
         notes=found.notes,
-        timings_ms={name: round(spent, 3) for name, spent in {**found.timings_ms, "total": total_ms}.items()},
+        timings_ms={
+            name: round(spent * 1000) / 1000 for name, spent in (*found.timings_ms.items(), ("total", total_ms))
+        },
         results=tuple(chosen),
     )
 

@@ -37,7 +37,7 @@ from fourfold.retrieval import Candidates, Degraded, Plan, Query, Ranking, Resul
 from fourfold.storage.protocols import Snapshot, Store
 from fourfold.text.file_names import file_names, named_files
 from fourfold.text.negation import ANY_NEGATION, affirmed, negated_phrases, negation_note
-from fourfold.text.time_window import MAY_NAME_TIME
+from fourfold.text.time_window import may_name_time
 
 if TYPE_CHECKING:
     from fourfold.model import RawRecord, Vector
@@ -130,7 +130,7 @@ class Search:
         view: View = CURRENT,
     ) -> SearchResponse:
         started, begun = time.perf_counter(), time.monotonic()
-        named = options.time != "off" and MAY_NAME_TIME.search(request.text.lower())
+        named = options.time != "off" and may_name_time(request.text)
         window = window_of(request.text, options.time, now, self._settings.time_zone) if named else None
         question = self._question(namespace, request, vector, filters)
         if question.plan.rerank is None:

@@ -13,6 +13,7 @@ import apsw
 
 from fourfold import validation as rules
 from fourfold.errors import NotFound
+from fourfold.frozen import thawed
 from fourfold.index.source import Change
 from fourfold.limits import CANDIDATES
 from fourfold.model import NO_FILTERS, Filters, Item, ItemPatch, Json, NewItem
@@ -286,13 +287,16 @@ def _sources(db: apsw.Connection, sql: str, ids: Sequence[int]) -> dict[int, lis
     return groups
 
 
+_Item = thawed(Item)
+
+
 def _item(namespace: str, row: tuple[Any, ...], sources: tuple[int, ...]) -> Item:
     (
         item_id, key, title, text, kind, metadata, language, created, updated, path, chunk, occurred, expires, source,
         subject, attribute, since, until, before, version_of, tags,
     ) = row  # fmt: skip
     created_at = moment(created)
-    return Item(
+    item = _Item(
         item_id, namespace, key, title, text, () if tags is None else tuple(sorted(tags.split("\0"))), kind,
         {} if metadata == "{}" else json.loads(metadata), language,
         created_at, created_at if updated == created else moment(updated), sources, path, chunk,
@@ -300,6 +304,8 @@ def _item(namespace: str, row: tuple[Any, ...], sources: tuple[int, ...]) -> Ite
         attribute, None if since is None else moment(since), None if until is None else moment(until), before,
         version_of,
     )  # fmt: skip
+    item.__class__ = Item
+    return item
 
 
 def listed(db: apsw.Connection, ns: int, filters: Filters, limit: int, offset: int) -> list[int]:
