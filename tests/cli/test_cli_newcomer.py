@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
 from newcomer_session import LOOKS, SESSION, Look, has_tmux, joined
@@ -16,8 +17,14 @@ def figures(screens: str) -> list[float]:
     return [float(number) for number in DECIMAL.findall(screens)]
 
 
+def marked(look: Look) -> Any:
+    """`make test` draws both widths and both kinds of colours, `make soak` the other combinations too."""
+    is_other = look.colours == (look.columns == min(each.columns for each in LOOKS))
+    return pytest.param(look, id=look.file.stem, marks=[pytest.mark.soak] if is_other else [])
+
+
 @pytest.mark.spec("S1.11")
-@pytest.mark.parametrize("look", LOOKS, ids=lambda look: look.file.stem)
+@pytest.mark.parametrize("look", [*map(marked, LOOKS)])
 def test_the_screens_of_the_first_session(look: Look) -> None:
     if not has_tmux():
         pytest.skip("tmux is not installed: apt-get install tmux")

@@ -145,7 +145,7 @@ async def test_resources_prompt_and_instructions(tmp_path: Path) -> None:
 async def test_the_list_of_tools_does_not_depend_on_the_store(tmp_path: Path) -> None:
     listed = []
     for number in range(2):
-        async with connected(tmp_path, "--tools", "all") as client:
+        async with beside(tmp_path, "all") as client:
             before = (await client.list_tools()).model_dump_json()
             await call(client, "store_memory", content=f"heron {number}", title="Heron House", tags=["bird"])
             listed += [before, (await client.list_tools(cache_mode="bypass")).model_dump_json()]

@@ -36,7 +36,8 @@ def run_calls(folder: Path, warm: int, calls: int) -> None:
     assert heap < 3 + calls / 100_000  # a leak of 1 KB per call would be 24 MB in 49,000 calls
     assert resident < 4 + calls / 100_000
     assert blocks < 1200 + calls / 50  # one block per call would be 30,600 in 49,000 calls; all caches are full before
-    assert max(each.descriptors for each in found) <= max(each.descriptors for each in found[:4])
+    few = 6  # a publication has more for a moment; one per publication would be 10 in 1,000 calls
+    assert median(each.descriptors for each in found[-4:]) <= max(each.descriptors for each in found[:4]) + few
     assert max(each.own for each in found) <= max(each.own for each in found[:4])
     assert grown(found, lambda each: each.threads) <= 4
     assert max(each.generations for each in found) <= 3
