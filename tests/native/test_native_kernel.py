@@ -49,7 +49,7 @@ def test_bm25_matches_the_formula(texts, words, picked):
     average = sum(map(len, texts)) / len(texts)
     scores, coverage = native.bm25(columns(texts), ints(rows), sought(words, idfs), 7.0, average, CONSTANTS)
     expected = [number for row in rows for number in by_hand(texts[row], words, idfs, 7.0, average)]
-    assert np.array([scores, coverage]).T.ravel().tolist() == pytest.approx(expected)
+    assert np.array([scores, coverage]).T.ravel().tolist() == expected  # to the last bit, as ties need it
 
 
 def columns(texts: list[list[int]]) -> native.TextColumns:

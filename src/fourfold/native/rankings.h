@@ -95,7 +95,8 @@ int ff_score(Scoring *s, const int64_t *wanted, int64_t count);
 API int ff_score_posted(
     const Scoring *s, const Rows *part, const int64_t *rows, int64_t count, double *scores, double *coverage);
 
-/* What BM25 adds to the occurrences of a term in a text: `base`, and `slope` for each term of the text. */
+/* What BM25 adds to the occurrences of a term in a text: `base`, and `slope` for each term of the text. Computed as in
+   `text/bm25.py`, so that texts that tie there tie here. */
 typedef struct {
     double base, slope;
 } Norm;
@@ -110,7 +111,7 @@ static inline Norm norm_for(double average_length, double base_length, double k1
 /* The score of a term that occurs in a text. */
 static inline double term_score(double worth, double occurrences, double length, Norm norm, double k1)
 {
-    return worth * (k1 + 1) * occurrences / (occurrences + (norm.base + norm.slope * length));
+    return worth * (occurrences * (k1 + 1) / (occurrences + (norm.base + norm.slope * length)));
 }
 
 /* Codes of the vectors of all published rows: codes.c. Filled in by native/codes.py. */

@@ -28,5 +28,14 @@ def saturation(tf: float, length: float, average_length: float) -> float:
     """Factor on the idf of a term that occurs `tf` times in a document of this length."""
     if tf <= 0:
         return 0.0
-    relative = (length + BASE_LENGTH) / (average_length + BASE_LENGTH)
-    return tf * (K1 + 1) / (tf + K1 * (1 - B + B * relative))
+    base, slope = norm(average_length)
+    return tf * (K1 + 1) / (tf + (base + slope * length))
+
+
+def norm(average_length: float) -> tuple[float, float]:
+    """What is added to the occurrences of a term in a text, and how much more for each term of the text.
+
+    All stores compute scores in this order, so that texts which tie in one of them tie in all.
+    """
+    slope = K1 * B / (average_length + BASE_LENGTH)
+    return K1 * (1 - B) + slope * BASE_LENGTH, slope

@@ -161,9 +161,8 @@ def _uses(content: bytes | memoryview) -> tuple[Numbers, Bytes]:
 def _earned(part: Part, uses: bytes | memoryview, worth: float, average_length: float) -> tuple[Numbers, Floats]:
     """Rows, and the score of a term of this weight in each, computed as in `scoring`, so that ties are exact."""
     rows, tf = _uses(uses)
-    relative = (part.lengths[rows] + bm25.BASE_LENGTH) / (average_length + bm25.BASE_LENGTH)
-    norm = bm25.K1 * (1 - bm25.B + bm25.B * relative)
-    return rows, worth * (tf * (bm25.K1 + 1) / (tf + norm))
+    base, slope = bm25.norm(average_length)
+    return rows, worth * (tf * (bm25.K1 + 1) / (tf + (base + slope * part.lengths[rows])))
 
 
 def _add(total: Floats, variants: Sequence[tuple[Numbers, Floats]]) -> None:
