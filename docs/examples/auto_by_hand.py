@@ -4,8 +4,8 @@ from fourfold.retrieval import Background, Hit
 fusion = fuse_auto(
     AutoInputs(
         lists={"semantic": [Hit(1, 0.60), Hit(2, 0.40)], "keyword": [Hit(2, 9.0)]},
-        backgrounds={"semantic": Background(mean=0.20)},
-        coverage={2: 0.8},
+        average=Background(mean=0.20),
+        coverage=0.8,
     )
 )
 print({name: round(weight, 3) for name, weight in fusion.weights.items() if weight})

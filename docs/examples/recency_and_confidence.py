@@ -1,6 +1,6 @@
 from datetime import UTC, datetime, timedelta
 
-from fourfold.engine.present import Evidence, result_confidence
+from fourfold.engine.present import result_confidence
 from fourfold.ranking.recency import recency_factor
 from fourfold.retrieval import Recency
 
@@ -12,8 +12,8 @@ for strength in (1.0, 0.2):
 # -> [1.0, 0.99, 0.95, 0.9, 0.86, 0.86]
 
 points = [(0.2, 0.0), (0.5, 0.0), (0.7, 0.0), (0.2, 1.0), (0.5, 1.0), (0.65, None), (None, 1.0)]
-print([round(result_confidence(Evidence(cosine, coverage)), 2) for cosine, coverage in points])
+print([round(result_confidence(cosine, coverage), 2) for cosine, coverage in points])
 # -> [0.02, 0.22, 0.61, 0.77, 0.98, 0.95, 0.92]
-more = [Evidence(0.15, 0.0, tags=1.0), Evidence(0.06, 0.0, relation=0.8), Evidence(0.15, 0.0, relation=1.0)]
-print([round(result_confidence(evidence), 2) for evidence in more])
+more = [(0.15, {"tags": 1.0}), (0.06, {"relation": 0.8}), (0.15, {"relation": 1.0})]
+print([round(result_confidence(cosine, 0.0, **others), 2) for cosine, others in more])
 # -> [0.68, 0.55, 0.91]
