@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fourfold.index import vector_rows
-from fourfold.index.rows import Mapped
+from fourfold.index.mapped_files import Mapped
 from fourfold.index.segment_files import Damaged
 from fourfold.index.vector_rows import Vectors, sums
 

@@ -14,7 +14,8 @@ import numpy as np
 from fourfold import native
 from fourfold.index import postings, segment_files
 from fourfold.index.locks import ReadLock
-from fourfold.index.rows import NONE, Documents, Mapped, row_counts, term_hash, term_hashes
+from fourfold.index.mapped_files import Mapped
+from fourfold.index.rows import NONE, Documents, row_counts, term_hash, term_hashes
 from fourfold.index.segment_files import Damaged, Manifest
 from fourfold.index.source import TextRow
 from fourfold.native.postings import Postings

@@ -18,7 +18,8 @@ from fourfold.index import segment_files
 from fourfold.index.faiss_index import import_faiss, probes, search_parameters
 from fourfold.index.locks import ReadLock
 from fourfold.index.log_tail import TailedIndex
-from fourfold.index.rows import NONE, Mapped, VectorScorer, in_sample
+from fourfold.index.mapped_files import Mapped
+from fourfold.index.rows import NONE, VectorScorer, in_sample
 from fourfold.index.segment_files import Damaged, Manifest
 from fourfold.index.source import Change, Source, SourceSnapshot
 from fourfold.index.tuning import DEFAULT, IndexTuning

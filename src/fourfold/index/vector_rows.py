@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fourfold import native
-from fourfold.index.rows import NONE, Mapped, Rows
+from fourfold.index.mapped_files import Mapped
+from fourfold.index.rows import NONE, Rows
 from fourfold.index.segment_files import Damaged
 from fourfold.index.tuning import DEFAULT
 from fourfold.index.vector_codes import RowCodes
