@@ -117,17 +117,19 @@ async def test_cancelling_a_search_while_the_model_loads_does_not_break_the_load
 async def test_re_embedding_can_be_cancelled_and_repeated(tmp_path: Path) -> None:
     async with await AsyncMemory.open(tmp_path, embedder=WordEmbedder()) as memory:
         await memory.add_many(notes(150), wait=True)
-    first_batch = threading.Event()
+    first_batch, cancelled = threading.Event(), threading.Event()
 
     class Telling(WordEmbedder):
         def embed(self, texts: Sequence[str]) -> Any:
             first_batch.set()
+            cancelled.wait(60)  # otherwise the call may end before it is cancelled
             return super().embed(texts)
 
     async with await AsyncMemory.open(tmp_path, embedder=Telling("other"), background=False) as memory:
         work = asyncio.create_task(memory.reembed())
         await asyncio.to_thread(first_batch.wait, 60)
         work.cancel()
+        cancelled.set()
         with pytest.raises(asyncio.CancelledError):
             await work
         await memory.reembed()
