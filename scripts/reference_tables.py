@@ -5,7 +5,7 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from fourfold.filters.fields import COLUMNS, filter_options
+from fourfold.fields import COLUMNS, DETAILS, filter_options
 from fourfold.model import Filters
 from fourfold.ranking.options import OPTIONS, SearchOption
 from fourfold.ranking.retrievers import RETRIEVERS, RetrieverSpec
@@ -41,6 +41,12 @@ def filter_rows() -> Iterable[tuple[str, ...]]:
         )
 
 
+def detail_rows() -> Iterable[tuple[str, ...]]:
+    for column in DETAILS.values():
+        metavar = "TIME" if column.holds == "time" else column.metavar
+        yield f"`{column.name}`", "`None`", f"`{column.flag} {metavar}`" if column.given else "-", column.help
+
+
 def field_names() -> str:
     named = (
         f"`{column.name}`" + (f" ({', '.join(f'`{alias}`' for alias in column.aliases)})" if column.aliases else "")
@@ -61,6 +67,7 @@ PARTS = {
         "retriever | ranks by | its score | fields of a result", map(retriever_row, RETRIEVERS.values())
     ),
     "filters": lambda: table("field | default | an item must", filter_rows()),
+    "details": lambda: table("field | default | on the command line | meaning", detail_rows()),
     "fields": field_names,
 }
 

@@ -18,7 +18,7 @@ from mcp import Client
 from fourfold import AsyncMemory, Filters, Memory, NewItem, Settings
 from fourfold.cli.main import main
 from fourfold.engine.retrievers import SemanticRetriever, register, unregister
-from fourfold.filters.fields import COLUMNS, Column, FilterOption, filter_options
+from fourfold.fields import COLUMNS, Column, FilterOption, filter_options
 from fourfold.ranking.options import OPTIONS
 from fourfold.ranking.retrievers import RETRIEVERS, RetrieverSpec, register_spec
 from fourfold.retrieval import Hit, Query, Ranking
@@ -285,7 +285,7 @@ async def test_a_new_filter_field_is_an_option_and_an_argument(tmp_path: Path, r
     assert [item["title"] for item in json.loads(out)["items"]] == ["Kitchen rota"]
     schema = (await tools(tmp_path / "store"))["list_memories"]
     assert schema["body"] == {"description": "Is it.", "type": "string"}
-    assert "key, title, text or keys of the metadata" in schema["where"]["description"]
+    assert "source, text or keys of the metadata" in schema["where"]["description"]
     server, _ = build(lambda: Settings(store=str(tmp_path / "store"), embedder="none"), "core")
     async with Client(server) as client:
         answer = await client.call_tool("list_memories", {"body": "who cooks when", "tags": []})

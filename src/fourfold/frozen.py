@@ -26,7 +26,7 @@ def thawed(kind: type[T]) -> type[T]:
     """
     frozen: Any = kind
     same = [
-        (each.name, each.type, field(default=each.default, default_factory=each.default_factory))
+        (each.name, each.type, field(default=each.default, default_factory=each.default_factory, kw_only=each.kw_only))
         for each in fields(frozen)
     ]
     assign = cast("Any", make_dataclass(kind.__name__, same)).__init__

@@ -8,8 +8,8 @@ from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
+from fourfold.fields import Details, History, Source, column_options
 from fourfold.filters import Condition, Every, Field, Where, field_at, key_path, make_test, read_where
-from fourfold.filters.fields import column_options
 from fourfold.frozen import quickly_made
 
 if TYPE_CHECKING:
@@ -23,9 +23,6 @@ T = TypeVar("T")
 Json: TypeAlias = Any
 """A value that `json.loads` can return."""
 
-Source: TypeAlias = Literal["user", "agent", "tool", "file", "import"]
-"""The interface through which an item came in, the most trusted first."""
-
 
 @dataclass(frozen=True, slots=True)
 class Space:
@@ -37,7 +34,7 @@ class Space:
 
 @quickly_made
 @dataclass(frozen=True, slots=True)
-class NewItem:
+class NewItem(Details):
     """An item to store. Its identity is `key`, else `path` and `chunk_index`, else the text itself."""
 
     text: str = ""
@@ -53,20 +50,11 @@ class NewItem:
     path: str | None = None
     chunk_index: int | None = None
     vector: Sequence[float] | Vector | None = None
-    occurred_at: datetime | None = None
-    """When it happened, if that is not when it was stored."""
-    expires_at: datetime | None = None
-    source: Source | None = None
-    """None: `user`, or the least trusted source of its raw records."""
-    subject: str | None = None
-    """What it is about, such as a person."""
-    attribute: str | None = None
-    """Which fact about the subject it states, such as `address`."""
 
 
 @quickly_made
 @dataclass(frozen=True, slots=True)
-class Item:
+class Item(History):
     id: int
     namespace: str
     key: str | None
@@ -82,22 +70,13 @@ class Item:
     source_ids: tuple[int, ...]
     path: str | None
     chunk_index: int | None
-    occurred_at: datetime | None = None
-    expires_at: datetime | None = None
-    source: Source | None = None
-    """None: stored before sources were recorded."""
-    subject: str | None = None
-    attribute: str | None = None
-    valid_from: datetime | None = None
-    """Since when it is believed, if that is not `created_at`: the time of the last update."""
-    superseded_at: datetime | None = None
-    """Until when it was believed; None: it still is."""
-    supersedes: int | None = None
-    """The value or version before it."""
-    version_of: int | None = None
-    """The item of which this is an earlier version, kept by an update."""
     similar: tuple[int, ...] = field(default=(), compare=False)
     """Items that say nearly the same, the most similar first. `add` and `update` fill it; it is not stored."""
+
+    def given(self) -> NewItem:
+        """What storing the item again would have to be given."""
+        names = (each.name for each in fields(NewItem) if each.name != "vector")
+        return NewItem(**{name: getattr(self, name) for name in names})
 
     @property
     def location(self) -> str | None:

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Annotated
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fourfold.cli.options import FilterFlags, ItemId, JsonFlag, MetaOption, VectorOption
+from fourfold.cli.options import DetailFlags, FilterFlags, ItemId, JsonFlag, MetaOption, VectorOption
 from fourfold.cli.output import clean, heading, local_time, one_line, say, say_json, say_rows, warn
 from fourfold.cli.session import open_memory
 from fourfold.cli.values import read_end, read_id, read_metadata, read_time, read_vector, read_where
 from fourfold.cli.vectors import WaitFlag, finish_vectors
 from fourfold.errors import InvalidItem, RequestError
+from fourfold.fields import OPTIONAL
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from fourfold.memory import Memory
     from fourfold.model import Filters, Item, NewItem, RawRecord
 
@@ -26,6 +26,7 @@ TagOption = Annotated[list[str] | None, typer.Option("--tag", metavar="T", help=
 def add(
     ctx: typer.Context,
     text: Annotated[str, typer.Argument(metavar="TEXT|-", help="The text; - reads it from stdin.")],
+    details: DetailFlags,
     key: Annotated[str | None, typer.Option(metavar="K", help="Your own id: storing it again replaces.")] = None,
     title: Annotated[str, typer.Option(metavar="T")] = "",
     tag: TagOption = None,
@@ -34,11 +35,7 @@ def add(
     source: Annotated[list[int] | None, typer.Option(metavar="RAW_ID", help="A raw record that it is made of.")] = None,
     meta: MetaOption = None,
     at: Annotated[str | None, typer.Option(metavar="TIME", help="When it was created.")] = None,
-    occurred: Annotated[str | None, typer.Option(metavar="TIME", help="When it happened.")] = None,
-    expires: Annotated[str | None, typer.Option(metavar="TIME", help="From when on it is not found.")] = None,
     ttl: Annotated[str | None, typer.Option(metavar="N", help="How long it is found: 30m, 12h, 7d or 2w.")] = None,
-    subject: Annotated[str | None, typer.Option(metavar="S", help="What it is about, such as a person.")] = None,
-    attribute: Annotated[str | None, typer.Option(metavar="A", help="Which fact about it, such as address.")] = None,
     vector: VectorOption = None,
     wait: WaitFlag = None,
 ) -> None:
@@ -55,10 +52,7 @@ def add(
         created_at=None if at is None else read_time(at),
         source_ids=tuple(source or ()),
         vector=None if vector is None else read_vector(vector),
-        occurred_at=None if occurred is None else read_time(occurred),
-        expires_at=_expiry(expires, ttl),
-        subject=subject,
-        attribute=attribute,
+        **_with_expiry(details.values(), ttl),
     )
 
     with open_memory(ctx, create=True) as memory:
@@ -86,14 +80,16 @@ def _warn_of_masks(stored: Item) -> None:
         warn(f"masked: {', '.join(kinds)}; FOURFOLD_SECRETS=allow stores secrets as they are")
 
 
-def _expiry(time: str | None, ttl: str | None) -> datetime | None:
-    if time is not None and ttl is not None:
-        raise InvalidItem("--expires and --ttl", "Give one of them")
-    if time is None and ttl is None:
-        return None
+def _with_expiry(details: dict[str, Any], ttl: str | None) -> dict[str, Any]:
+    """Adds the end that `--ttl` means, and refuses one that is past."""
     from fourfold.engine.expiry import in_future
 
-    return in_future(read_end(ttl) if ttl is not None else read_time(time or ""))
+    if ttl is not None:
+        if "expires_at" in details:
+            raise InvalidItem("--expires and --ttl", "Give one of them")
+        details["expires_at"] = read_end(ttl)
+    in_future(details.get("expires_at"))
+    return details
 
 
 def _say_what_was_kept(stored: Item, given: NewItem) -> None:
@@ -274,15 +270,10 @@ def _in_full(item: Item) -> str:
         "chunk": item.chunk_index,
         "sources": ", ".join(map(str, item.source_ids)),
         "metadata": dict(item.metadata),
-        "created": local_time(item.created_at),
-        "updated": local_time(item.updated_at),
-        "occurred": None if item.occurred_at is None else local_time(item.occurred_at),
-        "expires": None if item.expires_at is None else local_time(item.expires_at),
-        "source": item.source,
-        "subject": item.subject,
-        "attribute": item.attribute,
-        "superseded": None if item.superseded_at is None else local_time(item.superseded_at),
-        "supersedes": item.supersedes,
+        "created": item.created_at,
+        "updated": item.updated_at,
+        **{name.removesuffix("_at"): getattr(item, name) for name in OPTIONAL},
     }
+    facts = {name: local_time(value) if isinstance(value, datetime) else value for name, value in facts.items()}
     lines = (f"{name:<10} {one_line(str(value))}" for name, value in facts.items() if value not in (None, "", {}))
     return "\n".join([*lines, "", clean(item.text)])

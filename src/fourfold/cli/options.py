@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 import typer
 
 from fourfold.cli.values import read_metadata_test, read_names, read_time, read_vector, read_weights, read_where
-from fourfold.filters.fields import FilterOption, filter_options
+from fourfold.fields import DETAILS, Column, FilterOption, filter_options
 from fourfold.ranking.options import OPTIONS, SearchOption
 
 if TYPE_CHECKING:
@@ -97,6 +97,28 @@ class FilterFlags(OptionGroup):
         options = filter_options()
         read = {name: _read_filter(options[name], value) for name, value in self._given.items() if value is not None}
         return Filters.of_options(read)
+
+
+class DetailFlags(OptionGroup):
+    """The optional fields of a new item."""
+
+    @classmethod
+    def parameters(cls) -> list[Parameter]:
+        return [_detail_parameter(column) for column in DETAILS.values() if column.given]
+
+    def values(self) -> dict[str, Any]:
+        return {
+            name: read_time(value) if DETAILS[name].holds == "time" else value
+            for name, value in self._given.items()
+            if value is not None
+        }
+
+
+def _detail_parameter(column: Column) -> Parameter:
+    kind = int | None if column.holds == "number" else str | None
+    metavar = "TIME" if column.holds == "time" else column.metavar or None
+    told = typer.Option(column.flag, metavar=metavar, help=column.help)
+    return Parameter(column.name, Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind, told])
 
 
 def expanded(command: Callable[..., None]) -> Callable[..., None]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from json import dumps
 from typing import TYPE_CHECKING
 
@@ -38,9 +39,7 @@ def item_form(item: NewItem) -> dict[str, Json]:
     values = fields(item)
     vector = values.pop("vector")  # may be an array, which has no truth value
     form = {name: value for name, value in values.items() if value not in (None, (), "")}
-    for name in ("created_at", "occurred_at", "expires_at"):
-        if name in form:
-            form[name] = form[name].isoformat()
+    form = {name: value.isoformat() if isinstance(value, datetime) else value for name, value in form.items()}
     return form if vector is None else {**form, "vector": vector_form(vector)}
 
 

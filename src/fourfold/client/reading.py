@@ -10,6 +10,7 @@ from fourfold import errors
 from fourfold.engine.duplicates import DuplicateGroup, Similar
 from fourfold.engine.search import Why
 from fourfold.errors import FourfoldError, StoreUnavailable
+from fourfold.fields import OPTIONAL
 from fourfold.model import Edge, GivenFilters, Item, Neighbor, Node, NodeSummary, NodeView, RawRecord
 from fourfold.retrieval import (
     Contribution,
@@ -34,6 +35,11 @@ def similar_of(form: Sequence[Any] | None) -> tuple[int, ...]:
 
 
 def item_of(form: Form) -> Item:
+    optional: dict[str, Any] = {
+        name: datetime.fromisoformat(form[name]) if column.holds == "time" else form[name]
+        for name, column in OPTIONAL.items()
+        if form.get(name) is not None
+    }
     return Item(
         id=form["id"],
         namespace=form["namespace"],
@@ -49,16 +55,8 @@ def item_of(form: Form) -> Item:
         source_ids=tuple(form["source_ids"]),
         path=form["file_path"],
         chunk_index=form["chunk_index"],
-        occurred_at=_optional_time(form.get("occurred_at")),
-        expires_at=_optional_time(form.get("expires_at")),
-        source=form.get("source"),
-        subject=form.get("subject"),
-        attribute=form.get("attribute"),
-        valid_from=_optional_time(form.get("valid_from")),
-        superseded_at=_optional_time(form.get("superseded_at")),
-        supersedes=form.get("supersedes"),
-        version_of=form.get("version_of"),
         similar=similar_of(form.get("similar")),
+        **optional,
     )
 
 
@@ -80,10 +78,6 @@ def raw_of(form: Form) -> RawRecord:
         datetime.fromisoformat(form["created_at"]),
         form.get("source"),
     )
-
-
-def _optional_time(text: str | None) -> datetime | None:
-    return None if text is None else datetime.fromisoformat(text)
 
 
 def node_of(form: Form) -> Node:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
+from fourfold.fields import COLUMNS
 from fourfold.filters.conditions import Condition, Test, leaves
-from fourfold.filters.fields import COLUMNS
 from fourfold.model import Filters
 
 if TYPE_CHECKING:

@@ -16,7 +16,6 @@ from fourfold.engine.visibility import visible
 from fourfold.errors import NotFound
 from fourfold.filters import Every, Not, Test, field_at
 from fourfold.model import NO_FILTERS, Filters, GivenFilters, Item, ItemPatch
-from fourfold.storage.versioning import new_item
 
 _BATCH_ITEMS: Final = 200
 """Items that are compared in one snapshot."""
@@ -56,7 +55,7 @@ class VersionMethods(ItemMethods):
             together = [each.id for each in aside.values() if each.superseded_at == chosen.superseded_at]
             return self._restore(current, [chosen.id] if to is not None else together, wait=wait)
         if chosen.version_of != current.id:
-            again = replace(new_item(chosen), key=None, created_at=None, path=None, chunk_index=None, expires_at=None)
+            again = replace(chosen.given(), key=None, created_at=None, path=None, chunk_index=None, expires_at=None)
             return self.add(again, wait=wait)
         removed = {tag for tag in current.tags if tag not in chosen.tags}
         gone = {key: None for key in current.metadata if key not in chosen.metadata}

@@ -16,7 +16,7 @@ from typing import Any, Final, Literal, TypeAlias, cast
 
 from fourfold import limits
 from fourfold.errors import InvalidItem, InvalidQuery
-from fourfold.filters.fields import Column, column_named
+from fourfold.fields import Column, column_named
 from fourfold.text.fold import clean, fold
 
 Json: TypeAlias = Any

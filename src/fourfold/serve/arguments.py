@@ -9,7 +9,7 @@ from typing import Annotated, Any, cast
 from pydantic import Strict
 
 from fourfold.errors import InvalidQuery
-from fourfold.filters.fields import FilterOption, filter_options
+from fourfold.fields import DETAILS, FilterOption, filter_options
 from fourfold.model import Filters, Json, MetadataTest
 from fourfold.ranking.rerankers import FOLDER_PREFIX
 
@@ -46,6 +46,15 @@ def read_filters(given: Mapping[str, Any]) -> Filters:
     return Filters.of_options(
         {name: _read_filter(options[name], value) for name, value in given.items() if value is not None}
     )
+
+
+def read_details(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The optional fields of an item that a request gives."""
+    return {
+        name: moment(given[name]) if column.holds == "time" else given[name]
+        for name, column in DETAILS.items()
+        if column.given and given.get(name) is not None
+    }
 
 
 def _read_filter(option: FilterOption, value: Any) -> Any:

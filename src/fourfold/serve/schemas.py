@@ -10,6 +10,7 @@ from dataclasses import asdict, fields, is_dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, cast
 
+from fourfold.fields import OPTIONAL
 from fourfold.ranking.retrievers import RETRIEVERS
 from fourfold.text.secrets import masks_in
 
@@ -25,11 +26,6 @@ if TYPE_CHECKING:
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
-_IF_SET = (
-    "occurred_at", "expires_at", "source", "subject", "attribute", "valid_from", "superseded_at", "supersedes",
-    "version_of",
-)  # fmt: skip
-"""Fields that the JSON of an item has only if they are set."""
 _COMPACT = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
 
@@ -215,7 +211,7 @@ def item_json(item: Item) -> dict[str, Json]:
         "chunk_index": item.chunk_index,
         "location": item.location,
         **({"masked": list(kinds)} if kinds else {}),
-        **{name: _value_json(value) for name in _IF_SET if (value := getattr(item, name)) is not None},
+        **{name: _value_json(value) for name in OPTIONAL if (value := getattr(item, name)) is not None},
     }
 
 

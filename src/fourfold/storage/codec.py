@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 
+from fourfold import validation as rules
 from fourfold.errors import StorageFull
-from fourfold.model import Json
+from fourfold.fields import DETAILS, OPTIONAL, Column, Details
+from fourfold.model import Json, NewItem
 from fourfold.text.fold import fold
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -33,6 +36,30 @@ def optional_micros(moment: datetime | None) -> int | None:
 
 def optional_moment(stamp: int | None) -> datetime | None:
     return None if stamp is None else moment(stamp)
+
+
+def detail_values(item: Details) -> list[Json]:
+    """The columns of `DETAILS`, in their order."""
+    values = ((column, getattr(item, name)) for name, column in DETAILS.items())
+    return [micros(value) if value is not None and column.holds == "time" else value for column, value in values]
+
+
+def read_optional(values: Iterable[Json], columns: Mapping[str, Column] = OPTIONAL) -> dict[str, Json]:
+    """The fields that are set, from the values of their columns."""
+    return {
+        column.name: moment(value) if column.holds == "time" else value
+        for column, value in zip(columns.values(), values, strict=True)
+        if value is not None
+    }
+
+
+def united_details(stored: Sequence[Json], again: NewItem) -> list[Json]:
+    """The columns of `DETAILS` of an item whose text is stored again: what is said anew replaces what was said."""
+    renewed = dict(zip(DETAILS, stored, strict=True))
+    said = dict(zip(DETAILS, detail_values(again), strict=True))
+    trusted = rules.most_trusted(renewed["source"], again.source)
+    renewed |= {name: value for name, value in said.items() if value is not None}
+    return list((renewed | {"expires_at": said["expires_at"], "source": trusted}).values())
 
 
 def text_identity(title: str, text: str, subject: str | None, attribute: str | None) -> str:

@@ -16,6 +16,7 @@ from fourfold import owner_only
 from fourfold import validation as rules
 from fourfold.embed.vectors import check_vector
 from fourfold.errors import InvalidItem, NewerSchema, RequestError, StoreUnavailable
+from fourfold.fields import DETAILS
 from fourfold.model import Item, Json, NewItem
 from fourfold.storage.protocols import Store
 from fourfold.storage.values import Record
@@ -199,6 +200,11 @@ def new_item(row: Mapping[str, Any]) -> NewItem:
     vector = row.get("embedding")
     if not isinstance(tags, list):
         raise InvalidItem("tags is not a list", "Write a list of strings")
+    details: dict[str, Any] = {
+        name: _time(row, name) if column.holds == "time" else row.get(name)
+        for name, column in DETAILS.items()
+        if column.given
+    }
     new = NewItem(
         text=row.get("text") or "",
         title=row.get("title") or "",
@@ -209,11 +215,8 @@ def new_item(row: Mapping[str, Any]) -> NewItem:
         language=row.get("language"),
         created_at=_time(row, "created_at"),
         vector=None if vector is None else check_vector(vector),
-        occurred_at=_time(row, "occurred_at"),
-        expires_at=_time(row, "expires_at"),
         source="import",
-        subject=row.get("subject"),
-        attribute=row.get("attribute"),
+        **details,
     )
     return rules.checked(new)
 

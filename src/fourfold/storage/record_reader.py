@@ -18,8 +18,9 @@ from fourfold import validation as rules
 from fourfold.embed.vectors import check_dimension, check_size
 from fourfold.embed.windows import Span, body, flaw
 from fourfold.errors import InvalidItem, RequestError
+from fourfold.fields import DETAILS, OPTIONAL
 from fourfold.model import Json, NewItem
-from fourfold.storage.records import OPTIONAL, OPTIONAL_TIMES, moment, new_item
+from fourfold.storage.records import moment, new_item
 from fourfold.storage.values import FileState, Record
 from fourfold.text.entities import normal_name
 from fourfold.text.fold import clean
@@ -30,8 +31,7 @@ _FIELDS: dict[str, frozenset[str]] = {
         "namespace": "name fingerprint dimension",
         "raw": "namespace id content speaker session_id metadata created_at source",
         "item": "namespace id key title text tags kind metadata language created_at updated_at source_ids path "
-        "chunk_index linked vector spans occurred_at expires_at source subject attribute "
-        "valid_from superseded_at supersedes version_of",
+        f"chunk_index linked vector spans {' '.join(OPTIONAL)}",
         "node": "namespace id name label aliases properties made items",
         "edge": "namespace source relation target weight",
         "mention": "namespace item node",
@@ -41,7 +41,8 @@ _FIELDS: dict[str, frozenset[str]] = {
 }
 """Kinds of records in the order in which an export has them, with their fields."""
 TYPES = tuple(_FIELDS)
-_OPTIONAL_IDS = frozenset(("supersedes", "version_of"))
+_OPTIONAL = frozenset((*OPTIONAL, "spans"))
+"""Fields that a record has only if they are set; exports of older versions do not have them."""
 
 _UNIT_TOLERANCE = 1e-3
 _LARGEST_TIME = 2**63 - 1
@@ -242,7 +243,7 @@ class RecordReader:
 
 def _differing(record: Record, fields: frozenset[str]) -> list[str]:
     """Fields that are missing or unknown."""
-    return sorted((record.keys() ^ fields) - (OPTIONAL & fields - record.keys()))
+    return sorted((record.keys() ^ fields) - (_OPTIONAL & fields - record.keys()))
 
 
 def _checked_item(record: Record) -> NewItem:
@@ -256,7 +257,7 @@ def _checked_item(record: Record) -> NewItem:
     _check_optional(record)
     given = new_item(record)
     normal = rules.checked(given)
-    for field in ("title", "text", "key", "kind", "language", "path", "subject", "attribute"):
+    for field in ("title", "text", "key", "kind", "language", "path", *DETAILS):
         _same(getattr(given, field), getattr(normal, field), field)
     _same(record["tags"], sorted(normal.tags), "tags")
     _same(given.source_ids, normal.source_ids, "source_ids")
@@ -298,14 +299,12 @@ def _check_moment(text: Json) -> None:
 
 def _check_optional(record: Record) -> None:
     """Fields that are there have a value."""
-    for name in OPTIONAL & record.keys():
-        if name == "spans":
-            continue
-        if name in OPTIONAL_TIMES:
+    for name in OPTIONAL.keys() & record.keys():
+        if OPTIONAL[name].holds == "time":
             _check_moment(record[name])
-        elif name in _OPTIONAL_IDS:
-            if not rules.is_whole(record[name], 1):
-                raise _wrong(f"{name} is not an id")
+        elif OPTIONAL[name].holds == "number":
+            if not rules.is_whole(record[name], 0 if name in DETAILS else 1):
+                raise _wrong(f"{name} is not a whole number in its range")
         elif not isinstance(record[name], str):
             raise _wrong(f"{name} is not a text")
         elif name == "source":

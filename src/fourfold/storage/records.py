@@ -11,18 +11,13 @@ import numpy as np
 
 from fourfold import validation as rules
 from fourfold.embed.windows import Span, Windows
+from fourfold.fields import DETAILS, HISTORY, OPTIONAL
 from fourfold.model import Item, NewItem, Node, RawRecord
 from fourfold.storage import codec
 from fourfold.storage.values import FileRow, FileState, Record, Version
 
 if TYPE_CHECKING:
     from fourfold.model import Vector
-
-_GIVEN = ("occurred_at", "expires_at", "source", "subject", "attribute")
-_VERSION = ("valid_from", "superseded_at", "supersedes", "version_of")
-OPTIONAL = frozenset((*_GIVEN, *_VERSION, "spans"))
-"""Fields that a record has only if they are set; exports of older versions do not have them."""
-OPTIONAL_TIMES = frozenset(("occurred_at", "expires_at", "valid_from", "superseded_at"))
 
 
 # ---------------------------------------------------------------- values as records
@@ -44,7 +39,7 @@ def raw_record(record: RawRecord) -> Record:
 
 def item_record(item: Item, *, linked: bool, vector: bytes | None, spans: Sequence[Span] = ()) -> Record:
     """`vector`: one, or one after the other for each span."""
-    optional = {name: getattr(item, name) for name in (*_GIVEN, *_VERSION)}
+    optional = {name: getattr(item, name) for name in OPTIONAL}
     return {
         "type": "item",
         "namespace": item.namespace,
@@ -153,23 +148,23 @@ def as_item(record: Record) -> Item:
         source_ids=tuple(record["source_ids"]),
         path=record["path"],
         chunk_index=record["chunk_index"],
-        **_fields(record, (*_GIVEN, *_VERSION)),
+        **_fields(record, OPTIONAL),
     )
 
 
 def optional_fields(record: Record) -> dict[str, Any]:
     """The fields of an accepted record of an item that callers may leave out, by the names that NewItem has."""
-    return _fields(record, _GIVEN)
+    return _fields(record, DETAILS)
 
 
 def version_fields(record: Record) -> dict[str, Any]:
     """What an accepted record says about its place among versions and values, by the names that Item has."""
-    return _fields(record, _VERSION)
+    return _fields(record, HISTORY)
 
 
 def _fields(record: Record, names: Iterable[str]) -> dict[str, Any]:
     found = {name: record[name] for name in names if name in record}
-    return {name: moment(value) if name in OPTIONAL_TIMES else value for name, value in found.items()}
+    return {name: moment(value) if OPTIONAL[name].holds == "time" else value for name, value in found.items()}
 
 
 def vector(record: Record) -> Vector | Windows | None:

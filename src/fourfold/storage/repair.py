@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from fourfold import limits
@@ -68,10 +69,7 @@ def mended(item: Item) -> Mended | None:
         sources = sources[: limits.SOURCES - len(removed)]
     if not removed and title == item.title:
         return None
-    new = NewItem(
-        item.text, title, item.key, tags, item.kind, metadata, item.language, item.created_at, sources, item.path,
-        item.chunk_index, None, item.occurred_at, item.expires_at, item.source, item.subject, item.attribute,
-    )  # fmt: skip
+    new = replace(item.given(), title=title, tags=tags, metadata=metadata, source_ids=sources)
     return Mended(new, tuple(removed))
 
 

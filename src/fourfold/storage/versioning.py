@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -218,13 +218,7 @@ def _united(kept: Item, others: Sequence[Item]) -> NewItem:
     """The kept item with the tags and sources of all. Others raise its trust only if they say the same in its words."""
     tags, sources, source = kept.tags, kept.source_ids, kept.source
     for item in others:
-        tags, sources = rules.united(tags, sources, new_item(item))
+        tags, sources = rules.united(tags, sources, item.given())
         if (item.title, item.text) == (kept.title, kept.text):
             source = rules.most_trusted(source, item.source)
-    return replace(new_item(kept), tags=tags, source_ids=sources, source=source)
-
-
-def new_item(item: Item) -> NewItem:
-    """What storing an item again would have to be given."""
-    fields: dict[str, Any] = {name: getattr(item, name) for name in NewItem.__dataclass_fields__ if name != "vector"}
-    return NewItem(**fields)
+    return replace(kept.given(), tags=tags, source_ids=sources, source=source)

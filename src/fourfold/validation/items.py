@@ -10,6 +10,7 @@ from fourfold import limits
 from fourfold.arguments import check_fields
 from fourfold.embed.vectors import check_vector, check_vectors
 from fourfold.errors import InvalidItem, NotFound, RequestError
+from fourfold.fields import DETAILS, Column
 from fourfold.model import Edge, Item, ItemPatch, Json, NewItem, Source
 from fourfold.text.fold import fold
 from fourfold.text.language import detect, detect_many
@@ -78,6 +79,13 @@ def _checked(
         raise InvalidItem(f"chunk_index is {item.chunk_index!r}", "Count chunks from 0")
     if item.attribute is not None and item.subject is None:
         raise InvalidItem("the item has an attribute and no subject", "Say what the attribute belongs to: subject")
+    details = {
+        name: _checked_detail(column, value)
+        for name, column in DETAILS.items()
+        if (value := getattr(item, name)) is not None
+    }
+    if source is not None:
+        details.setdefault("source", source)
     return NewItem(  # in the order of its fields, which is faster than by their names
         text,
         title,
@@ -91,12 +99,14 @@ def _checked(
         optional_name(item.path, "path"),
         item.chunk_index,
         check_vector(item.vector) if vector is None and item.vector is not None else vector,
-        None if item.occurred_at is None else in_utc(item.occurred_at),
-        None if item.expires_at is None else in_utc(item.expires_at),
-        source if item.source is None else known_source(item.source),
-        None if item.subject is None else name(item.subject, "subject"),
-        None if item.attribute is None else name(item.attribute, "attribute"),
+        **details,
     )
+
+
+def _checked_detail(column: Column, value: Json) -> Json:
+    if column.name == "source":
+        return known_source(value)
+    return in_utc(value) if column.holds == "time" else name(value, column.name) if column.holds == "text" else value
 
 
 def checked_patch(patch: ItemPatch) -> ItemPatch:

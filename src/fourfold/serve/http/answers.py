@@ -2,13 +2,15 @@
 
 # No `from __future__ import annotations`: pydantic reads these annotations when the module is loaded.
 
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
+from fourfold.fields import OPTIONAL
 from fourfold.ranking.retrievers import RETRIEVERS
 
 Metadata = dict[str, Any]
+M = TypeVar("M", bound=BaseModel)
 
 
 class Answer(BaseModel):
@@ -25,6 +27,16 @@ class Problem(BaseModel):
     remedy: str
 
 
+def _with_optional(model: type[M]) -> type[M]:
+    """Adds the fields that an item may have."""
+    fields: dict[str, Any] = {
+        name: (int | None if column.holds == "number" else str | None, Field(None, exclude=True))
+        for name, column in OPTIONAL.items()
+    }
+    return create_model(model.__name__, __base__=model, **fields)
+
+
+@_with_optional
 class ItemAnswer(Answer):
     id: int
     key: str | None
@@ -42,15 +54,6 @@ class ItemAnswer(Answer):
     chunk_index: int | None
     location: str | None
     masked: list[str] | None = Field(None, exclude=True, description="Kinds of the secrets that were masked.")
-    occurred_at: str | None = Field(None, exclude=True)
-    expires_at: str | None = Field(None, exclude=True)
-    source: str | None = Field(None, exclude=True)
-    subject: str | None = Field(None, exclude=True)
-    attribute: str | None = Field(None, exclude=True)
-    valid_from: str | None = Field(None, exclude=True)
-    superseded_at: str | None = Field(None, exclude=True)
-    supersedes: int | None = Field(None, exclude=True)
-    version_of: int | None = Field(None, exclude=True)
 
 
 class RawAnswer(Answer):
@@ -174,7 +177,7 @@ class _Result(ItemAnswer):
     outside_window: bool = False
     part: PartAnswer | None = Field(None, description="Of a text with several vectors, the one nearest by meaning.")
     contributions: list[ContributionAnswer]
-    also_in: list[str] = []
+    also_in: list[str] = Field([])
     explanation: ExplanationAnswer | None = None
 
 

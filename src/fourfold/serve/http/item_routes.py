@@ -12,10 +12,10 @@ from pydantic import BaseModel
 from starlette.responses import Response
 
 from fourfold.errors import InvalidItem, InvalidQuery, NotFound
-from fourfold.filters.fields import filter_options
+from fourfold.fields import filter_options
 from fourfold.limits import LARGEST_ID, PAGE_SIZE
 from fourfold.model import NO_FILTERS, Filters, Item, ItemPatch, Json, NewItem, RawRecord
-from fourfold.serve.arguments import moment, read_filters
+from fourfold.serve.arguments import moment, read_details, read_filters
 from fourfold.serve.http import answers, models
 from fourfold.serve.http.endpoint import KEY_HEADER, Call, Endpoint, reply
 from fourfold.serve.http.forms import etag
@@ -54,11 +54,8 @@ def new_item(given: models.NewItemRequest) -> NewItem:
         path=given.path,
         chunk_index=given.chunk_index,
         vector=given.vector,
-        occurred_at=moment(given.occurred_at),
-        expires_at=moment(given.expires_at),
         source="tool",
-        subject=given.subject,
-        attribute=given.attribute,
+        **read_details(given.model_dump()),
     )
 
 

@@ -2,12 +2,12 @@
 
 # No `from __future__ import annotations`: pydantic reads these annotations when the module is loaded.
 
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from fourfold import limits
-from fourfold.filters.fields import FilterOption, advised_fields, filter_options
+from fourfold.fields import DETAILS, FilterOption, advised_fields, filter_options
 from fourfold.model import Filters
 from fourfold.ranking.options import OPTIONS, SearchOption
 from fourfold.serve.arguments import TYPES, Flag, Integer, Number, read_filters, refuse_folders
@@ -22,6 +22,7 @@ class Request(BaseModel):
 
 ItemId = Annotated[int, Field(strict=True, ge=1, le=limits.LARGEST_ID)] | Annotated[str, Field(pattern="^key:")]
 Metadata = dict[str, Any]
+M = TypeVar("M", bound=BaseModel)
 
 # ---------------------------------------------------------------- searches and filters
 
@@ -112,6 +113,17 @@ def search_arguments(body: BaseModel) -> dict[str, Any]:
 # ---------------------------------------------------------------- items
 
 
+def _with_details(model: type[M]) -> type[M]:
+    """Adds the optional fields of an item that callers give."""
+    fields: dict[str, Any] = {
+        name: (TYPES["whole"] if column.holds == "number" else str | None, Field(None, description=column.help))
+        for name, column in DETAILS.items()
+        if column.given
+    }
+    return create_model(model.__name__, __base__=model, **fields)
+
+
+@_with_details
 class NewItemRequest(Request):
     model_config = ConfigDict(json_schema_extra={"example": {"text": "The router is in room 4", "tags": ["office"]}})
     text: str = ""
@@ -126,10 +138,6 @@ class NewItemRequest(Request):
     path: str | None = None
     chunk_index: Integer | None = None
     vector: list[Number] | None = Field(None, description="Instead of one made from the text.")
-    occurred_at: str | None = Field(None, description="ISO date or time at which it happened.")
-    expires_at: str | None = Field(None, description="ISO date or time after which it is not found any more.")
-    subject: str | None = Field(None, description="What it is about, such as a person.")
-    attribute: str | None = Field(None, description="Which fact about the subject it states, such as address.")
 
 
 class AddRequest(NewItemRequest):

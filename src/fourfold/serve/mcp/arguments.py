@@ -11,9 +11,9 @@ from pydantic import Field, WithJsonSchema
 
 from fourfold import limits
 from fourfold.errors import InvalidQuery
-from fourfold.filters.fields import FilterOption, advised_fields, filter_options
+from fourfold.fields import DETAILS, Column, FilterOption, advised_fields, filter_options
 from fourfold.ranking.options import OPTIONS, SearchOption
-from fourfold.serve.arguments import TYPES, Id, Integer, read_filters
+from fourfold.serve.arguments import TYPES, Id, Integer, read_details, read_filters
 from fourfold.serve.budget import SMALLEST_TOKENS
 
 # ---------------------------------------------------------------- parameters
@@ -64,21 +64,25 @@ Tool = Callable[..., Awaitable[Any]]
 
 
 def with_options(tool: Tool) -> Tool:
-    """The tool with its parameters `filters` and `options` replaced by those of the descriptions.
+    """The tool with its parameters `details`, `filters` and `options` replaced by those of the descriptions.
 
     `options: Annotated[Options, "top_k", ...]` names the options of the search that the tool has.
     """
     own = inspect.signature(tool).parameters
     filters = filter_options() if "filters" in own else {}
+    details = {name: column for name, column in DETAILS.items() if column.given} if "details" in own else {}
     options = {str(OPTIONS[name].argument): OPTIONS[name] for name in _named_options(own)}
     derived = {
+        "details": [_detail_parameter(column) for column in details.values()],
         "filters": [_filter_parameter(option) for option in filters.values()],
         "options": [_search_parameter(option) for option in options.values()],
     }
 
     @wraps(tool)
     async def with_derived(**given: Any) -> Any:
-        asked = {name: given.pop(name) for name in (*filters, *options) if name in given}
+        asked = {name: given.pop(name) for name in (*details, *filters, *options) if name in given}
+        if details:
+            given["details"] = read_details(asked)
         if filters:
             given["filters"] = read_filters({name: asked[name] for name in filters if name in asked})
         if options:
@@ -101,6 +105,11 @@ def _search_parameter(option: SearchOption) -> inspect.Parameter:
     extra: dict[str, Any] = {**bounds, **({"enum": [*option.choices]} if option.choices else {})}
     field = Field(description=option.advised, json_schema_extra=extra) if option.listed else accepted(option.advised)
     return _parameter(str(option.argument), option.holds, field)
+
+
+def _detail_parameter(column: Column) -> inspect.Parameter:
+    field = Field(description=column.help) if column.listed else accepted(column.help)
+    return _parameter(column.name, "whole" if column.holds == "number" else column.holds, field)
 
 
 def _filter_parameter(option: FilterOption) -> inspect.Parameter:

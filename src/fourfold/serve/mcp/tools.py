@@ -55,10 +55,8 @@ class Tools:
         key: Annotated[str | None, Field(description="Your own id. Storing under it again replaces.")] = None,
         metadata: Annotated[dict[str, Any] | None, Field(description="Anything else.")] = None,
         source_ids: Sources = None,
-        subject: Annotated[str | None, Field(description="What it is about, such as a person.")] = None,
-        attribute: Annotated[str | None, Field(description="Which fact about it, such as address.")] = None,
-        occurred_at: Annotated[str | None, Field(description="ISO date or time at which it happened.")] = None,
-        expires_at: Annotated[str | None, accepted("ISO date or time after which it is not found any more.")] = None,
+        *,
+        details: dict[str, Any],
         created_at: Annotated[str | None, accepted("ISO date or time; now if left out.")] = None,
         language: Annotated[str | None, accepted("ISO 639-1; detected if left out.")] = None,
         embedding: Annotated[list[Number] | None, accepted("The vector, instead of one made from the text.")] = None,
@@ -75,12 +73,10 @@ class Tools:
             created_at=moment(created_at),
             language=language,
             vector=embedding,
-            occurred_at=moment(occurred_at),
-            expires_at=in_future(moment(expires_at)),
             source="agent",
-            subject=subject,
-            attribute=attribute,
+            **details,
         )
+        in_future(new.expires_at)
         # The agent may search for it at once in other words, so it waits for the vector.
         memory = await self._sessions.memory(namespace)
         return _answered(await memory.add(new, wait=True))

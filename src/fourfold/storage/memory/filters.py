@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Mapping
 from operator import ge, gt, le, lt
 from typing import Any, Final, cast
 
+from fourfold.fields import Column
 from fourfold.filters import Condition, Every, Field, Not, Some, Test
-from fourfold.filters.fields import Column
 from fourfold.model import Filters, Item, Json
 from fourfold.text.fold import fold
 from fourfold.text.globs import matches

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -11,9 +11,10 @@ import numpy as np
 from fourfold import validation as rules
 from fourfold.embed.vectors import check_dimension
 from fourfold.errors import NotFound
+from fourfold.fields import DETAILS, HISTORY
 from fourfold.model import Item, ItemPatch, NewItem, Space
 from fourfold.storage import versioning
-from fourfold.storage.codec import dumps, micros, optional_micros
+from fourfold.storage.codec import dumps, micros, optional_micros, read_optional, united_details
 from fourfold.storage.postgres import texts, vectors, versions
 from fourfold.storage.postgres.filters import facts
 from fourfold.storage.postgres.ids import new as new_ids
@@ -80,14 +81,24 @@ def _new_row(item: NewItem, updated: datetime, links: bool) -> Row:
     created = item.created_at or updated
     return Row(
         0, item.key, item.title, item.text, item.kind, dict(item.metadata), item.language or "", created, updated,
-        item.path, _chunk(item), links, item.occurred_at, item.expires_at, item.source, item.subject, item.attribute,
-        tags=_folded(item.tags), sources=list(item.source_ids), retold=True, reworded=True,
+        item.path, _chunk(item), links, _details(item), tags=_folded(item.tags), sources=list(item.source_ids),
+        retold=True, reworded=True,
     )  # fmt: skip
 
 
 def _chunk(item: NewItem) -> int | None:
     """A path without a number is that of the first chunk."""
     return item.chunk_index or 0 if item.path is not None else item.chunk_index
+
+
+def _details(item: NewItem) -> dict[str, Any]:
+    return {name: value for name in DETAILS if (value := getattr(item, name)) is not None}
+
+
+def _column(fields: Mapping[str, Any], name: str) -> Any:
+    """The value of the column of an optional field."""
+    value = fields.get(name)
+    return micros(value) if isinstance(value, datetime) else value
 
 
 def _folded(tags: Iterable[str]) -> dict[str, str]:
@@ -101,8 +112,8 @@ def _unite(row: Row, item: NewItem) -> None:
     """Merges an item with the same text: the stored item gets the tags and sources of both."""
     tags, sources = rules.united(row.tags.values(), row.sources, item)
     row.tags, row.sources = _folded(tags), list(sources)
-    row.occurred_at, row.expires_at = item.occurred_at or row.occurred_at, item.expires_at
-    row.source = rules.most_trusted(row.source, item.source)
+    stored = [_column(row.details, name) for name in DETAILS]
+    row.details = read_optional(united_details(stored, item), DETAILS)
 
 
 def _replace(row: Row, item: NewItem, now: datetime, links: bool) -> None:
@@ -111,8 +122,7 @@ def _replace(row: Row, item: NewItem, now: datetime, links: bool) -> None:
     row.set_kind(item.kind, links=links)
     row.path, row.chunk_index = item.path, _chunk(item)
     row.tags, row.sources = _folded(item.tags), list(item.source_ids)
-    row.occurred_at, row.expires_at, row.source = item.occurred_at, item.expires_at, item.source
-    row.subject, row.attribute = item.subject, item.attribute
+    row.details = _details(item)
 
 
 # ---------------------------------------------------------------- storing
@@ -203,7 +213,7 @@ def patch(db: Db, ns: Namespace, id: int, change: ItemPatch, now: datetime, *, l
     row.touched = True
     row.set_text(new.title, new.text, new.language, now, links=links)
     row.set_metadata(dict(new.metadata), links=links)
-    row.tags, row.source = _folded(new.tags), new.source
+    row.tags, row.details["source"] = _folded(new.tags), new.source
     write(db, ns, [row])
     return row
 
@@ -269,27 +279,32 @@ def write(db: Db, ns: Namespace, changed: Sequence[Row]) -> None:
 def _write_rows(db: Db, ns: int, touched: Sequence[Row], fresh: Sequence[Row]) -> None:
     run_many(
         db,
-        "INSERT INTO items (id, ns, created_at, key, path, chunk_index, identity, linked, title, text, kind, language, "
-        "metadata, facts, updated_at, occurred_at, expires_at, source, subject, attribute, fact, valid_from, "
-        "superseded_at, supersedes, version_of) VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s::jsonb, "
-        "%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)",
+        f"INSERT INTO items (id, ns, created_at, key, {', '.join(_CHANGEABLE)}) "  # noqa: S608  (constants)
+        f"VALUES (%s, %s, %s, %s, {', '.join(_CHANGEABLE.values())})",
         [(row.id, ns, micros(row.created_at), row.key, *_changeable(row)) for row in fresh],
     )
     run_many(
         db,
-        "UPDATE items SET path = %s, chunk_index = %s, identity = %s, linked = %s, title = %s, text = %s, kind = %s, "
-        "language = %s, metadata = %s, facts = %s::jsonb, updated_at = %s, occurred_at = %s, expires_at = %s, "
-        "source = %s, subject = %s, attribute = %s, fact = %s, valid_from = %s, superseded_at = %s, supersedes = %s, "
-        "version_of = %s WHERE id = %s",
+        f"UPDATE items SET {', '.join(f'{name} = {place}' for name, place in _CHANGEABLE.items())} WHERE id = %s",  # noqa: S608  (constants)
         [(*_changeable(row), row.id) for row in touched if row.before is not None],
     )
+
+
+_CHANGEABLE = dict.fromkeys(
+    (
+        "path", "chunk_index", "identity", "linked", "title", "text", "kind", "language", "metadata", "facts",
+        "updated_at", "fact", *DETAILS, *HISTORY,
+    ),
+    "%s",
+) | {"facts": "%s::jsonb"}  # fmt: skip
+"""Columns that an update writes, with their placeholders."""
 
 
 def _changeable(row: Row) -> tuple[Any, ...]:
     return (
         row.path, row.chunk_index, row.identity, row.linked, row.title, row.text, row.kind, row.language,
-        dumps(row.metadata), facts(row.metadata), micros(row.updated_at), optional_micros(row.occurred_at),
-        optional_micros(row.expires_at), row.source, row.subject, row.attribute, row.fact,
+        dumps(row.metadata), facts(row.metadata), micros(row.updated_at), row.fact,
+        *(_column(row.details, name) for name in DETAILS),
         optional_micros(row.valid_from), optional_micros(row.superseded_at), row.supersedes, row.version_of,
     )  # fmt: skip
 

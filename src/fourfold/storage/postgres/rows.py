@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from fourfold.model import Filters, Item, Json, NewItem, Source
+from fourfold.fields import DETAILS, HISTORY
+from fourfold.model import Filters, Item, Json, NewItem
 from fourfold.storage import codec, versioning
 from fourfold.storage.codec import moment
 from fourfold.storage.postgres import files
@@ -25,8 +26,8 @@ if TYPE_CHECKING:
     from fourfold.storage.postgres.snapshot import PostgresSnapshot
 
 _COLUMNS = (
-    "id, key, title, text, kind, metadata, language, created_at, updated_at, path, chunk_index, linked, occurred_at, "
-    "expires_at, source, subject, attribute, valid_from, superseded_at, supersedes, version_of"
+    "id, key, title, text, kind, metadata, language, created_at, updated_at, path, chunk_index, linked, "
+    f"{', '.join((*DETAILS, *HISTORY))}"
 )
 _TAGS = "ARRAY(SELECT {} FROM item_tags WHERE item = id ORDER BY folded)"
 _LOAD = (
@@ -53,11 +54,8 @@ class Row:
     path: str | None
     chunk_index: int | None
     linked: bool
-    occurred_at: datetime | None
-    expires_at: datetime | None
-    source: Source | None
-    subject: str | None
-    attribute: str | None
+    details: dict[str, Any]
+    """Those of `DETAILS` that are set."""
     valid_from: datetime | None = None
     superseded_at: datetime | None = None
     supersedes: int | None = None
@@ -85,9 +83,16 @@ class Row:
         return Item(
             self.id, namespace, self.key, self.title, self.text, tuple(sorted(self.tags.values())), self.kind,
             self.metadata, self.language, self.created_at, self.updated_at, tuple(self.sources), self.path,
-            self.chunk_index, self.occurred_at, self.expires_at, self.source, self.subject, self.attribute,
-            self.valid_from, self.superseded_at, self.supersedes, self.version_of,
+            self.chunk_index, **self.details, **{name: getattr(self, name) for name in HISTORY},
         )  # fmt: skip
+
+    @property
+    def subject(self) -> str | None:
+        return self.details.get("subject")
+
+    @property
+    def attribute(self) -> str | None:
+        return self.details.get("attribute")
 
     @property
     def identity(self) -> bytes | None:
@@ -142,12 +147,12 @@ def load_all(db: Db, ns: int) -> Iterator[Row]:
 
 def _row(row: Any) -> Row:
     id, key, title, text, kind, metadata, language, created, updated, path, chunk, linked, *rest = row
-    occurred, expires, source, subject, attribute, since, until, before, version_of, folded, names, sources = rest
+    *optional, folded, names, sources = rest
     return Row(
         id, key, title, text, kind, json.loads(metadata), language, moment(created), moment(updated), path, chunk,
-        linked, codec.optional_moment(occurred), codec.optional_moment(expires), source, subject, attribute,
-        codec.optional_moment(since), codec.optional_moment(until), before, version_of,
-        dict(zip(folded, names, strict=True)), sources, Text(id, title, text, language),
+        linked, codec.read_optional(optional[: len(DETAILS)], DETAILS),
+        **codec.read_optional(optional[len(DETAILS) :], HISTORY),
+        tags=dict(zip(folded, names, strict=True)), sources=sources, before=Text(id, title, text, language),
     )  # fmt: skip
 
 

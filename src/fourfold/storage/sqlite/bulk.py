@@ -11,9 +11,10 @@ import apsw
 import numpy as np
 
 from fourfold.errors import NotFound
+from fourfold.fields import DETAILS
 from fourfold.model import Item, NewItem
 from fourfold.scheduling import paced
-from fourfold.storage.codec import dumps, micros
+from fourfold.storage.codec import detail_values, dumps, micros
 from fourfold.storage.sqlite import ids, items, spaces, vectors
 from fourfold.storage.sqlite.database import batches, chunks, marks, possible, rows, unchecked
 from fourfold.storage.sqlite.items import Change, Written
@@ -54,7 +55,7 @@ def _item(namespace: str, new: Fresh, now: datetime) -> Item:
     return Item(
         new.id, namespace, item.key, item.title, item.text, tuple(sorted(item.tags)), item.kind, dict(item.metadata),
         item.language or "", created, created, tuple(dict.fromkeys(item.source_ids)), item.path, items.chunk_of(item),
-        item.occurred_at, item.expires_at, item.source, item.subject, item.attribute,
+        **{name: getattr(item, name) for name in DETAILS},
     )  # fmt: skip
 
 
@@ -152,12 +153,7 @@ def _insert_rows(
     db: apsw.Connection, ns: int, fresh: Sequence[Fresh], now: datetime, linked: bool
 ) -> Sequence[tuple[int, int, str]]:
     """Returns the rows of tags: the number of the tag, that of the item, and how the item spells it."""
-    db.executemany(
-        "INSERT INTO items (id, ns, key, path, chunk_index, identity, title, text, kind, language, metadata, "
-        "created_at, updated_at, linked, occurred_at, expires_at, source, subject, attribute, fact) "
-        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        _item_rows(ns, fresh, now, linked),
-    )
+    db.executemany(items.INSERT, _item_rows(ns, fresh, now, linked))
     _insert_vectors(db, ns, [new for new in fresh if new.item.vector is not None])
     waiting = ((ns, new.id) for new in fresh if new.item.vector is None)
     db.executemany("INSERT INTO waiting (ns, item) VALUES (?, ?)", waiting)
@@ -183,7 +179,7 @@ def _item_rows(ns: int, fresh: Iterable[Fresh], now: datetime, linked: bool) -> 
         metadata = dumps(dict(item.metadata)) if item.metadata else "{}"
         yield (
             item_id, ns, item.key, item.path, items.chunk_of(item), identity, item.title, item.text, item.kind,
-            item.language, metadata, created, created, linked, *items.described(item),
+            item.language, metadata, created, created, linked, *detail_values(item), items.fact_of(item),
         )  # fmt: skip
 
 

@@ -13,6 +13,7 @@ import apsw
 
 from fourfold import validation as rules
 from fourfold.errors import NotFound
+from fourfold.fields import DETAILS, OPTIONAL
 from fourfold.frozen import thawed
 from fourfold.index.source import Change
 from fourfold.limits import CANDIDATES
@@ -29,9 +30,16 @@ from fourfold.text.entities import has_headings
 from fourfold.text.fold import fold
 
 _COLUMNS = (
-    "id, key, title, text, kind, metadata, language, created_at, updated_at, path, chunk_index, occurred_at, "
-    "expires_at, source, subject, attribute, valid_from, superseded_at, supersedes, version_of"
+    f"id, key, title, text, kind, metadata, language, created_at, updated_at, path, chunk_index, {', '.join(OPTIONAL)}"
 )
+_DETAILS = ", ".join(DETAILS)
+_SET_DETAILS = ", ".join(f"{name} = ?" for name in DETAILS)
+_INSERTED = (
+    "id, ns, key, path, chunk_index, identity, title, text, kind, language, metadata, created_at, updated_at, linked, "
+    f"{_DETAILS}, fact"
+)
+"""Of a row that is inserted."""
+INSERT = f"INSERT INTO items ({_INSERTED}) VALUES ({marks(_INSERTED.count(',') + 1)})"  # noqa: S608  (constants)
 
 
 class Written(NamedTuple):
@@ -105,25 +113,17 @@ def chunk_of(item: NewItem) -> int | None:
 def insert(db: apsw.Connection, ns: int, item: NewItem, updated: datetime, item_id: int) -> None:
     """A row that is restored, under the id that it had."""
     db.execute(
-        "INSERT INTO items (id, ns, key, path, chunk_index, identity, title, text, kind, language, metadata, "
-        "created_at, updated_at, occurred_at, expires_at, source, subject, attribute, fact) "
-        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        INSERT,
         (
             item_id, ns, item.key, item.path, chunk_of(item), _identity(item), item.title, item.text, item.kind,
-            item.language, dumps(dict(item.metadata)), micros(item.created_at or updated), micros(updated),
-            *described(item),
+            item.language, dumps(dict(item.metadata)), micros(item.created_at or updated), micros(updated), False,
+            *codec.detail_values(item), fact_of(item),
         ),
     )  # fmt: skip
     db.execute("INSERT INTO waiting (ns, item) VALUES (?, ?)", (ns, item_id))
     add_tags(db, ns, item_id, item.tags)
     _add_sources(db, ns, item_id, item.source_ids)
     count_language(db, ns, item.language or "", 1)
-
-
-def described(item: NewItem) -> tuple[Any, ...]:
-    """occurred_at, expires_at, source, subject, attribute and fact of a row."""
-    times = codec.optional_micros(item.occurred_at), codec.optional_micros(item.expires_at)
-    return *times, item.source, item.subject, item.attribute, fact_of(item)
 
 
 def _unite(db: apsw.Connection, ns: int, item_id: int, item: NewItem) -> Written:
@@ -134,11 +134,10 @@ def _unite(db: apsw.Connection, ns: int, item_id: int, item: NewItem) -> Written
     before = db.total_changes()
     add_tags(db, ns, item_id, item.tags)
     _add_sources(db, ns, item_id, item.source_ids)
-    ((*times, source),) = rows(db, "SELECT occurred_at, expires_at, source FROM items WHERE id = ?", item_id)
-    occurred = times[0] if item.occurred_at is None else micros(item.occurred_at)
-    renewed = [occurred, codec.optional_micros(item.expires_at), rules.most_trusted(source, item.source)]
-    if renewed != [*times, source]:
-        db.execute("UPDATE items SET occurred_at = ?, expires_at = ?, source = ? WHERE id = ?", (*renewed, item_id))
+    (stored,) = rows(db, f"SELECT {_DETAILS} FROM items WHERE id = ?", item_id)  # noqa: S608  (constants)
+    renewed = codec.united_details(stored, item)
+    if renewed != [*stored]:
+        db.execute(f"UPDATE items SET {_SET_DETAILS} WHERE id = ?", (*renewed, item_id))  # noqa: S608  (constants)
     return Written(item_id, Change.LABELS if db.total_changes() > before else Change(0))
 
 
@@ -148,10 +147,12 @@ def _replace(db: apsw.Connection, ns: int, item_id: int, item: NewItem, now: dat
     if _aliases(metadata) != item.metadata.get("aliases") or has_headings(kind) != has_headings(item.kind):
         change |= Change.TEXT
     db.execute(
-        "UPDATE items SET kind = ?, metadata = ?, path = ?, chunk_index = ?, occurred_at = ?, expires_at = ?, "
-        "source = ?, subject = ?, attribute = ?, fact = ? WHERE id = ?",
-        (item.kind, dumps(dict(item.metadata)), item.path, chunk_of(item), *described(item), item_id),
-    )
+        f"UPDATE items SET kind = ?, metadata = ?, path = ?, chunk_index = ?, {_SET_DETAILS}, fact = ? WHERE id = ?",  # noqa: S608  (constants)
+        (
+            item.kind, dumps(dict(item.metadata)), item.path, chunk_of(item), *codec.detail_values(item), fact_of(item),
+            item_id,
+        ),
+    )  # fmt: skip
     db.execute("DELETE FROM item_tags WHERE item = ?", (item_id,))
     add_tags(db, ns, item_id, item.tags)
     db.execute("DELETE FROM sources WHERE item = ?", (item_id,))
@@ -291,18 +292,13 @@ _Item = thawed(Item)
 
 
 def _item(namespace: str, row: tuple[Any, ...], sources: tuple[int, ...]) -> Item:
-    (
-        item_id, key, title, text, kind, metadata, language, created, updated, path, chunk, occurred, expires, source,
-        subject, attribute, since, until, before, version_of, tags,
-    ) = row  # fmt: skip
+    item_id, key, title, text, kind, metadata, language, created, updated, path, chunk, *optional, tags = row
     created_at = moment(created)
     item = _Item(
         item_id, namespace, key, title, text, () if tags is None else tuple(sorted(tags.split("\0"))), kind,
         {} if metadata == "{}" else json.loads(metadata), language,
         created_at, created_at if updated == created else moment(updated), sources, path, chunk,
-        None if occurred is None else moment(occurred), None if expires is None else moment(expires), source, subject,
-        attribute, None if since is None else moment(since), None if until is None else moment(until), before,
-        version_of,
+        **codec.read_optional(optional),
     )  # fmt: skip
     item.__class__ = Item
     return item

@@ -7,16 +7,14 @@ from datetime import datetime
 
 import apsw
 
+from fourfold.fields import DETAILS
 from fourfold.index.source import Change
 from fourfold.storage.codec import micros
 from fourfold.storage.sqlite import changes, ids, vectors
 from fourfold.storage.sqlite.database import batches, marks, rows, value
 from fourfold.storage.values import Place, arranged
 
-_COPIED = (
-    "title, text, kind, language, metadata, created_at, updated_at, occurred_at, expires_at, source, subject, "
-    "attribute, fact, supersedes"
-)
+_COPIED = f"title, text, kind, language, metadata, created_at, updated_at, {', '.join(DETAILS)}, fact, supersedes"
 _KEEP = (
     f"INSERT INTO items (id, ns, linked, {_COPIED}, valid_from, superseded_at, version_of) "  # noqa: S608  (constants)
     f"SELECT ?1, ns, 0, {_COPIED}, coalesce(valid_from, created_at), coalesce(superseded_at, ?2), id "
