@@ -1,83 +1,157 @@
-"""nDCG@10 of vectors alone on collections in BEIR's layout."""
+"""Measures an encoder alone: nDCG@10 on collections in BEIR's layout, and everyday German.
+
+python training/evaluate.py VOCABULARY WEIGHTS COLLECTION.tar.xz ... [--german PAIRS.tsv]
+"""
 
 from __future__ import annotations
 
+import argparse
 import json
 import math
-import re
 import tarfile
 from collections import defaultdict
-from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
+import torch
+from encoder import DEVICE, Encoder, Rows, embed, from_bert
+from teachers import read_weights
+from texts import fold
+from torch import Tensor
+from vocabulary import WINDOW_TOKENS, tokenizer
 
-GERMAN = re.compile(
-    r"\b(der|die|das|und|nicht|ein|eine|ist|mit|für|von|zu|im|den|auf|wird|wie|was|wer|welche[rs]?|wo|wann|dem|des)\b",
-    re.I,
-)
-ENGLISH = re.compile(
-    r"\b(the|and|of|to|in|is|was|for|that|with|as|on|by|what|who|which|how|when|where|did|does|are)\b", re.I
-)
-
-Embed = Callable[[list[str]], np.ndarray]
+DEPTH, STEP = 10, 200
 
 
-class Collection(NamedTuple):
-    documents: dict[str, str]
-    questions: dict[str, str]
-    relevant: dict[str, dict[str, float]]
+class Model:
+    """An encoder with its tokenizer and prefixes."""
 
+    def __init__(
+        self,
+        pieces: list[str],
+        encoder: Encoder,
+        words: Tensor,
+        query: str = "query: ",
+        passage: str = "passage: ",
+        folds: bool = True,
+    ) -> None:
+        self._split = tokenizer(pieces)
+        self._split.no_truncation()
+        self._encoder, self._words = encoder.to(DEVICE, torch.bfloat16).eval(), words.to(DEVICE)
+        self._fold = fold if folds else str
+        self._prefixes = query, passage
 
-def read(archive: Path) -> Collection:
-    content: dict[str, str] = {}
-    with tarfile.open(archive) as opened:
-        for member in opened:
-            name = Path(member.name).name
-            if name in ("corpus.jsonl", "queries.jsonl", "qrels.tsv") and (file := opened.extractfile(member)):
-                content[name] = file.read().decode()
-    relevant: defaultdict[str, dict[str, float]] = defaultdict(dict)
-    for line in content["qrels.tsv"].splitlines()[1:]:
-        question, document, grade = line.split("\t")[:3]
-        relevant[question][document] = float(grade)
-    rows = [json.loads(line) for line in content["corpus.jsonl"].splitlines()]
-    asked = [json.loads(line) for line in content["queries.jsonl"].splitlines()]
-    return Collection(
-        {row["_id"]: f"{row.get('title') or ''} {row.get('text') or ''}".strip() for row in rows},
-        {row["_id"]: row["text"] for row in asked if row["_id"] in relevant},
-        dict(relevant),
-    )
-
-
-def is_german(text: str) -> bool:
-    return len(GERMAN.findall(text)) > len(ENGLISH.findall(text))
-
-
-def routed(german: Embed, other: Embed) -> Embed:
-    """Embed German texts with one encoder and all others with another."""
-
-    def embed(texts: list[str]) -> np.ndarray:
-        chosen = np.array([is_german(text) for text in texts])
-        vectors = np.zeros((len(texts), 384), np.float32)
-        for encoder, places in ((german, np.flatnonzero(chosen)), (other, np.flatnonzero(~chosen))):
-            if len(places):
-                vectors[places] = encoder([texts[place] for place in places])
-        return vectors
-
-    return embed
-
-
-def ndcg(collection: Collection, embed: Embed) -> float:
-    ids = list(collection.documents)
-    scores = embed(list(collection.questions.values())) @ embed(list(collection.documents.values())).T
-    total = 0.0
-    for row, question in enumerate(collection.questions):
-        grades = collection.relevant[question]
-        best = np.argsort(-scores[row], kind="stable")[:10]
-        gain = sum(grades.get(ids[place], 0.0) / math.log2(rank + 2) for rank, place in enumerate(best))
-        ideal = sum(
-            grade / math.log2(rank + 2) for rank, grade in enumerate(sorted(grades.values(), reverse=True)[:10])
+    def queries(self, texts: list[str]) -> Tensor:
+        return embed(
+            self._encoder, self._words, Rows.of([ids[:WINDOW_TOKENS] for ids in self._ids(self._prefixes[0], texts)])
         )
-        total += gain / ideal if ideal else 0.0
-    return total / len(collection.questions)
+
+    def passages(self, texts: list[str]) -> tuple[Tensor, Tensor]:
+        """The vectors of all windows, and the text of each."""
+        head = len(self._split.encode(self._prefixes[1]).ids) - 1
+        windows, owners = [], []
+        for number, ids in enumerate(self._ids(self._prefixes[1], texts)):
+            if len(ids) <= WINDOW_TOKENS:
+                windows.append(ids)
+                owners.append(number)
+                continue
+            body = ids[head:-1]
+            room = WINDOW_TOKENS - head - 1
+            for start in range(0, max(1, len(body) - room + STEP), STEP):
+                windows.append(np.concatenate([ids[:head], body[start : start + room], ids[-1:]]))
+                owners.append(number)
+        return embed(self._encoder, self._words, Rows.of(windows)), torch.tensor(owners)
+
+    def _ids(self, prefix: str, texts: list[str]) -> list[np.ndarray]:
+        return [
+            np.array(each.ids, np.int32)
+            for each in self._split.encode_batch([self._fold(prefix + text) for text in texts])
+        ]
+
+
+def collection(path: Path) -> tuple[list[dict], list[dict], dict[str, dict[str, float]]]:
+    contents: dict[str, str] = {}
+    with tarfile.open(path) as archive:
+        for member in archive.getmembers():
+            file = archive.extractfile(member)
+            if file:
+                contents[Path(member.name).name] = file.read().decode()
+    judged: defaultdict[str, dict[str, float]] = defaultdict(dict)
+    for line in contents["qrels.tsv"].splitlines()[1:]:
+        query, document, score = line.split("\t")[:3]
+        judged[query][document] = float(score)
+    documents, queries = (
+        [json.loads(line) for line in contents[name].splitlines() if line.strip()]
+        for name in ("corpus.jsonl", "queries.jsonl")
+    )
+    return documents, [query for query in queries if query["_id"] in judged], judged
+
+
+def measure(model: Model, path: Path) -> float:
+    documents, queries, judged = collection(path)
+    asked = model.queries([query["text"] for query in queries])
+    windows, owners = model.passages(
+        [f"{each.get('title') or ''} {each.get('text') or ''}".strip() for each in documents]
+    )
+    scopes = [(each.get("metadata") or {}).get("scope") for each in documents]
+    sessions = [(each.get("metadata") or {}).get("session_no") for each in documents]
+    total = 0.0
+    for query, vector in zip(queries, asked, strict=True):
+        best = torch.full((len(documents),), -2.0).scatter_reduce(0, owners, windows @ vector, "amax").numpy()
+        about = query.get("metadata") or {}
+        if about.get("scope"):
+            hidden = [
+                scope != about["scope"]
+                or (number is not None and about.get("session_no") is not None and number >= about["session_no"])
+                for scope, number in zip(scopes, sessions, strict=True)
+            ]
+            best[hidden] = -9
+        gains = judged[query["_id"]]
+        order = np.argsort(-best, kind="stable")[:DEPTH]
+        gained = sum(gains.get(documents[place]["_id"], 0) / math.log2(rank + 2) for rank, place in enumerate(order))
+        ideal = sum(
+            gain / math.log2(rank + 2) for rank, gain in enumerate(sorted(gains.values(), reverse=True)[:DEPTH])
+        )
+        total += gained / ideal if ideal else 0
+    return total / len(queries)
+
+
+def everyday(model: Model, path: Path) -> tuple[int, int]:
+    """How many questions have their own note first, of how many."""
+    rows = [line.split("\t") for line in path.read_text("utf-8").splitlines() if line and not line.startswith("#")]
+    asked = model.queries([row[0] for row in rows])
+    notes, owners = model.passages([row[1] for row in rows])
+    assert len(owners) == len(rows)
+    return int((asked @ notes.T).argmax(1).eq(torch.arange(len(rows))).sum()), len(rows)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("vocabulary", type=Path)
+    parser.add_argument("weights", type=Path)
+    parser.add_argument("collections", type=Path, nargs="*", default=[])
+    parser.add_argument("--german", type=Path)
+    parser.add_argument("--plain", action="store_true", help="no prefixes and no folding: MiniLM, gte")
+    parser.add_argument("--start", type=Path, help="other word vectors")
+    options = parser.parse_intermixed_args()
+    pieces = options.vocabulary.read_text("utf-8").removesuffix("\n").split("\n")
+    weights = (
+        read_weights(options.weights)
+        if options.weights.suffix == ".onnx"
+        else {name: values.astype(np.float32) for name, values in np.load(options.weights).items()}
+    )
+    encoder, words = from_bert(weights)
+    if options.start:
+        words = torch.from_numpy(np.load(options.start).astype(np.float32))
+    model = Model(pieces, encoder, words, "", "", False) if options.plain else Model(pieces, encoder, words)
+    if options.german:
+        print("everyday German:", *everyday(model, options.german))
+    figures = {}
+    for path in options.collections:
+        figures[path.name.split(".")[0]] = round(measure(model, path), 4)
+        print(path.name.split(".")[0], figures[path.name.split(".")[0]], flush=True)
+    print(json.dumps(figures))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,10 +1,10 @@
 """Writes an encoder as an ONNX file with int8 multiplication, the form in which Fourfold ships it.
 
     pip install onnx==1.23.2 onnxruntime==1.31.1 numpy
-    python training/export.py WEIGHTS VOCABULARY ENCODER.onnx [--fold]
+    python training/export.py WEIGHTS VOCABULARY ENCODER.onnx [--plain]
 
-WEIGHTS is a `model.safetensors` of all-MiniLM-L6-v2 or an `.npz` with int8 rows (`NAME.q`, `NAME.s`), with the names of
-Hugging Face's BertModel. `--fold` writes umlauts with two letters first, as the German encoder expects them. Prints the
+WEIGHTS is the `student.npz` of `train.py`, or the ONNX file of a teacher. The texts of `calibration.txt` get the
+student's prefixes, and umlauts are written with two letters; `--plain` leaves them as they are (MiniLM). Prints the
 sha256 of the file and how close its vectors are to those of float multiplication.
 
 Weights are int8 with a scale for each output. Activations are uint8:
@@ -21,8 +21,6 @@ from __future__ import annotations
 
 import argparse
 import hashlib
-import json
-import struct
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -31,8 +29,9 @@ import onnx
 import onnxruntime
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
+from teachers import read_weights
+from texts import fold, prefix_of
 
-from fourfold.embed.german import fold
 from fourfold.embed.wordpiece import WordPiece
 
 Floats = NDArray[np.float32]
@@ -58,13 +57,13 @@ def main() -> None:
     parser.add_argument("weights", type=Path)
     parser.add_argument("vocabulary", type=Path)
     parser.add_argument("target", type=Path)
-    parser.add_argument("--fold", action="store_true")
+    parser.add_argument("--plain", action="store_true")
     options = parser.parse_args()
-    weights = read_weights(options.weights)
+    weights = weights_of(options.weights)
     texts = CALIBRATION.read_text("utf-8").splitlines()
-    rows = WordPiece(options.vocabulary.read_bytes(), TOKENS).encode(
-        [fold(text) if options.fold else text for text in texts]
-    )
+    if not options.plain:
+        texts = [prefix_of(text) + fold(text) for text in texts]
+    rows = WordPiece(options.vocabulary.read_bytes(), TOKENS).encode(texts)
     plain = session(Builder(weights, None).model())
     content = Builder(weights, ranges(plain, rows)).model()
     options.target.write_bytes(content)
@@ -76,27 +75,11 @@ def main() -> None:
 # ---------------------------------------------------------------- weights
 
 
-def read_weights(path: Path) -> Weights:
+def weights_of(path: Path) -> Weights:
     """Return float32 weights by name."""
-    if path.suffix == ".npz":
-        stored = np.load(path)
-        quantised = {name[:-2] for name in stored.files if name.endswith(".q")}
-        whole = {name: stored[name].astype(np.float32) for name in stored.files if name[-2:] not in (".q", ".s")}
-        return whole | {name: rescaled(stored[f"{name}.q"], stored[f"{name}.s"]) for name in sorted(quantised)}
-    content = path.read_bytes()
-    (length,) = struct.unpack_from("<Q", content)
-    header = json.loads(content[8 : 8 + length])
-    body = memoryview(content)[8 + length :]
-    return {
-        name.removeprefix("bert."): np.frombuffer(body[slice(*entry["data_offsets"])], "<f4").reshape(entry["shape"])
-        for name, entry in header.items()
-        if name != "__metadata__" and entry["dtype"] == "F32"
-    }
-
-
-def rescaled(rows: NDArray[np.int8], scales: NDArray[np.floating]) -> Floats:
-    """Return int8 rows as floats."""
-    return rows.astype(np.float32) * scales.astype(np.float32).reshape(-1, *[1] * (rows.ndim - 1))
+    if path.suffix == ".onnx":
+        return read_weights(path)
+    return {name: values.astype(np.float32) for name, values in np.load(path).items()}
 
 
 # ---------------------------------------------------------------- the graph

@@ -1,290 +1,173 @@
-"""Distil MiniLM into a German encoder of the same vector space (Reimers and Gurevych, 2020).
+"""Trains the student.
 
-    python training/train.py DATA OUT [--seed N] [--steps N] [--word-dropout P] [--weak-licences-only]
+    python training/train.py OUT E5.onnx --minutes 10 [--tokens 8192] [--rate 3e-4] [--seed 1] [--resume student.npz]
 
-DATA holds pairs.tsv.xz, glosses.txt.xz, teacher.npz.xz and vocab.txt (made by `pack.py`) and may hold collections in
-BEIR's layout (*.tar.xz). OUT receives student.npz in parts of 15 MiB (join them with `cat`), vocab.txt and
-results.json. One H200 needs six minutes; without a GPU only a trial with `--limit` and a few steps is useful.
+Reads what `prepare.py` and `targets.py` wrote. A text and its translations learn the vector of the English text: the
+loss is 10 x (1 - cosine), and 0.3 x the divergence between the similarities of the texts of a batch and those of their
+targets. Every other step hides 12 % of the words. Writes OUT/student.npz, and again every few minutes.
 """
 
 from __future__ import annotations
 
 import argparse
-import io
-import json
-import lzma
 import math
-import random
 import time
-from dataclasses import dataclass
 from pathlib import Path
 
-import encoder
-import evaluate
-import examples
 import numpy as np
 import torch
-import vocabulary
-import weights
+import torch.nn.functional as functional
+from encoder import DEVICE, Encoder, Rows, from_bert, to_bert
+from teachers import read_weights
 from torch import Tensor
-from torch.nn import functional
 
-NEW_PIECES = 18_000
-BATCH_TOKENS = 65_536
-VECTOR_TOKENS = 262_144  # of a batch without gradients
-MOST_ROWS = 2_048
-FEWEST_ROWS = 64
-RATE = 3e-4
-WARM_UP = 0.04
-TEMPERATURE = 0.05
-ENGLISH_EVERY_STEPS = 4  # English texts keep names and foreign words in place
-HELD_OUT = 4_000
-REPORTED_STEPS = 250
-PART_BYTES = 15 << 20
-DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
-
-started = time.monotonic()
+LAYERS = [0, 2, 4, 6, 8, 11]
+HIDDEN_SHARE, HIDDEN_ID, FIRST_WORD = 0.12, 103, 999
+COSINE_WEIGHT, RELATION_WEIGHT, TEMPERATURE = 10.0, 0.3, 0.05
+WARM_UP, LOWEST_RATE = 0.03, 0.02
+WORD_RATE = 2.0
+BETAS, LARGEST_GRADIENT = (0.9, 0.98), 5.0
+SAVE_MINUTES = 5.0
 
 
-def log(*words: object) -> None:
-    print(f"[{time.monotonic() - started:6.1f}]", *words, flush=True)
+class Words:
+    """Vectors of word pieces with Adam for the rows that a step touches."""
+
+    def __init__(self, vectors: Tensor) -> None:
+        self.vectors = vectors
+        self._mean, self._square = torch.zeros_like(vectors), torch.zeros_like(vectors)
+        self._steps = torch.zeros(len(vectors), device=vectors.device)
+
+    def __getitem__(self, ids: Tensor) -> Tensor:
+        return self.vectors[ids]
+
+    def update(self, ids: Tensor, gradient: Tensor, rate: float) -> None:
+        rows, inverse = ids.flatten().unique(return_inverse=True)
+        summed = torch.zeros(len(rows), self.vectors.shape[1], device=self.vectors.device)
+        summed.index_add_(0, inverse, gradient.flatten(0, 1).float())
+        self._steps[rows] += 1
+        steps = self._steps[rows][:, None]
+        mean = self._mean[rows].lerp(summed, 1 - BETAS[0])
+        square = self._square[rows].lerp(summed.square(), 1 - BETAS[1])
+        self._mean[rows], self._square[rows] = mean, square
+        step = mean / (1 - BETAS[0] ** steps) / ((square / (1 - BETAS[1] ** steps)).sqrt() + 1e-8)
+        self.vectors[rows] -= rate * step
 
 
-def half_precision() -> torch.autocast:
-    return torch.autocast(DEVICE, dtype=torch.bfloat16, enabled=DEVICE == "cuda")
+def loss_of(made: Tensor, wanted: Tensor) -> Tensor:
+    """How far the vectors are from their targets, alone and among each other."""
+    away = 1 - (made * wanted).sum(-1).mean()
+    truth = functional.softmax(wanted @ wanted.T / TEMPERATURE, -1)
+    similarities = made @ wanted.T / TEMPERATURE
+    relation = sum(
+        functional.kl_div(functional.log_softmax(each, -1), truth, reduction="batchmean")
+        for each in (similarities, similarities.T)
+    )
+    return COSINE_WEIGHT * away + RELATION_WEIGHT * relation
 
 
-class Texts:
-    """Token ids of many texts in one array on the device."""
-
-    def __init__(self, ids: list[np.ndarray]) -> None:
-        self.lengths = np.array([len(each) for each in ids])
-        self._begin = torch.from_numpy(np.concatenate([[0], np.cumsum(self.lengths)])).to(DEVICE)
-        self._ids = torch.from_numpy(np.concatenate(ids)).to(DEVICE)
-
-    def batch(self, rows: np.ndarray) -> tuple[Tensor, Tensor]:
-        chosen = torch.from_numpy(rows).to(DEVICE)
-        begin = self._begin[chosen]
-        places = torch.arange((int(self.lengths[rows].max()) + 7) // 8 * 8, device=DEVICE)
-        mask = places[None] < (self._begin[chosen + 1] - begin)[:, None]
-        ids = self._ids[(begin[:, None] + places[None]).clamp(max=len(self._ids) - 1)].long() * mask
-        return ids, mask
+def rate_at(part: float) -> float:
+    if part < WARM_UP:
+        return part / WARM_UP
+    return LOWEST_RATE + (1 - LOWEST_RATE) * 0.5 * (1 + math.cos(math.pi * (part - WARM_UP) / (1 - WARM_UP)))
 
 
 @torch.no_grad()
-def vectors(model: encoder.Encoder, texts: Texts) -> Tensor:
-    found = torch.empty(len(texts.lengths), encoder.WIDTH, device=DEVICE, dtype=torch.float16)
-    order = np.argsort(texts.lengths)
-    start = 0
-    while start < len(order):
-        longest = texts.lengths[order[min(len(order), start + 8_192) - 1]]
-        rows = order[start : start + max(1, min(8_192, VECTOR_TOKENS // (longest + 8)))]
-        with half_precision():
-            found[torch.from_numpy(rows).to(DEVICE)] = model(*texts.batch(rows)).half()
-        start += len(rows)
-    return found
+def centre(encoder: Encoder, words: Tensor, rows: Rows, places: np.ndarray) -> None:
+    """Move the mean of the student's vectors to 0, where the targets have theirs."""
+    means = [encoder(words[rows.block(places[n : n + 1]).to(words.device)].bfloat16()) for n in range(len(places))]
+    encoder.layers[-1].thought.bias -= torch.cat(means).mean(0)
 
 
-def embedder(model: encoder.Encoder, pieces: list[str], *, folded: bool) -> evaluate.Embed:
-    split = vocabulary.tokenizer(pieces)
-
-    def embed(texts: list[str]) -> np.ndarray:
-        ids = vocabulary.encode(split, [vocabulary.fold(text) if folded else text for text in texts])
-        return vectors(model, Texts(ids)).float().cpu().numpy()
-
-    return embed
-
-
-def batches(lengths: np.ndarray, draw: np.random.Generator, tokens: int) -> list[np.ndarray]:
-    """Rows of similar length together, as many as the token budget holds, in random order."""
-    order = np.argsort(lengths * (1 + 0.15 * draw.random(len(lengths))))
-    found: list[np.ndarray] = []
-    start = 0
-    while start < len(order):
-        longest = lengths[order[start : start + MOST_ROWS]].max()
-        rows = order[start : start + int(np.clip(tokens // longest, FEWEST_ROWS, MOST_ROWS))]
-        found.append(rows)
-        start += len(rows)
-    return [found[place] for place in draw.permutation(len(found))]
-
-
-def rate(progress: float) -> float:
-    if progress < WARM_UP:
-        return RATE * progress / WARM_UP
-    return RATE * (0.02 + 0.98 * 0.5 * (1 + math.cos(math.pi * (progress - WARM_UP) / (1 - WARM_UP))))
-
-
-def loss_of(student: Tensor, teacher: Tensor) -> tuple[Tensor, Tensor]:
-    """Distance to the teacher's vectors, and difference of the similarities within the batch."""
-    target = functional.softmax(teacher @ teacher.T / TEMPERATURE, -1)
-    both = (student @ teacher.T / TEMPERATURE, teacher @ student.T / TEMPERATURE)
-    relations = sum(functional.kl_div(functional.log_softmax(each, -1), target, reduction="batchmean") for each in both)
-    return (1 - (student * teacher).sum(-1)).mean(), torch.as_tensor(relations)
-
-
-@dataclass(frozen=True)
-class Prepared:
-    """Everything that training reads, on the device."""
-
-    known: list[str]
-    pieces: list[str]
-    teacher: encoder.Encoder
-    student: encoder.Encoder
-    target: Tensor
-    german: Texts
-    english: Texts
-    held_out: list[examples.Pair]
-    pairs: int
-
-
-def prepared(asked: argparse.Namespace) -> Prepared:
-    draw = random.Random(asked.seed)
-    known = (asked.data / "vocab.txt").read_text(encoding="utf-8").split("\n")[:-1]
-    state = {name: torch.from_numpy(values) for name, values in weights.read(asked.data / "teacher.npz.xz").items()}
-    teacher = encoder.Encoder(len(known))
-    teacher.load_state_dict(state)
-    teacher.to(DEVICE).eval()
-    log("teacher on", DEVICE)
-
-    pairs = examples.read(asked.data / "pairs.tsv.xz", weak_only=asked.weak_licences_only)
-    if asked.limit:
-        pairs = pairs[:: max(1, len(pairs) // asked.limit)]
-    held = set(draw.sample(range(len(pairs)), min(HELD_OUT, len(pairs) // 10)))
-    held_out = [pair for place, pair in enumerate(pairs) if place in held]
-    pairs = [pair for place, pair in enumerate(pairs) if place not in held]
-    log(len(pairs), "pairs")
-    texts = [(pair.english, pair.german) for pair in pairs]
-    new = vocabulary.german_pieces(texts, known, NEW_PIECES)
-    begun = vocabulary.starting_vectors(new, known, state[weights.WORDS].numpy(), texts)
-    student = encoder.Encoder(len(known) + len(new))
-    student.load_state_dict({**state, weights.WORDS: torch.cat([state[weights.WORDS], torch.from_numpy(begun)])})
-    student.to(DEVICE)
-    log(len(new), "new pieces")
-
-    with lzma.open(asked.data / "glosses.txt.xz", "rt", encoding="utf-8") as file:
-        glosses = file.read().splitlines()[: asked.limit or None]
-    both = examples.examples(pairs, glosses, draw)
-    pieces = known + new
-    theirs, ours = vocabulary.tokenizer(known), vocabulary.tokenizer(pieces)
-    log(len(both), "examples")
-    target = vectors(teacher, Texts(vocabulary.encode(theirs, [text for text, _ in both])))
-    log("vectors of the teacher")
-    german = Texts(vocabulary.encode(ours, [vocabulary.fold(text) for _, text in both]))
-    english = Texts(vocabulary.encode(ours, [vocabulary.fold(text) for text, _ in both]))
-    log(int(german.lengths.sum()), "German tokens")
-    return Prepared(known, pieces, teacher, student, target, german, english, held_out, len(pairs))
-
-
-def without_some(ids: Tensor, mask: Tensor, share: float) -> tuple[Tensor, Tensor]:
-    """Hide a share of the inner tokens from the student, so that it does not rely on single words."""
-    inner = torch.rand(ids.shape, device=ids.device) < share
-    inner[:, 0] = False
-    return ids, mask & ~inner
-
-
-def train(data: Prepared, asked: argparse.Namespace) -> int:
-    """Train the student and return the number of steps, which is smaller than asked for if time ran out."""
-    student = data.student
-    others = [value for name, value in student.named_parameters() if "word_embeddings" not in name]
-    groups = [
-        {"params": [student.embeddings["word_embeddings"].weight], "factor": 2.0},
-        {"params": others, "factor": 1.0},
-    ]
-    optimizer = torch.optim.AdamW(groups, lr=RATE, weight_decay=0.0, betas=(0.9, 0.98), fused=DEVICE == "cuda")
-    order = np.random.default_rng(asked.seed)
-    step, epoch = 0, 0
-    sums = torch.zeros(2, device=DEVICE)
-    lengths = np.maximum(data.german.lengths, data.english.lengths)
-    while True:
-        epoch += 1
-        for rows in batches(lengths, order, asked.batch_tokens):
-            if step >= asked.steps:
-                return step
-            for group in optimizer.param_groups:
-                group["lr"] = rate(step / asked.steps) * group["factor"]
-            wanted = data.target[torch.from_numpy(rows).to(DEVICE)].float()
-            batch = data.german.batch(rows)
-            if asked.word_dropout and step % 2:
-                batch = without_some(*batch, asked.word_dropout)
-            with half_precision():
-                made = student(*batch)
-            distance, relations = loss_of(made, wanted)
-            loss = 10 * distance + 0.3 * relations
-            if step % ENGLISH_EVERY_STEPS == 0:
-                with half_precision():
-                    same = student(*data.english.batch(rows))
-                loss = loss + 10 * (1 - (same * wanted).sum(-1)).mean()
-            optimizer.zero_grad(set_to_none=True)
-            loss.backward()
-            torch.nn.utils.clip_grad_norm_(student.parameters(), 5.0)
-            optimizer.step()
-            step += 1
-            sums += torch.stack([distance.detach(), relations.detach()])
-            if step % REPORTED_STEPS == 0:
-                means = (sums / REPORTED_STEPS).tolist()
-                log(f"step {step} of {asked.steps}, epoch {epoch}: distance {means[0]:.4f}, relations {means[1]:.4f}")
-                sums.zero_()
-                if time.monotonic() - started > asked.stop_after:
-                    log("stopped: no time left")
-                    return step
-
-
-def measured(data: Prepared, archives: list[Path]) -> tuple[float, dict[str, dict[str, float]]]:
-    """Cosine to the teacher on held-out pairs, and nDCG@10 of each collection by the teacher, the student and both."""
-    data.student.eval()
-    original = embedder(data.teacher, data.known, folded=False)
-    german = embedder(data.student, data.pieces, folded=True)
-    expected = original([pair.english for pair in data.held_out])
-    cosine = float((german([pair.german for pair in data.held_out]) * expected).sum(1).mean())
-    ways = {"teacher": original, "student": german, "routed": evaluate.routed(german, original)}
-    figures: dict[str, dict[str, float]] = {}
-    for archive in archives:
-        collection = evaluate.read(archive)
-        name = archive.name.removesuffix(".tar.xz")
-        figures[name] = {way: round(evaluate.ndcg(collection, embed), 4) for way, embed in ways.items()}
-        log(name, figures[name])
-    return cosine, figures
-
-
-def save(data: Prepared, out: Path) -> None:
-    (out / "vocab.txt").write_text("\n".join(data.pieces) + "\n", encoding="utf-8")
-    content = io.BytesIO()
-    weights.write({name: value.float().cpu().numpy() for name, value in data.student.state_dict().items()}, content)
-    for part, start in enumerate(range(0, content.tell(), PART_BYTES)):
-        (out / f"student.npz.{part}").write_bytes(content.getvalue()[start : start + PART_BYTES])
-    log("saved", content.tell(), "bytes")
+def save(folder: Path, encoder: Encoder, words: Tensor) -> None:
+    weights = {name: values.astype(np.float16) for name, values in to_bert(encoder, words).items()}
+    np.savez(folder / "student.partial.npz", **weights)
+    (folder / "student.partial.npz").replace(folder / "student.npz")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("data", type=Path)
-    parser.add_argument("out", type=Path)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("teacher", type=Path)
+    parser.add_argument("--minutes", type=float, required=True)
+    parser.add_argument("--tokens", type=int, default=8192 if DEVICE == "cpu" else 98_304)
+    parser.add_argument("--rate", type=float, default=3e-4)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--steps", type=int, default=3_872)
-    parser.add_argument("--batch-tokens", type=int, default=BATCH_TOKENS)
-    parser.add_argument("--stop-after", type=float, default=540, help="seconds after which training ends early")
-    parser.add_argument("--word-dropout", type=float, default=0.0, help="share of words hidden in every other step")
-    parser.add_argument("--weak-licences-only", action="store_true")
-    parser.add_argument("--limit", type=int, default=0, help="pairs to use, for a trial")
-    asked = parser.parse_args()
-    asked.out.mkdir(parents=True, exist_ok=True)
-    torch.manual_seed(asked.seed)
-    torch.set_float32_matmul_precision("high")
-    data = prepared(asked)
-    begin = time.monotonic()
-    steps = train(data, asked)
-    seconds = round(time.monotonic() - begin)
-    log(f"{steps} steps in {seconds} s")
-    save(data, asked.out)
-    cosine, figures = measured(data, sorted(asked.data.glob("*.tar.xz")))
-    results = {
-        "seed": asked.seed, "steps": steps, "seconds": seconds, "pairs": data.pairs,
-        "examples": len(data.german.lengths), "german_tokens": int(data.german.lengths.sum()),
-        "word_dropout": asked.word_dropout, "weak_licences_only": asked.weak_licences_only,
-        "held_out_cosine": round(cosine, 4), "ndcg@10": figures,
-    }  # fmt: skip
-    log(json.dumps(results))
-    (asked.out / "results.json").write_text(json.dumps(results, indent=1) + "\n")
+    parser.add_argument("--resume", type=Path)
+    options = parser.parse_args()
+    torch.manual_seed(options.seed)
+    draw = np.random.default_rng(options.seed)
+    stored = np.load(options.folder / "texts.npz")
+    rows, target, language = Rows(stored["student"], stored["student_ends"]), stored["target"], stored["language"]
+    targets = torch.from_numpy(np.load(options.folder / "targets.npy")).to(DEVICE)
+    if options.resume:
+        weights = {name: values.astype(np.float32) for name, values in np.load(options.resume).items()}
+        encoder, vectors = from_bert(weights)
+    else:
+        encoder, _ = from_bert(read_weights(options.teacher), LAYERS)
+        vectors = torch.from_numpy(np.load(options.folder / "start.npy").astype(np.float32))
+    encoder.to(DEVICE)
+    words = Words(vectors.to(DEVICE))
+    fast = Encoder(len(encoder.layers)).to(DEVICE, torch.bfloat16)
+    fast.load_state_dict(encoder.state_dict())
+    if not options.resume:
+        centre(fast, words.vectors, rows, draw.choice(np.flatnonzero(language == 0), 300))
+        with torch.no_grad():
+            encoder.layers[-1].thought.bias.copy_(fast.layers[-1].thought.bias)
+    optimizer = torch.optim.AdamW(encoder.parameters(), lr=options.rate, betas=BETAS, weight_decay=0.0, fused=True)
+    pairs = list(zip(encoder.parameters(), fast.parameters(), strict=True))
+    began = saved = time.time()
+    step = seen = skipped = epoch = 0
+    sums: dict[str, list[float]] = {"en": [], "other": []}
+    while True:
+        epoch += 1
+        for places in rows.blocks(options.tokens, draw):
+            part = (time.time() - began) / 60 / options.minutes
+            if part >= 1:
+                save(options.folder, encoder, words.vectors)
+                print(f"{step} steps, {seen:,} tokens, {epoch} epochs, {skipped} skipped", flush=True)
+                return
+            rate = options.rate * rate_at(part)
+            ids = rows.block(places).to(DEVICE)
+            if step % 2:
+                hide = (torch.rand(ids.shape, device=DEVICE) < HIDDEN_SHARE) & (ids > FIRST_WORD)
+                hide[:, :3] = False
+                ids = torch.where(hide, HIDDEN_ID, ids)
+            block = words[ids].bfloat16().requires_grad_()
+            made = functional.normalize(fast(block), dim=-1)
+            wanted = targets[torch.from_numpy(target[places]).to(DEVICE)].float()
+            loss = loss_of(made, wanted)
+            fast.zero_grad(set_to_none=True)
+            loss.backward()
+            with torch.no_grad():
+                for master, copy in pairs:
+                    master.grad = None if copy.grad is None else copy.grad.float()
+                norm = torch.nn.utils.clip_grad_norm_(encoder.parameters(), LARGEST_GRADIENT)
+                if torch.isfinite(norm) and block.grad is not None and torch.isfinite(block.grad).all():
+                    for group in optimizer.param_groups:
+                        group["lr"] = rate
+                    optimizer.step()
+                    words.update(ids, block.grad, rate * WORD_RATE)
+                    for master, copy in pairs:
+                        copy.copy_(master)
+                else:
+                    skipped += 1
+            step, seen = step + 1, seen + ids.numel()
+            if step % 20 == 0:
+                cosines = (made.detach() * wanted).sum(-1).cpu().numpy()
+                for name, chosen in (("en", language[places] == 0), ("other", language[places] > 0)):
+                    sums[name] += cosines[chosen].tolist()
+            if step % 200 == 0:
+                text = ", ".join(f"{name} {np.mean(values):.4f}" for name, values in sums.items() if values)
+                print(
+                    f"[{time.time() - began:6.0f}] step {step} epoch {epoch} part {part:.3f} cosine {text}; "
+                    f"{seen / (time.time() - began):.0f} tokens/s",
+                    flush=True,
+                )
+                sums = {"en": [], "other": []}
+            if time.time() - saved > 60 * SAVE_MINUTES:
+                save(options.folder, encoder, words.vectors)
+                saved = time.time()
 
 
 if __name__ == "__main__":
