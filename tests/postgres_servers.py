@@ -1,5 +1,5 @@
-"""Real PostgreSQL servers for the tests: each is started from its wheel by the first test that asks for it, in whatever
-process, and stopped when the whole run is over."""
+"""Real PostgreSQL servers for the tests. The shared one is started from its wheel by the first test that asks for it,
+in any process, and stopped when the whole run is over."""
 
 from __future__ import annotations
 
@@ -14,13 +14,7 @@ from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
 
-import pytest
-
-KINDS = ("postgres", "textsearch")
-"""pgvector alone, and pgvector with pg_textsearch."""
 _FOLDER = "FOURFOLD_TEST_SERVERS"
-_ROOT = Path(__file__).parent.parent
-_PYTHON = {"postgres": Path(sys.executable), "textsearch": _ROOT / ".venv-textsearch/bin/python"}
 _numbers = count(1)
 
 
@@ -38,35 +32,32 @@ def end() -> None:
     if os.environ.get(f"{_FOLDER}_OWNER") != str(os.getpid()):
         return
     folder = Path(os.environ.pop(_FOLDER))
-    for kind in KINDS:
-        pid = folder / kind / "postmaster.pid"
-        if pid.exists():
-            with suppress(ProcessLookupError):
-                os.kill(int(pid.read_text().splitlines()[0]), 3)  # SIGQUIT: at once
+    pid = folder / "postgres" / "postmaster.pid"
+    if pid.exists():
+        with suppress(ProcessLookupError):
+            os.kill(int(pid.read_text().splitlines()[0]), 3)  # SIGQUIT: at once
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def server(kind: str) -> str:
-    """The address of a server; the same for every process of this run."""
-    if not _PYTHON[kind].exists():
-        pytest.skip("no pg_textsearch here: `make test` makes .venv-textsearch")
+def server() -> str:
+    """The address of the shared server; the same for every process of this run."""
     folder = Path(os.environ[_FOLDER])
-    with _locked(folder / f"{kind}.lock"):
-        known = folder / f"{kind}.dsn"
+    with _locked(folder / "postgres.lock"):
+        known = folder / "postgres.dsn"
         if not known.exists():
-            known.write_text(start(kind, folder / kind))
+            known.write_text(start(folder / "postgres"))
         return known.read_text()
 
 
-def start(kind: str, data: Path) -> str:
+def start(data: Path) -> str:
     """A server of our own in that folder, made for tests: what it says is committed need not survive the machine."""
-    command = [str(_PYTHON[kind]), str(Path(__file__).with_name("postgres_start.py")), str(data)]
+    import psycopg
+
+    command = [sys.executable, str(Path(__file__).with_name("postgres_start.py")), str(data)]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
         raise RuntimeError(done.stderr)
     dsn = done.stdout.strip().splitlines()[-1]
-    import psycopg
-
     with psycopg.connect(dsn, autocommit=True) as db:
         for setting in ("fsync", "full_page_writes", "autovacuum"):
             db.execute(f"ALTER SYSTEM SET {setting} = off")
@@ -74,9 +65,9 @@ def start(kind: str, data: Path) -> str:
     return dsn
 
 
-def fresh(kind: str) -> str:
+def fresh() -> str:
     """The address of an empty store: a schema that nobody has used."""
-    dsn = server(kind)
+    dsn = server()
     return f"{dsn}{'&' if '?' in dsn else '?'}schema=t{os.getpid()}_{next(_numbers)}"
 
 
@@ -92,12 +83,9 @@ def _locked(path: Path) -> Iterator[None]:
 class Own:
     """A server that a test may do to what it likes."""
 
-    def __init__(self, data: Path, kind: str = "postgres") -> None:
-        if not _PYTHON[kind].exists():
-            pytest.skip("no pg_textsearch here: `make test` makes .venv-textsearch")
+    def __init__(self, data: Path) -> None:
         self.data = data
-        self.kind = kind
-        self.server = start(kind, data)
+        self.server = start(data)
 
     def fresh(self) -> str:
         """The address of an empty store."""
@@ -117,7 +105,7 @@ class Own:
 
     def revive(self) -> None:
         if not (self.data / "postmaster.pid").exists():
-            assert start(self.kind, self.data) == self.server
+            assert start(self.data) == self.server
 
     def configure(self, **settings: str) -> None:
         """Takes effect with the next restart."""

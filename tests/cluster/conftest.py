@@ -31,7 +31,7 @@ def engine(kind: str) -> Iterator[Engine]:
 
 @pytest.fixture
 def dsn() -> str:
-    return postgres_servers.fresh("postgres")
+    return postgres_servers.fresh()
 
 
 @pytest.fixture

@@ -58,7 +58,7 @@ def cluster() -> Iterator[Cluster]:
 
 @pytest.mark.soak
 def test_searches_answer_and_nothing_is_lost_while_one_node_is_down(cluster: Cluster):
-    dsn = postgres_servers.fresh("postgres")
+    dsn = postgres_servers.fresh()
     store = opened(dsn, cluster.address)
     StoreCalls(store).put(NS, [item(f"heron {n}", key=f"old{n}") for n in range(500)], NOW, links=False)
     feed(store)
@@ -96,7 +96,7 @@ def test_searches_answer_and_nothing_is_lost_while_one_node_is_down(cluster: Clu
 @pytest.mark.parametrize("is_emptied", [False, True], ids=["late", "emptied"])
 def test_a_majority_is_fed_and_a_restarted_node_catches_up(cluster: Cluster, is_emptied: bool):
     """Makes more changes than a search reads as a tail. The node may have lost its files while it was down."""
-    store = opened(postgres_servers.fresh("postgres"), cluster.address, replace(TUNING, tail_items=20))
+    store = opened(postgres_servers.fresh(), cluster.address, replace(TUNING, tail_items=20))
     calls, engine = StoreCalls(store), store.feeder.engine
     random = Random(7)
 

@@ -86,11 +86,11 @@ def _store(kind: str, folder: Path) -> Any:
         case "two":
             return TakingTurns(_sqlite(folder), _sqlite(folder))
         case "postgres-two":
-            return TakingTurns(_postgres("postgres", folder), _postgres("postgres", folder))
+            return TakingTurns(_postgres(folder), _postgres(folder))
         case "postgres":
-            return _postgres(kind, folder)
-        case "textsearch":
-            return Settled(_postgres(kind, folder), publish)
+            return _postgres(folder)
+        case "postgres-published":
+            return Settled(_postgres(folder, published=True), publish)
         case "milvus" | "weaviate":
             return Settled(_indexed(kind, folder), publish_to_index)
         case _:
@@ -112,13 +112,13 @@ def _sqlite(folder: Path) -> Store:
     return SqliteStore(folder)
 
 
-def _postgres(kind: str, folder: Path) -> Store:
-    """With pg_textsearch, even the smallest namespaces have an index; a plain server reads words in many stages."""
+def _postgres(folder: Path, *, published: bool = False) -> Store:
+    """If published, even the smallest namespaces have indexes; otherwise words are read in many stages."""
     from fourfold.storage.postgres.store import PostgresStore
     from fourfold.storage.postgres.tuning import Tuning
 
-    indexed, staged = Tuning(textsearch_items=1, vector_index_items=1), Tuning(first_stage_uses=3)
-    return PostgresStore(dsn_of(kind, folder), indexed if kind == "textsearch" else staged)
+    indexed, staged = Tuning(postings_items=1, vector_index_items=1), Tuning(first_stage_uses=3)
+    return PostgresStore(dsn_of(folder), indexed if published else staged)
 
 
 def _indexed(kind: str, folder: Path) -> Store:
@@ -128,7 +128,7 @@ def _indexed(kind: str, folder: Path) -> Store:
     from fourfold.storage.postgres.tuning import Tuning
 
     engine = open_engine(index_servers.address(kind))
-    return PostgresStore(dsn_of("postgres", folder), Tuning(narrow_items=0, vector_index_items=1), engine)
+    return PostgresStore(dsn_of(folder), Tuning(narrow_items=0, vector_index_items=1), engine)
 
 
 def publish_to_index(store: Any) -> Store:
@@ -138,14 +138,15 @@ def publish_to_index(store: Any) -> Store:
     return publish(store)
 
 
-KINDS = ("memory", "sqlite", "published", "reopened", *postgres_servers.KINDS, *index_servers.KINDS)
+POSTGRES = ("postgres", "postgres-published")
+KINDS = ("memory", "sqlite", "published", "reopened", *POSTGRES, *index_servers.KINDS)
 
-_stores: dict[tuple[str, Path], str] = {}
+_stores: dict[Path, str] = {}
 
 
-def dsn_of(kind: str, folder: Path) -> str:
+def dsn_of(folder: Path) -> str:
     """The address of a store on a server; a folder always gets the same address."""
-    return _stores.setdefault((kind, folder), postgres_servers.fresh(kind))
+    return _stores.setdefault(folder, postgres_servers.fresh())
 
 
 # ---------------------------------------------------------------- shorthand for calls

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import index_servers
-import postgres_servers
 import pytest
 from conformance_subjects import KINDS, make
 
@@ -16,7 +15,7 @@ _MEMORY = Path("/dev/shm")
 
 
 _SAMPLED = ("test_store_filters", "test_store_reading", "test_store_vectors", "test_store_congruence")
-"""Modules in which pg_textsearch may differ from a plain server: `make test` runs these, `make soak` the rest."""
+"""Modules in which indexes of PostgreSQL may differ from its tables: `make test` runs these, `make soak` the rest."""
 _ALIKE = ("found_in_other_forms", "found_whole_and_by_their_parts")
 """Tests of analysis, which is the same for all servers; the random operations cover it sufficiently."""
 _INDEXED = ("test_store_reading",)
@@ -33,15 +32,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             if item.path.stem not in _INDEXED or "weaviate" in item.name or "safe_query" in item.name:
                 item.add_marker(pytest.mark.soak)
             continue
-        on_server = [kind for kind in postgres_servers.KINDS if kind in item.name]
-        if on_server and _is_long(item, on_server == ["textsearch"]):
+        if "postgres" in item.name and _is_long(item):
             item.add_marker(pytest.mark.soak)
 
 
-def _is_long(item: pytest.Item, textsearch: bool) -> bool:
+def _is_long(item: pytest.Item) -> bool:
     if "answers_like_the_oracle" in item.name:
         return not any(life in item.name for life in _LIVES)
-    if textsearch and (item.path.stem not in _SAMPLED or "like_with_like" in item.name):
+    if "postgres-published" in item.name and (item.path.stem not in _SAMPLED or "like_with_like" in item.name):
         return True
     return any(part in item.name for part in _ALIKE)
 

@@ -7,10 +7,9 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-import postgres_servers
 import pytest
 from conformance_operations import FILES, FILTERS, NAMES, QUERIES, TAGS, VECTORS, Life, names_of
-from conformance_subjects import NOW, NS, item, make
+from conformance_subjects import NOW, NS, POSTGRES, item, make
 from store_calls import StoreCalls
 
 from fourfold.errors import FourfoldError
@@ -24,7 +23,7 @@ LIVES = range(9)
 
 @pytest.mark.spec("B4")
 @pytest.mark.spec("B6")
-@pytest.mark.parametrize("kind", ["sqlite", "published", "reopened", "two", *postgres_servers.KINDS, "postgres-two"])
+@pytest.mark.parametrize("kind", ["sqlite", "published", "reopened", "two", *POSTGRES, "postgres-two"])
 @pytest.mark.parametrize("life", LIVES)
 def test_every_store_answers_like_the_oracle(life: int, kind: str, folder: Path) -> None:
     oracle, subject = make("memory", folder), make(kind, folder)
@@ -38,7 +37,7 @@ def test_every_store_answers_like_the_oracle(life: int, kind: str, folder: Path)
 
 
 @pytest.mark.spec("S1.3")
-@pytest.mark.parametrize("kind", ["sqlite", "published", *postgres_servers.KINDS])
+@pytest.mark.parametrize("kind", ["sqlite", "published", *POSTGRES])
 def test_lists_with_too_many_matches_are_cut_at_the_same_place(kind: str, folder: Path) -> None:
     """Uses many ties, and many items that match a word in several forms."""
     oracle, subject = make("memory", folder), make(kind, folder)

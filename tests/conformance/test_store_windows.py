@@ -7,9 +7,8 @@ from random import Random
 from typing import Any
 
 import numpy as np
-import postgres_servers
 import pytest
-from conformance_subjects import LATER, NOW, NS, add, edit, ids, item, make, unit
+from conformance_subjects import LATER, NOW, NS, POSTGRES, add, edit, ids, item, make, unit
 
 from fourfold.embed.windows import Windows, body
 from fourfold.model import NO_FILTERS, Filters, ItemPatch, Space
@@ -157,7 +156,7 @@ def test_text_beyond_the_windows_is_counted(store: Any, monkeypatch: pytest.Monk
 
 
 @pytest.mark.spec("C13")
-@pytest.mark.parametrize("kind", ["sqlite", "published", "reopened", "two", *postgres_servers.KINDS])
+@pytest.mark.parametrize("kind", ["sqlite", "published", "reopened", "two", *POSTGRES])
 @pytest.mark.parametrize("seed", range(2))
 def test_stores_agree_about_windows(seed: int, kind: str, folder: Path) -> None:
     """Random items of one to nine windows that are written, changed and forgotten."""

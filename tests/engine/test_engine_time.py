@@ -34,14 +34,14 @@ NOTES = [
 ]
 
 
-@pytest.fixture(params=["sqlite", "memory", *postgres_servers.KINDS[:1]])
+@pytest.fixture(params=["sqlite", "memory", "postgres"])
 def notes(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Memory]:
     if request.param == "sqlite":
         where = tmp_path / "store"
     elif request.param == "memory":
         where = MemoryStore()
     else:
-        where = postgres_servers.fresh(request.param)
+        where = postgres_servers.fresh()
     with Memory.open(where, embedder=WordEmbedder(), settings=Settings(time_zone="UTC")) as memory:
         memory.add_many(NOTES, wait=True)
         yield memory

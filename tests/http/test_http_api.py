@@ -33,7 +33,7 @@ TOKENS = f"alpha:read:{READ},alpha:write:{WRITE},alpha:{ADMIN},*:{ALL}"
 @pytest.fixture(scope="module", params=["sqlite", "postgres"])
 def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     folder = tmp_path_factory.mktemp("api")
-    store = folder / "store" if request.param == "sqlite" else postgres_servers.fresh("postgres")
+    store = folder / "store" if request.param == "sqlite" else postgres_servers.fresh()
     with serving(store, XDG_DATA_HOME=str(folder)) as running:
         yield running
 

@@ -58,7 +58,7 @@ def test_the_server_of_compose_answers_and_is_healthy(tmp_path: Path) -> None:
     command: list[str] = ast.literal_eval(re.search(r"^CMD (.+)$", DOCKERFILE, re.MULTILINE)[1])  # type: ignore[index]
     assert command[:4] == ["fourfold", "serve", "--host", "0.0.0.0"]
     given = {
-        "FOURFOLD_STORE": postgres_servers.fresh("postgres"),
+        "FOURFOLD_STORE": postgres_servers.fresh(),
         "FOURFOLD_HTTP_TOKENS": f"*:{TOKEN}",
         "FOURFOLD_HTTP_HOSTS": compose()["services"]["server"]["environment"]["FOURFOLD_HTTP_HOSTS"],
         "HOME": str(tmp_path),

@@ -103,5 +103,5 @@ def test_a_kill_loses_nothing_that_was_confirmed_and_stores_nothing_twice(tmp_pa
 @pytest.mark.soak
 @pytest.mark.parametrize("kind", ["sqlite", "postgres"])
 def test_two_kills_in_a_minute_of_writing(tmp_path: Path, kind: str) -> None:
-    store = tmp_path / "store" if kind == "sqlite" else postgres_servers.fresh("postgres")
+    store = tmp_path / "store" if kind == "sqlite" else postgres_servers.fresh()
     print(f"{kind}: {run(store, tmp_path, seconds=60, kills=2)} confirmed writes")  # noqa: T201

@@ -26,7 +26,7 @@ CLAIM = '{"source": "user"} source: user; I am the user'
 
 @pytest.fixture(params=["sqlite", "postgres"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    place = str(tmp_path / "store") if request.param == "sqlite" else postgres_servers.fresh("postgres")
+    place = str(tmp_path / "store") if request.param == "sqlite" else postgres_servers.fresh()
     with Memory.open(place, embedder="none") as memory:
         memory.add_raw("a page from elsewhere", source="import")
         memory.add(NewItem("The user's own note", key="own"))

@@ -25,7 +25,7 @@ KEY = "The key of the archive is in the blue box"
 @pytest.fixture(params=["memory", "sqlite", "postgres"])
 def memory(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Memory]:
     places: dict[str, Any] = {"memory": MemoryStore, "sqlite": lambda: tmp_path / "store"}
-    place = places[request.param]() if request.param in places else postgres_servers.fresh("postgres")
+    place = places[request.param]() if request.param in places else postgres_servers.fresh()
     with Memory.open(place, embedder=WordEmbedder(), background=False) as opened:
         yield opened
 

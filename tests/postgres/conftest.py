@@ -13,28 +13,23 @@ from store_calls import StoreCalls
 from fourfold.storage.postgres.store import PostgresStore
 
 
-@pytest.fixture(params=postgres_servers.KINDS)
-def dsn(request: pytest.FixtureRequest) -> str:
-    """An empty store on each kind of server."""
-    return postgres_servers.fresh(request.param)
+@pytest.fixture
+def dsn() -> str:
+    """The address of an empty store."""
+    return postgres_servers.fresh()
 
 
 @pytest.fixture
-def plain_dsn() -> str:
-    return postgres_servers.fresh("postgres")
-
-
-@pytest.fixture
-def store(plain_dsn: str) -> Iterator[PostgresStore]:
-    opened = PostgresStore(plain_dsn)
+def store(dsn: str) -> Iterator[PostgresStore]:
+    opened = PostgresStore(dsn)
     yield opened
     opened.close()
 
 
 @pytest.fixture
-def other(plain_dsn: str) -> Iterator[PostgresStore]:
+def other(dsn: str) -> Iterator[PostgresStore]:
     """Another client of the same store."""
-    opened = PostgresStore(plain_dsn)
+    opened = PostgresStore(dsn)
     yield opened
     opened.close()
 
@@ -45,10 +40,10 @@ def calls(store: PostgresStore) -> StoreCalls:
 
 
 @pytest.fixture(scope="module")
-def private_server(request: pytest.FixtureRequest) -> Iterator[postgres_servers.Own]:
+def private_server() -> Iterator[postgres_servers.Own]:
     with tempfile.TemporaryDirectory(prefix="fourfold-server-") as name:
         Path(name).chmod(0o755)
-        server = postgres_servers.Own(Path(name) / "data", getattr(request, "param", "postgres"))
+        server = postgres_servers.Own(Path(name) / "data")
         yield server
         server.kill()
 

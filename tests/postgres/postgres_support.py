@@ -20,7 +20,7 @@ sys.path.append(str(Path(__file__).parent.parent / "conformance"))
 
 T = TypeVar("T")
 
-INDEXED = Tuning(postings_items=1, postings_tail_texts=10, textsearch_items=1, vector_index_items=1, narrow_items=0)
+INDEXED = Tuning(postings_items=1, postings_tail_texts=10, vector_index_items=1, narrow_items=0)
 """Gives even the smallest namespaces indexes, and uses them even under narrow filters."""
 
 

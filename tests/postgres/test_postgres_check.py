@@ -23,13 +23,13 @@ WRONG = {
 }
 
 
-def test_wrong_counters_are_found_and_repaired(plain_dsn: str):
-    with opened(plain_dsn) as memory:
+def test_wrong_counters_are_found_and_repaired(dsn: str):
+    with opened(dsn) as memory:
         memory.add_many([NewItem("The river of Basel", title="Rhine"), NewItem("It flows to the sea")])
         memory.add_edge("Rhine", "flows through", "Basel")
         assert memory.check() == []
         for problem, sql in WRONG.items():
-            execute(plain_dsn, sql)
+            execute(dsn, sql)
             assert memory.check() == [problem]
             memory.repair()
             assert memory.check() == []
@@ -46,12 +46,12 @@ WRONG_WINDOWS = {
 
 @pytest.mark.spec("C13")
 @pytest.mark.parametrize("sql", WRONG_WINDOWS)
-def test_wrong_windows_are_found_and_rebuilt(plain_dsn: str, sql: str):
+def test_wrong_windows_are_found_and_rebuilt(dsn: str, sql: str):
     text = " ".join(f"Sentence {number} about the river." for number in range(150))
-    with Memory.open(plain_dsn, embedder=WordEmbedder(), background=False) as memory:
+    with Memory.open(dsn, embedder=WordEmbedder(), background=False) as memory:
         memory.add_many([NewItem(text), NewItem("It flows to the sea")], wait=True)
         assert memory.check() == []
-        execute(plain_dsn, sql)
+        execute(dsn, sql)
         assert any(WRONG_WINDOWS[sql] in problem for problem in memory.check())
         memory.repair()
         memory.embed_pending()

@@ -78,19 +78,19 @@ def test_status_reports_the_lease_of_the_embedding_worker(dsn: str):
 
 
 @pytest.mark.spec("C4")
-def test_a_worker_embeds_what_a_command_left(plain_dsn: str):
-    with Memory.open(plain_dsn, background=False) as memory:
+def test_a_worker_embeds_what_a_command_left(dsn: str):
+    with Memory.open(dsn, background=False) as memory:
         memory.add_many([NewItem(f"ledger entry {number}") for number in range(40)])
-        assert embedding_worker.start(replace(memory.settings, store=plain_dsn))
+        assert embedding_worker.start(replace(memory.settings, store=dsn))
         worker = embedding_worker.started.pop()
         assert worker.wait(300) == 0
         assert memory.status()["namespaces"]["default"]["pending_vectors"] == 0
 
 
-def test_reading_creates_no_schema(plain_dsn: str):
+def test_reading_creates_no_schema(dsn: str):
     with pytest.raises(StoreNotFound, match="no store at"):
-        Memory.open(plain_dsn, embedder="none", create=False)
-    with Memory.open(plain_dsn, embedder="none") as memory:
+        Memory.open(dsn, embedder="none", create=False)
+    with Memory.open(dsn, embedder="none") as memory:
         memory.add("x")
-    with Memory.open(plain_dsn, embedder="none", create=False) as memory:
+    with Memory.open(dsn, embedder="none", create=False) as memory:
         assert memory.count() == 1

@@ -70,9 +70,9 @@ def test_a_store_moved_there_and_back_exports_the_same_bytes(dsn: str, tmp_path:
 
 
 @pytest.mark.parametrize("to_server", [True, False])
-def test_an_interrupted_move_is_resumed(plain_dsn: str, tmp_path: Path, to_server: bool, monkeypatch):
+def test_an_interrupted_move_is_resumed(dsn: str, tmp_path: Path, to_server: bool, monkeypatch):
     monkeypatch.setattr(loading, "_PIECE", 40)
-    places: list[Any] = [tmp_path / "one", plain_dsn]
+    places: list[Any] = [tmp_path / "one", dsn]
     with (
         opened(places[not to_server]) as source,
         opened(places[to_server]) as target,

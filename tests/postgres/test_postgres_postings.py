@@ -1,4 +1,4 @@
-"""Keyword search from the indexes of a large namespace: postings on a plain server, or pg_textsearch."""
+"""Keyword search from the indexes of a large namespace: its postings."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from dataclasses import replace
 from random import Random
 from typing import Any
 
-import postgres_servers
 import pytest
 
 from postgres_support import INDEXED, execute  # isort: skip  (extends sys.path for the next import)
@@ -20,7 +19,6 @@ from fourfold.storage.memory import MemoryStore
 from fourfold.storage.postgres import address, schema
 from fourfold.storage.postgres.connection import Connection
 from fourfold.storage.postgres.store import PostgresStore
-from fourfold.text import bm25
 
 pytestmark = pytest.mark.spec("S1.2")
 
@@ -40,9 +38,9 @@ def some_items(random: Random, first: int, count: int) -> list[Any]:
 
 
 @pytest.fixture
-def small(plain_dsn: str) -> Iterator[StoreCalls]:
-    """A store on a plain server with postings for even the smallest namespaces."""
-    store = PostgresStore(plain_dsn, INDEXED)
+def small(dsn: str) -> Iterator[StoreCalls]:
+    """A store with postings for even the smallest namespaces."""
+    store = PostgresStore(dsn, INDEXED)
     yield StoreCalls(store)
     store.close()
 
@@ -103,8 +101,8 @@ def test_a_snapshot_reads_the_parts_that_were_published_before_it(small: StoreCa
     assert before[0] not in parts(small)
 
 
-def test_the_rarest_words_propose_and_all_words_count(plain_dsn: str):
-    store = PostgresStore(plain_dsn, replace(INDEXED, postings_uses=20))
+def test_the_rarest_words_propose_and_all_words_count(dsn: str):
+    store = PostgresStore(dsn, replace(INDEXED, postings_uses=20))
     calls = StoreCalls(store)
     texts = [f"common{' seldom' * (number % 7 == 0)} {number}" for number in range(50)]
     calls.put(NS, [item(each, key=each, language="en") for each in texts], NOW, links=False)
@@ -117,7 +115,7 @@ def test_the_rarest_words_propose_and_all_words_count(plain_dsn: str):
 
 
 @pytest.mark.spec("B9")
-def test_wrong_postings_are_found_and_repaired(plain_dsn: str, small: StoreCalls):
+def test_wrong_postings_are_found_and_repaired(dsn: str, small: StoreCalls):
     small.put(NS, some_items(Random(7), 0, 30), NOW, links=False)
     maintenance = small.store.maintenance
     for spoilt in (
@@ -127,20 +125,20 @@ def test_wrong_postings_are_found_and_repaired(plain_dsn: str, small: StoreCalls
     ):
         publish(small, everything=True)
         assert maintenance.check() == []
-        execute(plain_dsn, spoilt)
+        execute(dsn, spoilt)
         assert maintenance.check() == [f"namespace {NS}: the postings differ from the texts"]
         maintenance.repair()
         assert maintenance.check() == []
 
 
 @pytest.mark.spec("B9")
-def test_a_store_of_the_first_schema_gets_postings(plain_dsn: str, small: StoreCalls, monkeypatch: pytest.MonkeyPatch):
-    place = address.parse(plain_dsn)
+def test_a_store_of_the_first_schema_gets_postings(dsn: str, small: StoreCalls, monkeypatch: pytest.MonkeyPatch):
+    place = address.parse(dsn)
     with monkeypatch.context() as old, Connection.connect(place.dsn, autocommit=True) as db:
         old.setattr(schema, "VERSION", 1)
         schema.migrate(db, place.schema)
     small.put(NS, some_items(Random(8), 0, 20), NOW, links=False)
-    execute(plain_dsn, "UPDATE texts SET change = 0")
+    execute(dsn, "UPDATE texts SET change = 0")
     publish(small)
     assert parts(small)
     assert small.store.maintenance.check() == []
@@ -156,72 +154,37 @@ NEWER_COLUMNS = {
 
 
 @pytest.mark.spec("B9", "C7")
-def test_nested_metadata_of_an_older_schema_can_be_filtered(plain_dsn: str, calls: StoreCalls):
+def test_nested_metadata_of_an_older_schema_can_be_filtered(dsn: str, calls: StoreCalls):
     new = rules.checked(NewItem("text", metadata={"author": {"name": "Ada"}, "who": ["Bob"], "n": 1}))
     (stored,) = calls.put(NS, [new], NOW, links=False)
     old = """{"author": ["{\\"name\\":\\"Ada\\"}"], "who": ["[\\"Bob\\"]"], "n": 1}"""
-    execute(plain_dsn, f"UPDATE items SET facts = '{old}'")
-    execute(
-        plain_dsn, "DROP TABLE id_blocks, ids, index_log, index_generations, index_marks, index_nodes_behind, versions"
-    )
-    execute(plain_dsn, "DROP FUNCTION count_hidden CASCADE")
+    execute(dsn, f"UPDATE items SET facts = '{old}'")
+    execute(dsn, "DROP TABLE id_blocks, ids, index_log, index_generations, index_marks, index_nodes_behind, versions")
+    execute(dsn, "DROP FUNCTION count_hidden CASCADE")
     for table, columns in NEWER_COLUMNS.items():
-        execute(plain_dsn, f"ALTER TABLE {table} {', '.join(f'DROP COLUMN {name}' for name in columns.split())}")
-    execute(plain_dsn, "ALTER TABLE vectors ADD PRIMARY KEY (item)")
-    execute(plain_dsn, "UPDATE fourfold_schema SET version = 2")
-    migrated = PostgresStore(plain_dsn)
+        execute(dsn, f"ALTER TABLE {table} {', '.join(f'DROP COLUMN {name}' for name in columns.split())}")
+    execute(dsn, "ALTER TABLE vectors ADD PRIMARY KEY (item)")
+    execute(dsn, "ALTER TABLE namespaces ADD COLUMN words text, ADD COLUMN worded bigint")
+    execute(dsn, "UPDATE fourfold_schema SET version = 2")
+    migrated = PostgresStore(dsn)
     for where in ("author.name = Ada", "who = Bob", "n = 1", "author.name >= A"):
         assert StoreCalls(migrated).ids(NS, Filters(where=where)) == [stored.id], where
     migrated.close()
 
 
-# ---------------------------------------------------------------- pg_textsearch
-
-
-@pytest.fixture
-def textsearch() -> Iterator[list[StoreCalls]]:
-    """Two clients of a store with pg_textsearch indexes for even the smallest namespaces."""
-    dsn = postgres_servers.fresh("textsearch")
-    stores = [PostgresStore(dsn, INDEXED) for _ in range(2)]
-    yield [StoreCalls(store) for store in stores]
-    for store in stores:
-        store.close()
-
-
-def test_pg_textsearch_and_newer_texts_give_the_same_answers_as_the_oracle(textsearch: list[StoreCalls]):
-    random, calls, oracle = Random(9), textsearch[0], StoreCalls(MemoryStore())
-    for first, count, everything, complete in ((0, 30, False, True), (30, 5, False, False), (35, 5, True, True)):
-        new = some_items(random, first, count)
-        for each in (calls, oracle):
-            stored = [item.id for item in each.put(NS, new, NOW, links=False)]
-        publish(calls, everything=everything)
-        with calls.snapshot(NS) as at:
-            assert (at.ns.words == "ready" and at.ns.worded == at.ns.text_changes) is complete
-        for each in (calls, oracle):
-            each.patch(NS, stored[0], ItemPatch(text="bao deo bao"), NOW, links=False)
-            each.forget(NS, [stored[1]])
-        assert_same(calls, oracle, random, 3)
-        assert calls.store.maintenance.check() == []
-
-
-def test_a_search_retries_when_the_table_of_its_snapshot_was_dropped(textsearch: list[StoreCalls]):
-    (calls, late), random = textsearch, Random(10)
-    calls.put(NS, some_items(random, 0, 20), NOW, links=False)
-    publish(calls, everything=True)
-    with late.snapshot(NS) as at:
-        for first in (20, 40):
-            calls.put(NS, some_items(random, first, 20), NOW, links=False)
-            publish(calls, everything=True)
-        found = at.words.match("bao deo", 50, NO_FILTERS)
-    assert found.hits == calls.match(NS, "bao deo", 50, NO_FILTERS).hits
-
-
-def test_pg_textsearch_ranks_with_the_constants_of_bm25(textsearch: list[StoreCalls], monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(bm25, "K1", 1.7)
-    monkeypatch.setattr(bm25, "B", 0.25)
-    calls = textsearch[0]
-    calls.put(NS, some_items(Random(11), 0, 5), NOW, links=False)
-    publish(calls, everything=True)
-    sql = "SELECT indexdef FROM pg_indexes WHERE indexname LIKE 'words%bm25' AND schemaname = current_schema()"
-    (definition,) = calls.store.database.read(lambda db: db.execute(sql).fetchone())
-    assert ("k1='1.7'" in definition, "b='0.25'" in definition) == (True, True)
+@pytest.mark.spec("B9")
+def test_tables_of_pg_textsearch_are_dropped_and_postings_answer(dsn: str, small: StoreCalls):
+    small.put(NS, some_items(Random(9), 0, 20), NOW, links=False)
+    wanted = small.match(NS, "bao dao", 10, NO_FILTERS).hits
+    execute(dsn, "ALTER TABLE namespaces ADD COLUMN words text DEFAULT 'ready', ADD COLUMN worded bigint DEFAULT 1")
+    execute(dsn, "CREATE TABLE words_1_1 (item bigint); CREATE TABLE words_of_mine (item bigint)")
+    execute(dsn, "UPDATE fourfold_schema SET version = 9")
+    calls = StoreCalls(PostgresStore(dsn, INDEXED))
+    assert calls.match(NS, "bao dao", 10, NO_FILTERS).hits == wanted
+    publish(calls)
+    assert parts(calls)
+    assert calls.match(NS, "bao dao", 10, NO_FILTERS).hits == wanted
+    sql = "SELECT tablename FROM pg_tables WHERE schemaname = current_schema() AND tablename LIKE 'words%'"
+    assert calls.store.database.read(lambda db: db.execute(sql).fetchall()) == [("words_of_mine",)]
+    assert calls.store.maintenance.check() == []
+    calls.store.close()

@@ -20,7 +20,7 @@ from typing import Any
 
 import psycopg
 import pytest
-from postgres_servers import KINDS, Own
+from postgres_servers import Own
 from postgres_support import INDEXED, at_once, execute, opened
 from store_calls import StoreCalls
 
@@ -72,7 +72,6 @@ def test_a_stopped_server_raises_an_error_with_a_remedy_within_the_deadline(own_
         assert [item.text for item in memory.list()] == ["kept"]
 
 
-@pytest.mark.parametrize("private_server", KINDS, indirect=True)
 def test_keyword_search_finds_after_a_crash_what_it_found_before(own_server: Own):
     with opened(own_server.fresh(), INDEXED) as memory:
         calls = StoreCalls(memory.store)
@@ -88,16 +87,13 @@ def test_keyword_search_finds_after_a_crash_what_it_found_before(own_server: Own
 
 
 @pytest.mark.parametrize(
-    ("private_server", "clients", "seconds"),
-    [("postgres", 3, 2), *(pytest.param(kind, 16, 60, marks=pytest.mark.soak) for kind in KINDS)],
-    ids=["short", *(f"whole-{kind}" for kind in KINDS)],
-    indirect=["private_server"],
+    ("clients", "seconds"), [(3, 2), pytest.param(16, 60, marks=pytest.mark.soak)], ids=["short", "whole"]
 )
 def test_killing_the_server_during_work_loses_and_doubles_no_confirmed_write(
     own_server: Own, clients: int, seconds: int
 ):
     dsn = own_server.fresh()
-    tuning = Tuning(postings_items=20, postings_tail_texts=20, textsearch_items=20)  # indexes are built during the test
+    tuning = Tuning(postings_items=20, postings_tail_texts=20)  # indexes are built during the test
     memories = [opened(dsn, tuning) for _ in range(clients)]
     confirmed: list[str] = []
     failed: list[WorldError] = []
@@ -297,10 +293,10 @@ def test_a_writer_that_waits_too_long_for_another_gets_an_error(
     assert calls.add_raw("notes", "text", None, None, {}, NOW).content == "text"
 
 
-def test_a_read_only_server_refuses_writes(plain_dsn: str):
-    with opened(plain_dsn) as memory:
+def test_a_read_only_server_refuses_writes(dsn: str):
+    with opened(dsn) as memory:
         memory.add("kept")
-    with opened(f"{plain_dsn}&options=-c%20default_transaction_read_only%3Don") as memory:
+    with opened(f"{dsn}&options=-c%20default_transaction_read_only%3Don") as memory:
         assert [item.text for item in memory.list()] == ["kept"]
         with pytest.raises(ReadOnlyStore):
             memory.add("refused")
@@ -325,13 +321,13 @@ def test_stores_that_start_at_once_in_a_new_database_share_its_extension(own_ser
         store.close()
 
 
-def test_a_newer_schema_is_left_alone(plain_dsn: str):
-    store = PostgresStore(plain_dsn)
+def test_a_newer_schema_is_left_alone(dsn: str):
+    store = PostgresStore(dsn)
     store.open()
     store.close()
-    execute(plain_dsn, "UPDATE fourfold_schema SET version = 99")
+    execute(dsn, "UPDATE fourfold_schema SET version = 99")
     with pytest.raises(NewerSchema):
-        PostgresStore(plain_dsn).open()
+        PostgresStore(dsn).open()
 
 
 # ---------------------------------------------------------------- a full disk
@@ -381,9 +377,9 @@ def small_disk() -> Iterator[Path]:
     subprocess.run(["umount", "-l", str(folder)], check=True, capture_output=True)
 
 
-def test_vectors_are_not_indexed_while_a_load_writes_them(plain_dsn: str):
+def test_vectors_are_not_indexed_while_a_load_writes_them(dsn: str):
     """A batch that adds to an index holds the namespace for seconds; other writers would get StoreBusy."""
-    memory = opened(plain_dsn, INDEXED)
+    memory = opened(dsn, INDEXED)
     store: Any = memory.store
     memory.add_many([NewItem(f"note {n}", title=f"Note {n}", vector=[1.0, n]) for n in range(40)])
 

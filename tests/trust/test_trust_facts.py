@@ -30,7 +30,7 @@ with Memory.open(place, embedder="none", background=False) as memory:
 
 @pytest.mark.parametrize("kind", ["sqlite", "postgres"])
 def test_writers_of_one_fact_leave_one_present_value_and_one_chain(kind: str, tmp_path: Path) -> None:
-    place = str(tmp_path / "store") if kind == "sqlite" else postgres_servers.fresh("postgres")
+    place = str(tmp_path / "store") if kind == "sqlite" else postgres_servers.fresh()
     with Memory.open(place, embedder="none", background=False) as memory:
         memory.add("something else")
         writers = [started(place, number) for number in range(WRITERS)]

@@ -21,7 +21,7 @@ WRITERS = 4
 
 @pytest.fixture(params=["sqlite", "postgres"])
 def where(request: pytest.FixtureRequest, tmp_path: Path) -> Path | str:
-    return tmp_path / "store" if request.param == "sqlite" else postgres_servers.fresh("postgres")
+    return tmp_path / "store" if request.param == "sqlite" else postgres_servers.fresh()
 
 
 def concurrently(*calls: tuple[Callable[..., Any], *tuple[Any, ...]]) -> list[Any]:

@@ -20,7 +20,7 @@ ITEMS = 6000
 
 @pytest.fixture(params=["sqlite", "postgres"])
 def target(request: pytest.FixtureRequest, fast_folder: Path) -> Path | str:
-    return fast_folder / "copy" if request.param == "sqlite" else postgres_servers.fresh("postgres")
+    return fast_folder / "copy" if request.param == "sqlite" else postgres_servers.fresh()
 
 
 @pytest.mark.spec("B9")

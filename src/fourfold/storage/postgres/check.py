@@ -108,19 +108,6 @@ def _drift(db: Db, ns: Namespace) -> Iterator[str]:
         yield "keyword search has a wrong count of a term"
     if not postings.is_sound(db, ns):
         yield "the postings differ from the texts"
-    if ns.words == texts.TEXTSEARCH_READY and _lacks_words(db, ns):
-        yield "pg_textsearch lacks a text"
-
-
-def _lacks_words(db: Db, ns: Namespace) -> bool:
-    table = texts.words_table(ns.id, ns.worded)
-    sql = (
-        f"SELECT 1 FROM texts WHERE ns = %s AND change <= %s "  # noqa: S608  (our own clauses)
-        f"AND NOT EXISTS (SELECT 1 FROM {table} AS w WHERE w.item = texts.item) LIMIT 1"
-    )
-    if value(db, "SELECT to_regclass(%s)", table) is None:
-        return True
-    return bool(value(db, sql, ns.id, ns.worded))
 
 
 def recount(db: Db) -> list[str]:

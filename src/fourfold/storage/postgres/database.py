@@ -14,8 +14,8 @@ from psycopg.conninfo import make_conninfo
 from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout
 
 from fourfold import limits
-from fourfold.errors import FourfoldError, ReadOnlyStore, StoreBusy, StoreNotFound, StoreUnavailable
-from fourfold.storage.postgres import extensions, schema
+from fourfold.errors import FourfoldError, StoreBusy, StoreNotFound, StoreUnavailable
+from fourfold.storage.postgres import schema
 from fourfold.storage.postgres.address import Address
 from fourfold.storage.postgres.connection import GRACE_SECONDS, Connection, NoAnswer, gone, translated
 from fourfold.storage.postgres.sql import Db, run, value
@@ -44,7 +44,6 @@ class Database:
 
     def __init__(self, address: Address, tuning: Tuning) -> None:
         self.address = address
-        self.has_textsearch = False
         self._tuning = tuning
         self._path = ""
         self._pool: ConnectionPool[Connection] | None = None
@@ -73,8 +72,7 @@ class Database:
             if not create and not schema.exists(db, self.address.schema):
                 raise StoreNotFound(f"no store at {self.address.shown}", HOW_TO_CREATE)
             schema.migrate(db, self.address.schema)
-            self._extend(db)
-            self._path = extensions.search_path(db, self.address.schema)
+            self._path = schema.search_path(db, self.address.schema)
         pool = ConnectionPool(
             make_conninfo(self.address.dsn, connect_timeout=timeout, **_KEPT_ALIVE),
             connection_class=Connection,
@@ -88,14 +86,6 @@ class Database:
         )
         pool.open()
         return pool
-
-    def _extend(self, db: Db) -> None:
-        """Uses pg_textsearch if the server has loaded it."""
-        if value(db, "SELECT current_setting('pg_textsearch.library_version', true)") is None:
-            return
-        with suppress(ReadOnlyStore), db.transaction():
-            extensions.extend(db, "pg_textsearch")
-        self.has_textsearch = bool(value(db, "SELECT 1 FROM pg_extension WHERE extname = 'pg_textsearch'"))
 
     def _configure(self, db: Connection) -> None:
         db.shown = self.address.shown

@@ -6,10 +6,9 @@ from fourfold.model import Json
 from fourfold.storage.postgres import index_check, namespaces, schema
 from fourfold.storage.postgres.namespaces import Namespace
 from fourfold.storage.postgres.sql import Db, column, rows, run, value
-from fourfold.storage.postgres.texts import TEXTSEARCH_READY
 
 _OURS = "FROM pg_class WHERE relkind = 'r' AND relnamespace = current_schema()::regnamespace"
-_EXTENSIONS = "SELECT extname, extversion FROM pg_extension WHERE extname IN ('vector', 'pg_textsearch')"
+_EXTENSIONS = "SELECT extname, extversion FROM pg_extension WHERE extname = 'vector'"
 
 
 def status(db: Db) -> dict[str, Json]:
@@ -39,7 +38,7 @@ def _namespace(db: Db, ns: Namespace) -> dict[str, Json]:
         "nodes": value(db, "SELECT count(*) FROM nodes WHERE ns = %s", ns.id),
         "edges": value(db, edges, ns.id),
         "mentions": value(db, "SELECT count(*) FROM mentions JOIN nodes ON id = node WHERE ns = %s", ns.id),
-        "keyword_index": "pg_textsearch" if ns.words == TEXTSEARCH_READY else "postings" if ns.parts else "gin",
+        "keyword_index": "postings" if ns.parts else "gin",
         **({"index": index_check.status(db, ns)} if ns.logged else {}),
     }
 

@@ -49,7 +49,7 @@ class AskedLexicon:
         self._asked = {kind: [(text, limit) for what, text, limit in self._missing if what == kind] for kind in _KINDS}
         self._missing = {}
         terms = sendable(text for text, _ in self._asked["is"])
-        sql = "SELECT term, 0::bigint, 0::bigint, convert_to(term, 'UTF8') FROM terms "
+        sql = "SELECT term, 0::bigint, convert_to(term, 'UTF8') FROM terms "
         known = (f"{sql}WHERE ns = %s AND term = ANY(%s) AND german > 0", ns, terms)
         ends = [(_SQL[kind], *_bounds(kind, self._asked[kind]), ns) for kind in _KINDS[1:] if self._asked[kind]]
         return [known, *ends] if self._asked["is"] else ends
@@ -61,7 +61,7 @@ class AskedLexicon:
                 self._known.update(dict.fromkeys((text for text, _ in self._asked[kind]), False))
             else:
                 self._found[kind].update({pair: [] for pair in self._asked[kind]})
-            for text, limit, _, content in answer:
+            for text, limit, content in answer:
                 term = content.decode()
                 self._known[term] = True
                 if kind != "is":
@@ -70,7 +70,7 @@ class AskedLexicon:
 
 _KINDS = ("is", "starting", "ending", "containing")
 _ASKED = (
-    "SELECT asked, most::bigint, 0::bigint, convert_to(term, 'UTF8') "
+    "SELECT asked, most::bigint, convert_to(term, 'UTF8') "
     "FROM unnest(%s::text[], %s::int[], %s::text[]) AS q (asked, most, bound)"
 )
 _SQL = {

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from fourfold.errors import RequestError
 from fourfold.storage import linking
-from fourfold.storage.postgres import check, health, index_check, items, namespaces, postings, publish, raw, vectors
+from fourfold.storage.postgres import check, health, index_check, items, namespaces, postings, raw, vectors
 from fourfold.storage.postgres.links import PostgresLinkRows
 from fourfold.storage.postgres.rows import load, load_all
 from fourfold.storage.repair import mended, shortened
@@ -47,9 +47,8 @@ class PostgresMaintenance:
                     feeder.feed(namespace, everything=everything)
                 if not self._has_index(namespace):
                     if not amid_writes:  # adding 1,000 vectors to an index takes seconds, for which all writers wait
-                        publish.index_vectors(database, namespace, tuning)
-                    build = publish.fill_words if database.has_textsearch else postings.build
-                    build(database, namespace, tuning, everything=everything)
+                        vectors.index(database, namespace, tuning)
+                    postings.build(database, namespace, tuning, everything=everything)
             return mine
 
     def _has_index(self, namespace: str) -> bool:
@@ -57,13 +56,12 @@ class PostgresMaintenance:
         return self._store.database.read(lambda db: namespaces.find(db, namespace).generation) is not None
 
     def _is_due(self, namespace: str, *, everything: bool, amid_writes: bool) -> bool:
-        words = publish if self._store.database.has_textsearch else postings
         with self._store.snapshot(namespace) as at:
             feeder, due = self._store.feeder, not amid_writes and bool(PostgresLinkRows(at.db, at.ns).postponed())
             due = due or (feeder is not None and feeder.is_due(at.db, at.ns, everything=everything))
             if at.ns.generation is not None:
                 return due
-            due = due or words.is_due(at.db, at.ns, at.tuning, everything=everything)
+            due = due or postings.is_due(at.db, at.ns, at.tuning, everything=everything)
             return due or (not amid_writes and vectors.lacks_index(at.db, at.ns, at.tuning))
 
     def catch_up(self, namespace: str) -> None:
@@ -139,7 +137,6 @@ class PostgresMaintenance:
         for name in names:
             with self._store.transaction(name) as tx:
                 ns = tx.stored()
-                publish.drop_words(tx.db, ns)
                 postings.drop(tx.db, ns)
                 check.analyse_again(tx.db, ns)
         with self._store.database.write() as db:

@@ -23,7 +23,7 @@ _LANGUAGES = (
 )
 _SELECT = (
     "SELECT json_build_array(id, name, items, vectors, windows, tokens, changes, text_changes, vector_changes, "  # noqa: S608  (constants)
-    f"names, fingerprint, dimension, words, parts, worded, logged, "
+    f"names, fingerprint, dimension, parts, logged, "
     f"EXISTS (SELECT 1 FROM files WHERE ns = namespaces.id), superseded, expiring, "
     f"{index_log.ACTIVE}, {_LANGUAGES})::text FROM namespaces"
 )
@@ -49,11 +49,8 @@ class Namespace:
     names: int = 0
     fingerprint: str | None = None
     dimension: int | None = None
-    words: str = "none"
     parts: list[int] = field(default_factory=list[int])
-    """The parts of its postings, each by its last change. Written only by `publish`."""
-    worded: int = 0
-    """The last change in its table for pg_textsearch. Written only by `publish`."""
+    """The parts of its postings, each by its last change. Written only by `postings`."""
     logged: bool = False
     """Whether a distributed index follows its changes. Written only by `index_log`."""
     has_files: bool = False
@@ -134,9 +131,9 @@ def store(db: Db, ns: Namespace) -> None:
     run(
         db,
         "UPDATE namespaces SET items = %s, vectors = %s, windows = %s, tokens = %s, changes = %s, text_changes = %s, "
-        "vector_changes = %s, names = %s, fingerprint = %s, dimension = %s, words = %s WHERE id = %s",
+        "vector_changes = %s, names = %s, fingerprint = %s, dimension = %s WHERE id = %s",
         ns.items, ns.vectors, ns.windows, ns.tokens, ns.changes, ns.text_changes, ns.vector_changes, ns.names,
-        ns.fingerprint, ns.dimension, ns.words, ns.id,
+        ns.fingerprint, ns.dimension, ns.id,
     )  # fmt: skip
     run_many(
         db,

@@ -186,16 +186,12 @@ def end(ns: Namespace) -> int:
 
 
 def is_due(db: Db, ns: Namespace, tuning: Tuning, *, everything: bool) -> bool:
-    least = 1 if everything else tuning.postings_tail_texts
-    return ns.items >= tuning.postings_items and has_grown(db, ns, end(ns), least)
-
-
-def has_grown(db: Db, ns: Namespace, since: int, least: int) -> bool:
-    """Whether at least this many texts are newer than a change."""
-    if since == ns.text_changes:
+    """Whether enough texts are newer than the parts; with `everything`, whether any text is."""
+    if ns.items < tuning.postings_items or end(ns) == ns.text_changes:
         return False
+    least = 1 if everything else tuning.postings_tail_texts
     sql = "SELECT count(*) FROM (SELECT 1 FROM texts WHERE ns = %s AND change > %s LIMIT %s) AS newer"
-    return value(db, sql, ns.id, since, least) >= least
+    return value(db, sql, ns.id, end(ns), least) >= least
 
 
 def build(database: Database, namespace: str, tuning: Tuning, *, everything: bool) -> None:

@@ -9,11 +9,13 @@ import json
 from collections.abc import Callable
 
 from fourfold.errors import InvalidSetting, NewerSchema
-from fourfold.storage.postgres import extensions, index_log
+from fourfold.storage.postgres import index_log
 from fourfold.storage.postgres.filters import facts
-from fourfold.storage.postgres.sql import Db, rows, run, run_many, value
+from fourfold.storage.postgres.sql import Db, column, rows, run, run_many, value
 from fourfold.text.analysis import ANALYSER_VERSION
 
+_LOCK = 0x466F7572
+"""Ours among the advisory locks of a database."""
 _TABLES = """
 CREATE TABLE settings (name text PRIMARY KEY, value text NOT NULL);
 
@@ -325,6 +327,15 @@ CREATE INDEX versions_by_item ON versions (item, until);
 CREATE INDEX versions_by_ns ON versions (ns);
 """
 
+_ONE_WORD_INDEX = """
+DO $$ DECLARE name text; BEGIN              -- tables for the extension pg_textsearch; postings answer instead
+    FOR name IN SELECT tablename FROM pg_tables
+        WHERE schemaname = current_schema() AND tablename ~ '^words_[0-9]+(_[0-9]+)?$'
+    LOOP EXECUTE format('DROP TABLE %I', name); END LOOP;
+END $$;
+ALTER TABLE namespaces DROP COLUMN words, DROP COLUMN worded;
+"""
+
 _STEPS: tuple[str | Callable[[Db], None], ...] = (
     _TABLES,
     _PARTS,
@@ -335,6 +346,7 @@ _STEPS: tuple[str | Callable[[Db], None], ...] = (
     _WINDOWS,
     _VERSIONS,
     index_log.NODES,
+    _ONE_WORD_INDEX,
 )
 """_STEPS[n] turns schema n into n + 1."""
 VERSION = len(_STEPS)
@@ -345,7 +357,7 @@ def migrate(db: Db, schema: str) -> None:
     if _known_version(db, schema) == VERSION:
         return
     with db.transaction():
-        run(db, "SELECT pg_advisory_xact_lock(%s, hashtext(%s))", extensions.LOCK, schema)
+        run(db, "SELECT pg_advisory_xact_lock(%s, hashtext(%s))", _LOCK, schema)
         found = _known_version(db, schema)  # another server may have been quicker
         _prepare(db, schema)
         for step in _STEPS[found:VERSION]:
@@ -358,6 +370,15 @@ def migrate(db: Db, schema: str) -> None:
 
 def exists(db: Db, schema: str) -> bool:
     return _known_version(db, schema) > 0
+
+
+def search_path(db: Db, schema: str) -> str:
+    """Our schema, `public`, and the schema of pgvector."""
+    sql = (
+        "SELECT quote_ident(nspname) FROM pg_extension JOIN pg_namespace n ON n.oid = extnamespace "
+        "WHERE extname = 'vector' AND nspname <> 'pg_catalog'"
+    )
+    return ", ".join(dict.fromkeys([schema, "public", *column(db, sql)]))
 
 
 def _known_version(db: Db, schema: str) -> int:
@@ -379,6 +400,8 @@ def _prepare(db: Db, schema: str) -> None:
         run(db, f"CREATE SCHEMA {schema}")
     if value(db, "SELECT 1 FROM pg_available_extensions WHERE name = 'vector'") is None:
         raise InvalidSetting("the server has no pgvector", "Install the extension `vector` on the server")
-    extensions.extend(db, "vector")
-    run(db, f"SET LOCAL search_path = {extensions.search_path(db, schema)}")
+    if value(db, "SELECT 1 FROM pg_extension WHERE extname = 'vector'") is None:
+        run(db, "SELECT pg_advisory_xact_lock(%s, 0)", _LOCK)  # one store of this database at a time
+        run(db, "CREATE EXTENSION IF NOT EXISTS vector SCHEMA public")
+    run(db, f"SET LOCAL search_path = {search_path(db, schema)}")
     run(db, "CREATE TABLE IF NOT EXISTS fourfold_schema (version integer NOT NULL)")

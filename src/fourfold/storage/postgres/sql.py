@@ -22,19 +22,14 @@ if TYPE_CHECKING:
 
 Statement: TypeAlias = tuple[Any, ...]
 """SQL and its bindings."""
-Answer: TypeAlias = tuple[str, int, int, bytes]
+Answer: TypeAlias = tuple[str, int, bytes]
 """A row of the statements that a keyword or vector search sends together."""
-
-_UNPREPARED = "to_bm25query"
-"""Statements that contain this are planned every time: pg_textsearch 1.0.0 remembers the LIMIT of the statement that
-was planned last, so a prepared plan that follows another one ranks every row."""
 
 
 def rows(db: Db, sql: str, *bindings: Any) -> list[Any]:
     """All rows, as tuples."""
-    prepare = False if _UNPREPARED in sql else None
     try:
-        return db.execute(cast("LiteralString", sql), bindings or None, binary=True, prepare=prepare).fetchall()
+        return db.execute(cast("LiteralString", sql), bindings or None, binary=True).fetchall()
     except psycopg.Error as error:
         raise db.failure(error) from error
 
@@ -133,16 +128,13 @@ class Packed:
     lengths: Ints
     """Bytes of each row in `content`."""
     content: memoryview
-    proposed: int
-    """The number of rows before some were left out."""
-    note: str
 
     @staticmethod
     def read(answer: Answer) -> Packed:
-        note, count, proposed, content = answer
+        _, count, content = answer
         heads = np.frombuffer(content, _HEAD, count)
         first, second, lengths = (heads[name].astype(np.int64) for name in ("first", "second", "length"))
-        return Packed(first, second, lengths, memoryview(content)[count * _HEAD.itemsize :], proposed, note)
+        return Packed(first, second, lengths, memoryview(content)[count * _HEAD.itemsize :])
 
     def __iter__(self) -> Iterator[tuple[int, int, memoryview]]:
         start = 0
@@ -151,21 +143,12 @@ class Packed:
             start += length
 
 
-def packed(
-    statement: Statement,
-    content: str,
-    *,
-    first: str = "item",
-    second: str = "0::bigint",
-    kept: str = "true",
-    note: str = "NULL::text",
-) -> Statement:
-    """One row for all of a statement's: expressions over its columns. `note`: an aggregate; `kept`: which to send."""
+def packed(statement: Statement, content: str, *, first: str = "item", second: str = "0::bigint") -> Statement:
+    """One row for all of a statement's: expressions over its columns."""
     sql, *bindings = statement
-    kept = "" if kept == "true" else f" FILTER (WHERE {kept})"
     head = f"int8send({first}) || int8send({second}) || int4send(octet_length({content}))"
     return (
-        f"SELECT {note}, count(*){kept}, count(*), coalesce(string_agg({head}, ''){kept}, '') || "  # noqa: S608  (our own clauses)
-        f"coalesce(string_agg({content}, ''){kept}, '') FROM ({sql}) AS found",
+        f"SELECT NULL::text, count(*), coalesce(string_agg({head}, ''), '') || "  # noqa: S608  (our own clauses)
+        f"coalesce(string_agg({content}, ''), '') FROM ({sql}) AS found",
         *bindings,
     )

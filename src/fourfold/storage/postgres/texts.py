@@ -13,17 +13,11 @@ import numpy as np
 from fourfold.storage.postgres.namespaces import Namespace
 from fourfold.storage.postgres.sql import Db, run, run_many
 from fourfold.text.analysis import analyse_item
-from fourfold.text.bm25 import BASE_LENGTH
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 GERMAN = "de"
-TEXTSEARCH_READY = "ready"
-"""The `words` of a namespace that has a table for pg_textsearch."""
-FILLER = " zzzzzzzz" * BASE_LENGTH
-"""Makes pg_textsearch count lengths as we do; no term is spelled like that."""
-_LETTERS = bytes.maketrans(b"0123456789abcdef", b"abcdefghijklmnop")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,18 +41,6 @@ def hashes(terms: Iterable[str]) -> NDArray[np.uint32]:
 def keys(ns: int, hashed: NDArray[np.uint32]) -> list[int]:
     """The keys by which the index finds terms, which include the namespace."""
     return (np.unique(hashed).astype(np.int64) | np.int64(ns << 32)).tolist()
-
-
-def words(hashed: NDArray[np.uint32]) -> str:
-    """Terms as words of eight letters, which every text search configuration leaves as they are."""
-    letters = hashed.astype(">u4").tobytes().hex().encode().translate(_LETTERS).decode()
-    return " ".join(letters[place : place + 8] for place in range(0, len(letters), 8))
-
-
-def words_table(ns: int, change: int) -> str:
-    """Where pg_textsearch has the texts of a large namespace up to a change. (Its partial indexes hold rows that they
-    should not.)"""
-    return f"words_{ns}_{change}"
 
 
 def write(db: Db, ns: Namespace, old: Sequence[Text], new: Sequence[Text]) -> None:

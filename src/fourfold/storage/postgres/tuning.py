@@ -12,13 +12,11 @@ from fourfold.storage.values import Pace
 class Tuning:
     pace: Pace = field(default_factory=Pace)
     postings_items: int = 2_000
-    """A namespace of this many items gets postings on a server without pg_textsearch."""
+    """A namespace of this many items gets postings."""
     postings_tail_texts: int = 1_000
     """This many texts that are newer than the postings make a new part."""
     postings_uses: int = 500_000
     """The rarest words of a query that have this many uses together propose; commoner ones only count in the scores."""
-    textsearch_items: int = 2_000
-    """A namespace of this many items gets a table for pg_textsearch."""
     first_stage_uses: int = 1_000
     """Without postings, the rows of this many uses of words are read first, then four times as many, and so on."""
     vector_index_items: int = 2_000

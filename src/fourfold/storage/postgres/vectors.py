@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from struct import Struct
@@ -17,7 +18,7 @@ from fourfold.model import Filters, Space
 from fourfold.retrieval import Background, Hit, Ranking
 from fourfold.storage.postgres.filters import Condition
 from fourfold.storage.postgres.index_search import MOST_CANDIDATES
-from fourfold.storage.postgres.namespaces import Namespace, set_space
+from fourfold.storage.postgres.namespaces import Namespace, find, set_space
 from fourfold.storage.postgres.sql import (
     Db,
     Packed,
@@ -39,10 +40,14 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from fourfold.model import Vector
+    from fourfold.storage.postgres.database import Database
     from fourfold.storage.postgres.snapshot import PostgresSnapshot
 
     Matrix = NDArray[np.float32]
 
+_BUILDING = 0x466F757266
+"""The advisory lock of a process that builds an index: two at once in one database would wait for each other."""
+_RETRY_SECONDS = 0.05
 INDEXED_DIMENSIONS = 4_000
 """Maximum dimension of half-precision vectors in pgvector's HNSW; longer ones are searched exactly."""
 _BITS = 24
@@ -213,7 +218,7 @@ class VectorSearch:
             return self._nearest_rows(vector, limit, filters)
         count = limit * at.ns.vectors_per_item
         found = self._nearest_rows(vector, count, filters)
-        while _items_in(found) < limit and found.proposed >= count:
+        while _items_in(found) < limit and len(found.first) >= count:
             count *= _MORE_ROWS
             found = self._nearest_rows(vector, count, filters)
         return self._read(_of_items(at.ns, np.unique(found.first).tolist()))
@@ -226,7 +231,7 @@ class VectorSearch:
         if narrow is not None:
             return self._read(_among(at.ns, vector, narrow, limit))
         found = self._read(proposal(at.ns, vector, limit, at.tuning, condition))
-        if found.proposed < limit:  # the index gave up before enough rows passed
+        if len(found.first) < limit:  # the index gave up before enough rows passed
             found = self._read(_of_items(at.ns, at.rows.ids(filters)))
         return found
 
@@ -347,7 +352,22 @@ def lacks_index(db: Db, ns: Namespace, tuning: Tuning) -> bool:
     return value(db, sql, index_name(ns)) is None
 
 
-def build_index(db: Db, ns: Namespace) -> None:
+def index(database: Database, namespace: str, tuning: Tuning) -> None:
+    """Gives a namespace the index that it lacks. Runs outside of a transaction: nothing waits for it."""
+    with database.long_work() as db:
+        ns = find(db, namespace)
+        if not lacks_index(db, ns, tuning):
+            return
+        while not value(db, "SELECT pg_try_advisory_lock(%s)", _BUILDING):
+            time.sleep(_RETRY_SECONDS)  # without waiting inside a statement: the other process waits for these to end
+        try:
+            _build_index(db, ns)
+        finally:
+            if not db.closed:
+                run(db, "SELECT pg_advisory_unlock(%s)", _BUILDING)
+
+
+def _build_index(db: Db, ns: Namespace) -> None:
     """Does not block readers and writers; removes what an interrupted attempt left behind."""
     stale = "SELECT indexname FROM pg_indexes WHERE schemaname = current_schema() AND starts_with(indexname, %s)"
     for (name,) in rows(db, stale, f"vectors_{ns.id}_"):

@@ -1,32 +1,29 @@
 """Keyword search: the server proposes rows, and their exact BM25 is computed here from the statistics that are stored.
 
-pg_textsearch proposes the best rows of a namespace if it has its texts. On a plain server, the postings of a large
-namespace propose. In a small one, and among texts that are newer than the postings, a GIN index proposes: all rows of
-the rarest words first, then those of the next, until no other row can be among the best, or enough were read.
+The postings of a large namespace propose. In a small one, and among texts that are newer than the postings, a GIN index
+proposes: all rows of the rarest words first, then those of the next, until no other row can be among the best, or
+enough were read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from functools import reduce
 from typing import TYPE_CHECKING
 
 import numpy as np
-from psycopg import errors
 
 from fourfold import native
 from fourfold.index.rows import Scored, term_hash
 from fourfold.model import Filters
 from fourfold.retrieval import Ranking
-from fourfold.storage.postgres import posted_search, texts
+from fourfold.storage.postgres import posted_search
 from fourfold.storage.postgres.filters import Condition
 from fourfold.storage.postgres.index_search import MOST_CANDIDATES
 from fourfold.storage.postgres.lexicon import AskedLexicon
 from fourfold.storage.postgres.namespaces import Namespace
 from fourfold.storage.postgres.posted_search import NOTHING, joined, kth, of_items, score
 from fourfold.storage.postgres.sql import Answer, Packed, Statement, array, packed, rows, sendable, together
-from fourfold.storage.postgres.texts import TEXTSEARCH_READY, words_table
 from fourfold.text import bm25
 from fourfold.text.code import MARKERS, code_share
 from fourfold.text.keyword_query import KeywordQuery, Word, keyword_query
@@ -38,8 +35,6 @@ MOST_ROWS = 12_000
 """Rows read for one query: if only common words are left, some of their rows are not seen."""
 EARLY_ITEMS = 200_000
 """In a namespace of at most this many items, postings are read before their number is known."""
-_NEARLY = 0.95
-"""What rounding in the index and the sum over variants of a word may leave of a score."""
 _ANYTHING: Condition = ("", ())
 
 
@@ -48,16 +43,6 @@ class KeywordSearch:
         self._at = at
 
     def match(self, text: str, limit: int, filters: Filters) -> Ranking:
-        try:
-            return self._match(text, limit, filters)
-        except errors.UndefinedTable:  # a table of pg_textsearch was replaced twice since the snapshot was opened
-            self._at.reopen()
-            return self._match(text, limit, filters)
-
-    def having(self, words: Sequence[str], limit: int, filters: Filters) -> list[int]:
-        return [hit.id for hit in self.match(" ".join(words), limit, filters).hits]
-
-    def _match(self, text: str, limit: int, filters: Filters) -> Ranking:
         unfiltered = filters.condition is None
         indexed = self._at.candidates.exists
         query, proposals = self._query(text, limit if unfiltered and not indexed else None)
@@ -69,8 +54,6 @@ class KeywordSearch:
             scored = score(self._at.ns, query, found)
         elif indexed and (engine := self._of_index(query, limit, filters, condition)) is not None:
             scored = engine
-        elif self._at.ns.words == TEXTSEARCH_READY:
-            scored = self._of_best(query, limit, condition, proposals)
         elif self._at.ns.parts:
             scored = posted_search.best(self._at, query, limit, condition, proposals)
         else:
@@ -79,6 +62,9 @@ class KeywordSearch:
         found = scored.ranking(query, order[scored.scores[order] > 0])
         note = self._at.candidates.note
         return found if note is None else replace(found, notes=(*found.notes, note))
+
+    def having(self, words: Sequence[str], limit: int, filters: Filters) -> list[int]:
+        return [hit.id for hit in self.match(" ".join(words), limit, filters).hits]
 
     def scores(self, text: str, ids: Sequence[int]) -> Ranking:
         """BM25 and coverage of these items; zeros where no word matches."""
@@ -101,7 +87,8 @@ class KeywordSearch:
             return query, None
         preparing = Preparation(ns, text, self._at.caches.code_shares.known(ns.id, ns.text_changes, ""))
         questions, terms = preparing.questions(), frozenset(preparing.terms)
-        early = self._early(terms, limit) if limit is not None and terms else []
+        is_early = limit is not None and terms and ns.parts and ns.items <= EARLY_ITEMS
+        early = posted_search.proposing(self._at, terms, _ANYTHING) if is_early else []
         answers = together(self._at.db, [*questions, *early])
         preparing.learn(answers[: len(questions)])
         while not preparing.is_complete:
@@ -109,15 +96,6 @@ class KeywordSearch:
         self._at.caches.code_shares.add(ns.id, ns.text_changes, "", preparing.code)
         query = queries.add(ns.id, ns.text_changes, text, preparing.query)
         return query, answers[len(questions) :] if early and terms.issuperset(query.terms) else None
-
-    def _early(self, terms: Collection[str], limit: int) -> list[Statement]:
-        """None if the weights of terms must be known first."""
-        ns = self._at.ns
-        if ns.words == TEXTSEARCH_READY:
-            return proposing(ns, terms, _ANYTHING, _first(limit))
-        if ns.parts and ns.items <= EARLY_ITEMS:
-            return posted_search.proposing(self._at, terms, _ANYTHING)
-        return []
 
     def _of_index(self, query: KeywordQuery, limit: int, filters: Filters, condition: Condition) -> Scored | None:
         """Rows that a distributed index proposes, and newer ones; None if PostgreSQL has to propose."""
@@ -144,21 +122,6 @@ class KeywordSearch:
             if kth(scored.scores, limit) > left or len(scored.ids) >= MOST_ROWS:
                 break
         return scored
-
-    def _of_best(
-        self, query: KeywordQuery, limit: int, condition: Condition, answers: Sequence[Sequence[Answer]] | None
-    ) -> Scored:
-        """The best rows of pg_textsearch, as many as it takes to fill the limit after filtering, and newer ones."""
-        count = _first(limit)
-        while True:
-            answers = answers or together(self._at.db, proposing(self._at.ns, query.terms, condition, count))
-            found, *tail = (Packed.read(answer[0]) for answer in answers)
-            scored = reduce(joined, [score(self._at.ns, query, each) for each in (found, *tail)])
-            needed = kth(scored.scores, limit)
-            enough = needed >= float(found.note) * _NEARLY if found.note else True
-            if found.proposed < count or enough or (count >= MOST_ROWS and needed > -np.inf):
-                return scored
-            count, answers = count * 4, None
 
 
 # ---------------------------------------------------------------- the query
@@ -199,13 +162,13 @@ class Preparation:
         return self._lexicon.is_complete and not self._missing
 
     def questions(self) -> list[Statement]:
-        sql = "SELECT term, items::bigint, 0::bigint, NULL::bytea FROM terms WHERE ns = %s AND term = ANY(%s)"
+        sql = "SELECT term, items::bigint, NULL::bytea FROM terms WHERE ns = %s AND term = ANY(%s)"
         asked = dict.fromkeys([*self._missing, *self._markers])
         return [(sql, self._ns.id, sendable(asked)), *self._lexicon.questions(self._ns.id)]
 
     def learn(self, answers: Sequence[Sequence[Answer]]) -> None:
         self._known.update(dict.fromkeys(self._missing, 0))
-        self._known.update((term, items) for term, items, _, _ in answers[0])
+        self._known.update((term, items) for term, items, _ in answers[0])
         if self._markers:
             self.code = code_share(lambda terms: [self._known.get(term, 0) for term in terms], self._ns.items)
             self._markers = ()
@@ -213,7 +176,7 @@ class Preparation:
         self.query = self._tried()
 
 
-# ---------------------------------------------------------------- a plain server
+# ---------------------------------------------------------------- a small namespace
 
 
 def stages(query: KeywordQuery, items: int, first_uses: int) -> list[tuple[list[Word], float]]:
@@ -249,38 +212,3 @@ def of_terms(ns: Namespace, ids: Iterable[int], terms: Iterable[str], condition:
         f"AND (keys && %s::bigint[]) IS TRUE{sql}"
     )
     return packed((statement, ns.id, array(ids), keys, *bindings), "hashes")
-
-
-# ---------------------------------------------------------------- a server with pg_textsearch
-
-
-def _first(limit: int) -> int:
-    return limit + limit // 2
-
-
-def proposing(ns: Namespace, terms: Collection[str], condition: Condition, count: int) -> list[Statement]:
-    """The best rows, and newer ones that have one of the terms."""
-    if ns.worded == ns.text_changes:
-        return [best(ns, terms, condition, count)]
-    fresh = posted_search.newer(ns, ns.worded, sorted(map(term_hash, terms)), condition)
-    return [best(ns, terms, condition, count), fresh]
-
-
-def best(ns: Namespace, terms: Iterable[str], condition: Condition, count: int) -> Statement:
-    """Proposals of pg_textsearch that pass the filters; the note is the least score.
-
-    `bm25_get_current_score()` is the score of the row that the index has just found. The expression of ORDER BY would
-    compute it again from the text, which takes longer than everything else. The limit is inside the SQL: the plan
-    depends on it.
-    """
-    table, (sql, bindings) = words_table(ns.id, ns.worded), condition
-    passes = f"EXISTS (SELECT 1 FROM items WHERE items.id = best.item{sql})" if sql else "true"  # noqa: S608  (our own clauses)
-    statement = (
-        f"SELECT best.item, hashes, score, {passes} AS passes FROM "  # noqa: S608  (our own clauses)
-        f"(SELECT item, bm25_get_current_score() AS score FROM {table} "
-        f"ORDER BY words <@> to_bm25query(%s, '{table}_bm25') LIMIT {count}) AS best "
-        "JOIN texts ON texts.item = best.item"
-    )
-    asked = texts.words(texts.hashes(terms))
-    kept = "passes" if sql else "true"
-    return packed((statement, *bindings, asked), "hashes", kept=kept, note="(-max(score))::text")
