@@ -30,7 +30,7 @@ from fourfold.embed.session import LocalEmbedder
 from fourfold.embed.windows import embedded_text
 from fourfold.evaluation.bench import Variant, open_bench
 from fourfold.evaluation.collection import Collection
-from fourfold.evaluation.compare import compared
+from fourfold.evaluation.metrics import compared
 from fourfold.evaluation.runs import Run, measure
 from fourfold.evaluation.vectors import cache_folder
 

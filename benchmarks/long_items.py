@@ -29,7 +29,7 @@ from fourfold.embed.windows import Windows, read_as
 from fourfold.engine.retrievers import SemanticRetriever
 from fourfold.evaluation.bench import Bench, Variant
 from fourfold.evaluation.collection import Collection
-from fourfold.evaluation.compare import compared
+from fourfold.evaluation.metrics import compared
 from fourfold.evaluation.runs import Run, measure
 from fourfold.evaluation.vectors import CachedEmbedder, cache_folder
 from fourfold.model import Space

@@ -32,11 +32,9 @@ from replay import column_means, held_out_table, keep_odds, kept_odds, replayed
 from fourfold import Settings
 from fourfold.evaluation.bench import Variant, open_bench, percentile
 from fourfold.evaluation.collection import Collection, read_collection
-from fourfold.evaluation.compare import compared
-from fourfold.evaluation.metrics import MAIN, Scores, means
-from fourfold.evaluation.runs import Run, measure
-from fourfold.evaluation.sweep import STEPS
-from fourfold.evaluation.table import VARIANTS
+from fourfold.evaluation.metrics import MAIN, Scores, compared, means
+from fourfold.evaluation.runs import VARIANTS, Run, measure
+from fourfold.evaluation.tune import STEPS
 from fourfold.ranking.presets import PRESETS
 from fourfold.ranking.retrievers import RETRIEVERS
 

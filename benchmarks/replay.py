@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from fourfold.evaluation.bench import Bench
 from fourfold.evaluation.metrics import MAIN, Scores, scores
-from fourfold.evaluation.sweep import STEPS
+from fourfold.evaluation.tune import STEPS
 from fourfold.limits import TOP_K
 from fourfold.ranking.auto import TEXT_ODDS, TEXTS, AutoInputs, TextEvidence, TextOdds, highest, text_evidence
 from fourfold.ranking.fusion import columns, rrf, weighted

@@ -27,8 +27,7 @@ import fourfold.rerank
 from fourfold import Settings
 from fourfold.evaluation.bench import Bench, open_bench
 from fourfold.evaluation.collection import Collection, Question
-from fourfold.evaluation.compare import compared
-from fourfold.evaluation.metrics import scores
+from fourfold.evaluation.metrics import compared, scores
 from fourfold.evaluation.vectors import cache_folder
 from fourfold.ranking.connections import names_something
 from fourfold.ranking.plan import is_question

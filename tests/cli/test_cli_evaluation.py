@@ -1,4 +1,4 @@
-"""`fourfold eval` and `fourfold sweep`: their contract on the command line, over a small collection."""
+"""`fourfold eval` and the tables of `fourfold tune`: their contract on the command line, over a small collection."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-from fourfold.evaluation.sweep import grid
 
 Cli = Callable[..., Any]
 
@@ -114,20 +112,20 @@ def test_a_table_of_every_variant(cli: Cli, garden: list[str]) -> None:
     assert (refused.code, "--only" in refused.err) == (1, True)
 
 
-def test_sweep_chooses_on_one_half_and_plots(
+def test_tune_chooses_on_one_half_and_plots(
     cli: Cli, home: Path, garden: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The Markdown form is executed in docs/quality.md."""
     monkeypatch.setenv("FOURFOLD_EMBEDDER", "minilm")
-    done = cli("sweep", *garden, "--plot", str(home / "sweep.svg"), "--json")
+    done = cli("tune", *garden, "--plot", str(home / "grids.svg"), "--json")
     assert done.code == 0
-    assert "<svg" in (home / "sweep.svg").read_text("utf-8")
+    assert "<svg" in (home / "grids.svg").read_text("utf-8")
     form = done.json
     assert form["queries"]["train"] + form["queries"]["held_out"] == 16
-    assert list(form["sweeps"]) == ["alpha", "weight of semantic", "weight of graph", "weight of tags"]
-    assert [point["value"] for point in form["sweeps"]["alpha"]["points"]] == [0.3, 0.5, 0.6, 0.7, 0.8, 1.0]
-    assert all(point["p95_ms"] > 0 for one in form["sweeps"].values() for point in one["points"])
-    for one in form["sweeps"].values():
+    assert list(form["grids"]) == ["alpha", "weight of semantic", "weight of graph", "weight of tags"]
+    assert [point["value"] for point in form["grids"]["alpha"]["points"]] == [0.3, 0.5, 0.6, 0.7, 0.8, 1.0]
+    assert all(point["p95_ms"] > 0 for one in form["grids"].values() for point in one["points"])
+    for one in form["grids"].values():
         train = {point["value"]: point["train"]["ndcg@10"] for point in one["points"]}
         assert train[one["chosen"]] == max(train.values())
         held = {point["value"]: point["held_out"]["ndcg@10"] for point in one["points"]}
@@ -143,28 +141,19 @@ def test_sweep_chooses_on_one_half_and_plots(
         (["--preset", "memories", "--fusion", "rrf"], "alpha", 6),
     ],
 )
-def test_sweep_over_the_weights_of_a_preset_by_a_fusion(
+def test_tune_over_the_weights_of_a_preset_by_a_fusion(
     cli: Cli, home: Path, garden: list[str], monkeypatch: pytest.MonkeyPatch, options: list[str], name: str, points: int
 ) -> None:
     monkeypatch.setenv("FOURFOLD_EMBEDDER", "minilm")
-    done = cli("sweep", *garden, *options, "--plot", str(home / "sweep.svg"), "--json")
+    done = cli("tune", *garden, *options, "--plot", str(home / "grids.svg"), "--json")
     assert done.code == 0, done.err
-    (found,) = done.json["sweeps"].values()
-    assert ([*done.json["sweeps"]], len(found["points"])) == ([name], points)
+    (found,) = done.json["grids"].values()
+    assert ([*done.json["grids"]], len(found["points"])) == ([name], points)
     assert all(point["p95_ms"] > 0 for point in found["points"])
     preset = options[1]
     gain = found[f"held_out_beside_{preset}"]["difference"]
     chosen = next(point for point in found["points"] if point["value"] == found["chosen"])
     assert gain == pytest.approx(chosen["held_out"]["ndcg@10"] - done.json[preset]["held_out"]["ndcg@10"], abs=2e-4)
-
-
-def test_a_grid_has_all_weights_that_add_up_to_one() -> None:
-    three = [*grid(("semantic", "keyword", "graph"))]
-    assert len(three) == 21
-    assert all(sum(weights.values()) == pytest.approx(1) for weights in three)
-    assert {"semantic": 0.6, "keyword": 0.2, "graph": 0.2} in three
-    assert {"semantic": 0.4, "keyword": 0.2, "graph": 0.4} in three
-    assert len([*grid(("semantic", "keyword", "graph", "tags"))]) == 35
 
 
 def test_eval_asks_the_users_own_store_or_an_export(cli: Cli, home: Path) -> None:
@@ -196,10 +185,10 @@ def test_options_that_eval_refuses_with_the_users_store(cli: Cli, home: Path, ga
     assert not (home / "store").exists()
 
 
-def test_options_that_sweep_refuses(cli: Cli, home: Path, garden: list[str]) -> None:
-    assert "no embedder" in cli("sweep", *garden).err
-    assert "unsupported image format '.txt'" in cli("sweep", *garden, "--plot", str(home / "sweep.txt")).err
-    assert "no folder" in cli("sweep", *garden, "--plot", str(home / "none" / "sweep.png")).err
+def test_options_that_tune_refuses(cli: Cli, home: Path, garden: list[str]) -> None:
+    assert "no embedder" in cli("tune", *garden).err
+    assert "unsupported image format '.txt'" in cli("tune", *garden, "--plot", str(home / "grids.txt")).err
+    assert "no folder" in cli("tune", *garden, "--plot", str(home / "none" / "grids.png")).err
     assert not (home / "cache").exists()
 
 
@@ -214,6 +203,6 @@ def test_a_plot_without_the_extra_names_the_package_to_install(
     cli: Cli, home: Path, garden: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    done = cli("sweep", *garden, "--plot", str(home / "sweep.png"))
+    done = cli("tune", *garden, "--plot", str(home / "grids.png"))
     assert done.code == 3
     assert "fourfold[eval]" in done.err

@@ -48,16 +48,17 @@ def test_a_useful_setting_is_saved_used_listed_and_removed(
     folder, cache = collection(home / "judged", 60), str(home / "cache")
     found = cli("tune", folder, "--cache", cache, "--save", "office", "--json")
     assert found.code == 0, found.err
-    assert found.json["helps"]
-    assert found.json["preset"] == "office"
-    assert found.json["constants"]["balance"] < 0
+    fitted = found.json["fitted"]
+    assert fitted["helps"]
+    assert fitted["preset"] == "office"
+    assert fitted["constants"]["balance"] < 0
     before, after = (
         cli("eval", folder, "--cache", cache, "--preset", name, "--json").json for name in ("auto", "office")
     )
     assert after["ndcg@10"] > before["ndcg@10"]
     listed = cli("presets", "--json").json["presets"]["office"]
-    assert listed["explained"] == found.json["explained"]
-    assert listed["gain"] == pytest.approx(found.json["held_out"]["difference"])
+    assert listed["explained"] == fitted["explained"]
+    assert listed["gain"] == pytest.approx(fitted["held_out"]["difference"])
     assert "office" in cli("presets").out
     assert cli("presets", "--remove", "office").code == 0
     assert json.loads((home / PRESETS).read_text("utf-8"))["presets"] == {}
@@ -77,6 +78,8 @@ def test_a_setting_that_does_not_help_is_refused(cli: Cli, home: Path, monkeypat
     done = cli("tune", str(folder), "--cache", str(home / "cache"), "--save", "office")
     assert done.code == 1
     assert "nothing was kept" in done.err
+    assert "| alpha | nDCG@10 train |" in done.out
+    assert cli("tune", str(folder), "--cache", str(home / "cache")).code == 0, "without --save it only reports"
     assert not (home / PRESETS).exists()
     assert "no tuned presets" in cli("presets").out
 
@@ -85,3 +88,5 @@ def test_a_name_of_a_built_in_preset_is_refused_before_anything_is_measured(cli:
     done = cli("tune", str(home / "missing"), "--save", "wiki")
     assert done.code == 1
     assert "a tuned preset cannot be called 'wiki'" in done.err
+    done = cli("tune", str(home / "missing"), "--save", "office", "--preset", "wiki")
+    assert (done.code, "--save keeps constants of auto" in done.err) == (1, True)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fourfold.errors import InvalidQuery
-from fourfold.evaluation.compare import compared, interval
+from fourfold.evaluation.metrics import compared, interval
 
 pytestmark = pytest.mark.spec("S5.7")
 

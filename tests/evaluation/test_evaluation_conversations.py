@@ -1,8 +1,10 @@
-"""Files of LongMemEval and LoCoMo, in the published formats, with texts of our own."""
+"""Collections that benchmarks/conversations.py makes of LongMemEval and LoCoMo, with texts of our own."""
 
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -10,11 +12,11 @@ from typing import Any
 import pytest
 
 from fourfold.config import Settings
-from fourfold.errors import InvalidItem, InvalidQuery
 from fourfold.evaluation.bench import Variant, open_bench
-from fourfold.evaluation.conversations import checked_unit, read_conversations
+from fourfold.evaluation.collection import Collection, read_collection
 from fourfold.evaluation.runs import measure
 
+SCRIPT = Path(__file__).parents[2] / "benchmarks" / "conversations.py"
 LONG_MEM_EVAL = [
     {
         "question_id": "q1",
@@ -71,14 +73,16 @@ LOCOMO = [
 ]
 
 
-def written(folder: Path, content: Any, name: str = "file.json") -> Path:
-    file = folder / name
-    file.write_text(json.dumps(content), encoding="utf-8")
-    return file
+def read_conversations(folder: Path, content: Any, unit: str) -> Collection:
+    """The collection that the script writes and `fourfold eval` reads."""
+    (folder / "file.json").write_text(json.dumps(content), encoding="utf-8")
+    command = [sys.executable, str(SCRIPT), str(folder / "file.json"), str(folder / unit), "--per", unit]
+    subprocess.run(command, check=True)
+    return read_collection(folder / unit)
 
 
 def test_long_mem_eval_by_session(tmp_path: Path) -> None:
-    found = read_conversations(written(tmp_path, LONG_MEM_EVAL), "session")
+    found = read_conversations(tmp_path, LONG_MEM_EVAL, "session")
     assert [item.key for item in found.items] == ["q1/0/s1", "q1/1/s2", "q1/2/s3", "q2_abs/0/s1"]
     assert found.items[1].text == (
         "user: I started to learn the cello last week.\nassistant: That is a wonderful instrument."
@@ -91,14 +95,13 @@ def test_long_mem_eval_by_session(tmp_path: Path) -> None:
 
 
 def test_long_mem_eval_by_turn(tmp_path: Path) -> None:
-    found = read_conversations(written(tmp_path, LONG_MEM_EVAL), "turn")
+    found = read_conversations(tmp_path, LONG_MEM_EVAL, "turn")
     assert len(found.items) == 7
     assert found.judgements == {"q1": {"q1/1/s2#0": 1}}
 
 
 def test_locomo_by_turn_and_by_session(tmp_path: Path) -> None:
-    file = written(tmp_path, LOCOMO)
-    turns, sessions = read_conversations(file, "turn"), read_conversations(file, "session")
+    turns, sessions = (read_conversations(tmp_path, LOCOMO, unit) for unit in ("turn", "session"))
     assert [item.key for item in turns.items] == ["conv-1/D1:1", "conv-1/D1:2", "conv-1/D2:1"]
     assert turns.items[1].text == "Ben: Look at this. [image: a red bicycle]"
     assert turns.judgements == {
@@ -117,7 +120,7 @@ def test_locomo_by_turn_and_by_session(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("content", [LONG_MEM_EVAL, LOCOMO])
 def test_a_question_sees_its_own_history_only(tmp_path: Path, content: Any) -> None:
-    found = read_conversations(written(tmp_path, content), "turn")
+    found = read_conversations(tmp_path, content, "turn")
     with open_bench(found, Settings(embedder="none")) as bench:
         bench.fill()
         run = measure(bench, Variant("auto"))
@@ -125,29 +128,3 @@ def test_a_question_sees_its_own_history_only(tmp_path: Path, content: Any) -> N
     assert all(scopes[key] == answer.question.scope for answer in run.answers for key in answer.keys)
     assert run.mean("hit@5") == 1.0
     assert run.mean("all_relevant@5") == 1.0
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ([], "is not a list of objects"),
-        ([{"question": "x"}], "has neither haystack_sessions nor conversation"),
-        ([LONG_MEM_EVAL[0], {**LONG_MEM_EVAL[0], "question_id": "x", "haystack_dates": []}], "entry 2: ValueError"),
-        ([LONG_MEM_EVAL[0], LONG_MEM_EVAL[0]], "entry 2: the id 'q1' occurs twice"),
-        ([{**LONG_MEM_EVAL[0], "question": " "}], "entry 1: "),
-        ([{**LOCOMO[0], "qa": None}], "entry 1: TypeError"),
-        ([LONG_MEM_EVAL[1]], "no question of .* has an answer"),
-    ],
-)
-def test_a_wrong_file_is_refused_with_the_entry(tmp_path: Path, content: Any, message: str) -> None:
-    with pytest.raises((InvalidItem, InvalidQuery), match=message):
-        read_conversations(written(tmp_path, content))
-
-
-def test_a_file_that_is_not_json_and_an_unknown_unit_are_refused(tmp_path: Path) -> None:
-    file = tmp_path / "file.json"
-    file.write_text("no json", encoding="utf-8")
-    with pytest.raises(InvalidItem, match="cannot be read as JSON"):
-        read_conversations(file)
-    with pytest.raises(InvalidQuery, match="Choose session or turn"):
-        checked_unit("word")

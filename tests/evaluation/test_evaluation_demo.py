@@ -16,8 +16,7 @@ import shared_once
 from fourfold import Settings
 from fourfold.evaluation.bench import Answer, Variant, open_bench
 from fourfold.evaluation.collection import Collection, read_collection
-from fourfold.evaluation.compare import compared
-from fourfold.evaluation.metrics import separation
+from fourfold.evaluation.metrics import compared, separation
 
 pytestmark = pytest.mark.spec("S5.7")
 

@@ -9,8 +9,8 @@ import pytest
 
 from fourfold import Memory, NewItem, Settings
 from fourfold.errors import InvalidQuery
-from fourfold.evaluation.bench import Variant
-from fourfold.evaluation.live import opened_export, read_live
+from fourfold.evaluation.bench import LiveBench, Variant, opened_export
+from fourfold.evaluation.collection import read_questions
 from fourfold.evaluation.runs import load_scores, measure, save, summary
 
 pytestmark = pytest.mark.spec("S5.7")
@@ -45,8 +45,12 @@ def written(folder: Path, text: str) -> Path:
     return file
 
 
+def live(memory: Memory, file: Path) -> LiveBench:
+    return LiveBench(memory, read_questions(memory, file, "mine"), None)
+
+
 def test_questions_name_items_by_id_or_key(memory: Memory, tmp_path: Path) -> None:
-    bench = read_live(memory, written(tmp_path, QUESTIONS), "mine")
+    bench = live(memory, written(tmp_path, QUESTIONS))
     asked = {question.text: question for question in bench.collection.questions}
     assert [*asked] == ["heron river", "otter", "tunnel", "burrow", "xylophone"]
     assert bench.collection.judgements[asked["otter"].id] == {"1": 1, "2": 1, "3": 1}
@@ -55,7 +59,7 @@ def test_questions_name_items_by_id_or_key(memory: Memory, tmp_path: Path) -> No
 
 
 def test_known_failures_are_reported_separately(memory: Memory, tmp_path: Path) -> None:
-    bench = read_live(memory, written(tmp_path, QUESTIONS), "mine")
+    bench = live(memory, written(tmp_path, QUESTIONS))
     run = measure(bench, Variant("auto"))
     found = summary(run)
     assert (found["queries"], found["by_category"].keys()) == (2, {"birds", "fur"})
@@ -70,9 +74,9 @@ def test_an_export_is_evaluated_in_a_temporary_store(memory: Memory, tmp_path: P
     memory.export(tmp_path / "store.jsonl")
     questions = written(tmp_path, QUESTIONS)
     with opened_export(tmp_path / "store.jsonl", Settings(embedder="none")) as copy:
-        exported = measure(read_live(copy, questions, "copy"), Variant("auto"))
-    live = measure(read_live(memory, questions, "mine"), Variant("auto"))
-    assert exported.scores == live.scores
+        exported = measure(live(copy, questions), Variant("auto"))
+    original = measure(live(memory, questions), Variant("auto"))
+    assert exported.scores == original.scores
 
 
 @pytest.mark.parametrize(
@@ -88,10 +92,10 @@ def test_an_export_is_evaluated_in_a_temporary_store(memory: Memory, tmp_path: P
 )
 def test_what_is_wrong_is_named_with_its_place(memory: Memory, tmp_path: Path, text: str, said: str) -> None:
     with pytest.raises(InvalidQuery, match=said):
-        read_live(memory, written(tmp_path, text), "mine")
+        read_questions(memory, written(tmp_path, text), "mine")
 
 
 def test_at_least_one_question_must_count(memory: Memory, tmp_path: Path) -> None:
-    bench = read_live(memory, written(tmp_path, "tunnel\t3\t\tknown failure\n"), "mine")
+    bench = live(memory, written(tmp_path, "tunnel\t3\t\tknown failure\n"))
     with pytest.raises(InvalidQuery, match="every answerable question is marked as a known failure"):
         measure(bench, Variant("auto"))

@@ -18,8 +18,7 @@ from fourfold.errors import InvalidQuery, InvalidSetting, NewerSchema
 from fourfold.evaluation.bench import Bench, Variant
 from fourfold.evaluation.collection import Collection, Question
 from fourfold.evaluation.runs import measure
-from fourfold.evaluation.sweep import held_out
-from fourfold.evaluation.tune import tune
+from fourfold.evaluation.tune import fit_auto, held_out, weightings
 from fourfold.evaluation.vectors import CachedEmbedder
 from fourfold.ranking.presets import PlanSettings
 from fourfold.ranking.tuning import checked_tuning, explained, tuned_shares
@@ -67,7 +66,7 @@ def opened(collection: Collection, folder: Path, embedder: WordEmbedder, **plan:
 def test_a_setting_that_helps_on_held_out_questions_is_found(tmp_path: Path) -> None:
     collection = told_by_numbers(60)
     with opened(collection, tmp_path, WordEmbedder()) as bench:
-        found = tune(bench)
+        found = fit_auto(bench)
         before = measure(bench, Variant("auto")).column()
     assert found.helps
     assert found.tuning.balance < 0
@@ -86,14 +85,23 @@ def test_a_setting_that_helps_on_held_out_questions_is_found(tmp_path: Path) -> 
 
 def test_auto_is_kept_if_no_setting_helps(tmp_path: Path) -> None:
     with opened(told_by_numbers(40), tmp_path, Telling()) as bench:
-        found = tune(bench)
+        found = fit_auto(bench)
     assert found.tuning == Tuning()
     assert not found.helps
 
 
 def test_too_few_questions_are_refused(tmp_path: Path) -> None:
     with opened(told_by_numbers(8), tmp_path, WordEmbedder()) as bench, pytest.raises(InvalidQuery, match="too few"):
-        tune(bench)
+        fit_auto(bench)
+
+
+def test_a_grid_has_all_weights_that_add_up_to_one() -> None:
+    three = [*weightings(("semantic", "keyword", "graph"))]
+    assert len(three) == 21
+    assert all(sum(weights.values()) == pytest.approx(1) for weights in three)
+    assert {"semantic": 0.6, "keyword": 0.2, "graph": 0.2} in three
+    assert {"semantic": 0.4, "keyword": 0.2, "graph": 0.4} in three
+    assert len([*weightings(("semantic", "keyword", "graph", "tags"))]) == 35
 
 
 def test_shares_are_changed_as_the_tuning_says() -> None:

@@ -1,4 +1,4 @@
-"""eval, sweep."""
+"""eval."""
 
 from __future__ import annotations
 
@@ -15,26 +15,20 @@ from fourfold.cli.session import load_config, open_memory
 from fourfold.errors import InvalidQuery, RequestError
 
 if TYPE_CHECKING:
-    from fourfold.evaluation.bench import Bench
-    from fourfold.evaluation.compare import Comparison
-    from fourfold.evaluation.live import LiveBench
+    from fourfold.evaluation.bench import Bench, LiveBench
+    from fourfold.evaluation.metrics import Comparison
     from fourfold.evaluation.runs import Run
     from fourfold.model import Json
 
 T = TypeVar("T")
 Ask: TypeAlias = "Callable[[Callable[[Any], T]], T]"
 
-Folder = Annotated[
-    Path,
-    typer.Argument(
-        metavar="DIR", help="A folder with corpus.jsonl, queries.jsonl, qrels.tsv; or a file of LongMemEval or LoCoMo."
-    ),
-]
+Folder = Annotated[Path, typer.Argument(metavar="DIR", help="A folder with corpus.jsonl, queries.jsonl, qrels.tsv.")]
 Source = Annotated[
     Path | None,
     typer.Argument(
         metavar="[DIR]",
-        help="A folder with corpus.jsonl, queries.jsonl, qrels.tsv; or a file of LongMemEval or LoCoMo;"
+        help="A folder with corpus.jsonl, queries.jsonl, qrels.tsv;"
         " with --store-items an export, or nothing: your store.",
     ),
 ]
@@ -43,9 +37,6 @@ StoreItems = Annotated[
     typer.Option(metavar="FILE.tsv", help="Ask your store: question, ids or key:K, category, 'known failure'."),
 ]
 Plain = Annotated[bool, typer.Option("--plain", help="Titles and texts only: no tags, links and edges.")]
-Per = Annotated[
-    str, typer.Option(metavar="UNIT", help="Of LongMemEval and LoCoMo: an item for each session, or for each turn.")
-]
 Cache = Annotated[
     Path | None, typer.Option(metavar="FOLDER", help="Where vectors are kept; default: the user's cache.")
 ]
@@ -57,7 +48,6 @@ def evaluate(
     folder: Source = None,
     store_items: StoreItems = None,
     plain: Plain = False,
-    per: Per = "session",
     table: Annotated[
         bool, typer.Option("--table", help="Every retriever, every preset and auto side by side.")
     ] = False,
@@ -67,7 +57,7 @@ def evaluate(
     as_json: JsonFlag = False,
 ) -> None:
     asked = how.arguments()
-    ask = _asker(ctx, folder, store_items, per=per, plain=plain, cache=cache)
+    ask = _asker(ctx, folder, store_items, plain=plain, cache=cache)
     if table:
         _refuse_beside_table({**asked, "baseline": baseline, "save": save})
         _show_table(ask, as_json=as_json)
@@ -76,13 +66,13 @@ def evaluate(
 
 
 def _asker(
-    ctx: typer.Context, folder: Path | None, store_items: Path | None, *, per: str, plain: bool, cache: Path | None
+    ctx: typer.Context, folder: Path | None, store_items: Path | None, *, plain: bool, cache: Path | None
 ) -> Ask[Any]:
     """The store in which the questions are asked: that of a collection, the user's, or an export of it."""
     if store_items is None:
         if folder is None:
             raise InvalidQuery("no questions are given", "Name a folder of a collection, or --store-items FILE.tsv")
-        return partial(on_bench, ctx, folder, per=per, plain=plain, cache=cache)
+        return partial(on_bench, ctx, folder, plain=plain, cache=cache)
     if plain or (folder is not None and folder.is_dir()):
         what = "--plain" if plain else f"the folder {folder}"
         raise InvalidQuery(f"{what} cannot be combined with --store-items", "Leave one of them out")
@@ -98,7 +88,7 @@ def _evaluate(
     before = None if baseline is None else runs.load_scores(baseline)
     variant = Variant("eval", {name: value for name, value in asked.items() if value is not None})
 
-    def work(bench: Bench | LiveBench) -> Run:
+    def work(bench: LiveBench) -> Run:
         from fourfold.cli.render import progress_bar
 
         with progress_bar("questions") as progress:
@@ -114,54 +104,20 @@ def _evaluate(
         raise typer.Exit(RequestError.exit_code)
 
 
-def sweep(
-    ctx: typer.Context,
-    folder: Folder,
-    preset: Annotated[str | None, typer.Option(metavar="P", help="The weights of this preset only.")] = None,
-    fusion: Annotated[str | None, typer.Option(metavar="F", help="By this fusion: auto, rrf or weighted.")] = None,
-    plain: Plain = False,
-    per: Per = "session",
-    plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw it: .png, .svg or .pdf.")] = None,
-    cache: Cache = None,
-    as_json: JsonFlag = False,
-) -> None:
-    from fourfold.evaluation import plot as plots
-    from fourfold.evaluation import sweep as sweeps
-
-    if plot is not None:
-        plots.check_plot(plot)
-
-    def work(bench: Bench) -> list[sweeps.Sweep]:
-        from fourfold.cli.render import progress_bar
-
-        with progress_bar("settings") as progress:
-            if preset is None and fusion is None:
-                return sweeps.sweep(bench, progress)
-            return sweeps.sweep_preset(bench, preset or "auto", fusion, progress)
-
-    found = on_bench(ctx, folder, work, per=per, plain=plain, cache=cache)
-    if plot is not None:
-        plots.plot(found, plot)
-    if as_json:
-        say_json({"status": "success", **sweeps.sweep_json(found)})
-    else:
-        say(sweeps.sweep_markdown(found).rstrip("\n"))
-
-
 def _show_table(ask: Ask[list[Run]], *, as_json: bool) -> None:
-    from fourfold.evaluation import table
+    from fourfold.evaluation import runs
 
-    def work(bench: Bench | LiveBench) -> list[Run]:
+    def work(bench: LiveBench) -> list[Run]:
         from fourfold.cli.render import progress_bar
 
         with progress_bar("variants") as progress:
-            return table.every_variant(bench, progress=progress)
+            return runs.every_variant(bench, progress=progress)
 
-    runs = ask(work)
+    measured = ask(work)
     if as_json:
-        say_json({"status": "success", **table.table_json(runs)})
+        say_json({"status": "success", **runs.table_json(measured)})
     else:
-        say(table.table_markdown(runs).rstrip("\n"))
+        say(runs.table_markdown(measured).rstrip("\n"))
 
 
 def _refuse_beside_table(asked: Mapping[str, Any]) -> None:
@@ -170,17 +126,13 @@ def _refuse_beside_table(asked: Mapping[str, Any]) -> None:
         raise InvalidQuery(f"--{given[0]} cannot be combined with --table", "Leave one of them out")
 
 
-def on_bench(
-    ctx: typer.Context, folder: Path, work: Callable[[Bench], T], *, per: str, plain: bool, cache: Path | None
-) -> T:
+def on_bench(ctx: typer.Context, folder: Path, work: Callable[[Bench], T], *, plain: bool, cache: Path | None) -> T:
     """The result of `work` on the collection, in a temporary store with the user's other settings."""
     from fourfold.evaluation.bench import open_bench
     from fourfold.evaluation.collection import read_collection
-    from fourfold.evaluation.conversations import checked_unit, read_conversations
 
     settings = load_config(ctx).settings
-    unit = checked_unit(per)
-    collection = read_conversations(folder, unit) if folder.is_file() else read_collection(folder, plain=plain)
+    collection = read_collection(folder, plain=plain)
     if collection.empty:
         warn(f"note: {collection.empty} documents have no text and are left out")
 
@@ -194,11 +146,13 @@ def on_bench(
 
 def _on_store(ctx: typer.Context, questions: Path, work: Callable[[LiveBench], T], *, export: Path | None) -> T:
     """The result of `work` on the user's store, to which nothing is written, or on an export."""
-    from fourfold.evaluation.live import opened_export, read_live
+    from fourfold.evaluation.bench import LiveBench, opened_export
+    from fourfold.evaluation.collection import read_questions
 
     opened = open_memory(ctx) if export is None else opened_export(export, load_config(ctx).settings)
     with opened as memory:
-        return work(read_live(memory, questions, (export or questions).stem))
+        collection = read_questions(memory, questions, (export or questions).stem)
+        return work(LiveBench(memory, collection, memory.status()["embedder"]))
 
 
 # ---------------------------------------------------------------- shown
@@ -210,7 +164,6 @@ def _show(summary: Mapping[str, Json], comparison: Mapping[str, Comparison] | No
         say_json({"status": "success", **summary, **({"comparison": beside} if beside else {})})
         return
     from fourfold.evaluation.metrics import METRICS
-    from fourfold.evaluation.table import difference
 
     def row(name: str, scores: Mapping[str, Json]) -> list[object]:
         return [name, scores["queries"], *(f"{scores[metric]:.3f}" for metric in METRICS)]
@@ -229,4 +182,4 @@ def _show(summary: Mapping[str, Json], comparison: Mapping[str, Comparison] | No
     for note in summary["degraded"]:
         warn(f"degraded: {note}")
     for metric, each in (comparison or {}).items():
-        say(f"{metric} {each.old:.3f} -> {each.new:.3f}: {difference(each)}")
+        say(f"{metric} {each.old:.3f} -> {each.new:.3f}: {each}")

@@ -1,1 +1,1 @@
-"""Evaluation on the user's own questions: collections, runs, metrics, comparisons, sweeps."""
+"""Evaluation on the user's own questions: collections, runs, metrics, comparisons, tuning."""

@@ -1,8 +1,7 @@
-"""Stores a collection in a store of its own and asks its questions."""
+"""Asks questions: those of a collection in a store of its own, or those about a store that exists."""
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
@@ -25,6 +24,8 @@ from fourfold.text.entities import normal_name
 
 Progress = Callable[[int, int], None]
 
+_WARM_UP_QUESTIONS: Final = 3
+"""Asked before times are taken: the first searches load the model and read indexes into memory."""
 _BATCH_ITEMS: Final = 1000
 _PATIENCE_SECONDS: Final = 120.0
 """Deadline of each retriever: quality is measured, so a busy machine must not lose a list."""
@@ -56,19 +57,42 @@ class Answer:
     degraded: tuple[str, ...] = ()
 
 
-class Bench:
-    """A stored collection and its questions."""
+class LiveBench:
+    """An open store, to which nothing is written, and questions about it. Results are identified by their ids."""
+
+    def __init__(self, memory: Memory, collection: Collection, model: str | None) -> None:
+        self.collection = collection
+        self.model = model
+        """The fingerprint of the embedder."""
+        self._memory = memory
+
+    def run(self, variant: Variant, *, fresh: bool = False, progress: Progress | None = None) -> list[Answer]:
+        """Asks every question. `fresh`: vectors of questions are made by the model, for realistic times."""
+        if fresh:
+            for question in self.collection.questions[:_WARM_UP_QUESTIONS]:
+                self._ask(question, variant, fresh=True)
+        answers: list[Answer] = []
+        for question in self.collection.questions:
+            answers.append(self._ask(question, variant, fresh=fresh))
+            if progress is not None:
+                progress(len(answers), len(self.collection.questions))
+        return answers
+
+    def _ask(self, question: Question, variant: Variant, *, fresh: bool) -> Answer:
+        del fresh  # without a cache, the model makes every vector
+        asked: dict[str, Any] = {"top_k": TOP_K, **variant.arguments}
+        response = self._memory.search(question.text, **asked)
+        return answered(question, response, [str(result.id) for result in response.results])
+
+
+class Bench(LiveBench):
+    """A collection in a store of its own. Results are identified by their keys."""
 
     def __init__(self, memory: Memory, collection: Collection, embedder: CachedEmbedder | None) -> None:
-        self.collection = collection
-        self._memory = memory
+        super().__init__(memory, collection, None if embedder is None else embedder.fingerprint)
         self._embedder = embedder
         self._spaces = _namespaces(collection)
         self._names = _node_names(collection)
-
-    @property
-    def model(self) -> str | None:
-        return None if self._embedder is None else self._embedder.fingerprint
 
     def fill(self, progress: Progress | None = None) -> None:
         """Stores items, links and edges, and makes every vector.
@@ -99,22 +123,11 @@ class Bench:
         if edges or self.collection.edges:
             view.add_edges([*edges, *self.collection.edges])
 
-    def run(self, variant: Variant, *, fresh: bool = False, progress: Progress | None = None) -> list[Answer]:
-        """Asks every question. `fresh`: vectors of questions are made by the model, for realistic times."""
-        answers: list[Answer] = []
-        for question in self.collection.questions:
-            answers.append(self._ask(question, variant, fresh=fresh))
-            if progress is not None:
-                progress(len(answers), len(self.collection.questions))
-        return answers
-
     def _ask(self, question: Question, variant: Variant, *, fresh: bool) -> Answer:
-        started = time.perf_counter()
         if self._embedder is not None:
             self._embedder.fresh = fresh
         response = self.search(question, **variant.arguments)
-        keys = [str(result.key) for result in response.results]
-        return answered(question, response, keys, (time.perf_counter() - started) * 1000)
+        return answered(question, response, [str(result.key) for result in response.results])
 
     def search(self, question: Question, **options: Any) -> SearchResponse:
         """Searches the items that the question can see. Without a `vector`, the cached embedder makes one."""
@@ -146,15 +159,25 @@ def _embedder(settings: Settings, cache: Path | None) -> CachedEmbedder | None:
     return None if model is None else CachedEmbedder(model, cache or cache_folder())
 
 
-def answered(
-    question: Question, response: SearchResponse, keys: Sequence[str], milliseconds: float | None = None
-) -> Answer:
-    """The answer of a response; `milliseconds` if more was timed than the search itself."""
+@contextmanager
+def opened_export(file: Path, settings: Settings) -> Generator[Memory]:
+    """Loads an export, with its vectors, into a temporary store."""
+    with (
+        TemporaryDirectory(prefix="fourfold-eval-", ignore_cleanup_errors=True) as folder,
+        Memory.open(folder, namespace=settings.namespace, settings=settings, background=False) as memory,
+    ):
+        memory.import_file(file)
+        memory.embed_pending()
+        memory.index()
+        yield memory
+
+
+def answered(question: Question, response: SearchResponse, keys: Sequence[str]) -> Answer:
     return Answer(
         question=question,
         keys=tuple(keys),
         confidence=response.confidence,
-        milliseconds=response.timings_ms["total"] if milliseconds is None else milliseconds,
+        milliseconds=response.timings_ms["total"],
         plan=response.plan,
         weights=response.applied_weights,
         timings_ms=response.timings_ms,

@@ -6,12 +6,20 @@
     qrels.tsv       query-id, corpus-id, score, with tabs between, after a header line; a score above 0 is relevant
     edges.jsonl     {"from", "relation", "to", "weight"?}: optional
 
-Errors name file and line.
+Questions about a store that exists are a file: one per line, tabs between the columns, and a header line.
+
+    question    items        category    remark
+    Where is the spare key?   key:okafor, 17    people
+    Where is the rathole tunnel?    key:tunnel    ops    known failure
+    What is the capital of Mongolia?
+
+Items are ids or key:K, separated by commas; a question without items is one that the store cannot answer. A line with
+the same question adds items to it. Errors name file and line.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,7 +27,8 @@ from typing import Any, Final, cast
 
 from fourfold import validation as rules
 from fourfold.errors import InvalidItem, InvalidQuery, NotFound
-from fourfold.model import Json, NewItem
+from fourfold.memory import Memory
+from fourfold.model import Item, Json, NewItem
 from fourfold.ranking.plan import check_text
 from fourfold.storage.exchange import Lines, new_item
 
@@ -29,6 +38,7 @@ NamedEdge = tuple[str, str, str, float]
 
 _HEADER: Final = "query-id\tcorpus-id\tscore"
 _FIELDS: Final = 3
+_KNOWN_FAILURE: Final = "known failure"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +76,7 @@ class Collection:
 def read_collection(folder: Path, *, plain: bool = False) -> Collection:
     """`plain`: titles and texts only, without tags, links and edges."""
     if not folder.is_dir():
-        what = "Name a folder with corpus.jsonl, queries.jsonl and qrels.tsv, or a file of LongMemEval or LoCoMo"
+        what = "Name a folder with corpus.jsonl, queries.jsonl and qrels.tsv"
         raise NotFound(f"no folder or file {folder}", what)
     documents = _documents(folder / "corpus.jsonl", plain=plain)
     questions = _questions(folder / "queries.jsonl")
@@ -180,14 +190,8 @@ def _question(row: Mapping[str, Any]) -> Question:
 
 def _judgements(file: Path, questions: Any, documents: Any) -> dict[str, dict[str, int]]:
     found: dict[str, dict[str, int]] = {}
-    try:
-        text = file.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InvalidItem(f"{file} cannot be read ({error})", "Write it as UTF-8, three columns with tabs") from error
-    for number, line in enumerate(text.splitlines(), 1):
-        if not line.strip() or (number == 1 and line.split("\t")[-1] == _HEADER.split("\t")[-1]):
-            continue
-        with located(file, number):
+    for number, line in _lines(file, -1, "score"):
+        with _located(file, number):
             question, document, grade = _judgement(line)
             _known(question, questions, "question", "queries.jsonl")
             _known(document, documents, "document", "corpus.jsonl")
@@ -211,8 +215,62 @@ def _known(name: str, names: Any, what: str, file: str) -> None:
         raise InvalidQuery(f"unknown {what} {name!r}", f"Add it to {file}, or remove the line")
 
 
+# ---------------------------------------------------------------- questions about a store
+
+
+def read_questions(memory: Memory, file: Path, name: str) -> Collection:
+    """Reads the questions of a file and looks up their items in the store."""
+    questions: dict[str, Question] = {}
+    judgements: dict[str, dict[str, int]] = {}
+    for number, line in _lines(file, 0, "question"):
+        with _located(file, number):
+            text, items, category, remark = _cells(line)
+            check_text(text)
+            known = questions.get(text, Question(str(len(questions) + 1), text))
+            failing = known.known_failure or remark == _KNOWN_FAILURE
+            questions[text] = replace(known, category=category or known.category, known_failure=failing)
+            for item in _items(memory, items):
+                judgements.setdefault(known.id, {})[str(item.id)] = 1
+    if not judgements:
+        raise InvalidQuery(f"no question of {file} names an item", "Write its id or key:K into the second column")
+    asked = tuple(replace(question, unanswerable=question.id not in judgements) for question in questions.values())
+    return Collection(name, (), asked, judgements)
+
+
+def _cells(line: str) -> list[str]:
+    cells = [cell.strip() for cell in line.split("\t")]
+    if len(cells) > 4:
+        raise InvalidQuery(f"{len(cells)} columns", "Write question, items, category and remark, with tabs between")
+    question, items, category, remark = [*cells, "", "", ""][:4]
+    if remark.lower() not in ("", _KNOWN_FAILURE):
+        raise InvalidQuery(f"the remark is {remark!r}", f"It is {_KNOWN_FAILURE!r}, or left out")
+    return [question, items, category, remark.lower()]
+
+
+def _items(memory: Memory, items: str) -> Sequence[Item]:
+    names = [name.strip() for name in items.split(",") if name.strip()]
+    try:
+        return memory.get([int(name) if name.isdecimal() else name for name in names]) if names else []
+    except NotFound as error:
+        raise InvalidQuery(error.message, error.remedy) from error
+
+
+# ---------------------------------------------------------------- columns with tabs
+
+
+def _lines(file: Path, column: int, heading: str) -> Iterator[tuple[int, str]]:
+    """The numbered lines that are not empty, without a header line, which has this heading in this column."""
+    try:
+        text = file.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidItem(f"{file} cannot be read ({error})", "Write it as UTF-8, with tabs between columns") from error
+    for number, line in enumerate(text.splitlines(), 1):
+        if line.strip() and not (number == 1 and line.split("\t")[column].strip().lower() == heading):
+            yield number, line
+
+
 @contextmanager
-def located(file: Path, number: int) -> Generator[None]:
+def _located(file: Path, number: int) -> Generator[None]:
     try:
         yield
     except InvalidQuery as error:

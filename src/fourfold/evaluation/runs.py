@@ -1,9 +1,10 @@
-"""A variant of searching, measured over a collection: its summary, and a file of its questions for comparisons."""
+"""A variant of searching, measured over a collection: its summary, a file of its questions for comparisons, and a table
+of all variants beside the best single retriever."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,11 +12,10 @@ from typing import Final
 
 from fourfold import owner_only
 from fourfold.errors import InvalidItem, InvalidQuery, NewerSchema, StoreUnavailable
-from fourfold.evaluation.bench import Answer, Bench, Progress, Variant, degraded_notes, percentile
-from fourfold.evaluation.compare import Comparison, compared
-from fourfold.evaluation.live import LiveBench
-from fourfold.evaluation.metrics import MAIN, METRICS, Scores, means, measured, separation
+from fourfold.evaluation.bench import Answer, LiveBench, Progress, Variant, degraded_notes, percentile
+from fourfold.evaluation.metrics import MAIN, METRICS, Comparison, Scores, compared, means, measured, separation
 from fourfold.model import Json
+from fourfold.ranking.presets import PRESETS
 from fourfold.ranking.retrievers import RETRIEVERS
 from fourfold.storage.exchange import Lines
 
@@ -42,9 +42,7 @@ class Run:
         return means(self.scores.values())[metric]
 
 
-def measure(
-    bench: Bench | LiveBench, variant: Variant, *, fresh: bool = False, progress: Progress | None = None
-) -> Run:
+def measure(bench: LiveBench, variant: Variant, *, fresh: bool = False, progress: Progress | None = None) -> Run:
     answers = bench.run(variant, fresh=fresh, progress=progress)
     scores = measured(bench.collection.judgements, answers)
     failing = {answer.question.id for answer in answers if answer.question.known_failure}
@@ -179,3 +177,70 @@ def against(run: Run, baseline: Mapping[str, Scores]) -> dict[str, Comparison]:
         for name in METRICS
         if all(name in row for row in baseline.values())
     }
+
+
+# ---------------------------------------------------------------- every variant
+
+
+_HALVES: Final = {"semantic": 0.5, "keyword": 0.5}
+
+VARIANTS: Final[tuple[Variant, ...]] = (
+    *(Variant(name, {"preset": "auto", "only": (name,)}) for name in RETRIEVERS),
+    Variant("rrf .5/.5", {"preset": "auto", "fusion": "rrf", "weights": _HALVES}),
+    Variant("weighted .5/.5", {"preset": "auto", "fusion": "weighted", "weights": _HALVES}),
+    *(Variant(name, {"preset": name}) for name in PRESETS if name != "auto"),
+    Variant("auto without graph", {"preset": "auto", "only": ("semantic", "keyword", "tags")}),
+    Variant("auto", {"preset": "auto"}),
+)
+
+
+def every_variant(
+    bench: LiveBench, variants: Iterable[Variant] = VARIANTS, progress: Progress | None = None
+) -> list[Run]:
+    """Measures each variant. Without an embedder, variants that use vectors alone are left out."""
+    chosen = [
+        variant for variant in variants if bench.model is not None or variant.arguments.get("only") != ("semantic",)
+    ]
+    runs: list[Run] = []
+    for number, variant in enumerate(chosen, 1):
+        runs.append(measure(bench, variant))
+        if progress is not None:
+            progress(number, len(chosen))
+    return runs
+
+
+def best_single(runs: Sequence[Run]) -> Run | None:
+    """The best of the retrievers alone, by name."""
+    alone = [run for run in runs if run.variant.name in RETRIEVERS]
+    return max(alone, key=lambda run: run.mean()) if alone else None
+
+
+def beside_best(runs: Sequence[Run]) -> Mapping[str, Comparison]:
+    best = best_single(runs)
+    return {} if best is None else {run.variant.name: compared(best.column(), run.column()) for run in runs}
+
+
+def table_json(runs: Sequence[Run]) -> dict[str, Json]:
+    best, beside = best_single(runs), beside_best(runs)
+    return {
+        "dataset": runs[0].dataset,
+        "queries": len(runs[0].scores),
+        "best_single": None if best is None else best.variant.name,
+        "variants": {run.variant.name: _form(run, beside.get(run.variant.name)) for run in runs},
+    }
+
+
+def _form(run: Run, comparison: Comparison | None) -> dict[str, Json]:
+    values = {name: round(run.mean(name), 4) for name in METRICS}
+    return values if comparison is None else {**values, "beside_best_single": comparison.form()}
+
+
+def table_markdown(runs: Sequence[Run]) -> str:
+    beside = beside_best(runs)
+    head = "| | nDCG@10 | Recall@10 | Hit@10 | MRR | nDCG@10 minus the best single |\n|---|--:|--:|--:|--:|--:|\n"
+    return head + "".join(_line(run, beside.get(run.variant.name)) for run in runs)
+
+
+def _line(run: Run, comparison: Comparison | None) -> str:
+    values = " | ".join(f"{run.mean(name):.3f}" for name in ("ndcg@10", "recall@10", "hit@10", "mrr"))
+    return f"| {run.variant.name} | {values} | {'' if comparison is None else comparison} |\n"
