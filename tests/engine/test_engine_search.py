@@ -424,3 +424,16 @@ def test_keyword_scores_are_positive_and_the_best_is_the_highest(memory: Memory)
         assert all(score is not None and score > 0 for score in scores)
         assert scores == sorted(scores, reverse=True)
         assert found.results[0].item.text == "heron heron river"
+
+
+def test_recent_queries_are_embedded_once(opened: Opener) -> None:
+    embedder = WordEmbedder()
+    memory = opened(embedder=embedder)
+    memory.add("a heron in the river", wait=True)
+    first = [memory.search("heron", recency=share).results for share in (0.0, 0.5, 1.0)]
+    assert embedder.texts.count("heron") == 1
+    assert [results[0].item.text for results in first] == ["a heron in the river"] * 3
+    for number in range(20):
+        memory.search(f"query {number}")
+    memory.search("heron")
+    assert embedder.texts.count("heron") == 2, "the oldest are forgotten"

@@ -235,14 +235,10 @@ def test_each_stage_that_can_drop_an_item_is_named(
 def test_copies_and_further_chunks_of_a_file_are_named_as_such(bench: Workbench) -> None:
     page = bench.open(ns="files", q="how does the door work in office", top_k=100)
     results = ids(page)
-    order = page.evaluate(
-        """async () => {
-            const { Question } = await import('/ranking.js');
-            const { read } = await import('/state.js');
-            const question = new Question('files', 'how does the door work in office', {});
-            return (await question.checked({ ...read('').a, top_k: 100 })).fused.order.map(([id]) => id);
-        }"""
-    )
+    body = {"query": "how does the door work in office", "top_k": 100, "candidates": True}
+    with bench.server.client() as client:
+        answer = client.post("/v1/namespaces/files/search", json=body).json()
+    order = [id for id, _ in answer["candidates"]["order"]]
     stages = set()
     page.get_by_role("button", name="Why not this one?").click()
     for item in [each for each in order if each not in results][:12]:

@@ -32,6 +32,7 @@ Reading: TypeAlias = tuple[PendingText, list[str], tuple[Span, ...]]
 Progress = Callable[[int, int], None]
 """Called with (done, total) while work proceeds."""
 
+_RECENT_QUERIES = 16
 _BATCH_ITEMS = 32
 _BATCH_WINDOWS = 64
 """Long items are embedded and stored in smaller batches: a window takes as long as an item."""
@@ -76,6 +77,8 @@ class EmbeddingQueue:
         self._loaded = False
         self._loading: threads.Task[None] | None = None
         self._changing = threading.Lock()
+        self._queries: dict[tuple[str, ...], list[Vector]] = {}
+        """Vectors of recent queries, the latest last: a search with other weights asks the same question again."""
         self._querying = threading.Lock()
         self._embedding = threading.Lock()
         """Each serialises its calls: an embedder runs at most one query and one batch at a time."""
@@ -135,13 +138,19 @@ class EmbeddingQueue:
         """The vectors of a query, one per encoder. Waits up to MODEL_LOAD_SECONDS for the model's first load."""
         self.load(MODEL_LOAD_SECONDS)
         several = routed(self.embedder)
-        if several is None or not encoders:
-            with self._querying:
-                found = self._ask(lambda: embed_queries(self.embedder, [text]))
-            return [unit_rows(found, 1, self.embedder.dimension)[0]]
+        asked = (text, *encoders)
         with self._querying:
-            rows = [self._ask(partial(several.embed_as, name, [text])) for name in encoders]
-        return [unit_rows(row, 1, self.embedder.dimension)[0] for row in rows]
+            vectors = self._queries.pop(asked, None)
+            if vectors is None:
+                if several is None or not encoders:
+                    rows = [self._ask(lambda: embed_queries(self.embedder, [text]))]
+                else:
+                    rows = [self._ask(partial(several.embed_as, name, [text])) for name in encoders]
+                vectors = [unit_rows(row, 1, self.embedder.dimension)[0] for row in rows]
+            self._queries[asked] = vectors
+            if len(self._queries) > _RECENT_QUERIES:
+                del self._queries[next(iter(self._queries))]
+        return vectors
 
     def query_encoders(self, namespace: str, text: str) -> tuple[str, ...]:
         """The encoders that read a query to this namespace; empty if the model has only one.

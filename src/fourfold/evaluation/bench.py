@@ -70,7 +70,7 @@ class LiveBench:
         """Asks every question. `fresh`: vectors of questions are made by the model, for realistic times."""
         if fresh:
             for question in self.collection.questions[:_WARM_UP_QUESTIONS]:
-                self._ask(question, variant, fresh=True)
+                self._ask(replace(question, text=f"{question.text} again"), variant, fresh=True)
         answers: list[Answer] = []
         for question in self.collection.questions:
             answers.append(self._ask(question, variant, fresh=fresh))

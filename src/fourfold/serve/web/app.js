@@ -4,35 +4,43 @@ import { call, inside, Problem } from './api.js';
 import { compare } from './compare.js';
 import { Controls } from './controls.js';
 import { openCopies } from './copy.js';
-import { announce, byId, debounced, el, replace } from './dom.js';
+import { announce, byId, counted, debounced, el, replace } from './dom.js';
 import { Deletions } from './edit.js';
 import { Evaluation } from './evaluate.js';
 import { FilterPanel } from './filters.js';
 import { ItemDialog } from './item.js';
 import { Judgements } from './judge.js';
-import { Question } from './ranking.js';
+import { rank } from './ranking.js';
 import { legend, show } from './results.js';
-import { check, stages, told, warnings } from './stages.js';
+import { stages, told, warnings } from './stages.js';
 import { givenFilters, read, written } from './state.js';
 import { setTheme } from './theme.js';
 import { askForToken, wireToken } from './token.js';
 import { openWhyNot } from './why.js';
 
+/** @typedef {import('./ranking.js').Question} Question */
 /** @typedef {import('./ranking.js').Ranked} Ranked */
 /** @typedef {import('./state.js').State} State */
 
-const VERIFY_MILLISECONDS = 150;
-const NOTHING = new Map();
+/** The shortest and the longest time between two requests of a slider. */
+const PAUSE_MILLISECONDS = [16, 100];
 
 /** @type {State} */
 let state = read(location.hash);
-/** @type {Question | null} */
+/** The question whose results are shown. @type {Question | null} */
 let question = null;
+/** The question that was asked last. @type {Question | null} */
+let asked = null;
+/** What its first answer had to choose from: filters count these. @type {any[]} */
+let candidates = [];
+/** When it was sent, how long the last answer took (milliseconds), and the timer of the next request. */
+let [sent, took, timer] = [0, 0, 0];
+/** Whether a slider moves: until it is released, answers are as small as possible. */
+let dragging = false;
 /** @type {{a: Ranked | null, b: Ranked | null}} */
 let ranked = { a: null, b: null };
 let asking = new AbortController();
-/** @type {any} */
-let facets = null;
+let facets = /** @type {any} */ (null);
 
 /** @param {'push' | 'replace'} how */
 function remember(how) {
@@ -46,9 +54,8 @@ export function failed(error) {
   if (error instanceof DOMException && error.name === 'AbortError') return;
   if (!(error instanceof Problem)) throw error;
   if (error.status === 401) askForToken();
-  const place = byId('problem');
-  replace(place, el('strong', {}, error.message), error.remedy && ` ${error.remedy}`);
-  place.hidden = false;
+  replace(byId('problem'), el('strong', {}, error.message), error.remedy && ` ${error.remedy}`);
+  byId('problem').hidden = false;
 }
 
 // ---------------------------------------------------------------- searching
@@ -60,6 +67,7 @@ const sides = () => (state.view === 'results' ? ['a'] : ['a', 'b']);
 function forget() {
   question = null;
   ranked = { a: null, b: null };
+  candidates = [];
 }
 
 let running = 0;
@@ -72,66 +80,59 @@ async function busy(act) {
     await act();
   } finally {
     running -= 1;
-    if (!running && !verify.waits()) document.body.classList.remove('busy');
+    if (!running && !timer) document.body.classList.remove('busy');
   }
 }
 
-const ask = () => busy(search);
-async function search() {
+/** Asks the question of the state. */
+const ask = () => busy(() => search({ ns: state.ns, text: state.q, filters: givenFilters(state.filters) }));
+
+/** Asks for the settings that are not shown yet, and cancels what was asked before. @param {Question} wanted */
+async function search(wanted) {
   asking.abort();
   asking = new AbortController();
   const { signal } = asking;
+  [asked, sent] = [wanted, performance.now()];
   byId('problem').hidden = true;
-  if (!state.q.trim()) {
+  if (!wanted.text.trim()) {
     forget();
     return render();
   }
-  const asked = new Question(state.ns, state.q, givenFilters(state.filters));
   try {
-    const found = { a: /** @type {Ranked | null} */ (null), b: /** @type {Ranked | null} */ (null) };
-    for (const side of sides()) found[side] = await asked.checked(state[side], signal);
-    [question, ranked] = [asked, found];
-    announce(`${found.a?.ids.length ?? 0} results`);
+    const found = wanted === question ? { ...ranked } : { a: null, b: null };
+    for (const side of sides()) {
+      const whole = !dragging || wanted !== question;
+      if (found[side]?.setting !== state[side] || (whole && !found[side]?.answer.candidates)) found[side] = await rank(wanted, state[side], whole, signal);
+    }
+    if (wanted !== question) candidates = found.a?.answer.candidates?.items ?? [];
+    [question, ranked, took] = [wanted, found, performance.now() - sent];
+    announce(counted(found.a?.results.size ?? 0, 'result'));
   } catch (error) {
-    if (!signal.aborted) forget();
+    if (!signal.aborted && wanted !== question) forget();
     failed(error);
   }
   if (!signal.aborted) render();
 }
 
-/** Asks the server whether it ranks as the page does. */
-const verify = debounced(() => busy(compareWithServer), VERIFY_MILLISECONDS);
-
-async function compareWithServer() {
-  const asked = question;
+/** Asks for the latest setting as soon as the last answer had time to arrive: a slider that moves must not queue requests. */
+function refresh() {
   if (asked === null) return;
-  asking.abort();
-  asking = new AbortController();
-  const { signal } = asking;
-  try {
-    byId('problem').hidden = true;
-    for (const side of sides()) {
-      const setting = state[side];
-      if (ranked[side]?.status === 'same' && ranked[side]?.setting === setting) continue;
-      const found = await asked.checked(setting, signal);
-      if (state[side] === setting) ranked[side] = found; // else the page shows a later one already
-    }
-  } catch (error) {
-    failed(error);
-  }
-  if (!signal.aborted) render();
+  document.body.classList.add('busy');
+  const pause = Math.min(Math.max(1.5 * took, PAUSE_MILLISECONDS[0]), PAUSE_MILLISECONDS[1]);
+  clearTimeout(timer);
+  timer = window.setTimeout(() => {
+    timer = 0;
+    busy(() => search(/** @type {Question} */ (asked)));
+  }, Math.max(0, sent + pause - performance.now()));
 }
 
 /** @param {Partial<import('./state.js').Setting>} change @param {boolean} done */
 function changeSetting(change, done) {
-  const { side } = state;
-  state[side] = { ...state[side], ...change };
+  state[state.side] = { ...state[state.side], ...change };
+  dragging = !done;
   remember(done ? 'push' : 'replace');
-  const preview = question?.preview(state[side], ranked[side]);
-  if (preview) ranked[side] = preview;
-  render();
-  document.body.classList.add('busy');
-  verify();
+  controls.show(state[state.side], ranked[state.side]);
+  refresh();
 }
 
 // ---------------------------------------------------------------- showing
@@ -156,7 +157,6 @@ function go(change) {
 const context = {
   state: () => state,
   ranked: () => ranked.a,
-  question: () => question,
   go,
   changed: () => ask(),
   remove: (/** @type {any} */ item, /** @type {string | null} */ etag) => deletions.begin(state.ns, item, etag),
@@ -174,23 +174,24 @@ const evaluation = new Evaluation(byId('view-evaluate'), {
   },
 });
 
+const resultOf = (/** @type {number} */ id) => ranked.a?.results.get(id);
 const actions = {
   open: (/** @type {number} */ id, tab = '') => go({ item: String(id), tab, node: '' }),
   judge: async (/** @type {number} */ id, /** @type {number} */ relevance) => {
     try {
-      await judgements.set(state.q, question?.items.get(id), relevance);
+      await judgements.set(state.q, resultOf(id), relevance);
     } catch (error) {
       failed(error);
     }
     render();
   },
-  judged: (/** @type {number} */ id) => judgements.of(state.q, question?.items.get(id)),
+  judged: (/** @type {number} */ id) => judgements.of(state.q, resultOf(id)),
   leaving: (/** @type {number} */ id) => deletions.has(id),
 };
 
 function render() {
   controls.show(state[state.side], ranked[state.side]);
-  filters.show(state.filters, facets, question?.items ?? NOTHING);
+  filters.show(state.filters, facets, candidates);
   for (const view of ['results', 'compare', 'evaluate']) byId(`view-${view}`).hidden = state.view !== view;
   press('views', 'view', state.view);
   press('sides', 'side', state.side);
@@ -198,7 +199,7 @@ function render() {
   byId('side-name').textContent = state.view === 'results' ? '' : state.side.toUpperCase();
   if (state.view === 'results') renderResults();
   else if (state.view === 'evaluate') evaluation.render();
-  else if (question && ranked.a && ranked.b) compare(byId('view-compare'), question, ranked.a, ranked.b, (id) => actions.open(id));
+  else if (ranked.a && ranked.b) compare(byId('view-compare'), ranked.a, ranked.b, (id) => actions.open(id));
   else replace(byId('view-compare'), el('p', { class: 'note' }, 'Search for something, then change setting A or B.'));
 }
 
@@ -208,17 +209,16 @@ function press(group, name, chosen) {
 }
 
 function renderResults() {
-  const [current, asked] = [ranked.a, question];
+  const current = ranked.a;
   byId('stages').hidden = current === null;
-  if (current === null || asked === null) {
-    for (const id of ['told', 'check', 'warnings', 'legend', 'results']) byId(id).replaceChildren();
+  if (current === null || question === null) {
+    for (const id of ['told', 'warnings', 'legend', 'results']) byId(id).replaceChildren();
     return;
   }
   byId('told').textContent = told(current);
-  replace(byId('check'), check(current));
   replace(byId('warnings'), warnings(current));
   replace(byId('legend'), legend(current));
-  show(byId('results'), asked, current, actions);
+  show(byId('results'), question, current, actions);
   replace(byId('stages').lastElementChild, stages(current));
 }
 
@@ -242,7 +242,7 @@ async function load() {
     failed(error);
     return render();
   }
-  await search();
+  await ask();
   await dialog.show();
 }
 
@@ -268,7 +268,7 @@ function wire() {
     state = { ...state, view, side: view === 'results' ? 'a' : state.side };
     remember('push');
     render();
-    if (sides().some((side) => ranked[side] === null)) ask();
+    if (sides().some((side) => ranked[side]?.setting !== state[side])) refresh();
   });
   byId('sides').addEventListener('click', (/** @type {any} */ event) => {
     state.side = event.target.dataset.side ?? state.side;

@@ -1,9 +1,8 @@
 // @ts-check
 /** The panel of a setting: preset, fusion, weights, alpha, recency, reranker, sources, number of results. */
 import { button, el, replace, short } from './dom.js';
-import { RETRIEVERS } from './fusion.js';
 import { slug } from './results.js';
-import { FUSIONS, noSetting, PRESETS, RERANKERS } from './state.js';
+import { FUSIONS, noSetting, PRESETS, RERANKERS, RETRIEVERS } from './state.js';
 
 /** @typedef {import('./state.js').Setting} Setting */
 
@@ -26,7 +25,7 @@ export class Controls {
     this.applied = {};
     this.preset = this._choice('preset', 'Preset', PRESETS, (name) => `${name}: ${PRESET_HINTS[name]}`);
     this.fusion = this._choice('fusion', 'Fusion', ['', ...FUSIONS], (name) => name || "the preset's");
-    this.weights = RETRIEVERS.map(({ name }, index) => this._weight(name, index));
+    this.weights = Object.keys(RETRIEVERS).map((name, index) => this._weight(name, index));
     this.alpha = this._slider('alpha', 'Alpha', 'tags ↔ vectors; preset memories', (value) => ({ alpha: value, weights: null }));
     this.recency = this._slider('recency', 'Recency', 'how much age lowers a score', (value) => ({ recency: value }));
     this.rerank = this._choice('rerank', 'Rerank', ['', ...RERANKERS], (name) => name || "the server's");
@@ -77,7 +76,7 @@ export class Controls {
 
   /** Positions of the sliders for the weights of the last ranking. */
   _positions() {
-    const applied = RETRIEVERS.map(({ name }) => this.applied[name] ?? 0);
+    const applied = Object.keys(RETRIEVERS).map((name) => this.applied[name] ?? 0);
     const total = applied.reduce((sum, each) => sum + each, 0);
     return total > 0 ? applied.map((each) => Math.round((100 * each) / total)) : applied.map(() => 25);
   }
@@ -117,7 +116,7 @@ export class Controls {
     this.free.hidden = setting.weights === null;
     this.alpha.input.disabled = setting.preset !== 'memories';
     this._showNumber(this.alpha, setting.alpha, 0.5);
-    this._showNumber(this.recency, setting.recency, ranked?.plan.strength ?? 0);
+    this._showNumber(this.recency, setting.recency, ranked?.answer.plan.recency?.strength ?? 0);
   }
 
   /** @param {any} slider @param {number | null} value @param {number} otherwise */

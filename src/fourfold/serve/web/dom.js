@@ -116,13 +116,8 @@ export function announce(text) {
 /** @param {(...given: any[]) => void} act @param {number} milliseconds */
 export function debounced(act, milliseconds) {
   let timer = 0;
-  const later = (/** @type {any[]} */ ...given) => {
+  return (/** @type {any[]} */ ...given) => {
     clearTimeout(timer);
-    timer = window.setTimeout(() => {
-      timer = 0;
-      act(...given);
-    }, milliseconds);
+    timer = window.setTimeout(act, milliseconds, ...given);
   };
-  later.waits = () => timer !== 0;
-  return later;
 }

@@ -37,15 +37,15 @@ export class FilterPanel {
     this.changed({ ...this.filters, ...change });
   }
 
-  /** @param {Filters} filters @param {any} facets Counts of the namespace; null: not known yet. @param {Map<number, any>} candidates */
+  /** @param {Filters} filters @param {any} facets Counts of the namespace; null: not known yet. @param {any[]} candidates */
   show(filters, facets, candidates) {
     const shown = [filters, facets, candidates, this.all.size];
     if (shown.every((each, place) => each === this.shown[place])) return;
     this.shown = shown;
-    keepingFocus(this.lists, () => this._show(filters, facets, candidates.values()));
+    keepingFocus(this.lists, () => this._show(filters, facets, candidates));
   }
 
-  /** @param {Filters} filters @param {any} facets @param {Iterable<any>} candidates */
+  /** @param {Filters} filters @param {any} facets @param {any[]} candidates */
   _show(filters, facets, candidates) {
     this.filters = filters;
     this.facets = facets;
@@ -97,7 +97,7 @@ export class FilterPanel {
   }
 }
 
-/** Counts among candidates. @param {Iterable<any>} candidates */
+/** Counts among candidates. @param {any[]} candidates */
 function tally(candidates) {
   const found = { tags: new Map(), kinds: new Map(), languages: new Map() };
   const add = (/** @type {Map<string, number>} */ counts, /** @type {string} */ name) => counts.set(name, (counts.get(name) ?? 0) + 1);

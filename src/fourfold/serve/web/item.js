@@ -8,7 +8,7 @@ import { whyView } from './why.js';
 
 /**
  * @typedef {{state: () => import('./state.js').State, ranked: () => import('./ranking.js').Ranked | null,
- *   question: () => import('./ranking.js').Question | null, go: (change: Record<string, string>) => void, changed: () => void,
+ *   go: (change: Record<string, string>) => void, changed: () => void,
  *   remove: (item: any, etag: string | null) => Promise<void>, failed: (error: unknown) => void}} Context
  */
 

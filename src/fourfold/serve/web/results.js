@@ -1,11 +1,15 @@
 // @ts-check
 /** Result cards: snippet, a bar of contributions, the exact lines behind it. */
 import { bdi, button, el, keepingFocus, marked, replace, short, table } from './dom.js';
-import { RETRIEVERS, SOURCES, factorsOf, product } from './fusion.js';
+import { factorsOf, product, titleOf } from './ranking.js';
+import { RETRIEVERS } from './state.js';
 
 /** @typedef {import('./ranking.js').Ranked} Ranked */
 /** @typedef {import('./ranking.js').Question} Question */
+/** @typedef {import('./ranking.js').Line} Line */
 
+/** Every source of a contribution, in the order of bars and legends. */
+const SOURCES = ['semantic', 'keyword', 'graph', 'walk', 'tags', 'shared', 'rerank', 'file name'];
 /** A longer list is drawn without motion. */
 const SLIDING_CARDS = 30;
 /** Items whose lines are open. @type {Set<number>} */
@@ -16,12 +20,12 @@ export const slug = (source) => source.replace(' ', '-');
 
 /** A row of coloured marks with names, for the sources that take part. @param {Ranked} ranked */
 export function legend(ranked) {
-  const taking = new Set(ranked.ids.flatMap((id) => ranked.fused.lines(id).map((line) => line.source)));
+  const taking = new Set(ranked.answer.results.flatMap((/** @type {any} */ { contributions }) => contributions.map((/** @type {Line} */ line) => line.source)));
   const names = SOURCES.filter((source) => taking.has(source));
   return el('ul', { class: 'legend', 'aria-label': 'Colours of the retrievers' }, names.map((name) => el('li', {}, el('i', { class: `dot ${slug(name)}` }), name)));
 }
 
-/** The stacked bar of a score; its whole length is the best score. @param {import('./fusion.js').Line[]} lines @param {number} factor @param {number} best */
+/** The stacked bar of a score; its whole length is the best score. @param {Line[]} lines @param {number} factor @param {number} best */
 export function bar(lines, factor, best) {
   const parts = lines.filter((line) => line.value > 0).map((line) => {
     const part = el('i', { class: slug(line.source), title: `${line.source} ${short(line.value * factor)}` });
@@ -31,9 +35,9 @@ export function bar(lines, factor, best) {
   return el('span', { class: 'bar', 'aria-hidden': 'true' }, parts);
 }
 
-/** The lines that sum to a score, in full precision. @param {import('./fusion.js').Line[]} lines @param {[string, number][]} factors @param {number} score */
+/** The lines that sum to a score, in full precision. @param {Line[]} lines @param {[string, number][]} factors @param {number} score */
 export function exact(lines, factors, score) {
-  const raws = Object.fromEntries(RETRIEVERS.map((spec) => [spec.name, spec.score]));
+  const raws = /** @type {Record<string, string>} */ (RETRIEVERS);
   const rows = lines.map((line) => [
     el('span', { class: 'source' }, el('i', { class: `dot ${slug(line.source)}` }), line.source),
     line.rank === null ? 'not listed' : String(line.rank),
@@ -56,21 +60,18 @@ export function exact(lines, factors, score) {
 
 /** The card of one item. It stays when the ranking changes: only what differs is drawn again. */
 class Card {
-  /** @param {number} id @param {Question} question @param {Actions} actions */
-  constructor(id, question, actions) {
+  /** @param {any} result @param {Actions} actions */
+  constructor(result, actions) {
+    const { id, tags } = result;
+    const title = titleOf(result);
     this.id = id;
-    this.question = question;
     this.actions = actions;
-    const item = question.items.get(id);
-    const title = item?.title || `item ${id}`;
     this.rank = el('span', { class: 'rank' });
     this.bars = el('button', { type: 'button', class: 'bars', 'aria-controls': `lines-${id}`, on: { click: () => this._toggle() } });
     this.lines = el('div', { class: 'exact', id: `lines-${id}` });
     this.snippet = el('p', { class: 'snippet', dir: 'auto' });
     this.meta = el('span', { class: 'meta' });
     this.verdicts = [this._verdict(1, 'Relevant', title), this._verdict(0, 'Not relevant', title)];
-    /** The result that the snippet and the facts are from. @type {any} */
-    this.told = null;
     const graph = button('Graph', () => actions.open(id, 'graph'));
     const why = button('Why', () => actions.open(id, 'why'));
     this.element = el(
@@ -80,7 +81,7 @@ class Card {
       this.bars,
       this.lines,
       this.snippet,
-      el('footer', {}, this.meta, item?.tags.slice(0, 6).map((tag) => el('span', { class: 'tag' }, bdi(tag))), el('span', { class: 'acts' }, this.verdicts, graph, why)),
+      el('footer', {}, this.meta, tags.slice(0, 6).map((/** @type {string} */ tag) => el('span', { class: 'tag' }, bdi(tag))), el('span', { class: 'acts' }, this.verdicts, graph, why)),
     );
   }
 
@@ -89,46 +90,37 @@ class Card {
     return button(label, () => this.actions.judge(this.id, relevance), { class: 'verdict', 'aria-label': `${label}: ${title.slice(0, 80)}` });
   }
 
-  /** @param {number} place @param {Ranked} ranked */
-  show(place, ranked) {
-    const { id, question, actions } = this;
-    const item = question.items.get(id);
-    this.scored = { lines: ranked.fused.lines(id), factors: factorsOf(item, ranked.plan), score: ranked.scores.get(id) ?? 0 };
-    const { lines, factors, score } = this.scored;
-    const factor = product(factors);
-    const told = lines.map((line) => `${line.source} ${short(line.value * factor)}`).join(', ');
+  /** @param {number} place @param {any} result @param {number} best The best score. */
+  show(place, result, best) {
+    const { id, actions } = this;
+    const { contributions: lines, score } = result;
+    this.result = result;
+    const factor = product(factorsOf(result));
+    const told = lines.map((/** @type {Line} */ line) => `${line.source} ${short(line.value * factor)}`).join(', ');
     this.rank.textContent = String(place);
     this.bars.setAttribute('aria-label', `Score ${short(score)}: ${told}. Exact lines`);
-    replace(this.bars, bar(lines, factor, ranked.best), el('span', { class: 'score' }, short(score)));
+    replace(this.bars, bar(lines, factor, best), el('span', { class: 'score' }, short(score)));
     this._showLines();
     this.element.classList.toggle('leaving', actions.leaving(id));
     const relevance = actions.judged(id);
     this.verdicts.forEach((each, index) => each.setAttribute('aria-pressed', String(relevance === 1 - index)));
-    this._showFacts(item, question.results.get(id));
-  }
-
-  /** @param {any} item @param {any} result */
-  _showFacts(item, result) {
-    if (this.told !== null && this.told === result) return;
-    this.told = result ?? null;
-    replace(this.snippet, result && marked(result.snippet));
+    replace(this.snippet, marked(result.snippet));
     const facts = [
-      item?.kind && bdi(item.kind),
-      item?.language,
-      item?.location && bdi(item.location),
-      item && el('time', { datetime: item.updated_at }, item.updated_at.slice(0, 10)),
-      result && `confidence ${result.confidence?.toFixed(2)}`,
-      result?.also_in?.length ? `also in ${result.also_in.length} files` : '',
+      result.kind && bdi(result.kind),
+      result.language,
+      result.location && bdi(result.location),
+      el('time', { datetime: result.updated_at }, result.updated_at.slice(0, 10)),
+      `confidence ${result.confidence?.toFixed(2)}`,
+      result.also_in?.length ? `also in ${result.also_in.length} files` : '',
     ].filter(Boolean);
     replace(this.meta, facts.map((each) => el('span', {}, each)));
   }
 
   _showLines() {
     const isOpen = open.has(this.id);
-    const { lines, factors, score } = /** @type {any} */ (this.scored);
     this.bars.setAttribute('aria-expanded', String(isOpen));
     this.lines.hidden = !isOpen;
-    replace(this.lines, isOpen && exact(lines, factors, score));
+    replace(this.lines, isOpen && exact(this.result.contributions, factorsOf(this.result), this.result.score));
   }
 
   _toggle() {
@@ -143,12 +135,16 @@ const made = { question: null, cards: new Map() };
 /** Shows a ranking; cards that moved slide to their place. @param {HTMLElement} list @param {Question} question @param {Ranked} ranked @param {Actions} actions */
 export function show(list, question, ranked, actions) {
   if (made.question !== question) [made.question, made.cards] = [question, new Map()];
-  const cards = ranked.ids.map((id) => made.cards.get(id) ?? new Card(id, question, actions));
-  for (const card of cards) made.cards.set(card.id, card);
-  const before = ranked.ids.length <= SLIDING_CARDS ? positions(list) : new Map();
-  cards.forEach((card, place) => card.show(place + 1, ranked));
-  const elements = cards.map((card) => card.element);
-  const same = elements.length === list.children.length && elements.every((each, place) => each === list.children[place]);
+  const { results } = ranked.answer;
+  const cards = results.map((/** @type {any} */ result, /** @type {number} */ place) => {
+    const card = made.cards.get(result.id) ?? new Card(result, actions);
+    made.cards.set(result.id, card);
+    card.show(place + 1, result, results[0].score);
+    return card;
+  });
+  const before = results.length <= SLIDING_CARDS ? positions(list) : new Map();
+  const elements = cards.map((/** @type {Card} */ card) => card.element);
+  const same = elements.length === list.children.length && elements.every((/** @type {Element} */ each, /** @type {number} */ place) => each === list.children[place]);
   if (!same) keepingFocus(list, () => list.replaceChildren(...elements));
   if (!same) slide(list, before);
 }

@@ -1,19 +1,20 @@
 // @ts-check
-/** Timing and candidate counts by stage, what is degraded, and whether the page's ranking is the server's. */
+/** Timing and candidate counts by stage, what is degraded, and how the query was read. */
 import { bdi, count, counted, el, short, table } from './dom.js';
 import { slug } from './results.js';
 
 /** @typedef {import('./ranking.js').Ranked} Ranked */
 
 /** Time and length of each list. @param {Ranked} ranked */
-export function stages({ answer, fused }) {
+export function stages({ answer }) {
   const timings = answer.timings_ms;
   const longest = Math.max(...Object.entries(timings).map(([name, spent]) => (name === 'total' ? 0 : Number(spent))), 0.001);
-  const lists = answer.candidates.lists;
+  const { lists, order } = answer.candidates ?? { lists: {}, order: [] };
   const rows = Object.entries(timings).map(([name, spent]) => {
     const meter = el('i', { class: `meter ${slug(name)}` });
     meter.style.width = `${name === 'total' ? 0 : (100 * spent) / longest}%`;
-    const listed = lists[name] ? count(lists[name].hits.length) : name === 'fusion' ? count(fused.order.length) : name === 'total' ? counted(answer.results.length, 'result') : '';
+    const length = name === 'fusion' ? order.length : (lists[name]?.hits.length ?? answer[`${name}_results_count`]);
+    const listed = name === 'total' ? counted(answer.results.length, 'result') : length ? count(length) : '';
     return [name, el('span', { class: 'time' }, meter, `${short(spent)} ms`), listed];
   });
   return table('Time and candidates by stage, of the server', ['stage', 'time', 'candidates'], rows);
@@ -28,20 +29,9 @@ export function warnings({ answer }) {
 }
 
 /** How the query was read. @param {Ranked} ranked */
-export function told({ answer, plan, ids, fused }) {
+export function told({ answer }) {
   const words = answer.matched_keywords.length ? ` (${answer.matched_keywords.join(', ')})` : '';
   const asked = answer.query_type === 'relational' ? `relational question${words}` : '';
-  return [`${counted(ids.length, 'result')} of ${counted(fused.order.length, 'candidate')}`, `${plan.preset}, ${plan.fusion}`, asked].filter(Boolean).join(' · ');
-}
-
-/** Whether the order is the server's. @param {Ranked} ranked */
-export function check({ status, difference, milliseconds, plan }) {
-  const took = `${short(milliseconds)} ms`;
-  const walk = plan.fusion === 'auto' ? '; lists from the best hits are those of the previous weights' : '';
-  const texts = {
-    preview: `fused in this page in ${took}, not yet checked${walk}`,
-    same: `fused in this page in ${took}: the server ranks the same`,
-    differs: `The server ranks otherwise ${difference}. Its results are shown with the page's scores: report this.`,
-  };
-  return el('p', { class: `check ${status}`, data: { status } }, texts[status]);
+  const among = answer.candidates ? ` of ${counted(answer.candidates.order.length, 'candidate')}` : '';
+  return [counted(answer.results.length, 'result') + among, `${answer.preset}, ${answer.fusion_strategy}`, asked].filter(Boolean).join(' · ');
 }

@@ -10,8 +10,10 @@
  * @typedef {{ns: string, q: string, filters: Filters, a: Setting, b: Setting, side: 'a' | 'b', view: string, item: string,
  *   tab: string, node: string}} State
  */
-import { NAMES } from './fusion.js';
 
+/** The retrievers in the order of the sliders, with the name of each one's own score. */
+export const RETRIEVERS = Object.freeze({ semantic: 'cosine', keyword: 'BM25', graph: 'score', tags: 'score' });
+const NAMES = Object.keys(RETRIEVERS);
 export const PRESETS = ['auto', 'insights-basic', 'insights', 'wiki', 'files', 'memories'];
 export const FUSIONS = ['auto', 'rrf', 'weighted'];
 export const RERANKERS = ['off', 'auto', 'ms-marco', 'endpoint'];

@@ -2,7 +2,7 @@
 /** Why an item has its place, or which stage dropped it. */
 import { call, inside, Problem } from './api.js';
 import { bdi, button, byId, count, el, replace } from './dom.js';
-import { factorsOf, product, shown } from './fusion.js';
+import { factorsOf, product } from './ranking.js';
 import { bar, exact } from './results.js';
 import { givenFilters, options } from './state.js';
 
@@ -25,16 +25,18 @@ export function stagesOf(why, context) {
     const [name, told] = [line.slice(0, line.indexOf(':')), line.slice(line.indexOf(':') + 2)];
     stages.push({ name, passed: told.startsWith('rank '), told });
   }
-  const size = ranked?.fused.order.length ?? 0;
+  const size = ranked?.answer.candidates?.order.length ?? 0;
   stages.push({ name: 'fusion', passed: why.rank !== null, told: why.rank === null ? 'no list holds it' : `rank ${count(why.rank)}${size ? ` of ${count(size)}` : ''}` });
   if (why.rank === null || ranked === null) return stages;
   if (folded) stages.push({ name: 'same text', passed: false, told: folded.slice('folded: '.length) });
-  const question = context.question();
-  const all = question ? shown(ranked.fused.order, question.items, ranked.plan.preset, Infinity) : [];
-  const place = all.indexOf(id) + 1;
-  if (!folded) stages.push({ name: 'limit per file', passed: place > 0, told: place > 0 ? 'it passes' : 'better chunks of its file are results already' });
-  const most = ranked.setting.top_k;
-  if (place > 0) stages.push({ name: 'results', passed: place <= most, told: place <= most ? `result ${place} of ${most}` : `it would be result ${place}; ${most} are asked for` });
+  const [most, results] = [ranked.setting.top_k, ranked.answer.results];
+  const place = [...ranked.results.keys()].indexOf(id) + 1;
+  const last = results.at(-1);
+  const better = results.length < most || why.result.score > last.score || (why.result.score === last.score && id < last.id);
+  if (folded) return stages;
+  const limited = place === 0 && better;
+  stages.push({ name: 'limit per file', passed: !limited, told: limited ? 'better chunks of its file are results already' : 'it passes' });
+  if (!limited) stages.push({ name: 'results', passed: place > 0, told: place > 0 ? `result ${place} of ${most}` : `it comes after the last result; ${most} are asked for` });
   return stages;
 }
 
@@ -61,13 +63,12 @@ export async function whyView(place, context, item) {
       el('li', { class: stage === dropped ? 'dropped' : stage.passed ? 'passed' : 'missed', data: { stage: stage.name } }, el('strong', {}, stage.name), el('span', {}, stage.told), stage === dropped && el('em', {}, 'dropped here')),
     );
     const { result } = why;
-    const sources = result && { [result.source ?? 'unknown']: result.source_weight };
-    const factors = factorsOf(result && { ...result, age: result.recency }, { strength: 1, sources });
+    const factors = result ? factorsOf(result) : [];
     replace(
       place,
       el('p', {}, bdi(item.title || `item ${item.id}`), ' for ', bdi(`“${q}”`)),
       el('ol', { class: 'stages' }, rows),
-      why.result && [el('p', {}, bar(why.result.contributions, product(factors), why.result.score)), exact(why.result.contributions, factors, why.result.score)],
+      result && [el('p', {}, bar(result.contributions, product(factors), result.score)), exact(result.contributions, factors, result.score)],
     );
   } catch (error) {
     if (!(error instanceof Problem)) throw error;
