@@ -9,13 +9,14 @@ from bisect import bisect_left, bisect_right
 
 import numpy as np
 import pytest
+from fusion_reference import fused_in_python
 from hypothesis import given
 from hypothesis import strategies as st
 
 from fourfold import native
 from fourfold.native.fusion import FusionList, common, highest, in_kernel, missing, values_of
 from fourfold.native.links import ranges
-from fourfold.ranking.auto import fuse_scaled, fused_in_python
+from fourfold.ranking.auto import fuse_scaled
 from fourfold.ranking.retrievers import EXPANSIONS, RETRIEVERS
 from fourfold.retrieval import Background, Hits
 

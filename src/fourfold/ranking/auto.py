@@ -20,9 +20,7 @@ import math
 import operator
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, NamedTuple
-
-import numpy as np
+from typing import Final, NamedTuple
 
 from fourfold.native import fusion as native_fusion
 from fourfold.native.fusion import FusionList
@@ -39,9 +37,6 @@ from fourfold.ranking.fusion import (
 from fourfold.ranking.retrievers import EXPANSIONS, LIST_SCALES, LIST_SHARES, RETRIEVERS
 from fourfold.ranking.tuning import tuned_shares
 from fourfold.retrieval import Background, Hit, Hits, Numbers, Tuning
-
-if TYPE_CHECKING:
-    from fourfold.retrieval import Floats
 
 TEXTS: Final = ("semantic", "keyword")
 FALL_RANKS: Final = (10, 50)
@@ -149,7 +144,12 @@ def fuse_scaled(
     average: Background | None,
     reported: Mapping[str, float],
 ) -> Fusion:
-    """Scale the scores of each list, weigh them and add them up: `fused_in_python`, in the kernel."""
+    """Scale the scores of each list, weigh them and add them up, in the kernel.
+
+    Cosines are scaled from the store's average to the query's best, and lower ones share the bottom of the scale; if no
+    cosine is above the average (a narrow filter), the worst one replaces it. Graph scores are used as they are, at most
+    1: a distant relation stays weak even if it is the best one. Other scores are shares of the best.
+    """
     if not weights:
         return fuse((), reported)
     given = [FusionList(lists[name], unlisted.get(name), LIST_SCALES[name], weight) for name, weight in weights.items()]
@@ -161,20 +161,6 @@ def fuse_scaled(
     return Fusion(found.hits, with_all_retrievers(reported), parts)
 
 
-def fused_in_python(
-    lists: Mapping[str, Hits],
-    unlisted: Mapping[str, Hits],
-    weights: Mapping[str, float],
-    average: Background | None,
-    reported: Mapping[str, float],
-) -> Fusion:
-    """The arithmetic of `fuse_scaled` in Python, which tests compare with the kernel."""
-    raw = {name: _joined(hits, unlisted[name]) if name in unlisted else hits for name, hits in lists.items()}
-    grid = grid_of(weights)
-    parts = [_part(name, len(lists[name].ids), raw[name], average, weight, grid) for name, weight in weights.items()]
-    return fuse(parts, reported)
-
-
 def mean_of(average: Background | None) -> float:
     return UNKNOWN_AVERAGE if average is None else average.mean
 
@@ -184,14 +170,6 @@ def _beside(fixed: Mapping[str, float], shares: Mapping[str, float], names: Sequ
     scale = fixed["semantic"] / shares["semantic"] if "semantic" in fixed else 1.0
     weights = {name: fixed.get(name, shares[name] * scale) for name in names}
     return {name: weight for name, weight in weights.items() if weight > 0}
-
-
-def _joined(hits: Hits, more: Hits) -> Hits:
-    """Join listed and unlisted hits; a listed score takes precedence."""
-    if not set(hits.ids.tolist()).isdisjoint(more.ids.tolist()):
-        new = ~np.isin(more.ids, hits.ids)
-        more = Hits(more.ids[new], more.scores[new])
-    return Hits(np.concatenate([hits.ids, more.ids]), np.concatenate([hits.scores, more.scores]))
 
 
 def _given(weights: Mapping[str, float], lists: Mapping[str, Sequence[Hit]]) -> dict[str, float]:
@@ -268,42 +246,3 @@ def _fall(words: Hits, items: int) -> float:
     scores = words.scores
     best = float(scores[0])
     return 1.0 - (float(scores[rank - 1]) / best if len(scores) >= rank and best > 0 else 0.0)
-
-
-# ---------------------------------------------------------------- scaled scores
-
-
-def _part(name: str, listed: int, raw: Hits, average: Background | None, weight: float, grid: float) -> Part:
-    scale = LIST_SCALES[name]
-    if scale == "cosine":
-        return Part(name, weight, listed, raw, _cosine_values(raw.scores, average, weight, grid))
-    positive = raw.scores > 0
-    if not positive.all():
-        listed = int(np.count_nonzero(positive[:listed]))
-        raw = Hits(raw.ids[positive], raw.scores[positive])
-    scaled = _relations(raw.scores, weight) if scale == "absolute" else _shares_of_best(raw.scores, weight)
-    return Part(name, weight, listed, raw, (scaled + grid) - grid)
-
-
-def _relations(scores: Floats, weight: float) -> Floats:
-    """Use graph scores as they are, at most 1: a distant relation stays weak even if it is the best one."""
-    return weight * np.minimum(scores, 1.0)
-
-
-def _shares_of_best(scores: Floats, weight: float) -> Floats:
-    return scores * (weight / scores.max()) if len(scores) else scores
-
-
-def _cosine_values(scores: Floats, background: Background | None, weight: float, grid: float) -> Floats:
-    """Scale cosines from the store's average to the query's best; lower ones share the bottom of the scale.
-
-    If no cosine is above the average (a narrow filter), the worst cosine replaces the average.
-    """
-    best, worst = float(scores.max()), float(scores.min())
-    if best == worst:
-        return np.full(len(scores), (weight + grid) - grid)
-    average = background.mean if background is not None and -1 < background.mean < best else worst
-    above = weight * (1 - BELOW_AVERAGE) / (best - average)
-    below = weight * BELOW_AVERAGE / max(1 + average, 1e-9)
-    base = weight * BELOW_AVERAGE + grid
-    return ((scores - average) * np.where(scores >= average, above, below) + base) - grid
