@@ -229,14 +229,6 @@ def test_more_weight_never_lowers_a_score(fuse, lists, weights, name, more):
         assert after.scores[id] >= score - 1e-12
 
 
-@pytest.mark.spec("B4")
-@BOTH
-@given(lists=named_lists, weights=weights, n=st.integers(1, 30), more=st.integers(0, 30))
-def test_fewer_results_are_a_prefix_of_more(fuse, lists, weights, n, more):
-    fusion = fuse(lists, weights)
-    assert fusion.top(n) == fusion.top(n + more)[:n] == fusion.ranked[:n]
-
-
 @pytest.mark.spec("S3.3")
 @given(lists=named_lists, weights=weights)
 def test_weighted_scores_stay_between_zero_and_the_sum_of_weights(lists, weights):

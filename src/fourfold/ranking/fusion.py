@@ -116,9 +116,6 @@ class Fusion:
     def ranked(self) -> list[Hit]:
         return list(self.hits)
 
-    def top(self, n: int) -> list[Hit]:
-        return list(self.hits[:n])
-
     def listed(self, source: str) -> frozenset[int]:
         """Return the ids that a retriever listed, as far as they count."""
         parts = (part.raw.ids[: part.listed].tolist() for part in self.parts if part.source == source)

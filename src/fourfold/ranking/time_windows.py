@@ -32,10 +32,6 @@ def check_mode(given: str) -> TimeMode:
     raise InvalidQuery(f"time is {given!r}", f"It is one of {', '.join(MODES)}")
 
 
-def contains(window: TimeWindow, moment: datetime) -> bool:
-    return distance(window, moment) == _ZERO
-
-
 def distance(window: TimeWindow, moment: datetime) -> timedelta:
     """How far a moment is outside of the window; zero inside. The end of a window lies outside."""
     if window.start is not None and moment < window.start:

@@ -129,10 +129,6 @@ def reject(db: apsw.Connection, ns: int, waits: PendingText, reason: str) -> Non
     db.execute(sql, (reason, ns, *waits))
 
 
-def has_rejected(db: apsw.Connection, ns: int) -> bool:
-    return value(db, "SELECT 1 FROM waiting WHERE ns = ? AND refused IS NOT NULL", ns) is not None
-
-
 def retry_rejected(db: apsw.Connection, ns: int) -> None:
     db.execute("UPDATE waiting SET refused = NULL WHERE ns = ? AND refused IS NOT NULL", (ns,))
 
