@@ -90,9 +90,9 @@ async def work(client: Any, number: int) -> None:
         case 0:
             await call(client, "store_memory", content=f"{word} number {number}", title=f"Bird {number}", tags=[word])
         case 1:
-            assert (await call(client, "hybrid_search", query_text=f"{word} number"))["results"]
+            assert (await call(client, "hybrid_search", query_text=f"{word} number {number}"))["results"]
         case 2:
-            assert (await call(client, "semantic_search", query_text=word))["results"]
+            assert (await call(client, "semantic_search", query_text=f"{word} {number}"))["results"]
         case 3:
             await call(client, "full_text_search", query_text=word)
         case 4:
