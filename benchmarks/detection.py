@@ -1,22 +1,24 @@
-"""How often the language of short queries is recognised, so that the right encoder reads them.
+"""How often the language of short texts is recognised, which decides their stems and stop words.
 
     python benchmarks/detection.py [--data FOLDER]
 
-Takes 500 questions of xquad-de and of xquad-en, cut to 2 to 5 words at a random place (seed 1).
+Judges the notes and queries of tests/text/short_texts.tsv, and 500 questions of each of some collections, cut to 2 to 5
+words at a random place (seed 1).
 """
 
 from __future__ import annotations
 
 import argparse
 import random
-from collections import Counter
+from collections import defaultdict
 from pathlib import Path
 
 from quality import ROOT, collection
 
-from fourfold.text.language import german_query
+from fourfold.text.language import detect
 
-QUERIES = 500
+QUESTIONS = 500
+COLLECTIONS = {"xquad-en": "en", "xquad-de": "de", "xquad-es": "es", "xquad-ru": "ru", "piaf-fr": "fr"}
 
 
 def main() -> None:
@@ -24,13 +26,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, default=ROOT.parent / "shared" / "data", help="where the collections are")
     data = parser.parse_args().data
-    print("| queries | right | uncertain: both encoders | wrong |\n|---|--:|--:|--:|")
-    for language, is_german in (("German", True), ("English", False)):
-        with collection(data, "xquad-de" if is_german else "xquad-en") as found:
-            chance = random.Random(1)
-            queries = [shortened(question.text, chance) for question in found.questions[:QUERIES]]
-        told = Counter(german_query(query) for query in queries)
-        print(f"| {len(queries)} {language} | {told[is_german]} | {told[None]} | {told[not is_german]} |")
+    texts: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for line in (ROOT / "tests/text/short_texts.tsv").read_text(encoding="utf-8").splitlines():
+        language, text = line.split("\t")
+        texts["notes and queries", language].append(text)
+    for name, language in COLLECTIONS.items():
+        chance = random.Random(1)
+        with collection(data, name) as found:
+            texts[name, language] = [shortened(question.text, chance) for question in found.questions[:QUESTIONS]]
+    print("| texts | language | right | of |\n|---|---|--:|--:|")
+    for (source, language), own in texts.items():
+        print(f"| {source} | {language} | {sum(detect(text) == language for text in own)} | {len(own)} |")
 
 
 def shortened(question: str, chance: random.Random) -> str:

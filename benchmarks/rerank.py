@@ -35,7 +35,7 @@ from fourfold.ranking.rerank import RERANK, SHARE
 from fourfold.rerank.base import Budget, Reranker
 from fourfold.rerank.ms_marco import LANGUAGES, MODEL_SHA256, model_file
 from fourfold.retrieval import Ranking
-from fourfold.text.language import guess
+from fourfold.text.language import detect
 
 PAGE = ROOT / "docs" / "quality-rerank.md"
 RESULTS = ROOT / "benchmarks" / "rerank.json"
@@ -67,7 +67,7 @@ class Asked:
     @property
     def for_auto(self) -> bool:
         """Whether `rerank: auto` lets the model read the results."""
-        return not self.names and is_question(self.question.text) and guess(self.question.text) in LANGUAGES
+        return not self.names and is_question(self.question.text) and detect(self.question.text) in LANGUAGES
 
     def value(self, share: float, depth: int, languages: frozenset[str] | None = None) -> float:
         """nDCG@10 if the model reads the first `depth` results that are in these languages."""

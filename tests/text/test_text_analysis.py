@@ -46,6 +46,35 @@ def test_stems_and_stop_words_follow_the_language_of_the_item():
 
 
 @pytest.mark.spec("S1.9")
+@pytest.mark.parametrize(
+    ("language", "text", "term"),
+    [
+        ("fr", "les maisons et la maison", "maison"),
+        ("es", "los libros y el libro", "libr"),
+        ("it", "i libri e il libro", "libr"),
+        ("pt", "os livros e o livro", "livr"),
+        ("nl", "de boeken en het boek", "boek"),
+        ("pl", "samochody dla nas i samochodami", "samochod"),
+        ("ru", "книги для нас и книгами", "книг"),
+        ("sv", "bilarna och en av bilar", "bil"),
+        ("da", "bilerne og en af biler", "bil"),
+        ("nb", "bilene og en av biler", "bil"),
+        ("no", "bilene og en av biler", "bil"),
+        ("cs", "knihy pro nás a knihami", "knih"),
+        ("ro", "casele și o case", "cas"),
+        ("uk", "книга для нас та книга", "книга"),
+        ("tr", "kitaplar ve bu kitabı", "kitap"),
+        ("hu", "a házak és egy házban", "haz"),
+        ("fi", "talossa ja kun talot", "talo"),
+        ("el", "το βιβλίο και το βιβλίο", "βιβλι"),
+        ("ca", "la casa i una casa", "cas"),
+    ],
+)
+def test_other_languages_have_stems_and_stop_words(language, text, term):
+    assert analyse(text, language) == [term, term]
+
+
+@pytest.mark.spec("S1.9")
 def test_one_query_finds_german_and_english_items():
     assert finds("contracts", "The contract is signed", "en")
     assert finds("Verträge", "Der Vertrag ist unterschrieben", "de")

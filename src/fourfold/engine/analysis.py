@@ -10,7 +10,7 @@ from fourfold.retrieval import Plan, TimeWindow
 from fourfold.storage.protocols import Snapshot
 from fourfold.text.analysis import query_words
 from fourfold.text.entities import query_names
-from fourfold.text.language import guess
+from fourfold.text.language import detect
 from fourfold.text.negation import affirmed, negated_phrases, negation_note
 
 _NAMES = 64
@@ -78,7 +78,7 @@ def analysis(snapshot: Snapshot, text: str, plan: Plan) -> Analysis:
     dropped = tuple(NegatedPhrase(whole[phrase.start : phrase.end], phrase.words) for phrase in phrases)
     notes = (*query.notes, *map(negation_note, phrases))
     names = _names(snapshot, text)
-    return Analysis(whole, guess(whole, languages), tuple(words), names, tags, plan, notes, negated=dropped)
+    return Analysis(whole, detect(whole, languages), tuple(words), names, tags, plan, notes, negated=dropped)
 
 
 def _names(snapshot: Snapshot, text: str) -> tuple[NodeSummary, ...]:

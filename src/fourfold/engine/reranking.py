@@ -25,7 +25,7 @@ from fourfold.ranking.rerank import FEWEST, RERANK, with_rerank
 from fourfold.ranking.rerankers import AUTO, BUILT_IN
 from fourfold.retrieval import Degraded, Query, Ranking
 from fourfold.storage.protocols import Snapshot
-from fourfold.text.language import guess
+from fourfold.text.language import detect
 
 if TYPE_CHECKING:
     from fourfold.rerank import Budget, Reranker
@@ -116,7 +116,7 @@ class Reranking:
             return self._models[name]
 
     def _reranked(self, model: Reranker, snapshot: Snapshot, query: Query, found: Found, clock: RerankClock) -> Found:
-        language = guess(query.whole)
+        language = detect(query.whole)
         if not _knows(model, language):
             return _noted(found, f"the model does not know the language of the query ({language})")
         ids = found.fusion.ids[: limits.RERANKED]

@@ -1,10 +1,9 @@
-"""Bindings of `terms.c` (index terms of many texts) and `votes.c` (what texts say about their languages)."""
+"""Bindings of `terms.c` (index terms of many texts) and `languages.c` (their languages)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from ctypes import byref, c_char_p, c_int64, c_void_p
-from itertools import accumulate
+from collections.abc import Callable, Sequence
+from ctypes import byref, c_char_p, c_int32, c_int64, c_uint8, c_void_p
 from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -143,69 +142,30 @@ def _emitted(cells: NDArray[np.uint32], runs: _Runs, room: int) -> Found | int:
         room *= 2
 
 
-# ---------------------------------------------------------------- votes
+# ---------------------------------------------------------------- languages
 
-_table, _votes = LIBRARY.ff_votes_table, LIBRARY.ff_votes
-_table.restype = _votes.restype = c_int64
-_table.argtypes = (c_char_p, _P, _N, _P, _N)
-_votes.argtypes = (_P, _N, _N, c_char_p, _P, _P, _N, _P, _P, _N, _P)
+LANGUAGES = 48
+_languages = LIBRARY.ff_languages
+_languages.restype = c_int64
+_languages.argtypes = (c_char_p, _N, _N, c_char_p, _N, _P, _P, _P)
 
 
-class Ballots:
-    """Table of common ASCII words and the votes of each for every language."""
+class LanguageTable:
+    """Weights of parts of words for each of 48 languages (int8), in 2^n rows."""
 
-    def __init__(self, words: Mapping[str, Sequence[int]]) -> None:
-        known = {word.encode(): votes for word, votes in words.items() if word.isascii()}
-        self._letters = b"".join(known)
-        self._ends = np.array(list(accumulate(map(len, known))), np.uint32)
-        self._ballots = np.array(list(known.values()), np.uint32)
-        self._bits = (2 * len(known)).bit_length()
-        self._slots = np.zeros(1 << self._bits, np.uint32)
-        _table(self._letters, self._ends.ctypes.data, len(known), self._slots.ctypes.data, self._bits)
+    def __init__(self, weights: bytes) -> None:
+        self._weights, self._bits = weights, (len(weights) // LANGUAGES).bit_length() - 1
+        if self._bits < 0 or len(weights) != LANGUAGES << self._bits:
+            raise ValueError("the number of rows is not a power of two")
 
-    def count(self, texts: Sequence[str]) -> NDArray[np.uint32]:
-        """Return the votes of the distinct words of each ASCII text for each language."""
-        data = np.frombuffer(bytearray("\0".join([*texts, ""]), "ascii"), np.uint8)
-        words, languages = self._ballots.shape
-        seen, votes = np.zeros(words, np.uint32), np.zeros((len(texts), languages), np.uint32)
-        failed = _votes(
-            data.ctypes.data, len(data), len(texts), self._letters, self._ends.ctypes.data, self._slots.ctypes.data,
-            self._bits, seen.ctypes.data, self._ballots.ctypes.data, languages, votes.ctypes.data,
-        )  # fmt: skip
-        if failed:
+    def best(self, texts: Sequence[str], priors: Sequence[int]) -> list[tuple[int, int]]:
+        """Return for each text in lower case the number of its language, and the lead of that over the second.
+
+        `priors`: the score of each language for a text without words.
+        """
+        data = "\0".join([*texts, ""]).encode("utf-8", "replace")
+        best, leads = (c_uint8 * len(texts))(), (c_int32 * len(texts))()
+        start = (c_int32 * LANGUAGES)(*priors)
+        if _languages(data, len(data), len(texts), self._weights, self._bits, start, best, leads):
             raise ValueError("a text contains a zero byte")
-        return votes
-
-
-# ---------------------------------------------------------------- features of a language model
-
-_features = LIBRARY.ff_features
-_features.restype = c_int64
-_features.argtypes = (c_char_p, _N, _P, _N, _P, _P, _N, _P, _N, _P, _P)
-
-
-class Automaton:
-    """Finds the features of a language model in texts; thread-safe.
-
-    `moves`: rows of 256 states each. `rows`: the row of each state. `outputs`: the feature of each state, or -1.
-    """
-
-    def __init__(self, moves: NDArray[np.uint32], rows: NDArray[np.uint32], outputs: NDArray[np.int32]) -> None:
-        if not len(rows) or len(rows) != len(outputs):
-            raise ValueError("each state has a row and an output")
-        self._moves, self._rows, self._outputs = moves, rows, outputs
-        self._seen = np.zeros(int(outputs.max(initial=0)) + 1, np.uint32)
-        self._lock = Lock()
-
-    def features(self, text: bytes) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
-        """The distinct features of a text, in its order, and how often each occurs."""
-        found, counts = np.empty(len(text), np.int32), np.empty(len(text), np.float32)
-        with self._lock:
-            distinct = _features(
-                text, len(text), self._moves.ctypes.data, len(self._moves), self._rows.ctypes.data,
-                self._outputs.ctypes.data, len(self._outputs), self._seen.ctypes.data, len(self._seen),
-                found.ctypes.data, counts.ctypes.data,
-            )  # fmt: skip
-        if distinct < 0:
-            raise ValueError("the language model is damaged")
-        return found[:distinct], counts[:distinct]
+        return list(zip(best, leads, strict=True))

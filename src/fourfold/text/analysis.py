@@ -10,11 +10,11 @@ from math import sqrt
 from typing import NamedTuple
 
 from fourfold.text.fold import INVISIBLE, MARKS, caseless, fold, visible
-from fourfold.text.language import guess
+from fourfold.text.language import detect
 from fourfold.text.stems import stem
 from fourfold.text.stopwords import stop_words
 
-ANALYSER_VERSION = "3"
+ANALYSER_VERSION = "4"
 """Part of the stamp of every keyword index; a change makes stores rebuild it."""
 
 TERM_LENGTH = 64
@@ -100,7 +100,7 @@ def query_words(text: str, languages: Sequence[str]) -> list[QueryWord]:
     The weight of a word is the square root of its number of occurrences. Stop words of the query's language are
     dropped, unless the query has no other words.
     """
-    return distinct_words(query_tokens(text, languages), guess(text, tuple(languages)))
+    return distinct_words(query_tokens(text, languages), detect(text, tuple(languages)))
 
 
 @lru_cache(64)

@@ -10,7 +10,7 @@ from fourfold.text.analysis import QueryWord, distinct_words, query_tokens
 from fourfold.text.bm25 import idf, idfs
 from fourfold.text.code import prose_share
 from fourfold.text.compounds import Lexicon, with_relatives
-from fourfold.text.language import german_query, guess
+from fourfold.text.language import detect, german_query
 from fourfold.text.spelling import CORRECTED_WEIGHT, Correction, Frequencies, corrections
 
 _GERMAN_SHARE = 0.01
@@ -98,7 +98,7 @@ def keyword_query(
     """
     spoken = tuple(languages)
     tokens = query_tokens(text, spoken)
-    language = guess(text, spoken)
+    language = detect(text, spoken)
     words = distinct_words(tokens, language)
     german = lexicon if _has_compounds(language, languages, documents) else None
     store = _Store(german, languages.get("de", 0) <= INNER_PART_ITEMS, frequencies, documents)
