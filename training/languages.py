@@ -5,7 +5,7 @@
 TATOEBA: a checkout of github.com/Helsinki-NLP/Tatoeba-Challenge, of which only the development and test sets are read
 (CC BY 2.0 FR, sentences of tatoeba.org). SNOWBALL: a checkout of github.com/snowballstem/snowball-data (BSD), whose
 word lists teach words that sentences lack. English also gets lines of Python's standard library, because notes contain
-code. Needs torch; takes about five minutes on two cores.
+code. Needs torch; takes about ten minutes on two cores.
 
 The model is a logistic regression. Its features are those of `native/languages.c`: every part of 1 to 4 characters of
 a word, with a space before and after the word, and the whole word, hashed into 2^16 rows. It learns from spans of 1 to
