@@ -23,7 +23,6 @@ from fourfold.ranking.options import OPTIONS
 from fourfold.ranking.retrievers import RETRIEVERS, RetrieverSpec, register_spec
 from fourfold.retrieval import Hit, Query, Ranking
 from fourfold.serve.mcp.server import build
-from fourfold.storage.memory import MemoryStore
 
 ROOT = Path(__file__).parents[1]
 FOUR = ["semantic", "keyword", "graph", "tags"]
@@ -151,7 +150,7 @@ def test_a_fifth_retriever_with_absolute_evidence_raises_the_confidence(log_odds
     spec = RetrieverSpec("sure", "what is certain", missed="nothing is", share=0.5, scale="absolute", log_odds=log_odds)
     register(spec, lambda _: Sure())
     try:
-        with Memory.open(MemoryStore(), embedder="none") as memory:
+        with Memory.open(":memory:", embedder="none") as memory:
             memory.add_many([NewItem("where the bikes stand"), NewItem("the kitchen rota")])
             found = {result.item.id: result.confidence for result in memory.search("weather").results}
     finally:
@@ -269,9 +268,8 @@ def body(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("body")
-@pytest.mark.parametrize("kind", ["sqlite", "memory"])
-def test_a_new_filter_field_is_one_description(kind: str, tmp_path: Path) -> None:
-    with Memory.open(tmp_path if kind == "sqlite" else MemoryStore(), embedder="none") as memory:
+def test_a_new_filter_field_is_one_description() -> None:
+    with Memory.open(":memory:", embedder="none") as memory:
         memory.add_many([NewItem("one", kind="a"), NewItem("two", kind="a"), NewItem("three", kind="b")])
         assert [item.text for item in memory.list("text != one and kind = a")] == ["two"]
         assert [item.text for item in memory.list({"body": {"in": ["one", "three"]}})] == ["three", "one"]

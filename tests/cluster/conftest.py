@@ -46,7 +46,7 @@ def calls(store: PostgresStore) -> StoreCalls:
     return StoreCalls(store)
 
 
-_SHORT = ("test_engine_contract", "gives_the_answers_of_the_exact_store")
+_SHORT = ("test_engine_contract", "gives_the_answers_of_the_oracle")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

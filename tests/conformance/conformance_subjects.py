@@ -11,6 +11,7 @@ from typing import Any
 import index_servers
 import numpy as np
 import postgres_servers
+from oracle import Oracle
 from store_calls import StoreCalls
 
 from fourfold import validation as rules
@@ -70,8 +71,8 @@ def make(kind: str, folder: Path) -> StoreCalls:
 
 def _store(kind: str, folder: Path) -> Any:
     match kind:
-        case "memory":
-            return _in_memory()
+        case "oracle":
+            return Oracle(_sqlite(folder.with_name(f"{folder.name}-oracle")))
         case "sqlite":
             return _sqlite(folder)
         case "published":
@@ -98,12 +99,6 @@ def _store(kind: str, folder: Path) -> Any:
 
 
 # Each engine is imported where it is needed: the tests of one run without the packages of the others.
-
-
-def _in_memory() -> Store:
-    from fourfold.storage.memory import MemoryStore
-
-    return MemoryStore()
 
 
 def _sqlite(folder: Path) -> Store:
@@ -139,7 +134,7 @@ def publish_to_index(store: Any) -> Store:
 
 
 POSTGRES = ("postgres", "postgres-published")
-KINDS = ("memory", "sqlite", "published", "reopened", *POSTGRES, *index_servers.KINDS)
+KINDS = ("oracle", "sqlite", "published", "reopened", *POSTGRES, *index_servers.KINDS)
 
 _stores: dict[Path, str] = {}
 

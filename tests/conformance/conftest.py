@@ -10,6 +10,9 @@ from typing import Any
 import index_servers
 import pytest
 from conformance_subjects import KINDS, make
+from store_calls import StoreCalls
+
+from fourfold.storage.sqlite.store import TemporaryStore
 
 _MEMORY = Path("/dev/shm")
 
@@ -54,5 +57,13 @@ def folder() -> Iterator[Path]:
 @pytest.fixture(params=KINDS)
 def store(request: pytest.FixtureRequest, folder: Path) -> Iterator[Any]:
     subject = make(request.param, folder)
+    yield subject
+    subject.close()
+
+
+@pytest.fixture
+def empty() -> Iterator[StoreCalls]:
+    """A second store, from which records come or into which they are loaded."""
+    subject = StoreCalls(TemporaryStore())
     yield subject
     subject.close()

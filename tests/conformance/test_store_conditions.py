@@ -116,10 +116,10 @@ def items(draw: st.DrawFn) -> list[Any]:
 
 
 class Pair:
-    """The same items in the exact store and in the store under test."""
+    """The same items in the oracle and in the store under test."""
 
     def __init__(self, kind: str, folder: Path) -> None:
-        self.oracle = make("memory", folder)
+        self.oracle = make("oracle", folder)
         self.subject = make(kind, folder)
 
     def fill(self, new: list[Any]) -> None:
@@ -132,6 +132,7 @@ class Pair:
         return list(self.subject.ids(NS, filters)), list(self.oracle.ids(NS, filters))
 
     def close(self) -> None:
+        self.oracle.close()
         self.subject.close()
 
 

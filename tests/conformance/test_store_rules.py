@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ from fourfold import limits
 from fourfold import validation as rules
 from fourfold.errors import InvalidItem
 from fourfold.model import ItemPatch
-from fourfold.storage.memory.store import MemoryStore
+from fourfold.storage.sqlite.store import TemporaryStore
 from fourfold.storage.values import NewNode, Record
 
 TAGS = tuple(f"tag {number:02}" for number in range(81))
@@ -39,10 +40,8 @@ def exported(store: StoreCalls) -> list[Record]:
 
 @pytest.mark.spec("B9")
 def test_check_names_items_beyond_the_limits_and_repair_keeps_what_it_removes(
-    store: Any, unlimited: pytest.MonkeyPatch
+    store: Any, empty: StoreCalls, unlimited: pytest.MonkeyPatch
 ) -> None:
-    if isinstance(store.store, MemoryStore):
-        pytest.skip("lives no longer than the version that wrote it")
     long = "t" * 700_000
     tagged, noted, wide = add(
         store,
@@ -70,16 +69,13 @@ def test_check_names_items_beyond_the_limits_and_repair_keeps_what_it_removes(
     found = one(store, wide)
     (rest,) = store.get_raw(NS, found.source_ids).values()
     assert (rest.content, found.text) == (long, "x" * 700_000)
-    again = StoreCalls(MemoryStore())
     records = exported(store)
-    again.load(records)
-    assert exported(again) == records
+    empty.load(records)
+    assert exported(empty) == records
 
 
 @pytest.mark.spec("B9")
 def test_repair_gives_an_item_without_searchable_text_a_title(store: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    if isinstance(store.store, MemoryStore):
-        pytest.skip("lives no longer than the version that wrote it")
     keyed, plain = add(store, item("text", key="a key"), item("another"))
     with monkeypatch.context() as patched:
         patched.setattr(rules, "patched", lambda old, patch: replace(old, title="", text=""))
@@ -92,7 +88,7 @@ def test_repair_gives_an_item_without_searchable_text_a_title(store: Any, monkey
 
 
 @pytest.mark.spec("B9")
-def test_a_sound_store_loads_its_own_export(store: StoreCalls) -> None:
+def test_a_sound_store_loads_its_own_export(store: StoreCalls, empty: StoreCalls) -> None:
     raw = store.add_raw(NS, "said", "Ada", "s", {"turn": 1}, one(store, add(store, "x")[0]).created_at)
     first, _ = add(
         store,
@@ -102,9 +98,8 @@ def test_a_sound_store_loads_its_own_export(store: StoreCalls) -> None:
     store.add_nodes(NS, [NewNode("Ada", "person", ("Countess", "Ädä"), {"born": 1815}, first)])
     records = exported(store)
     assert store.check() == []
-    again = StoreCalls(MemoryStore())
-    again.load(records)
-    assert exported(again) == records
+    empty.load(records)
+    assert exported(empty) == records
 
 
 CRAFTED: dict[str, tuple[str, Any]] = {
@@ -155,9 +150,10 @@ CRAFTED: dict[str, tuple[str, Any]] = {
 }
 
 
-def everything(store: StoreCalls) -> list[Record]:
+@cache
+def everything() -> tuple[Record, ...]:
     """Records of every kind, in two namespaces."""
-    other = "other"
+    store, other = StoreCalls(TemporaryStore()), "other"
     first, *_ = add(store, item("x", title="Ada"), item("Ada wrote", tags=("t",), vector=[3.0, 4.0]))
     now = one(store, first).created_at
     store.add_raw(NS, "said", None, None, {}, now)
@@ -167,16 +163,15 @@ def everything(store: StoreCalls) -> list[Record]:
     store.add_nodes(NS, [NewNode("Carl")])
     store.add_edges(NS, [rules.checked_edge("Ada", "knows", "Bert", 0.5)])
     records = exported(store)
-    records.append({
-        "type": "file", "namespace": NS, "path": "a.md", "size": 1, "mtime_ns": 5, "digest": "", "skipped": "empty",
-    })  # fmt: skip
-    return records
+    store.close()
+    file = {"path": "a.md", "size": 1, "mtime_ns": 5, "digest": "", "skipped": "empty"}
+    return (*records, {"type": "file", "namespace": NS, **file})
 
 
 @pytest.mark.spec("B9")
 @pytest.mark.parametrize("change", CRAFTED)
 def test_a_record_that_no_write_can_produce_is_refused_and_nothing_is_stored(store: StoreCalls, change: str) -> None:
-    records = everything(StoreCalls(MemoryStore()))
+    records = everything()
     kind, fields = CRAFTED[change]
     if callable(fields):
         fields = fields({record["type"]: record["id"] for record in records if record.get("namespace") == "other"})

@@ -12,7 +12,6 @@ from fourfold.errors import Conflict, InvalidItem, NotFound
 from fourfold.limits import VERSIONS
 from fourfold.memory import Memory
 from fourfold.model import NO_FILTERS, Filters, Item, ItemPatch, NewItem
-from fourfold.storage.memory import MemoryStore
 from fourfold.storage.values import Hidden, NewNode, NewRaw
 
 pytestmark = pytest.mark.spec("C15")
@@ -255,17 +254,16 @@ def test_versions_of_a_merged_item_are_restored_or_forgotten_with_it(store):
     assert store.check() == []
 
 
-def test_an_item_with_merged_items_can_be_merged(store):
+def test_an_item_with_merged_items_can_be_merged(store, empty):
     ids = [add(store, item(text))[0] for text in ("one", "one!", "one?")]
     with store.transaction(NS) as tx:
         tx.items.merge(ids[1], [ids[2]], LATER)
         tx.items.merge(ids[0], [ids[1]], LATER)
     exported: list[dict[str, object]] = []
     store.export(exported.append)
-    loaded = MemoryStore()
-    loaded.portable.load(exported)
+    empty.load(exported)
     again: list[dict[str, object]] = []
-    loaded.portable.export(again.append)
+    empty.export(again.append)
     assert again == exported
     with store.transaction(NS) as tx:
         tx.items.restore([ids[1]], LATER)
@@ -332,7 +330,7 @@ def test_a_value_replaced_by_its_key_is_kept(store):
     assert [each.text for each in versions(store, plain)] == ["b", "a"]
 
 
-def test_versions_and_values_survive_an_export(store):
+def test_versions_and_values_survive_an_export(store, empty):
     (id,) = add(store, item("Bonn", **MARIA))
     edit(store, id, text="Bonn, Main Street")
     add(store, item("Rome", **MARIA), now=LATER + DAY)
@@ -340,23 +338,21 @@ def test_versions_and_values_survive_an_export(store):
     edit(store, plain, text="two")
     exported: list[dict[str, object]] = []
     store.export(exported.append)
-    loaded = MemoryStore()
-    loaded.portable.load(exported)
+    empty.load(exported)
     again: list[dict[str, object]] = []
-    loaded.portable.export(again.append)
+    empty.export(again.append)
     assert again == exported
 
 
-def test_versions_and_values_are_loaded_into_another_namespace(store):
-    source = MemoryStore()
-    with source.transaction("other") as tx:
+def test_versions_and_values_are_loaded_into_another_namespace(store, empty):
+    with empty.transaction("other") as tx:
         (old,) = tx.items.put([item("Bonn", **MARIA)], NOW)
         tx.items.patch(old.id, ItemPatch(text="Bonn, Main Street"), LATER)
         tx.items.put([item("Rome", **MARIA)], LATER + DAY)
         (plain,) = tx.items.put([item("one")], NOW)
         tx.items.patch(plain.id, ItemPatch(text="two"), LATER)
     records: list[dict[str, object]] = []
-    source.portable.export(records.append)
+    empty.export(records.append)
     store.load_namespace(records, NS)
     current, plain = store.ids(NS, Filters(where="superseded_at not exists"))
     assert [each.text for each in versions(store, plain)] == ["two", "one"]
@@ -384,10 +380,10 @@ BEGIN = datetime.fromisoformat("2026-01-01T00:00:00+00:00")
 TOWNS = ("Bonn", "Oslo", "Rome")
 
 
-@pytest.mark.parametrize("kind", ["memory", "sqlite", "postgres"])
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
 def test_the_present_values_of_200_facts_rank_first_without_stale_ones(kind, folder):
     store = make(kind, folder)
-    facts = range(40 if kind == "memory" else FACTS)  # slow on the oracle, which reads every text for each search
+    facts = range(FACTS)
     with Memory(store.store, None, NS, background=False) as memory:
         for version, town in enumerate(TOWNS):
             memory.add_many(

@@ -1,17 +1,13 @@
-"""Raw records, export, check and repair of whole stores, and Memory over the exact store."""
+"""Raw records, export, check and repair of whole stores."""
 
 from __future__ import annotations
 
 import pytest
-from conformance_subjects import LATER, NOW, NS, add, edit, ids, item, make, one, search, unit
-from store_calls import StoreCalls
+from conformance_subjects import LATER, NOW, NS, add, edit, item, one, search, unit
 
-from fourfold.config import Settings
 from fourfold.errors import NotFound, RequestError
-from fourfold.memory import Memory
-from fourfold.model import NO_FILTERS, Edge, NewItem
+from fourfold.model import NO_FILTERS, Edge
 from fourfold.storage.loading import renumbered
-from fourfold.storage.memory import MemoryStore
 from fourfold.storage.values import NewNode, Size
 
 
@@ -59,46 +55,41 @@ def test_forgetting_an_item_keeps_its_originals(store):
 
 
 @pytest.mark.spec("B9")
-def test_loading_an_export_reproduces_the_store(store, folder):
+def test_loading_an_export_reproduces_the_store(store, empty):
     full_life(store)
     records = []
     store.export(records.append)
-    for kind in ("memory", "sqlite"):
-        copy = make(kind, folder.with_name("copy"))
-        copy.load(records)
-        again = []
-        copy.export(again.append)
-        assert again == records
-        assert copy.match(NS, "Atlantis Reise", 9, NO_FILTERS) == store.match(NS, "Atlantis Reise", 9, NO_FILTERS)
-        assert copy.check() == []
-        (fresh,) = add(copy, "something new")
-        assert fresh not in {record["id"] for record in records if record["type"] == "item"}
-        with pytest.raises(RequestError):
-            copy.load(records)
-        copy.close()
+    empty.load(records)
+    again = []
+    empty.export(again.append)
+    assert again == records
+    assert empty.match(NS, "Atlantis Reise", 9, NO_FILTERS) == store.match(NS, "Atlantis Reise", 9, NO_FILTERS)
+    assert empty.check() == []
+    (fresh,) = add(empty, "something new")
+    assert fresh not in {record["id"] for record in records if record["type"] == "item"}
+    with pytest.raises(RequestError):
+        empty.load(records)
 
 
 @pytest.mark.spec("B9")
-def test_a_loaded_store_continues_linking(store, folder):
+def test_a_loaded_store_continues_linking(store, empty):
     full_life(store)
     records = []
     store.export(records.append)
-    copy = make("sqlite", folder.with_name("copy"))
-    copy.load(records)
-    (note,) = add(copy, "Noch einmal Atlantis")
-    (page,) = add(copy, item("z", title="later page"))
-    found = {link.item for link in copy.item_links(NS, [page, note], NO_FILTERS)}
+    empty.load(records)
+    (note,) = add(empty, "Noch einmal Atlantis")
+    (page,) = add(empty, item("z", title="later page"))
+    found = {link.item for link in empty.item_links(NS, [page, note], NO_FILTERS)}
     assert found == {2, 3}, "the page named Atlantis, and the item with a link to the later page"
-    copy.close()
 
 
-def test_an_exported_namespace_fills_an_empty_one_beside_others(store, folder):
+def test_an_exported_namespace_fills_an_empty_one_beside_others(store, empty):
     full_life(store)
     store.put("other", [item("not exported")], NOW)
     records = []
     store.export(records.append, namespace=NS)
     assert {record.get("namespace", record.get("name")) for record in records} == {NS}
-    for target in (make("memory", folder.with_name("copy")), make("sqlite", folder.with_name("copy")), store):
+    for target in (empty, store):
         target.put("there before", [item("Atlantis", source_ids=())], NOW)
         target.load_namespace(iter(records), "second")
         again = []
@@ -118,8 +109,6 @@ def test_an_exported_namespace_fills_an_empty_one_beside_others(store, folder):
         with pytest.raises(RequestError, match="several namespaces"):
             target.load_namespace(whole, "third")
         assert "third" not in target.namespaces()
-        if target is not store:
-            target.close()
 
 
 def counted_from_one(records):
@@ -168,16 +157,3 @@ def test_check_finds_nothing_and_repair_changes_no_answer(store):
     assert store.check() == []
     after = store.match(NS, "Atlantis Reise", 9, NO_FILTERS), store.nearest(NS, unit(1, 0), 9, NO_FILTERS)
     assert after == before
-
-
-def test_a_store_in_memory_cannot_be_backed_up(folder):
-    with pytest.raises(RequestError):
-        MemoryStore().maintenance.backup(folder)
-
-
-def test_memory_works_over_the_store_in_memory():
-    with Memory(MemoryStore(), None, "default", Settings()) as memory:
-        memory.add(NewItem("The router's password is in the blue folder", tags=("office",)))
-        response = memory.search("router password")
-    assert [result.item.tags for result in response.results] == [("office",)]
-    assert ids(StoreCalls(memory.store).match("default", "password", 9, NO_FILTERS)) == [1]

@@ -1,7 +1,7 @@
-"""Searches of the embedded store, with indexes, codes and columns, equal those of the exact store in memory.
+"""Searches of the embedded store, with indexes, codes and columns, equal those of the oracle.
 
 The ranking of the embedded store comes from the kernel: cosines after codes, BM25 by postings,
-expansion and fusion. The oracle computes everything in Python, from the items.
+expansion and fusion. The oracle computes everything in Python, from the exported records.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from oracle import Oracle
 
 from fourfold import Memory, NewItem
 from fourfold.model import Filters
 from fourfold.retrieval import Result, SearchResponse
-from fourfold.storage.memory.store import MemoryStore
 from fourfold.storage.sqlite.store import SqliteStore
 from fourfold.storage.sqlite.tuning import DEFAULT
 
@@ -88,26 +88,22 @@ def told(response: SearchResponse) -> tuple[Any, ...]:
 def test_searches_answer_like_the_oracle(tmp_path: Path, items: int, questions: int) -> None:
     notes, stored = Notes(items), items
     subject = SqliteStore(tmp_path / "store", tuning=TUNING)
-    stores = (subject, MemoryStore())
-    memories = [Memory.open(store, embedder="none", background=False) for store in stores]
-    made = [notes.item(number) for number in range(items)]
+    oracle = Oracle(subject)
+    memory, reference = (Memory.open(store, embedder="none", background=False) for store in (subject, oracle))
     edges = [
         ("Ada", "works at", "Zurich", 1.0),
         ("Node.js", "runs in", "Zurich", 0.5),
         ("Kate Bush", "knows", "Ada", 0.9),
     ]
-    for memory in memories:
-        memory.add_many(made)
-        memory.add_edges(edges)
-        memory.index()
+    memory.add_many([notes.item(number) for number in range(items)])
+    memory.add_edges(edges)
+    memory.index()
     for number in range(questions):
         if number % 50 == 49:  # the tail, and rows that died
-            changed = [notes.item(number), notes.item(stored := stored + 1)]
-            for memory in memories:
-                memory.add_many(changed)
+            memory.add_many([notes.item(number), notes.item(stored := stored + 1)])
+            oracle.reread()
         text, options = notes.question()
-        answer, expected = (told(memory.search(text, **options)) for memory in memories)
+        answer, expected = (told(each.search(text, **options)) for each in (memory, reference))
         assert answer == expected, (number, text, options)
         subject._caches.links.settle()  # pyright: ignore[reportPrivateUsage]
-    for memory in memories:
-        memory.close()
+    memory.close()

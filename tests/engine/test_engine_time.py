@@ -15,7 +15,6 @@ from fourfold.errors import InvalidQuery
 from fourfold.memory import Memory
 from fourfold.model import NewItem
 from fourfold.serve.schemas import response_json
-from fourfold.storage.memory import MemoryStore
 
 pytestmark = pytest.mark.spec("C14")
 
@@ -34,14 +33,9 @@ NOTES = [
 ]
 
 
-@pytest.fixture(params=["sqlite", "memory", "postgres"])
+@pytest.fixture(params=["sqlite", "postgres"])
 def notes(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Memory]:
-    if request.param == "sqlite":
-        where = tmp_path / "store"
-    elif request.param == "memory":
-        where = MemoryStore()
-    else:
-        where = postgres_servers.fresh()
+    where = tmp_path / "store" if request.param == "sqlite" else postgres_servers.fresh()
     with Memory.open(where, embedder=WordEmbedder(), settings=Settings(time_zone="UTC")) as memory:
         memory.add_many(NOTES, wait=True)
         yield memory

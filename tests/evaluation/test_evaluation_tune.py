@@ -23,7 +23,6 @@ from fourfold.evaluation.vectors import CachedEmbedder
 from fourfold.ranking.presets import PlanSettings
 from fourfold.ranking.tuning import checked_tuning, explained, tuned_shares
 from fourfold.retrieval import Tuning
-from fourfold.storage.memory import MemoryStore
 
 SYLLABLES = ("ka", "lo", "mi", "ru", "te", "vo", "sa", "ne")
 
@@ -57,7 +56,7 @@ def told_by_numbers(questions: int) -> Collection:
 def opened(collection: Collection, folder: Path, embedder: WordEmbedder, **plan: Tuning) -> Iterator[Bench]:
     settings = Settings(plan=PlanSettings(tuned=plan))
     cached = CachedEmbedder(embedder, folder)
-    with Memory.open(MemoryStore(), embedder=cached, settings=settings, background=False) as memory:
+    with Memory.open(":memory:", embedder=cached, settings=settings, background=False) as memory:
         bench = Bench(memory, collection, cached)
         bench.fill()
         yield bench

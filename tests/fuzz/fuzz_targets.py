@@ -10,6 +10,7 @@ import asyncio
 import atexit
 import json
 import shutil
+import sys
 import tempfile
 from collections.abc import Callable
 from contextlib import suppress
@@ -29,8 +30,10 @@ from fourfold.integrations.importers.formats import read as read_foreign
 from fourfold.memory import Memory
 from fourfold.model import NewItem
 from fourfold.serve.mcp.http import PATH, make_app
-from fourfold.storage.memory import MemoryStore
 from fourfold.storage.sqlite.store import SqliteStore
+
+sys.path.append(str(Path(__file__).parent.parent))
+from oracle import Oracle
 
 Target = Callable[[bytes], None]
 
@@ -107,8 +110,8 @@ def _folder() -> Path:
 @cache
 def _filled(kind: str) -> Memory:
     """A store with a few items in two languages."""
-    store: Any = MemoryStore() if kind == "memory" else SqliteStore(_folder() / "searched")
-    memory = Memory.open(store, embedder="none", background=False)
+    store = SqliteStore(_folder() / kind)
+    memory = Memory.open(Oracle(store) if kind == "oracle" else store, embedder="none", background=False)
     texts = (
         NewItem("The router in the cellar has the address 192.168.1.1", title="Router", tags=("office",)),
         NewItem("Die Donaudampfschifffahrt am Wassertor", tags=("fluss",), language="de"),
@@ -119,9 +122,9 @@ def _filled(kind: str) -> Memory:
 
 
 def search(data: bytes) -> None:
-    """Both stores give the same results for any query."""
+    """The store gives the results of the oracle for any query."""
     query, found = text_of(data), list[Any]()
-    for kind in ("memory", "sqlite"):
+    for kind in ("oracle", "sqlite"):
         try:
             response = _filled(kind).search(query)
         except FourfoldError as error:
@@ -152,7 +155,7 @@ def import_lines(data: bytes) -> None:
     """What a store accepts it can export, and another store loads that and exports the same bytes."""
     file, again = _folder() / "import.jsonl", _folder() / "export.jsonl"
     file.write_bytes(data)
-    with Memory.open(MemoryStore(), embedder="none", background=False) as memory:
+    with Memory.open(":memory:", embedder="none", background=False) as memory:
         try:
             memory.import_file(file)
         except FourfoldError:
@@ -186,8 +189,8 @@ def import_foreign(data: bytes) -> None:
     file.write_bytes(data[1:])
     with suppress(FourfoldError):
         found = read_foreign(name, file)
-        memory = Memory(MemoryStore(), None, background=False)
-        memory.add_many(found.items)
+        with Memory.open(":memory:", embedder="none", background=False) as memory:
+            memory.add_many(found.items)
 
 
 @cache

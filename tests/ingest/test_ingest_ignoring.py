@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,15 +13,15 @@ from pathspec import GitIgnoreSpec
 
 from fourfold.ingest.ignore import Rules
 from fourfold.memory import Memory
-from fourfold.storage.memory import MemoryStore
 
 pytestmark = pytest.mark.spec("S3.1")
 
 
 @pytest.fixture
-def memory() -> Memory:
-    """A store in memory; these tests concern code before the store."""
-    return Memory(MemoryStore(), None, background=False)
+def memory() -> Iterator[Memory]:
+    """A temporary store; these tests concern code before the store."""
+    with Memory.open(":memory:", embedder="none", background=False) as opened:
+        yield opened
 
 
 LINES = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -15,7 +15,6 @@ from fourfold.errors import InvalidArgument, NotFound
 from fourfold.ingest import safe_open, sync, walk
 from fourfold.ingest.safe_open import Folder, NotRegular, RootFolder
 from fourfold.memory import Memory
-from fourfold.storage.memory import MemoryStore
 
 pytestmark = [
     pytest.mark.spec("S3.1"),
@@ -24,9 +23,10 @@ pytestmark = [
 
 
 @pytest.fixture
-def memory() -> Memory:
-    """A store in memory; these tests concern code before the store."""
-    return Memory(MemoryStore(), None, background=False)
+def memory() -> Iterator[Memory]:
+    """A temporary store; these tests concern code before the store."""
+    with Memory.open(":memory:", embedder="none", background=False) as opened:
+        yield opened
 
 
 SECRET = "the canary sings"

@@ -19,8 +19,8 @@ from engine_support import WordEmbedder, texts
 
 from fourfold import AsyncMemory, Memory, NewItem
 from fourfold.errors import NotFound, WorldError
-from fourfold.storage.memory import MemoryStore
 from fourfold.storage.protocols import Snapshot, Transaction
+from fourfold.storage.sqlite.store import TemporaryStore
 
 ROOT = Path(__file__).parents[2]
 
@@ -28,7 +28,7 @@ ROOT = Path(__file__).parents[2]
 # ---------------------------------------------------------------- AsyncMemory
 
 
-class Slow(MemoryStore):
+class Slow(TemporaryStore):
     """A store in which every call waits until it is released."""
 
     def __init__(self) -> None:
@@ -114,7 +114,7 @@ def test_every_method_of_memory_is_a_coroutine_with_the_same_signature(name: str
 
 
 async def test_views_of_other_namespaces_share_the_store() -> None:
-    async with await AsyncMemory.open(MemoryStore(), embedder="none") as memory:
+    async with await AsyncMemory.open(":memory:", embedder="none") as memory:
         other = memory.within("other")
         await other.add("heron")
         assert (memory.namespace, other.namespace) == ("default", "other")

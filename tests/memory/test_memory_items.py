@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+import tempfile
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
@@ -374,16 +378,42 @@ def test_adding_from_many_threads_at_once_stores_every_item(memory: Memory) -> N
     assert memory.check() == []
 
 
-def test_a_store_in_memory_has_no_files_and_ends_when_it_is_closed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_temporary_store_ends_when_it_is_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     for _ in range(2):
         with Memory.open(":memory:", embedder=WordEmbedder()) as memory:
             assert memory.count() == 0
             memory.add("The key is in the blue box", wait=True)
             assert memory.within("other").count() == 0
             assert [result.id for result in memory.search("blue key").results] == [1]
+            (folder,) = tmp_path.iterdir()
+            assert folder.name.startswith("fourfold-")
+            assert folder.stat().st_mode & 0o077 == 0
+        assert list(tmp_path.iterdir()) == []
+
+
+LEFT_OPEN = """
+import os, sys
+from fourfold import Memory, NewItem
+
+memory = Memory.open(":memory:", embedder="none")
+memory.add_many([NewItem(f"note {n}") for n in range(1500)])
+if hasattr(os, "fork"):
+    if (child := os.fork()) == 0:
+        sys.exit()
+    os.waitpid(child, 0)
+memory.index()
+memory.add_many([NewItem(f"another note {n}") for n in range(1500)])
+print(memory.search("note 7").results[0].item.text)
+"""
+
+
+def test_a_temporary_store_leaves_nothing_behind_when_its_process_exits_without_closing_it(tmp_path: Path) -> None:
+    """A forked child that exits does not remove the store of its parent."""
+    script = [sys.executable, "-W", "error", "-c", LEFT_OPEN]
+    ended = subprocess.run(script, env={**os.environ, "TMPDIR": str(tmp_path)}, capture_output=True, text=True)
+    assert (ended.stdout, ended.stderr, ended.returncode) == ("note 7\n", "", 0)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -398,7 +428,7 @@ def test_nothing_is_copied_restored_or_typed_into_memory_where_it_would_be_lost(
         lambda: Memory.restore("backup", ":memory:"),
         lambda: Memory.open(settings=Settings(store=":memory:", embedder="none")),
     ):
-        with pytest.raises(InvalidSetting, match="in memory"):
+        with pytest.raises(InvalidSetting, match="in :memory:"):
             lost()
     assert memory.count() == 0
     with pytest.raises(SystemExit) as ended:

@@ -16,7 +16,6 @@ from fourfold.errors import InvalidItem
 from fourfold.memory import Memory
 from fourfold.model import ItemPatch, NewItem
 from fourfold.serve.schemas import item_json
-from fourfold.storage.memory import MemoryStore
 
 pytestmark = pytest.mark.spec("C16")
 
@@ -102,10 +101,10 @@ def test_refusing_names_the_kind_and_stores_nothing(opened: Opener, tmp_path: Pa
     assert memory.count() == 1
 
 
-@pytest.mark.parametrize("kind", ["sqlite", "memory", "postgres"])
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
 def test_a_scan_finds_stored_secrets_and_masks_every_byte(kind: str, tmp_path: Path) -> None:
     folder = tmp_path / "store"
-    where = MemoryStore() if kind == "memory" else folder if kind == "sqlite" else postgres_servers.fresh()
+    where = folder if kind == "sqlite" else postgres_servers.fresh()
     with Memory.open(where, embedder=WordEmbedder(), settings=Settings(secrets="allow")) as memory:
         stored_everywhere(memory, tmp_path)
         memory.within("other").add(f"elsewhere: {KEY}", wait=True)

@@ -15,17 +15,15 @@ from fourfold.errors import FourfoldError
 from fourfold.memory import Memory
 from fourfold.model import ItemPatch, NewItem
 from fourfold.retrieval import Explanation, Result
-from fourfold.storage.memory import MemoryStore
 
 pytestmark = pytest.mark.spec("C15")
 
 KEY = "The key of the archive is in the blue box"
 
 
-@pytest.fixture(params=["memory", "sqlite", "postgres"])
+@pytest.fixture(params=["sqlite", "postgres"])
 def memory(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Memory]:
-    places: dict[str, Any] = {"memory": MemoryStore, "sqlite": lambda: tmp_path / "store"}
-    place = places[request.param]() if request.param in places else postgres_servers.fresh()
+    place = tmp_path / "store" if request.param == "sqlite" else postgres_servers.fresh()
     with Memory.open(place, embedder=WordEmbedder(), background=False) as opened:
         yield opened
 

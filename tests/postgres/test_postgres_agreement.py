@@ -15,12 +15,12 @@ import pytest
 from postgres_support import INDEXED  # isort: skip  (extends sys.path for the next imports)
 from conformance_operations import NAMES, TAGS, WORDS
 from conformance_subjects import NOW, NS, RETRIEVERS, item
+from oracle import Oracle
 from store_calls import StoreCalls
 
 from fourfold.memory import Memory
 from fourfold.model import NO_FILTERS, Edge, Filters
 from fourfold.retrieval import Query
-from fourfold.storage.memory import MemoryStore
 from fourfold.storage.postgres import vectors, words
 from fourfold.storage.postgres.sql import column
 from fourfold.storage.postgres.store import PostgresStore
@@ -66,8 +66,7 @@ TUNING = replace(INDEXED, server_settings={"enable_seqscan": "off", "enable_sort
 
 
 def all_stores(folder: Path, count: int) -> dict[str, StoreCalls]:
-    stores: dict[str, Any] = {"memory": MemoryStore(), "sqlite": SqliteStore(folder)}
-    stores["postgres"] = PostgresStore(postgres_servers.fresh(), TUNING)
+    stores = {"sqlite": SqliteStore(folder), "postgres": PostgresStore(postgres_servers.fresh(), TUNING)}
     calls = {kind: StoreCalls(store) for kind, store in stores.items()}
     random, new = Random(9), some_items(count)
     edges = [Edge(random.choice(NAMES), "knows", random.choice(NAMES), random.choice((0.5, 1.0))) for _ in range(30)]
@@ -91,11 +90,12 @@ def found_by(calls: StoreCalls, retriever: str, query: Query) -> Any:
 )
 def test_every_kind_of_store_gives_the_same_answers(tmp_path: Path, items: int, queries: int):
     stores = all_stores(tmp_path / "store", items)
+    oracle = StoreCalls(Oracle(stores["sqlite"].store))
     differing: dict[str, int] = {}
     overlaps: list[float] = []
     for query in some_queries(queries):
         for name in RETRIEVERS:
-            wanted = found_by(stores["memory"], name, query)
+            wanted = found_by(oracle, name, query)
             for other in ("sqlite", "postgres"):
                 found = found_by(stores[other], name, query)
                 if name == "keyword":
@@ -161,9 +161,8 @@ def test_words_are_read_until_no_other_row_can_be_among_the_best(dsn: str):
     texts = [random.choices(vocabulary, weights, k=random.choice((2, 3, 4, 60))) for _ in range(150)]
     new = [item(" ".join(text), key=f"k{number}", language="en") for number, text in enumerate(texts)]
     staged = PostgresStore(dsn, Tuning(first_stage_uses=1))
-    stores = [StoreCalls(MemoryStore()), StoreCalls(staged)]
-    for each in stores:
-        each.put(NS, new, NOW, links=False)
+    StoreCalls(staged).put(NS, new, NOW, links=False)
+    stores = [StoreCalls(Oracle(staged)), StoreCalls(staged)]
     for _ in range(25):
         text = " ".join(random.sample(vocabulary, 4))
         for limit in (3, 10, 40):

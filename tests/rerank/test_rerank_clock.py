@@ -16,7 +16,6 @@ from fourfold.engine.rerank_clock import MOST_RESERVED, REMEMBERED, STEP, Delays
 from fourfold.ranking.rerank import RERANK
 from fourfold.rerank import Budget
 from fourfold.rerank.ms_marco import built_in_model
-from fourfold.storage.memory import MemoryStore
 
 QUERY = "Where is the password of the router?"
 NOTES = [f"The password of the router number {number} is in folder {number}." for number in range(9)]
@@ -125,7 +124,7 @@ def test_a_model_that_stalls_is_left_behind_with_what_it_has_read(monkeypatch: p
     model.load()
     monkeypatch.setattr(fourfold.rerank, "create", lambda *_: model)
     settings = Settings(rerank_seconds=0.5)
-    with Memory.open(MemoryStore(), embedder=WordEmbedder(), settings=settings, background=False) as memory:
+    with Memory.open(":memory:", embedder=WordEmbedder(), settings=settings, background=False) as memory:
         memory.add_many([NewItem(text) for text in NOTES])
         memory.embed_pending()
         plain, found = memory.search(QUERY), memory.search(QUERY, rerank="ms-marco")

@@ -15,7 +15,6 @@ from rerank_server import Server
 from fourfold import Memory, NewItem, Settings
 from fourfold.errors import InvalidQuery
 from fourfold.retrieval import SearchResponse
-from fourfold.storage.memory import MemoryStore
 
 QUERY = "Where is the password of the router?"
 NOTES = (
@@ -30,7 +29,7 @@ GERMAN = "Das Passwort liegt bei Anna in der blauen Mappe neben dem Router in de
 @contextmanager
 def office(*texts: str, **settings: object) -> Iterator[Memory]:
     made = Settings(**{"rerank_seconds": 600.0, **settings})  # type: ignore[arg-type]
-    with Memory.open(MemoryStore(), embedder=WordEmbedder(), settings=made, background=False) as memory:
+    with Memory.open(":memory:", embedder=WordEmbedder(), settings=made, background=False) as memory:
         memory.add_many([NewItem(text) for text in texts or NOTES])
         memory.embed_pending()
         yield memory

@@ -3,27 +3,27 @@
 import random
 
 import pytest
+from oracle import Oracle
 from store_calls import StoreCalls
 
 from fourfold import Filters, Memory, NewItem
 from fourfold.limits import CANDIDATES
-from fourfold.storage.memory import MemoryStore
 
 
 @pytest.mark.spec("S1.2")
 def test_the_best_hits_of_a_published_index_equal_a_full_scan(tmp_path):
     rng = random.Random(5)
     items = [NewItem(text=_note(rng, number), title="lease" if number % 7 == 0 else "") for number in range(900)]
-    answers: list[list[tuple[int, float]]] = []
-    for store in (tmp_path, MemoryStore()):
-        with Memory.open(store, embedder="none") as memory:
-            memory.add_many(items)
-            memory.index()
-            found = StoreCalls(memory.store).match(memory.namespace, "lease", CANDIDATES, Filters())
-            answers.append([(hit.id, hit.score) for hit in found.hits])
-    assert len(answers[0]) == CANDIDATES
-    assert [item for item, _ in answers[0]] == [item for item, _ in answers[1]]
-    assert [score for _, score in answers[0]] == pytest.approx([score for _, score in answers[1]], abs=1e-9)
+    with Memory.open(tmp_path, embedder="none") as memory:
+        memory.add_many(items)
+        memory.index()
+        found, wanted = (
+            StoreCalls(store).match(memory.namespace, "lease", CANDIDATES, Filters()).hits
+            for store in (memory.store, Oracle(memory.store))
+        )
+    assert len(found) == CANDIDATES
+    assert [hit.id for hit in found] == [hit.id for hit in wanted]
+    assert [hit.score for hit in found] == pytest.approx([hit.score for hit in wanted], abs=1e-9)
 
 
 def _note(rng: random.Random, number: int) -> str:

@@ -23,8 +23,9 @@ from fourfold.index.locks import ReadLock
 from fourfold.memory import Memory
 from fourfold.model import NewItem
 from fourfold.storage import linking
-from fourfold.storage.memory.store import MemoryMaintenance, MemoryStore
 from fourfold.storage.sqlite.database import Deadline
+from fourfold.storage.sqlite.store import TemporaryStore
+from fourfold.storage.sqlite.tuning import Tuning
 from fourfold.storage.values import Pace
 
 
@@ -202,13 +203,12 @@ def test_a_generation_is_removed_without_a_publication_when_its_reader_ends(
 def test_closing_waits_for_a_running_publication(monkeypatch: pytest.MonkeyPatch) -> None:
     entered, released = threading.Event(), threading.Event()
 
-    class Slow(MemoryMaintenance):
-        def publish(self, namespace: str, *, everything: bool = False, amid_writes: bool = False) -> bool:
-            entered.set()
-            return released.wait(60)
+    def publish(namespace: str, **_: bool) -> bool:
+        entered.set()
+        return released.wait(60)
 
-    store = MemoryStore()
-    store.maintenance = Slow(store)
+    store = TemporaryStore()
+    monkeypatch.setattr(store.maintenance, "publish", publish)
     memory = Memory.open(store, embedder="none")
     assert entered.wait(60)
     closing = begin(memory.close)
@@ -219,18 +219,15 @@ def test_closing_waits_for_a_running_publication(monkeypatch: pytest.MonkeyPatch
     closing_again.result(60)
 
 
-def test_what_is_left_while_writes_continue_is_published_when_they_pause() -> None:
+def test_what_is_left_while_writes_continue_is_published_when_they_pause(monkeypatch: pytest.MonkeyPatch) -> None:
     published: list[tuple[str, bool]] = []
 
-    class Recording(MemoryMaintenance):
-        pace = Pace(quiet_seconds=0.01, longest_wait_seconds=0.02)
+    def publish(namespace: str, *, amid_writes: bool) -> bool:
+        published.append((namespace, amid_writes))
+        return True
 
-        def publish(self, namespace: str, *, everything: bool = False, amid_writes: bool = False) -> bool:
-            published.append((namespace, amid_writes))
-            return True
-
-    store = MemoryStore()
-    store.maintenance = Recording(store)
+    store = TemporaryStore(Tuning(pace=Pace(quiet_seconds=0.01, longest_wait_seconds=0.02)))
+    monkeypatch.setattr(store.maintenance, "publish", publish)
     maintenance = Maintenance(store, None, "default", watch=False)
     with maintenance.writing("other"):
         pass
@@ -238,6 +235,7 @@ def test_what_is_left_while_writes_continue_is_published_when_they_pause() -> No
         eventually(lambda: ("other", True) in published)
     eventually(lambda: published[-1] == ("other", False))
     maintenance.close()
+    store.close()
 
 
 def test_names_are_linked_in_batches_while_others_write(opened: Opener, monkeypatch: pytest.MonkeyPatch) -> None:

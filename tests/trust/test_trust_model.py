@@ -1,4 +1,4 @@
-"""Random operations by two processes on one store: it always answers like the exact store in memory."""
+"""Random operations by two processes on one store: it always answers like the oracle."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
+from oracle import faults
 from trust_model import (
     FILTERS,
     FIRST,
@@ -106,6 +107,8 @@ class Life(RuleBasedStateMachine):
             if not self.damaged:
                 self._check(self.here)
                 agree(self.here.whole(), self.oracle.whole(), "the whole")
+                for namespace in NAMESPACES:
+                    assert faults(self.here.records(namespace), removals=True) == []
         finally:
             for side in (self.there, self.here, self.oracle):
                 with suppress(AssertionError):

@@ -17,6 +17,7 @@ from typing import Any
 
 import trust_child
 from engine_support import WordEmbedder
+from oracle import Oracle
 from store_calls import StoreCalls
 
 from fourfold import memory as memory_module
@@ -29,9 +30,8 @@ from fourfold.model import NO_FILTERS, Edge, Filters, Item, MetadataTest, Neighb
 from fourfold.ranking.presets import PRESETS
 from fourfold.ranking.retrievers import RETRIEVERS
 from fourfold.retrieval import SearchResponse
-from fourfold.storage.memory import MemoryStore
 from fourfold.storage.protocols import Store
-from fourfold.storage.sqlite.store import SqliteStore
+from fourfold.storage.sqlite.store import SqliteStore, TemporaryStore
 from fourfold.storage.sqlite.tuning import Tuning
 from fourfold.storage.values import Pace, Record
 
@@ -189,10 +189,14 @@ class Side:
         except FourfoldError as error:
             return type(error).__name__
 
+    def records(self, namespace: str | None = None) -> list[Record]:
+        found: list[Record] = []
+        StoreCalls(self.memories[NAMESPACES[0]].store).export(found.append, namespace=namespace)
+        return found
+
     def whole(self) -> Any:
         """Everything stored, with names instead of node ids, which differ between stores."""
-        records: list[Record] = []
-        StoreCalls(self.memories[NAMESPACES[0]].store).export(records.append)
+        records = self.records()
         names = {record["id"]: (record["name"], record["label"]) for record in records if record["type"] == "node"}
         hidden = [{**record, "id": 0} if record["type"] == "node" else record for record in records]
         named = [
@@ -205,7 +209,8 @@ class Side:
 
 
 def oracle() -> Side:
-    return Side(MemoryStore)
+    """A store of one process that publishes nothing, read by the oracle."""
+    return Side(lambda: Oracle(TemporaryStore()))
 
 
 def engine(folder: Path) -> Side:

@@ -63,7 +63,7 @@ class OpenStore:
     ) -> Self:
         """Opens a store, and creates it if there is none; without `create` that is a StoreNotFound.
 
-        `store`: a folder, the address of a server, or `:memory:` for one that is gone when it is closed.
+        `store`: a folder, the address of a server, or `:memory:` for a temporary store, removed when it is closed.
         `embedder`: a name, as in the setting `embedder`, or one of your own. `background`: make vectors from the queue
         and publish indexes while this object lives, also for other processes; a short-lived one leaves that to others.
         `retrievers`: makes retrievers of your own for the opened store; one named like a built-in one replaces it.
@@ -72,7 +72,9 @@ class OpenStore:
         name = rules.name(namespace or settings.namespace, "namespace")
         model = _open_embedder(embedder if embedder is not None else settings.embedder, settings)
         if isinstance(store, str) and store == IN_MEMORY:
-            opened: Store = _open_in_memory()
+            from fourfold.storage.sqlite.store import TemporaryStore
+
+            opened: Store = TemporaryStore()
         else:
             opened = open_store(store if store is not None else settings.store, create=create, index=settings.index)
         injected = () if retrievers is None else retrievers(opened)
@@ -184,16 +186,10 @@ def open_store(store: str | Path | Store | None, *, create: bool = True, index: 
 
 
 def require_lasting(store: str | None) -> None:
-    """Refuse a store in memory where it would be lost at once."""
+    """Refuse a temporary store where it would be lost at once."""
     if store == IN_MEMORY:
         remedy = 'Use a folder; in a Python program, Memory.open(":memory:") keeps a store until it is closed'
-        raise InvalidSetting("a store in memory is gone when this command or copy ends", remedy)
-
-
-def _open_in_memory() -> Store:
-    from fourfold.storage.memory import MemoryStore
-
-    return MemoryStore()
+        raise InvalidSetting("a store in :memory: is gone when this command or copy ends", remedy)
 
 
 def _open_server(address: str, *, create: bool, index: str | None) -> Store:

@@ -68,7 +68,7 @@ class Deadline(values.Deadline):
 class Database:
     """Each reader has its own connection and never waits; writers take turns and begin IMMEDIATE.
 
-    A commit is on disk when it returns (WAL, synchronous=FULL).
+    A commit is on disk when it returns (WAL, synchronous=FULL), unless the tuning says that it need not be.
     """
 
     def __init__(self, path: Path, tuning: Tuning = DEFAULT) -> None:
@@ -120,8 +120,8 @@ class Database:
     def _prepare(self, db: apsw.Connection) -> None:
         db.set_busy_handler(_Patience(self._tuning.busy_seconds))
         db.pragma("page_size", _PAGE_BYTES)
+        db.pragma("synchronous", "full" if self._tuning.durable else "off")  # before a new file is written to
         db.pragma("journal_mode", "wal")
-        db.pragma("synchronous", "full")
         db.pragma("fullfsync", True)  # macOS: otherwise a sync ends in the disk's cache
         db.pragma("foreign_keys", True)
         db.pragma("mmap_size", _MMAP_BYTES)

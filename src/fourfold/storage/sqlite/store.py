@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import atexit
+import os
+import shutil
+import tempfile
 import threading
 from collections.abc import Generator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
+from typing import Final
 
 from fourfold import limits, scheduling
 from fourfold.errors import StoreBusy, TimedOut
@@ -22,6 +27,8 @@ from fourfold.storage.sqlite.portable import SqlitePortable
 from fourfold.storage.sqlite.snapshot import SqliteSnapshot
 from fourfold.storage.sqlite.transaction import SqliteTransaction
 from fourfold.storage.sqlite.tuning import DEFAULT, Tuning
+
+_TEMPORARY: Final = Tuning(durable=False)
 
 
 class SqliteStore:
@@ -111,3 +118,32 @@ class SqliteStore:
         self._db.close()  # before the indexes: a search that is running could open their files again
         self._caches.vector_threads.close()
         self._indexes.close()
+
+
+class TemporaryStore(SqliteStore):
+    """A store in a new folder, which is removed when the store is closed, at the latest when the process exits.
+
+    A process that is killed leaves the folder in the system's folder for temporary files.
+    """
+
+    def __init__(self, tuning: Tuning = _TEMPORARY) -> None:
+        folder = Path(tempfile.mkdtemp(prefix="fourfold-"))
+        try:
+            super().__init__(folder, tuning=tuning)
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+        self._process = os.getpid()
+        atexit.register(self._close_at_exit)
+
+    def close(self) -> None:
+        try:
+            super().close()
+        finally:
+            atexit.unregister(self._close_at_exit)
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _close_at_exit(self) -> None:
+        """Closes the store, unless this is a forked child: the folder belongs to the parent."""
+        if os.getpid() == self._process:
+            self.close()

@@ -48,6 +48,9 @@ class Tuning(IndexTuning):
     """Time until the next attempt after readers did not finish."""
     busy_seconds: float = BUSY_SECONDS
     """How long a write waits for the lock of another process."""
+    durable: bool = True
+    """Commits survive a power loss. False for stores that end with the process: opening and writing do not wait for
+    the disk."""
 
 
 DEFAULT = Tuning()
