@@ -1,4 +1,4 @@
-"""The oracle: filters, rankings and paths computed from the records of an export, by brute force.
+"""The oracle: filters, rankings, paths and fusion computed from the records of an export, by brute force.
 
 It uses no index, no SQL and no kernel: every search reads all texts, all vectors and all links. `Oracle(store)` can
 take the place of a store. It writes through that store, and reads what the store exports; what has nothing to do with
@@ -25,7 +25,11 @@ from fourfold.embed.windows import Windows, body, rows_of
 from fourfold.filters import Condition, Every, Field, Not, Some, Test
 from fourfold.index.rows import in_sample
 from fourfold.model import Edge, Filters, Item, Neighbor, Node, Page
+from fourfold.ranking.auto import BELOW_AVERAGE
 from fourfold.ranking.connections import rank_by_links, rank_by_shared_tags, rarity, selective_tags
+from fourfold.ranking.fusion import Fusion, fuse, grid_of
+from fourfold.ranking.fusion import Part as FusedPart
+from fourfold.ranking.retrievers import LIST_SCALES
 from fourfold.retrieval import Background, Hit, Hits, Link, Part, Ranking
 from fourfold.storage import records as formats
 from fourfold.storage.codec import text_identity
@@ -629,3 +633,55 @@ class Graph(_Facet):
         ends = (step.source, step.target) if step.forward else (step.target, step.source)
         source, target = (self._ns.nodes[node]["name"] for node in ends)
         return Edge(source, step.relation, target, step.weight)
+
+
+# ---------------------------------------------------------------- fusion
+
+
+def fused(
+    lists: Mapping[str, Hits],
+    unlisted: Mapping[str, Hits],
+    weights: Mapping[str, float],
+    average: Background | None,
+    reported: Mapping[str, float],
+) -> Fusion:
+    """The arithmetic of `fuse_scaled`, which computes it in the kernel."""
+    raw = {name: _joined(hits, unlisted[name]) if name in unlisted else hits for name, hits in lists.items()}
+    grid = grid_of(weights)
+    parts = [_part(name, len(lists[name].ids), raw[name], average, weight, grid) for name, weight in weights.items()]
+    return fuse(parts, reported)
+
+
+def _joined(hits: Hits, more: Hits) -> Hits:
+    """Listed and unlisted hits; a listed score takes precedence."""
+    new = ~np.isin(more.ids, hits.ids)
+    return Hits(np.concatenate([hits.ids, more.ids[new]]), np.concatenate([hits.scores, more.scores[new]]))
+
+
+def _part(name: str, listed: int, raw: Hits, average: Background | None, weight: float, grid: float) -> FusedPart:
+    scale = LIST_SCALES[name]
+    if scale == "cosine":
+        return FusedPart(name, weight, listed, raw, _cosine_values(raw.scores, average, weight, grid))
+    positive = raw.scores > 0
+    listed = int(np.count_nonzero(positive[:listed]))
+    raw = Hits(raw.ids[positive], raw.scores[positive])
+    if scale == "absolute":  # graph scores as they are, at most 1: a distant relation stays weak even if it is the best
+        scaled = weight * np.minimum(raw.scores, 1.0)
+    else:
+        scaled = raw.scores * (weight / raw.scores.max()) if len(raw.scores) else raw.scores
+    return FusedPart(name, weight, listed, raw, (scaled + grid) - grid)
+
+
+def _cosine_values(scores: Any, background: Background | None, weight: float, grid: float) -> Any:
+    """Cosines scaled from the store's average to the query's best; lower ones share the bottom of the scale.
+
+    If no cosine is above the average (a narrow filter), the worst cosine replaces the average.
+    """
+    best, worst = float(scores.max()), float(scores.min())
+    if best == worst:
+        return np.full(len(scores), (weight + grid) - grid)
+    average = background.mean if background is not None and -1 < background.mean < best else worst
+    above = weight * (1 - BELOW_AVERAGE) / (best - average)
+    below = weight * BELOW_AVERAGE / max(1 + average, 1e-9)
+    base = weight * BELOW_AVERAGE + grid
+    return ((scores - average) * np.where(scores >= average, above, below) + base) - grid

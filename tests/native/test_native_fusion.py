@@ -9,9 +9,9 @@ from bisect import bisect_left, bisect_right
 
 import numpy as np
 import pytest
-from fusion_reference import fused_in_python
 from hypothesis import given
 from hypothesis import strategies as st
+from oracle import fused
 
 from fourfold import native
 from fourfold.native.fusion import FusionList, common, highest, in_kernel, missing, values_of
@@ -43,9 +43,7 @@ def lists(draw: st.DrawFn) -> dict[str, Hits]:
 def test_scores_and_contributions_are_those_of_python(given_lists, data, average):
     unlisted = {name: data.draw(hits(name)) for name in given_lists if name in ("semantic", "keyword")}
     weights = {name: data.draw(st.floats(0.001, 1.0)) for name in given_lists}
-    found, expected = (
-        fuse(given_lists, unlisted, weights, average, weights) for fuse in (fuse_scaled, fused_in_python)
-    )
+    found, expected = (fuse(given_lists, unlisted, weights, average, weights) for fuse in (fuse_scaled, fused))
     assert found.ids == expected.ids
     assert found.hits.scores.tolist() == expected.hits.scores.tolist()
     assert found.weights == expected.weights
