@@ -1,11 +1,16 @@
-"""One connection: every wait has a deadline, and errors of the server become errors of Fourfold."""
+"""One connection, with the methods of `storage.sql.dialect.Db`.
+
+Every wait has a deadline, and errors of the server become errors of Fourfold.
+"""
 
 from __future__ import annotations
 
 import math
 import time
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from typing import Any, TypeVar
+from functools import cache
+from typing import Any, ClassVar, Final, LiteralString, TypeVar, cast
 
 import psycopg
 from psycopg import errors
@@ -23,6 +28,7 @@ from fourfold.errors import (
     StoreUnavailable,
     TimedOut,
 )
+from fourfold.storage.sql.dialect import possible, sendable
 from fourfold.storage.values import Deadline
 
 T = TypeVar("T")
@@ -32,6 +38,10 @@ GRACE_SECONDS = 1.0
 _WAIT_SECONDS = 0.1
 """How often a wait looks at its deadline."""
 _CANCEL_SECONDS = 1.0
+
+
+_SEQUENCES: Final = {"items": "item_ids", "raw": "raw_ids", "nodes": "node_ids"}
+"""The sequences of older schemas, which counted over all namespaces."""
 
 
 class NoAnswer(psycopg.OperationalError):
@@ -47,6 +57,49 @@ class Connection(psycopg.Connection[Any]):
     """The deadline of a read. Each single wait ends after READ_SECONDS in any case."""
     wait_seconds: float | None = None
     """Replaces READ_SECONDS."""
+
+    any_id: ClassVar[str] = "= ANY(?::bigint[])"
+    any_text: ClassVar[str] = "= ANY(?::text[])"
+
+    def ids(self, wanted: Iterable[int]) -> list[int]:
+        return possible(wanted)
+
+    def texts(self, wanted: Iterable[str]) -> list[str]:
+        return sendable(wanted)
+
+    def rows(self, sql: str, *bindings: Any) -> list[Any]:
+        try:
+            return self.execute(_with_placeholders(sql), bindings or None, binary=True).fetchall()
+        except psycopg.Error as error:
+            raise self.failure(error) from error
+
+    def stream(self, sql: str, *bindings: Any) -> Iterator[Any]:
+        return iter(self.rows(sql, *bindings))
+
+    def column(self, sql: str, *bindings: Any) -> list[Any]:
+        return [row[0] for row in self.rows(sql, *bindings)]
+
+    def value(self, sql: str, *bindings: Any) -> Any:
+        found = self.rows(sql, *bindings)
+        return found[0][0] if found else None
+
+    def run(self, sql: str, *bindings: Any) -> int:
+        try:
+            return self.execute(_with_placeholders(sql), bindings or None).rowcount
+        except psycopg.Error as error:
+            raise self.failure(error) from error
+
+    def run_many(self, sql: str, bindings: Sequence[Sequence[Any]]) -> None:
+        if not bindings:
+            return
+        try:
+            with self.cursor() as cursor:
+                cursor.executemany(_with_placeholders(sql), bindings)
+        except psycopg.Error as error:
+            raise self.failure(error) from error
+
+    def last_of_sequence(self, kind: str) -> int:
+        return self.value(f"SELECT last_value FROM {_SEQUENCES[kind]} WHERE is_called") or 0  # noqa: S608  (our own tables)
 
     def wait(self, gen: PQGen[T], interval: float = _WAIT_SECONDS, timeout: float | None = None) -> T:
         seconds = timeout if timeout is not None else self.wait_seconds
@@ -79,6 +132,12 @@ class Connection(psycopg.Connection[Any]):
         if isinstance(error, NoAnswer) and self.deadline.until < math.inf:
             return _too_slow(self.shown)
         return translated(error, self.shown) or error
+
+
+@cache
+def _with_placeholders(sql: str) -> LiteralString:
+    """A statement of `storage.sql` as psycopg expects it."""
+    return cast("LiteralString", sql.replace("%", "%%").replace("?", "%s"))
 
 
 def _too_slow(where: str) -> TimedOut:

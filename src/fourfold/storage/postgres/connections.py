@@ -19,7 +19,8 @@ from fourfold.storage.graph_paths import find_path, neighbors, view
 from fourfold.storage.postgres import graph
 from fourfold.storage.postgres.filters import where
 from fourfold.storage.postgres.graph import NodeRows
-from fourfold.storage.postgres.sql import Db, digest, possible, rows, sendable, together
+from fourfold.storage.postgres.sql import Db, digest, rows, together
+from fourfold.storage.sql.dialect import possible, sendable
 from fourfold.storage.values import NeighborQuery, TagUse
 
 if TYPE_CHECKING:

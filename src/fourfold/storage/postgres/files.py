@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from fourfold.limits import CANDIDATES
 from fourfold.storage.postgres.filters import Condition
-from fourfold.storage.postgres.sql import Db, column, rows, run, run_many, sendable
+from fourfold.storage.postgres.sql import Db, column, rows, run, run_many
+from fourfold.storage.sql.dialect import sendable
 from fourfold.storage.values import FileRow, FileState
 from fourfold.text.fold import fold
 

@@ -13,10 +13,11 @@ from fourfold.storage.codec import dumps
 from fourfold.storage.graph_paths import Step, steps_query
 from fourfold.storage.linking import LABEL, NOTHING_GONE, Gone
 from fourfold.storage.postgres import rows as item_rows
-from fourfold.storage.postgres.ids import new as new_ids
 from fourfold.storage.postgres.namespaces import Namespace
-from fourfold.storage.postgres.sql import Db, column, digest, possible, rows, run, run_many, sendable
+from fourfold.storage.postgres.sql import Db, column, digest, rows, run, run_many
 from fourfold.storage.refusals import ambiguous, no_node
+from fourfold.storage.sql.dialect import possible, sendable
+from fourfold.storage.sql.ids import new as new_ids
 from fourfold.storage.values import Direction, NewNode
 from fourfold.text.entities import normal_name, split_label, with_label
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fourfold.storage.postgres.sql import Answer, Statement, sendable
+from fourfold.storage.postgres.sql import Answer, Statement
+from fourfold.storage.sql.dialect import sendable
 from fourfold.text.compounds import LONG_TERM_LETTERS
 
 _LAST = "\U0010ffff"

@@ -8,7 +8,8 @@ from fourfold.index.rows import term_hash
 from fourfold.storage.linking import LABEL, Gone, Linked, name_terms
 from fourfold.storage.postgres import graph
 from fourfold.storage.postgres.namespaces import Namespace
-from fourfold.storage.postgres.sql import Db, column, digest, rows, run, run_many, sendable, value
+from fourfold.storage.postgres.sql import Db, column, digest, rows, run, run_many, value
+from fourfold.storage.sql.dialect import sendable
 
 _LINKED = "id, CASE WHEN linked THEN text ELSE '' END"
 _PAGE_ITEMS = 1000

@@ -14,7 +14,8 @@ from fourfold.errors import SpaceMismatch
 from fourfold.model import Space
 from fourfold.storage.postgres import index_log
 from fourfold.storage.postgres.index_log import Generation
-from fourfold.storage.postgres.sql import Db, column, possible, rows, run, run_many
+from fourfold.storage.postgres.sql import Db, column, rows, run, run_many
+from fourfold.storage.sql.dialect import possible
 from fourfold.storage.values import PendingText, Size
 
 _LANGUAGES = (

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from fourfold.model import Json, Page, RawRecord
 from fourfold.storage.codec import dumps, micros, moment
-from fourfold.storage.postgres.ids import new as new_ids
 from fourfold.storage.postgres.namespaces import Namespace
-from fourfold.storage.postgres.sql import Db, column, possible, rows, run, value
+from fourfold.storage.postgres.sql import Db, column, rows, run, value
 from fourfold.storage.refusals import SHOWN_ITEMS, no_raw, still_a_source
+from fourfold.storage.sql.dialect import possible
+from fourfold.storage.sql.ids import new as new_ids
 from fourfold.storage.values import NewRaw
 
 if TYPE_CHECKING:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from fourfold.storage.postgres.ids import new as new_ids
-from fourfold.storage.postgres.sql import Db, possible, rows, run, run_many
+from fourfold.storage.postgres.sql import Db, rows, run, run_many
+from fourfold.storage.sql.dialect import possible
+from fourfold.storage.sql.ids import new as new_ids
 from fourfold.storage.values import Version
 from fourfold.storage.version_rows import COLUMNS, LATEST_FIRST, VersionRows, row_of, version_of
 

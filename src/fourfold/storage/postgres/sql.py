@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, LiteralString, TypeAlias, cast
 import numpy as np
 import psycopg
 
-from fourfold.limits import LARGEST_ID
 from fourfold.storage.postgres.connection import Connection as Db
 
 if TYPE_CHECKING:
@@ -87,23 +86,9 @@ def copy_rows(db: Db, table: str, data: Iterable[bytes]) -> None:
         raise db.failure(error) from error
 
 
-def possible(ids: Iterable[int]) -> list[int]:
-    """The ids that a store could have assigned."""
-    return [number for number in ids if 0 < number <= LARGEST_ID]
-
-
 def array(numbers: Iterable[int]) -> str:
     """The text form of a `bigint[]`: psycopg inspects every element of a list several times."""
     return f"{{{','.join(map(str, numbers))}}}"
-
-
-def sendable(texts: Iterable[str]) -> list[str]:
-    """The texts that PostgreSQL can store; the others cannot match anything."""
-    return [text for text in texts if "\x00" not in text and _is_unicode(text)]
-
-
-def _is_unicode(text: str) -> bool:
-    return text.isascii() or not any("\ud800" <= character <= "\udfff" for character in text)
 
 
 def digest(text: str) -> bytes:

@@ -11,7 +11,8 @@ from fourfold.model import Item, NewItem
 from fourfold.storage.postgres import items as item_rows
 from fourfold.storage.postgres import windows
 from fourfold.storage.postgres.rows import load
-from fourfold.storage.postgres.sql import column, possible, value
+from fourfold.storage.postgres.sql import column, value
+from fourfold.storage.sql.dialect import possible
 from fourfold.storage.versioning import given_dimension
 
 if TYPE_CHECKING:

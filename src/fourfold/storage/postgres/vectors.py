@@ -27,13 +27,13 @@ from fourfold.storage.postgres.sql import (
     column,
     copy_rows,
     packed,
-    possible,
     rows,
     run,
     run_many,
     value,
 )
 from fourfold.storage.postgres.tuning import Tuning
+from fourfold.storage.sql.dialect import possible
 from fourfold.storage.values import MadeVectors
 
 if TYPE_CHECKING:

@@ -9,8 +9,9 @@ from fourfold.embed.windows import Windows, flaw
 from fourfold.retrieval import Part
 from fourfold.storage.parts import nearest_part
 from fourfold.storage.postgres.namespaces import Namespace
-from fourfold.storage.postgres.sql import Db, possible, rows
+from fourfold.storage.postgres.sql import Db, rows
 from fourfold.storage.postgres.vectors import matrix
+from fourfold.storage.sql.dialect import possible
 
 if TYPE_CHECKING:
     from fourfold.model import Vector

@@ -23,7 +23,8 @@ from fourfold.storage.postgres.index_search import MOST_CANDIDATES
 from fourfold.storage.postgres.lexicon import AskedLexicon
 from fourfold.storage.postgres.namespaces import Namespace
 from fourfold.storage.postgres.posted_search import NOTHING, joined, kth, of_items, score
-from fourfold.storage.postgres.sql import Answer, Packed, Statement, array, packed, rows, sendable, together
+from fourfold.storage.postgres.sql import Answer, Packed, Statement, array, packed, rows, together
+from fourfold.storage.sql.dialect import sendable
 from fourfold.text import bm25
 from fourfold.text.code import MARKERS, code_share
 from fourfold.text.keyword_query import KeywordQuery, Word, keyword_query

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
-import apsw
 import numpy as np
 
 from fourfold.errors import NotFound
@@ -15,7 +14,9 @@ from fourfold.fields import DETAILS
 from fourfold.model import Item, NewItem
 from fourfold.scheduling import paced
 from fourfold.storage.codec import detail_values, dumps, micros
-from fourfold.storage.sqlite import ids, items, spaces, vectors
+from fourfold.storage.sql import ids
+from fourfold.storage.sqlite import items, spaces, vectors
+from fourfold.storage.sqlite.connection import Connection
 from fourfold.storage.sqlite.database import batches, chunks, marks, possible, rows, unchecked
 from fourfold.storage.sqlite.items import Change, Written
 from fourfold.text.fold import fold
@@ -40,7 +41,7 @@ class Put(NamedTuple):
     """Those that nothing later in the same write has changed."""
 
 
-def as_stored(db: apsw.Connection, namespace: str, ns: int, done: Put, now: datetime) -> list[Item]:
+def as_stored(db: Connection, namespace: str, ns: int, done: Put, now: datetime) -> list[Item]:
     """The items of a write, in its order: new ones as they were given, the others read in the same transaction."""
     found = {new.id: _item(namespace, new, now) for new in done.fresh if new.item.attribute is None}
     known = [row.id for row in done.written if row.id not in found]
@@ -59,7 +60,7 @@ def _item(namespace: str, new: Fresh, now: datetime) -> Item:
     )  # fmt: skip
 
 
-def put(db: apsw.Connection, ns: int, new: Sequence[NewItem], now: datetime, *, linked: bool) -> Put:
+def put(db: Connection, ns: int, new: Sequence[NewItem], now: datetime, *, linked: bool) -> Put:
     """Stores checked items under their identities, with the vectors that they bring.
 
     New items get their ids first. Versions are kept of what was there before the write, not of states within it.
@@ -93,7 +94,7 @@ def _change(item: NewItem) -> Change:
     return Change.TEXT if item.vector is None else _TEXT_AND_VECTOR
 
 
-def _put_again(db: apsw.Connection, ns: int, item: NewItem, now: datetime, *, keep: bool) -> Written:
+def _put_again(db: Connection, ns: int, item: NewItem, now: datetime, *, keep: bool) -> Written:
     """The stored item with this identity, also if it was stored earlier in this call."""
     row = items.put_again(db, ns, item, now, keep=keep)
     if item.vector is None:
@@ -114,7 +115,7 @@ def _identity(item: NewItem) -> str | tuple[str, int] | bytes:
     return items.text_identity(item)
 
 
-def _known(db: apsw.Connection, ns: int, identities: Iterable[Any]) -> set[Any]:
+def _known(db: Connection, ns: int, identities: Iterable[Any]) -> set[Any]:
     """Those that an item of the namespace has."""
     kinds: dict[type, list[Any]] = {str: [], tuple: [], bytes: []}
     for identity in identities:
@@ -127,7 +128,7 @@ def _known(db: apsw.Connection, ns: int, identities: Iterable[Any]) -> set[Any]:
     }
 
 
-def _selected(db: apsw.Connection, condition: str, columns: str, ns: int, among: Sequence[Any]) -> Iterator[Any]:
+def _selected(db: Connection, condition: str, columns: str, ns: int, among: Sequence[Any]) -> Iterator[Any]:
     for part in batches(among):
         inside = condition.format(f"IN ({marks(len(part))})")
         yield from db.execute(f"SELECT {columns} FROM items WHERE {inside}", (*part, ns))  # noqa: S608  (our own clauses and placeholders)
@@ -136,7 +137,7 @@ def _selected(db: apsw.Connection, condition: str, columns: str, ns: int, among:
 # ---------------------------------------------------------------- what is new
 
 
-def insert(db: apsw.Connection, ns: int, fresh: Sequence[Fresh], now: datetime, *, linked: bool) -> None:
+def insert(db: Connection, ns: int, fresh: Sequence[Fresh], now: datetime, *, linked: bool) -> None:
     """New rows, with all that hangs on them but links and the log."""
     if len(fresh) < _MANY_ITEMS:
         _insert_rows(db, ns, fresh, now, linked)
@@ -150,7 +151,7 @@ def insert(db: apsw.Connection, ns: int, fresh: Sequence[Fresh], now: datetime, 
 
 
 def _insert_rows(
-    db: apsw.Connection, ns: int, fresh: Sequence[Fresh], now: datetime, linked: bool
+    db: Connection, ns: int, fresh: Sequence[Fresh], now: datetime, linked: bool
 ) -> Sequence[tuple[int, int, str]]:
     """Returns the rows of tags: the number of the tag, that of the item, and how the item spells it."""
     db.executemany(items.INSERT, _item_rows(ns, fresh, now, linked))
@@ -162,7 +163,7 @@ def _insert_rows(
 
 
 def _count_for_triggers(
-    db: apsw.Connection, ns: int, fresh: Sequence[Fresh], tagged: Sequence[tuple[int, int, str]]
+    db: Connection, ns: int, fresh: Sequence[Fresh], tagged: Sequence[tuple[int, int, str]]
 ) -> None:
     """What the triggers of new rows count."""
     uses = Counter(tag for tag, *_ in tagged)
@@ -183,7 +184,7 @@ def _item_rows(ns: int, fresh: Iterable[Fresh], now: datetime, linked: bool) -> 
         )  # fmt: skip
 
 
-def _insert_vectors(db: apsw.Connection, ns: int, fresh: Sequence[Fresh]) -> None:
+def _insert_vectors(db: Connection, ns: int, fresh: Sequence[Fresh]) -> None:
     if not fresh:
         return
     given = [(new.id, np.asarray(new.item.vector, np.float32)) for new in fresh]
@@ -193,7 +194,7 @@ def _insert_vectors(db: apsw.Connection, ns: int, fresh: Sequence[Fresh]) -> Non
     vectors.count(db, ns, len(given))
 
 
-def _insert_tags(db: apsw.Connection, ns: int, fresh: Sequence[Fresh]) -> list[tuple[int, int, str]]:
+def _insert_tags(db: Connection, ns: int, fresh: Sequence[Fresh]) -> list[tuple[int, int, str]]:
     """Returns the new rows. Of tags of an item that differ in spelling only, the first one counts."""
     folded = {tag: fold(tag) for tag in {tag for new in fresh for tag in new.item.tags}}
     if not folded:
@@ -209,7 +210,7 @@ def _insert_tags(db: apsw.Connection, ns: int, fresh: Sequence[Fresh]) -> list[t
     return tagged
 
 
-def _tag_ids(db: apsw.Connection, ns: int, folded: Sequence[str]) -> Mapping[str, int]:
+def _tag_ids(db: Connection, ns: int, folded: Sequence[str]) -> Mapping[str, int]:
     """Of these tags, which are made if need be."""
     db.executemany("INSERT OR IGNORE INTO tags (ns, folded) VALUES (?, ?)", ((ns, tag) for tag in folded))
     found: dict[str, int] = {}
@@ -220,7 +221,7 @@ def _tag_ids(db: apsw.Connection, ns: int, folded: Sequence[str]) -> Mapping[str
     return found
 
 
-def _insert_sources(db: apsw.Connection, ns: int, fresh: Sequence[Fresh]) -> None:
+def _insert_sources(db: Connection, ns: int, fresh: Sequence[Fresh]) -> None:
     wanted = sorted({raw for new in fresh for raw in new.item.source_ids})
     known: set[int] = set()
     for part in batches(possible(wanted)):

@@ -7,10 +7,9 @@ from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-import apsw
-
 from fourfold.index.source import Change, TextRow
 from fourfold.storage.sqlite import items, vectors
+from fourfold.storage.sqlite.connection import Connection
 from fourfold.storage.sqlite.database import Database, value
 
 if TYPE_CHECKING:
@@ -20,35 +19,35 @@ _KEPT_MARKS = 8
 """Publications that may take effect between the moments at which a process reads the files and the database."""
 
 
-def log(db: apsw.Connection, ns: int, changes: Iterable[tuple[int, Change]]) -> None:
+def log(db: Connection, ns: int, changes: Iterable[tuple[int, Change]]) -> None:
     db.executemany(
         "INSERT INTO changes (ns, item, what) VALUES (?, ?, ?)",
         ((ns, item, int(what)) for item, what in changes if what),
     )
 
 
-def last_change(db: apsw.Connection, ns: int) -> int:
+def last_change(db: Connection, ns: int) -> int:
     return value(db, "SELECT max(seq) FROM changes WHERE ns = ?", ns) or 0
 
 
-def count_changes(db: apsw.Connection, ns: int, after: int, limit: int, kinds: int = -1) -> int:
+def count_changes(db: Connection, ns: int, after: int, limit: int, kinds: int = -1) -> int:
     """Changes after that one, of these kinds or of any, counted up to `limit`."""
     sql = "SELECT count(*) FROM (SELECT 1 FROM changes WHERE ns = ? AND seq > ? AND what & ? LIMIT ?)"
     return value(db, sql, ns, after, int(kinds), limit)
 
 
-def pruned(db: apsw.Connection, ns: int) -> int:
+def pruned(db: Connection, ns: int) -> int:
     """The log begins after this change."""
     return value(db, "SELECT pruned FROM namespaces WHERE id = ?", ns)
 
 
-def prune(db: apsw.Connection, ns: int, last: int) -> None:
+def prune(db: Connection, ns: int, last: int) -> None:
     """Removes changes up to `last`, which all published indexes hold."""
     db.execute("DELETE FROM changes WHERE ns = ? AND seq <= ?", (ns, last))
     db.execute("UPDATE namespaces SET pruned = max(pruned, ?) WHERE id = ?", (last, ns))
 
 
-def publication_marks(db: apsw.Connection, ns: int, kind: str) -> list[str]:
+def publication_marks(db: Connection, ns: int, kind: str) -> list[str]:
     known: str | None = value(db, "SELECT value FROM settings WHERE name = ?", f"published/{ns}/{kind}")
     return known.split() if known else []
 
@@ -76,7 +75,7 @@ class SqliteSource:
 class SqliteSourceSnapshot:
     """Implements `fourfold.index.source.SourceSnapshot` inside the transaction of `db`."""
 
-    def __init__(self, db: apsw.Connection, ns: int) -> None:
+    def __init__(self, db: Connection, ns: int) -> None:
         self.db = db
         self.ns = ns
 

@@ -19,6 +19,7 @@ from fourfold.storage import loading, repair
 from fourfold.storage.record_reader import Audit
 from fourfold.storage.sqlite import items, portable, spaces, vectors
 from fourfold.storage.sqlite.changes import SqliteSourceSnapshot
+from fourfold.storage.sqlite.connection import Connection
 from fourfold.storage.sqlite.database import Database, chunks, rows, value
 from fourfold.storage.sqlite.indexes import Indexes
 
@@ -79,7 +80,7 @@ def check(database: Database, indexes: Indexes) -> list[str]:
     return problems
 
 
-def _against_the_rules(db: apsw.Connection) -> list[str]:
+def _against_the_rules(db: Connection) -> list[str]:
     """Rows that a write would refuse, and that an import of this store's export would."""
     audit = Audit()
     try:
@@ -90,25 +91,25 @@ def _against_the_rules(db: apsw.Connection) -> list[str]:
     return audit.problems
 
 
-def broken(db: apsw.Connection) -> list[str]:
+def broken(db: Connection) -> list[str]:
     try:
         return [line for (line,) in rows(db, "PRAGMA integrity_check") if line != "ok"]
     except apsw.CorruptError as error:  # too broken even to be looked through
         return [str(error)]
 
 
-def miscounted(db: apsw.Connection) -> Iterator[str]:
+def miscounted(db: Connection) -> Iterator[str]:
     return repair.miscounted(partial(value, db), COUNTERS, LANGUAGES, WAITING, MISSHAPEN)
 
 
-def _differences(db: apsw.Connection, ns: int, texts: TextState, nearness: VectorState | None) -> list[str]:
+def _differences(db: Connection, ns: int, texts: TextState, nearness: VectorState | None) -> list[str]:
     try:
         return list(_drift(db, ns, texts, nearness))
     except Damaged as error:
         return [f"its index was damaged while it was read ({error})"]
 
 
-def _drift(db: apsw.Connection, ns: int, texts: TextState, nearness: VectorState | None) -> Iterator[str]:
+def _drift(db: Connection, ns: int, texts: TextState, nearness: VectorState | None) -> Iterator[str]:
     """Where indexes differ from the rows."""
     for name, state in (("keyword", texts), ("vector", nearness)):
         if state is not None and state.segment.damage:
@@ -161,7 +162,7 @@ def _wrong_words(state: TextState, german: Counter[str]) -> Iterator[str]:
         yield "its keyword index has other German words than the texts"
 
 
-def _wrong_vectors(db: apsw.Connection, state: VectorState, ids: Sequence[int]) -> int:
+def _wrong_vectors(db: Connection, state: VectorState, ids: Sequence[int]) -> int:
     """Items of which an index holds other vectors than the rows, or another number of them."""
     stored, matrix = vectors.read(db, ids, state.tail.dimension)
     known = np.unique(stored)

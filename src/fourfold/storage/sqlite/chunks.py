@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-import apsw
-
+from fourfold.storage.sqlite.connection import Connection
 from fourfold.storage.sqlite.database import rows
 from fourfold.storage.values import FileRow, FileState
 from fourfold.text.fold import fold
@@ -20,7 +19,7 @@ _LAST = "\U0010ffff"
 class Chunks:
     """The rows that `chunk_matching` changes."""
 
-    def __init__(self, db: apsw.Connection, ns: int) -> None:
+    def __init__(self, db: Connection, ns: int) -> None:
         self._db, self._ns = db, ns
 
     def stored(self, path: str) -> list[tuple[int, int, str, str]]:
@@ -39,21 +38,21 @@ class Chunks:
         forget_states(self._db, self._ns, [path])
 
 
-def note(db: apsw.Connection, ns: int, state: FileState) -> None:
+def note(db: Connection, ns: int, state: FileState) -> None:
     name = fold(state.path.rpartition("/")[2])
     db.execute(f"INSERT OR REPLACE INTO files (ns, name, {_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?)", (ns, name, *state))  # noqa: S608  (constants)
 
 
-def forget_states(db: apsw.Connection, ns: int, paths: Sequence[str]) -> None:
+def forget_states(db: Connection, ns: int, paths: Sequence[str]) -> None:
     db.executemany("DELETE FROM files WHERE ns = ? AND path = ?", ((ns, path) for path in paths))
 
 
-def states(db: apsw.Connection, ns: int, prefix: str) -> dict[str, FileRow]:
+def states(db: Connection, ns: int, prefix: str) -> dict[str, FileRow]:
     sql = f"SELECT {_COLUMNS} FROM files WHERE ns = ? AND path >= ? AND path < ? ORDER BY path"  # noqa: S608  (constants)
     return {row[0]: row for row in rows(db, sql, ns, prefix, prefix + _LAST)}
 
 
-def ids(db: apsw.Connection, ns: int, path: str, first: int = 0, last: int = 1 << 62) -> list[int]:
+def ids(db: Connection, ns: int, path: str, first: int = 0, last: int = 1 << 62) -> list[int]:
     """Chunks of a file, in order."""
     sql = f"SELECT id {_CHUNKS} AND chunk_index BETWEEN ? AND ? ORDER BY chunk_index"
     return [item for (item,) in rows(db, sql, ns, path, first, last)]

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-import apsw
-
 from fourfold import limits
 from fourfold.limits import WALK_EDGES
 from fourfold.model import NO_FILTERS, Filters
 from fourfold.ranking.connections import MOST_TAGS, rarity
 from fourfold.retrieval import Link
+from fourfold.storage.sqlite.connection import Connection
 from fourfold.storage.sqlite.database import batches, marks, possible, rows, value
 from fourfold.storage.sqlite.filters import where
 from fourfold.storage.values import TagUse
@@ -20,7 +19,7 @@ _Row = tuple[int, int, int]
 _Edge = tuple[int, int, float, int, int]
 
 
-def named(db: apsw.Connection, ns: int, names: Sequence[str]) -> dict[str, list[int]]:
+def named(db: Connection, ns: int, names: Sequence[str]) -> dict[str, list[int]]:
     """The names that exist, with their nodes."""
     found: dict[str, list[int]] = {}
     for part in batches(names):
@@ -30,7 +29,7 @@ def named(db: apsw.Connection, ns: int, names: Sequence[str]) -> dict[str, list[
     return found
 
 
-def node_links(db: apsw.Connection, nodes: Sequence[int]) -> list[Link]:
+def node_links(db: Connection, nodes: Sequence[int]) -> list[Link]:
     """From nodes to their own items, to those that mention them, and over one edge to their neighbours' items."""
     scope = _Scope(db)
     own = [Link(node, item, "own", 1.0, degree) for node, item, degree in scope.own(nodes)]
@@ -38,7 +37,7 @@ def node_links(db: apsw.Connection, nodes: Sequence[int]) -> list[Link]:
     return [*own, *naming, *_over_edges(scope, [(node, node, degree) for node, degree in scope.degrees(nodes)])]
 
 
-def item_links(db: apsw.Connection, ns: int, items: Sequence[int]) -> list[Link]:
+def item_links(db: Connection, ns: int, items: Sequence[int]) -> list[Link]:
     """From items of the namespace to what they mention, to what mentions them, and over one edge from their nodes."""
     scope = _Scope(db)
     items = possible(items)
@@ -68,7 +67,7 @@ def _over_edges(scope: _Scope, starts: Sequence[_Row]) -> list[Link]:
     ]
 
 
-def heaviest_edges(db: apsw.Connection, degrees: Mapping[int, int]) -> list[tuple[int, int, float]]:
+def heaviest_edges(db: Connection, degrees: Mapping[int, int]) -> list[tuple[int, int, float]]:
     """(node, neighbour, weight) of the edges of each node, in both directions; of a hub, the heaviest."""
     return [(near, far, weight) for near, far, weight, *_ in _Scope(db).heaviest_of_each(degrees)]
 
@@ -76,7 +75,7 @@ def heaviest_edges(db: apsw.Connection, degrees: Mapping[int, int]) -> list[tupl
 class _Scope:
     """Batched look-ups, joined from the left to the right (CROSS). Hubs lead nowhere (limits.HUB)."""
 
-    def __init__(self, db: apsw.Connection) -> None:
+    def __init__(self, db: Connection) -> None:
         self._db = db
 
     def own(self, nodes: Iterable[int]) -> list[_Row]:
@@ -147,7 +146,7 @@ _EDGES = tuple(
 )
 
 
-def _batched(db: apsw.Connection, sql: str, keys: Iterable[int], *before: int) -> list[Any]:
+def _batched(db: Connection, sql: str, keys: Iterable[int], *before: int) -> list[Any]:
     """`before`: what is bound before the keys."""
     found: list[Any] = []
     for part in batches(sorted(keys)):
@@ -158,7 +157,7 @@ def _batched(db: apsw.Connection, sql: str, keys: Iterable[int], *before: int) -
 # ---------------------------------------------------------------- tags
 
 
-def tag_counts(db: apsw.Connection, ns: int, *, hidden: bool) -> dict[str, int]:
+def tag_counts(db: Connection, ns: int, *, hidden: bool) -> dict[str, int]:
     """Folded tag to the number of items that carry it; `hidden`: whether some of these are superseded."""
     if hidden:
         sql = (
@@ -169,7 +168,7 @@ def tag_counts(db: apsw.Connection, ns: int, *, hidden: bool) -> dict[str, int]:
     return dict(rows(db, "SELECT folded, uses FROM tags WHERE ns = ? AND uses > 0 ORDER BY folded", ns))
 
 
-def carried(db: apsw.Connection, ns: int, ids: Sequence[int]) -> dict[str, int]:
+def carried(db: Connection, ns: int, ids: Sequence[int]) -> dict[str, int]:
     """The tags of these items, folded, each with the number of items that carry it."""
     found: dict[str, int] = {}
     for part in batches(possible(ids)):
@@ -195,7 +194,7 @@ class SeenTags:
     def __init__(self) -> None:
         self._seen: dict[int, _Seen] = {}
 
-    def among(self, db: apsw.Connection, ns: int, change: int, candidates: Sequence[str]) -> list[str]:
+    def among(self, db: Connection, ns: int, change: int, candidates: Sequence[str]) -> list[str]:
         """Those of the candidates that may be tags at this change, the last that `db` sees."""
         seen = self._seen.get(ns)
         if seen is None or seen.change != change:
@@ -204,7 +203,7 @@ class SeenTags:
             return list(candidates)
         return [tag for tag in candidates if tag in seen.tags]
 
-    def _followed(self, db: apsw.Connection, ns: int, change: int, seen: _Seen | None) -> _Seen:
+    def _followed(self, db: Connection, ns: int, change: int, seen: _Seen | None) -> _Seen:
         if seen is None or value(db, "SELECT folded FROM tags WHERE id = ?", seen.newest) != seen.name:
             seen = _Seen(change, 0, "", frozenset())
         sql = f"SELECT id, folded FROM tags WHERE id > ? AND +ns = ? ORDER BY id LIMIT {_REMEMBERED + 1}"  # noqa: S608  (constants)
@@ -218,7 +217,7 @@ class SeenTags:
 _REMEMBERED = 100_000
 
 
-def uses(db: apsw.Connection, ns: int, candidates: Sequence[str], filters: Filters, limit: int) -> list[TagUse]:
+def uses(db: Connection, ns: int, candidates: Sequence[str], filters: Filters, limit: int) -> list[TagUse]:
     """Uses of those candidates that are tags, by the `limit` items that carry the most and rarest of them.
 
     SQLite adds up and cuts off: a tag that 20,000 items carry makes no 20,000 objects here.
@@ -244,7 +243,7 @@ def uses(db: apsw.Connection, ns: int, candidates: Sequence[str], filters: Filte
 _KNOWN = "SELECT id, folded, uses FROM tags WHERE ns = ? AND folded IN ({}) AND uses > 0"
 
 
-def tagged(db: apsw.Connection, ns: int, candidates: Sequence[str]) -> list[TagUse]:
+def tagged(db: Connection, ns: int, candidates: Sequence[str]) -> list[TagUse]:
     """Every use of those of these folded strings that are tags."""
     found: list[TagUse] = []
     for part in batches(candidates):

@@ -25,6 +25,7 @@ from fourfold.native.files import Stamps
 from fourfold.scheduling import Mark, Marks
 from fourfold.storage import values
 from fourfold.storage.sqlite import schema
+from fourfold.storage.sqlite.connection import Connection
 from fourfold.storage.sqlite.failures import WORLD, translate, translated
 from fourfold.storage.sqlite.tuning import DEFAULT, Tuning
 from fourfold.text.globs import matches
@@ -79,7 +80,7 @@ class Database:
         """Device and inode of each file, as this process has it open."""
         self._opened = Stamps((), ())
         """The same."""
-        self._idle: list[apsw.Connection] = []
+        self._idle: list[Connection] = []
         """Connections that no reader uses."""
         self._readers = Marks()
         self._closed = False
@@ -99,13 +100,13 @@ class Database:
             self._inodes = self._inodes_now()
             self._opened = Stamps(self._files, self._inodes)
 
-    def _connect(self) -> apsw.Connection:
+    def _connect(self) -> Connection:
         """Retries: when two processes create a file at once, SQLite refuses one of them without waiting."""
         patience, attempts = _Patience(self._tuning.busy_seconds), 0
         with translated(self.path):
             while True:
                 self._require_same_files()
-                db = apsw.Connection(str(self.path), flags=apsw.SQLITE_OPEN_READWRITE)
+                db = Connection(str(self.path), flags=apsw.SQLITE_OPEN_READWRITE)
                 try:
                     self._prepare(db)
                     self._require_same_files()
@@ -117,7 +118,7 @@ class Database:
                     attempts += 1
         return db
 
-    def _prepare(self, db: apsw.Connection) -> None:
+    def _prepare(self, db: Connection) -> None:
         db.set_busy_handler(_Patience(self._tuning.busy_seconds))
         db.pragma("page_size", _PAGE_BYTES)
         db.pragma("synchronous", "full" if self._tuning.durable else "off")  # before a new file is written to
@@ -128,15 +129,15 @@ class Database:
         db.pragma("temp_store", "memory")
         db.create_scalar_function("regexp", _regexp, 2, deterministic=True)
 
-    def read(self, deadline: Deadline | None = None) -> AbstractContextManager[apsw.Connection]:
+    def read(self, deadline: Deadline | None = None) -> AbstractContextManager[Connection]:
         """A connection in one read transaction. Raises TimedOut after the deadline."""
         return self.reading(_as_it_is, deadline)
 
     @contextmanager
-    def reading(self, make: Callable[[apsw.Connection], T], deadline: Deadline | None = None) -> Generator[T]:
+    def reading(self, make: Callable[[Connection], T], deadline: Deadline | None = None) -> Generator[T]:
         """What `make` returns for such a connection. One generator, because every search enters it."""
         reader = Mark()
-        db: apsw.Connection | None = None
+        db: Connection | None = None
         try:
             try:
                 with self._guard:
@@ -163,7 +164,7 @@ class Database:
                 raise
             raise deadline.exceeded(self.path) from error
 
-    def _give_back(self, reader: Mark, db: apsw.Connection | None) -> None:
+    def _give_back(self, reader: Mark, db: Connection | None) -> None:
         with self._guard:
             self._readers.discard(reader)
             if db is not None:
@@ -172,7 +173,7 @@ class Database:
                 self._drained.set()
 
     @contextmanager
-    def write(self) -> Generator[apsw.Connection]:
+    def write(self) -> Generator[Connection]:
         """The writing connection of this process, in a transaction: committed, or rolled back after an error."""
         with self._writing, translated(self.path):
             if self._closed:
@@ -209,7 +210,7 @@ class Database:
         except (FileNotFoundError, NotADirectoryError):
             return []
 
-    def _shorten_wal(self, db: apsw.Connection) -> None:
+    def _shorten_wal(self, db: Connection) -> None:
         """Resets a long write-ahead log. SQLite itself does so only if no reader is active when a write begins."""
         with suppress(OSError, apsw.Error):  # commits in the log are safe, however long it is
             times = self._wal.stat().st_size / self._tuning.wal_bytes
@@ -255,13 +256,13 @@ def _create(path: Path) -> None:
         owner_only.tighten(path.with_name(path.name + suffix))
 
 
-def _roll_back(db: apsw.Connection) -> None:
+def _roll_back(db: Connection) -> None:
     if db.in_transaction:  # after a disk error SQLite may have ended it
         db.execute("ROLLBACK")
 
 
 @contextmanager
-def unchecked(db: apsw.Connection) -> Generator[None]:
+def unchecked(db: Connection) -> Generator[None]:
     """Inserts without foreign keys and triggers: for new rows whose parents exist, which the caller counts itself.
 
     Statements are compiled again afterwards, so this pays for many rows only.
@@ -273,7 +274,7 @@ def unchecked(db: apsw.Connection) -> Generator[None]:
         _check_rows(db, True)
 
 
-def _check_rows(db: apsw.Connection, on: bool) -> None:
+def _check_rows(db: Connection, on: bool) -> None:
     db.config(apsw.SQLITE_DBCONFIG_ENABLE_FKEY, int(on))
     db.config(apsw.SQLITE_DBCONFIG_ENABLE_TRIGGER, int(on))
 
@@ -296,7 +297,7 @@ class _Patience:
         return time.monotonic() < self._until
 
 
-def _as_it_is(db: apsw.Connection) -> apsw.Connection:
+def _as_it_is(db: Connection) -> Connection:
     return db
 
 

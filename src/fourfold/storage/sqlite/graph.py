@@ -6,15 +6,14 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-import apsw
-
 from fourfold import validation as rules
 from fourfold.model import Json, Node, NodeSummary
 from fourfold.storage.codec import dumps
 from fourfold.storage.graph_paths import Step, steps_query
 from fourfold.storage.linking import LABEL, Gone
 from fourfold.storage.refusals import ambiguous, no_node
-from fourfold.storage.sqlite import ids
+from fourfold.storage.sql import ids
+from fourfold.storage.sqlite.connection import Connection
 from fourfold.storage.sqlite.database import batches, marks, rows, value
 from fourfold.storage.values import Direction
 from fourfold.text.entities import normal_name, split_label, with_label
@@ -23,7 +22,7 @@ from fourfold.text.entities import normal_name, split_label, with_label
 
 
 def add_node(
-    db: apsw.Connection,
+    db: Connection,
     ns: int,
     name: str,
     label: str,
@@ -44,14 +43,14 @@ def add_node(
     return node, fresh
 
 
-def restore(db: apsw.Connection, ns: int, node: int, aliases: Iterable[str], properties: Mapping[str, Json]) -> None:
+def restore(db: Connection, ns: int, node: int, aliases: Iterable[str], properties: Mapping[str, Json]) -> None:
     """What an export says of a node that was just inserted."""
     db.execute("UPDATE nodes SET properties = ? WHERE id = ?", (dumps(dict(properties)), node))
     for alias in aliases:
         _add_name(db, ns, node, normal_name(alias), alias)
 
 
-def ensure_node(db: apsw.Connection, ns: int, name: str, label: str, *, made: bool) -> tuple[int, list[str]]:
+def ensure_node(db: Connection, ns: int, name: str, label: str, *, made: bool) -> tuple[int, list[str]]:
     folded = normal_name(name)
     node = value(db, "SELECT id FROM nodes WHERE ns = ? AND folded = ? AND label = ?", ns, folded, label)
     if node is None:
@@ -61,13 +60,13 @@ def ensure_node(db: apsw.Connection, ns: int, name: str, label: str, *, made: bo
     return node, []
 
 
-def ensure_reference(db: apsw.Connection, ns: int, reference: str) -> tuple[int, list[str]]:
+def ensure_reference(db: Connection, ns: int, reference: str) -> tuple[int, list[str]]:
     """The node that the end of an edge means, made if it is not there."""
     name, label = split_label(reference)
     return ensure_node(db, ns, name, label or LABEL, made=True)
 
 
-def insert_node(db: apsw.Connection, ns: int, name: str, label: str, *, made: bool, node_id: int | None = None) -> int:
+def insert_node(db: Connection, ns: int, name: str, label: str, *, made: bool, node_id: int | None = None) -> int:
     """A new row; under a given id where one is restored."""
     folded = normal_name(name)
     node = ids.new(db, ns, "nodes", 1)[0] if node_id is None else node_id
@@ -79,7 +78,7 @@ def insert_node(db: apsw.Connection, ns: int, name: str, label: str, *, made: bo
     return node
 
 
-def ensure_nodes(db: apsw.Connection, ns: int, names: Sequence[str]) -> tuple[dict[str, int], list[str]]:
+def ensure_nodes(db: Connection, ns: int, names: Sequence[str]) -> tuple[dict[str, int], list[str]]:
     """The nodes of these names with LABEL, created where missing; and the new names, in normal form."""
     folded = {name: normal_name(name) for name in names}
     spelled: dict[str, str] = {}
@@ -96,7 +95,7 @@ def ensure_nodes(db: apsw.Connection, ns: int, names: Sequence[str]) -> tuple[di
     return {name: nodes[normal] for name, normal in folded.items()}, fresh
 
 
-def _nodes_of_names(db: apsw.Connection, ns: int, label: str, names: Sequence[str]) -> dict[str, int]:
+def _nodes_of_names(db: Connection, ns: int, label: str, names: Sequence[str]) -> dict[str, int]:
     found: dict[str, int] = {}
     for part in batches(names):
         sql = f"SELECT folded, id FROM nodes WHERE ns = ? AND folded IN ({marks(len(part))}) AND label = ?"  # noqa: S608  (placeholders)
@@ -104,12 +103,12 @@ def _nodes_of_names(db: apsw.Connection, ns: int, label: str, names: Sequence[st
     return found
 
 
-def _add_name(db: apsw.Connection, ns: int, node: int, folded: str, alias: str | None) -> bool:
+def _add_name(db: Connection, ns: int, node: int, folded: str, alias: str | None) -> bool:
     db.execute("INSERT OR IGNORE INTO names VALUES (?, ?, ?, ?)", (ns, folded, node, alias))
     return bool(db.changes())
 
 
-def attach(db: apsw.Connection, node: int, item: int, *, made: bool) -> None:
+def attach(db: Connection, node: int, item: int, *, made: bool) -> None:
     """Makes an item the text of a node, which it then no longer just mentions."""
     db.execute(
         "INSERT INTO node_items VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET made = max(made, excluded.made)",
@@ -127,7 +126,7 @@ class Named(NamedTuple):
     """Whether it is the node's own name, and not an alias."""
 
 
-def named(db: apsw.Connection, ns: int, folded: Sequence[str]) -> dict[str, list[Named]]:
+def named(db: Connection, ns: int, folded: Sequence[str]) -> dict[str, list[Named]]:
     """The nodes of each of these names, which are in normal form."""
     found: dict[str, list[Named]] = {name: [] for name in folded}
     for part in batches(folded):
@@ -141,7 +140,7 @@ def named(db: apsw.Connection, ns: int, folded: Sequence[str]) -> dict[str, list
 
 
 def resolve(
-    db: apsw.Connection,
+    db: Connection,
     ns: int,
     reference: str,
     label: str | None = None,
@@ -161,14 +160,14 @@ def resolve(
     return best[0].id if best else None
 
 
-def required(db: apsw.Connection, ns: int, reference: str, label: str | None = None) -> int:
+def required(db: Connection, ns: int, reference: str, label: str | None = None) -> int:
     node = resolve(db, ns, reference, label)
     if node is None:
         raise no_node(reference if label is None else with_label(reference, label))
     return node
 
 
-def read_nodes(db: apsw.Connection, nodes: Sequence[int]) -> dict[int, Node]:
+def read_nodes(db: Connection, nodes: Sequence[int]) -> dict[int, Node]:
     found: dict[int, Node] = {}
     for part in batches(nodes):
         inside = marks(len(part))
@@ -185,7 +184,7 @@ def read_nodes(db: apsw.Connection, nodes: Sequence[int]) -> dict[int, Node]:
 
 
 def summaries(
-    db: apsw.Connection, ns: int, like: str, limit: int, offset: int, among: Sequence[int] | None
+    db: Connection, ns: int, like: str, limit: int, offset: int, among: Sequence[int] | None
 ) -> list[NodeSummary]:
     sql = (
         "SELECT name, label, holders, mentioned, degree FROM nodes WHERE ns = ? "  # noqa: S608  (our own clauses)
@@ -197,13 +196,13 @@ def summaries(
     return [NodeSummary(*row) for row in rows(db, sql, ns, *chosen, like, like, limit, offset)]
 
 
-def linked_nodes(db: apsw.Connection, item: int) -> list[int]:
+def linked_nodes(db: Connection, item: int) -> list[int]:
     """The nodes that an item is the text of, and those that its text mentions."""
     sql = "SELECT node FROM node_items WHERE item = ?1 UNION SELECT node FROM mentions WHERE item = ?1"
     return [node for (node,) in rows(db, sql, item)]
 
 
-def remove_node(db: apsw.Connection, ns: int, node: int) -> Gone:
+def remove_node(db: Connection, ns: int, node: int) -> Gone:
     """Removes a node with its edges and mentions."""
     names = [folded for (folded,) in rows(db, "SELECT folded FROM names WHERE node = ?", node)]
     naming = "SELECT item FROM mentions WHERE node = ?1 UNION SELECT item FROM node_items WHERE node = ?1"
@@ -213,7 +212,7 @@ def remove_node(db: apsw.Connection, ns: int, node: int) -> Gone:
     return Gone([name for name in names if value(db, left, ns, name) is None], mentioning)
 
 
-def prune(db: apsw.Connection, ns: int, nodes: Iterable[int]) -> Gone:
+def prune(db: Connection, ns: int, nodes: Iterable[int]) -> Gone:
     """Removes those nodes that only existed because of a title that is gone."""
     removed = [remove_node(db, ns, node) for node in nodes if not _is_needed(db, node)]
     return Gone(
@@ -221,7 +220,7 @@ def prune(db: apsw.Connection, ns: int, nodes: Iterable[int]) -> Gone:
     )
 
 
-def _is_needed(db: apsw.Connection, node: int) -> bool:
+def _is_needed(db: Connection, node: int) -> bool:
     sql = (
         "SELECT made OR EXISTS (SELECT 1 FROM node_items WHERE node = nodes.id) "
         "OR EXISTS (SELECT 1 FROM edges WHERE source = nodes.id OR target = nodes.id) FROM nodes WHERE id = ?"
@@ -232,7 +231,7 @@ def _is_needed(db: apsw.Connection, node: int) -> bool:
 # ---------------------------------------------------------------- edges
 
 
-def set_edges(db: apsw.Connection, edges: Iterable[tuple[int, str, int, float]]) -> None:
+def set_edges(db: Connection, edges: Iterable[tuple[int, str, int, float]]) -> None:
     """Stores (source, relation, target, weight)."""
     db.executemany(
         "INSERT INTO edges VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET weight = excluded.weight",
@@ -240,12 +239,12 @@ def set_edges(db: apsw.Connection, edges: Iterable[tuple[int, str, int, float]])
     )
 
 
-def remove_edge(db: apsw.Connection, source: int, relation: str, target: int) -> bool:
+def remove_edge(db: Connection, source: int, relation: str, target: int) -> bool:
     db.execute("DELETE FROM edges WHERE source = ? AND relation = ? AND target = ?", (source, relation, target))
     return bool(db.changes())
 
 
-def adjacent(db: apsw.Connection, node: int) -> list[int]:
+def adjacent(db: Connection, node: int) -> list[int]:
     """The nodes at the other ends of its edges."""
     sql = "SELECT target FROM edges WHERE source = ?1 UNION SELECT source FROM edges WHERE target = ?1"
     return [other for (other,) in rows(db, sql, node)]
@@ -261,7 +260,7 @@ class NodeRows:
         "WHERE source = ? OR target = ? ORDER BY weight DESC, a.folded, relation, b.folded LIMIT ?"
     )
 
-    def __init__(self, db: apsw.Connection) -> None:
+    def __init__(self, db: Connection) -> None:
         self._db = db
 
     def rows(self, sql: str, *bindings: Any) -> list[Any]:

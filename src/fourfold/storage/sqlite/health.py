@@ -12,6 +12,7 @@ from fourfold.index.segment_files import sync_folder
 from fourfold.model import Json
 from fourfold.storage.sqlite import folder as folders
 from fourfold.storage.sqlite import schema, spaces
+from fourfold.storage.sqlite.connection import Connection
 from fourfold.storage.sqlite.copies import copy_to
 from fourfold.storage.sqlite.database import rows, value
 from fourfold.storage.sqlite.failures import translated
@@ -19,9 +20,7 @@ from fourfold.storage.sqlite.failures import translated
 _COUNTED_CHANGES = 1_000_000
 
 
-def status(
-    db: apsw.Connection, folder: Path, unpublished: Callable[[apsw.Connection, int, int], int]
-) -> dict[str, Json]:
+def status(db: Connection, folder: Path, unpublished: Callable[[Connection, int, int], int]) -> dict[str, Json]:
     found = rows(
         db, "SELECT id, name, items, vectors, windows, fingerprint, dimension, superseded FROM namespaces ORDER BY name"
     )
@@ -57,7 +56,7 @@ def _bytes(paths: Iterable[Path]) -> int:
     return sum(size for _, size in sizes)
 
 
-def backup(db: apsw.Connection, target: Path) -> None:
+def backup(db: Connection, target: Path) -> None:
     """A consistent copy of the database, taken while others read and write. Indexes are rebuilt from it."""
     if target.exists():
         raise RequestError(f"{target} exists", "Choose another name; a backup never replaces a file")

@@ -9,8 +9,6 @@ from datetime import datetime
 from functools import cache
 from typing import Any, NamedTuple
 
-import apsw
-
 from fourfold import validation as rules
 from fourfold.errors import NotFound
 from fourfold.fields import DETAILS, OPTIONAL
@@ -22,6 +20,7 @@ from fourfold.scheduling import paced
 from fourfold.storage import codec, versioning
 from fourfold.storage.codec import dumps, micros, moment
 from fourfold.storage.sqlite import vectors, versions
+from fourfold.storage.sqlite.connection import Connection
 from fourfold.storage.sqlite.database import batches, marks, possible, rows, value
 from fourfold.storage.sqlite.filters import where
 from fourfold.storage.sqlite.saved_versions import SavedVersions
@@ -50,7 +49,7 @@ class Written(NamedTuple):
 # ---------------------------------------------------------------- writing
 
 
-def put_again(db: apsw.Connection, ns: int, item: NewItem, now: datetime, *, keep: bool) -> Written:
+def put_again(db: Connection, ns: int, item: NewItem, now: datetime, *, keep: bool) -> Written:
     """Stores a checked item under the identity of one that is there. `keep`: a version of that one, if it changes."""
     found = _find(db, ns, item)
     if _identity(item) is not None:
@@ -64,7 +63,7 @@ def put_again(db: apsw.Connection, ns: int, item: NewItem, now: datetime, *, kee
     return _replace(db, ns, found, item, now)
 
 
-def rewrite(db: apsw.Connection, ns: int, item_id: int, item: NewItem, now: datetime) -> Change:
+def rewrite(db: Connection, ns: int, item_id: int, item: NewItem, now: datetime) -> Change:
     """Makes a stored item this one, whatever identifies it."""
     change = _replace(db, ns, item_id, item, now).change
     _refresh_identity(db, item_id, item)
@@ -91,7 +90,7 @@ def _digest(text: str) -> bytes:
     return hashlib.blake2b(text.encode(), digest_size=16).digest()
 
 
-def _find(db: apsw.Connection, ns: int, item: NewItem) -> int:
+def _find(db: Connection, ns: int, item: NewItem) -> int:
     if item.key is not None:
         return value(db, "SELECT id FROM items WHERE ns = ? AND key = ?", ns, item.key)
     if item.path is not None:
@@ -110,7 +109,7 @@ def chunk_of(item: NewItem) -> int | None:
     return item.chunk_index or 0 if item.path is not None else item.chunk_index
 
 
-def insert(db: apsw.Connection, ns: int, item: NewItem, updated: datetime, item_id: int) -> None:
+def insert(db: Connection, ns: int, item: NewItem, updated: datetime, item_id: int) -> None:
     """A row that is restored, under the id that it had."""
     db.execute(
         INSERT,
@@ -126,7 +125,7 @@ def insert(db: apsw.Connection, ns: int, item: NewItem, updated: datetime, item_
     count_language(db, ns, item.language or "", 1)
 
 
-def _unite(db: apsw.Connection, ns: int, item_id: int, item: NewItem) -> Written:
+def _unite(db: Connection, ns: int, item_id: int, item: NewItem) -> Written:
     """Merges an item with the same text into the stored one, which gets the tags and sources of both."""
     tags = [tag for (tag,) in rows(db, "SELECT name FROM item_tags WHERE item = ?", item_id)]
     sources = [raw for (raw,) in rows(db, "SELECT raw FROM sources WHERE item = ? ORDER BY position", item_id)]
@@ -141,7 +140,7 @@ def _unite(db: apsw.Connection, ns: int, item_id: int, item: NewItem) -> Written
     return Written(item_id, Change.LABELS if db.total_changes() > before else Change(0))
 
 
-def _replace(db: apsw.Connection, ns: int, item_id: int, item: NewItem, now: datetime) -> Written:
+def _replace(db: Connection, ns: int, item_id: int, item: NewItem, now: datetime) -> Written:
     change = set_text(db, ns, item_id, item.title, item.text, item.language or "", now)
     ((metadata, kind),) = rows(db, "SELECT metadata, kind FROM items WHERE id = ?", item_id)
     if _aliases(metadata) != item.metadata.get("aliases") or has_headings(kind) != has_headings(item.kind):
@@ -165,7 +164,7 @@ def _aliases(metadata: str) -> Json:
     return json.loads(metadata).get("aliases") if "aliases" in metadata else None
 
 
-def set_text(db: apsw.Connection, ns: int, item_id: int, title: str, text: str, language: str, now: datetime) -> Change:
+def set_text(db: Connection, ns: int, item_id: int, title: str, text: str, language: str, now: datetime) -> Change:
     """Changes title and text; where they differ, `updated_at` moves and the vector has to be renewed."""
     old_title, old_text, old_language = rows(db, "SELECT title, text, language FROM items WHERE id = ?", item_id)[0]
     if old_language != language:
@@ -180,7 +179,7 @@ def set_text(db: apsw.Connection, ns: int, item_id: int, title: str, text: str, 
 
 
 def patch(
-    db: apsw.Connection, namespace: str, ns: int, item_id: int, change: ItemPatch, now: datetime, *, keep: bool
+    db: Connection, namespace: str, ns: int, item_id: int, change: ItemPatch, now: datetime, *, keep: bool
 ) -> Change:
     """Applies a checked patch to the row as it is now."""
     old = get(db, namespace, ns, [item_id]).get(item_id)
@@ -207,13 +206,13 @@ def patch(
     return changed | Change.LABELS
 
 
-def _refresh_identity(db: apsw.Connection, item_id: int, item: NewItem) -> None:
+def _refresh_identity(db: Connection, item_id: int, item: NewItem) -> None:
     """An edited text identifies its item from now on. Of several items with one text the oldest is the one."""
     sql = "UPDATE items SET identity = ? WHERE id = ? AND identity IS NOT NULL"
     db.execute(sql, (text_identity(item), item_id))
 
 
-def add_tags(db: apsw.Connection, ns: int, item_id: int, tags: Iterable[str]) -> None:
+def add_tags(db: Connection, ns: int, item_id: int, tags: Iterable[str]) -> None:
     for tag in tags:
         folded = fold(tag)
         db.execute("INSERT OR IGNORE INTO tags (ns, folded) VALUES (?, ?)", (ns, folded))
@@ -221,7 +220,7 @@ def add_tags(db: apsw.Connection, ns: int, item_id: int, tags: Iterable[str]) ->
         db.execute("INSERT OR IGNORE INTO item_tags VALUES (?, ?, ?)", (tag_id, item_id, tag))
 
 
-def _add_sources(db: apsw.Connection, ns: int, item_id: int, source_ids: Sequence[int]) -> None:
+def _add_sources(db: Connection, ns: int, item_id: int, source_ids: Sequence[int]) -> None:
     start = value(db, "SELECT coalesce(max(position) + 1, 0) FROM sources WHERE item = ?", item_id)
     known = {raw for (raw,) in rows(db, "SELECT raw FROM sources WHERE item = ?", item_id)}
     for offset, raw in enumerate(raw for raw in source_ids if raw not in known):
@@ -230,14 +229,14 @@ def _add_sources(db: apsw.Connection, ns: int, item_id: int, source_ids: Sequenc
         db.execute("INSERT INTO sources VALUES (?, ?, ?)", (item_id, start + offset, raw))
 
 
-def count_language(db: apsw.Connection, ns: int, language: str, by: int) -> None:
+def count_language(db: Connection, ns: int, language: str, by: int) -> None:
     db.execute(
         "INSERT INTO languages VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET items = items + excluded.items",
         (ns, language, by),
     )
 
 
-def forget(db: apsw.Connection, ns: int, item_id: int) -> bool:
+def forget(db: Connection, ns: int, item_id: int) -> bool:
     """Removes an item and all that hangs on it. False if there is none."""
     language = value(db, "SELECT language FROM items WHERE ns = ? AND id = ?", ns, item_id)
     if language is None:
@@ -253,9 +252,7 @@ def forget(db: apsw.Connection, ns: int, item_id: int) -> bool:
 # ---------------------------------------------------------------- reading
 
 
-def get(
-    db: apsw.Connection, namespace: str, ns: int, ids: Sequence[int], *, have_sources: bool = True
-) -> dict[int, Item]:
+def get(db: Connection, namespace: str, ns: int, ids: Sequence[int], *, have_sources: bool = True) -> dict[int, Item]:
     """The items of `ids` that exist. `have_sources`: whether items may refer to raw records."""
     found: dict[int, Item] = {}
     for part in batches(possible(ids)):
@@ -281,7 +278,7 @@ def _selecting(count: int) -> tuple[str, str]:
     )
 
 
-def _sources(db: apsw.Connection, sql: str, ids: Sequence[int]) -> dict[int, list[int]]:
+def _sources(db: Connection, sql: str, ids: Sequence[int]) -> dict[int, list[int]]:
     groups: dict[int, list[int]] = {}
     for item_id, raw in rows(db, sql, *ids):
         groups.setdefault(item_id, []).append(raw)
@@ -304,14 +301,14 @@ def _item(namespace: str, row: tuple[Any, ...], sources: tuple[int, ...]) -> Ite
     return item
 
 
-def listed(db: apsw.Connection, ns: int, filters: Filters, limit: int, offset: int) -> list[int]:
+def listed(db: Connection, ns: int, filters: Filters, limit: int, offset: int) -> list[int]:
     """Ids, newest first."""
     condition, bindings = where(filters, ns)
     sql = f"SELECT id FROM items WHERE ns = ?{condition} ORDER BY created_at DESC, id DESC LIMIT ? OFFSET ?"  # noqa: S608  (our own clauses)
     return [item_id for (item_id,) in db.execute(sql, (ns, *bindings, limit, offset))]
 
 
-def matching(db: apsw.Connection, ns: int, filters: Filters, among: Sequence[int] | None = None) -> list[int]:
+def matching(db: Connection, ns: int, filters: Filters, among: Sequence[int] | None = None) -> list[int]:
     """Ids of the items that pass the filters, in order: of all, or of `among`."""
     condition, bindings = where(filters, ns)
     if among is None:
@@ -324,12 +321,12 @@ def matching(db: apsw.Connection, ns: int, filters: Filters, among: Sequence[int
     return sorted(found)
 
 
-def count(db: apsw.Connection, ns: int, filters: Filters) -> int:
+def count(db: Connection, ns: int, filters: Filters) -> int:
     condition, bindings = where(filters, ns)
     return value(db, f"SELECT count(*) FROM items WHERE ns = ?{condition}", ns, *bindings)  # noqa: S608  (our own clauses)
 
 
-def named_chunks(db: apsw.Connection, ns: int, names: Sequence[str], filters: Filters) -> list[tuple[int, str]]:
+def named_chunks(db: Connection, ns: int, names: Sequence[str], filters: Filters) -> list[tuple[int, str]]:
     condition, bindings = ("", ()) if filters is NO_FILTERS else where(filters, ns)
     found: list[tuple[int, str]] = []
     for part in batches(names):
@@ -343,7 +340,7 @@ def named_chunks(db: apsw.Connection, ns: int, names: Sequence[str], filters: Fi
     return sorted(found, key=lambda row: row[1])[:CANDIDATES]
 
 
-def vocabulary(db: apsw.Connection, ns: int, field: Vocabulary) -> dict[str, int]:
+def vocabulary(db: Connection, ns: int, field: Vocabulary) -> dict[str, int]:
     """Kinds, languages or keys of metadata, each with the number of items that have it."""
     name, table = ("pair.key", ", json_each(items.metadata) AS pair") if field == "metadata" else (f"items.{field}", "")
     known = f"items.ns = ? AND {name} IS NOT NULL AND items.superseded_at IS NULL"
@@ -351,35 +348,35 @@ def vocabulary(db: apsw.Connection, ns: int, field: Vocabulary) -> dict[str, int
     return dict(rows(db, sql, ns))
 
 
-def texts(db: apsw.Connection, ids: Sequence[int]) -> Iterator[tuple[int, str, str, str]]:
+def texts(db: Connection, ids: Sequence[int]) -> Iterator[tuple[int, str, str, str]]:
     """(id, title, text, language) of the items that exist."""
     for part in batches(ids):
         sql = f"SELECT id, title, text, language FROM items WHERE id IN ({marks(len(part))}) ORDER BY id"  # noqa: S608  (placeholders)
         yield from paced(db.execute(sql, tuple(part)))
 
 
-def set_linked(db: apsw.Connection, ids: Iterable[int], linked: bool) -> None:
+def set_linked(db: Connection, ids: Iterable[int], linked: bool) -> None:
     db.executemany("UPDATE items SET linked = ?1 WHERE id = ?2 AND linked <> ?1", ((linked, item) for item in ids))
 
 
-def is_linked(db: apsw.Connection, item_id: int) -> bool:
+def is_linked(db: Connection, item_id: int) -> bool:
     return bool(value(db, "SELECT linked FROM items WHERE id = ?", item_id))
 
 
-def all_ids(db: apsw.Connection, ns: int) -> list[int]:
+def all_ids(db: Connection, ns: int) -> list[int]:
     return [item_id for (item_id,) in db.execute("SELECT id FROM items WHERE ns = ? ORDER BY id", (ns,))]
 
 
-def count_longer(db: apsw.Connection, ns: int, octets: int) -> int:
+def count_longer(db: Connection, ns: int, octets: int) -> int:
     """Does not read the texts: SQLite knows their lengths from the heads of the rows."""
     return value(db, "SELECT count(*) FROM items WHERE ns = ? AND octet_length(text) > ?", ns, octets)
 
 
-def exists(db: apsw.Connection, ns: int, item_id: int) -> bool:
+def exists(db: Connection, ns: int, item_id: int) -> bool:
     return value(db, "SELECT 1 FROM items WHERE ns = ? AND id = ?", ns, item_id) is not None
 
 
-def by_keys(db: apsw.Connection, ns: int, keys: Sequence[str]) -> dict[str, int]:
+def by_keys(db: Connection, ns: int, keys: Sequence[str]) -> dict[str, int]:
     found: dict[str, int] = {}
     for part in batches(keys):
         sql = f"SELECT key, id FROM items WHERE ns = ? AND key IN ({marks(len(part))})"  # noqa: S608  (placeholders)
@@ -387,5 +384,5 @@ def by_keys(db: apsw.Connection, ns: int, keys: Sequence[str]) -> dict[str, int]
     return found
 
 
-def nodes_of(db: apsw.Connection, item_id: int) -> list[int]:
+def nodes_of(db: Connection, item_id: int) -> list[int]:
     return [node for (node,) in rows(db, "SELECT node FROM node_items WHERE item = ?", item_id)]

@@ -14,12 +14,12 @@ from itertools import chain, islice
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
-import apsw
 import numpy as np
 
 from fourfold import scheduling
 from fourfold.index.link_state import LinkRows, LinkState
 from fourfold.storage.sqlite import changes
+from fourfold.storage.sqlite.connection import Connection
 from fourfold.storage.sqlite.database import Database, rows, value
 from fourfold.storage.sqlite.link_source import SqliteLinkSource, changed
 from fourfold.storage.sqlite.tuning import Tuning
@@ -130,7 +130,7 @@ class LinkCache:
                     self.known.clear()
                 self.known[ns] = Known(change, state, 0, wait)
 
-    def _read(self, db: apsw.Connection, ns: int) -> LinkState:
+    def _read(self, db: Connection, ns: int) -> LinkState:
         tags = rows(db, "SELECT id, folded FROM tags WHERE ns = ? AND uses > 0", ns)
         place = {tag: number for number, (tag, _) in enumerate(tags)}
         tagged = self._ints(db, _TAGGED, ns, 2)
@@ -153,15 +153,15 @@ class LinkCache:
             )
         )
 
-    def _names(self, db: apsw.Connection, ns: int) -> NDArray[np.int64]:
+    def _names(self, db: Connection, ns: int) -> NDArray[np.int64]:
         sql = "SELECT folded, node FROM names WHERE ns = ?"
         pairs = ((hash(name), node) for name, node in self._paced(db.execute(sql, (ns,))))
         return np.fromiter(chain.from_iterable(pairs), np.int64).reshape(-1, 2).T.copy()
 
-    def _ints(self, db: apsw.Connection, sql: str, ns: int, width: int) -> NDArray[np.int64]:
+    def _ints(self, db: Connection, sql: str, ns: int, width: int) -> NDArray[np.int64]:
         return self._table(db, sql, ns, np.int64, width)
 
-    def _table(self, db: apsw.Connection, sql: str, ns: int, kind: Any, width: int) -> NDArray[Any]:
+    def _table(self, db: Connection, sql: str, ns: int, kind: Any, width: int) -> NDArray[Any]:
         """The columns of the rows."""
         numbers = chain.from_iterable(self._paced(db.execute(sql, (ns,))))
         return np.fromiter(numbers, kind).reshape(-1, width).T.copy()

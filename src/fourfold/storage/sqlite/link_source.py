@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-import apsw
-
 from fourfold import limits
 from fourfold.index.link_tail import ItemLinks, NodeLinks, TagLinks
 from fourfold.index.source import Change
 from fourfold.storage.sqlite import changes
+from fourfold.storage.sqlite.connection import Connection
 from fourfold.storage.sqlite.connections import heaviest_edges
 from fourfold.storage.sqlite.database import batches, marks, rows
 
@@ -22,7 +21,7 @@ class Changed(NamedTuple):
     nodes: list[int]
 
 
-def changed(db: apsw.Connection, ns: int, after: int, last: int, most: int) -> Changed | None:
+def changed(db: Connection, ns: int, after: int, last: int, most: int) -> Changed | None:
     """Items and nodes whose links or tags may have changed; None if that is not known, or if there are too many."""
     if changes.pruned(db, ns) > after:
         return None
@@ -39,7 +38,7 @@ def changed(db: apsw.Connection, ns: int, after: int, last: int, most: int) -> C
 class SqliteLinkSource:
     """Implements `fourfold.index.link_tail.LinkSource` inside the transaction of `db`."""
 
-    def __init__(self, db: apsw.Connection) -> None:
+    def __init__(self, db: Connection) -> None:
         self._db = db
 
     def items(self, ids: Sequence[int]) -> dict[int, ItemLinks]:
@@ -88,7 +87,7 @@ class SqliteLinkSource:
             yield from self._db.execute(sql.format(marks(len(part))), tuple(part))
 
 
-def log_links(db: apsw.Connection, ns: int, items: Iterable[int], nodes: Iterable[int]) -> None:
+def log_links(db: Connection, ns: int, items: Iterable[int], nodes: Iterable[int]) -> None:
     """Logs that the links of these items, and the names or edges of these nodes, may have changed."""
     of_items = ((item, Change.LABELS) for item in sorted(items))
     changes.log(db, ns, [*of_items, *((node, Change.NODE) for node in sorted(nodes))])

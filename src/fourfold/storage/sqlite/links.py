@@ -7,12 +7,11 @@ from collections.abc import Callable, Collection, Generator, Iterable, Iterator,
 from contextlib import contextmanager
 from typing import Any
 
-import apsw
-
 from fourfold.scheduling import paced
 from fourfold.storage import linking
 from fourfold.storage.linking import PER_LOOKUP, Gone, Linked
 from fourfold.storage.sqlite import graph
+from fourfold.storage.sqlite.connection import Connection
 from fourfold.storage.sqlite.database import Database, batches, marks, rows, value
 from fourfold.storage.sqlite.link_source import log_links
 from fourfold.text.entities import own_names
@@ -26,9 +25,7 @@ def _no_lookup(ns: int, name: str) -> None:
 
 
 class SqliteLinkRows:
-    def __init__(
-        self, db: apsw.Connection, ns: int, lookup: Lookup = _no_lookup, touched: set[int] | None = None
-    ) -> None:
+    def __init__(self, db: Connection, ns: int, lookup: Lookup = _no_lookup, touched: set[int] | None = None) -> None:
         """`touched` receives the items whose links change."""
         self._db = db
         self._ns = ns
@@ -142,7 +139,7 @@ class SqliteLinkRows:
             yield from self._db.execute(f"{sql} WHERE item IN ({marks(len(part))})", tuple(part))
 
 
-def changed_items(db: apsw.Connection, ids: Iterable[int]) -> Iterator[Linked]:
+def changed_items(db: Connection, ids: Iterable[int]) -> Iterator[Linked]:
     """Stored items with their own names."""
     wanted = list(ids)
     names = dict(_known_by(db, wanted))
@@ -167,18 +164,18 @@ def catch_up(database: Database, ns: int, lookup: Lookup = _no_lookup) -> None:
     linking.catch_up(reading, writing, lambda name: lookup(ns, name))
 
 
-def is_long(db: apsw.Connection, ns: int, count: int) -> bool:
+def is_long(db: Connection, ns: int, count: int) -> bool:
     """Whether more items than this have to be read for the names that wait."""
     found = value(db, "SELECT count(*) FROM unlinked WHERE ns = ?", ns)
     stored = value(db, "SELECT items FROM namespaces WHERE id = ?", ns)
     return stored > count and found * PER_LOOKUP > stored
 
 
-def is_behind(db: apsw.Connection, ns: int) -> bool:
+def is_behind(db: Connection, ns: int) -> bool:
     return value(db, "SELECT 1 FROM unlinked WHERE ns = ? LIMIT 1", ns) is not None
 
 
-def _linked_texts(db: apsw.Connection, ids: Sequence[int]) -> Iterator[tuple[int, str, str]]:
+def _linked_texts(db: Connection, ids: Sequence[int]) -> Iterator[tuple[int, str, str]]:
     """(id, title, text) of the items that exist, as links see them: both empty where links were off."""
     for part in batches(ids):
         sql = (
@@ -188,7 +185,7 @@ def _linked_texts(db: apsw.Connection, ids: Sequence[int]) -> Iterator[tuple[int
         yield from paced(db.execute(sql, tuple(part)))
 
 
-def _known_by(db: apsw.Connection, ids: Sequence[int]) -> Iterator[tuple[int, list[str]]]:
+def _known_by(db: Connection, ids: Sequence[int]) -> Iterator[tuple[int, list[str]]]:
     """(id, names that the item gives itself) of the items that exist; none where links were off."""
     for part in batches(ids):
         sql = f"SELECT id, linked, title, text, metadata, kind FROM items WHERE id IN ({marks(len(part))}) ORDER BY id"  # noqa: S608  (placeholders)

@@ -8,11 +8,10 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-import apsw
-
 from fourfold import limits, scheduling
 from fourfold.storage.repair import mended, shortened
 from fourfold.storage.sqlite import check, health, items, links, repair, spaces
+from fourfold.storage.sqlite.connection import Connection
 from fourfold.storage.sqlite.database import Database, Deadline, chunks, rows
 from fourfold.storage.sqlite.indexes import Indexes
 from fourfold.storage.sqlite.publish_worker import NoChildProcess, link_in_child
@@ -118,7 +117,7 @@ class SqliteMaintenance:
             return spaces.find(db, namespace)
 
 
-def _breaking_limits(db: apsw.Connection, ns: int) -> list[int]:
+def _breaking_limits(db: Connection, ns: int) -> list[int]:
     """Items that break a limit."""
     parts = chunks(items.all_ids(db, ns))
     return [item.id for part in parts for item in items.get(db, "", ns, part).values() if mended(item) is not None]

@@ -8,8 +8,6 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 
-import apsw
-
 from fourfold.errors import RequestError, StoreReplaced
 from fourfold.index.source import Change
 from fourfold.storage import loading
@@ -17,9 +15,11 @@ from fourfold.storage import records as formats
 from fourfold.storage.codec import dumps, micros, optional_micros
 from fourfold.storage.parts import unpacked
 from fourfold.storage.record_reader import TYPES
-from fourfold.storage.sqlite import changes, graph, ids, items, raw, spaces, vectors, versions
+from fourfold.storage.sql import ids
+from fourfold.storage.sqlite import changes, graph, items, raw, spaces, vectors, versions
 from fourfold.storage.sqlite import chunks as file_rows
 from fourfold.storage.sqlite import folder as folders
+from fourfold.storage.sqlite.connection import Connection
 from fourfold.storage.sqlite.database import Database, chunks, rows, value
 from fourfold.storage.sqlite.links import SqliteLinkRows
 from fourfold.storage.sqlite.saved_versions import SavedVersions
@@ -60,32 +60,32 @@ class SqlitePortable:
         with self._writing:
             loading.load_namespace(self, records, namespace)
 
-    def writing(self) -> AbstractContextManager[apsw.Connection]:
+    def writing(self) -> AbstractContextManager[Connection]:
         return self._db.write()
 
-    def is_empty(self, tx: apsw.Connection, namespace: str | None = None) -> bool:
+    def is_empty(self, tx: Connection, namespace: str | None = None) -> bool:
         tables = ("items", "nodes", "raw", "files")
         if namespace is None:
             return not any(value(tx, f"SELECT 1 FROM {table} LIMIT 1") for table in tables)  # noqa: S608  (our own clauses)
         ns = spaces.find(tx, namespace)
         return not any(value(tx, f"SELECT 1 FROM {table} WHERE ns = ? LIMIT 1", ns) for table in tables)  # noqa: S608  (our own clauses)
 
-    def store(self, tx: apsw.Connection, records: Iterable[Record]) -> None:
+    def store(self, tx: Connection, records: Iterable[Record]) -> None:
         ids.reset(tx)
         for record in records:
             _LOADERS[record["type"]](tx, record)
         for ns, *_ in _namespaces(tx, None):
             changes.log(tx, ns, [(0, Change.LABELS)])  # nodes, edges and mentions
 
-    def store_namespace(self, tx: apsw.Connection, records: Iterable[Record], namespace: str) -> None:
+    def store_namespace(self, tx: Connection, records: Iterable[Record], namespace: str) -> None:
         ns = spaces.ensure(tx, namespace)
         for record in loading.renumbered(records, namespace, lambda table, count: ids.new(tx, ns, table, count)):
             _LOADERS[record["type"]](tx, record)
 
-    def noted(self, tx: apsw.Connection) -> str | None:
+    def noted(self, tx: Connection) -> str | None:
         return value(tx, "SELECT value FROM settings WHERE name = ?", loading.SETTING)
 
-    def note(self, tx: apsw.Connection, text: str | None) -> None:
+    def note(self, tx: Connection, text: str | None) -> None:
         tx.execute("DELETE FROM settings WHERE name = ?", (loading.SETTING,))
         if text is not None:
             tx.execute("INSERT INTO settings VALUES (?, ?)", (loading.SETTING, text))
@@ -105,12 +105,12 @@ class SqlitePortable:
             self._folder.rmdir()
 
 
-def _namespaces(db: apsw.Connection, namespace: str | None) -> list[tuple[int, str, str | None, int | None]]:
+def _namespaces(db: Connection, namespace: str | None) -> list[tuple[int, str, str | None, int | None]]:
     sql = "SELECT id, name, fingerprint, dimension FROM namespaces WHERE name = ?1 OR ?1 IS NULL ORDER BY name"
     return rows(db, sql, namespace)
 
 
-def records(db: apsw.Connection, namespace: str | None = None) -> Iterator[Record]:
+def records(db: Connection, namespace: str | None = None) -> Iterator[Record]:
     """All records, or those of one namespace, in an order that depends on the content alone."""
     namespaces = _namespaces(db, namespace)
     for _, name, fingerprint, dimension in namespaces:
@@ -120,12 +120,12 @@ def records(db: apsw.Connection, namespace: str | None = None) -> Iterator[Recor
             yield from kind(db, ns, name)
 
 
-def _raw(db: apsw.Connection, ns: int, namespace: str) -> Iterator[Record]:
+def _raw(db: Connection, ns: int, namespace: str) -> Iterator[Record]:
     for part in chunks([row[0] for row in rows(db, "SELECT id FROM raw WHERE ns = ? ORDER BY id", ns)], _PAGE):
         yield from map(formats.raw_record, raw.get(db, namespace, ns, part).values())
 
 
-def _items(db: apsw.Connection, ns: int, namespace: str) -> Iterator[Record]:
+def _items(db: Connection, ns: int, namespace: str) -> Iterator[Record]:
     for part in chunks(items.all_ids(db, ns), _PAGE):
         found = items.get(db, namespace, ns, part)
         for item in part:
@@ -133,7 +133,7 @@ def _items(db: apsw.Connection, ns: int, namespace: str) -> Iterator[Record]:
             yield formats.item_record(found[item], linked=bool(linked), vector=vector, spans=unpacked(spans))
 
 
-def _nodes(db: apsw.Connection, ns: int, namespace: str) -> Iterator[Record]:
+def _nodes(db: Connection, ns: int, namespace: str) -> Iterator[Record]:
     for part in chunks([row[0] for row in rows(db, "SELECT id FROM nodes WHERE ns = ? ORDER BY id", ns)], _PAGE):
         for node in sorted(graph.read_nodes(db, part).values(), key=lambda node: node.id):
             attached = rows(db, "SELECT item, made FROM node_items WHERE node = ? ORDER BY item", node.id)
@@ -141,7 +141,7 @@ def _nodes(db: apsw.Connection, ns: int, namespace: str) -> Iterator[Record]:
             yield formats.node_record(namespace, node, made=made, items=[(item, bool(said)) for item, said in attached])
 
 
-def _edges(db: apsw.Connection, ns: int, namespace: str) -> Iterator[Record]:
+def _edges(db: Connection, ns: int, namespace: str) -> Iterator[Record]:
     sql = (
         "SELECT source, relation, target, weight FROM edges JOIN nodes ON id = source WHERE ns = ? "
         "ORDER BY source, relation, target"
@@ -150,18 +150,18 @@ def _edges(db: apsw.Connection, ns: int, namespace: str) -> Iterator[Record]:
         yield formats.edge_record(namespace, *edge)
 
 
-def _mentions(db: apsw.Connection, ns: int, namespace: str) -> Iterator[Record]:
+def _mentions(db: Connection, ns: int, namespace: str) -> Iterator[Record]:
     sql = "SELECT item, node FROM mentions JOIN items ON id = item WHERE ns = ? ORDER BY item, node"
     for item, node in db.execute(sql, (ns,)):
         yield formats.mention_record(namespace, item, node)
 
 
-def _files(db: apsw.Connection, ns: int, namespace: str) -> Iterator[Record]:
+def _files(db: Connection, ns: int, namespace: str) -> Iterator[Record]:
     for row in file_rows.states(db, ns, "").values():
         yield formats.file_record(namespace, row)
 
 
-def _versions(db: apsw.Connection, ns: int, namespace: str) -> Iterator[Record]:
+def _versions(db: Connection, ns: int, namespace: str) -> Iterator[Record]:
     for version in SavedVersions(db, ns).all():
         yield formats.version_record(namespace, version)
 
@@ -169,7 +169,7 @@ def _versions(db: apsw.Connection, ns: int, namespace: str) -> Iterator[Record]:
 # ---------------------------------------------------------------- in
 
 
-def _load_namespace(db: apsw.Connection, record: Record) -> None:
+def _load_namespace(db: Connection, record: Record) -> None:
     ns = spaces.ensure(db, record["name"])
     db.execute(
         "UPDATE namespaces SET fingerprint = ?, dimension = ? WHERE id = ?",
@@ -177,7 +177,7 @@ def _load_namespace(db: apsw.Connection, record: Record) -> None:
     )
 
 
-def _load_raw(db: apsw.Connection, record: Record) -> None:
+def _load_raw(db: Connection, record: Record) -> None:
     db.execute(
         "INSERT INTO raw VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
         (
@@ -188,7 +188,7 @@ def _load_raw(db: apsw.Connection, record: Record) -> None:
     )  # fmt: skip
 
 
-def _load_item(db: apsw.Connection, record: Record) -> None:
+def _load_item(db: Connection, record: Record) -> None:
     ns = spaces.ensure(db, record["namespace"])
     items.insert(db, ns, formats.new_item(record), formats.moment(record["updated_at"]), item_id=record["id"])
     db.execute("UPDATE namespaces SET items = items + 1 WHERE id = ?", (ns,))
@@ -207,7 +207,7 @@ def _load_item(db: apsw.Connection, record: Record) -> None:
     changes.log(db, ns, [(record["id"], change)])
 
 
-def _load_node(db: apsw.Connection, record: Record) -> None:
+def _load_node(db: Connection, record: Record) -> None:
     ns = spaces.ensure(db, record["namespace"])
     graph.insert_node(db, ns, record["name"], record["label"], made=record["made"], node_id=record["id"])
     graph.restore(db, ns, record["id"], record["aliases"], record["properties"])
@@ -216,24 +216,24 @@ def _load_node(db: apsw.Connection, record: Record) -> None:
     db.execute("UPDATE namespaces SET names = names + 1 WHERE id = ?", (ns,))
 
 
-def _load_edge(db: apsw.Connection, record: Record) -> None:
+def _load_edge(db: Connection, record: Record) -> None:
     graph.set_edges(db, [(record["source"], record["relation"], record["target"], record["weight"])])
 
 
-def _load_mention(db: apsw.Connection, record: Record) -> None:
+def _load_mention(db: Connection, record: Record) -> None:
     db.execute("INSERT INTO mentions VALUES (?, ?)", (record["item"], record["node"]))
 
 
-def _load_file(db: apsw.Connection, record: Record) -> None:
+def _load_file(db: Connection, record: Record) -> None:
     state = FileState(*(record[field] for field in FileState._fields))
     file_rows.note(db, spaces.ensure(db, record["namespace"]), state)
 
 
-def _load_version(db: apsw.Connection, record: Record) -> None:
+def _load_version(db: Connection, record: Record) -> None:
     SavedVersions(db, spaces.ensure(db, record["namespace"])).add([formats.version(record)])
 
 
-_LOADERS: dict[str, Callable[[apsw.Connection, Record], None]] = dict(
+_LOADERS: dict[str, Callable[[Connection, Record], None]] = dict(
     zip(
         TYPES,
         (_load_namespace, _load_raw, _load_item, _load_node, _load_edge, _load_mention, _load_file, _load_version),

@@ -10,8 +10,6 @@ from functools import partial
 from pathlib import Path
 from typing import Protocol
 
-import apsw
-
 from fourfold import scheduling, threads
 from fourfold.errors import StoreUnavailable, WorldError
 from fourfold.index import generations, segment_files
@@ -21,6 +19,7 @@ from fourfold.index.source import Change
 from fourfold.index.text_index import TextIndex
 from fourfold.index.vector_index import VectorIndex
 from fourfold.storage.sqlite import changes, spaces
+from fourfold.storage.sqlite.connection import Connection
 from fourfold.storage.sqlite.database import Database
 from fourfold.storage.sqlite.failures import translated
 from fourfold.storage.sqlite.publish_worker import (
@@ -127,25 +126,25 @@ class Publisher:
         self._prune(ns)
         return True
 
-    def published_seq(self, db: apsw.Connection, ns: int) -> int:
+    def published_seq(self, db: Connection, ns: int) -> int:
         """The last change that all indexes hold; 0 if one of them is missing or cannot be used."""
         return published_seq(self.folder(ns), self.owner(ns), spaces.space(db, ns))
 
-    def lacks_many_texts(self, db: apsw.Connection, ns: int) -> bool:
+    def lacks_many_texts(self, db: Connection, ns: int) -> bool:
         """Whether folding all unpublished texts into a tail takes as long as publishing them."""
         seq, limit = published_seq(self.folder(ns), self.owner(ns), None), self._tuning.rebuild_at_changes
         return self._count_after(db, ns, seq, limit, Change.TEXT | Change.REMOVED) >= limit
 
-    def unpublished(self, db: apsw.Connection, ns: int, limit: int) -> int:
+    def unpublished(self, db: Connection, ns: int, limit: int) -> int:
         """Changes that the indexes lack, counted up to `limit`."""
         return self._count_after(db, ns, self.published_seq(db, ns), limit)
 
-    def _count_after(self, db: apsw.Connection, ns: int, seq: int, limit: int, kinds: int = _ANY_CHANGE) -> int:
+    def _count_after(self, db: Connection, ns: int, seq: int, limit: int, kinds: int = _ANY_CHANGE) -> int:
         """Changes after `seq`, counted up to `limit`; at least all items, if the log no longer covers them."""
         count = changes.count_changes(db, ns, seq, limit, kinds)
         return max(count, spaces.size(db, ns).items) if seq < changes.pruned(db, ns) else count
 
-    def _lacks_faiss(self, db: apsw.Connection, ns: int, expected_vectors: int = 0) -> bool:
+    def _lacks_faiss(self, db: Connection, ns: int, expected_vectors: int = 0) -> bool:
         """Whether FAISS must be trained, now or after a publication of `expected_vectors`."""
         space = spaces.space(db, ns)
         if space is None:

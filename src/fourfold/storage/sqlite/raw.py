@@ -5,17 +5,16 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 
-import apsw
-
 from fourfold.model import Json, Page, RawRecord
 from fourfold.storage.codec import dumps, micros, moment
 from fourfold.storage.refusals import SHOWN_ITEMS, no_raw, still_a_source
+from fourfold.storage.sql.ids import new as new_ids
+from fourfold.storage.sqlite.connection import Connection
 from fourfold.storage.sqlite.database import batches, marks, possible, rows, value
-from fourfold.storage.sqlite.ids import new as new_ids
 from fourfold.storage.values import NewRaw
 
 
-def add(db: apsw.Connection, namespace: str, ns: int, record: NewRaw) -> RawRecord:
+def add(db: Connection, namespace: str, ns: int, record: NewRaw) -> RawRecord:
     (id,) = new_ids(db, ns, "raw", 1)
     *spoken, metadata, created, source = record
     bindings = (id, ns, *spoken, dumps(dict(metadata)), micros(created), source)
@@ -23,13 +22,13 @@ def add(db: apsw.Connection, namespace: str, ns: int, record: NewRaw) -> RawReco
     return get(db, namespace, ns, [id])[id]
 
 
-def replace(db: apsw.Connection, ns: int, id: int, content: str, metadata: Mapping[str, Json]) -> None:
+def replace(db: Connection, ns: int, id: int, content: str, metadata: Mapping[str, Json]) -> None:
     db.execute(
         "UPDATE raw SET content = ?, metadata = ? WHERE ns = ? AND id = ?", (content, dumps(dict(metadata)), ns, id)
     )
 
 
-def get(db: apsw.Connection, namespace: str, ns: int, ids: Sequence[int]) -> dict[int, RawRecord]:
+def get(db: Connection, namespace: str, ns: int, ids: Sequence[int]) -> dict[int, RawRecord]:
     found: dict[int, RawRecord] = {}
     for part in batches(possible(ids)):
         sql = (
@@ -44,7 +43,7 @@ def get(db: apsw.Connection, namespace: str, ns: int, ids: Sequence[int]) -> dic
 
 
 def page(
-    db: apsw.Connection,
+    db: Connection,
     namespace: str,
     ns: int,
     session_id: str | None,
@@ -61,7 +60,7 @@ def page(
     return Page((found[record] for record in ids), total, offset)
 
 
-def forget(db: apsw.Connection, ns: int, ids: Sequence[int], *, force: bool) -> int:
+def forget(db: Connection, ns: int, ids: Sequence[int], *, force: bool) -> int:
     wanted = list(dict.fromkeys(ids))
     for record in wanted:
         if not possible([record]) or value(db, "SELECT 1 FROM raw WHERE ns = ? AND id = ?", ns, record) is None:

@@ -14,6 +14,7 @@ from fourfold.index.source import Change
 from fourfold.limits import LEASE_SECONDS, VECTOR_DIMENSIONS
 from fourfold.storage.sqlite import changes, vectors
 from fourfold.storage.sqlite.check import COUNTERS, LANGUAGES, MISSHAPEN, WAITING, broken, miscounted
+from fourfold.storage.sqlite.connection import Connection
 from fourfold.storage.sqlite.database import Database, rows
 from fourfold.storage.sqlite.folder import old_copies
 from fourfold.storage.sqlite.publishing import Publisher
@@ -65,7 +66,7 @@ def _mend_file(database: Database) -> None:
             )
 
 
-def _without_orphans(db: apsw.Connection) -> list[str]:
+def _without_orphans(db: Connection) -> list[str]:
     """Removes rows that refer to missing rows; rows that lost their namespace get one."""
     lost = {table for table, *_ in rows(db, "PRAGMA foreign_key_check")}
     for table in ("items", "raw", "nodes", "tags"):
@@ -97,7 +98,7 @@ _STRANGERS = {
 """Rows that a crafted export could leave in an older version, and the statements that remove them."""
 
 
-def _without_strangers(db: apsw.Connection) -> list[str]:
+def _without_strangers(db: Connection) -> list[str]:
     done: list[str] = []
     for what, sql in _STRANGERS.items():
         db.execute(sql)
@@ -106,7 +107,7 @@ def _without_strangers(db: apsw.Connection) -> list[str]:
     return done
 
 
-def _begin_log(db: apsw.Connection, ns: int) -> None:
+def _begin_log(db: Connection, ns: int) -> None:
     """Two entries, and none before them: every process has to open the indexes again."""
     changes.log(db, ns, [(0, Change.LABELS)])
     last = changes.last_change(db, ns)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-import apsw
-
-from fourfold.storage.sqlite import ids
+from fourfold.storage.sql import ids
+from fourfold.storage.sqlite.connection import Connection
 from fourfold.storage.sqlite.database import batches, marks, possible, rows
 from fourfold.storage.values import Version
 from fourfold.storage.version_rows import COLUMNS, LATEST_FIRST, VersionRows, row_of, version_of
@@ -15,7 +14,7 @@ _SELECT = f"SELECT {COLUMNS} FROM versions WHERE ns = ?"  # noqa: S608  (constan
 
 
 class SavedVersions(VersionRows):
-    def __init__(self, db: apsw.Connection, ns: int) -> None:
+    def __init__(self, db: Connection, ns: int) -> None:
         self._db = db
         self._ns = ns
 

@@ -31,6 +31,7 @@ from fourfold.storage.codec import optional_moment
 from fourfold.storage.graph_paths import find_path, neighbors, view
 from fourfold.storage.sqlite import chunks, connections, graph, items, raw, spaces, vectors, versions
 from fourfold.storage.sqlite.caches import Caches
+from fourfold.storage.sqlite.connection import Connection
 from fourfold.storage.sqlite.database import Deadline
 from fourfold.storage.sqlite.graph import NodeRows
 from fourfold.storage.sqlite.saved_versions import SavedVersions
@@ -56,7 +57,7 @@ _BY_NAME, _BY_NUMBER = f"{_SQL}name = ?", f"{_SQL}id = ?"
 class SqliteSnapshot:
     """Valid inside the transaction of `db`. A namespace that does not exist has the number 0, which no row has."""
 
-    def __init__(self, db: apsw.Connection, namespace: str | int, caches: Caches, deadline: Deadline) -> None:
+    def __init__(self, db: Connection, namespace: str | int, caches: Caches, deadline: Deadline) -> None:
         """`namespace`: its name or number."""
         row = db.execute(_BY_NAME if isinstance(namespace, str) else _BY_NUMBER, (namespace,)).fetchone()
         self.db = db

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
-import apsw
-
 from fourfold.errors import NotFound
 from fourfold.index.source import Change
 from fourfold.model import Edge, Item, ItemPatch, Json, NewItem, Node, RawRecord, Space
@@ -17,6 +15,7 @@ from fourfold.storage.linking import Linked, Linker
 from fourfold.storage.refusals import no_raw
 from fourfold.storage.sqlite import bulk, changes, chunks, graph, items, raw, spaces, versions
 from fourfold.storage.sqlite.bulk import Fresh
+from fourfold.storage.sqlite.connection import Connection
 from fourfold.storage.sqlite.database import possible
 from fourfold.storage.sqlite.link_source import log_links
 from fourfold.storage.sqlite.links import Lookup, SqliteLinkRows, changed_items
@@ -34,7 +33,7 @@ class SqliteTransaction:
 
     def __init__(
         self,
-        db: apsw.Connection,
+        db: Connection,
         namespace: str,
         linkers: dict[int, Linker],
         may_mention: Lookup,

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-import apsw
 import numpy as np
 
 from fourfold.embed.windows import Windows, flaw, rows_of, spans_of
 from fourfold.retrieval import Part
 from fourfold.storage.parts import SPAN_BYTES, nearest_part, packed, unpacked
+from fourfold.storage.sqlite.connection import Connection
 from fourfold.storage.sqlite.database import batches, marks, possible, rows
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ BODY = "iif(text = '', title, text)"
 """What spans refer to."""
 
 
-def put(db: apsw.Connection, ns: int, item: int, vector: Vector | Windows) -> None:
+def put(db: Connection, ns: int, item: int, vector: Vector | Windows) -> None:
     remove(db, ns, item)
     spans = spans_of(vector)
     sql = "INSERT INTO vectors (item, vector, spans) VALUES (?, ?, ?)"
@@ -33,18 +33,18 @@ def put(db: apsw.Connection, ns: int, item: int, vector: Vector | Windows) -> No
     count(db, ns, 1, max(0, len(spans) - 1))
 
 
-def drop(db: apsw.Connection, ns: int, item: int) -> None:
+def drop(db: Connection, ns: int, item: int) -> None:
     """Removes the vectors of an item, which then waits for new ones."""
     remove(db, ns, item)
     db.execute("INSERT OR REPLACE INTO waiting (ns, item) VALUES (?, ?)", (ns, item))
 
 
-def remove(db: apsw.Connection, ns: int, item: int) -> None:
+def remove(db: Connection, ns: int, item: int) -> None:
     for (size,) in rows(db, "DELETE FROM vectors WHERE item = ? RETURNING length(spans)", item):
         count(db, ns, -1, -_windows(size))
 
 
-def copy(db: apsw.Connection, ns: int, item: int, target: int) -> None:
+def copy(db: Connection, ns: int, item: int, target: int) -> None:
     """Gives another item the same vectors."""
     sql = (
         "INSERT INTO vectors (item, vector, spans) SELECT ?1, vector, spans FROM vectors WHERE item = ?2 "
@@ -54,7 +54,7 @@ def copy(db: apsw.Connection, ns: int, item: int, target: int) -> None:
         count(db, ns, 1, _windows(size))
 
 
-def count(db: apsw.Connection, ns: int, items: int, windows: int = 0) -> None:
+def count(db: Connection, ns: int, items: int, windows: int = 0) -> None:
     """`windows`: vectors beyond the first of each item."""
     db.execute("UPDATE namespaces SET vectors = vectors + ?, windows = windows + ? WHERE id = ?", (items, windows, ns))
 
@@ -63,7 +63,7 @@ def _windows(size: int | None) -> int:
     return 0 if size is None else size // SPAN_BYTES - 1
 
 
-def single(db: apsw.Connection, ids: Sequence[int], dimension: int) -> dict[int, Vector]:
+def single(db: Connection, ids: Sequence[int], dimension: int) -> dict[int, Vector]:
     """The vectors of those of these items that have exactly one."""
     found: dict[int, Vector] = {}
     for part in batches(possible(ids)):
@@ -72,7 +72,7 @@ def single(db: apsw.Connection, ids: Sequence[int], dimension: int) -> dict[int,
     return found
 
 
-def read(db: apsw.Connection, ids: Sequence[int], dimension: int) -> tuple[Ints, Matrix]:
+def read(db: Connection, ids: Sequence[int], dimension: int) -> tuple[Ints, Matrix]:
     """The vectors of those of these items that have one, with their ids; those of an item are adjacent."""
     found: list[tuple[int, bytes]] = []
     for part in batches(ids):
@@ -88,7 +88,7 @@ def read(db: apsw.Connection, ids: Sequence[int], dimension: int) -> tuple[Ints,
     return np.repeat(ids_of, [len(blob) // (dimension * 4) for _, blob in found]), matrix
 
 
-def nearest_parts(db: apsw.Connection, ns: int, queries: Sequence[Vector], ids: Sequence[int]) -> dict[int, Part]:
+def nearest_parts(db: Connection, ns: int, queries: Sequence[Vector], ids: Sequence[int]) -> dict[int, Part]:
     """Of items with several vectors: the part of the text whose vector is nearest."""
     found: dict[int, Part] = {}
     for part in batches(ids):
@@ -103,7 +103,7 @@ def nearest_parts(db: apsw.Connection, ns: int, queries: Sequence[Vector], ids: 
     return found
 
 
-def flawed(db: apsw.Connection) -> list[int]:
+def flawed(db: Connection) -> list[int]:
     """Items whose windows do not fit their texts."""
     sql = f"SELECT item, spans, length({BODY}) FROM vectors JOIN items ON id = item WHERE spans IS NOT NULL"  # noqa: S608  (constants)
     return [item for item, spans, characters in rows(db, sql) if flaw(unpacked(spans), characters) is not None]

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
-import apsw
-
 from fourfold.fields import DETAILS
 from fourfold.index.source import Change
 from fourfold.storage.codec import micros
-from fourfold.storage.sqlite import changes, ids, vectors
+from fourfold.storage.sql import ids
+from fourfold.storage.sqlite import changes, vectors
+from fourfold.storage.sqlite.connection import Connection
 from fourfold.storage.sqlite.database import batches, marks, rows, value
 from fourfold.storage.values import Place, arranged
 
@@ -22,7 +22,7 @@ _KEEP = (
 )
 
 
-def settle(db: apsw.Connection, ns: int, facts: Iterable[bytes]) -> None:
+def settle(db: Connection, ns: int, facts: Iterable[bytes]) -> None:
     """Orders the values of these facts."""
     sql = (
         "SELECT id, coalesce(valid_from, created_at), superseded_at, supersedes FROM items "
@@ -37,7 +37,7 @@ def settle(db: apsw.Connection, ns: int, facts: Iterable[bytes]) -> None:
             )
 
 
-def keep(db: apsw.Connection, ns: int, item: int, now: datetime) -> None:
+def keep(db: Connection, ns: int, item: int, now: datetime) -> None:
     """Stores a copy of an item as its superseded version; the item is believed from now on."""
     (version,) = ids.new(db, ns, "items", 1)
     db.execute(_KEEP, (version, micros(now), item))
@@ -56,7 +56,7 @@ def keep(db: apsw.Connection, ns: int, item: int, now: datetime) -> None:
     changes.log(db, ns, [(version, Change.TEXT | Change.VECTOR)])
 
 
-def versions_of(db: apsw.Connection, items: Sequence[int]) -> list[int]:
+def versions_of(db: Connection, items: Sequence[int]) -> list[int]:
     """The earlier versions of these items, and versions of these."""
     found: list[int] = []
     for part in batches(items):
@@ -65,14 +65,14 @@ def versions_of(db: apsw.Connection, items: Sequence[int]) -> list[int]:
     return [*found, *versions_of(db, found)] if found else []
 
 
-def relink(db: apsw.Connection, gone: int) -> None:
+def relink(db: Connection, gone: int) -> None:
     """Makes the successor of an item that is about to go the successor of its predecessor."""
     db.execute(
         "UPDATE items SET supersedes = (SELECT supersedes FROM items WHERE id = ?1) WHERE supersedes = ?1", (gone,)
     )
 
 
-def restore(db: apsw.Connection, item: int, place: Sequence[int | None]) -> None:
+def restore(db: Connection, item: int, place: Sequence[int | None]) -> None:
     """Gives a loaded item its valid_from, superseded_at, supersedes and version_of."""
     db.execute(
         "UPDATE items SET valid_from = ?1, superseded_at = ?2, supersedes = ?3, version_of = ?4, "
@@ -81,7 +81,7 @@ def restore(db: apsw.Connection, item: int, place: Sequence[int | None]) -> None
     )
 
 
-def history(db: apsw.Connection, ns: int, item: int) -> list[int]:
+def history(db: Connection, ns: int, item: int) -> list[int]:
     """Ids of an item, its superseded versions and the values of its fact."""
     fact = value(db, "SELECT fact FROM items WHERE ns = ? AND id = ?", ns, item)
     sql = "SELECT id FROM items WHERE ns = ? AND "
@@ -91,6 +91,6 @@ def history(db: apsw.Connection, ns: int, item: int) -> list[int]:
     return list(dict.fromkeys(id for (id,) in found))
 
 
-def last_expiry(db: apsw.Connection, ns: int, now: datetime) -> int | None:
+def last_expiry(db: Connection, ns: int, now: datetime) -> int | None:
     sql = "SELECT max(expires_at) FROM items WHERE ns = ? AND expires_at <= ? AND expires_at IS NOT NULL"
     return value(db, sql, ns, micros(now))

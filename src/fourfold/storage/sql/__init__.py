@@ -1,0 +1,1 @@
+"""Rows of the tables, written once for both databases over `dialect.Db`."""

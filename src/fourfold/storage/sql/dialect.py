@@ -1,0 +1,73 @@
+"""What the row code needs from a connection, whichever database it leads to.
+
+Statements have a `?` for each binding. `sqlite/connection.py` and `postgres/connection.py` implement the protocol.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, ClassVar, Final, Protocol
+
+from fourfold.limits import LARGEST_ID
+
+LAST_TEXT: Final = "\U0010ffff"
+"""Sorts behind every text that begins otherwise."""
+
+
+class Db(Protocol):
+    """A connection inside a transaction. Errors of the database are raised as errors of Fourfold."""
+
+    any_id: ClassVar[str]
+    """Follows a column in a condition: its value is one of `ids`, which are bound to the one `?` of this."""
+    any_text: ClassVar[str]
+    """The same for `texts`."""
+
+    def ids(self, wanted: Iterable[int]) -> Any:
+        """The binding of those numbers that a store could have assigned."""
+        ...
+
+    def texts(self, wanted: Iterable[str]) -> Any:
+        """The binding of those texts that a store can hold; the others cannot match anything."""
+        ...
+
+    def rows(self, sql: str, *bindings: Any) -> list[Any]:
+        """All rows, as tuples."""
+        ...
+
+    def stream(self, sql: str, *bindings: Any) -> Iterator[Any]:
+        """The same, not all of them in memory at once if the database can do that."""
+        ...
+
+    def column(self, sql: str, *bindings: Any) -> list[Any]:
+        """The first column of all rows."""
+        ...
+
+    def value(self, sql: str, *bindings: Any) -> Any:
+        """The first column of the first row, or None."""
+        ...
+
+    def run(self, sql: str, *bindings: Any) -> int:
+        """Executes a statement; returns how many rows it changed."""
+        ...
+
+    def run_many(self, sql: str, bindings: Sequence[Sequence[Any]]) -> None:
+        """Executes a statement for many rows, without a round trip for each."""
+        ...
+
+    def last_of_sequence(self, kind: str) -> int:
+        """The last id that an older version assigned in a table, in which it counted over all namespaces."""
+        ...
+
+
+def possible(ids: Iterable[int]) -> list[int]:
+    """The ids that a store could have assigned."""
+    return [number for number in ids if 0 < number <= LARGEST_ID]
+
+
+def sendable(texts: Iterable[str]) -> list[str]:
+    """The texts that a store can hold."""
+    return [text for text in texts if "\x00" not in text and _is_unicode(text)]
+
+
+def _is_unicode(text: str) -> bool:
+    return text.isascii() or not any("\ud800" <= character <= "\udfff" for character in text)

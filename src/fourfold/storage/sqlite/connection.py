@@ -1,0 +1,45 @@
+"""One connection to the SQLite file, with the methods of `storage.sql.dialect.Db`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, ClassVar, cast
+
+import apsw
+
+from fourfold.storage.sql.dialect import possible, sendable
+
+
+class Connection(apsw.Connection):
+    any_id: ClassVar[str] = "IN (SELECT value FROM json_each(?))"
+    any_text: ClassVar[str] = any_id
+
+    def ids(self, wanted: Iterable[int]) -> str:
+        return json.dumps(possible(wanted))
+
+    def texts(self, wanted: Iterable[str]) -> str:
+        return json.dumps(sendable(wanted), ensure_ascii=False)
+
+    def rows(self, sql: str, *bindings: Any) -> list[Any]:
+        return cast("list[Any]", self.execute(sql, bindings).fetchall())
+
+    def stream(self, sql: str, *bindings: Any) -> Iterator[Any]:
+        return self.execute(sql, bindings)
+
+    def column(self, sql: str, *bindings: Any) -> list[Any]:
+        return [row[0] for row in self.execute(sql, bindings)]
+
+    def value(self, sql: str, *bindings: Any) -> Any:
+        found = self.rows(sql, *bindings)
+        return found[0][0] if found else None
+
+    def run(self, sql: str, *bindings: Any) -> int:
+        self.execute(sql, bindings)
+        return self.changes()
+
+    def run_many(self, sql: str, bindings: Sequence[Sequence[Any]]) -> None:
+        self.executemany(sql, bindings)
+
+    def last_of_sequence(self, kind: str) -> int:
+        return self.value("SELECT seq FROM sqlite_sequence WHERE name = ?", kind) or 0
