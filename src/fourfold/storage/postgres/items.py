@@ -19,11 +19,11 @@ from fourfold.storage.postgres import texts, vectors, versions
 from fourfold.storage.postgres.filters import facts
 from fourfold.storage.postgres.namespaces import Namespace
 from fourfold.storage.postgres.rows import Row, identity, load
-from fourfold.storage.postgres.saved_versions import SavedVersions
 from fourfold.storage.postgres.sql import Db, column, rows, run, run_many
 from fourfold.storage.postgres.texts import Text
 from fourfold.storage.sql.dialect import possible
 from fourfold.storage.sql.ids import new as new_ids
+from fourfold.storage.sql.saved_versions import SavedVersions
 from fourfold.storage.values import GIVEN_SPACE
 from fourfold.text.fold import fold
 

@@ -17,10 +17,10 @@ from fourfold.storage.postgres.items import Draft
 from fourfold.storage.postgres.links import PostgresLinkRows
 from fourfold.storage.postgres.namespaces import Namespace
 from fourfold.storage.postgres.rows import load
-from fourfold.storage.postgres.saved_versions import SavedVersions
 from fourfold.storage.postgres.sql import Db, column, rows, run, run_many, value
 from fourfold.storage.record_reader import TYPES
 from fourfold.storage.sql import ids
+from fourfold.storage.sql.saved_versions import SavedVersions
 from fourfold.storage.values import FileState, Record
 from fourfold.text.entities import links, normal_name
 

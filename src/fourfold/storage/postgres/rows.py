@@ -14,10 +14,10 @@ from fourfold.storage import codec, versioning
 from fourfold.storage.codec import moment
 from fourfold.storage.postgres import files
 from fourfold.storage.postgres.filters import where
-from fourfold.storage.postgres.saved_versions import SavedVersions
 from fourfold.storage.postgres.sql import Db, column, digest, rows, value
 from fourfold.storage.postgres.texts import Text
 from fourfold.storage.sql.dialect import possible
+from fourfold.storage.sql.saved_versions import SavedVersions
 from fourfold.storage.values import Vocabulary
 from fourfold.text.entities import has_headings
 

@@ -16,11 +16,11 @@ from fourfold.storage.postgres import vectors as vector_rows
 from fourfold.storage.postgres.links import PostgresLinkRows
 from fourfold.storage.postgres.namespaces import Namespace
 from fourfold.storage.postgres.rows import Row
-from fourfold.storage.postgres.saved_versions import SavedVersions
 from fourfold.storage.postgres.sql import Db
 from fourfold.storage.postgres.stored_items import StoredItems
 from fourfold.storage.refusals import no_raw
 from fourfold.storage.sql.dialect import possible
+from fourfold.storage.sql.saved_versions import SavedVersions
 from fourfold.storage.values import FileUpdate, MadeVectors, NewNode, NewRaw, PendingText, Record
 from fourfold.text.entities import own_names
 

@@ -19,11 +19,11 @@ from fourfold.model import NO_FILTERS, Filters, Item, ItemPatch, Json, NewItem
 from fourfold.scheduling import paced
 from fourfold.storage import codec, versioning
 from fourfold.storage.codec import dumps, micros, moment
+from fourfold.storage.sql.saved_versions import SavedVersions
 from fourfold.storage.sqlite import vectors, versions
 from fourfold.storage.sqlite.connection import Connection
 from fourfold.storage.sqlite.database import batches, marks, possible, rows, value
 from fourfold.storage.sqlite.filters import where
-from fourfold.storage.sqlite.saved_versions import SavedVersions
 from fourfold.storage.values import Vocabulary
 from fourfold.text.entities import has_headings
 from fourfold.text.fold import fold

@@ -16,13 +16,13 @@ from fourfold.storage.codec import dumps, micros, optional_micros
 from fourfold.storage.parts import unpacked
 from fourfold.storage.record_reader import TYPES
 from fourfold.storage.sql import ids
+from fourfold.storage.sql.saved_versions import SavedVersions
 from fourfold.storage.sqlite import changes, graph, items, raw, spaces, vectors, versions
 from fourfold.storage.sqlite import chunks as file_rows
 from fourfold.storage.sqlite import folder as folders
 from fourfold.storage.sqlite.connection import Connection
 from fourfold.storage.sqlite.database import Database, chunks, rows, value
 from fourfold.storage.sqlite.links import SqliteLinkRows
-from fourfold.storage.sqlite.saved_versions import SavedVersions
 from fourfold.storage.values import FileState, Record
 from fourfold.text.entities import links, normal_name
 

@@ -29,12 +29,12 @@ from fourfold.retrieval import Hits, Link, Part, Ranking
 from fourfold.storage import versioning
 from fourfold.storage.codec import optional_moment
 from fourfold.storage.graph_paths import find_path, neighbors, view
+from fourfold.storage.sql.saved_versions import SavedVersions
 from fourfold.storage.sqlite import chunks, connections, graph, items, raw, spaces, vectors, versions
 from fourfold.storage.sqlite.caches import Caches
 from fourfold.storage.sqlite.connection import Connection
 from fourfold.storage.sqlite.database import Deadline
 from fourfold.storage.sqlite.graph import NodeRows
-from fourfold.storage.sqlite.saved_versions import SavedVersions
 from fourfold.storage.values import FileRow, Hidden, NeighborQuery, PendingText, Size, TagUse, Vocabulary
 from fourfold.text.analysis import variants
 from fourfold.text.keyword_query import KeywordQuery

@@ -13,13 +13,13 @@ from fourfold.storage import versioning
 from fourfold.storage.chunk_matching import renumber
 from fourfold.storage.linking import Linked, Linker
 from fourfold.storage.refusals import no_raw
+from fourfold.storage.sql.saved_versions import SavedVersions
 from fourfold.storage.sqlite import bulk, changes, chunks, graph, items, raw, spaces, versions
 from fourfold.storage.sqlite.bulk import Fresh
 from fourfold.storage.sqlite.connection import Connection
 from fourfold.storage.sqlite.database import possible
 from fourfold.storage.sqlite.link_source import log_links
 from fourfold.storage.sqlite.links import Lookup, SqliteLinkRows, changed_items
-from fourfold.storage.sqlite.saved_versions import SavedVersions
 from fourfold.storage.sqlite.stored_items import StoredItems
 from fourfold.storage.values import FileUpdate, MadeVectors, NewNode, NewRaw, PendingText, Record
 from fourfold.text.entities import normal_name, own_names, split_label
