@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from fourfold.errors import RequestError
 from fourfold.storage import linking
-from fourfold.storage.postgres import check, health, index_check, items, namespaces, postings, raw, vectors
+from fourfold.storage.postgres import check, health, index_check, items, namespaces, postings, vectors
 from fourfold.storage.postgres.links import PostgresLinkRows
 from fourfold.storage.postgres.rows import load, load_all
 from fourfold.storage.repair import mended, shortened
@@ -158,7 +158,7 @@ def _mend_items(tx: PostgresTransaction, broken: Sequence[int]) -> list[str]:
         if (found := mended(item)) is None:
             continue
         about = {"repaired_item": item.id}
-        kept = [raw.add(db, ns, NewRaw(text, None, None, about, now)).id for text in found.removed]
+        kept = [tx.raw.add(NewRaw(text, None, None, about, now)).id for text in found.removed]
         items.rewrite(db, ns, row, replace(found.item, source_ids=(*found.item.source_ids, *kept)), now)
         tx.link([row])
         done.append(f"repaired: namespace {ns.name}: {shortened(item, kept)}")

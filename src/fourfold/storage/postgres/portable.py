@@ -12,7 +12,7 @@ from fourfold.errors import RequestError
 from fourfold.storage import loading
 from fourfold.storage import records as formats
 from fourfold.storage.codec import dumps, micros
-from fourfold.storage.postgres import files, graph, items, namespaces, raw, windows
+from fourfold.storage.postgres import files, graph, items, namespaces, windows
 from fourfold.storage.postgres.items import Draft
 from fourfold.storage.postgres.links import PostgresLinkRows
 from fourfold.storage.postgres.namespaces import Namespace
@@ -20,6 +20,7 @@ from fourfold.storage.postgres.rows import load
 from fourfold.storage.postgres.sql import Db, column, rows, run, run_many, value
 from fourfold.storage.record_reader import TYPES
 from fourfold.storage.sql import ids
+from fourfold.storage.sql.raw import RawRecords
 from fourfold.storage.sql.saved_versions import SavedVersions
 from fourfold.storage.values import FileState, Record
 from fourfold.text.entities import links, normal_name
@@ -56,7 +57,7 @@ def _pages(db: Db, table: str, ns: Namespace) -> Iterator[list[int]]:
 
 def _raw(db: Db, ns: Namespace) -> Iterator[Record]:
     for page in _pages(db, "raw", ns):
-        for record in raw.get(db, ns, page).values():
+        for record in RawRecords(db, ns.name, ns.id).get(page).values():
             yield formats.raw_record(record)
 
 

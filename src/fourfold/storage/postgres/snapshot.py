@@ -21,11 +21,11 @@ from fourfold.storage.postgres.database import READ_ONLY, Database
 from fourfold.storage.postgres.filters import Condition, where
 from fourfold.storage.postgres.index_search import Candidates, Index
 from fourfold.storage.postgres.postings import Part, Shelf
-from fourfold.storage.postgres.raw import RawRows
 from fourfold.storage.postgres.rows import ItemRows
 from fourfold.storage.postgres.tuning import Tuning
 from fourfold.storage.postgres.vectors import Sample, VectorSearch
 from fourfold.storage.postgres.words import KeywordSearch
+from fourfold.storage.sql.raw import RawRecords
 from fourfold.storage.values import Deadline, FileRow, Hidden, PendingText, Size
 from fourfold.text.keyword_query import KeywordQuery
 
@@ -72,7 +72,6 @@ class PostgresSnapshot:
         self.vectors = VectorSearch(self)
         self.graph = GraphReader(self)
         self.tags = TagUses(self)
-        self.raw = RawRows(self)
 
     def _begun(self) -> tuple[Connection, namespaces.Namespace]:
         given = f"SET LOCAL statement_timeout = {max(1, int(self._seconds * 1000))}; "
@@ -124,6 +123,10 @@ class PostgresSnapshot:
     @property
     def space(self) -> Space | None:
         return self.ns.space
+
+    @property
+    def raw(self) -> RawRecords:
+        return RawRecords(self.db, self.ns.name, self.ns.id)
 
     def expand(self, given: Expansion, filters: Filters) -> None:
         return None

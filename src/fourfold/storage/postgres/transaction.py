@@ -10,7 +10,7 @@ from fourfold.storage import versioning
 from fourfold.storage.chunk_matching import renumber
 from fourfold.storage.linking import Linked, Linker
 from fourfold.storage.postgres import files as file_rows
-from fourfold.storage.postgres import graph, namespaces, raw, versions
+from fourfold.storage.postgres import graph, namespaces, versions
 from fourfold.storage.postgres import items as item_rows
 from fourfold.storage.postgres import vectors as vector_rows
 from fourfold.storage.postgres.links import PostgresLinkRows
@@ -20,6 +20,7 @@ from fourfold.storage.postgres.sql import Db
 from fourfold.storage.postgres.stored_items import StoredItems
 from fourfold.storage.refusals import no_raw
 from fourfold.storage.sql.dialect import possible
+from fourfold.storage.sql.raw import RawRecords
 from fourfold.storage.sql.saved_versions import SavedVersions
 from fourfold.storage.values import FileUpdate, MadeVectors, NewNode, NewRaw, PendingText, Record
 from fourfold.text.entities import own_names
@@ -145,16 +146,19 @@ class RawWriter:
         self._tx = tx
 
     def add(self, record: NewRaw) -> RawRecord:
-        return raw.add(self._tx.db, self._tx.stored(), record)
+        return self._rows(self._tx.stored()).add(record)
 
     def replace(self, id: int, content: str, metadata: Mapping[str, Json]) -> None:
-        raw.replace(self._tx.db, self._tx.stored(), id, content, metadata)
+        self._rows(self._tx.stored()).replace(id, content, metadata)
 
     def forget(self, ids: Sequence[int], *, force: bool = False) -> int:
         if ids and not self._tx.ns.exists:
             raise no_raw(ids[0])
         self._tx.changed = self._tx.changed or bool(ids)
-        return raw.forget(self._tx.db, self._tx.ns, ids, force=force)
+        return self._rows(self._tx.ns).forget(ids, force=force)
+
+    def _rows(self, ns: Namespace) -> RawRecords:
+        return RawRecords(self._tx.db, ns.name, ns.id)
 
 
 class VectorWriter:

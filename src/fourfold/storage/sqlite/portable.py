@@ -16,8 +16,9 @@ from fourfold.storage.codec import dumps, micros, optional_micros
 from fourfold.storage.parts import unpacked
 from fourfold.storage.record_reader import TYPES
 from fourfold.storage.sql import ids
+from fourfold.storage.sql.raw import RawRecords
 from fourfold.storage.sql.saved_versions import SavedVersions
-from fourfold.storage.sqlite import changes, graph, items, raw, spaces, vectors, versions
+from fourfold.storage.sqlite import changes, graph, items, spaces, vectors, versions
 from fourfold.storage.sqlite import chunks as file_rows
 from fourfold.storage.sqlite import folder as folders
 from fourfold.storage.sqlite.connection import Connection
@@ -122,7 +123,7 @@ def records(db: Connection, namespace: str | None = None) -> Iterator[Record]:
 
 def _raw(db: Connection, ns: int, namespace: str) -> Iterator[Record]:
     for part in chunks([row[0] for row in rows(db, "SELECT id FROM raw WHERE ns = ? ORDER BY id", ns)], _PAGE):
-        yield from map(formats.raw_record, raw.get(db, namespace, ns, part).values())
+        yield from map(formats.raw_record, RawRecords(db, namespace, ns).get(part).values())
 
 
 def _items(db: Connection, ns: int, namespace: str) -> Iterator[Record]:

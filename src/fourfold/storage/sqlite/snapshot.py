@@ -22,15 +22,16 @@ from fourfold.index.segment_files import Damaged
 from fourfold.index.text_index import TextState
 from fourfold.index.vector_index import VectorState
 from fourfold.limits import TAG_CACHE_SECONDS
-from fourfold.model import NO_FILTERS, Edge, Filters, Item, Neighbor, NodeSummary, NodeView, Page, RawRecord, Space
+from fourfold.model import NO_FILTERS, Edge, Filters, Item, Neighbor, NodeSummary, NodeView, Page, Space
 from fourfold.ranking.connections import rank_by_links, rank_by_shared_tags, selective_tags
 from fourfold.ranking.expansion import Expanded, Expansion
 from fourfold.retrieval import Hits, Link, Part, Ranking
 from fourfold.storage import versioning
 from fourfold.storage.codec import optional_moment
 from fourfold.storage.graph_paths import find_path, neighbors, view
+from fourfold.storage.sql.raw import RawRecords
 from fourfold.storage.sql.saved_versions import SavedVersions
-from fourfold.storage.sqlite import chunks, connections, graph, items, raw, spaces, vectors, versions
+from fourfold.storage.sqlite import chunks, connections, graph, items, spaces, vectors, versions
 from fourfold.storage.sqlite.caches import Caches
 from fourfold.storage.sqlite.connection import Connection
 from fourfold.storage.sqlite.database import Deadline
@@ -79,11 +80,14 @@ class SqliteSnapshot:
         self.vectors = SqliteVectors(self)
         self.graph = SqliteGraph(self)
         self.tags = SqliteTags(self)
-        self.raw = SqliteRawRecords(self)
 
     @property
     def exists(self) -> bool:
         return bool(self.ns)
+
+    @property
+    def raw(self) -> RawRecords:
+        return RawRecords(self.db, self.namespace, self.ns)
 
     def files(self, prefix: str) -> Mapping[str, FileRow]:
         return chunks.states(self.db, self.ns, prefix)
@@ -372,14 +376,3 @@ class SqliteTags:
         if links is None:
             return rank_by_shared_tags(strengths, self.shared(list(strengths), filters), limit)
         return links.shared(strengths, self._at.allowed(filters), limit)
-
-
-class SqliteRawRecords:
-    def __init__(self, at: SqliteSnapshot) -> None:
-        self._at = at
-
-    def get(self, ids: Sequence[int]) -> dict[int, RawRecord]:
-        return raw.get(self._at.db, self._at.namespace, self._at.ns, ids)
-
-    def list(self, session_id: str | None, speaker: str | None, limit: int, offset: int) -> Page[RawRecord]:
-        return raw.page(self._at.db, self._at.namespace, self._at.ns, session_id, speaker, limit, offset)

@@ -13,8 +13,9 @@ from fourfold.storage import versioning
 from fourfold.storage.chunk_matching import renumber
 from fourfold.storage.linking import Linked, Linker
 from fourfold.storage.refusals import no_raw
+from fourfold.storage.sql.raw import RawRecords
 from fourfold.storage.sql.saved_versions import SavedVersions
-from fourfold.storage.sqlite import bulk, changes, chunks, graph, items, raw, spaces, versions
+from fourfold.storage.sqlite import bulk, changes, chunks, graph, items, spaces, versions
 from fourfold.storage.sqlite.bulk import Fresh
 from fourfold.storage.sqlite.connection import Connection
 from fourfold.storage.sqlite.database import possible
@@ -220,15 +221,19 @@ class SqliteRawWriter:
         self._tx = tx
 
     def add(self, record: NewRaw) -> RawRecord:
-        return raw.add(self._tx.db, self._tx.namespace, self._tx.ns, record)
+        return self._rows.add(record)
 
     def replace(self, id: int, content: str, metadata: Mapping[str, Json]) -> None:
-        raw.replace(self._tx.db, self._tx.ns, id, content, metadata)
+        self._rows.replace(id, content, metadata)
 
     def forget(self, ids: Sequence[int], *, force: bool = False) -> int:
         if self._tx.known_ns is None and ids:
             raise no_raw(ids[0])
-        return raw.forget(self._tx.db, self._tx.ns, ids, force=force) if ids else 0
+        return self._rows.forget(ids, force=force) if ids else 0
+
+    @property
+    def _rows(self) -> RawRecords:
+        return RawRecords(self._tx.db, self._tx.namespace, self._tx.ns)
 
 
 class SqliteVectorWriter:
