@@ -12,14 +12,14 @@ from fourfold.errors import RequestError
 from fourfold.storage import loading
 from fourfold.storage import records as formats
 from fourfold.storage.codec import dumps, micros
-from fourfold.storage.postgres import files, graph, items, namespaces, windows
+from fourfold.storage.postgres import graph, items, namespaces, windows
 from fourfold.storage.postgres.items import Draft
 from fourfold.storage.postgres.links import PostgresLinkRows
 from fourfold.storage.postgres.namespaces import Namespace
 from fourfold.storage.postgres.rows import load
 from fourfold.storage.postgres.sql import Db, column, rows, run, run_many, value
 from fourfold.storage.record_reader import TYPES
-from fourfold.storage.sql import ids
+from fourfold.storage.sql import files, ids
 from fourfold.storage.sql.raw import RawRecords
 from fourfold.storage.sql.saved_versions import SavedVersions
 from fourfold.storage.values import FileState, Record

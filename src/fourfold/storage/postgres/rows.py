@@ -9,14 +9,15 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from fourfold.fields import DETAILS, HISTORY
+from fourfold.limits import CANDIDATES
 from fourfold.model import Filters, Item, Json, NewItem
 from fourfold.storage import codec, versioning
 from fourfold.storage.codec import moment
-from fourfold.storage.postgres import files
 from fourfold.storage.postgres.filters import where
 from fourfold.storage.postgres.sql import Db, column, digest, rows, value
 from fourfold.storage.postgres.texts import Text
-from fourfold.storage.sql.dialect import possible
+from fourfold.storage.sql import files
+from fourfold.storage.sql.dialect import possible, sendable
 from fourfold.storage.sql.saved_versions import SavedVersions
 from fourfold.storage.values import Vocabulary
 from fourfold.text.entities import has_headings
@@ -210,8 +211,13 @@ class ItemRows:
         return list(self.get(files.chunk_ids(self._at.db, self._at.ns.id, [path], first, last)).values())
 
     def named_chunks(self, names: Sequence[str], filters: Filters) -> list[tuple[int, str]]:
-        condition = where(self._at.db, filters, self._at.ns.id)
-        return files.named(self._at.db, self._at.ns.id, names, condition)
+        passes, bindings = where(self._at.db, filters, self._at.ns.id)
+        sql = (
+            "SELECT items.id, items.path FROM files JOIN items ON items.ns = files.ns AND items.path = files.path "  # noqa: S608  (constants and our own clauses)
+            f"WHERE files.ns = %s AND files.name = ANY(%s) AND items.key IS NULL{passes} "
+            "ORDER BY items.path, items.chunk_index LIMIT %s"
+        )
+        return rows(self._at.db, sql, self._at.ns.id, sendable(names), *bindings, CANDIDATES)
 
     def history(self, item: int) -> list[Item]:
         if not possible([item]):

@@ -14,7 +14,7 @@ from fourfold.embed.windows import Windows
 from fourfold.model import Filters, Space
 from fourfold.ranking.expansion import Expansion
 from fourfold.retrieval import Part as NearestPart
-from fourfold.storage.postgres import files, namespaces, windows
+from fourfold.storage.postgres import namespaces, windows
 from fourfold.storage.postgres.connection import GRACE_SECONDS, Connection
 from fourfold.storage.postgres.connections import GraphReader, TagUses
 from fourfold.storage.postgres.database import READ_ONLY, Database
@@ -25,6 +25,7 @@ from fourfold.storage.postgres.rows import ItemRows
 from fourfold.storage.postgres.tuning import Tuning
 from fourfold.storage.postgres.vectors import Sample, VectorSearch
 from fourfold.storage.postgres.words import KeywordSearch
+from fourfold.storage.sql import files
 from fourfold.storage.sql.raw import RawRecords
 from fourfold.storage.values import Deadline, FileRow, Hidden, PendingText, Size
 from fourfold.text.keyword_query import KeywordQuery

@@ -9,7 +9,6 @@ from fourfold.model import Edge, Item, ItemPatch, Json, NewItem, Node, RawRecord
 from fourfold.storage import versioning
 from fourfold.storage.chunk_matching import renumber
 from fourfold.storage.linking import Linked, Linker
-from fourfold.storage.postgres import files as file_rows
 from fourfold.storage.postgres import graph, namespaces, versions
 from fourfold.storage.postgres import items as item_rows
 from fourfold.storage.postgres import vectors as vector_rows
@@ -19,6 +18,7 @@ from fourfold.storage.postgres.rows import Row
 from fourfold.storage.postgres.sql import Db
 from fourfold.storage.postgres.stored_items import StoredItems
 from fourfold.storage.refusals import no_raw
+from fourfold.storage.sql import files as file_rows
 from fourfold.storage.sql.dialect import possible
 from fourfold.storage.sql.raw import RawRecords
 from fourfold.storage.sql.saved_versions import SavedVersions

@@ -15,11 +15,11 @@ from fourfold.storage import records as formats
 from fourfold.storage.codec import dumps, micros, optional_micros
 from fourfold.storage.parts import unpacked
 from fourfold.storage.record_reader import TYPES
+from fourfold.storage.sql import files as file_rows
 from fourfold.storage.sql import ids
 from fourfold.storage.sql.raw import RawRecords
 from fourfold.storage.sql.saved_versions import SavedVersions
 from fourfold.storage.sqlite import changes, graph, items, spaces, vectors, versions
-from fourfold.storage.sqlite import chunks as file_rows
 from fourfold.storage.sqlite import folder as folders
 from fourfold.storage.sqlite.connection import Connection
 from fourfold.storage.sqlite.database import Database, chunks, rows, value
@@ -227,7 +227,7 @@ def _load_mention(db: Connection, record: Record) -> None:
 
 def _load_file(db: Connection, record: Record) -> None:
     state = FileState(*(record[field] for field in FileState._fields))
-    file_rows.note(db, spaces.ensure(db, record["namespace"]), state)
+    file_rows.put_states(db, spaces.ensure(db, record["namespace"]), [state])
 
 
 def _load_version(db: Connection, record: Record) -> None:

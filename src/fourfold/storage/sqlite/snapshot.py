@@ -29,9 +29,10 @@ from fourfold.retrieval import Hits, Link, Part, Ranking
 from fourfold.storage import versioning
 from fourfold.storage.codec import optional_moment
 from fourfold.storage.graph_paths import find_path, neighbors, view
+from fourfold.storage.sql import files
 from fourfold.storage.sql.raw import RawRecords
 from fourfold.storage.sql.saved_versions import SavedVersions
-from fourfold.storage.sqlite import chunks, connections, graph, items, spaces, vectors, versions
+from fourfold.storage.sqlite import connections, graph, items, spaces, vectors, versions
 from fourfold.storage.sqlite.caches import Caches
 from fourfold.storage.sqlite.connection import Connection
 from fourfold.storage.sqlite.database import Deadline
@@ -90,7 +91,7 @@ class SqliteSnapshot:
         return RawRecords(self.db, self.namespace, self.ns)
 
     def files(self, prefix: str) -> Mapping[str, FileRow]:
-        return chunks.states(self.db, self.ns, prefix)
+        return files.states(self.db, self.ns, prefix)
 
     def pending(self, limit: int, among: Sequence[int] | None = None) -> list[PendingText]:
         return spaces.pending(self.db, self.ns, limit, among)
@@ -193,7 +194,7 @@ class SqliteRows:
         return items.count_longer(self._at.db, self._at.ns, octets)
 
     def chunks(self, path: str, first: int, last: int) -> list[Item]:
-        ids = chunks.ids(self._at.db, self._at.ns, path, first, last)
+        ids = files.chunk_ids(self._at.db, self._at.ns, [path], first, last)
         found = self.get(ids)
         return [found[item] for item in ids]
 

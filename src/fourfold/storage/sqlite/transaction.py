@@ -13,9 +13,10 @@ from fourfold.storage import versioning
 from fourfold.storage.chunk_matching import renumber
 from fourfold.storage.linking import Linked, Linker
 from fourfold.storage.refusals import no_raw
+from fourfold.storage.sql import files as file_rows
 from fourfold.storage.sql.raw import RawRecords
 from fourfold.storage.sql.saved_versions import SavedVersions
-from fourfold.storage.sqlite import bulk, changes, chunks, graph, items, spaces, versions
+from fourfold.storage.sqlite import bulk, changes, graph, items, spaces, versions
 from fourfold.storage.sqlite.bulk import Fresh
 from fourfold.storage.sqlite.connection import Connection
 from fourfold.storage.sqlite.database import possible
@@ -201,18 +202,17 @@ class SqliteFileWriter:
 
     def put(self, files: Sequence[FileUpdate], now: datetime, *, links: bool = True) -> None:
         tx = self._tx
-        if gone := [item for file in files for item in renumber(chunks.Chunks(tx.db, tx.ns), file)]:
+        if gone := [item for file in files for item in renumber(file_rows.Chunks(tx.db, tx.ns), file)]:
             tx.items.forget(gone)
         tx.items.write([chunk for file in files for chunk in file.chunks or ()], now, links=links)
-        for file in files:
-            chunks.note(tx.db, tx.ns, file.state)
+        file_rows.put_states(tx.db, tx.ns, [file.state for file in files])
 
     def forget(self, paths: Sequence[str]) -> int:
         tx = self._tx
         if tx.known_ns is None:
             return 0
-        gone = tx.items.forget([item for path in paths for item in chunks.ids(tx.db, tx.ns, path)])
-        chunks.forget_states(tx.db, tx.ns, paths)
+        gone = tx.items.forget(file_rows.chunk_ids(tx.db, tx.ns, paths))
+        file_rows.forget_states(tx.db, tx.ns, paths)
         return gone
 
 
