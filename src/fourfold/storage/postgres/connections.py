@@ -15,12 +15,11 @@ from fourfold.limits import HUB, WALK_EDGES
 from fourfold.model import Edge, Filters, Neighbor, NodeSummary, NodeView, Page
 from fourfold.ranking.connections import rank_by_links, rank_by_shared_tags, rarity, selective_tags
 from fourfold.retrieval import Hits, Link
-from fourfold.storage.graph_paths import find_path, neighbors, view
 from fourfold.storage.postgres import graph
 from fourfold.storage.postgres.filters import where
-from fourfold.storage.postgres.graph import NodeRows
 from fourfold.storage.postgres.sql import Db, digest, rows, together
 from fourfold.storage.sql.dialect import possible, sendable
+from fourfold.storage.sql.graph_paths import find_path, linked_nodes, neighbors, view
 from fourfold.storage.values import NeighborQuery, TagUse
 
 if TYPE_CHECKING:
@@ -165,19 +164,17 @@ class GraphReader:
         return graph.summaries(self._at.db, self._at.ns, like, limit, offset, among)
 
     def nodes_of(self, item: int) -> Sequence[int]:
-        return graph.linked_nodes(self._at.db, item)
+        return linked_nodes(self._at.db, item)
 
     def view(self, name: str, label: str | None, limit: int) -> NodeView:
-        return view(NodeRows(self._at.db), graph.required(self._at.db, self._at.ns.id, name, label), limit)
+        return view(self._at.db, graph.required(self._at.db, self._at.ns.id, name, label), limit)
 
     def neighbors(self, wanted: NeighborQuery) -> Page[Neighbor]:
-        return neighbors(
-            NodeRows(self._at.db), graph.required(self._at.db, self._at.ns.id, wanted.name, wanted.label), wanted
-        )
+        return neighbors(self._at.db, graph.required(self._at.db, self._at.ns.id, wanted.name, wanted.label), wanted)
 
     def path(self, start: str, goal: str, max_depth: int) -> list[Edge]:
         ends = [graph.required(self._at.db, self._at.ns.id, name) for name in (start, goal)]
-        return find_path(NodeRows(self._at.db), ends[0], ends[1], max_depth)
+        return find_path(self._at.db, ends[0], ends[1], max_depth)
 
 
 # ---------------------------------------------------------------- tags

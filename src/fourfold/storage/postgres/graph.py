@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Sequence
-from typing import Any
 
 from fourfold import validation as rules
 from fourfold.errors import NotFound
-from fourfold.model import Edge, Node, NodeSummary
+from fourfold.model import Edge, NodeSummary
 from fourfold.storage.codec import dumps
-from fourfold.storage.graph_paths import Step, steps_query
 from fourfold.storage.linking import LABEL, NOTHING_GONE, Gone
 from fourfold.storage.postgres import rows as item_rows
 from fourfold.storage.postgres.namespaces import Namespace
 from fourfold.storage.postgres.sql import Db, column, digest, rows, run, run_many
 from fourfold.storage.refusals import ambiguous, no_node
 from fourfold.storage.sql.dialect import possible, sendable
+from fourfold.storage.sql.graph_paths import Step
 from fourfold.storage.sql.ids import new as new_ids
-from fourfold.storage.values import Direction, NewNode
+from fourfold.storage.values import NewNode
 from fourfold.text.entities import normal_name, split_label, with_label
 
 Wanted = tuple[str, str]
@@ -136,20 +135,6 @@ def required(db: Db, ns: int, reference: str, label: str | None = None) -> int:
     return node
 
 
-def read_nodes(db: Db, nodes: Sequence[int]) -> dict[int, Node]:
-    aliases: dict[int, list[str]] = {}
-    sql = "SELECT node, alias FROM names WHERE node = ANY(%s::bigint[]) AND alias IS NOT NULL ORDER BY alias"
-    for node, alias in rows(db, sql, list(nodes)):
-        aliases.setdefault(node, []).append(alias)
-    sql = "SELECT node, min(item) FROM node_items WHERE node = ANY(%s::bigint[]) GROUP BY node"
-    owned = dict(rows(db, sql, list(nodes)))
-    sql = "SELECT id, name, label, properties FROM nodes WHERE id = ANY(%s::bigint[]) ORDER BY id"
-    return {
-        node: Node(node, name, label, tuple(aliases.get(node, ())), json.loads(properties), owned.get(node))
-        for node, name, label, properties in rows(db, sql, list(nodes))
-    }
-
-
 def summaries(
     db: Db, ns: Namespace, like: str, limit: int, offset: int, among: Sequence[int] | None
 ) -> list[NodeSummary]:
@@ -165,12 +150,6 @@ def summaries(
     chosen = () if among is None else ([*among],)
     found = rows(db, sql, ns.id, *chosen, like, like, limit, offset) if sendable([like]) else []
     return [NodeSummary(*row) for row in found]
-
-
-def linked_nodes(db: Db, item: int) -> list[int]:
-    """The nodes that an item is the text of, and those that its text mentions."""
-    sql = "SELECT node FROM node_items WHERE item = %s UNION SELECT node FROM mentions WHERE item = %s"
-    return column(db, sql, item, item)
 
 
 def remove_nodes(db: Db, ns: int, nodes: Collection[int]) -> Gone:
@@ -242,28 +221,3 @@ def remove_edge(db: Db, ns: int, source: str, relation: str, target: str) -> boo
     ends = [resolve(db, ns, name) for name in (source, target)]
     sql = "DELETE FROM edges WHERE source = %s AND relation = %s AND target = %s"
     return None not in ends and bool(run(db, sql, ends[0], relation, ends[1]))
-
-
-class NodeRows:
-    """The queries of `graph_paths`."""
-
-    mark = "%s"
-    edges_sql = (
-        "SELECT a.name, relation, b.name, weight FROM edges "
-        "JOIN nodes a ON a.id = source JOIN nodes b ON b.id = target "
-        "JOIN names c ON c.node = a.id AND c.alias IS NULL JOIN names d ON d.node = b.id AND d.alias IS NULL "
-        "WHERE source = %s OR target = %s ORDER BY weight DESC, c.folded, relation, d.folded LIMIT %s"
-    )
-
-    def __init__(self, db: Db) -> None:
-        self._db = db
-
-    def rows(self, sql: str, *bindings: Any) -> list[Any]:
-        return rows(self._db, sql, *bindings)
-
-    def steps(self, nodes: Sequence[int], direction: Direction, relation: str | None) -> list[Step]:
-        sql, bindings = steps_query(direction, relation, "= ANY(%s::bigint[])", [list(nodes)], "%s")
-        return rows(self._db, sql, *bindings)
-
-    def read_nodes(self, nodes: Sequence[int]) -> dict[int, Node]:
-        return read_nodes(self._db, nodes)

@@ -20,6 +20,7 @@ from fourfold.storage.postgres.rows import load
 from fourfold.storage.postgres.sql import Db, column, rows, run, run_many, value
 from fourfold.storage.record_reader import TYPES
 from fourfold.storage.sql import files, ids
+from fourfold.storage.sql.graph_paths import read_nodes
 from fourfold.storage.sql.raw import RawRecords
 from fourfold.storage.sql.saved_versions import SavedVersions
 from fourfold.storage.values import FileState, Record
@@ -73,7 +74,7 @@ def _items(db: Db, ns: Namespace) -> Iterator[Record]:
 
 def _nodes(db: Db, ns: Namespace) -> Iterator[Record]:
     for page in _pages(db, "nodes", ns):
-        found = graph.read_nodes(db, page)
+        found = read_nodes(db, page)
         made = dict(rows(db, "SELECT id, made FROM nodes WHERE id = ANY(%s::bigint[])", page))
         sql = "SELECT node, item, made FROM node_items WHERE node = ANY(%s::bigint[]) ORDER BY node, item"
         attached: dict[int, list[tuple[int, bool]]] = {}

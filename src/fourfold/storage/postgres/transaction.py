@@ -20,6 +20,7 @@ from fourfold.storage.postgres.stored_items import StoredItems
 from fourfold.storage.refusals import no_raw
 from fourfold.storage.sql import files as file_rows
 from fourfold.storage.sql.dialect import possible
+from fourfold.storage.sql.graph_paths import read_nodes
 from fourfold.storage.sql.raw import RawRecords
 from fourfold.storage.sql.saved_versions import SavedVersions
 from fourfold.storage.values import FileUpdate, MadeVectors, NewNode, NewRaw, PendingText, Record
@@ -199,7 +200,7 @@ class GraphWriter:
             node, fresh = graph.add_node(db, ns, new)
             self._named(fresh)
             added.append(node)
-        found = graph.read_nodes(db, added)
+        found = read_nodes(db, added)
         return [found[node] for node in added]
 
     def add_edges(self, edges: Sequence[Edge]) -> None:

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from fourfold import validation as rules
-from fourfold.model import Json, Node, NodeSummary
+from fourfold.model import Json, NodeSummary
 from fourfold.storage.codec import dumps
-from fourfold.storage.graph_paths import Step, steps_query
 from fourfold.storage.linking import LABEL, Gone
 from fourfold.storage.refusals import ambiguous, no_node
 from fourfold.storage.sql import ids
 from fourfold.storage.sqlite.connection import Connection
 from fourfold.storage.sqlite.database import batches, marks, rows, value
-from fourfold.storage.values import Direction
 from fourfold.text.entities import normal_name, split_label, with_label
 
 # ---------------------------------------------------------------- nodes
@@ -167,22 +165,6 @@ def required(db: Connection, ns: int, reference: str, label: str | None = None) 
     return node
 
 
-def read_nodes(db: Connection, nodes: Sequence[int]) -> dict[int, Node]:
-    found: dict[int, Node] = {}
-    for part in batches(nodes):
-        inside = marks(len(part))
-        aliases: dict[int, list[str]] = {}
-        sql = f"SELECT node, alias FROM names WHERE node IN ({inside}) AND alias IS NOT NULL ORDER BY alias"  # noqa: S608  (placeholders)
-        for node, alias in db.execute(sql, tuple(part)):
-            aliases.setdefault(node, []).append(alias)
-        sql = f"SELECT node, min(item) FROM node_items WHERE node IN ({inside}) GROUP BY node"  # noqa: S608  (placeholders)
-        items = dict(db.execute(sql, tuple(part)))
-        sql = f"SELECT id, name, label, properties FROM nodes WHERE id IN ({inside})"  # noqa: S608  (placeholders)
-        for node, name, label, properties in db.execute(sql, tuple(part)):
-            found[node] = Node(node, name, label, tuple(aliases.get(node, ())), json.loads(properties), items.get(node))
-    return found
-
-
 def summaries(
     db: Connection, ns: int, like: str, limit: int, offset: int, among: Sequence[int] | None
 ) -> list[NodeSummary]:
@@ -194,12 +176,6 @@ def summaries(
     )
     chosen = () if among is None else (json.dumps([*among]),)
     return [NodeSummary(*row) for row in rows(db, sql, ns, *chosen, like, like, limit, offset)]
-
-
-def linked_nodes(db: Connection, item: int) -> list[int]:
-    """The nodes that an item is the text of, and those that its text mentions."""
-    sql = "SELECT node FROM node_items WHERE item = ?1 UNION SELECT node FROM mentions WHERE item = ?1"
-    return [node for (node,) in rows(db, sql, item)]
 
 
 def remove_node(db: Connection, ns: int, node: int) -> Gone:
@@ -248,30 +224,3 @@ def adjacent(db: Connection, node: int) -> list[int]:
     """The nodes at the other ends of its edges."""
     sql = "SELECT target FROM edges WHERE source = ?1 UNION SELECT source FROM edges WHERE target = ?1"
     return [other for (other,) in rows(db, sql, node)]
-
-
-class NodeRows:
-    """The queries of `graph_paths`."""
-
-    mark = "?"
-    edges_sql = (
-        "SELECT a.name, relation, b.name, weight FROM edges "
-        "JOIN nodes a ON a.id = source JOIN nodes b ON b.id = target "
-        "WHERE source = ? OR target = ? ORDER BY weight DESC, a.folded, relation, b.folded LIMIT ?"
-    )
-
-    def __init__(self, db: Connection) -> None:
-        self._db = db
-
-    def rows(self, sql: str, *bindings: Any) -> list[Any]:
-        return rows(self._db, sql, *bindings)
-
-    def steps(self, nodes: Sequence[int], direction: Direction, relation: str | None) -> list[Step]:
-        found: list[Step] = []
-        for part in batches(nodes):
-            sql, bindings = steps_query(direction, relation, f"IN ({marks(len(part))})", part, "?")
-            found += rows(self._db, sql, *bindings)
-        return found
-
-    def read_nodes(self, nodes: Sequence[int]) -> dict[int, Node]:
-        return read_nodes(self._db, nodes)

@@ -17,6 +17,7 @@ from fourfold.storage.parts import unpacked
 from fourfold.storage.record_reader import TYPES
 from fourfold.storage.sql import files as file_rows
 from fourfold.storage.sql import ids
+from fourfold.storage.sql.graph_paths import read_nodes
 from fourfold.storage.sql.raw import RawRecords
 from fourfold.storage.sql.saved_versions import SavedVersions
 from fourfold.storage.sqlite import changes, graph, items, spaces, vectors, versions
@@ -136,7 +137,7 @@ def _items(db: Connection, ns: int, namespace: str) -> Iterator[Record]:
 
 def _nodes(db: Connection, ns: int, namespace: str) -> Iterator[Record]:
     for part in chunks([row[0] for row in rows(db, "SELECT id FROM nodes WHERE ns = ? ORDER BY id", ns)], _PAGE):
-        for node in sorted(graph.read_nodes(db, part).values(), key=lambda node: node.id):
+        for node in read_nodes(db, part).values():
             attached = rows(db, "SELECT item, made FROM node_items WHERE node = ? ORDER BY item", node.id)
             made = bool(value(db, "SELECT made FROM nodes WHERE id = ?", node.id))
             yield formats.node_record(namespace, node, made=made, items=[(item, bool(said)) for item, said in attached])

@@ -28,15 +28,14 @@ from fourfold.ranking.expansion import Expanded, Expansion
 from fourfold.retrieval import Hits, Link, Part, Ranking
 from fourfold.storage import versioning
 from fourfold.storage.codec import optional_moment
-from fourfold.storage.graph_paths import find_path, neighbors, view
 from fourfold.storage.sql import files
+from fourfold.storage.sql.graph_paths import find_path, linked_nodes, neighbors, view
 from fourfold.storage.sql.raw import RawRecords
 from fourfold.storage.sql.saved_versions import SavedVersions
 from fourfold.storage.sqlite import connections, graph, items, spaces, vectors, versions
 from fourfold.storage.sqlite.caches import Caches
 from fourfold.storage.sqlite.connection import Connection
 from fourfold.storage.sqlite.database import Deadline
-from fourfold.storage.sqlite.graph import NodeRows
 from fourfold.storage.values import FileRow, Hidden, NeighborQuery, PendingText, Size, TagUse, Vocabulary
 from fourfold.text.analysis import variants
 from fourfold.text.keyword_query import KeywordQuery
@@ -335,18 +334,18 @@ class SqliteGraph:
         return graph.summaries(self._at.db, self._at.ns, like, limit, offset, among)
 
     def nodes_of(self, item: int) -> Sequence[int]:
-        return graph.linked_nodes(self._at.db, item)
+        return linked_nodes(self._at.db, item)
 
     def view(self, name: str, label: str | None, limit: int) -> NodeView:
-        return view(NodeRows(self._at.db), graph.required(self._at.db, self._at.ns, name, label), limit)
+        return view(self._at.db, graph.required(self._at.db, self._at.ns, name, label), limit)
 
     def neighbors(self, wanted: NeighborQuery) -> Page[Neighbor]:
         node = graph.required(self._at.db, self._at.ns, wanted.name, wanted.label)
-        return neighbors(NodeRows(self._at.db), node, wanted)
+        return neighbors(self._at.db, node, wanted)
 
     def path(self, start: str, goal: str, max_depth: int) -> list[Edge]:
         first, last = (graph.required(self._at.db, self._at.ns, name) for name in (start, goal))
-        return find_path(NodeRows(self._at.db), first, last, max_depth)
+        return find_path(self._at.db, first, last, max_depth)
 
 
 class SqliteTags:

@@ -14,6 +14,7 @@ from fourfold.storage.chunk_matching import renumber
 from fourfold.storage.linking import Linked, Linker
 from fourfold.storage.refusals import no_raw
 from fourfold.storage.sql import files as file_rows
+from fourfold.storage.sql.graph_paths import read_nodes
 from fourfold.storage.sql.raw import RawRecords
 from fourfold.storage.sql.saved_versions import SavedVersions
 from fourfold.storage.sqlite import bulk, changes, graph, items, spaces, versions
@@ -277,7 +278,7 @@ class SqliteGraphWriter:
             self._name(fresh)
             made.append(node)
         tx.touched_nodes.update(made)
-        found = graph.read_nodes(tx.db, made)
+        found = read_nodes(tx.db, made)
         return [found[node] for node in made]
 
     def add_edges(self, edges: Sequence[Edge]) -> None:
