@@ -1,6 +1,7 @@
 """Fixtures and settings of all tests."""
 
 import os
+import signal
 
 import index_servers
 import postgres_servers
@@ -19,6 +20,10 @@ settings.register_profile(
     "explore", settings.get_profile("fourfold"), max_examples=1_000, derandomize=False, print_blob=True
 )
 settings.load_profile("fourfold")
+
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell starts background jobs so, and children inherit it
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_configure() -> None:

@@ -157,7 +157,7 @@ def test_an_interrupted_wait_leaves_the_rest_to_a_worker(
     assert "a background process makes them" in " ".join(SEQUENCE.sub("", written).split())
     assert "Traceback" not in written
     assert cli("embed").code == 0
-    with (home / "store" / "index" / "embedding-worker").open() as lease:
+    with (home / "store" / "index" / "embedding-worker").open("a") as lease:  # a slow worker has not made it yet
         fcntl.flock(lease, fcntl.LOCK_EX)  # the worker ends when nothing is pending
     assert cli("status", "--json").json["namespaces"]["default"]["pending_vectors"] == 0
 
