@@ -22,8 +22,7 @@ from fourfold.config import Settings, load
 from fourfold.errors import FourfoldError
 from fourfold.filters import read_where, where_json
 from fourfold.ingest import reading
-from fourfold.ingest.chunk import chunks
-from fourfold.ingest.document import Unreadable
+from fourfold.ingest.document import Unreadable, chunks
 from fourfold.ingest.formats import format_of
 from fourfold.ingest.ignore import TooManyRules, rules_of
 from fourfold.integrations.importers.formats import read as read_foreign

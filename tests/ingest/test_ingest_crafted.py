@@ -15,11 +15,10 @@ from files_support import names, write
 from fourfold import limits
 from fourfold.errors import StoreUnavailable
 from fourfold.ingest import walk
-from fourfold.ingest.chunk import CHUNK_CHARACTERS, chunks
-from fourfold.ingest.document import Section, Unreadable, numbered
+from fourfold.ingest.document import CHUNK_CHARACTERS, Section, Unreadable, chunks, numbered
 from fourfold.ingest.reader_process import TOO_LONG, ReaderProcess, Request
 from fourfold.ingest.reading import ChunkedFile
-from fourfold.ingest.watch import watch
+from fourfold.ingest.sync import watch
 from fourfold.memory import Memory
 
 pytestmark = pytest.mark.spec("C17")

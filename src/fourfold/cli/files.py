@@ -31,7 +31,7 @@ def index(
     as_json: JsonFlag = False,
 ) -> None:
     from fourfold.cli.render import progress_bar
-    from fourfold.ingest.watch import watch as watching
+    from fourfold.ingest.sync import watch as watching
 
     globs, tags = exclude or (), tag or ()
     with open_memory(ctx, create=True, background=watch) as memory:

@@ -1,12 +1,18 @@
-"""Documents: the sections of a file, which the reader of every format returns and which are split into chunks."""
+"""Documents, which the reader of every format returns, and their chunks.
+
+A chunk is small enough for the model and large enough to be understood alone.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from functools import reduce
+from typing import Final, NamedTuple
 
 from fourfold.model import Json
+
+# ---------------------------------------------------------------- documents
 
 
 class Line(NamedTuple):
@@ -53,3 +59,117 @@ class Unreadable(Exception):
 
 def numbered(text: str) -> list[Line]:
     return [Line(number, line) for number, line in enumerate(text.split("\n"), start=1)]
+
+
+# ---------------------------------------------------------------- chunks
+
+
+CHUNK_CHARACTERS: Final = 1200
+"""Maximum size of a chunk, about what the built-in model reads."""
+_JOINED_CHARACTERS: Final = 400
+"""Maximum size of neighbouring sections that are joined into one chunk."""
+_ARROW: Final = " › "
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    headings: tuple[str, ...]
+    text: str
+    first: int
+    last: int
+    metadata: Mapping[str, Json]
+    tags: tuple[str, ...] = ()
+
+    def title(self, document: str) -> str:
+        """Title of the document and the headings above the chunk."""
+        path = self.headings[1:] if self.headings[:1] == (document,) else self.headings
+        return _ARROW.join((document, *path))[:500]
+
+
+def chunks(sections: Sequence[Section]) -> Iterator[Chunk]:
+    """Yield chunks in the order of the file; only blank lines are left out."""
+    for section in _joined(sections):
+        tags = _tags_by_line(section)
+        for lines in _pieces([part for line in section.lines for part in _short(line)]):
+            filled = [index for index, line in enumerate(lines) if line.text.strip()]
+            if filled:
+                kept = lines[filled[0] : filled[-1] + 1]
+                text = "\n".join(line.text for line in kept)
+                candidates = _tags_of(kept, tags) if tags else ()
+                found = tuple(tag for tag in candidates if f"#{tag}" in text)
+                yield Chunk(section.headings, text, kept[0].number, kept[-1].number, section.metadata, found)
+
+
+def _tags_by_line(section: Section) -> dict[int, list[str]]:
+    found: dict[int, list[str]] = {}
+    for line, tag in section.tags:
+        found.setdefault(line, []).append(tag)
+    return found
+
+
+def _tags_of(lines: Sequence[Line], tags: Mapping[int, Sequence[str]]) -> Iterator[str]:
+    """The distinct tags of these lines."""
+    numbers = dict.fromkeys(line.number for line in lines)
+    return iter(dict.fromkeys(tag for number in numbers for tag in tags.get(number, ())))
+
+
+def _joined(sections: Sequence[Section]) -> Iterator[Section]:
+    """Join small neighbouring sections under the headings they share."""
+    group: list[Section] = []
+    size = 0
+    for section in sections:
+        length = sum(len(line.text) + 1 for line in section.lines)
+        if group and (size + length > _JOINED_CHARACTERS or section.metadata != group[0].metadata):
+            yield _as_one(group)
+            group, size = [], 0
+        group.append(section)
+        size += length
+    if group:
+        yield _as_one(group)
+
+
+def _as_one(group: Sequence[Section]) -> Section:
+    if len(group) == 1:
+        return group[0]
+    lines = [line for section in group for line in section.lines]
+    tags = tuple(use for section in group for use in section.tags)
+    headings = reduce(_common, (section.headings for section in group))
+    return Section(headings, lines, group[0].metadata, tags)
+
+
+def _common(first: tuple[str, ...], second: tuple[str, ...]) -> tuple[str, ...]:
+    """The headings that both paths start with."""
+    shared: list[str] = []
+    for one, other in zip(first, second, strict=False):
+        if one != other:
+            break
+        shared.append(one)
+    return tuple(shared)
+
+
+def _short(line: Line) -> Iterator[Line]:
+    """Split a line that is longer than a chunk, between words if possible."""
+    text = line.text.rstrip()
+    start = 0
+    while len(text) - start > CHUNK_CHARACTERS:
+        end = start + CHUNK_CHARACTERS
+        cut = text.rfind(" ", start + CHUNK_CHARACTERS // 2, end) + 1 or end
+        yield Line(line.number, text[start:cut].rstrip())
+        start = cut
+    yield Line(line.number, text[start:])
+
+
+def _pieces(lines: Sequence[Line]) -> Iterator[Sequence[Line]]:
+    """Runs of lines that fit into a chunk, split at the last blank line in its second half, else anywhere."""
+    start = 0
+    while start < len(lines):
+        end, size, blank = start, 0, start
+        while end < len(lines) and size + len(lines[end].text) <= CHUNK_CHARACTERS:
+            size += len(lines[end].text) + 1
+            end += 1
+            if size > CHUNK_CHARACTERS // 2 and end < len(lines) and not lines[end].text.strip():
+                blank = end
+        if end < len(lines) and blank > start:
+            end = blank
+        yield lines[start:end]
+        start = end

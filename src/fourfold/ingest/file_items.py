@@ -10,8 +10,7 @@ from typing import Final
 
 from fourfold import validation as rules
 from fourfold.errors import InvalidItem
-from fourfold.ingest.chunk import Chunk
-from fourfold.ingest.document import Unreadable
+from fourfold.ingest.document import Chunk, Unreadable
 from fourfold.ingest.formats import format_of
 from fourfold.ingest.reading import ChunkedFile
 from fourfold.limits import TAGS

@@ -1,6 +1,6 @@
 """File formats by name, and their readers.
 
-A new format is a module in `readers/` with a function `read(content, name) -> Document`, and a line in FORMATS.
+A new format is a function `(content, name) -> Document` in a module of `readers/`, and a line in FORMATS.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ class Format(NamedTuple):
     """Kind of the items made from such a file."""
     suffixes: str
     reader: str
-    """A module of `fourfold.ingest.readers`."""
+    """A function of a module of `fourfold.ingest.readers`."""
     packed: bool = False
     """Whether the content is compressed: the reader takes bytes, and the file may be larger than a text file."""
     needs: str = ""
@@ -43,19 +43,19 @@ _CODE = """
     jsx kt kts less lua m mjs ml mm nix php pl pm proto ps1 py pyi pyw r rb rs sass scala scss sh sql svelte swift tcl
     tf toml ts tsx vb vim vue xml yaml yml zig zsh
 """
-TEXT: Final = Format("text", "", "plain", is_page=False)
+TEXT: Final = Format("text", "", "text.read", is_page=False)
 """Format of all other files whose content is text."""
 FORMATS: Final = (
-    Format("markdown", "md markdown mdown mkd mdx qmd", "markdown"),
-    Format("html", "html htm xhtml", "html"),
-    Format("rst", "rst rest", "rst"),
-    Format("notebook", "ipynb", "notebook"),
-    Format("pdf", "pdf", "pdf", packed=True, needs="pypdf"),
-    Format("docx", "docx", "docx", packed=True),
-    Format("epub", "epub", "epub", packed=True),
-    Format("table", "csv tsv", "table", is_page=False),
-    Format("text", "jsonl", "chat", is_page=False),
-    Format("code", _CODE, "code", is_page=False),
+    Format("markdown", "md markdown mdown mkd mdx qmd", "markdown.read"),
+    Format("html", "html htm xhtml", "html.read"),
+    Format("rst", "rst rest", "text.read_rst"),
+    Format("notebook", "ipynb", "markdown.read_notebook"),
+    Format("pdf", "pdf", "packed.read_pdf", packed=True, needs="pypdf"),
+    Format("docx", "docx", "packed.read_docx", packed=True),
+    Format("epub", "epub", "packed.read_epub", packed=True),
+    Format("table", "csv tsv", "text.read_table", is_page=False),
+    Format("text", "jsonl", "text.read_chat", is_page=False),
+    Format("code", _CODE, "code.read", is_page=False),
 )
 _BY_SUFFIX: Final = {suffix: format_ for format_ in FORMATS for suffix in format_.suffixes.split()}
 

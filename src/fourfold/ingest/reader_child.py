@@ -17,8 +17,7 @@ import warnings
 from contextlib import suppress
 from typing import Any, BinaryIO, Final
 
-from fourfold.ingest.chunk import Chunk
-from fourfold.ingest.document import Unreadable
+from fourfold.ingest.document import Chunk, Unreadable
 from fourfold.ingest.formats import TEXT
 from fourfold.ingest.reading import ChunkedFile, read_chunks
 from fourfold.limits import READ_MEMORY_BYTES

@@ -15,8 +15,7 @@ from typing import IO, Any, Final, NamedTuple, TypeVar, cast
 
 from fourfold import child_process
 from fourfold.errors import StoreUnavailable
-from fourfold.ingest.chunk import Chunk
-from fourfold.ingest.document import Document, Unreadable
+from fourfold.ingest.document import Chunk, Document, Unreadable
 from fourfold.ingest.formats import format_of
 from fourfold.ingest.reader_child import READY, TOO_MUCH_MEMORY
 from fourfold.ingest.reading import ChunkedFile

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Final
 
-from fourfold.ingest.chunk import Chunk, chunks
-from fourfold.ingest.document import Document, Unreadable
+from fourfold.ingest.document import Chunk, Document, Unreadable, chunks
 from fourfold.ingest.formats import Format, format_of
 from fourfold.limits import FILE_BYTES
 
@@ -31,7 +30,8 @@ def read(name: str, data: bytes, format_: Format | None = None) -> Document:
     content: bytes | str | None = data if format_.packed else decoded(data, format_.kind)
     if content is None:
         raise Unreadable("no text in a known encoding")
-    return import_module(f"fourfold.ingest.readers.{format_.reader}").read(content, name)
+    module, _, function = format_.reader.partition(".")
+    return getattr(import_module(f"fourfold.ingest.readers.{module}"), function)(content, name)
 
 
 def read_chunks(name: str, data: bytes, format_: Format | None = None) -> ChunkedFile:

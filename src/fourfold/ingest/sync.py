@@ -11,7 +11,7 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import NamedTuple, cast
 
 from fourfold import threads
+from fourfold.errors import FourfoldError
 from fourfold.ingest import reading, walk
 from fourfold.ingest.document import Unreadable
 from fourfold.ingest.file_items import Protect, checked_files, file_items
@@ -334,3 +335,21 @@ def _let_the_clock_tick(mtime_ns: int) -> None:
     left = mtime_ns + tick - time.time_ns()
     if 0 < left <= tick:
         time.sleep(left / 1e9)
+
+
+# ---------------------------------------------------------------- watching
+
+PAUSE_SECONDS = 1.0
+_PAUSE_PER_WALK = 20
+"""Ratio of the pause to the walk before it: watching a large tree takes a twentieth of a core."""
+
+
+def watch(index: Callable[[], IndexReport], pause: float = PAUSE_SECONDS) -> Generator[IndexReport | FourfoldError]:
+    """Indexes repeatedly, with pauses, without end. Yields the report of each run, or its error: a missing folder."""
+    while True:
+        started = time.monotonic()
+        try:
+            yield index()
+        except FourfoldError as error:
+            yield error
+        time.sleep(max(pause, _PAUSE_PER_WALK * (time.monotonic() - started)))

@@ -9,8 +9,7 @@ from functools import cache
 from importlib import import_module
 from typing import Any, Final, NamedTuple
 
-from fourfold.ingest.chunk import CHUNK_CHARACTERS
-from fourfold.ingest.document import Document, Line, Section, numbered
+from fourfold.ingest.document import CHUNK_CHARACTERS, Document, Line, Section, numbered
 from fourfold.ingest.formats import suffix
 
 _PARSED_CHARACTERS = 1 << 20

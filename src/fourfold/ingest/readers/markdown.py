@@ -1,16 +1,20 @@
-"""Markdown: sections, front matter, and hashtags as used by Obsidian and others."""
+"""Markdown with front matter and hashtags (as in Obsidian), and Jupyter notebooks, whose texts are Markdown."""
 
 from __future__ import annotations
 
 import datetime
+import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, Final, NamedTuple, cast
 
 from fourfold import limits
-from fourfold.ingest.document import Document, Line, Section, TagUse, numbered
+from fourfold.ingest.document import Document, Line, Section, TagUse, Unreadable, numbered
 from fourfold.model import Json
+
+# ---------------------------------------------------------------- Markdown
+
 
 _FENCE: Final = re.compile(r" {0,3}(`{3,}|~{3,})")
 _ATX: Final = re.compile(r" {0,3}(#{1,6})[ \t]+")
@@ -273,3 +277,53 @@ def _is_tag(body: str) -> bool:
         and _COLOUR.fullmatch(body) is None
         and body not in _DIRECTIVES
     )
+
+
+# ---------------------------------------------------------------- notebooks
+
+
+_OUTPUT_CHARACTERS: Final = 2000
+"""Maximum size of each output."""
+
+
+def read_notebook(text: str, name: str) -> Document:
+    """Read a notebook; line numbers are those of cells."""
+    notebook: object = json.loads(text)
+    cells = cast("dict[str, object]", notebook).get("cells") if isinstance(notebook, dict) else None
+    if not isinstance(cells, list):
+        raise Unreadable("a notebook without cells (only format 4 is supported)")
+    lines = [
+        Line(number, line)
+        for number, cell in enumerate(cast("list[object]", cells), start=1)
+        if isinstance(cell, dict)
+        for line in (*_cell(cast("dict[str, Any]", cell)), "")
+    ]
+    sections = sectioned(lines)
+    return Document(first_title(sections), sections, unit="cell")
+
+
+def _cell(cell: dict[str, Any]) -> Iterator[str]:
+    source = _joined(cell.get("source"))
+    if cell.get("cell_type") != "code":
+        yield from source.split("\n")
+        return
+    if source.strip():
+        yield from ("```", *source.split("\n"), "```")
+    for output in cell.get("outputs") or ():
+        if printed := _printed(output)[:_OUTPUT_CHARACTERS].strip():
+            yield from ("```", *printed.split("\n"), "```")
+
+
+def _printed(output: Any) -> str:
+    if not isinstance(output, dict):
+        return ""
+    known = cast("dict[str, Any]", output)
+    data = known.get("data")
+    plain = cast("dict[str, Any]", data).get("text/plain") if isinstance(data, dict) else None
+    return _joined(known.get("text") or plain)
+
+
+def _joined(source: object) -> str:
+    """Join a string that may be given as a list of parts."""
+    parts = cast("list[object]", source) if isinstance(source, list) else [source]
+    return "".join(part for part in parts if isinstance(part, str)).replace("\r\n", "\n")
