@@ -9,10 +9,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from fourfold import addresses
-from fourfold.config.inherited import plan_settings
-from fourfold.config.kinds import Given
 from fourfold.config.presets_file import default_presets_file, read_presets
-from fourfold.config.settings import SETTINGS, Settings
+from fourfold.config.settings import SETTINGS, Given, Settings, plan_settings
 from fourfold.errors import InvalidSetting
 from fourfold.ranking.presets import PRESETS
 from fourfold.ranking.tuning import TUNED_PRESET

@@ -1,35 +1,191 @@
-"""All settings with their names and defaults."""
+"""Settings: their types, those under the names of the systems that Fourfold replaces, and the table of all."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import Any, Final, NamedTuple, TypeGuard, cast
 
 from fourfold import limits
-from fourfold.config.inherited import INHERITED
-from fourfold.config.kinds import (
-    RATE,
-    SECONDS,
-    SHARE,
-    SWITCH,
-    TEXT,
-    TOKENS,
-    WORDS,
-    ZONE,
-    Kind,
-    Setting,
-    of_option,
-    one_of,
-    whole,
-)
-from fourfold.ranking.options import OPTIONS
-from fourfold.ranking.presets import PlanSettings
+from fourfold.arguments import is_nameable
+from fourfold.errors import InvalidSetting, InvalidWeights
+from fourfold.logs import Format, Level
+from fourfold.ranking.options import OPTIONS, SearchOption
+from fourfold.ranking.presets import RELATIONAL_DE, RELATIONAL_EN, RELATIONAL_WEIGHTS, PlanSettings, RoutingConfig
+from fourfold.ranking.time_windows import TimeMode
+from fourfold.ranking.weights import check_weights
+from fourfold.retrieval import Recency
+from fourfold.text.secrets import SecretMode
 
-if TYPE_CHECKING:
-    from fourfold.logs import Format, Level
-    from fourfold.ranking.time_windows import TimeMode
-    from fourfold.text.secrets import SecretMode
+# ---------------------------------------------------------------- kinds: valid values, as the environment writes them
+
+
+@dataclass(frozen=True)
+class Kind:
+    wanted: str
+    parse: Callable[[str], object]
+    """Reads an environment variable; raises ValueError for an invalid one."""
+    accepts: Callable[[object], bool]
+    make: Callable[[Any], object] | None = None
+    """Converts an accepted value."""
+    secret: bool = False
+    """Whether a wrong value may be a secret, which messages must not quote."""
+
+
+class Setting(NamedTuple):
+    kind: Kind
+    default: Any
+    preset: str | None = None
+    """The only preset to which the setting applies."""
+    variable: str | None = None
+    """An inherited environment variable; FOURFOLD_... takes precedence."""
+
+
+class Given(NamedTuple):
+    value: Any
+    origin: str
+    """One of: flag, environment NAME, file PATH:LINE, preset NAME, default."""
+
+
+def whole(high: int) -> Kind:
+    wanted = f"a whole number from 1 to {high}"
+    return Kind(wanted, int, lambda value: _is_number(value) and isinstance(value, int) and 1 <= value <= high)
+
+
+def number(wanted: str, low: float, high: float = math.inf) -> Kind:
+    return Kind(wanted, float, lambda value: _is_number(value) and low <= value <= high, float)
+
+
+def one_of(*names: str) -> Kind:
+    return Kind(f"one of {', '.join(names)}", str, lambda value: isinstance(value, str) and value in names)
+
+
+def of_option(option: SearchOption) -> Kind:
+    """The kind of the setting that is the default of an option of a search."""
+    if option.accepts is not None:
+        accepts = option.accepts
+        # YAML reads `off` as false
+        return Kind(option.wanted, str, lambda value: value is False or accepts(value), lambda value: value or "off")
+    if option.name == "preset":  # tuned ones are known when the settings are loaded
+        return Kind(f"one of {', '.join(option.choices)}, or a tuned preset", str, _is_text)
+    return one_of(*option.choices) if option.choices else whole(int(option.most or 0))
+
+
+def _parse_switch(text: str) -> bool:
+    on = text.strip().lower() in {"on", "true", "yes", "1"}
+    if not on and text.strip().lower() not in {"off", "false", "no", "0"}:
+        raise ValueError
+    return on
+
+
+def _parse_words(text: str) -> list[str]:
+    return [word.strip() for word in text.split(",") if word.strip()]
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and bool(value.strip()) and is_nameable(value)
+
+
+def _are_words(value: object) -> bool:
+    return isinstance(value, list) and all(_is_text(word) for word in cast("list[object]", value))
+
+
+_TOKEN: Final = re.compile(r"[^:\s][^:]*(:[a-z]+)?:[A-Za-z0-9._~+/=-]{16,}", re.ASCII)
+
+
+def _are_tokens(value: object) -> bool:
+    return _are_words(value) and all(_TOKEN.fullmatch(token) for token in cast("list[str]", value))
+
+
+def _is_zone(value: object) -> bool:
+    from zoneinfo import ZoneInfo
+
+    try:
+        return isinstance(value, str) and bool(ZoneInfo(value))
+    except (ValueError, OSError):  # ZoneInfoNotFoundError is a KeyError; a name may be a folder or no name at all
+        return False
+    except KeyError:
+        return False
+
+
+def _is_number(value: object) -> TypeGuard[int | float]:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+TEXT: Final = Kind("text (in quotes, if it looks like something else)", str, _is_text, secret=True)
+SWITCH: Final = Kind("on or off", _parse_switch, lambda value: isinstance(value, bool))
+ZONE: Final = Kind("a time zone, such as Europe/Berlin", str, _is_zone)
+WORDS: Final = Kind("a list of words", _parse_words, _are_words, tuple)
+TOKENS: Final = Kind(
+    "a list of NAMESPACE[:SCOPE]:SECRET (16 letters and digits or more)", _parse_words, _are_tokens, tuple, secret=True
+)
+SHARE: Final = number("a number from 0 to 1", 0, 1)
+RATE: Final = number("a number, 0 or more", 0)
+SECONDS: Final = number("a number of seconds, at least 0.001", 0.001)
+
+
+# ---------------------------------------------------------------- settings under inherited names, each in one preset
+
+
+_PLAN_DEFAULTS: Final = PlanSettings()
+_WIKI_WEIGHTS: Final = {"semantic": "retrieval_vector_weight", "keyword": "retrieval_bm25_weight"}
+_ROUTING: Final = "query_routing.relational_"
+
+
+def _weights(section: str, weights: Mapping[str, float]) -> dict[str, Setting]:
+    return {f"{section}.{name}": Setting(SHARE, weight, "insights") for name, weight in weights.items()}
+
+
+INHERITED: Final[Mapping[str, Setting]] = {
+    "retrieval_top_k": Setting(of_option(OPTIONS["top_k"]), _PLAN_DEFAULTS.wiki_top_k, "wiki", "RETRIEVAL_TOP_K"),
+    **{
+        setting: Setting(SHARE, _PLAN_DEFAULTS.wiki_weights[name], "wiki", setting.upper())
+        for name, setting in _WIKI_WEIGHTS.items()
+    },
+    "hybrid_alpha": Setting(SHARE, _PLAN_DEFAULTS.memories_alpha, "memories", "HYBRID_ALPHA"),
+    "recency_decay": Setting(RATE, _PLAN_DEFAULTS.memories_recency.decay, "memories", "RECENCY_DECAY"),
+    "recency_floor": Setting(SHARE, _PLAN_DEFAULTS.memories_recency.floor, "memories"),
+    "recency_strength": Setting(SHARE, _PLAN_DEFAULTS.memories_recency_strength, "memories"),
+    **_weights("hybrid_search_weights", _PLAN_DEFAULTS.insights_weights),
+    f"{_ROUTING}keywords.de": Setting(WORDS, RELATIONAL_DE, "insights"),
+    f"{_ROUTING}keywords.en": Setting(WORDS, RELATIONAL_EN, "insights"),
+    **_weights(f"{_ROUTING}weights", RELATIONAL_WEIGHTS),
+}
+
+
+def plan_settings(given: Mapping[str, Given]) -> PlanSettings:
+    """The settings of presets that these settings stand for."""
+    insights = {name: f"hybrid_search_weights.{name}" for name in _PLAN_DEFAULTS.insights_weights}
+    relational = {name: f"{_ROUTING}weights.{name}" for name in RELATIONAL_WEIGHTS}
+    return PlanSettings(
+        wiki_top_k=given["retrieval_top_k"].value,
+        wiki_weights=_checked_weights(given, _WIKI_WEIGHTS),
+        insights_weights=_checked_weights(given, insights),
+        routing=RoutingConfig(
+            de=given[f"{_ROUTING}keywords.de"].value,
+            en=given[f"{_ROUTING}keywords.en"].value,
+            relational_weights=_checked_weights(given, relational),
+        ),
+        memories_alpha=given["hybrid_alpha"].value,
+        memories_recency=Recency(given["recency_decay"].value, given["recency_floor"].value),
+        memories_recency_strength=given["recency_strength"].value,
+    )
+
+
+def _checked_weights(given: Mapping[str, Given], settings: Mapping[str, str]) -> dict[str, float]:
+    """The weights by retriever; InvalidSetting says where each came from if they do not sum to 1."""
+    weights = {retriever: given[name].value for retriever, name in settings.items()}
+    try:
+        check_weights(weights)
+    except InvalidWeights as wrong:
+        places = "; ".join(f"{name} {given[name].value} ({given[name].origin})" for name in settings.values())
+        raise InvalidSetting(f"{wrong.message}: {places}", "Set all of them, so that they sum to 1") from wrong
+    return weights
+
+
+# ---------------------------------------------------------------- all settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,11 +251,11 @@ class Settings:
     """The inherited settings, each in its preset."""
 
 
-_DEFAULT: Final = Settings()
+_DEFAULTS: Final = Settings()
 
 
 def _own(**kinds: Kind) -> dict[str, Setting]:
-    return {name: Setting(kind, getattr(_DEFAULT, name)) for name, kind in kinds.items()}
+    return {name: Setting(kind, getattr(_DEFAULTS, name)) for name, kind in kinds.items()}
 
 
 SETTINGS: Final[Mapping[str, Setting]] = {
