@@ -1,11 +1,12 @@
-"""Errors about references to nodes and raw records: the same words on every store."""
+"""Errors about nodes, raw records and vector spaces: the same words on every store."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from fourfold.errors import Ambiguous, NotFound, RequestError
+from fourfold.errors import Ambiguous, NotFound, RequestError, SpaceMismatch
+from fourfold.model import Space
 from fourfold.text.entities import split_label, with_label
 
 
@@ -46,4 +47,14 @@ def still_a_source(record: int, items: Sequence[int]) -> RequestError:
     return RequestError(
         f"raw record {record} is a source of item {named}",
         "Forget these items first, or use force: then their source_ids lose it",
+    )
+
+
+# ---------------------------------------------------------------- vectors
+
+
+def other_space(known: Space, wanted: Space) -> SpaceMismatch:
+    return SpaceMismatch(
+        f"the vectors here come from {known.fingerprint}, not from {wanted.fingerprint}",
+        "Use that embedder again, or compute all vectors again: fourfold reembed",
     )

@@ -15,6 +15,7 @@ from fourfold.storage.postgres import check, health, index_check, items, namespa
 from fourfold.storage.postgres.links import PostgresLinkRows
 from fourfold.storage.postgres.rows import load, load_all
 from fourfold.storage.repair import mended, shortened
+from fourfold.storage.sql import queue
 from fourfold.storage.values import NewRaw
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ class PostgresMaintenance:
         self.pace = store.tuning.pace
 
     def queues(self) -> list[str]:
-        return self._store.database.read(namespaces.queues)
+        return self._store.database.read(queue.queues)
 
     def lease(self, namespace: str | None) -> AbstractContextManager[bool]:
         return self._store.leases.held(namespace)

@@ -1,4 +1,4 @@
-"""Rows of `namespaces`: counters, vector spaces, and the queue of items that wait for vectors."""
+"""Rows of `namespaces`: counters and vector spaces."""
 
 from __future__ import annotations
 
@@ -10,13 +10,12 @@ from typing import Any
 
 from psycopg.sql import Literal
 
-from fourfold.errors import SpaceMismatch
 from fourfold.model import Space
 from fourfold.storage.postgres import index_log
 from fourfold.storage.postgres.index_log import Generation
-from fourfold.storage.postgres.sql import Db, column, rows, run, run_many
-from fourfold.storage.sql.dialect import possible
-from fourfold.storage.values import PendingText, Size
+from fourfold.storage.postgres.sql import Db, rows, run, run_many
+from fourfold.storage.refusals import other_space
+from fourfold.storage.values import Size
 
 _LANGUAGES = (
     "(SELECT json_object_agg(language, items) FROM (SELECT language, items FROM languages "
@@ -156,10 +155,7 @@ def set_space(ns: Namespace, wanted: Space) -> None:
     if known is None:
         ns.space = wanted
     elif known != wanted:
-        raise SpaceMismatch(
-            f"the vectors here come from {known.fingerprint}, not from {wanted.fingerprint}",
-            "Use that embedder again, or compute all vectors again: fourfold reembed",
-        )
+        raise other_space(known, wanted)
 
 
 def reset_space(db: Db, ns: Namespace, wanted: Space) -> None:
@@ -175,39 +171,3 @@ def reset_space(db: Db, ns: Namespace, wanted: Space) -> None:
         ns.id,
     )
     run(db, "DELETE FROM vectors WHERE ns = %s", ns.id)
-
-
-# ---------------------------------------------------------------- the queue
-
-
-def queues(db: Db) -> list[str]:
-    """Namespaces in which items wait for a vector."""
-    sql = (
-        "SELECT name FROM namespaces WHERE EXISTS "
-        "(SELECT 1 FROM waiting WHERE ns = namespaces.id AND refused IS NULL) ORDER BY name"
-    )
-    return column(db, sql)
-
-
-def pending(db: Db, ns: Namespace, limit: int, among: Sequence[int] | None = None) -> list[PendingText]:
-    sql = (
-        "SELECT id, title, text FROM waiting JOIN items ON id = item WHERE waiting.ns = %s AND {} "
-        "ORDER BY item LIMIT %s"
-    )
-    if among is None:
-        return rows(db, sql.format("refused IS NULL"), ns.id, limit)
-    return rows(db, sql.format("item = ANY(%s::bigint[])"), ns.id, possible(among), limit)
-
-
-def reject(db: Db, ns: Namespace, pending: PendingText, reason: str) -> None:
-    """Marks an item as rejected by the embedder, unless its text has changed."""
-    sql = (
-        "UPDATE waiting SET refused = %s FROM items WHERE waiting.ns = %s AND item = %s AND id = item "
-        "AND title = %s AND text = %s"
-    )
-    run(db, sql, reason.replace("\x00", ""), ns.id, *pending)
-
-
-def retry_rejected(db: Db, ns: Namespace) -> bool:
-    """Queues the rejected items again; returns whether there were any."""
-    return run(db, "UPDATE waiting SET refused = NULL WHERE ns = %s AND refused IS NOT NULL", ns.id) > 0

@@ -25,7 +25,7 @@ from fourfold.storage.postgres.rows import ItemRows
 from fourfold.storage.postgres.tuning import Tuning
 from fourfold.storage.postgres.vectors import Sample, VectorSearch
 from fourfold.storage.postgres.words import KeywordSearch
-from fourfold.storage.sql import files
+from fourfold.storage.sql import files, queue
 from fourfold.storage.sql.raw import RawRecords
 from fourfold.storage.values import Deadline, FileRow, Hidden, PendingText, Size
 from fourfold.text.keyword_query import KeywordQuery
@@ -136,7 +136,7 @@ class PostgresSnapshot:
         return files.states(self.db, self.ns.id, prefix)
 
     def pending(self, limit: int, among: Sequence[int] | None = None) -> list[PendingText]:
-        return namespaces.pending(self.db, self.ns, limit, among)
+        return queue.pending(self.db, self.ns.id, limit, among)
 
     def nearest_parts(self, queries: Sequence[Vector], ids: Sequence[int]) -> dict[int, NearestPart]:
         return windows.nearest_parts(self.db, self.ns, queries, ids)

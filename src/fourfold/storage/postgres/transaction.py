@@ -19,6 +19,7 @@ from fourfold.storage.postgres.sql import Db
 from fourfold.storage.postgres.stored_items import StoredItems
 from fourfold.storage.refusals import no_raw
 from fourfold.storage.sql import files as file_rows
+from fourfold.storage.sql import queue
 from fourfold.storage.sql.dialect import possible
 from fourfold.storage.sql.graph_paths import read_nodes
 from fourfold.storage.sql.raw import RawRecords
@@ -181,10 +182,10 @@ class VectorWriter:
         return vector_rows.put_computed(self._tx.db, self._tx.stored(), space, vectors)
 
     def reject(self, pending: PendingText, reason: str) -> None:
-        namespaces.reject(self._tx.db, self._tx.ns, pending, reason)
+        queue.reject(self._tx.db, self._tx.ns.id, pending, reason)
 
     def retry_rejected(self) -> None:
-        namespaces.retry_rejected(self._tx.db, self._tx.ns)
+        queue.retry_rejected(self._tx.db, self._tx.ns.id)
 
 
 class GraphWriter:

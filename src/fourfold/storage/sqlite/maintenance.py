@@ -10,6 +10,7 @@ from pathlib import Path
 
 from fourfold import limits, scheduling
 from fourfold.storage.repair import mended, shortened
+from fourfold.storage.sql import queue
 from fourfold.storage.sqlite import check, health, items, links, repair, spaces
 from fourfold.storage.sqlite.connection import Connection
 from fourfold.storage.sqlite.database import Database, Deadline, chunks, rows
@@ -39,7 +40,7 @@ class SqliteMaintenance:
 
     def queues(self) -> list[str]:
         with self._db.read(Deadline(limits.READ_SECONDS)) as db:
-            return spaces.queues(db)
+            return queue.queues(db)
 
     @contextmanager
     def lease(self, namespace: str | None) -> Generator[bool]:

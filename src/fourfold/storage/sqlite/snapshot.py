@@ -28,7 +28,7 @@ from fourfold.ranking.expansion import Expanded, Expansion
 from fourfold.retrieval import Hits, Link, Part, Ranking
 from fourfold.storage import versioning
 from fourfold.storage.codec import optional_moment
-from fourfold.storage.sql import files
+from fourfold.storage.sql import files, queue
 from fourfold.storage.sql.graph_paths import find_path, linked_nodes, neighbors, view
 from fourfold.storage.sql.raw import RawRecords
 from fourfold.storage.sql.saved_versions import SavedVersions
@@ -93,7 +93,7 @@ class SqliteSnapshot:
         return files.states(self.db, self.ns, prefix)
 
     def pending(self, limit: int, among: Sequence[int] | None = None) -> list[PendingText]:
-        return spaces.pending(self.db, self.ns, limit, among)
+        return queue.pending(self.db, self.ns, limit, among)
 
     def nearest_parts(self, queries: Sequence[Vector], ids: Sequence[int]) -> dict[int, Part]:
         return vectors.nearest_parts(self.db, self.ns, queries, ids) if self.size.windows else {}

@@ -1,4 +1,4 @@
-"""Namespaces, their vector spaces, and the queue of items that wait for vectors."""
+"""Namespaces and their vector spaces."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from fourfold.embed.vectors import check_dimension
-from fourfold.errors import SpaceMismatch
 from fourfold.index.source import Change
 from fourfold.model import Space
+from fourfold.storage.refusals import other_space
 from fourfold.storage.sqlite import changes, vectors
 from fourfold.storage.sqlite.connection import Connection
 from fourfold.storage.sqlite.database import chunks, marks, rows, value
-from fourfold.storage.values import GIVEN_SPACE, MadeVectors, PendingText, Size
+from fourfold.storage.values import GIVEN_SPACE, MadeVectors, Size
 
 if TYPE_CHECKING:
     from fourfold.model import Vector
@@ -47,10 +47,7 @@ def set_space(db: Connection, ns: int, wanted: Space) -> None:
     if known is None:
         _write_space(db, ns, wanted)
     elif known != wanted:
-        raise SpaceMismatch(
-            f"the vectors here come from {known.fingerprint}, not from {wanted.fingerprint}",
-            "Go back to that embedder, or rebuild all vectors: fourfold reembed",
-        )
+        raise other_space(known, wanted)
 
 
 def reset_space(db: Connection, ns: int, wanted: Space) -> None:
@@ -95,41 +92,6 @@ def fit_given(db: Connection, ns: int, dimensions: Iterable[int]) -> None:
             known = Space(GIVEN_SPACE, dimension)
             _write_space(db, ns, known)
         check_dimension(dimension, known.dimension)
-
-
-def queues(db: Connection) -> list[str]:
-    """Namespaces in which items wait for a vector."""
-    sql = (
-        "SELECT name FROM namespaces WHERE EXISTS "
-        "(SELECT 1 FROM waiting WHERE ns = namespaces.id AND refused IS NULL) ORDER BY name"
-    )
-    return [name for (name,) in rows(db, sql)]
-
-
-def pending(db: Connection, ns: int, limit: int, among: Sequence[int] | None = None) -> list[PendingText]:
-    """Items that wait for a vector: of all but the rejected ones, or of `among`, rejected or not."""
-    sql = (
-        "SELECT id, title, text FROM waiting JOIN items ON id = item WHERE waiting.ns = ? AND {} ORDER BY item LIMIT ?"
-    )
-    if among is None:
-        return rows(db, sql.format("refused IS NULL"), ns, limit)
-    found: list[PendingText] = []
-    for part in chunks(sorted(set(among))):
-        found += rows(db, sql.format(f"item IN ({marks(len(part))})"), ns, *part, limit)
-    return found[:limit]
-
-
-def reject(db: Connection, ns: int, waits: PendingText, reason: str) -> None:
-    """Marks an item as rejected by the embedder, unless its text has changed meanwhile."""
-    sql = (
-        "UPDATE waiting SET refused = ? WHERE ns = ? AND item = ? "
-        "AND EXISTS (SELECT 1 FROM items WHERE id = item AND title = ? AND text = ?)"
-    )
-    db.execute(sql, (reason, ns, *waits))
-
-
-def retry_rejected(db: Connection, ns: int) -> None:
-    db.execute("UPDATE waiting SET refused = NULL WHERE ns = ? AND refused IS NOT NULL", (ns,))
 
 
 def put_made(db: Connection, ns: int, wanted: Space, made: Sequence[MadeVectors]) -> int:

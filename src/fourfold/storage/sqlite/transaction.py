@@ -14,6 +14,7 @@ from fourfold.storage.chunk_matching import renumber
 from fourfold.storage.linking import Linked, Linker
 from fourfold.storage.refusals import no_raw
 from fourfold.storage.sql import files as file_rows
+from fourfold.storage.sql import queue
 from fourfold.storage.sql.graph_paths import read_nodes
 from fourfold.storage.sql.raw import RawRecords
 from fourfold.storage.sql.saved_versions import SavedVersions
@@ -254,11 +255,11 @@ class SqliteVectorWriter:
         return spaces.put_made(self._tx.db, self._tx.ns, space, vectors)
 
     def reject(self, pending: PendingText, reason: str) -> None:
-        spaces.reject(self._tx.db, self._tx.ns, pending, reason)
+        queue.reject(self._tx.db, self._tx.ns, pending, reason)
 
     def retry_rejected(self) -> None:
         if self._tx.known_ns is not None:
-            spaces.retry_rejected(self._tx.db, self._tx.ns)
+            queue.retry_rejected(self._tx.db, self._tx.ns)
 
 
 class SqliteGraphWriter:
