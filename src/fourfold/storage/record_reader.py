@@ -59,26 +59,23 @@ def accepted(records: Iterable[Record]) -> Iterator[Record]:
         yield record
 
 
-class Audit:
-    """Collects what breaks the rules in a store's own records."""
-
-    def __init__(self) -> None:
-        self._reader = RecordReader()
-        self._lines: list[str] = []
-        self._more = 0
-
-    def look(self, record: Record) -> None:
-        try:
-            self._reader.read(record)
-        except InvalidItem as error:
-            if len(self._lines) < _REPORTED:
-                self._lines.append(error.message)
-            else:
-                self._more += 1
-
-    @property
-    def problems(self) -> list[str]:
-        return [*self._lines, f"{self._more} more rows break a rule"] if self._more else self._lines
+def rule_problems(records: Iterable[Record]) -> list[str]:
+    """What breaks a rule in a store's own records: a write, or an import of its export, would refuse these."""
+    reader = RecordReader()
+    problems: list[str] = []
+    more = 0
+    try:
+        for record in records:
+            try:
+                reader.read(record)
+            except InvalidItem as error:
+                if len(problems) < _REPORTED:
+                    problems.append(error.message)
+                else:
+                    more += 1
+    except (ValueError, KeyError) as error:  # of a value that no version of Fourfold writes
+        return [*problems, f"database: a row cannot be read ({error})"]
+    return [*problems, f"{more} more rows break a rule"] if more else problems
 
 
 class RecordReader:

@@ -1,55 +1,42 @@
-"""Problems of a store: wrong counters, and items that break a rule, which `repair` brings within the limits."""
+"""Items that break a rule, which `repair` brings within the limits."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import NamedTuple
+from datetime import UTC, datetime
 
 from fourfold import limits
 from fourfold import validation as rules
 from fourfold.errors import InvalidItem
-from fourfold.model import Item, Json, NewItem
+from fourfold.model import Item, Json, NewItem, RawRecord
+from fourfold.storage.values import NewRaw
 
 _TITLE_CHARACTERS = 200
 """Characters kept of a title that is too long together with its text."""
 
 
-def miscounted(
-    value: Callable[[str], object],
-    counters: Iterable[tuple[str, str, str]],
-    languages: str,
-    waiting: str,
-    misshapen: str,
-) -> Iterator[str]:
-    """Problems of counters and of the queue. `counters` has table, column, and the SQL of the right value."""
-    for table, column, truth in counters:
-        if wrong := value(f"SELECT count(*) FROM {table} WHERE {column} <> ({truth})"):  # noqa: S608  (our own clauses)
-            yield f"{table}: {wrong} rows have a wrong number of {column}"
-    known, queue = "SELECT ns, language, items FROM languages WHERE items <> 0", "SELECT ns, item FROM waiting"
-
-    def differ(some: str, others: str) -> bool:
-        return bool(value(f"SELECT 1 FROM ({some} EXCEPT {others}) AS wrong LIMIT 1"))  # noqa: S608  (our own clauses)
-
-    if differ(known, languages) or differ(languages, known):
-        yield "languages: their counters are wrong"
-    if differ(waiting, queue):
-        yield "waiting: an item without a vector is not in the queue"
-    if differ(queue, waiting):
-        yield "waiting: an item in the queue has a vector"
-    if value(f"{misshapen} LIMIT 1"):
-        yield "vectors: one does not have the dimension of its namespace"
+def mend(
+    items: Iterable[Item],
+    add_raw: Callable[[NewRaw], RawRecord],
+    rewrite: Callable[[int, NewItem, datetime], None],
+) -> list[str]:
+    """Brings items within the limits, and lists them. Their removed parts become raw records and sources of them."""
+    done: list[str] = []
+    now = datetime.now(UTC)
+    for item in items:
+        if (mended := within_limits(item)) is None:
+            continue
+        new, removed = mended
+        kept = [add_raw(NewRaw(text, None, None, {"repaired_item": item.id}, now)).id for text in removed]
+        rewrite(item.id, replace(new, source_ids=(*new.source_ids, *kept)), now)
+        where = f"; what did not fit is in the raw records {', '.join(map(str, kept))}" if kept else ""
+        done.append(f"repaired: namespace {item.namespace}: item {item.id} keeps the limits{where}")
+    return done
 
 
-class Mended(NamedTuple):
-    item: NewItem
-    """The item to store instead."""
-    removed: tuple[str, ...]
-    """The removed parts; each becomes a raw record that is a source of the item."""
-
-
-def mended(item: Item) -> Mended | None:
+def within_limits(item: Item) -> tuple[NewItem, list[str]] | None:
     """The item within the limits, with the parts that had to be removed; None if it is within them already."""
     removed: list[str] = []
     title = item.title
@@ -70,13 +57,7 @@ def mended(item: Item) -> Mended | None:
     if not removed and title == item.title:
         return None
     new = replace(item.given(), title=title, tags=tags, metadata=metadata, source_ids=sources)
-    return Mended(new, tuple(removed))
-
-
-def shortened(item: Item, kept: Sequence[int]) -> str:
-    """What `repair` says of an item that it brought within the limits."""
-    where = f"; what did not fit is in the raw records {', '.join(map(str, kept))}" if kept else ""
-    return f"item {item.id} keeps the limits{where}"
+    return new, removed
 
 
 def _fitting(metadata: dict[str, Json]) -> tuple[dict[str, Json], dict[str, Json]]:

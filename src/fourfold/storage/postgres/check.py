@@ -3,76 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
 
-from fourfold.limits import VECTOR_DIMENSIONS
-from fourfold.storage import loading
 from fourfold.storage.postgres import namespaces, portable, postings, texts, windows
 from fourfold.storage.postgres.namespaces import Namespace
 from fourfold.storage.postgres.sql import Db, rows, run, value
 from fourfold.storage.postgres.texts import Text
-from fourfold.storage.record_reader import Audit
-from fourfold.storage.repair import miscounted
+from fourfold.storage.sql import counters
+from fourfold.storage.sql.counters import Counted
 from fourfold.text.analysis import ANALYSER_VERSION
 
 _PAGE_TEXTS = 1000
 
-_COUNTERS = (
-    ("namespaces", "items", "SELECT count(*) FROM items WHERE ns = namespaces.id"),
+_COUNTERS: tuple[Counted, ...] = (
+    *counters.COUNTERS,
     ("namespaces", "vectors", "SELECT count(DISTINCT item) FROM vectors WHERE ns = namespaces.id"),
     ("namespaces", "windows", "SELECT count(*) FROM vectors WHERE ns = namespaces.id AND part > 0"),
-    ("namespaces", "superseded", "SELECT count(*) FROM items WHERE ns = namespaces.id AND superseded_at IS NOT NULL"),
-    ("namespaces", "expiring", "SELECT count(*) FROM items WHERE ns = namespaces.id AND expires_at IS NOT NULL"),
     ("namespaces", "tokens", "SELECT coalesce(sum(tokens), 0) FROM texts WHERE ns = namespaces.id"),
-    ("nodes", "holders", "SELECT count(*) FROM node_items WHERE node = nodes.id"),
-    ("nodes", "degree", "SELECT count(*) FROM edges WHERE nodes.id IN (source, target)"),
 )
-"""Table, column, and the SQL of the right value."""
-_LANGUAGES = "SELECT ns, language, count(*) FROM items GROUP BY ns, language"
-_WAITING = "SELECT ns, id FROM items WHERE NOT EXISTS (SELECT 1 FROM vectors WHERE item = id)"
 _MISSHAPEN = (
     "SELECT item FROM vectors JOIN namespaces ON namespaces.id = ns "
     "WHERE dimension IS NULL OR vector_dims(v) <> dimension"
 )
 
 
-_STRANGERS = {
-    "node_items: items of another namespace": "DELETE FROM node_items USING nodes, items "
-    "WHERE nodes.id = node AND items.id = item AND nodes.ns <> items.ns",
-    "mentions: nodes of another namespace": "DELETE FROM mentions USING nodes, items "
-    "WHERE nodes.id = node AND items.id = item AND nodes.ns <> items.ns",
-    "edges: nodes of two namespaces": "DELETE FROM edges USING nodes AS a, nodes AS b "
-    "WHERE a.id = source AND b.id = target AND a.ns <> b.ns",
-    "sources: raw records of another namespace": "DELETE FROM sources USING items, raw AS r "
-    "WHERE items.id = item AND r.id = sources.raw AND items.ns <> r.ns",
-    "edges: weights out of range": "UPDATE edges SET weight = 1 WHERE NOT (weight > 0 AND weight <= 1)",
-    "namespaces: dimensions out of range": "UPDATE namespaces SET fingerprint = NULL, dimension = NULL "  # noqa: S608  (constants)
-    f"WHERE dimension NOT BETWEEN 1 AND {VECTOR_DIMENSIONS} OR (fingerprint IS NULL) <> (dimension IS NULL)",
-}
-"""Rows that a crafted export could leave in an older version, and the statement that removes them."""
-
-
 def check(db: Db) -> Iterator[str]:
     """Problems, one line each; in one snapshot."""
-    problems = list(_miscounted(db))
-    if value(db, "SELECT 1 FROM settings WHERE name = %s", loading.SETTING):
-        problems.append(loading.UNFINISHED)
-    yield from problems or _against_the_rules(db)
+    yield from counters.check(db, _COUNTERS, _MISSHAPEN, portable.records(db))
     for ns in namespaces.everyone(db):
         for problem in _drift(db, ns):
             yield f"namespace {ns.name}: {problem}"
-
-
-def _against_the_rules(db: Db) -> list[str]:
-    """Rows that a write, or an import of this store's export, would refuse."""
-    audit = Audit()
-    for record in portable.records(db):
-        audit.look(record)
-    return audit.problems
-
-
-def _miscounted(db: Db) -> Iterator[str]:
-    return miscounted(partial(value, db), _COUNTERS, _LANGUAGES, _WAITING, _MISSHAPEN)
 
 
 def _texts(db: Db, ns: int) -> Iterator[list[Text]]:
@@ -113,21 +72,7 @@ def _drift(db: Db, ns: Namespace) -> Iterator[str]:
 def recount(db: Db) -> list[str]:
     """Corrects counters and references in one transaction."""
     run(db, "SELECT 1 FROM namespaces ORDER BY id FOR NO KEY UPDATE")  # no counter changes after this
-    done = [f"repaired: {what}" for what, sql in _STRANGERS.items() if run(db, sql)]
-    done += [f"repaired: {problem}" for problem in _miscounted(db)]
-    run(db, f"DELETE FROM vectors WHERE item IN ({_MISSHAPEN})")  # noqa: S608  (constants)
-    if unfit := windows.flawed(db):
-        done += [f"repaired: item {item} had windows of another text" for item in unfit]
-        run(db, "DELETE FROM vectors WHERE item = ANY(%s::bigint[])", unfit)
-    for table, column, truth in _COUNTERS:
-        if column != "tokens":  # it follows from the texts, which `repair` analyses again
-            run(db, f"UPDATE {table} SET {column} = ({truth}) WHERE {column} <> ({truth})")  # noqa: S608  (our own clauses)
-    run(db, "DELETE FROM languages")
-    run(db, f"INSERT INTO languages {_LANGUAGES}")
-    run(db, "DELETE FROM waiting WHERE item IN (SELECT item FROM vectors)")
-    run(db, f"INSERT INTO waiting (ns, item) {_WAITING} ON CONFLICT DO NOTHING")
-    run(db, "UPDATE waiting SET refused = NULL WHERE refused IS NOT NULL")
-    return done
+    return counters.recount(db, _COUNTERS, _MISSHAPEN, windows.flawed(db))
 
 
 def analyse_again(db: Db, ns: Namespace) -> None:

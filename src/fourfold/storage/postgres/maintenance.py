@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fourfold.errors import RequestError
+from fourfold.model import NewItem
 from fourfold.storage import linking
 from fourfold.storage.postgres import check, health, index_check, items, namespaces, postings, vectors
 from fourfold.storage.postgres.links import PostgresLinkRows
 from fourfold.storage.postgres.rows import load, load_all
-from fourfold.storage.repair import mended, shortened
+from fourfold.storage.repair import mend, within_limits
 from fourfold.storage.sql import queue
-from fourfold.storage.values import NewRaw
 
 if TYPE_CHECKING:
     from fourfold.storage.postgres.store import PostgresStore
@@ -130,7 +129,7 @@ class PostgresMaintenance:
         """Items that break a rule."""
         with self._store.database.long_snapshot() as db:
             every = load_all(db, namespaces.find(db, namespace).id)
-            return [row.id for row in every if mended(row.as_item(namespace)) is not None]
+            return [row.id for row in every if within_limits(row.as_item(namespace))]
 
     def analyse_again(self) -> Sequence[str]:
         """Rebuilds everything that depends on the analyser; returns the namespaces."""
@@ -151,16 +150,11 @@ class PostgresMaintenance:
 
 
 def _mend_items(tx: PostgresTransaction, broken: Sequence[int]) -> list[str]:
-    """Brings items within the limits; what is taken out of them becomes raw records."""
-    done: list[str] = []
-    now, db, ns = datetime.now(UTC), tx.db, tx.stored()
-    for row in load(db, ns.id, broken):
-        item = row.as_item(ns.name)
-        if (found := mended(item)) is None:
-            continue
-        about = {"repaired_item": item.id}
-        kept = [tx.raw.add(NewRaw(text, None, None, about, now)).id for text in found.removed]
-        items.rewrite(db, ns, row, replace(found.item, source_ids=(*found.item.source_ids, *kept)), now)
-        tx.link([row])
-        done.append(f"repaired: namespace {ns.name}: {shortened(item, kept)}")
-    return done
+    ns = tx.stored()
+    rows = {row.id: row for row in load(tx.db, ns.id, broken)}
+
+    def rewrite(item: int, new: NewItem, now: datetime) -> None:
+        items.rewrite(tx.db, ns, rows[item], new, now)
+        tx.link([rows[item]])
+
+    return mend([row.as_item(ns.name) for row in rows.values()], tx.raw.add, rewrite)

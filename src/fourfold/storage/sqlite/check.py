@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from functools import partial
 
 import apsw
 import numpy as np
@@ -15,18 +14,18 @@ from fourfold.index.text_index import TextState
 from fourfold.index.text_segment import ItemTerms, item_terms
 from fourfold.index.vector_index import VectorState
 from fourfold.limits import VECTOR_DIMENSIONS
-from fourfold.storage import loading, repair
-from fourfold.storage.record_reader import Audit
+from fourfold.storage.sql import counters
+from fourfold.storage.sql.counters import Counted
 from fourfold.storage.sqlite import items, portable, spaces, vectors
 from fourfold.storage.sqlite.changes import SqliteSourceSnapshot
 from fourfold.storage.sqlite.connection import Connection
-from fourfold.storage.sqlite.database import Database, chunks, rows, value
+from fourfold.storage.sqlite.database import Database, chunks, rows
 from fourfold.storage.sqlite.indexes import Indexes
 
 _CHUNK = 2000
 
-COUNTERS = (
-    ("namespaces", "items", "SELECT count(*) FROM items WHERE ns = namespaces.id"),
+COUNTERS: tuple[Counted, ...] = (
+    *counters.COUNTERS,
     ("namespaces", "vectors", "SELECT count(*) FROM vectors JOIN items ON items.id = item WHERE ns = namespaces.id"),
     (
         "namespaces",
@@ -34,21 +33,9 @@ COUNTERS = (
         "SELECT coalesce(sum(length(spans) / 8 - 1), 0) FROM vectors JOIN items ON items.id = item "
         "WHERE ns = namespaces.id",
     ),
-    ("namespaces", "superseded", "SELECT count(*) FROM items WHERE ns = namespaces.id AND superseded_at IS NOT NULL"),
-    ("namespaces", "expiring", "SELECT count(*) FROM items WHERE ns = namespaces.id AND expires_at IS NOT NULL"),
     ("tags", "uses", "SELECT count(*) FROM item_tags WHERE tag = tags.id"),
-    ("nodes", "holders", "SELECT count(*) FROM node_items WHERE node = nodes.id"),
     ("nodes", "mentioned", "SELECT count(*) FROM mentions WHERE node = nodes.id"),
-    (
-        "nodes",
-        "degree",
-        "SELECT count(*) FROM edges WHERE source = nodes.id OR (target = nodes.id AND source <> target)",
-    ),
 )
-"""Table, column, and what it must be."""
-
-LANGUAGES = "SELECT ns, language, count(*) FROM items GROUP BY ns, language"
-WAITING = "SELECT ns, id FROM items WHERE id NOT IN (SELECT item FROM vectors)"
 MISSHAPEN = (
     "SELECT item FROM vectors JOIN items ON items.id = item JOIN namespaces ON namespaces.id = ns "
     "WHERE dimension IS NULL OR length(vector) <> dimension * 4 * coalesce(length(spans) / 8, 1)"
@@ -64,10 +51,8 @@ def check(database: Database, indexes: Indexes) -> list[str]:
         problems += sorted(
             {f"{table}: a row refers to a missing row" for table, *_ in rows(db, "PRAGMA foreign_key_check")}
         )
-        problems += miscounted(db)
-        if value(db, "SELECT 1 FROM settings WHERE name = ?", loading.SETTING):
-            problems.append(loading.UNFINISHED)
-        problems = problems or _against_the_rules(db)
+        records = () if problems else portable.records(db)  # orphans may be unreadable as records
+        problems += counters.check(db, COUNTERS, MISSHAPEN, records)
         namespaces = [(ns, name, spaces.space(db, ns)) for ns, name in rows(db, "SELECT id, name FROM namespaces")]
     for ns, name, space in namespaces:
         if space is not None and not 0 < space.dimension <= VECTOR_DIMENSIONS:
@@ -80,26 +65,11 @@ def check(database: Database, indexes: Indexes) -> list[str]:
     return problems
 
 
-def _against_the_rules(db: Connection) -> list[str]:
-    """Rows that a write would refuse, and that an import of this store's export would."""
-    audit = Audit()
-    try:
-        for record in portable.records(db):
-            audit.look(record)
-    except (ValueError, KeyError) as error:
-        return [*audit.problems, f"database: a row cannot be read ({error})"]
-    return audit.problems
-
-
 def broken(db: Connection) -> list[str]:
     try:
         return [line for (line,) in rows(db, "PRAGMA integrity_check") if line != "ok"]
     except apsw.CorruptError as error:  # too broken even to be looked through
         return [str(error)]
-
-
-def miscounted(db: Connection) -> Iterator[str]:
-    return repair.miscounted(partial(value, db), COUNTERS, LANGUAGES, WAITING, MISSHAPEN)
 
 
 def _differences(db: Connection, ns: int, texts: TextState, nearness: VectorState | None) -> list[str]:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
-from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 
 from fourfold import limits, scheduling
-from fourfold.storage.repair import mended, shortened
+from fourfold.storage.repair import mend, within_limits
 from fourfold.storage.sql import queue
 from fourfold.storage.sqlite import check, health, items, links, repair, spaces
 from fourfold.storage.sqlite.connection import Connection
@@ -17,7 +15,7 @@ from fourfold.storage.sqlite.database import Database, Deadline, chunks, rows
 from fourfold.storage.sqlite.indexes import Indexes
 from fourfold.storage.sqlite.publish_worker import NoChildProcess, link_in_child
 from fourfold.storage.sqlite.transaction import SqliteTransaction
-from fourfold.storage.values import NewRaw, Pace
+from fourfold.storage.values import Pace
 
 
 class SqliteMaintenance:
@@ -96,18 +94,8 @@ class SqliteMaintenance:
         return done
 
     def _bring_within_limits(self, namespace: str, ids: Sequence[int]) -> list[str]:
-        """Shortens items; the removed text becomes raw records."""
-        done: list[str] = []
-        now = datetime.now(UTC)
         with self._transaction(namespace) as tx:
-            for item in items.get(tx.db, namespace, tx.ns, ids).values():
-                if (found := mended(item)) is None:
-                    continue
-                about = {"repaired_item": item.id}
-                kept = [tx.raw.add(NewRaw(text, None, None, about, now)).id for text in found.removed]
-                tx.items.rewrite(item.id, replace(found.item, source_ids=(*found.item.source_ids, *kept)), now)
-                done.append(f"repaired: namespace {namespace}: {shortened(item, kept)}")
-        return done
+            return mend(items.get(tx.db, namespace, tx.ns, ids).values(), tx.raw.add, tx.items.rewrite)
 
     def backup(self, target: Path) -> None:
         with self._db.read() as db:
@@ -121,4 +109,4 @@ class SqliteMaintenance:
 def _breaking_limits(db: Connection, ns: int) -> list[int]:
     """Items that break a limit."""
     parts = chunks(items.all_ids(db, ns))
-    return [item.id for part in parts for item in items.get(db, "", ns, part).values() if mended(item) is not None]
+    return [item.id for part in parts for item in items.get(db, "", ns, part).values() if within_limits(item)]

@@ -11,9 +11,10 @@ import apsw
 from fourfold.errors import DamagedStore, StoreBusy
 from fourfold.index import segment_files
 from fourfold.index.source import Change
-from fourfold.limits import LEASE_SECONDS, VECTOR_DIMENSIONS
+from fourfold.limits import LEASE_SECONDS
+from fourfold.storage.sql import counters
 from fourfold.storage.sqlite import changes, vectors
-from fourfold.storage.sqlite.check import COUNTERS, LANGUAGES, MISSHAPEN, WAITING, broken, miscounted
+from fourfold.storage.sqlite.check import COUNTERS, MISSHAPEN, broken
 from fourfold.storage.sqlite.connection import Connection
 from fourfold.storage.sqlite.database import Database, rows
 from fourfold.storage.sqlite.folder import old_copies
@@ -28,19 +29,7 @@ def repair(database: Database, publisher: Publisher, *, purge: bool = False) -> 
     done: list[str] = []
     with database.write() as db:
         done += _without_orphans(db)
-        done += _without_strangers(db)
-        unfit = vectors.flawed(db)
-        done += [f"repaired: item {item} had windows of another text" for item in unfit]
-        misshapen = [item for (item,) in rows(db, MISSHAPEN)]
-        db.executemany("DELETE FROM vectors WHERE item = ?", ((item,) for item in (*misshapen, *unfit)))
-        done += [f"repaired: {problem}" for problem in miscounted(db)]
-        for table, column, truth in COUNTERS:
-            db.execute(f"UPDATE {table} SET {column} = ({truth}) WHERE {column} <> ({truth})")  # noqa: S608  (our own clauses)
-        db.execute("DELETE FROM languages")
-        db.execute(f"INSERT INTO languages {LANGUAGES}")
-        db.execute("DELETE FROM waiting WHERE item IN (SELECT item FROM vectors)")
-        db.execute(f"INSERT OR IGNORE INTO waiting (ns, item) {WAITING}")
-        db.execute("UPDATE waiting SET refused = NULL")
+        done += counters.recount(db, COUNTERS, MISSHAPEN, vectors.flawed(db))
         namespaces = rows(db, "SELECT id, name FROM namespaces")
         for ns, _ in namespaces:
             _begin_log(db, ns)
@@ -80,31 +69,6 @@ def _without_orphans(db: Connection) -> list[str]:
                 if target == parent:
                     db.execute(f"DELETE FROM {table} WHERE {column} NOT IN (SELECT id FROM {parent})")  # noqa: S608  (our own clauses)
     return [f"repaired: {table} had rows that refer to missing rows" for table in sorted(lost)]
-
-
-_STRANGERS = {
-    "node_items: items of another namespace": "DELETE FROM node_items WHERE (SELECT ns FROM items WHERE id = item) "
-    "<> (SELECT ns FROM nodes WHERE id = node)",
-    "mentions: nodes of another namespace": "DELETE FROM mentions WHERE (SELECT ns FROM items WHERE id = item) "
-    "<> (SELECT ns FROM nodes WHERE id = node)",
-    "edges: nodes of two namespaces": "DELETE FROM edges WHERE (SELECT ns FROM nodes WHERE id = source) "
-    "<> (SELECT ns FROM nodes WHERE id = target)",
-    "sources: raw records of another namespace": "DELETE FROM sources WHERE (SELECT ns FROM items WHERE id = item) "
-    "<> (SELECT ns FROM raw WHERE raw.id = sources.raw)",
-    "edges: weights out of range": "UPDATE edges SET weight = 1 WHERE NOT (weight > 0 AND weight <= 1)",
-    "namespaces: dimensions out of range": "UPDATE namespaces SET fingerprint = NULL, dimension = NULL "  # noqa: S608  (constants)
-    f"WHERE dimension < 1 OR dimension > {VECTOR_DIMENSIONS} OR (fingerprint IS NULL) <> (dimension IS NULL)",
-}
-"""Rows that a crafted export could leave in an older version, and the statements that remove them."""
-
-
-def _without_strangers(db: Connection) -> list[str]:
-    done: list[str] = []
-    for what, sql in _STRANGERS.items():
-        db.execute(sql)
-        if db.changes():
-            done.append(f"repaired: {what}")
-    return done
 
 
 def _begin_log(db: Connection, ns: int) -> None:
