@@ -98,6 +98,12 @@ class Connection(psycopg.Connection[Any]):
         except psycopg.Error as error:
             raise self.failure(error) from error
 
+    def insert(self, table: str, types: Sequence[str], rows: Sequence[Sequence[Any]], conflict: str = "") -> None:
+        if rows:
+            columns = ", ".join(f"?::{each}[]" for each in types)
+            sql = f"INSERT INTO {table} SELECT * FROM unnest({columns}) {conflict}"  # noqa: S608  (our own clauses)
+            self.run(sql, *map(list, zip(*rows, strict=True)))
+
     def last_of_sequence(self, kind: str) -> int:
         return self.value(f"SELECT last_value FROM {_SEQUENCES[kind]} WHERE is_called") or 0  # noqa: S608  (our own tables)
 

@@ -15,7 +15,7 @@ from fourfold.storage.postgres.namespaces import Namespace
 from fourfold.storage.postgres.sql import Db, column, digest, rows, run, run_many
 from fourfold.storage.refusals import ambiguous, no_node
 from fourfold.storage.sql.dialect import possible, sendable
-from fourfold.storage.sql.graph_paths import Step
+from fourfold.storage.sql.graph import set_edges
 from fourfold.storage.sql.ids import new as new_ids
 from fourfold.storage.values import NewNode
 from fourfold.text.entities import normal_name, split_label, with_label
@@ -203,18 +203,6 @@ def add_edges(db: Db, ns: int, edges: Sequence[Edge]) -> list[str]:
         known[name] = node
     set_edges(db, [(known[edge.source], edge.relation, known[edge.target], edge.weight) for edge in edges])
     return fresh
-
-
-def set_edges(db: Db, edges: Sequence[Step]) -> None:
-    """Writes edges in one statement, so that counters change once. Of several values for an edge the last counts."""
-    last = {edge[:3]: edge for edge in edges}
-    if last:
-        run(
-            db,
-            "INSERT INTO edges SELECT * FROM unnest(%s::bigint[], %s::text[], %s::bigint[], %s::float8[]) "
-            "ON CONFLICT (source, relation, target) DO UPDATE SET weight = excluded.weight",
-            *map(list, zip(*last.values(), strict=True)),
-        )
 
 
 def remove_edge(db: Db, ns: int, source: str, relation: str, target: str) -> bool:

@@ -142,7 +142,7 @@ class PostgresSnapshot:
         return windows.nearest_parts(self.db, self.ns, queries, ids)
 
     def stored_vectors(self, ids: Sequence[int]) -> dict[int, Vector]:
-        found = windows.stored(self.db, self.ns, ids)
+        found = windows.stored(self.db, self.ns.dimension, ids)
         return {item: vector for item, vector in found.items() if not isinstance(vector, Windows)}
 
     def keyword_query(self, text: str) -> KeywordQuery:

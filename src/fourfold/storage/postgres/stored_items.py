@@ -40,7 +40,7 @@ class StoredItems:
 
     def given_vector(self, item: int) -> Vector | None:
         dimension = given_dimension(self._tx.ns.space)
-        vector = windows.stored(self._tx.db, self._tx.ns, [item]).get(item) if dimension else None
+        vector = windows.stored(self._tx.db, self._tx.ns.dimension, [item]).get(item) if dimension else None
         return None if isinstance(vector, Windows) else vector
 
     def node_texts(self, items: Sequence[int]) -> Sequence[int]:

@@ -39,7 +39,7 @@ def settle(db: Db, ns: Namespace, written: Sequence[Row]) -> None:
 
 def version(db: Db, ns: Namespace, row: Row, now: datetime) -> Row:
     """A copy of a stored row, to be written as its superseded version."""
-    made = windows.stored(db, ns, [row.id])
+    made = windows.stored(db, ns.dimension, [row.id])
     return replace(
         row,
         id=0,

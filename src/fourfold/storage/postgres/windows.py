@@ -20,15 +20,15 @@ _BODY = "CASE WHEN text = '' THEN title ELSE text END"
 """What spans refer to."""
 
 
-def stored(db: Db, ns: Namespace, items: Sequence[int]) -> dict[int, Vector | Windows]:
-    """The vector of each item that has one, or its windows."""
+def stored(db: Db, dimension: int | None, items: Sequence[int]) -> dict[int, Vector | Windows]:
+    """The vector of each item that has one, or its windows. `dimension`: that of the namespace."""
     found: dict[int, list[tuple[bytes, int | None, int | None]]] = {}
     sql = "SELECT item, v, starts, ends FROM vectors WHERE item = ANY(%s::bigint[]) ORDER BY item, part"
     for item, *row in rows(db, sql, list(items)):
         found.setdefault(item, []).append((row[0], row[1], row[2]))
     made: dict[int, Vector | Windows] = {}
     for item, windows in found.items():
-        vectors = matrix(b"".join(sent for sent, _, _ in windows), ns.dimension or 0)
+        vectors = matrix(b"".join(sent for sent, _, _ in windows), dimension or 0)
         spans = tuple((start, end) for _, start, end in windows if start is not None and end is not None)
         made[item] = Windows(vectors, spans) if spans else vectors[0]
     return made
@@ -43,7 +43,7 @@ def nearest_parts(db: Db, ns: Namespace, queries: Sequence[Vector], ids: Sequenc
         "AND EXISTS (SELECT 1 FROM vectors WHERE item = id AND part > 0)"
     )
     lengths = dict(rows(db, sql, ns.id, possible(ids)))
-    known = stored(db, ns, list(lengths))
+    known = stored(db, ns.dimension, list(lengths))
     return {
         item: nearest_part(windows, queries, lengths[item])
         for item, windows in known.items()

@@ -54,6 +54,13 @@ class Db(Protocol):
         """Executes a statement for many rows, without a round trip for each."""
         ...
 
+    def insert(self, table: str, types: Sequence[str], rows: Sequence[Sequence[Any]], conflict: str = "") -> None:
+        """Inserts rows by one statement if the database can do that, so that its triggers run once.
+
+        `types`: those of the columns on PostgreSQL; `conflict`: a clause ON CONFLICT.
+        """
+        ...
+
     def last_of_sequence(self, kind: str) -> int:
         """The last id that an older version assigned in a table, in which it counted over all namespaces."""
         ...

@@ -41,5 +41,8 @@ class Connection(apsw.Connection):
     def run_many(self, sql: str, bindings: Sequence[Sequence[Any]]) -> None:
         self.executemany(sql, bindings)
 
+    def insert(self, table: str, types: Sequence[str], rows: Sequence[Sequence[Any]], conflict: str = "") -> None:
+        self.executemany(f"INSERT INTO {table} VALUES ({', '.join('?' * len(types))}) {conflict}", rows)  # noqa: S608  (our own clauses)
+
     def last_of_sequence(self, kind: str) -> int:
         return self.value("SELECT seq FROM sqlite_sequence WHERE name = ?", kind) or 0

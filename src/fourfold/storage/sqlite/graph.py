@@ -207,14 +207,6 @@ def _is_needed(db: Connection, node: int) -> bool:
 # ---------------------------------------------------------------- edges
 
 
-def set_edges(db: Connection, edges: Iterable[tuple[int, str, int, float]]) -> None:
-    """Stores (source, relation, target, weight)."""
-    db.executemany(
-        "INSERT INTO edges VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET weight = excluded.weight",
-        edges,
-    )
-
-
 def remove_edge(db: Connection, source: int, relation: str, target: int) -> bool:
     db.execute("DELETE FROM edges WHERE source = ? AND relation = ? AND target = ?", (source, relation, target))
     return bool(db.changes())

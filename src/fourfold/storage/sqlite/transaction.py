@@ -15,6 +15,7 @@ from fourfold.storage.linking import Linked, Linker
 from fourfold.storage.refusals import no_raw
 from fourfold.storage.sql import files as file_rows
 from fourfold.storage.sql import queue
+from fourfold.storage.sql.graph import set_edges
 from fourfold.storage.sql.graph_paths import read_nodes
 from fourfold.storage.sql.raw import RawRecords
 from fourfold.storage.sql.saved_versions import SavedVersions
@@ -295,7 +296,7 @@ class SqliteGraphWriter:
                 fresh += added
                 nodes.pop(normal_name(split_label(name)[0]), None)  # another spelling or label may mean the new node
             known[name] = node
-        graph.set_edges(tx.db, ((known[edge.source], edge.relation, known[edge.target], edge.weight) for edge in edges))
+        set_edges(tx.db, ((known[edge.source], edge.relation, known[edge.target], edge.weight) for edge in edges))
         self._name(fresh)
         tx.touched_nodes.update(known.values())
 

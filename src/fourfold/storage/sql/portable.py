@@ -1,0 +1,214 @@
+"""A whole store as records, and records as a store. docs/reference-formats.md describes the records."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from itertools import groupby, islice
+from typing import Generic, NamedTuple, Protocol, TypeVar
+
+from fourfold.storage import loading
+from fourfold.storage import records as formats
+from fourfold.storage.codec import dumps, micros
+from fourfold.storage.sql import files, graph, ids
+from fourfold.storage.sql.dialect import Db
+from fourfold.storage.sql.graph_paths import read_nodes
+from fourfold.storage.sql.raw import RawRecords
+from fourfold.storage.sql.saved_versions import SavedVersions
+from fourfold.storage.values import FileState, Record
+
+D = TypeVar("D", bound=Db)
+
+_PAGE_RECORDS = 500
+
+
+# ---------------------------------------------------------------- out
+
+
+class NamespaceRow(NamedTuple):
+    id: int
+    name: str
+    fingerprint: str | None
+    dimension: int | None
+
+
+def records(
+    db: D, namespace: str | None, item_records: Callable[[D, NamespaceRow, Sequence[int]], Iterable[Record]]
+) -> Iterator[Record]:
+    """All records, or those of one namespace, in an order that depends on the content alone.
+
+    `item_records` reads some items of a namespace, in the order of their ids.
+    """
+    own, bound = ("", ()) if namespace is None else ("WHERE name = ? ", (namespace,))
+    sql = f"SELECT id, name, fingerprint, dimension FROM namespaces {own}ORDER BY name"  # noqa: S608  (our own clauses)
+    namespaces = [NamespaceRow(*row) for row in db.rows(sql, *bound)]
+    for ns in namespaces:
+        yield formats.namespace_record(ns.name, ns.fingerprint, ns.dimension)
+    for ns in namespaces:
+        for page in _pages(db, "raw", ns):
+            yield from map(formats.raw_record, RawRecords(db, ns.name, ns.id).get(page).values())
+    for ns in namespaces:
+        for page in _pages(db, "items", ns):
+            yield from item_records(db, ns, page)
+    for kind in (_nodes, _edges, _mentions, _files, _versions):
+        for ns in namespaces:
+            yield from kind(db, ns)
+
+
+def _pages(db: Db, table: str, ns: NamespaceRow) -> Iterator[list[int]]:
+    rest = iter(db.column(f"SELECT id FROM {table} WHERE ns = ? ORDER BY id", ns.id))  # noqa: S608  (our own tables)
+    while page := list(islice(rest, _PAGE_RECORDS)):
+        yield page
+
+
+def _nodes(db: Db, ns: NamespaceRow) -> Iterator[Record]:
+    for page in _pages(db, "nodes", ns):
+        made = dict(db.rows(f"SELECT id, made FROM nodes WHERE id {db.any_id}", db.ids(page)))  # noqa: S608  (constants)
+        sql = f"SELECT node, item, made FROM node_items WHERE node {db.any_id} ORDER BY node, item"  # noqa: S608  (constants)
+        attached: dict[int, list[tuple[int, bool]]] = {}
+        for node, item, said in db.rows(sql, db.ids(page)):
+            attached.setdefault(node, []).append((item, bool(said)))
+        for node in read_nodes(db, page).values():
+            yield formats.node_record(ns.name, node, made=bool(made[node.id]), items=attached.get(node.id, []))
+
+
+def _edges(db: Db, ns: NamespaceRow) -> Iterator[Record]:
+    sql = (
+        f"SELECT source, relation, target, weight FROM edges WHERE source {db.any_id} "  # noqa: S608  (constants)
+        "ORDER BY source, relation, target"
+    )
+    for page in _pages(db, "nodes", ns):
+        for edge in db.rows(sql, db.ids(page)):
+            yield formats.edge_record(ns.name, *edge)
+
+
+def _mentions(db: Db, ns: NamespaceRow) -> Iterator[Record]:
+    sql = f"SELECT item, node FROM mentions WHERE item {db.any_id} ORDER BY item, node"  # noqa: S608  (constants)
+    for page in _pages(db, "items", ns):
+        for item, node in db.rows(sql, db.ids(page)):
+            yield formats.mention_record(ns.name, item, node)
+
+
+def _files(db: Db, ns: NamespaceRow) -> Iterator[Record]:
+    for row in files.states(db, ns.id, "").values():
+        yield formats.file_record(ns.name, row)
+
+
+def _versions(db: Db, ns: NamespaceRow) -> Iterator[Record]:
+    for version in SavedVersions(db, ns.id).all():
+        yield formats.version_record(ns.name, version)
+
+
+# ---------------------------------------------------------------- in
+
+
+class NamespaceLoader(Protocol):
+    """Loads those records of a namespace whose rows differ between the databases."""
+
+    @property
+    def id(self) -> int: ...
+
+    def load_space(self, fingerprint: str | None, dimension: int | None) -> None: ...
+
+    def load_items(self, part: Sequence[Record]) -> None: ...
+
+    def load_nodes(self, part: Sequence[Record]) -> None: ...
+
+    def finish(self) -> None:
+        """Called after the last record."""
+        ...
+
+
+class SqlPortable(ABC, Generic[D]):
+    """A `loading.Target`."""
+
+    def __init__(self, turn: AbstractContextManager[object]) -> None:
+        """`turn`: held while records are loaded."""
+        self._turn = turn
+
+    @abstractmethod
+    def writing(self) -> AbstractContextManager[D]: ...
+
+    @abstractmethod
+    def _loader(self, tx: D, namespace: str) -> NamespaceLoader:
+        """Creates and locks the namespace if it does not exist."""
+
+    def load(self, records: Iterable[Record], *, mark: str | None = None) -> None:
+        with self._turn:
+            loading.load(self, records, mark)
+
+    def load_namespace(self, records: Iterable[Record], namespace: str) -> None:
+        with self._turn:
+            loading.load_namespace(self, records, namespace)
+
+    def is_empty(self, tx: D, namespace: str | None = None) -> bool:
+        own = "" if namespace is None else f" WHERE ns = {self._loader(tx, namespace).id}"
+        tables = ("items", "nodes", "raw", "files")
+        return not tx.value("SELECT " + " OR ".join(f"EXISTS (SELECT 1 FROM {table}{own})" for table in tables))  # noqa: S608  (our own clauses)
+
+    def store(self, tx: D, records: Iterable[Record]) -> None:
+        self._load(tx, records)
+        ids.reset(tx)
+
+    def store_namespace(self, tx: D, records: Iterable[Record], namespace: str) -> None:
+        ns = self._loader(tx, namespace).id
+        self._load(tx, loading.renumbered(records, namespace, lambda table, count: ids.new(tx, ns, table, count)))
+
+    def noted(self, tx: D) -> str | None:
+        return tx.value("SELECT value FROM settings WHERE name = ?", loading.SETTING)
+
+    def note(self, tx: D, text: str | None) -> None:
+        tx.run("DELETE FROM settings WHERE name = ?", loading.SETTING)
+        if text is not None:
+            tx.run("INSERT INTO settings VALUES (?, ?)", loading.SETTING, text)
+
+    def _load(self, tx: D, records: Iterable[Record]) -> None:
+        """Accepted records, in their order, with their ids."""
+        loaders: dict[str, NamespaceLoader] = {}
+        for (kind, name), group in groupby(records, key=_kind_and_namespace):
+            if name not in loaders:
+                loaders[name] = self._loader(tx, name)
+            while part := list(islice(group, _PAGE_RECORDS)):
+                _load_part(tx, loaders[name], kind, part)
+        for loader in loaders.values():
+            loader.finish()
+
+
+def _kind_and_namespace(record: Record) -> tuple[str, str]:
+    return record["type"], record["name"] if record["type"] == "namespace" else record["namespace"]
+
+
+def _load_part(db: Db, ns: NamespaceLoader, kind: str, part: Sequence[Record]) -> None:
+    """Records of one kind and namespace."""
+    match kind:
+        case "namespace":
+            ns.load_space(part[0]["fingerprint"], part[0]["dimension"])
+        case "raw":
+            _load_raw(db, ns.id, part)
+        case "item":
+            ns.load_items(part)
+        case "node":
+            ns.load_nodes(part)
+        case "edge":
+            graph.set_edges(db, [(each["source"], each["relation"], each["target"], each["weight"]) for each in part])
+        case "mention":
+            db.run_many("INSERT INTO mentions VALUES (?, ?)", [(each["item"], each["node"]) for each in part])
+        case "file":
+            states = [FileState(*(each[field] for field in FileState._fields)) for each in part]
+            files.put_states(db, ns.id, states)
+        case _:
+            SavedVersions(db, ns.id).add([formats.version(each) for each in part])
+
+
+def _load_raw(db: Db, ns: int, part: Sequence[Record]) -> None:
+    db.run_many(
+        "INSERT INTO raw VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        [
+            (
+                record["id"], ns, record["content"], record["speaker"], record["session_id"],
+                dumps(record["metadata"]), micros(formats.moment(record["created_at"])), record.get("source"),
+            )
+            for record in part
+        ],
+    )  # fmt: skip
