@@ -28,6 +28,7 @@ from fourfold.errors import (
     StoreUnavailable,
     TimedOut,
 )
+from fourfold.storage.codec import digest
 from fourfold.storage.sql.dialect import possible, sendable
 from fourfold.storage.values import Deadline
 
@@ -61,11 +62,25 @@ class Connection(psycopg.Connection[Any]):
     any_id: ClassVar[str] = "= ANY(?::bigint[])"
     any_text: ClassVar[str] = "= ANY(?::text[])"
 
+    name_column: ClassVar[str] = "digest"
+    any_name: ClassVar[str] = "digest = ANY(?::bytea[])"
+    name_columns: ClassVar[Sequence[str]] = ("digest", "opening", "folded")
+
     def ids(self, wanted: Iterable[int]) -> list[int]:
         return possible(wanted)
 
     def texts(self, wanted: Iterable[str]) -> list[str]:
         return sendable(wanted)
+
+    def name_key(self, folded: str) -> bytes:
+        return digest(folded)
+
+    def names(self, folded: Iterable[str]) -> list[bytes]:
+        return [digest(name) for name in folded]
+
+    def name_values(self, folded: str) -> tuple[bytes, bytes, str]:
+        opening = " ".join(folded.split(" ", 2)[:2])  # its only word, or its first two: texts are selected by them
+        return digest(folded), digest(opening), folded
 
     def rows(self, sql: str, *bindings: Any) -> list[Any]:
         try:
@@ -103,6 +118,13 @@ class Connection(psycopg.Connection[Any]):
             columns = ", ".join(f"?::{each}[]" for each in types)
             sql = f"INSERT INTO {table} SELECT * FROM unnest({columns}) {conflict}"  # noqa: S608  (our own clauses)
             self.run(sql, *map(list, zip(*rows, strict=True)))
+
+    def delete(self, table: str, columns: Sequence[str], rows: Sequence[Sequence[int]]) -> None:
+        if rows:
+            bound = ", ".join("?::bigint[]" for _ in columns)
+            gone = f"unnest({bound}) AS gone ({', '.join(columns)})"
+            same = " AND ".join(f"{table}.{name} = gone.{name}" for name in columns)
+            self.run(f"DELETE FROM {table} USING {gone} WHERE {same}", *map(list, zip(*rows, strict=True)))  # noqa: S608  (our own clauses)
 
     def last_of_sequence(self, kind: str) -> int:
         return self.value(f"SELECT last_value FROM {_SEQUENCES[kind]} WHERE is_called") or 0  # noqa: S608  (our own tables)

@@ -15,9 +15,10 @@ from fourfold.limits import HUB, WALK_EDGES
 from fourfold.model import Edge, Filters, Neighbor, NodeSummary, NodeView, Page
 from fourfold.ranking.connections import rank_by_links, rank_by_shared_tags, rarity, selective_tags
 from fourfold.retrieval import Hits, Link
-from fourfold.storage.postgres import graph
+from fourfold.storage.codec import digest
 from fourfold.storage.postgres.filters import where
-from fourfold.storage.postgres.sql import Db, digest, rows, together
+from fourfold.storage.postgres.sql import Db, rows, together
+from fourfold.storage.sql import graph
 from fourfold.storage.sql.dialect import possible, sendable
 from fourfold.storage.sql.graph_paths import find_path, linked_nodes, neighbors, view
 from fourfold.storage.values import NeighborQuery, TagUse
@@ -161,7 +162,20 @@ class GraphReader:
         return [link for link in found if link.item in kept]
 
     def nodes(self, like: str, limit: int, offset: int, among: Sequence[int] | None = None) -> list[NodeSummary]:
-        return graph.summaries(self._at.db, self._at.ns, like, limit, offset, among)
+        if not sendable([like]):
+            return []
+        sql = (
+            "SELECT name, label, held, named, degree FROM nodes "  # noqa: S608  (our own clauses)
+            "JOIN names own ON own.node = nodes.id AND own.alias IS NULL, "
+            "LATERAL (SELECT count(*) AS held FROM node_items WHERE node = nodes.id) AS holding, "
+            "LATERAL (SELECT count(*) AS named FROM mentions WHERE node = nodes.id) AS naming "
+            f"WHERE nodes.ns = %s {'' if among is None else 'AND nodes.id = ANY(%s::bigint[]) '}AND (%s = '' OR EXISTS "
+            "(SELECT 1 FROM names WHERE node = nodes.id AND strpos(names.folded, %s) > 0)) "
+            "ORDER BY held + named + degree DESC, own.folded, label LIMIT %s OFFSET %s"
+        )
+        chosen = () if among is None else ([*among],)
+        found = rows(self._at.db, sql, self._at.ns.id, *chosen, like, like, limit, offset)
+        return [NodeSummary(*row) for row in found]
 
     def nodes_of(self, item: int) -> Sequence[int]:
         return linked_nodes(self._at.db, item)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from fourfold.index.rows import term_hash
+from fourfold.storage.codec import digest
 from fourfold.storage.linking import LABEL, Gone, Linked, name_terms
-from fourfold.storage.postgres import graph
 from fourfold.storage.postgres.namespaces import Namespace
-from fourfold.storage.postgres.sql import Db, column, digest, rows, run, run_many, value
+from fourfold.storage.postgres.sql import Db, column, rows, run, run_many, value
+from fourfold.storage.sql import graph
 from fourfold.storage.sql.dialect import sendable
 
 _LINKED = "id, CASE WHEN linked THEN text ELSE '' END"
@@ -63,7 +64,7 @@ class PostgresLinkRows:
         graph.attach(self._db, [(*pair, False) for pair in pairs])
 
     def detach(self, pairs: Sequence[tuple[int, int]]) -> None:
-        graph.detach(self._db, pairs)
+        self._db.delete("node_items", ("node", "item"), pairs)
 
     def prune(self, nodes: Collection[int]) -> Gone:
         return graph.prune(self._db, self._ns.id, nodes)

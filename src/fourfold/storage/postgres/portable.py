@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 from fourfold.embed.windows import rows_of, spans_of
 from fourfold.errors import RequestError
 from fourfold.storage import records as formats
-from fourfold.storage.codec import dumps
-from fourfold.storage.postgres import graph, items, namespaces, windows
+from fourfold.storage.postgres import items, namespaces, windows
 from fourfold.storage.postgres.items import Draft
 from fourfold.storage.postgres.links import PostgresLinkRows
 from fourfold.storage.postgres.rows import load
@@ -83,15 +82,6 @@ class _Loader:
         pointed = {row.id: {normal_name(name) for name in links(row.text)} for row in draft.rows if row.linked}
         PostgresLinkRows(self._db, self._ns).set_pointers(pointed, [])
 
-    def load_nodes(self, part: Sequence[Record]) -> None:
-        nodes = [(record["id"], record["name"], record["label"], record["made"]) for record in part]
-        graph.insert_nodes(self._db, self.id, nodes)
-        properties = [(dumps(record["properties"]), record["id"]) for record in part if record["properties"]]
-        self._db.run_many("UPDATE nodes SET properties = ? WHERE id = ?", properties)
-        aliases = [(record["id"], normal_name(alias), alias) for record in part for alias in record["aliases"]]
-        graph.add_names(self._db, self.id, aliases)
-        graph.attach(self._db, [(record["id"], item, made) for record in part for item, made in record["items"]])
-        self._ns.names += 1
-
     def finish(self) -> None:
+        self._ns.names += 1
         namespaces.store(self._db, self._ns)

@@ -12,9 +12,9 @@ from fourfold.fields import DETAILS, HISTORY
 from fourfold.limits import CANDIDATES
 from fourfold.model import Filters, Item, Json, NewItem
 from fourfold.storage import codec, versioning
-from fourfold.storage.codec import moment
+from fourfold.storage.codec import digest, moment
 from fourfold.storage.postgres.filters import where
-from fourfold.storage.postgres.sql import Db, column, digest, rows, value
+from fourfold.storage.postgres.sql import Db, column, rows, value
 from fourfold.storage.postgres.texts import Text
 from fourfold.storage.sql import files
 from fourfold.storage.sql.dialect import possible, sendable

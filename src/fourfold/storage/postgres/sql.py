@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -89,11 +88,6 @@ def copy_rows(db: Db, table: str, data: Iterable[bytes]) -> None:
 def array(numbers: Iterable[int]) -> str:
     """The text form of a `bigint[]`: psycopg inspects every element of a list several times."""
     return f"{{{','.join(map(str, numbers))}}}"
-
-
-def digest(text: str) -> bytes:
-    """A key of fixed length for a text of any length."""
-    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
 # ---------------------------------------------------------------- many rows in one

@@ -9,8 +9,8 @@ from fourfold.model import Edge, Item, ItemPatch, Json, NewItem, Node, RawRecord
 from fourfold.storage import versioning
 from fourfold.storage.chunk_matching import renumber
 from fourfold.storage.linking import Linked, Linker
-from fourfold.storage.postgres import graph, namespaces, versions
 from fourfold.storage.postgres import items as item_rows
+from fourfold.storage.postgres import namespaces, versions
 from fourfold.storage.postgres import vectors as vector_rows
 from fourfold.storage.postgres.links import PostgresLinkRows
 from fourfold.storage.postgres.namespaces import Namespace
@@ -19,7 +19,7 @@ from fourfold.storage.postgres.sql import Db
 from fourfold.storage.postgres.stored_items import StoredItems
 from fourfold.storage.refusals import no_raw
 from fourfold.storage.sql import files as file_rows
-from fourfold.storage.sql import queue
+from fourfold.storage.sql import graph, queue
 from fourfold.storage.sql.dialect import possible
 from fourfold.storage.sql.graph_paths import read_nodes
 from fourfold.storage.sql.raw import RawRecords
@@ -72,7 +72,7 @@ class PostgresTransaction:
     def remove(self, ids: Sequence[int]) -> int:
         """Removes items, and the superseded versions of those that state facts; versions that are kept aside stay."""
         versions_too = versions.versions_of(self.db, possible(ids))
-        owned = graph.nodes_of(self.db, [*ids, *versions_too])
+        owned = graph.owned_nodes(self.db, [*ids, *versions_too])
         gone = item_rows.forget(self.db, self.ns, [*ids, *versions_too]) - len(set(versions_too).difference(ids))
         self.linker.renamed(self.link_rows, gone=graph.prune(self.db, self.ns.id, owned))
         return gone
@@ -198,7 +198,7 @@ class GraphWriter:
         db, ns = self._tx.db, self._tx.stored()
         added: list[int] = []
         for new in nodes:
-            node, fresh = graph.add_node(db, ns, new)
+            node, fresh = graph.add_node(db, ns.id, new)
             self._named(fresh)
             added.append(node)
         found = read_nodes(db, added)
@@ -206,7 +206,8 @@ class GraphWriter:
 
     def add_edges(self, edges: Sequence[Edge]) -> None:
         if edges:
-            self._named(graph.add_edges(self._tx.db, self._tx.stored().id, edges))
+            _, fresh = graph.add_edges(self._tx.db, self._tx.stored().id, edges)
+            self._named(fresh)
 
     def _named(self, fresh: Sequence[str]) -> None:
         """Points older items to nodes that have just got these names."""
@@ -222,6 +223,8 @@ class GraphWriter:
         return node is not None
 
     def remove_edge(self, source: str, relation: str, target: str) -> bool:
-        removed = graph.remove_edge(self._tx.db, self._tx.ns.id, source, relation, target)
+        db, ns = self._tx.db, self._tx.ns
+        ends = [graph.resolve(db, ns.id, name) for name in (source, target)]
+        removed = ends[0] is not None and ends[1] is not None and graph.remove_edge(db, ends[0], relation, ends[1])
         self._tx.changed = self._tx.changed or removed
         return removed

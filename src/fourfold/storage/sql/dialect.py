@@ -22,12 +22,31 @@ class Db(Protocol):
     any_text: ClassVar[str]
     """The same for `texts`."""
 
+    name_column: ClassVar[str]
+    """The column of `nodes` and `names` by which a name in normal form is found: PostgreSQL cannot index long texts."""
+    any_name: ClassVar[str]
+    """A condition: the column has one of `names`, which are bound to the one `?` of this."""
+    name_columns: ClassVar[Sequence[str]]
+    """All columns of `names` that follow from a name in normal form."""
+
     def ids(self, wanted: Iterable[int]) -> Any:
         """The binding of those numbers that a store could have assigned."""
         ...
 
     def texts(self, wanted: Iterable[str]) -> Any:
         """The binding of those texts that a store can hold; the others cannot match anything."""
+        ...
+
+    def name_key(self, folded: str) -> Any:
+        """The value of `name_column`."""
+        ...
+
+    def names(self, folded: Iterable[str]) -> Any:
+        """The binding of names in normal form."""
+        ...
+
+    def name_values(self, folded: str) -> Sequence[Any]:
+        """The values of `name_columns`."""
         ...
 
     def rows(self, sql: str, *bindings: Any) -> list[Any]:
@@ -59,6 +78,10 @@ class Db(Protocol):
 
         `types`: those of the columns on PostgreSQL; `conflict`: a clause ON CONFLICT.
         """
+        ...
+
+    def delete(self, table: str, columns: Sequence[str], rows: Sequence[Sequence[int]]) -> None:
+        """Deletes the rows that have these ids in these columns, by one statement if the database can do that."""
         ...
 
     def last_of_sequence(self, kind: str) -> int:

@@ -1,11 +1,203 @@
-"""Writing of edges. Every function runs inside its caller's transaction."""
+"""Nodes and edges: adding, finding by name, removing. Every function runs inside its caller's transaction."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import json
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import NamedTuple
 
-from fourfold.storage.sql.dialect import Db
+from fourfold import validation as rules
+from fourfold.errors import NotFound
+from fourfold.model import Edge
+from fourfold.storage.codec import dumps
+from fourfold.storage.linking import LABEL, NOTHING_GONE, Gone
+from fourfold.storage.refusals import ambiguous, no_node
+from fourfold.storage.sql.dialect import Db, possible
 from fourfold.storage.sql.graph_paths import Step
+from fourfold.storage.sql.ids import new as new_ids
+from fourfold.storage.values import NewNode
+from fourfold.text.entities import normal_name, split_label, with_label
+
+# ---------------------------------------------------------------- adding nodes
+
+
+Wanted = tuple[str, str]
+"""Name and label of a node."""
+
+
+def ensure_nodes(db: Db, ns: int, wanted: Sequence[Wanted], *, made: bool) -> tuple[dict[Wanted, int], list[str]]:
+    """The nodes of these (name, label), created if missing, and the new names in normal form."""
+    folded = {pair: normal_name(pair[0]) for pair in wanted}
+    first: dict[Wanted, str] = {}
+    for (name, label), normal in folded.items():
+        first.setdefault((normal, label), name)
+    names = {db.name_key(normal): normal for normal, _ in first}
+    sql = f"SELECT {db.name_column}, label, id FROM nodes WHERE ns = ? AND {db.any_name}"  # noqa: S608  (constants)
+    stored = db.rows(sql, ns, db.names(names.values())) if names else []
+    nodes = {(names[key], label): id for key, label, id in stored if (names[key], label) in first}
+    if made and nodes:
+        db.run(f"UPDATE nodes SET made = ? WHERE id {db.any_id} AND NOT made", True, db.ids(nodes.values()))  # noqa: S608  (constants)
+    lacking = [pair for pair in first if pair not in nodes]
+    fresh = new_ids(db, ns, "nodes", len(lacking))
+    insert_nodes(db, ns, [(id, first[pair], pair[1], made) for id, pair in zip(fresh, lacking, strict=True)])
+    nodes |= zip(lacking, fresh, strict=True)
+    return {pair: nodes[normal, pair[1]] for pair, normal in folded.items()}, [normal for normal, _ in lacking]
+
+
+def insert_nodes(db: Db, ns: int, new: Sequence[tuple[int, str, str, bool]]) -> None:
+    """Rows of (id, name, label, made)."""
+    db.run_many(
+        f"INSERT INTO nodes (id, ns, name, {db.name_column}, label, properties, made) "  # noqa: S608  (constants)
+        "VALUES (?, ?, ?, ?, ?, '{}', ?)",
+        [(id, ns, name, db.name_key(normal_name(name)), label, made) for id, name, label, made in new],
+    )
+    add_names(db, ns, [(id, normal_name(name), None) for id, name, _, _ in new])
+
+
+def add_names(db: Db, ns: int, new: Sequence[tuple[int, str, str | None]]) -> None:
+    """Rows of (node, name in normal form, alias); names that a node has stay as they are."""
+    columns = ("ns", "node", "alias", *db.name_columns)
+    db.run_many(
+        f"INSERT INTO names ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))}) ON CONFLICT DO NOTHING",  # noqa: S608  (constants)
+        [(ns, node, alias, *db.name_values(folded)) for node, folded, alias in new],
+    )
+
+
+def add_node(db: Db, ns: int, new: NewNode) -> tuple[int, list[str]]:
+    """The node of that name and label, with new properties merged in, and its new names."""
+    item = new.item
+    if item is not None and not (
+        possible([item]) and db.value("SELECT 1 FROM items WHERE ns = ? AND id = ?", ns, item)
+    ):
+        raise NotFound(f"no item {item}", "Store the item first, then refer to its id")
+    nodes, fresh = ensure_nodes(db, ns, [(new.name, new.label)], made=True)
+    node = nodes[new.name, new.label]
+    if new.properties is not None:
+        known = json.loads(db.value("SELECT properties FROM nodes WHERE id = ?", node))
+        merged = rules.merged_properties(known, new.properties)
+        db.run("UPDATE nodes SET properties = ? WHERE id = ?", dumps(merged), node)
+    had = set(db.column("SELECT folded FROM names WHERE node = ?", node))
+    aliases = {normal_name(alias): alias for alias in reversed(new.aliases)}
+    added = [name for name in aliases if name not in had]
+    rules.check_aliases(len(had) - 1 + len(added))  # one of those it had is its own name
+    add_names(db, ns, [(node, name, aliases[name]) for name in added])
+    if item is not None:
+        attach(db, [(node, item, True)])
+    return node, [*fresh, *added]
+
+
+def attach(db: Db, pairs: Iterable[tuple[int, int, bool]]) -> None:
+    """Makes items the texts of nodes: (node, item, whether a caller attached it). They no longer mention the nodes."""
+    said = {(node, item): made for node, item, made in sorted(pairs)}
+    db.insert(
+        "node_items",
+        ("bigint", "bigint", "boolean"),
+        [(*pair, made) for pair, made in said.items()],
+        "ON CONFLICT (node, item) DO UPDATE SET made = node_items.made OR excluded.made",
+    )
+    db.delete("mentions", ("node", "item"), list(said))
+
+
+# ---------------------------------------------------------------- finding nodes
+
+
+class NamedNode(NamedTuple):
+    """A node that has some name."""
+
+    id: int
+    label: str
+    is_own: bool
+    """Whether it is the node's own name, and not an alias."""
+
+
+def nodes_by_name(db: Db, ns: int, folded: Collection[str]) -> dict[str, list[NamedNode]]:
+    """The nodes of each of these names, which are in normal form."""
+    nodes: dict[str, list[NamedNode]] = {name: [] for name in folded}
+    sql = (
+        "SELECT named.folded, id, label, alias IS NULL FROM "  # noqa: S608  (constants)
+        f"(SELECT folded, node, alias FROM names WHERE ns = ? AND {db.any_name}) AS named JOIN nodes ON id = node"
+    )
+    for name, *node in db.rows(sql, ns, db.names(folded)):
+        nodes[name].append(NamedNode(*node))
+    return nodes
+
+
+def resolve(
+    db: Db, ns: int, reference: str, label: str | None = None, known: Mapping[str, Sequence[NamedNode]] | None = None
+) -> int | None:
+    """The node that a name, an alias or `Name#label` means; its own name comes before others' aliases.
+
+    `known`: nodes by name, where some were read before.
+    """
+    name, label = split_label(reference) if label is None else (reference, label)
+    folded = normal_name(name)
+    nodes = nodes_by_name(db, ns, [folded])[folded] if known is None or folded not in known else known[folded]
+    fitting = [node for node in nodes if label is None or node.label == label]
+    best = [node for node in fitting if node.is_own] or fitting
+    if len(best) > 1:
+        raise ambiguous(name, (node.label for node in best))
+    return best[0].id if best else None
+
+
+def required(db: Db, ns: int, reference: str, label: str | None = None) -> int:
+    node = resolve(db, ns, reference, label)
+    if node is None:
+        raise no_node(reference if label is None else with_label(reference, label))
+    return node
+
+
+def owned_nodes(db: Db, items: Sequence[int]) -> set[int]:
+    """The nodes that items are the texts of."""
+    return set(db.column(f"SELECT node FROM node_items WHERE item {db.any_id}", db.ids(items)))  # noqa: S608  (constants)
+
+
+# ---------------------------------------------------------------- removing nodes
+
+
+def remove_nodes(db: Db, ns: int, nodes: Collection[int]) -> Gone:
+    """Removes nodes with their edges and mentions."""
+    if not nodes:
+        return NOTHING_GONE
+    ids = db.ids(nodes)
+    sql = f"SELECT item FROM mentions WHERE node {db.any_id} UNION SELECT item FROM node_items WHERE node {db.any_id}"  # noqa: S608  (constants)
+    mentioning = sorted(db.column(sql, ids, ids))
+    names = db.column(f"SELECT folded FROM names WHERE node {db.any_id}", ids)  # noqa: S608  (constants)
+    db.run(f"DELETE FROM nodes WHERE id {db.any_id}", ids)  # noqa: S608  (constants)
+    left = set(db.column(f"SELECT folded FROM names WHERE ns = ? AND {db.any_name}", ns, db.names(names)))  # noqa: S608  (constants)
+    return Gone([name for name in names if name not in left], mentioning)
+
+
+def prune(db: Db, ns: int, nodes: Collection[int]) -> Gone:
+    """Removes nodes that existed only because of a removed title."""
+    sql = (
+        f"SELECT id FROM nodes WHERE id {db.any_id} AND NOT made "  # noqa: S608  (constants)
+        "AND NOT EXISTS (SELECT 1 FROM node_items WHERE node = nodes.id) "
+        "AND NOT EXISTS (SELECT 1 FROM edges WHERE source = nodes.id) "
+        "AND NOT EXISTS (SELECT 1 FROM edges WHERE target = nodes.id)"
+    )
+    return remove_nodes(db, ns, db.column(sql, db.ids(nodes)) if nodes else [])
+
+
+# ---------------------------------------------------------------- edges
+
+
+def add_edges(db: Db, ns: int, edges: Sequence[Edge]) -> tuple[set[int], list[str]]:
+    """Stores edges, creating missing nodes; returns the nodes at their ends, and the new names."""
+    ends = dict.fromkeys(end for edge in edges for end in (edge.source, edge.target))
+    known = nodes_by_name(db, ns, {normal_name(split_label(end)[0]) for end in ends})
+    nodes: dict[str, int] = {}
+    fresh: list[str] = []
+    for end in ends:
+        node = resolve(db, ns, end, known=known)
+        if node is None:
+            name, label = split_label(end)
+            made, added = ensure_nodes(db, ns, [(name, label or LABEL)], made=True)
+            node = made[name, label or LABEL]
+            fresh += added
+            known.pop(normal_name(name), None)  # another spelling or label may mean the new node
+        nodes[end] = node
+    set_edges(db, ((nodes[edge.source], edge.relation, nodes[edge.target], edge.weight) for edge in edges))
+    return set(nodes.values()), fresh
 
 
 def set_edges(db: Db, edges: Iterable[Step]) -> None:
@@ -17,3 +209,8 @@ def set_edges(db: Db, edges: Iterable[Step]) -> None:
         list(last.values()),
         "ON CONFLICT (source, relation, target) DO UPDATE SET weight = excluded.weight",
     )
+
+
+def remove_edge(db: Db, source: int, relation: str, target: int) -> bool:
+    sql = "DELETE FROM edges WHERE source = ? AND relation = ? AND target = ?"
+    return bool(db.run(sql, source, relation, target))

@@ -17,6 +17,7 @@ from fourfold.storage.sql.graph_paths import read_nodes
 from fourfold.storage.sql.raw import RawRecords
 from fourfold.storage.sql.saved_versions import SavedVersions
 from fourfold.storage.values import FileState, Record
+from fourfold.text.entities import normal_name
 
 D = TypeVar("D", bound=Db)
 
@@ -113,10 +114,8 @@ class NamespaceLoader(Protocol):
 
     def load_items(self, part: Sequence[Record]) -> None: ...
 
-    def load_nodes(self, part: Sequence[Record]) -> None: ...
-
     def finish(self) -> None:
-        """Called after the last record."""
+        """Called after the last record; the names of nodes may have changed."""
         ...
 
 
@@ -189,7 +188,7 @@ def _load_part(db: Db, ns: NamespaceLoader, kind: str, part: Sequence[Record]) -
         case "item":
             ns.load_items(part)
         case "node":
-            ns.load_nodes(part)
+            _load_nodes(db, ns.id, part)
         case "edge":
             graph.set_edges(db, [(each["source"], each["relation"], each["target"], each["weight"]) for each in part])
         case "mention":
@@ -212,3 +211,12 @@ def _load_raw(db: Db, ns: int, part: Sequence[Record]) -> None:
             for record in part
         ],
     )  # fmt: skip
+
+
+def _load_nodes(db: Db, ns: int, part: Sequence[Record]) -> None:
+    graph.insert_nodes(db, ns, [(each["id"], each["name"], each["label"], each["made"]) for each in part])
+    properties = [(dumps(each["properties"]), each["id"]) for each in part if each["properties"]]
+    db.run_many("UPDATE nodes SET properties = ? WHERE id = ?", properties)
+    aliases = [(each["id"], normal_name(alias), alias) for each in part for alias in each["aliases"]]
+    graph.add_names(db, ns, aliases)
+    graph.attach(db, [(each["id"], item, made) for each in part for item, made in each["items"]])

@@ -15,11 +15,24 @@ class Connection(apsw.Connection):
     any_id: ClassVar[str] = "IN (SELECT value FROM json_each(?))"
     any_text: ClassVar[str] = any_id
 
+    name_column: ClassVar[str] = "folded"
+    any_name: ClassVar[str] = f"folded {any_text}"
+    name_columns: ClassVar[Sequence[str]] = ("folded",)
+
     def ids(self, wanted: Iterable[int]) -> str:
         return json.dumps(possible(wanted))
 
     def texts(self, wanted: Iterable[str]) -> str:
         return json.dumps(sendable(wanted), ensure_ascii=False)
+
+    def name_key(self, folded: str) -> str:
+        return folded
+
+    def names(self, folded: Iterable[str]) -> str:
+        return self.texts(folded)
+
+    def name_values(self, folded: str) -> tuple[str]:
+        return (folded,)
 
     def rows(self, sql: str, *bindings: Any) -> list[Any]:
         return cast("list[Any]", self.execute(sql, bindings).fetchall())
@@ -43,6 +56,9 @@ class Connection(apsw.Connection):
 
     def insert(self, table: str, types: Sequence[str], rows: Sequence[Sequence[Any]], conflict: str = "") -> None:
         self.executemany(f"INSERT INTO {table} VALUES ({', '.join('?' * len(types))}) {conflict}", rows)  # noqa: S608  (our own clauses)
+
+    def delete(self, table: str, columns: Sequence[str], rows: Sequence[Sequence[int]]) -> None:
+        self.executemany(f"DELETE FROM {table} WHERE {' AND '.join(f'{name} = ?' for name in columns)}", rows)  # noqa: S608  (our own clauses)
 
     def last_of_sequence(self, kind: str) -> int:
         return self.value("SELECT seq FROM sqlite_sequence WHERE name = ?", kind) or 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
@@ -76,18 +75,14 @@ def _identity(item: NewItem) -> bytes | None:
 
 
 def text_identity(item: NewItem) -> bytes:
-    return _digest(codec.text_identity(item.title, item.text, item.subject, item.attribute))
+    return codec.digest(codec.text_identity(item.title, item.text, item.subject, item.attribute))
 
 
 def fact_of(item: NewItem | Item) -> bytes | None:
     """The hash of the pair that a new value supersedes older ones by; None without an attribute."""
     if item.subject is None or item.attribute is None:
         return None
-    return _digest(codec.fact_key(item.subject, item.attribute))
-
-
-def _digest(text: str) -> bytes:
-    return hashlib.blake2b(text.encode(), digest_size=16).digest()
+    return codec.digest(codec.fact_key(item.subject, item.attribute))
 
 
 def _find(db: Connection, ns: int, item: NewItem) -> int:
@@ -372,17 +367,9 @@ def count_longer(db: Connection, ns: int, octets: int) -> int:
     return value(db, "SELECT count(*) FROM items WHERE ns = ? AND octet_length(text) > ?", ns, octets)
 
 
-def exists(db: Connection, ns: int, item_id: int) -> bool:
-    return value(db, "SELECT 1 FROM items WHERE ns = ? AND id = ?", ns, item_id) is not None
-
-
 def by_keys(db: Connection, ns: int, keys: Sequence[str]) -> dict[str, int]:
     found: dict[str, int] = {}
     for part in batches(keys):
         sql = f"SELECT key, id FROM items WHERE ns = ? AND key IN ({marks(len(part))})"  # noqa: S608  (placeholders)
         found.update(rows(db, sql, ns, *part))
     return found
-
-
-def nodes_of(db: Connection, item_id: int) -> list[int]:
-    return [node for (node,) in rows(db, "SELECT node FROM node_items WHERE item = ?", item_id)]

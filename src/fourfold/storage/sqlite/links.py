@@ -9,8 +9,8 @@ from typing import Any
 
 from fourfold.scheduling import paced
 from fourfold.storage import linking
-from fourfold.storage.linking import PER_LOOKUP, Gone, Linked
-from fourfold.storage.sqlite import graph
+from fourfold.storage.linking import LABEL, PER_LOOKUP, Gone, Linked
+from fourfold.storage.sql import graph
 from fourfold.storage.sqlite.connection import Connection
 from fourfold.storage.sqlite.database import Database, batches, marks, rows, value
 from fourfold.storage.sqlite.link_source import log_links
@@ -55,7 +55,8 @@ class SqliteLinkRows:
         return found
 
     def ensure_nodes(self, names: Sequence[str]) -> tuple[dict[str, int], list[str]]:
-        return graph.ensure_nodes(self._db, self._ns, names)
+        nodes, fresh = graph.ensure_nodes(self._db, self._ns, [(name, LABEL) for name in names], made=False)
+        return {name: node for (name, _), node in nodes.items()}, fresh
 
     def nodes_named(self, names: Collection[str]) -> dict[str, list[int]]:
         found: dict[str, list[int]] = {}
@@ -72,12 +73,11 @@ class SqliteLinkRows:
         return {(node, item): bool(made) for node, item, made in found}
 
     def attach(self, pairs: Sequence[tuple[int, int]]) -> None:
-        for node, item in pairs:
-            graph.attach(self._db, node, item, made=False)
-            self.touched.add(item)
+        graph.attach(self._db, [(*pair, False) for pair in pairs])
+        self.touched.update(item for _, item in pairs)
 
     def detach(self, pairs: Sequence[tuple[int, int]]) -> None:
-        self._db.executemany("DELETE FROM node_items WHERE node = ? AND item = ?", pairs)
+        self._db.delete("node_items", ("node", "item"), pairs)
         self.touched.update(item for _, item in pairs)
 
     def prune(self, nodes: Collection[int]) -> Gone:

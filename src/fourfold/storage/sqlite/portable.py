@@ -15,7 +15,7 @@ from fourfold.storage.codec import optional_micros
 from fourfold.storage.parts import unpacked
 from fourfold.storage.sql import portable
 from fourfold.storage.sql.portable import NamespaceRow, SqlPortable
-from fourfold.storage.sqlite import changes, graph, items, spaces, vectors, versions
+from fourfold.storage.sqlite import changes, items, spaces, vectors, versions
 from fourfold.storage.sqlite import folder as folders
 from fourfold.storage.sqlite.connection import Connection
 from fourfold.storage.sqlite.database import Database
@@ -108,14 +108,6 @@ class _Loader:
         SqliteLinkRows(self._db, self.id).set_pointers(pointed, [])
         changes.log(self._db, self.id, changed)
 
-    def load_nodes(self, part: Sequence[Record]) -> None:
-        for record in part:
-            node = record["id"]
-            graph.insert_node(self._db, self.id, record["name"], record["label"], made=record["made"], node_id=node)
-            graph.restore(self._db, self.id, node, record["aliases"], record["properties"])
-            for item, made in record["items"]:
-                graph.attach(self._db, node, item, made=made)
-        self._db.run("UPDATE namespaces SET names = names + ? WHERE id = ?", len(part), self.id)
-
     def finish(self) -> None:
+        self._db.run("UPDATE namespaces SET names = names + 1 WHERE id = ?", self.id)
         changes.log(self._db, self.id, [(0, Change.LABELS)])  # nodes, edges and mentions

@@ -28,11 +28,11 @@ from fourfold.ranking.expansion import Expanded, Expansion
 from fourfold.retrieval import Hits, Link, Part, Ranking
 from fourfold.storage import versioning
 from fourfold.storage.codec import optional_moment
-from fourfold.storage.sql import files, queue
+from fourfold.storage.sql import files, graph, queue
 from fourfold.storage.sql.graph_paths import find_path, linked_nodes, neighbors, view
 from fourfold.storage.sql.raw import RawRecords
 from fourfold.storage.sql.saved_versions import SavedVersions
-from fourfold.storage.sqlite import connections, graph, items, spaces, vectors, versions
+from fourfold.storage.sqlite import connections, items, spaces, vectors, versions
 from fourfold.storage.sqlite.caches import Caches
 from fourfold.storage.sqlite.connection import Connection
 from fourfold.storage.sqlite.database import Deadline
@@ -331,7 +331,15 @@ class SqliteGraph:
         return links.walk(strengths, self._at.allowed(filters), limit, mentions)
 
     def nodes(self, like: str, limit: int, offset: int, among: Sequence[int] | None = None) -> list[NodeSummary]:
-        return graph.summaries(self._at.db, self._at.ns, like, limit, offset, among)
+        sql = (
+            "SELECT name, label, holders, mentioned, degree FROM nodes WHERE ns = ? "  # noqa: S608  (our own clauses)
+            f"{'' if among is None else f'AND id {Connection.any_id} '}AND (? = '' OR EXISTS "
+            "(SELECT 1 FROM names WHERE node = nodes.id AND instr(names.folded, ?) > 0)) "
+            "ORDER BY holders + mentioned + degree DESC, folded, label LIMIT ? OFFSET ?"
+        )
+        db = self._at.db
+        chosen = () if among is None else (db.ids(among),)
+        return [NodeSummary(*row) for row in db.rows(sql, self._at.ns, *chosen, like, like, limit, offset)]
 
     def nodes_of(self, item: int) -> Sequence[int]:
         return linked_nodes(self._at.db, item)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
-from fourfold.errors import NotFound
 from fourfold.index.source import Change
 from fourfold.model import Edge, Item, ItemPatch, Json, NewItem, Node, RawRecord, Space
 from fourfold.scheduling import paced
@@ -14,12 +13,11 @@ from fourfold.storage.chunk_matching import renumber
 from fourfold.storage.linking import Linked, Linker
 from fourfold.storage.refusals import no_raw
 from fourfold.storage.sql import files as file_rows
-from fourfold.storage.sql import queue
-from fourfold.storage.sql.graph import set_edges
+from fourfold.storage.sql import graph, queue
 from fourfold.storage.sql.graph_paths import read_nodes
 from fourfold.storage.sql.raw import RawRecords
 from fourfold.storage.sql.saved_versions import SavedVersions
-from fourfold.storage.sqlite import bulk, changes, graph, items, spaces, versions
+from fourfold.storage.sqlite import bulk, changes, items, spaces, versions
 from fourfold.storage.sqlite.bulk import Fresh
 from fourfold.storage.sqlite.connection import Connection
 from fourfold.storage.sqlite.database import possible
@@ -27,7 +25,7 @@ from fourfold.storage.sqlite.link_source import log_links
 from fourfold.storage.sqlite.links import Lookup, SqliteLinkRows, changed_items
 from fourfold.storage.sqlite.stored_items import StoredItems
 from fourfold.storage.values import FileUpdate, MadeVectors, NewNode, NewRaw, PendingText, Record
-from fourfold.text.entities import normal_name, own_names, split_label
+from fourfold.text.entities import own_names
 
 MOST_LINKED_ITEMS = 1000
 """After more texts, one transaction leaves it to `publish` to search them for further new names."""
@@ -191,9 +189,9 @@ class SqliteItemWriter:
         named = list(dict.fromkeys(possible(ids)))
         versions_too = [item for item in versions.versions_of(tx.db, named) if item not in set(named)]
         known = [*named, *versions_too]
-        owned = [items.nodes_of(tx.db, item) for item in known]
+        owned = graph.owned_nodes(tx.db, known)
         gone = [item for item in known if items.forget(tx.db, tx.ns, item)]
-        lost = graph.prune(tx.db, tx.ns, {node for nodes in owned for node in nodes})
+        lost = graph.prune(tx.db, tx.ns, owned)
         tx.linker.renamed(tx.link_rows, gone=lost)
         changes.log(tx.db, tx.ns, ((item, Change.REMOVED) for item in gone))
         return len(set(gone).difference(versions_too))
@@ -271,11 +269,8 @@ class SqliteGraphWriter:
         tx = self._tx
         made: list[int] = []
         for new in nodes:
-            node, fresh = graph.add_node(tx.db, tx.ns, new.name, new.label, new.aliases, new.properties)
+            node, fresh = graph.add_node(tx.db, tx.ns, new)
             if new.item is not None:
-                if not items.exists(tx.db, tx.ns, new.item):
-                    raise NotFound(f"no item {new.item}", "Store the item first, then refer to its id")
-                graph.attach(tx.db, node, new.item, made=True)
                 tx.touched_items.add(new.item)
             self._name(fresh)
             made.append(node)
@@ -285,28 +280,18 @@ class SqliteGraphWriter:
 
     def add_edges(self, edges: Sequence[Edge]) -> None:
         tx = self._tx
-        fresh: list[str] = []
-        known: dict[str, int] = {}
-        ends = dict.fromkeys(name for edge in edges for name in (edge.source, edge.target))
-        nodes = graph.named(tx.db, tx.ns, list({normal_name(split_label(name)[0]) for name in ends}))
-        for name in ends:
-            node = graph.resolve(tx.db, tx.ns, name, known=nodes)
-            if node is None:
-                node, added = graph.ensure_reference(tx.db, tx.ns, name)
-                fresh += added
-                nodes.pop(normal_name(split_label(name)[0]), None)  # another spelling or label may mean the new node
-            known[name] = node
-        set_edges(tx.db, ((known[edge.source], edge.relation, known[edge.target], edge.weight) for edge in edges))
+        nodes, fresh = graph.add_edges(tx.db, tx.ns, edges)
         self._name(fresh)
-        tx.touched_nodes.update(known.values())
+        tx.touched_nodes.update(nodes)
 
     def remove_node(self, name: str, label: str | None) -> bool:
         tx = self._tx
         node = None if tx.known_ns is None else graph.resolve(tx.db, tx.ns, name, label)
         if node is None:
             return False
-        tx.touched_nodes.update([node, *graph.adjacent(tx.db, node)])
-        tx.linker.renamed(tx.link_rows, gone=graph.remove_node(tx.db, tx.ns, node))
+        sql = "SELECT target FROM edges WHERE source = ? UNION SELECT source FROM edges WHERE target = ?"
+        tx.touched_nodes.update([node, *tx.db.column(sql, node, node)])
+        tx.linker.renamed(tx.link_rows, gone=graph.remove_nodes(tx.db, tx.ns, [node]))
         return True
 
     def remove_edge(self, source: str, relation: str, target: str) -> bool:
