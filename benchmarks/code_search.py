@@ -22,7 +22,7 @@ from fourfold.evaluation.bench import Variant, open_bench
 from fourfold.evaluation.collection import Collection, Question
 from fourfold.evaluation.metrics import compared
 from fourfold.evaluation.runs import measure
-from fourfold.ranking import auto
+from fourfold.ranking import fusion
 
 PACKAGES = (
     ".",
@@ -52,7 +52,7 @@ def main() -> None:
         bench.fill()
         semantic = measure(bench, Variant("semantic", {"only": ["semantic"]}))
         keyword = measure(bench, Variant("keyword", {"only": ["keyword"]}))
-        with patch.object(auto, "TEXT_ODDS", auto.TextOdds(code=0.0)):
+        with patch.object(fusion, "TEXT_ODDS", fusion.TextOdds(code=0.0)):
             before = measure(bench, Variant("auto"))
         now = measure(bench, Variant("auto"))
     print(f"{len(found.items)} functions, {len(found.questions)} questions, nDCG@10")

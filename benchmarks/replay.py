@@ -23,8 +23,18 @@ from fourfold.evaluation.bench import Bench
 from fourfold.evaluation.metrics import MAIN, Scores, scores
 from fourfold.evaluation.tune import STEPS
 from fourfold.limits import TOP_K
-from fourfold.ranking.auto import TEXT_ODDS, TEXTS, AutoInputs, TextEvidence, TextOdds, highest, text_evidence
-from fourfold.ranking.fusion import columns, rrf, weighted
+from fourfold.ranking.fusion import (
+    TEXT_ODDS,
+    TEXTS,
+    AutoInputs,
+    TextEvidence,
+    TextOdds,
+    columns,
+    highest,
+    rrf,
+    text_evidence,
+    weighted,
+)
 from fourfold.retrieval import Candidates, Hit, Ranking
 
 GRID = tuple(

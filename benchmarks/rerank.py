@@ -30,8 +30,8 @@ from fourfold.evaluation.collection import Collection, Question
 from fourfold.evaluation.metrics import compared, scores
 from fourfold.evaluation.vectors import cache_folder
 from fourfold.ranking.connections import names_something
+from fourfold.ranking.fusion import RERANK, RERANK_SHARE
 from fourfold.ranking.plan import is_question
-from fourfold.ranking.rerank import RERANK, SHARE
 from fourfold.rerank.base import Budget, Reranker
 from fourfold.rerank.ms_marco import LANGUAGES, MODEL_SHA256, model_file
 from fourfold.retrieval import Ranking
@@ -176,10 +176,10 @@ def figures(questions: Sequence[Asked]) -> dict[str, Any]:
     return {
         "questions": len(questions),
         "asked": sum(each.for_auto for each in questions),
-        "every": compared(plain, column(SHARE, DEPTHS[-1], auto=False)).form(),
-        "auto": compared(plain, column(SHARE, DEPTHS[-1], auto=True)).form(),
+        "every": compared(plain, column(RERANK_SHARE, DEPTHS[-1], auto=False)).form(),
+        "auto": compared(plain, column(RERANK_SHARE, DEPTHS[-1], auto=True)).form(),
         "shares": {f"{share:g}": gain(share, DEPTHS[-1]) for share in SHARES},
-        "depths": {str(depth): gain(SHARE, depth) for depth in DEPTHS},
+        "depths": {str(depth): gain(RERANK_SHARE, depth) for depth in DEPTHS},
     }
 
 

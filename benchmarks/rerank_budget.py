@@ -23,7 +23,7 @@ from tempfile import TemporaryDirectory
 from fourfold import Memory, Settings
 from fourfold.evaluation.bench import percentile
 from fourfold.evaluation.collection import read_collection
-from fourfold.ranking.rerank import RERANK
+from fourfold.ranking.fusion import RERANK
 
 GRACE_SECONDS = 60.0
 """For loading the model, before anything is timed."""

@@ -28,8 +28,8 @@ from fourfold.evaluation.bench import Bench, _earlier, open_bench
 from fourfold.evaluation.collection import Collection
 from fourfold.evaluation.metrics import MAIN, scores
 from fourfold.model import NO_FILTERS
+from fourfold.ranking.factors import TIME_MODES
 from fourfold.ranking.plan import PlanRequest
-from fourfold.ranking.time_windows import MODES
 
 NAMES = ("lihua-world", "realmem")
 _DATE = re.compile(r"(\d{4}-\d\d-\d\d)")
@@ -51,7 +51,7 @@ def main() -> None:
     parser.add_argument("--cache", type=Path)
     parser.add_argument("--show", action="store_true", help="print the questions that name a time")
     options = parser.parse_args()
-    print(f"{'collection':12} {'questions':34} {'n':>4} " + " ".join(f"{mode:>7}" for mode in MODES))
+    print(f"{'collection':12} {'questions':34} {'n':>4} " + " ".join(f"{mode:>7}" for mode in TIME_MODES))
     for name in NAMES:
         with collection(options.data, name) as found:
             report(name, found, options)
@@ -66,7 +66,7 @@ def report(name: str, found: Collection, options: argparse.Namespace) -> None:
             print(one.applied, one.now.date(), one.words, "|", one.question.text[:150].replace("\n", " "))
     with open_bench(dated, Settings(), options.cache) as bench:
         bench.fill()
-        measured = {mode: [score(bench, one, mode) for one in asked] for mode in MODES}
+        measured = {mode: [score(bench, one, mode) for one in asked] for mode in TIME_MODES}
     groups = {
         "that name a time": [True] * len(asked),
         "to which the window is applied": [one.applied for one in asked],
@@ -75,7 +75,7 @@ def report(name: str, found: Collection, options: argparse.Namespace) -> None:
     for group, members in groups.items():
         kept = [index for index, member in enumerate(members) if member]
         if kept:
-            figures = " ".join(f"{mean(measured[mode][index] for index in kept):7.3f}" for mode in MODES)
+            figures = " ".join(f"{mean(measured[mode][index] for index in kept):7.3f}" for mode in TIME_MODES)
             print(f"{name:12} {group:34} {len(kept):4} {figures}", flush=True)
 
 

@@ -25,9 +25,8 @@ from fourfold.embed.windows import Windows, body, rows_of
 from fourfold.filters import Condition, Every, Field, Not, Some, Test
 from fourfold.index.rows import in_sample
 from fourfold.model import Edge, Filters, Item, Neighbor, Node, Page
-from fourfold.ranking.auto import BELOW_AVERAGE
 from fourfold.ranking.connections import rank_by_links, rank_by_shared_tags, rarity, selective_tags
-from fourfold.ranking.fusion import Fusion, fuse, grid_of
+from fourfold.ranking.fusion import BELOW_AVERAGE, Fusion, fuse, grid_of
 from fourfold.ranking.fusion import Part as FusedPart
 from fourfold.ranking.retrievers import LIST_SCALES
 from fourfold.retrieval import Background, Hit, Hits, Link, Part, Ranking

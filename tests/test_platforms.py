@@ -20,7 +20,7 @@ WINDOWS = """
 import fcntl, os, stat, subprocess, sys, sysconfig, tempfile, threading, types
 import apsw, numpy
 sysconfig.get_config_vars()  # the interpreter's own, which have other names on Windows
-import fourfold.native  # the kernel of this machine
+import fourfold.native.bindings  # the kernel of this machine
 
 for name in ("O_NOFOLLOW", "O_CLOEXEC", "O_NONBLOCK", "O_NOCTTY", "O_DIRECTORY", "register_at_fork", "nice", "getuid"):
     delattr(os, name)

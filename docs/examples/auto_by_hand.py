@@ -1,4 +1,4 @@
-from fourfold.ranking.auto import AutoInputs, fuse_auto
+from fourfold.ranking.fusion import AutoInputs, fuse_auto
 from fourfold.retrieval import Background, Hit
 
 fusion = fuse_auto(

@@ -1,7 +1,7 @@
 from datetime import UTC, datetime, timedelta
 
 from fourfold.engine.present import result_confidence
-from fourfold.ranking.recency import recency_factor
+from fourfold.ranking.factors import recency_factor
 from fourfold.retrieval import Recency
 
 now = datetime(2026, 11, 15, tzinfo=UTC)

@@ -27,8 +27,8 @@ from fourfold.engine.version_methods import VersionMethods
 from fourfold.engine.visibility import CURRENT, View
 from fourfold.errors import InvalidQuery, RequestError
 from fourfold.model import NO_FILTERS, GivenFilters, Json
+from fourfold.ranking.factors import TimeMode, check_mode
 from fourfold.ranking.plan import PlanRequest
-from fourfold.ranking.time_windows import TimeMode, check_mode
 from fourfold.retrieval import SearchResponse
 from fourfold.storage.protocols import Store
 

@@ -130,7 +130,7 @@ class ExpandingRetriever(Retriever, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Recency:
-    """How age reduces a score; the formula is in `ranking/recency.py`."""
+    """How age reduces a score; the formula is in `ranking/factors.py`."""
 
     decay: float
     """Per day."""
@@ -325,7 +325,7 @@ class Candidates:
     windows: Mapping[int, float]
     """The factor of the time window by item; empty if the query names none."""
     ages: Mapping[int, float]
-    """The recency factor at strength 1 by item, whatever the plan; `ranking/recency.py` has the formula."""
+    """The recency factor at strength 1 by item, whatever the plan; `ranking/factors.py` has the formula."""
     files: Mapping[str, Sequence[int]]
     """Files that the query names, with their chunks: the best chunk of each is ranked first."""
     items: Mapping[int, Item]

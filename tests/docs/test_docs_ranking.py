@@ -7,7 +7,7 @@ from docs_pages import ROOT, quoted, row
 
 from fourfold.engine import present as confidence
 from fourfold.limits import CANDIDATES, HUB
-from fourfold.ranking import auto, fusion, recency, weights
+from fourfold.ranking import factors, fusion, presets
 from fourfold.ranking.connections import BEST_HIT, LEAST_START, NEARNESS, PERHAPS
 from fourfold.ranking.presets import PRESETS, RELATIONAL_DE, RELATIONAL_EN, RELATIONAL_WEIGHTS, Preset
 from fourfold.ranking.retrievers import RETRIEVERS
@@ -44,23 +44,23 @@ GRAPH = RETRIEVERS["graph"]
         f"An edge passes the strength x {NEARNESS['edge']}",
         f"belongs to more than {HUB} items",
         f"(L + {bm25.BASE_LENGTH}) / (average L + {bm25.BASE_LENGTH})",
-        f"e^({auto.TEXT_ODDS.nearness:g} x nearness + unknown - coverage - fall - {-auto.TEXT_ODDS.prior:g})",
-        f"{auto.TEXT_ODDS.foreign:g} x the share of the items in the other of the two languages x (1 - unknown)",
-        f"they get {auto.TEXT_FALLBACK['semantic']:g} and {auto.TEXT_FALLBACK['keyword']:g};",
+        f"e^({fusion.TEXT_ODDS.nearness:g} x nearness + unknown - coverage - fall - {-fusion.TEXT_ODDS.prior:g})",
+        f"{fusion.TEXT_ODDS.foreign:g} x the share of the items in the other of the two languages x (1 - unknown)",
+        f"they get {fusion.TEXT_FALLBACK['semantic']:g} and {fusion.TEXT_FALLBACK['keyword']:g};",
         f"the graph gets {GRAPH.share:g}, the walk {GRAPH.expansion_share:g} and tags the square of the share",
-        f"Cosines: from {auto.BELOW_AVERAGE:g} (the store's average)",
+        f"Cosines: from {fusion.BELOW_AVERAGE:g} (the store's average)",
         f"German: {', '.join(RELATIONAL_DE)} -",
         f"English: {', '.join(RELATIONAL_EN)} ",
         f"relational {' / '.join(f'{weight:g}' for weight in RELATIONAL_WEIGHTS.values())} |",
-        f"under {weights.SMALL_STORE_ITEMS} | {weights.adaptive_alpha(weights.SMALL_STORE_ITEMS - 1):g} |",
-        f"{weights.SMALL_STORE_ITEMS} to {weights.LARGE_STORE_ITEMS:,} | "
-        f"{weights.adaptive_alpha(weights.LARGE_STORE_ITEMS):g} |",
-        f"more | {weights.adaptive_alpha(weights.LARGE_STORE_ITEMS + 1):g} |",
-        f"min(1, {weights.TAG_BOOST:g} x (1 - alpha))",
-        f"decay {recency.DECAY:g}, floor 0.3",
-        f"strength {recency.STRENGTHS['auto']:g}; in rrf {recency.STRENGTHS['rrf']:g}",
+        f"under {presets.SMALL_STORE_ITEMS} | {presets.adaptive_alpha(presets.SMALL_STORE_ITEMS - 1):g} |",
+        f"{presets.SMALL_STORE_ITEMS} to {presets.LARGE_STORE_ITEMS:,} | "
+        f"{presets.adaptive_alpha(presets.LARGE_STORE_ITEMS):g} |",
+        f"more | {presets.adaptive_alpha(presets.LARGE_STORE_ITEMS + 1):g} |",
+        f"min(1, {presets.TAG_BOOST:g} x (1 - alpha))",
+        f"decay {factors.DECAY:g}, floor 0.3",
+        f"strength {factors.RECENCY_STRENGTHS['auto']:g}; in rrf {factors.RECENCY_STRENGTHS['rrf']:g}",
         f"A list of more than {fusion.FEW_TIES} items that is all ties adds nothing",
-        f"tag `{recency.EVERGREEN}` has factor 1",
+        f"tag `{factors.EVERGREEN}` has factor 1",
         f"{confidence.PER_COSINE:g} x cosine + {confidence.PER_COVERAGE:g} x words + ",
         f"x words + {confidence.PER_RELATION:g} x relation - {-confidence.BIAS:g}))",
         f"or {PER_COSINE:g} x cosine - {-COSINE_BIAS:g}, whichever is more",

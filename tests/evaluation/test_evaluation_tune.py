@@ -20,8 +20,8 @@ from fourfold.evaluation.collection import Collection, Question
 from fourfold.evaluation.runs import measure
 from fourfold.evaluation.tune import fit_auto, held_out, weightings
 from fourfold.evaluation.vectors import CachedEmbedder
-from fourfold.ranking.presets import PlanSettings
-from fourfold.ranking.tuning import checked_tuning, explained, tuned_shares
+from fourfold.ranking.fusion import tuned_shares
+from fourfold.ranking.presets import PlanSettings, checked_tuning, explained
 from fourfold.retrieval import Tuning
 
 SYLLABLES = ("ka", "lo", "mi", "ru", "te", "vo", "sa", "ne")

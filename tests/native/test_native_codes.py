@@ -10,14 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fourfold import native
 from fourfold.index import vector_index
 from fourfold.index.vector_codes import RowCodes
 from fourfold.index.vector_index import VectorSegment, VectorState
 from fourfold.index.vector_rows import Vectors
-from fourfold.native.codes import Codes, encoded
-from fourfold.native.nearest import Nearest
-from fourfold.native.scoring import RowsPart, Scorer
+from fourfold.native import bindings
+from fourfold.native.bindings import Codes, Nearest, RowsPart, Scorer, encoded
 
 
 def vectors(seed: int, rows: int, dimension: int) -> np.ndarray:
@@ -39,8 +37,8 @@ def test_the_nearest_rows_are_never_ruled_out(seed, rows, dimension, limit, some
     matrix = vectors(seed, rows, dimension)
     query = vectors(seed + 1, 1, dimension)[0]
     asked = np.random.default_rng(seed).permutation(rows)[: rows // 2 if some else rows].astype(np.int64)
-    exact = native.cosines(native.VectorColumns(matrix, None), asked, query)
-    best = native.order(asked, exact)[:limit]
+    exact = bindings.cosines(bindings.VectorColumns(matrix, None), asked, query)
+    best = bindings.order(asked, exact)[:limit]
     wanted = [None, asked] if len(asked) == rows else [asked]
     for given_rows in wanted:
         ids, cosines = nearest(matrix, encoded(matrix), given_rows, query, limit).result()
@@ -60,8 +58,8 @@ def test_a_sample_with_all_of_the_nearest_rows_rules_none_out(place):
     matrix[place::16] = matrix[place]
     matrix[place::16] += vectors(5, 100, 24) * 0.01
     ids, cosines = nearest(matrix, encoded(matrix), None, matrix[place], 90).result()
-    exact = native.cosines(native.VectorColumns(matrix, None), np.arange(1600), matrix[place])
-    best = native.order(np.arange(1600), exact)[:90]
+    exact = bindings.cosines(bindings.VectorColumns(matrix, None), np.arange(1600), matrix[place])
+    best = bindings.order(np.arange(1600), exact)[:90]
     assert (ids.tolist(), cosines.tolist()) == (best.tolist(), exact[best].tolist())
 
 
@@ -87,9 +85,9 @@ def test_a_number_that_is_not_finite_raises(number):
     matrix = np.ones((2, 4), np.float32)
     codes = encoded(matrix)
     matrix[1, 2] = number
-    with pytest.raises(native.OutOfRange):
+    with pytest.raises(bindings.OutOfRange):
         encoded(matrix)
-    with pytest.raises(native.OutOfRange):
+    with pytest.raises(bindings.OutOfRange):
         nearest(matrix, codes, None, matrix[1], 1).result()
 
 
@@ -97,7 +95,7 @@ def test_a_number_that_is_not_finite_raises(number):
 def test_a_row_number_out_of_range_raises(row):
     matrix = np.eye(2, dtype=np.float32)
     for codes in (encoded(matrix), None):
-        with pytest.raises(native.OutOfRange):
+        with pytest.raises(bindings.OutOfRange):
             nearest(matrix, codes, np.array([0, row]), np.ones(2, np.float32), 1).result()
 
 

@@ -8,14 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fourfold import native
 from fourfold.hits import Hits
-from fourfold.native.codes import encoded
-from fourfold.native.fusion import SCALES, FusionList, StartRules, expand
-from fourfold.native.links import Bounds, LinkColumns, Lists, TailedColumns
-from fourfold.native.nearest import Nearest
-from fourfold.native.postings import Block, Postings
-from fourfold.native.scoring import RowsPart, Scorer, rows_part, with_postings
+from fourfold.native import bindings
+from fourfold.native.bindings import Block, Nearest, Postings, RowsPart, Scorer, encoded, rows_part, with_postings
+from fourfold.native.rankings import SCALES, Bounds, FusionList, LinkColumns, Lists, StartRules, TailedColumns, expand
 
 ODD_INTS = np.array([0, -1, 1, 2**31 - 1, -(2**31), 2**40, 2**62, -(2**63), 2**63 - 1], np.int64)
 ODD_FLOATS = [np.nan, np.inf, -np.inf, 1e300, -1e300, 0.0, 1e-320]
@@ -59,9 +55,9 @@ class Damaged:
             ends, members = self.ints(count, length + 1), self.ints(length, places)
         return Lists(ends, members.astype(np.int32))
 
-    def part(self, content: native.TextColumns | native.VectorColumns, rows: int) -> RowsPart:
+    def part(self, content: bindings.TextColumns | bindings.VectorColumns, rows: int) -> RowsPart:
         ids = self.ints(rows, 30)
-        places = native.RowColumns(np.sort(ids), self.ints(rows, rows), self.random.random(rows) < 0.2)
+        places = bindings.RowColumns(np.sort(ids), self.ints(rows, rows), self.random.random(rows) < 0.2)
         self.held += [ids, places, content]
         return rows_part(places, ids, content)
 
@@ -144,12 +140,12 @@ def by_words(damaged: Damaged) -> Scorer | None:
     return Scorer.by_words((parts[0], parts[1]), asked_words(damaged), 1.0, 5.0, (1.2, 0.75, 50.0))
 
 
-def texts_of(damaged: Damaged, rows: int) -> native.TextColumns:
+def texts_of(damaged: Damaged, rows: int) -> bindings.TextColumns:
     count = damaged.size(40)
     terms = damaged.random.integers(0, 9, count).astype(np.uint32)
     ends = damaged.ints(rows, count + 1) if damaged.one_in(2) else np.sort(damaged.random.integers(0, count + 1, rows))
     sums = None if damaged.one_in(2) else damaged.random.integers(0, 99, rows).astype(np.uint32)
-    return native.TextColumns(terms, ends, sums)
+    return bindings.TextColumns(terms, ends, sums)
 
 
 def postings_of(damaged: Damaged, rows: int) -> Postings:
@@ -168,15 +164,15 @@ def postings_of(damaged: Damaged, rows: int) -> Postings:
     return found
 
 
-def vectors_of(damaged: Damaged, rows: int, dimension: int) -> native.VectorColumns:
+def vectors_of(damaged: Damaged, rows: int, dimension: int) -> bindings.VectorColumns:
     sums = None if damaged.one_in(2) else damaged.random.integers(0, 9, rows).astype(np.uint32)
-    return native.VectorColumns(damaged.random.normal(size=(rows, dimension)).astype(np.float32), sums)
+    return bindings.VectorColumns(damaged.random.normal(size=(rows, dimension)).astype(np.float32), sums)
 
 
-def asked_words(damaged: Damaged) -> native.QueryColumns:
+def asked_words(damaged: Damaged) -> bindings.QueryColumns:
     variants = 1 + damaged.size(3)
     places = np.arange(variants + 1, dtype=np.int32)
-    return native.QueryColumns(
+    return bindings.QueryColumns(
         places[:-1].astype(np.uint32), damaged.floats(variants), places[:-1].copy(), places, damaged.floats(variants)
     )
 
@@ -202,7 +198,7 @@ def best_words(damaged: Damaged) -> None:
 def words(damaged: Damaged) -> None:
     rows = damaged.size(12)
     texts, asked = texts_of(damaged, rows), asked_words(damaged)
-    native.bm25(texts, damaged.ints(6, rows), asked, 1.0, 5.0, (1.2, 0.75, 50.0))
+    bindings.bm25(texts, damaged.ints(6, rows), asked, 1.0, 5.0, (1.2, 0.75, 50.0))
 
 
 def vectors(damaged: Damaged) -> None:
@@ -213,19 +209,21 @@ def vectors(damaged: Damaged) -> None:
     query = damaged.random.normal(size=dimension).astype(np.float32)
     sums = None if damaged.one_in(2) else damaged.random.integers(0, 9, rows).astype(np.uint32)
     asked = None if damaged.one_in(2) else damaged.ints(6, rows)
-    columns = native.VectorColumns(matrix, sums)
+    columns = bindings.VectorColumns(matrix, sums)
     scorer = Scorer.by_vector((damaged.part(columns, rows), RowsPart()), query)
     search = Nearest(scorer, encoded(matrix), asked, damaged.ints(damaged.size(2), 1), 1 + damaged.size(30))
     if damaged.one_in(2):
         search.start()
     search.result()
-    native.cosines(columns, damaged.ints(6, rows), query)
+    bindings.cosines(columns, damaged.ints(6, rows), query)
 
 
 def rows(damaged: Damaged) -> None:
     count = damaged.size(20)
-    columns = native.RowColumns(damaged.ints(count, 9), damaged.ints(count, count), damaged.random.random(count) < 0.2)
-    native.find(columns, damaged.ints(5, 9))
+    columns = bindings.RowColumns(
+        damaged.ints(count, 9), damaged.ints(count, count), damaged.random.random(count) < 0.2
+    )
+    bindings.find(columns, damaged.ints(5, 9))
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
@@ -236,6 +234,6 @@ def test_damaged_columns_raise_or_give_a_result(call: Callable[[Damaged], None])
         try:
             call(Damaged(seed))
             outcomes["answered"] += 1
-        except native.OutOfRange:
+        except bindings.OutOfRange:
             outcomes["raised"] += 1
     assert min(outcomes.values()) > CASES / 50, outcomes

@@ -11,10 +11,9 @@ from hypothesis import strategies as st
 
 from fourfold.index.link_state import LinkRows, LinkState
 from fourfold.limits import CANDIDATES
-from fourfold.native.fusion import missing
-from fourfold.ranking.auto import TEXTS, fuse_scaled
+from fourfold.native.rankings import missing
 from fourfold.ranking.connections import INSTEAD_OF_NAMES, walk_starts
-from fourfold.ranking.expansion import Expanded, Expansion
+from fourfold.ranking.fusion import TEXTS, Expanded, Expansion, fuse_scaled
 from fourfold.retrieval import Background, Hits
 
 ITEMS, NODES, TAGS = 30, 12, 6

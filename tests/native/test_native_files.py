@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fourfold.native.files import Stamps
+from fourfold.native.bindings import Stamps
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="files have no inodes there")
 

@@ -13,10 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from oracle import fused
 
-from fourfold import native
-from fourfold.native.fusion import FusionList, common, highest, in_kernel, missing, values_of
-from fourfold.native.links import ranges
-from fourfold.ranking.auto import fuse_scaled
+from fourfold.native import bindings
+from fourfold.native.rankings import FusionList, common, highest, in_kernel, missing, ranges, values_of
+from fourfold.ranking.fusion import fuse_scaled
 from fourfold.ranking.retrievers import EXPANSIONS, RETRIEVERS
 from fourfold.retrieval import Background, Hits
 
@@ -105,4 +104,4 @@ def test_columns_of_another_type_are_refused():
     with pytest.raises(ValueError, match="contiguous"):
         missing(np.arange(4, dtype=np.int32), np.arange(4))
     with pytest.raises(ValueError, match="contiguous"):
-        native.order(np.arange(8)[::2], np.ones(4))
+        bindings.order(np.arange(8)[::2], np.ones(4))

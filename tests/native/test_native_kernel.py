@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fourfold import native
+from fourfold.native import bindings
 from fourfold.text import bm25
 
 CONSTANTS = (bm25.K1, bm25.B, float(bm25.BASE_LENGTH))
@@ -47,24 +47,24 @@ def test_bm25_matches_the_formula(texts, words, picked):
     rows = [row for row in picked if row < len(texts)]
     idfs = [0.5 + place for place in range(len(words))]
     average = sum(map(len, texts)) / len(texts)
-    scores, coverage = native.bm25(columns(texts), ints(rows), sought(words, idfs), 7.0, average, CONSTANTS)
+    scores, coverage = bindings.bm25(columns(texts), ints(rows), sought(words, idfs), 7.0, average, CONSTANTS)
     expected = [number for row in rows for number in by_hand(texts[row], words, idfs, 7.0, average)]
     assert np.array([scores, coverage]).T.ravel().tolist() == expected  # to the last bit, as ties need it
 
 
-def columns(texts: list[list[int]]) -> native.TextColumns:
-    return native.TextColumns(*checked(texts))
+def columns(texts: list[list[int]]) -> bindings.TextColumns:
+    return bindings.TextColumns(*checked(texts))
 
 
 def checked(texts: list[list[int]]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     terms = np.array([term for text in texts for term in text], np.uint32)
     ends = np.cumsum([len(text) for text in texts])
-    return terms, ends, native.term_sums(terms, ends)
+    return terms, ends, bindings.term_sums(terms, ends)
 
 
 def sought(words, idfs):
     hashes = [hashed for variants in words for hashed, _ in variants]
-    return native.QueryColumns(
+    return bindings.QueryColumns(
         np.array(hashes, np.uint32),
         np.array([worth for variants in words for _, worth in variants]),
         np.array([hashes.index(hashed) for hashed in hashes], np.int32),
@@ -75,20 +75,27 @@ def sought(words, idfs):
 
 @pytest.mark.parametrize("row", [-1, 2, 2**62])
 def test_a_row_number_out_of_range_raises(row):
-    with pytest.raises(native.OutOfRange):
-        native.bm25(columns([[1], [2]]), ints([0, row]), sought([[(1, 1.0)]], [1.0]), 1.0, 1.0, CONSTANTS)
-    with pytest.raises(native.OutOfRange):
-        native.cosines(native.VectorColumns(np.eye(2, dtype=np.float32), None), ints([0, row]), np.ones(2, np.float32))
+    with pytest.raises(bindings.OutOfRange):
+        bindings.bm25(columns([[1], [2]]), ints([0, row]), sought([[(1, 1.0)]], [1.0]), 1.0, 1.0, CONSTANTS)
+    with pytest.raises(bindings.OutOfRange):
+        bindings.cosines(
+            bindings.VectorColumns(np.eye(2, dtype=np.float32), None), ints([0, row]), np.ones(2, np.float32)
+        )
 
 
 @pytest.mark.parametrize("ends", [[1, 2**40], [-5, 2], [2, 1], [2**63 - 1, 2]])
 def test_row_ends_outside_the_terms_raise(ends):
     terms = np.array([1, 2], np.uint32)
-    with pytest.raises(native.OutOfRange):
-        native.term_sums(terms, ints(ends))
-    with pytest.raises(native.OutOfRange):
-        native.bm25(
-            native.TextColumns(terms, ints(ends), None), ints([0, 1]), sought([[(1, 1.0)]], [1.0]), 1.0, 1.0, CONSTANTS
+    with pytest.raises(bindings.OutOfRange):
+        bindings.term_sums(terms, ints(ends))
+    with pytest.raises(bindings.OutOfRange):
+        bindings.bm25(
+            bindings.TextColumns(terms, ints(ends), None),
+            ints([0, 1]),
+            sought([[(1, 1.0)]], [1.0]),
+            1.0,
+            1.0,
+            CONSTANTS,
         )
 
 
@@ -97,9 +104,9 @@ def test_a_row_with_changed_terms_raises():
     assert sums.tolist() == [3, 0, 6]
     words = sought([[(1, 1.0)]], [1.0])
     terms[3] = 4
-    native.bm25(native.TextColumns(terms, ends, sums), ints([0, 1]), words, 1.0, 1.0, CONSTANTS)
-    with pytest.raises(native.OutOfRange):
-        native.bm25(native.TextColumns(terms, ends, sums), ints([0, 2]), words, 1.0, 1.0, CONSTANTS)
+    bindings.bm25(bindings.TextColumns(terms, ends, sums), ints([0, 1]), words, 1.0, 1.0, CONSTANTS)
+    with pytest.raises(bindings.OutOfRange):
+        bindings.bm25(bindings.TextColumns(terms, ends, sums), ints([0, 2]), words, 1.0, 1.0, CONSTANTS)
 
 
 # ---------------------------------------------------------------- vectors
@@ -111,7 +118,7 @@ def test_cosines_are_products_in_double_precision(seed, dimension, count):
     matrix, query = rng.random((9, dimension), np.float32), rng.random(dimension, np.float32)
     rows = rng.integers(0, 9, count)
     expected = matrix[rows].astype(np.float64) @ query.astype(np.float64)
-    assert native.cosines(native.VectorColumns(matrix, None), rows, query).tolist() == pytest.approx(
+    assert bindings.cosines(bindings.VectorColumns(matrix, None), rows, query).tolist() == pytest.approx(
         expected.tolist(), abs=1e-6
     )
 
@@ -119,18 +126,22 @@ def test_cosines_are_products_in_double_precision(seed, dimension, count):
 def test_equal_rows_have_equal_cosines():
     rng = np.random.default_rng(1)
     row, query = rng.random(100, np.float32), rng.random(100, np.float32)
-    found = native.cosines(native.VectorColumns(np.array([row] * 50), None), np.arange(50), query)
+    found = bindings.cosines(bindings.VectorColumns(np.array([row] * 50), None), np.arange(50), query)
     assert len(set(found.tolist())) == 1
 
 
 def test_a_row_with_changed_bits_raises():
     matrix = np.ones((3, 8), np.float32)
     sums = matrix.view(np.uint32).sum(axis=1, dtype=np.uint32)
-    assert native.cosines(native.VectorColumns(matrix, sums), ints([0, 1, 2]), matrix[0]).tolist() == [8.0, 8.0, 8.0]
+    assert bindings.cosines(bindings.VectorColumns(matrix, sums), ints([0, 1, 2]), matrix[0]).tolist() == [
+        8.0,
+        8.0,
+        8.0,
+    ]
     matrix.view(np.uint32)[1, 5] ^= 1
-    assert native.cosines(native.VectorColumns(matrix, sums), ints([0, 2]), matrix[0]).tolist() == [8.0, 8.0]
-    with pytest.raises(native.OutOfRange):
-        native.cosines(native.VectorColumns(matrix, sums), ints([0, 1]), matrix[0])
+    assert bindings.cosines(bindings.VectorColumns(matrix, sums), ints([0, 2]), matrix[0]).tolist() == [8.0, 8.0]
+    with pytest.raises(bindings.OutOfRange):
+        bindings.cosines(bindings.VectorColumns(matrix, sums), ints([0, 1]), matrix[0])
 
 
 # ---------------------------------------------------------------- rankings
@@ -140,7 +151,7 @@ def test_a_row_with_changed_bits_raises():
 def test_order_is_best_first_and_ties_by_id(hits):
     ids, scores = ints([id for id, _ in hits]), np.array([score for _, score in hits])
     expected = sorted(range(len(hits)), key=lambda place: (-hits[place][1], hits[place][0], place))
-    assert native.order(ids, scores).tolist() == expected
+    assert bindings.order(ids, scores).tolist() == expected
 
 
 @given(FEW_IDS | IDS)
@@ -149,7 +160,7 @@ def test_sums_keep_the_order_of_first_occurrence(ids):
     expected: dict[int, float] = {}
     for id, value in zip(ids, values.tolist(), strict=True):
         expected[id] = expected.get(id, 0.0) + value
-    found, totals = native.sums(ints(ids), values)
+    found, totals = bindings.sums(ints(ids), values)
     assert dict(zip(found.tolist(), totals.tolist(), strict=True)) == expected
     assert found.tolist() == [*expected]
 
@@ -157,7 +168,7 @@ def test_sums_keep_the_order_of_first_occurrence(ids):
 @given(FEW_IDS, FEW_IDS)
 def test_places_are_first_occurrences(ids, wanted):
     expected = [ids.index(id) if id in ids else -1 for id in wanted]
-    assert native.places(ints(ids), ints(wanted)).tolist() == expected
+    assert bindings.places(ints(ids), ints(wanted)).tolist() == expected
 
 
 @given(st.lists(st.tuples(st.integers(1, 15), st.booleans()), max_size=40), FEW_IDS, st.sampled_from([0, 1, 1000]))
@@ -167,7 +178,7 @@ def test_find_returns_the_last_row_of_an_item_unless_it_is_dead(rows, wanted, ap
     last = {item: row for row, item in enumerate(items.tolist())}
     sought = [item * (1 + apart) for item in wanted]
     expected = [last[item] for item in sought if item in last and not dead[last[item]]]
-    assert native.find(native.RowColumns(items[order], order, dead), ints(sought)).tolist() == expected
+    assert bindings.find(bindings.RowColumns(items[order], order, dead), ints(sought)).tolist() == expected
 
 
 @given(st.lists(st.sampled_from([-(2**63), -(2**63) + 1, -1, 0, 1, 2**63 - 2, 2**63 - 1]), max_size=8, unique=True))
@@ -176,34 +187,36 @@ def test_find_handles_the_smallest_and_largest_ids(ids):
     wanted = ints([*ids, -(2**63), 2**63 - 1])
     expected = [rows.tolist().index(id) for id in wanted.tolist() if id in ids]
     assert (
-        native.find(native.RowColumns(rows, np.arange(len(rows)), np.zeros(len(rows), np.bool_)), wanted).tolist()
+        bindings.find(bindings.RowColumns(rows, np.arange(len(rows)), np.zeros(len(rows), np.bool_)), wanted).tolist()
         == expected
     )
 
 
 def test_find_raises_if_the_order_points_outside_the_rows():
-    with pytest.raises(native.OutOfRange):
-        native.find(native.RowColumns(ints([5]), ints([2**40]), np.zeros(1, np.bool_)), ints([5]))
+    with pytest.raises(bindings.OutOfRange):
+        bindings.find(bindings.RowColumns(ints([5]), ints([2**40]), np.zeros(1, np.bool_)), ints([5]))
 
 
 @pytest.mark.parametrize("ids", [np.arange(10)[::2], np.arange(10, dtype=np.int32), np.arange(10.0)])
 def test_an_array_of_another_type_or_not_contiguous_is_rejected(ids):
     with pytest.raises(ValueError, match="contiguous"):
-        native.places(ids, ints([1]))
+        bindings.places(ids, ints([1]))
 
 
 def test_a_query_of_another_length_is_rejected():
     with pytest.raises(ValueError, match="the rows have 8 numbers"):
-        native.cosines(native.VectorColumns(np.ones((2, 8), np.float32), None), ints([0]), np.ones(7, np.float32))
+        bindings.cosines(bindings.VectorColumns(np.ones((2, 8), np.float32), None), ints([0]), np.ones(7, np.float32))
 
 
 def test_empty_input_gives_empty_output():
     none, nothing = ints([]), np.empty(0)
-    assert native.order(none, nothing).tolist() == []
-    assert [column.tolist() for column in native.sums(none, nothing)] == [[], []]
-    assert native.places(none, ints([1])).tolist() == [-1]
+    assert bindings.order(none, nothing).tolist() == []
+    assert [column.tolist() for column in bindings.sums(none, nothing)] == [[], []]
+    assert bindings.places(none, ints([1])).tolist() == [-1]
     assert math.isclose(
-        native.cosines(native.VectorColumns(np.ones((1, 1), np.float32), None), ints([0]), np.ones(1, np.float32))[0],
+        bindings.cosines(bindings.VectorColumns(np.ones((1, 1), np.float32), None), ints([0]), np.ones(1, np.float32))[
+            0
+        ],
         1.0,
     )
 
@@ -211,9 +224,9 @@ def test_empty_input_gives_empty_output():
 @pytest.mark.parametrize("number", [0, 3, -1, 99])
 def test_a_kernel_whose_structures_have_other_sizes_is_refused(number):
     with pytest.raises(ImportError, match="older than its code"):
-        native.as_in_kernel(number)(type("Other", (ctypes.Structure,), {"_fields_": [("one", ctypes.c_int64)]}))
+        bindings.as_in_kernel(number)(type("Other", (ctypes.Structure,), {"_fields_": [("one", ctypes.c_int64)]}))
 
 
 def test_a_kernel_without_a_function_is_refused():
     with pytest.raises(ImportError, match="older than its code"):
-        native.function(native.LIBRARY, "of_tomorrow", None)
+        bindings.function(bindings.LIBRARY, "of_tomorrow", None)

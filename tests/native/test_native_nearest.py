@@ -20,11 +20,9 @@ from concurrently import begin
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fourfold import native
 from fourfold.index.vector_rows import Vectors, sums
-from fourfold.native.codes import encoded
-from fourfold.native.nearest import Nearest
-from fourfold.native.scoring import Scorer
+from fourfold.native import bindings
+from fourfold.native.bindings import Nearest, Scorer, encoded
 
 LONG = 40_000
 """Rows whose search takes long enough to be interrupted."""
@@ -76,11 +74,11 @@ def test_the_result_is_that_of_cosines_and_order(seed, rows, tail_rows, dimensio
     ids = np.concatenate([published.ids[wanted], tail.ids])
     scores = np.concatenate(
         [
-            native.cosines(published.columns, wanted, query),
-            native.cosines(tail.columns, np.arange(tail_rows), query),
+            bindings.cosines(published.columns, wanted, query),
+            bindings.cosines(tail.columns, np.arange(tail_rows), query),
         ]
     )
-    best = native.order(ids, scores)[:limit]
+    best = bindings.order(ids, scores)[:limit]
     coded = rows > 0 and kind != "some without codes"
     job = search(published, tail, query, limit, coded=coded, rows=None if kind == "all" else wanted)
     if started:
@@ -97,7 +95,7 @@ def test_a_row_with_a_wrong_checksum_raises(started: bool, coded: bool) -> None:
     published.matrix[7, 3] += 1
     if started:
         job.start()
-    with pytest.raises(native.OutOfRange):
+    with pytest.raises(bindings.OutOfRange):
         job.result()
 
 
@@ -208,5 +206,5 @@ def test_a_forked_child_does_not_wait_for_the_thread(spent_rows: int) -> None:
 def test_the_process_ends(ending: str) -> None:
     tests = Path(__file__).parent
     code = f"import sys; sys.path[:0] = {[str(tests), str(tests.parent)]}\n"
-    code += f"from test_native_nearest import *; from fourfold.native import LIBRARY\n{ending}"
+    code += f"from test_native_nearest import *; from fourfold.native.bindings import LIBRARY\n{ending}"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

@@ -15,9 +15,16 @@ from hypothesis import strategies as st
 from fourfold.index import postings
 from fourfold.index.postings import Span
 from fourfold.index.rows import Documents, append
-from fourfold.native import KEEPING_GIL, OutOfRange, QueryColumns, addresses, function
-from fourfold.native.postings import Postings, invert
-from fourfold.native.scoring import Scorer
+from fourfold.native.bindings import (
+    KEEPING_GIL,
+    OutOfRange,
+    Postings,
+    QueryColumns,
+    Scorer,
+    addresses,
+    function,
+    invert,
+)
 
 NOWHERE = np.empty(0, np.int64)
 CONSTANTS = (1.2, 0.75, 50.0)

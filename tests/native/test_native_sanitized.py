@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from fourfold import native
+from fourfold.native import bindings
 
 ROOT = Path(__file__).parent.parent.parent
 PACKAGE = ROOT / "src" / "fourfold"
@@ -50,7 +50,7 @@ def package_with(kernel_flags: list[str], folder: Path) -> Path:
             (package / path.name).symlink_to(path)
     shutil.copytree(PACKAGE / "native", package / "native", ignore=shutil.ignore_patterns("*.so*", "__pycache__"))
     sources = map(str, sorted((package / "native").glob("*.c")))
-    made = str(package / "native" / native.NAME)
+    made = str(package / "native" / bindings.NAME)
     subprocess.run(["gcc", *kernel_flags, "-o", made, *sources, "-lm", "-pthread"], check=True)
     return folder
 
@@ -66,7 +66,7 @@ def test_the_kernel_has_no_undefined_behaviour_and_no_access_out_of_bounds(tmp_p
         "PYTHONPATH": str(folder),
         "PYTHONMALLOC": "malloc",
     }
-    check = f"from fourfold import native; assert native.__file__.startswith({str(folder)!r})"
+    check = f"from fourfold.native import bindings; assert bindings.__file__.startswith({str(folder)!r})"
     subprocess.run([sys.executable, "-c", check], env=environment, cwd=folder, check=True)
     # a forked child may wait for a lock of the sanitizer's own malloc
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "0", "-k", "not forked", *TESTS]

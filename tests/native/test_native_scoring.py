@@ -8,8 +8,7 @@ from weakref import ref
 import numpy as np
 
 from fourfold.index.rows import Documents, append
-from fourfold.native import QueryColumns
-from fourfold.native.scoring import Scorer
+from fourfold.native.bindings import QueryColumns, Scorer
 
 
 def test_a_scorer_keeps_the_columns_of_an_index_that_was_replaced() -> None:

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fourfold.errors import InvalidSetting
+from fourfold.ranking.factors import RECENCY_STRENGTHS, check_recency, recency_factor
 from fourfold.ranking.fusion import columns, with_factors
-from fourfold.ranking.recency import STRENGTHS, check_recency, recency_factor
 from fourfold.retrieval import Hit, Recency
 
 NOW = datetime(2026, 11, 15, 12, tzinfo=UTC)
@@ -41,7 +41,7 @@ def test_strength_is_the_share_of_the_score_affected_by_age(days, expected):
 
 @pytest.mark.spec("C1")
 def test_in_rrf_recency_does_not_move_the_oldest_answer_by_one_rank():
-    assert factor(10**5, Recency(0.01, strength=STRENGTHS["rrf"])) / 61 > 1 / 62
+    assert factor(10**5, Recency(0.01, strength=RECENCY_STRENGTHS["rrf"])) / 61 > 1 / 62
 
 
 @pytest.mark.spec("S5.5")

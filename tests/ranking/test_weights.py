@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from fourfold.errors import InvalidSetting, InvalidWeights
 from fourfold.ranking.fusion import scaled_to_one
-from fourfold.ranking.weights import check_weights, complete_for_insights, configured_weights
+from fourfold.ranking.presets import check_weights, complete_for_insights, configured_weights
 
 NO_WEIGHT = {"semantic": 0.0, "keyword": 0.0, "graph": 0.0, "tags": 0.0}
 

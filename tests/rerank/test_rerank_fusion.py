@@ -9,10 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fourfold.errors import InvalidQuery
-from fourfold.ranking.fusion import rrf, weighted, with_file_names
+from fourfold.ranking.fusion import RERANK, RERANK_SHARE, rrf, weighted, with_file_names, with_rerank
+from fourfold.ranking.options import checked_rerank
 from fourfold.ranking.plan import is_question
-from fourfold.ranking.rerank import RERANK, SHARE, with_rerank
-from fourfold.ranking.rerankers import checked_rerank
 from fourfold.retrieval import Hit
 
 WEIGHTS = {"semantic": 0.6, "keyword": 0.4}
@@ -29,7 +28,7 @@ def test_the_candidate_at_rank_r_gets_a_share_of_the_best_score_over_r() -> None
     for rank, item in enumerate((1, 2, 3), 1):
         line = found.contributions(item)[-1]
         assert (line.source, line.rank) == (RERANK, rank)
-        assert line.value == pytest.approx(SHARE * best / rank)
+        assert line.value == pytest.approx(RERANK_SHARE * best / rank)
         assert found.scores[item] == pytest.approx(plain.scores[item] + line.value)
     assert found.scores[4] == plain.scores[4]
     assert found.weights == plain.weights

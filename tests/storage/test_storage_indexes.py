@@ -17,7 +17,7 @@ from fourfold import scheduling
 from fourfold.errors import StoreUnavailable
 from fourfold.memory import Memory
 from fourfold.model import Filters, ItemPatch, NewItem
-from fourfold.native.nearest import Nearest
+from fourfold.native.bindings import Nearest
 from fourfold.storage.values import Pace
 
 QUERIES = ("the heron met the otter", "note 17 at gate 4", "badger", "Reiher am Wassertor")

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from test_web_search import QUERY, ids, slide
 
+from fourfold.ranking.options import is_rerank
 from fourfold.ranking.presets import PRESETS
-from fourfold.ranking.rerankers import is_rerank
 from fourfold.ranking.retrievers import RETRIEVERS
 
 pytestmark = pytest.mark.spec("C10")

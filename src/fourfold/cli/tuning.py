@@ -14,7 +14,7 @@ from fourfold.cli.options import JsonFlag
 from fourfold.cli.output import say, say_json, say_rows, warn
 from fourfold.cli.session import load_config
 from fourfold.errors import InvalidQuery, NotFound, RequestError
-from fourfold.ranking.tuning import checked_tuning, explained
+from fourfold.ranking.presets import checked_tuning, explained
 from fourfold.retrieval import Tuning
 
 if TYPE_CHECKING:

@@ -12,8 +12,7 @@ from fourfold import addresses
 from fourfold.config.presets_file import default_presets_file, read_presets
 from fourfold.config.settings import SETTINGS, Given, Settings, plan_settings
 from fourfold.errors import InvalidSetting
-from fourfold.ranking.presets import PRESETS
-from fourfold.ranking.tuning import TUNED_PRESET
+from fourfold.ranking.presets import PRESETS, TUNED_PRESET
 
 _CORRECT: Final = "Correct it, or remove it; `fourfold config` shows every setting"
 _SECTIONS: Final = {name[: dot.start()] for name in SETTINGS for dot in re.finditer(r"\.", name)}

@@ -11,7 +11,7 @@ from typing import Any, Final, cast
 
 from fourfold import owner_only
 from fourfold.errors import InvalidSetting, NewerSchema, StoreUnavailable
-from fourfold.ranking.tuning import checked_tuning
+from fourfold.ranking.presets import checked_tuning
 from fourfold.retrieval import Tuning
 
 HEADER: Final = {"type": "fourfold-presets", "format": 1}

@@ -12,10 +12,16 @@ from fourfold import limits
 from fourfold.arguments import is_nameable
 from fourfold.errors import InvalidSetting, InvalidWeights
 from fourfold.logs import Format, Level
+from fourfold.ranking.factors import TimeMode
 from fourfold.ranking.options import OPTIONS, SearchOption
-from fourfold.ranking.presets import RELATIONAL_DE, RELATIONAL_EN, RELATIONAL_WEIGHTS, PlanSettings, RoutingConfig
-from fourfold.ranking.time_windows import TimeMode
-from fourfold.ranking.weights import check_weights
+from fourfold.ranking.presets import (
+    RELATIONAL_DE,
+    RELATIONAL_EN,
+    RELATIONAL_WEIGHTS,
+    PlanSettings,
+    RoutingConfig,
+    check_weights,
+)
 from fourfold.retrieval import Recency
 from fourfold.text.secrets import SecretMode
 

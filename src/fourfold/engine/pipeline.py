@@ -23,11 +23,23 @@ from fourfold.errors import DamagedError, FourfoldError, RequestError, SearchFai
 from fourfold.frozen import value
 from fourfold.limits import CANDIDATES, RETRIEVER_SECONDS
 from fourfold.model import Filters
-from fourfold.native.fusion import missing
-from fourfold.ranking.auto import TEXTS, WALK, AutoInputs, auto_weights, fuse_auto, highest
+from fourfold.native.rankings import missing
 from fourfold.ranking.connections import mention_factor, walk_starts
-from fourfold.ranking.expansion import MOST_NAMED, Expanded, Expansion
-from fourfold.ranking.fusion import Fusion, columns, rrf, weighted
+from fourfold.ranking.fusion import (
+    MOST_NAMED,
+    TEXTS,
+    WALK,
+    AutoInputs,
+    Expanded,
+    Expansion,
+    Fusion,
+    auto_weights,
+    columns,
+    fuse_auto,
+    highest,
+    rrf,
+    weighted,
+)
 from fourfold.ranking.plan import is_question, routed
 from fourfold.ranking.retrievers import EXPANSIONS, RETRIEVERS
 from fourfold.retrieval import (

@@ -17,15 +17,12 @@ from fourfold.engine.time_windows import happened
 from fourfold.errors import InvalidQuery
 from fourfold.frozen import value
 from fourfold.model import Filters, Item, Json
-from fourfold.native.fusion import common
-from fourfold.ranking.auto import TEXTS
+from fourfold.native.rankings import common
 from fourfold.ranking.explain import explained
-from fourfold.ranking.fusion import columns, values_at, with_factors
+from fourfold.ranking.factors import TimeMode, recency_factor, source_weight, window_factor
+from fourfold.ranking.fusion import TEXTS, columns, values_at, with_factors
 from fourfold.ranking.presets import PRESETS
-from fourfold.ranking.recency import recency_factor
 from fourfold.ranking.retrievers import RETRIEVERS
-from fourfold.ranking.sources import source_weight
-from fourfold.ranking.time_windows import TimeMode, window_factor
 from fourfold.retrieval import (
     Candidates,
     Degraded,

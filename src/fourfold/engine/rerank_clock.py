@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, Protocol
 
-from fourfold.ranking.rerank import RERANK
+from fourfold.ranking.fusion import RERANK
 
 if TYPE_CHECKING:
     from fourfold.rerank import Budget

@@ -19,10 +19,9 @@ from fourfold.engine.rerank_clock import Delays, RerankClock
 from fourfold.errors import FourfoldError, RequestError, RerankerUnavailable
 from fourfold.model import Item
 from fourfold.ranking.connections import names_something
-from fourfold.ranking.fusion import ranked
+from fourfold.ranking.fusion import FEWEST_RERANKED, RERANK, ranked, with_rerank
+from fourfold.ranking.options import AUTO, BUILT_IN
 from fourfold.ranking.plan import is_question
-from fourfold.ranking.rerank import FEWEST, RERANK, with_rerank
-from fourfold.ranking.rerankers import AUTO, BUILT_IN
 from fourfold.retrieval import Degraded, Query, Ranking
 from fourfold.storage.protocols import Snapshot
 from fourfold.text.language import detect
@@ -77,7 +76,7 @@ class Reranking:
     def rerank(self, snapshot: Snapshot, query: Query, found: Found, clock: RerankClock) -> Found:
         """The found ranking with the model's part."""
         name = found.plan.rerank
-        if name is None or len(found.fusion.hits) < FEWEST:
+        if name is None or len(found.fusion.hits) < FEWEST_RERANKED:
             return found
         if name == AUTO and not is_question(query.whole):
             return _noted(found, "auto reorders the results of questions only")
@@ -122,7 +121,7 @@ class Reranking:
         ids = found.fusion.ids[: limits.RERANKED]
         rows = snapshot.rows.get(ids)
         items = [rows[item] for item in ids if item in rows and _knows(model, rows[item].language)]
-        if len(items) < FEWEST:
+        if len(items) < FEWEST_RERANKED:
             return _noted(found, "the model does not know the language of the results")
         scores = self._read(model, query.whole, items, clock)
         ranking = Ranking(ranked(scores, len(scores)))
@@ -145,7 +144,7 @@ class Reranking:
             budget.cancel()
         if in_time:
             task.result()
-        if len(reading.scores) < min(FEWEST, len(reading.texts)):
+        if len(reading.scores) < min(FEWEST_RERANKED, len(reading.texts)):
             raise RerankerUnavailable(
                 f"the model {reading.state} ({clock.seconds:g} s for the search)", "Raise rerank_seconds"
             )

@@ -27,12 +27,10 @@ from fourfold.engine.visibility import CURRENT, View, visible, why_hidden
 from fourfold.errors import EmbedderUnavailable, MissingExtra
 from fourfold.frozen import value
 from fourfold.model import NO_FILTERS, Filters, Item
-from fourfold.ranking.fusion import FILE_NAME_PRESETS, columns, ranks, with_file_names
+from fourfold.ranking.factors import TimeMode, recency_factor
+from fourfold.ranking.fusion import FILE_NAME_PRESETS, RERANK, columns, ranks, with_file_names
 from fourfold.ranking.plan import PlanRequest, StoreFacts, make_plan
-from fourfold.ranking.recency import recency_factor
-from fourfold.ranking.rerank import RERANK
 from fourfold.ranking.retrievers import RETRIEVERS
-from fourfold.ranking.time_windows import TimeMode
 from fourfold.retrieval import Candidates, Degraded, Plan, Query, Ranking, Result, Retriever, SearchResponse, TimeWindow
 from fourfold.storage.protocols import Snapshot, Store
 from fourfold.text.file_names import file_names, named_files

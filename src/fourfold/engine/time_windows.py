@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 from fourfold.filters import Every, field_at, make_test
 from fourfold.filters.conditions import Condition
 from fourfold.model import Filters, Item
-from fourfold.ranking.time_windows import TimeMode
+from fourfold.ranking.factors import TimeMode
 from fourfold.retrieval import TimeWindow
 from fourfold.text.time_intent import asks_when
 from fourfold.text.time_window import time_window

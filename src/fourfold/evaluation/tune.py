@@ -21,9 +21,8 @@ from fourfold.evaluation.collection import Collection
 from fourfold.evaluation.metrics import MAIN, Comparison, compared, scores
 from fourfold.evaluation.runs import Run, measure
 from fourfold.model import Json
-from fourfold.ranking.auto import TEXTS
-from fourfold.ranking.presets import PRESETS
-from fourfold.ranking.tuning import TUNED_PRESET, tuned_shares
+from fourfold.ranking.fusion import TEXTS, tuned_shares
+from fourfold.ranking.presets import PRESETS, TUNED_PRESET
 from fourfold.retrieval import Tuning
 
 if TYPE_CHECKING:

@@ -9,25 +9,23 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from fourfold import limits, native
+from fourfold import limits
 from fourfold.index.link_tail import NO_TAIL, ItemLinks, LinkSource, TagLinks, tailed
 from fourfold.index.rows import Scorers
 from fourfold.index.segment_files import Damaged
 from fourfold.limits import CANDIDATES, WALK_EDGES, WALK_STARTS
-from fourfold.native import OutOfRange
-from fourfold.native.fusion import FusionList, StartRules
-from fourfold.native.fusion import expand as native_expand
-from fourfold.native.links import Bounds, LinkColumns, Lists, TailedColumns, ends_of, ranges
-from fourfold.ranking.auto import BELOW_AVERAGE, TEXTS, WALK, mean_of
+from fourfold.native import bindings
+from fourfold.native.bindings import OutOfRange
+from fourfold.native.rankings import Bounds, FusionList, LinkColumns, Lists, StartRules, TailedColumns, ends_of, ranges
+from fourfold.native.rankings import expand as native_expand
 from fourfold.ranking.connections import BEST_HIT, LEAST_START, MOST_TAGS, NEARNESS, Use, rarity
-from fourfold.ranking.expansion import SHARED, Expanded, Expansion
-from fourfold.ranking.fusion import NO_HITS, grid_of
+from fourfold.ranking.fusion import BELOW_AVERAGE, NO_HITS, SHARED, TEXTS, WALK, Expanded, Expansion, grid_of, mean_of
 from fourfold.ranking.retrievers import LIST_SCALES
 from fourfold.retrieval import Hits, Link, LinkKind, Ranking
 
 if TYPE_CHECKING:
     from fourfold.index.rows import Floats, Ints
-    from fourfold.native import Places
+    from fourfold.native.bindings import Places
 
 
 _NONE = np.empty(0, np.int64)
@@ -208,8 +206,8 @@ class LinkState:
         users = [_passing(ids, allowed) for _, _, ids in rarest]
         if len(users) > 1 or len(users[0]) > limit:
             weights = np.repeat([rarity(count) for _, count, _ in rarest], [len(ids) for ids in users])
-            found, sums = native.sums(np.concatenate(users), weights)
-            best = np.sort(found[native.order(found, sums)[:limit]])
+            found, sums = bindings.sums(np.concatenate(users), weights)
+            best = np.sort(found[bindings.order(found, sums)[:limit]])
             users = [_passing(ids, best) for ids in users]
         carried = zip(rarest, users, strict=True)
         return sorted([(item, tag, uses) for (tag, uses, _), ids in carried for item in ids.tolist()])
@@ -234,7 +232,7 @@ class LinkState:
         return Hits(*self._columns.walk(strengths, _nearness(mentions), allowed, limit))
 
     def expand(self, given: Expansion, allowed: Ints | None, scorers: Scorers) -> Expanded:
-        """All steps of `ranking/expansion.py` in one call.
+        """All steps of the expansion in `ranking/fusion.py` in one call.
 
         Without the scores, if rows are damaged: the index that has them is then read alone, and repaired.
         """

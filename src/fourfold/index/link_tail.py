@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 
-from fourfold.native.links import LinkColumns, Lists, TailedColumns
+from fourfold.native.rankings import LinkColumns, Lists, TailedColumns
 
 if TYPE_CHECKING:
     from fourfold.index.rows import Ints
-    from fourfold.native import Places
+    from fourfold.native.bindings import Places
 
 
 class ItemLinks(NamedTuple):

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from fourfold.index.segment_files import Damaged
-from fourfold.native.files import Stamps
+from fourfold.native.bindings import Stamps
 
 
 class Mapped:

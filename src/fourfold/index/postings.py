@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from fourfold.index.segment_files import Column, Damaged, Manifest, Part
-from fourfold.native.postings import Block, Postings, invert
+from fourfold.native.bindings import Block, Postings, invert
 
 if TYPE_CHECKING:
     from fourfold.index.rows import Ints, Terms

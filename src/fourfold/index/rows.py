@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple, Self, TypeAlias
 
 import numpy as np
 
-from fourfold import native
 from fourfold.index.mapped_files import Mapped
 from fourfold.index.segment_files import Damaged
-from fourfold.native.postings import Postings
-from fourfold.native.scoring import RowsPart, Scorer, Scores, rows_part, with_postings
+from fourfold.native import bindings
+from fourfold.native.bindings import Postings, RowsPart, Scorer, Scores, rows_part, with_postings
 from fourfold.retrieval import Hits, Numbers, Ranking
 from fourfold.text import bm25
 from fourfold.text.keyword_query import KeywordQuery
@@ -67,11 +66,11 @@ class Rows:
         return self.ids[self._order]
 
     @cached_property
-    def _places(self) -> native.RowColumns:
-        return native.RowColumns(self._sorted, self._order, self.dead)
+    def _places(self) -> bindings.RowColumns:
+        return bindings.RowColumns(self._sorted, self._order, self.dead)
 
     @cached_property
-    def columns(self) -> native.TextColumns | native.VectorColumns:
+    def columns(self) -> bindings.TextColumns | bindings.VectorColumns:
         """What the rows hold."""
         raise NotImplementedError
 
@@ -82,7 +81,7 @@ class Rows:
 
     def find(self, ids: Ints) -> Ints:
         """The live rows of these items; some may have none."""
-        return native.find(self._places, ids) if len(self.ids) else NONE
+        return bindings.find(self._places, ids) if len(self.ids) else NONE
 
     def permitted(self, allowed: Ints | None) -> Ints:
         """The live rows of the allowed items; all live rows if None."""
@@ -164,8 +163,8 @@ class Documents(Rows):
         return Documents(NONE, np.empty(0, np.bool_), NONE, np.empty(0, np.uint32))
 
     @cached_property
-    def columns(self) -> native.TextColumns:
-        return native.TextColumns(self.terms, self.ends, self.sums)
+    def columns(self) -> bindings.TextColumns:
+        return bindings.TextColumns(self.terms, self.ends, self.sums)
 
     @cached_property
     def part(self) -> RowsPart:
@@ -192,7 +191,7 @@ class Documents(Rows):
         return self._verified(Gathered(self.terms.take(places), bounds), rows)
 
     def _verified(self, found: Gathered, rows: Ints) -> Gathered:
-        if self.sums is not None and not np.array_equal(native.term_sums(found.terms, found.bounds), self.sums[rows]):
+        if self.sums is not None and not np.array_equal(bindings.term_sums(found.terms, found.bounds), self.sums[rows]):
             raise Damaged("terms have a wrong checksum")
         return found
 
@@ -235,7 +234,7 @@ class PreparedQuery(NamedTuple):
     """A query in the form that the kernel takes: the hashes of all variants of its words, and their values."""
 
     query: KeywordQuery
-    columns: native.QueryColumns
+    columns: bindings.QueryColumns
 
 
 def prepare(query: KeywordQuery) -> PreparedQuery:
@@ -250,7 +249,7 @@ def prepare(query: KeywordQuery) -> PreparedQuery:
             hashes.append(hashed)
         values += word.values
         ends.append(len(hashes))
-    columns = native.QueryColumns(hashes, values, same, ends, [word.idf for word in query.words])
+    columns = bindings.QueryColumns(hashes, values, same, ends, [word.idf for word in query.words])
     return PreparedQuery(query, columns)
 
 
@@ -261,8 +260,8 @@ def score(parts: Iterable[tuple[Documents, Ints]], prepared: PreparedQuery, aver
     """BM25 of some rows of each part. Of the variants of a word, the one with the highest value in a row counts."""
     scored = (prepared.columns, prepared.query.weight or 1.0, average_length, BM25)
     try:
-        found = [(texts.ids[rows], *native.bm25(texts.columns, rows, *scored)) for texts, rows in parts if len(rows)]
-    except native.OutOfRange as error:
+        found = [(texts.ids[rows], *bindings.bm25(texts.columns, rows, *scored)) for texts, rows in parts if len(rows)]
+    except bindings.OutOfRange as error:
         raise Damaged("terms have a wrong checksum") from error
     if len(found) == 1:
         return Scored(*found[0])
@@ -313,7 +312,7 @@ def best_words(scorer: WordScorer, passing: Flags | None, tail: Ints, limit: int
     """
     try:
         return scorer.kernel.best_words(passing, tail, limit)
-    except native.OutOfRange as error:
+    except bindings.OutOfRange as error:
         raise Damaged("postings are damaged, or terms have a wrong checksum") from error
     finally:
         scorer.require_unmodified()
@@ -323,7 +322,7 @@ def best_rows(scorer: VectorScorer | WordScorer, published: Ints, tail: Ints, li
     """The best `limit` of some rows of both parts, best first, ties by id. Raises Damaged if checksums are wrong."""
     try:
         return scorer.kernel.best(published, tail, limit)
-    except native.OutOfRange as error:
+    except bindings.OutOfRange as error:
         raise Damaged("terms or vectors have a wrong checksum") from error
 
 

@@ -29,7 +29,7 @@ from fourfold.index.rows import (
 from fourfold.index.source import Change, Source, SourceSnapshot
 from fourfold.index.text_segment import LayeredLexicon, TextSegment, term_columns
 from fourfold.index.tuning import DEFAULT, IndexTuning
-from fourfold.native.scoring import Scorer, Scores
+from fourfold.native.bindings import Scorer, Scores
 from fourfold.retrieval import Ranking
 from fourfold.text.code import code_share
 from fourfold.text.compounds import Lexicon, SortedLexicon

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 import numpy as np
 
-from fourfold import native
 from fourfold.index import postings, segment_files
 from fourfold.index.locks import ReadLock
 from fourfold.index.mapped_files import Mapped
 from fourfold.index.rows import NONE, Documents, row_counts, term_hash, term_hashes
 from fourfold.index.segment_files import Damaged, Manifest
 from fourfold.index.source import TextRow
-from fourfold.native.postings import Postings
+from fourfold.native import bindings
+from fourfold.native.bindings import Postings
 from fourfold.scheduling import paced
 from fourfold.text.analysis import ANALYSER_VERSION
 from fourfold.text.batch import analyse_together, split_letters
@@ -104,7 +104,7 @@ class TextSegment:
             return None
         try:
             return work(self.documents.postings)
-        except native.OutOfRange as error:
+        except bindings.OutOfRange as error:
             raise Damaged("postings are damaged") from error
         finally:
             self.mapped.require_unmodified()
@@ -145,8 +145,8 @@ def _documents(folder: Path, manifest: Manifest, content: Mapping[str, bytes]) -
     count = manifest.parts["terms"].size // np.dtype(np.uint32).itemsize
     terms = mapped_terms(folder, count)
     try:
-        return Documents(ids, dead, ends, terms, native.term_sums(terms, ends))
-    except native.OutOfRange as error:
+        return Documents(ids, dead, ends, terms, bindings.term_sums(terms, ends))
+    except bindings.OutOfRange as error:
         raise Damaged("a row ends behind the last term") from error
 
 

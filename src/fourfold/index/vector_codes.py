@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from fourfold.native import OutOfRange
-from fourfold.native.codes import MAX_DIMENSION, Codes, encoded
+from fourfold.native.bindings import MAX_DIMENSION, Codes, OutOfRange, encoded
 
 if TYPE_CHECKING:
     from fourfold.index.rows import Matrix

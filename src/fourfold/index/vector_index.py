@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fourfold import native
 from fourfold.index import segment_files
 from fourfold.index.faiss_index import import_faiss, probes, search_parameters
 from fourfold.index.locks import ReadLock
@@ -26,8 +25,8 @@ from fourfold.index.tuning import DEFAULT, IndexTuning
 from fourfold.index.vector_codes import RowCodes
 from fourfold.index.vector_rows import Vectors
 from fourfold.model import Space
-from fourfold.native.nearest import Nearest
-from fourfold.native.scoring import Scorer
+from fourfold.native import bindings
+from fourfold.native.bindings import Nearest, Scorer
 from fourfold.retrieval import Background, Hits, Ranking
 
 if TYPE_CHECKING:
@@ -255,7 +254,7 @@ def _nearest_rows(state: VectorState, scorer: VectorScorer, count: int, allowed:
 def _found(job: Nearest) -> Hits:
     try:
         return Hits(*job.result())
-    except native.OutOfRange as error:
+    except bindings.OutOfRange as error:
         raise Damaged("vectors have a wrong checksum") from error
 
 
@@ -269,9 +268,9 @@ def _scored(parts: Iterable[tuple[Vectors, Ints]], query: Matrix) -> Hits:
     """Cosines in double precision, rounded, so that equal vectors tie. Raises Damaged if checksums are wrong."""
     try:
         found = [
-            (vectors.ids[rows], native.cosines(vectors.columns, rows, query)) for vectors, rows in parts if len(rows)
+            (vectors.ids[rows], bindings.cosines(vectors.columns, rows, query)) for vectors, rows in parts if len(rows)
         ]
-    except native.OutOfRange as error:
+    except bindings.OutOfRange as error:
         raise Damaged("vectors have a wrong checksum") from error
     if len(found) == 1:  # usually everything is published
         return Hits(*found[0])
@@ -298,7 +297,7 @@ def score(state: VectorState, query: Matrix, ids: Sequence[int]) -> Ranking:
     wanted = np.array(ids, np.int64)
     found = _scored(((each, each.find(wanted)) for each in (state.published, state.tail)), query)
     if state.windows > 1:
-        best = native.order(found.ids, found.scores)
+        best = bindings.order(found.ids, found.scores)
         found = _each_once(Hits(found.ids[best], found.scores[best]))
     return Ranking(found)
 

@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fourfold import native
 from fourfold.index.mapped_files import Mapped
 from fourfold.index.rows import NONE, Rows
 from fourfold.index.segment_files import Damaged
 from fourfold.index.tuning import DEFAULT
 from fourfold.index.vector_codes import RowCodes
+from fourfold.native import bindings
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from fourfold.index.rows import Flags, Ints, Matrix
-    from fourfold.native.codes import Codes
+    from fourfold.native.bindings import Codes
 
     Sums = NDArray[np.uint32]
 
@@ -52,8 +52,8 @@ class Vectors(Rows):
         return self.matrix.shape[1]
 
     @cached_property
-    def columns(self) -> native.VectorColumns:
-        return native.VectorColumns(self.matrix, self.sums)
+    def columns(self) -> bindings.VectorColumns:
+        return bindings.VectorColumns(self.matrix, self.sums)
 
     @cached_property
     def firsts(self) -> Ints | None:

@@ -1,5 +1,5 @@
 /* From the lists of vectors and words to what is found from their best hits, in one call: the items that links and tags
-   lead to, the items that each list lacks, and their scores. `ranking/expansion.py` describes the steps. */
+   lead to, the items that each list lacks, and their scores. `ranking/fusion.py` describes the steps. */
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* Fusion of the lists of all retrievers into one ranking, with the contribution of every list to every item.
 
-   The same arithmetic as `ranking/auto.py` describes, in the same order, so that scores are equal to the last bit. */
+   The same arithmetic as `ranking/fusion.py` describes, in the same order, so that scores are equal to the last bit. */
 
 #include <math.h>
 #include <stddef.h>

@@ -7,7 +7,7 @@
 
 enum { DONE = 0, DAMAGED = -1, NO_MEMORY = -2 };
 
-/* One list: the hits that a retriever listed, and its scores of other items. Filled in by native/fusion.py. */
+/* One list: the hits that a retriever listed, and its scores of other items. Filled in by native/rankings.py. */
 typedef struct {
     const int64_t *ids, *more_ids;
     const double *scores, *more_scores;
@@ -23,7 +23,7 @@ typedef struct {
     const int32_t *members;
 } Lists;
 
-/* Links and tags as of one change. Filled in by native/links.py, field by field.
+/* Links and tags as of one change. Filled in by native/rankings.py, field by field.
 
    Items, nodes and tags are numbered by their places. What changed since is in the `tail`, whose places continue those
    of the columns; its lists have numbers of both. A node or tag that changed has a new number: `moved_nodes` and
@@ -76,7 +76,7 @@ typedef struct {
 
 enum { PARTS = 2 };
 
-/* What one list scores items by. Filled in by native/fusion.py; kernel.c describes the words of a query. */
+/* What one list scores items by. Filled in by native/rankings.py; kernel.c describes the words of a query. */
 typedef struct {
     Rows parts[PARTS];
     const float *vector; /* of the query; NULL: the parts hold terms */
@@ -121,7 +121,7 @@ typedef struct {
     double longest;               /* length of the longest vector */
 } Codes;
 
-/* A search for the rows nearest to the vector of a query. Filled in by native/nearest.py. */
+/* A search for the rows nearest to the vector of a query. Filled in by native/bindings.py. */
 typedef struct {
     const Scoring *scoring;
     const Codes *codes;         /* NULL: the cosines of all rows are computed */

@@ -10,12 +10,34 @@ from dataclasses import dataclass
 from typing import Final, Literal, get_args
 
 from fourfold import limits
+from fourfold.errors import InvalidQuery
+from fourfold.ranking.factors import SOURCES, TIME_MODES
 from fourfold.ranking.presets import PRESETS
-from fourfold.ranking.rerankers import RERANKERS, is_rerank
 from fourfold.ranking.retrievers import names_of_all
-from fourfold.ranking.sources import NAMES as SOURCES
-from fourfold.ranking.time_windows import MODES
 from fourfold.retrieval import FusionName
+
+OFF: Final = "off"
+AUTO: Final = "auto"
+BUILT_IN: Final = "ms-marco"
+ENDPOINT: Final = "endpoint"
+FOLDER_PREFIX: Final = "onnx:"
+RERANKERS: Final = f"{OFF}, {AUTO}, {BUILT_IN}, {ENDPOINT} or {FOLDER_PREFIX}FOLDER"
+RERANKERS_REMEDY: Final = f"Choose {RERANKERS}"
+
+
+def is_rerank(value: object) -> bool:
+    """Whether the value names a reranker, or is `off` or `auto`."""
+    if not isinstance(value, str):
+        return False
+    folder = value.removeprefix(FOLDER_PREFIX)
+    return value in (OFF, AUTO, BUILT_IN, ENDPOINT) or "" != folder != value
+
+
+def checked_rerank(value: object) -> str | None:
+    """Return the name of a reranker or `auto`, and None for `off`; raise InvalidQuery for anything else."""
+    if not is_rerank(value):
+        raise InvalidQuery(f"rerank is {value!r}", RERANKERS_REMEDY)
+    return None if value == OFF else str(value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +201,7 @@ _TABLE: Final = (
         "the setting `time`: `boost`",
         flag="--time",
         metavar="T",
-        choices=MODES,
+        choices=TIME_MODES,
         argument="time",
         advice="What a time named in the query does. Default: boost.",
         listed=False,

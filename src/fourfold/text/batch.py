@@ -10,7 +10,7 @@ from zlib import crc32
 
 import numpy as np
 
-from fourfold.native.text import Found, Full, TermTable
+from fourfold.native.bindings import Found, Full, TermTable
 from fourfold.text.analysis import TERM_LENGTH, analyse_item, runs, token_terms
 from fourfold.text.stems import stems
 from fourfold.text.stopwords import stop_words

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from zlib import crc32
 
 if TYPE_CHECKING:
-    from fourfold.native.text import LanguageTable
+    from fourfold.native.bindings import LanguageTable
 
 _ISO_639_1 = (
     "aa ab ae af ak am an ar as av ay az ba be bg bh bi bm bn bo br bs ca ce ch co cr cs cu cv cy da de dv dz ee "
@@ -86,7 +86,7 @@ class _Model(NamedTuple):
 @cache
 def _model() -> _Model:
     """Read the file: a line with a checksum and the languages, their priors, and the table of weights."""
-    from fourfold.native.text import LanguageTable
+    from fourfold.native.bindings import LanguageTable
 
     try:
         header, _, body = _FILE.read_bytes().partition(b"\n")

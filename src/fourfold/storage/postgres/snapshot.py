@@ -12,7 +12,7 @@ from psycopg.pq import TransactionStatus
 from fourfold import limits
 from fourfold.embed.windows import Windows
 from fourfold.model import Filters, Space
-from fourfold.ranking.expansion import Expansion
+from fourfold.ranking.fusion import Expansion
 from fourfold.retrieval import Part as NearestPart
 from fourfold.storage.postgres import namespaces, windows
 from fourfold.storage.postgres.connection import GRACE_SECONDS, Connection

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fourfold import native
 from fourfold.index.rows import Scored, term_hash
 from fourfold.model import Filters
+from fourfold.native import bindings
 from fourfold.retrieval import Ranking
 from fourfold.storage.postgres import posted_search
 from fourfold.storage.postgres.filters import Condition
@@ -59,7 +59,7 @@ class KeywordSearch:
             scored = posted_search.best(self._at, query, limit, condition, proposals)
         else:
             scored = self._of_rarest(query, limit, condition)
-        order = native.order(scored.ids, scored.scores)[:limit]
+        order = bindings.order(scored.ids, scored.scores)[:limit]
         found = scored.ranking(query, order[scored.scores[order] > 0])
         note = self._at.candidates.note
         return found if note is None else replace(found, notes=(*found.notes, note))

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Protocol
 
 from fourfold.model import Edge, Filters, Item, Neighbor, NodeSummary, NodeView, Page, RawRecord, Space
-from fourfold.ranking.expansion import Expanded, Expansion
+from fourfold.ranking.fusion import Expanded, Expansion
 from fourfold.retrieval import Hits, Link, Part, Ranking
 from fourfold.storage.values import Deadline, FileRow, Hidden, NeighborQuery, PendingText, Size, TagUse, Vocabulary
 from fourfold.text.keyword_query import KeywordQuery

@@ -21,7 +21,7 @@ from fourfold.errors import (
     TimedOut,
 )
 from fourfold.limits import BUSY_SECONDS
-from fourfold.native.files import Stamps
+from fourfold.native.bindings import Stamps
 from fourfold.scheduling import Mark, Marks
 from fourfold.storage import values
 from fourfold.storage.sqlite import schema

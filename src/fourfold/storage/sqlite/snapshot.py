@@ -24,7 +24,7 @@ from fourfold.index.vector_index import VectorState
 from fourfold.limits import TAG_CACHE_SECONDS
 from fourfold.model import NO_FILTERS, Edge, Filters, Item, Neighbor, NodeSummary, NodeView, Page, Space
 from fourfold.ranking.connections import rank_by_links, rank_by_shared_tags, selective_tags
-from fourfold.ranking.expansion import Expanded, Expansion
+from fourfold.ranking.fusion import Expanded, Expansion
 from fourfold.retrieval import Hits, Link, Part, Ranking
 from fourfold.storage import versioning
 from fourfold.storage.codec import optional_moment

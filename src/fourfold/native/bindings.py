@@ -1,0 +1,837 @@
+"""Bindings of the kernel: inner loops in C over the rows of an index and over texts. `rankings` has those of fusion.
+
+`kernel.c` documents each function. It is compiled when the package is built (hatch_build.py), by the compiler of the
+machine or by one installed as a wheel, and needs no other library.
+"""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+import os
+import sys
+from array import array as c_array
+from collections.abc import Callable, Iterable, Sequence
+from ctypes import (
+    Structure,
+    addressof,
+    byref,
+    c_char,
+    c_char_p,
+    c_double,
+    c_int,
+    c_int32,
+    c_int64,
+    c_uint8,
+    c_uint32,
+    c_uint64,
+    c_void_p,
+)
+from enum import IntFlag
+from itertools import accumulate
+from pathlib import Path
+from threading import Lock
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self, TypeVar
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Ints = NDArray[np.int64]
+    Floats = NDArray[np.float64]
+    Matrix = NDArray[np.float32]
+    Hashes = NDArray[np.uint32]
+    Places = NDArray[np.int32]
+
+NAME = "kernel.dll" if sys.platform == "win32" else "kernel.so"
+_NO_MEMORY = -2
+_OLD = f"{NAME} of Fourfold is older than its code; reinstall the package, or run hatch_build.py"
+S = TypeVar("S", bound=type[ctypes.Structure])
+
+
+class OutOfRange(Exception):
+    """A column of a file points outside its target, or a row does not match its checksum."""
+
+
+def function(library: ctypes.CDLL, name: str, result: Any, *arguments: Any) -> Any:
+    function = getattr(library, f"ff_{name}", None)
+    if function is None:
+        raise ImportError(_OLD)
+    function.restype, function.argtypes = result, arguments
+    return function
+
+
+def _load(kind: type[ctypes.CDLL]) -> ctypes.CDLL:
+    path = Path(__file__).with_name(NAME)
+    try:
+        return kind(str(path))
+    except OSError as error:
+        raise ImportError(f"cannot load {path.name} of Fourfold ({error}); reinstall the package") from error
+
+
+P, N, D = c_void_p, c_int64, c_double
+INT64, INT32, INT8, UINT32, UINT8, FLOAT64, FLOAT32, BOOL = map(
+    np.dtype, (np.int64, np.int32, np.int8, np.uint32, np.uint8, np.float64, np.float32, np.bool_)
+)
+LIBRARY = _load(ctypes.CDLL)
+"""Releases the GIL during a call."""
+KEEPING_GIL = _load(ctypes.PyDLL)
+"""Keeps the GIL, for calls shorter than a GIL switch."""
+FEW_TO_FIND = 512
+"""Maximum number of rows of a call that keeps the GIL."""
+FEW_TO_SCORE = 128
+"""The same for exact scores: one takes 0.2 µs. Releasing the GIL for 250 of them made 2 threads 5 % faster."""
+_size_of = function(KEEPING_GIL, "size_of", c_int64, N)
+_order = function(KEEPING_GIL, "order", c_int, P, P, N, P)
+_sums = function(KEEPING_GIL, "sums", c_int64, P, P, N, P, P)
+_places = function(KEEPING_GIL, "places", None, P, N, P, N, P)
+
+
+def as_in_kernel(number: int) -> Callable[[S], S]:
+    """Check that a structure has the size it has in the kernel, where `ff_size_of` numbers it."""
+
+    def check(structure: S) -> S:
+        if ctypes.sizeof(structure) != _size_of(number):
+            raise ImportError(_OLD)
+        return structure
+
+    return check
+
+
+class ForRows:
+    """A function that keeps the GIL for `few` rows and releases it for more."""
+
+    __slots__ = ("_few", "_long", "_short")
+
+    def __init__(self, few: int, name: str, result: Any, *arguments: Any) -> None:
+        self._few = few
+        self._short, self._long = (function(library, name, result, *arguments) for library in (KEEPING_GIL, LIBRARY))
+
+    def __call__(self, rows: int, *arguments: Any) -> Any:
+        return (self._short if rows <= self._few else self._long)(*arguments)
+
+
+_bm25 = ForRows(FEW_TO_SCORE, "bm25", c_int, P, N, P, P, N, P, N, P, P, P, P, P, N, D, D, D, D, D, P, P)
+_cosines = ForRows(FEW_TO_SCORE, "cosines", c_int, P, N, N, P, P, N, P, P)
+_term_sums = function(LIBRARY, "term_sums", c_int, P, N, P, N, P)
+_find = ForRows(FEW_TO_FIND, "find", c_int64, P, P, P, N, P, N, P)
+
+
+class _Held:
+    """Arrays that many calls take, checked once. Holds them, so that their addresses stay valid."""
+
+    __slots__ = ("_arrays", "arguments")
+
+    def __init__(self, *arrays: NDArray[Any] | c_array[Any] | None) -> None:
+        self._arrays = arrays
+        self.arguments: tuple[Any, ...] = ()
+        """The arguments of a call."""
+
+
+class TextColumns(_Held):
+    """Terms, the end of each row in them, and the checksums of the rows."""
+
+    __slots__ = ()
+
+    def __init__(self, terms: Hashes, ends: Ints, sums: Hashes | None) -> None:
+        super().__init__(terms, ends, sums)
+        if sums is not None and len(sums) != len(ends):
+            raise ValueError(f"there are {len(sums)} checksums of {len(ends)} rows")
+        all_terms, all_ends, expected = addresses((terms, UINT32), (ends, INT64), (sums, UINT32))
+        self.arguments = all_terms, len(terms), all_ends, expected, len(ends)
+
+
+class QueryColumns(_Held):
+    """The words of a query; `kernel.c` describes the columns."""
+
+    __slots__ = ()
+
+    def __init__(
+        self,
+        hashes: Iterable[int],
+        worth: Iterable[float],
+        same: Iterable[int],
+        firsts: Iterable[int],
+        idfs: Iterable[float],
+    ) -> None:
+        variants = c_array("I", hashes), c_array("d", worth), c_array("i", same)
+        made = (*variants, c_array("i", firsts), c_array("d", idfs))
+        super().__init__(*made)
+        self.arguments = *[each.buffer_info()[0] for each in made], len(made[-1])
+
+
+class VectorColumns(_Held):
+    """A matrix, and the checksums of its rows."""
+
+    __slots__ = ("dimension",)
+
+    def __init__(self, matrix: Matrix, sums: Hashes | None) -> None:
+        super().__init__(matrix, sums)
+        rows, self.dimension = matrix.shape
+        if sums is not None and len(sums) != rows:
+            raise ValueError(f"there are {len(sums)} checksums of {rows} rows")
+        vectors, expected = addresses((matrix, FLOAT32), (sums, UINT32))
+        self.arguments = vectors, rows, self.dimension, expected
+
+
+class RowColumns(_Held):
+    """The sorted items of all rows, the row of each of these, and by row whether it is dead."""
+
+    __slots__ = ()
+
+    def __init__(self, in_order: Ints, order: Ints, dead: NDArray[np.bool_]) -> None:
+        super().__init__(in_order, order, dead)
+        if not len(in_order) == len(order) == len(dead):
+            raise ValueError("the columns have different lengths")
+        self.arguments = *addresses((in_order, INT64), (order, INT64), (dead, BOOL)), len(order)
+
+
+def bm25(
+    columns: TextColumns,
+    rows: Ints,
+    words: QueryColumns,
+    weight: float,
+    average_length: float,
+    constants: tuple[float, float, float],
+) -> tuple[Floats, Floats]:
+    """Return scores and coverage of rows; raise OutOfRange if the terms of a row do not match its checksum."""
+    count = len(rows)
+    found = np.empty((2, count))
+    wanted, scored = addresses((rows, INT64), (found, FLOAT64))
+    state = _bm25(
+        count, *columns.arguments, wanted, count, *words.arguments, weight, average_length, *constants,
+        scored, scored and scored + found.strides[0],
+    )  # fmt: skip
+    if state < 0:
+        raise failure(state)
+    return found[0], found[1]
+
+
+def term_sums(terms: Hashes, ends: Ints) -> Hashes:
+    """Return the checksum of each row's terms; raise OutOfRange if an end lies outside the terms."""
+    sums = np.empty(len(ends), np.uint32)
+    all_terms, all_ends, target = addresses((terms, UINT32), (ends, INT64), (sums, UINT32))
+    if (state := _term_sums(all_terms, len(terms), all_ends, len(ends), target)) < 0:
+        raise failure(state)
+    return sums
+
+
+def cosines(columns: VectorColumns, rows: Ints, query: Matrix) -> Floats:
+    """Return the products of rows with the query; raise OutOfRange if a row does not match its checksum."""
+    if query.shape != (columns.dimension,):
+        raise ValueError(f"the query has the shape {query.shape}, the rows have {columns.dimension} numbers")
+    found = np.empty(len(rows))
+    wanted, asked, target = addresses((rows, INT64), (query, FLOAT32), (found, FLOAT64))
+    if (state := _cosines(len(rows), *columns.arguments, wanted, len(rows), asked, target)) < 0:
+        raise failure(state)
+    return found
+
+
+def find(columns: RowColumns, items: Ints) -> Ints:
+    """Return the live rows of items."""
+    found = np.empty(len(items), np.int64)
+    wanted, target = addresses((items, INT64), (found, INT64))
+    if (count := _find(len(items), *columns.arguments, wanted, len(items), target)) < 0:
+        raise failure(count)
+    return found[:count]
+
+
+def order(ids: Ints, scores: Floats) -> Ints:
+    """Return the indexes of the scores, best first, ties by id."""
+    found = np.empty(len(ids), np.int64)
+    given, values, target = addresses((ids, INT64), (scores, FLOAT64), (found, INT64))
+    if (state := _order(given, values, len(ids), target)) < 0:
+        raise failure(state)
+    return found
+
+
+def sums(ids: Ints, values: Floats) -> tuple[Ints, Floats]:
+    """Return the distinct ids and the sum of the values of each."""
+    distinct, totals = np.empty(len(ids), np.int64), np.empty(len(ids))
+    given, parts, target, summed = addresses((ids, INT64), (values, FLOAT64), (distinct, INT64), (totals, FLOAT64))
+    if (count := _sums(given, parts, len(ids), target, summed)) < 0:
+        raise failure(count)
+    return distinct[:count], totals[:count]
+
+
+def places(ids: Ints, wanted: Ints) -> Ints:
+    """Return the index of the first occurrence of each wanted id, -1 for a missing one; for a few ids."""
+    found = np.empty(len(wanted), np.int64)
+    given, asked, target = addresses((ids, INT64), (wanted, INT64), (found, INT64))
+    _places(given, len(ids), asked, len(wanted), target)
+    return found
+
+
+def addresses(*arrays: tuple[NDArray[Any] | None, np.dtype[Any]]) -> list[int | None]:
+    """Return the address of each array, None if empty; raise ValueError unless it is contiguous and of its type."""
+    found: list[int | None] = []
+    for array, kind in arrays:
+        if array is None or not array.size:
+            found.append(None)
+            continue
+        flags = array.flags
+        if array.dtype != kind or not flags.c_contiguous:
+            raise ValueError(f"a contiguous array of {kind} is needed, not of {array.dtype}")
+        if flags.writeable:
+            found.append(addressof(_from_buffer(array)))
+        else:  # five times slower
+            found.append(array.__array_interface__["data"][0])
+    return found
+
+
+_from_buffer: Callable[[Any], c_char] = c_char.from_buffer
+
+
+def failure(result: int) -> Exception:
+    return MemoryError() if result == _NO_MEMORY else OutOfRange()
+
+
+# ---------------------------------------------------------------- postings (`inversion.c`, `postings.c`)
+
+_frequencies = function(KEEPING_GIL, "frequencies", c_int, P, N, P, N, P)
+_terms_between = function(LIBRARY, "terms_between", c_int64, P, N, c_uint32, c_uint32)
+_invert = function(LIBRARY, "invert", c_int64, P, N, P, N, N, c_uint32, c_uint32, N, P, P, P, P, P)
+
+
+class Block(NamedTuple):
+    """The postings of the terms in a range of hashes: those of the rows from `first_row` to `end_row`."""
+
+    first_row: int
+    end_row: int
+    hashes: Hashes
+    """Of the terms, ascending."""
+    ends: Hashes
+    """Where the postings of each term end."""
+    rows: Hashes
+    """Ascending for each term."""
+    counts: NDArray[np.uint8]
+    """Occurrences in each row; 255 for that many or more."""
+
+    def of_term(self, hashed: int) -> Hashes:
+        """The rows that contain a term."""
+        place = int(np.searchsorted(self.hashes, np.uint32(hashed)))
+        if place == len(self.hashes) or self.hashes[place] != hashed:
+            return self.rows[:0]
+        return self.rows[self.ends[place - 1] if place else 0 : self.ends[place]]
+
+
+@as_in_kernel(6)
+class _Block(Structure):
+    """`Block` of rankings.h."""
+
+    _fields_ = (
+        *((name, c_int64) for name in ("first_row", "end_row", "term_count", "posting_count")),
+        *((name, c_void_p) for name in ("hashes", "ends", "rows", "counts")),
+    )
+
+
+class Postings:
+    """All blocks of an index, ordered by rows, then by hashes."""
+
+    __slots__ = ("_structs", "arguments", "blocks")
+
+    def __init__(self, blocks: Sequence[Block]) -> None:
+        self.blocks = tuple(blocks)
+        self._structs = (_Block * len(blocks))(*map(_struct, blocks))
+        self.arguments = addressof(self._structs) if blocks else None, len(blocks)
+
+    def frequencies(self, hashes: Sequence[int]) -> list[int]:
+        """Return how many rows contain each term; raise OutOfRange if a block is damaged."""
+        wanted, found = np.array(hashes, np.uint32), np.empty(len(hashes), np.int64)
+        asked, target = addresses((wanted, UINT32), (found, INT64))
+        if (state := _frequencies(*self.arguments, asked, len(hashes), target)) < 0:
+            raise failure(state)
+        return found.tolist()
+
+    def rows_with(self, hashed: int) -> Ints:
+        """Return the rows that contain a term, ascending."""
+        found = [block.of_term(hashed) for block in self.blocks]
+        return np.concatenate([*found, _NO_ROWS]).astype(np.int64)
+
+
+_NO_ROWS = np.empty(0, np.uint32)
+
+
+def _struct(block: Block) -> _Block:
+    if not (len(block.ends) == len(block.hashes) and len(block.rows) == len(block.counts)):
+        raise ValueError("the columns of a block have different lengths")
+    columns = (block.hashes, UINT32), (block.ends, UINT32), (block.rows, UINT32), (block.counts, UINT8)
+    return _Block(block.first_row, block.end_row, len(block.hashes), len(block.rows), *addresses(*columns))
+
+
+def invert(terms: Hashes, ends: Ints, first_row: int, end_row: int, lowest: int, highest: int) -> Block:
+    """Make the postings of some rows for the terms with a hash in a range; raise OutOfRange if the ends are damaged."""
+    begin, end = int(ends[first_row - 1]) if first_row else 0, int(ends[end_row - 1]) if end_row else 0
+    if not 0 <= begin <= end <= len(terms):
+        raise failure(-1)
+    all_terms, of_rows, row_ends = addresses((terms, UINT32), (terms[begin:end], UINT32), (ends, INT64))
+    count = _terms_between(of_rows, end - begin, lowest, highest)
+    columns = np.empty((3, count), np.uint32)
+    hashes, term_ends, rows = columns
+    counts, term_count = np.empty(count, np.uint8), c_int64()
+    targets = addresses((hashes, UINT32), (term_ends, UINT32), (rows, UINT32), (counts, UINT8))
+    source = all_terms, len(terms), row_ends, first_row, end_row, lowest, highest, count
+    made = _invert(*source, *targets, byref(term_count))
+    if made < 0:
+        raise failure(made)
+    distinct = term_count.value
+    return Block(first_row, end_row, hashes[:distinct], term_ends[:distinct], rows[:made], counts[:made])
+
+
+# ---------------------------------------------------------------- scores of items (`scoring.c`)
+
+_best = ForRows(FEW_TO_SCORE, "best", c_int64, P, P, N, P, N, N, P, P, P)
+_best_words = function(LIBRARY, "best_words", c_int64, P, P, P, N, N, P, P, P)
+PARTS: Final = 2
+
+
+class RowsPart(Structure):
+    """`Rows` of rankings.h: the published part of an index, or its tail."""
+
+    held: tuple[object, ...] = ()
+    """What owns the arrays: it lives as long as this object."""
+
+    _fields_ = (
+        *((name, c_void_p) for name in ("sorted", "order", "dead")),
+        ("row_count", c_int64),
+        *((name, c_void_p) for name in ("ids", "content", "ends")),
+        ("size", c_int64),
+        ("sums", c_void_p),
+        ("blocks", c_void_p),
+        ("block_count", c_int64),
+        ("lengths", c_void_p),
+    )
+
+
+@as_in_kernel(2)
+class Scoring(Structure):
+    """`Scoring` of rankings.h."""
+
+    _fields_ = (
+        ("parts", RowsPart * PARTS),
+        *((name, c_void_p) for name in ("vector", "hashes", "worth", "same", "firsts", "idfs")),
+        ("words", c_int64),
+        *((name, c_double) for name in ("weight", "average_length", "k1", "b", "base_length")),
+        *((name, c_void_p) for name in ("ids", "scores", "coverage")),
+        ("count", c_int64),
+    )
+
+
+def rows_part(places: RowColumns, ids: Ints, content: TextColumns | VectorColumns) -> RowsPart:
+    (items,) = addresses((ids, INT64))
+    if isinstance(content, TextColumns):
+        terms, size, ends, sums, rows = content.arguments
+    else:
+        (terms, rows, size, sums), ends = content.arguments, None
+    if not rows == len(ids) == places.arguments[-1]:
+        raise ValueError("the columns have different lengths")
+    part = RowsPart(*places.arguments, items, terms, ends, size, sums)
+    part.held = (places, ids, content)
+    return part
+
+
+def with_postings(part: RowsPart, postings: Postings, lengths: Places) -> RowsPart:
+    """Give a part the postings of its rows, and the number of terms of each."""
+    if len(lengths) != part.row_count:
+        raise ValueError("the columns have different lengths")
+    part.blocks, part.block_count = postings.arguments
+    (part.lengths,) = addresses((lengths, INT32))
+    part.held = (*part.held, postings, lengths)
+    return part
+
+
+class Scores(NamedTuple):
+    ids: Ints
+    scores: Floats
+    coverage: Floats
+    """Of words: the share of the query's weight that the words of each item have."""
+
+
+class Scorer:
+    """Scores rows and items of a published part and its tail.
+
+    Holds all arrays that the kernel reads: a writer may replace the index during a search.
+    """
+
+    __slots__ = ("_held", "struct")
+
+    def __init__(self, struct: Scoring, *held: object) -> None:
+        self.struct = struct
+        self._held = held
+
+    @classmethod
+    def by_vector(cls, parts: tuple[RowsPart, RowsPart], query: Matrix) -> Self:
+        """By cosines with a query of the dimension of the parts."""
+        if any(part.row_count and query.shape != (part.size,) for part in parts):
+            raise ValueError(f"the query has the shape {query.shape}, the rows have other lengths")
+        return cls(Scoring(parts, *addresses((query, FLOAT32))), query, *parts)
+
+    @classmethod
+    def by_words(
+        cls,
+        parts: tuple[RowsPart, RowsPart],
+        words: QueryColumns,
+        weight: float,
+        average_length: float,
+        constants: tuple[float, float, float],
+    ) -> Self:
+        """By BM25, with the arguments of `native.bm25`."""
+        return cls(Scoring(parts, None, *words.arguments, weight, average_length, *constants), words, *parts)
+
+    def best(self, published: Ints, tail: Ints, limit: int) -> Scores:
+        """Return the best `limit` of these rows; raise OutOfRange if one does not match its checksum."""
+        count = len(published) + len(tail)
+        room = min(limit, count)
+        ids, found = np.empty(room, np.int64), np.empty((2, room))
+        first, last, target, scored = addresses((published, INT64), (tail, INT64), (ids, INT64), (found, FLOAT64))
+        rows = first, len(published), last, len(tail)
+        made = _best(count, byref(self.struct), *rows, limit, target, scored, scored and scored + found.strides[0])
+        if made < 0:
+            raise failure(made)
+        return Scores(ids[:made], *found[:, :made])
+
+    def best_words(self, passing: NDArray[np.bool_] | None, tail: Ints, limit: int) -> Scores:
+        """Return the best `limit` of the published rows that pass, by their postings, and of some rows of the tail.
+
+        Raise OutOfRange if postings are damaged, or if a row of the tail does not match its checksum.
+        """
+        if passing is not None and len(passing) != self.struct.parts[0].row_count:
+            raise ValueError("there must be a flag for each row")
+        ids, found = np.empty(limit, np.int64), np.empty((2, limit))
+        flags, rows, target, scored = addresses((passing, BOOL), (tail, INT64), (ids, INT64), (found, FLOAT64))
+        last = scored and scored + found.strides[0]
+        made = _best_words(byref(self.struct), flags, rows, len(tail), limit, target, scored, last)
+        if made < 0:
+            raise failure(made)
+        return Scores(ids[:made], *found[:, :made])
+
+
+# ---------------------------------------------------------------- codes of vectors (`codes.c`)
+
+MAX_DIMENSION: Final = 2048
+"""Longer vectors have no codes."""
+
+_encode = function(LIBRARY, "encode", c_int, P, N, N, P, P, P)
+
+
+@as_in_kernel(4)
+class _Codes(Structure):
+    """`Codes` of rankings.h."""
+
+    _fields_ = (*((name, c_void_p) for name in ("codes", "scales", "errors")), ("longest", c_double))
+
+
+class Codes:
+    """Codes of all rows of a matrix. Holds the arrays that the kernel reads."""
+
+    __slots__ = ("_held", "shape", "struct")
+
+    def __init__(
+        self, codes: NDArray[np.int8], scales: NDArray[np.float32], errors: NDArray[np.float32], longest: float
+    ) -> None:
+        """`errors`: by row, the length of the difference between the vector and its code. `longest`: of all vectors."""
+        self._held = codes, scales, errors
+        self.shape = codes.shape
+        self.struct = _Codes(*addresses((codes, INT8), (scales, FLOAT32), (errors, FLOAT32)), longest)
+
+
+def encoded(matrix: Matrix) -> Codes:
+    """Return the codes of all rows; raise OutOfRange if a number is not finite."""
+    matrix = np.ascontiguousarray(matrix)
+    codes = np.empty(matrix.shape, np.int8)
+    scales, errors = np.empty(len(matrix), np.float32), np.empty(len(matrix), np.float32)
+    given, *targets = addresses((matrix, FLOAT32), (codes, INT8), (scales, FLOAT32), (errors, FLOAT32))
+    if (state := _encode(given, *matrix.shape, *targets)) < 0:
+        raise failure(state)
+    squares = np.einsum("ij,ij->i", matrix, matrix, dtype=np.float64)  # vecdot would copy the matrix twice, as float64
+    return Codes(codes, scales, errors, float(np.sqrt(squares.max(initial=0.0))) * (1 + 1e-6))
+
+
+# ---------------------------------------------------------------- nearest vectors (`scoring.c`, `worker.c`)
+
+_begin = function(KEEPING_GIL, "begin", None, c_void_p)
+_finish = ForRows(FEW_TO_SCORE, "finish", c_int64, c_void_p)
+_is_busy = function(KEEPING_GIL, "is_busy", c_int, c_void_p)
+
+
+@as_in_kernel(5)
+class _Nearest(Structure):
+    """`Nearest` of rankings.h."""
+
+    _fields_ = (
+        *((name, c_void_p) for name in ("scoring", "codes", "rows", "tail")),
+        *((name, c_int64) for name in ("row_count", "tail_count", "limit")),
+        *((name, c_void_p) for name in ("ids", "scores")),
+        *((name, c_int64) for name in ("scored", "found", "stage")),
+    )
+
+
+class Nearest:
+    """A search for the rows nearest to the vector of a scorer. Holds all arrays that the kernel reads and writes."""
+
+    __slots__ = ("_held", "_ids", "_scores", "_struct", "count")
+
+    def __init__(self, scorer: Scorer, codes: Codes | None, rows: Ints | None, tail: Ints, limit: int) -> None:
+        """`rows`: of the published part; None, if there are codes, for all. `codes`: by which rows are ruled out."""
+        part = scorer.struct.parts[0]
+        if codes is not None and codes.shape != (part.row_count, part.size):
+            raise ValueError(f"there are codes of the shape {codes.shape} for {part.row_count} rows of {part.size}")
+        if codes is None and rows is None:
+            raise ValueError("rows are needed where there are no codes")
+        published = part.row_count if rows is None else len(rows)
+        self.count = published + len(tail)
+        """Of all rows."""
+        room = min(limit, self.count)
+        self._ids, self._scores = np.empty(room, np.int64), np.empty(room)
+        self._held = scorer, codes, rows, tail
+        first, last, ids, scores = addresses((rows, INT64), (tail, INT64), (self._ids, INT64), (self._scores, FLOAT64))
+        coded = None if codes is None else addressof(codes.struct)
+        given = addressof(scorer.struct), coded, first, last, published, len(tail), limit, ids, scores
+        self._struct: Any = _Nearest(*given)
+
+    def start(self) -> None:
+        """Begin in the thread of the kernel, if it is free; else `result` does the work."""
+        for job in [*_started]:
+            if not job.is_busy:
+                _started.discard(job)
+        _started.add(self)
+        _begin(byref(self._struct))
+
+    def result(self) -> tuple[Ints, Floats]:
+        """Return items and cosines, best first, ties by id; raise OutOfRange if a row does not match its checksum."""
+        found = _finish(self.count, byref(self._struct))
+        _started.discard(self)
+        if found < 0:
+            raise failure(found)
+        return self._ids[:found], self._scores[:found]
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether the thread of the kernel may read the arrays."""
+        return bool(_is_busy(byref(self._struct)))
+
+    @property
+    def scored(self) -> int:
+        """The number of rows that were not ruled out by their codes."""
+        return self._struct.scored
+
+
+_started: set[Nearest] = set()
+"""What the thread may read. After Ctrl-C or an error nobody waits for a search: it stays here until a later start."""
+atexit.register(function(LIBRARY, "end", None))
+
+# ---------------------------------------------------------------- terms (`terms.c`)
+
+_FULL, _NO_ROOM, _MALFORMED = -1, -2, -3
+_SLOT_BITS = 19
+_CELLS = 1 << 23
+"""Size of the table in cells of four bytes; the operating system allocates pages when they are first written."""
+_REQUESTED_KEYS = 1 << 14
+_KEY_BYTES = 1 << 16
+
+
+_terms_clear = function(LIBRARY, "terms_clear", c_int64, P, N, N)
+_terms_scan = function(LIBRARY, "terms_scan", c_int64, P, c_char_p, N, N, P, N, P, P, N, P, N, P)
+_terms_emit = function(LIBRARY, "terms_emit", c_int64, P, P, P, N, P, N, P, N, P, P)
+_terms_learn = function(LIBRARY, "terms_learn", c_int64, P, P, N, c_char_p, N)
+
+
+class Found(NamedTuple):
+    """The terms of several items."""
+
+    hashes: NDArray[np.uint32]
+    hash_ends: NDArray[np.int64]
+    letters: bytes
+    """All terms with a space after each."""
+    letter_ends: NDArray[np.int64]
+
+
+class Full(Exception):
+    """The texts have more distinct words than the table can hold."""
+
+
+TermsOf = Callable[[Sequence[str]], Sequence[str]]
+
+
+class TermTable:
+    """Table of the terms of all words and runs of one language seen so far; thread-safe.
+
+    `terms_of` is called once for every word (short, lower-case ASCII) and every run of other characters, and returns
+    the terms of each key with a space after each term.
+    """
+
+    def __init__(self, terms_of: TermsOf, *, cells: int = _CELLS, bits: int = _SLOT_BITS) -> None:
+        self._terms_of = terms_of
+        self._bits = bits
+        self._cells = np.zeros(cells, np.uint32)
+        self._requested = np.empty(_REQUESTED_KEYS, np.uint32)
+        self._lock = Lock()
+        self._clear()
+
+    def read(self, texts: Sequence[tuple[str, str]]) -> Found:
+        """Return the terms of (title, text) pairs, which are ASCII or runs joined by spaces; titles count twice."""
+        data = b"".join([f"{title}\0{text}\0".encode() for title, text in texts])
+        with self._lock:
+            try:
+                return self._found(data, len(texts))
+            except BaseException:
+                self._clear()  # keys requested but not answered would never be requested again
+                raise
+
+    def _found(self, data: bytes, items: int) -> Found:
+        runs, is_cleared = _Runs(items, len(data)), False
+        while True:
+            result = runs.scan(self._cells, data, self._requested)
+            if result > 0:
+                result = self._learn(runs.requested(), result)
+            if not result and not runs.is_complete:
+                continue
+            if not result:
+                result = found = _emitted(self._cells, runs, 2 * len(data) + 64)
+                if isinstance(found, Found):
+                    return found
+            if result != _FULL or is_cleared:
+                raise Full if result == _FULL else ValueError("a text contains a zero byte")
+            self._clear()
+            is_cleared = True
+
+    def _learn(self, keys: Sequence[str], count: int) -> int:
+        answers = "\n".join([*self._terms_of(keys), ""]).encode()
+        return _terms_learn(self._cells.ctypes.data, self._requested.ctypes.data, count, answers, len(answers))
+
+    def _clear(self) -> None:
+        _terms_clear(self._cells.ctypes.data, len(self._cells), self._bits)
+
+
+class _Runs:
+    """The runs of some items, as `scan` finds them, and the keys that it requests."""
+
+    def __init__(self, items: int, length: int) -> None:
+        self.items = items
+        self.entries = np.empty(length // 2 + 1, np.uint32)
+        self.ends = np.empty(2 * items, np.int64)
+        self._keys = np.empty(max(_KEY_BYTES, length + 1), np.uint8)
+        self._key_length = c_int64()
+
+    def scan(self, cells: NDArray[np.uint32], data: bytes, requested: NDArray[np.uint32]) -> int:
+        found = (self.entries.ctypes.data, len(self.entries), self.ends.ctypes.data)
+        keys = (self._keys.ctypes.data, len(self._keys), requested.ctypes.data, len(requested), byref(self._key_length))
+        return _terms_scan(cells.ctypes.data, data, len(data), self.items, *found, *keys)
+
+    @property
+    def is_complete(self) -> bool:
+        """False if more keys were missing than can be requested at once."""
+        return not self.items or self.ends[-1] >= 0
+
+    def requested(self) -> list[str]:
+        return self._keys[: self._key_length.value].tobytes().decode().split("\n")[:-1]
+
+
+def _emitted(cells: NDArray[np.uint32], runs: _Runs, room: int) -> Found | int:
+    """The terms of these runs, or why there are none."""
+    while True:
+        hashes, letters = np.empty(room, np.uint32), np.empty(room, np.uint8)
+        hash_ends, letter_ends = np.empty(runs.items, np.int64), np.empty(runs.items, np.int64)
+        result = _terms_emit(
+            cells.ctypes.data, runs.entries.ctypes.data, runs.ends.ctypes.data, runs.items,
+            hashes.ctypes.data, room, letters.ctypes.data, room, hash_ends.ctypes.data, letter_ends.ctypes.data,
+        )  # fmt: skip
+        if not result:
+            return Found(hashes[: hash_ends[-1]], hash_ends, letters[: letter_ends[-1]].tobytes(), letter_ends)
+        if result != _NO_ROOM:
+            return result
+        room *= 2
+
+
+# ---------------------------------------------------------------- languages
+
+LANGUAGES = 48
+_languages = function(LIBRARY, "languages", c_int64, c_char_p, N, N, c_char_p, N, P, P, P)
+
+
+class LanguageTable:
+    """Weights of parts of words for each of 48 languages (int8), in 2^n rows."""
+
+    def __init__(self, weights: bytes) -> None:
+        self._weights, self._bits = weights, (len(weights) // LANGUAGES).bit_length() - 1
+        if self._bits < 0 or len(weights) != LANGUAGES << self._bits:
+            raise ValueError("the number of rows is not a power of two")
+
+    def best(self, texts: Sequence[str], priors: Sequence[int]) -> list[tuple[int, int]]:
+        """Return for each text in lower case the number of its language, and the lead of that over the second.
+
+        `priors`: the score of each language for a text without words.
+        """
+        data = "\0".join([*texts, ""]).encode("utf-8", "replace")
+        best, leads = (c_uint8 * len(texts))(), (c_int32 * len(texts))()
+        start = (c_int32 * LANGUAGES)(*priors)
+        if _languages(data, len(data), len(texts), self._weights, self._bits, start, best, leads):
+            raise ValueError("a text contains a zero byte")
+        return list(zip(best, leads, strict=True))
+
+
+# ---------------------------------------------------------------- hints (`hints.c`)
+
+_hints = function(LIBRARY, "hints", c_int64, c_char_p, N, N, c_char_p, P, c_char_p, N, P)
+
+
+class Condition(IntFlag):
+    """When the letters of a hint count."""
+
+    EXACT = 1
+    """In the given case only; otherwise they are given in lower case, and may be in any."""
+    STARTS = 2
+    """No ASCII letter precedes them."""
+    ASSIGNED = 4
+    """An assignment of a value of at least 16 characters follows, perhaps after a plural s and a quote."""
+    ADDRESS = 8
+    """A name and a colon follow."""
+
+
+class Hint(NamedTuple):
+    letters: str
+    conditions: Condition
+
+
+class Hints:
+    """At most 64 hints of ASCII letters, each at least two long."""
+
+    def __init__(self, hints: Sequence[Hint]) -> None:
+        letters = [hint.letters.encode("ascii") for hint in hints]
+        if len(letters) > 64 or any(len(each) < 2 or 0 in each for each in letters):
+            raise ValueError("at most 64 hints, each of two letters or more, can be looked for")
+        self._letters = b"".join(letters)
+        self._ends = (c_uint32 * len(letters))(*accumulate(map(len, letters)))
+        self._conditions = bytes(hint.conditions for hint in hints)
+
+    def found(self, texts: Sequence[str]) -> list[int]:
+        """The hints in each text: bit h is set if hint h is."""
+        data = "\0".join([*texts, ""]).encode("utf-8", "surrogatepass")
+        found = (c_uint64 * len(texts))()
+        failed = _hints(
+            data, len(data), len(texts), self._letters, self._ends, self._conditions, len(self._conditions), found
+        )
+        if failed:
+            raise ValueError("a text contains a zero byte")
+        return list(found)
+
+
+# ---------------------------------------------------------------- files (`files.c`)
+
+_are_files = function(KEEPING_GIL, "are_files", c_int, c_void_p, c_int64, c_void_p, c_int64)
+
+
+class Stamps:
+    """Paths, and the files that they led to."""
+
+    def __init__(self, paths: Sequence[str], files: Sequence[tuple[int, ...]]) -> None:
+        """`files`: device and inode of each, and perhaps its modification time in nanoseconds."""
+        numbers = [number for file in files for number in file]
+        self._paths = (c_char_p * len(files))(*[os.fsencode(path) for path in paths[: len(files)]])
+        self._numbers = (c_uint64 * len(numbers))(*numbers)
+        self._arguments = self._paths, len(files), self._numbers, len(files[0]) if files else 0
+
+    def hold(self) -> bool:
+        """Return whether nothing changed. Where this says no, which it always does on Windows, ask `os.stat`."""
+        return bool(_are_files(*self._arguments))

@@ -1,0 +1,480 @@
+"""Bindings of what makes rankings: fusion of all lists, links and tags, and the expansion from the best hits."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator, Mapping, Sequence
+from ctypes import Structure, addressof, byref, c_double, c_int, c_int64, c_void_p
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+
+import numpy as np
+
+from fourfold.hits import Hits
+from fourfold.native.bindings import (
+    FLOAT64,
+    INT32,
+    INT64,
+    KEEPING_GIL,
+    LIBRARY,
+    PARTS,
+    D,
+    N,
+    P,
+    Scorer,
+    Scores,
+    addresses,
+    as_in_kernel,
+    failure,
+    function,
+)
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from fourfold.native.bindings import Floats, Ints, Places
+
+
+# ---------------------------------------------------------------- links and tags (`links.c`)
+
+_walk = function(LIBRARY, "walk", c_int64, P, P, P, N, P, P, N, N, P, P)
+_shared = function(LIBRARY, "shared", c_int64, P, P, P, N, P, N, N, P, P)
+_check_lists = function(LIBRARY, "check_lists", c_int, P, N, P, N, N)
+_ranges = function(KEEPING_GIL, "ranges", c_int64, P, N, P, N, P)
+_RANGE_BYTES = 24
+
+
+@dataclass(frozen=True, slots=True)
+class Lists:
+    """A list for each number: that of number n is members[ends[n - 1]:ends[n]]."""
+
+    ends: Ints
+    members: Places
+
+    @staticmethod
+    def of_pairs(numbers: NDArray[Any], members: NDArray[Any], count: int) -> Lists:
+        """Build the lists of `count` numbers from pairs of a number and a member; each list ascends."""
+        order = np.lexsort((members, numbers))
+        return Lists(ends_of(numbers, count), members[order].astype(np.int32))
+
+    def check(self, places: int) -> None:
+        """Raise OutOfRange if a list or a member is out of range: C trusts them."""
+        ends, members = addresses((self.ends, INT64), (self.members, INT32))
+        if (state := _check_lists(ends, len(self.ends), members, len(self.members), places)) < 0:
+            raise failure(state)
+
+
+def ranges(numbers: Ints, wanted: Sequence[int]) -> list[tuple[int, int, int]]:
+    """Return those of the wanted numbers that a sorted column has: the index of each, and where it begins and ends."""
+    asked, found = array("q", wanted), array("q", bytes(_RANGE_BYTES * len(wanted)))
+    (column,) = addresses((numbers, INT64))
+    count = _ranges(column, len(numbers), asked.buffer_info()[0], len(asked), found.buffer_info()[0])
+    listed = found[: 3 * count].tolist()
+    return list(zip(listed[::3], listed[1::3], listed[2::3], strict=True))
+
+
+def ends_of(numbers: NDArray[Any], count: int) -> Ints:
+    return np.cumsum(np.bincount(numbers, minlength=count)[:count]).astype(np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """`limits.HUB`, WALK_EDGES and CANDIDATES."""
+
+    hub: int
+    edges: int
+    uses: int
+
+
+class _Lists(Structure):
+    _fields_ = (("ends", c_void_p), ("members", c_void_p))
+
+
+@as_in_kernel(1)
+class _Columns(Structure):
+    """`Columns` of rankings.h."""
+
+    _fields_ = (
+        *((name, c_int64) for name in ("item_count", "node_count", "tag_count")),
+        *((name, c_void_p) for name in ("items", "nodes", "holders", "mentioned", "degrees", "uses")),
+        *((name, _Lists) for name in ("own", "said", "tags", "owners", "speakers", "neighbours")),
+        ("weights", c_void_p),
+        ("users", _Lists),
+        *((name, c_int64) for name in ("hub", "most_edges", "most_uses")),
+        *((name, c_void_p) for name in ("ranks", "tail", "moved_nodes", "moved_tags")),
+    )
+
+
+class _Walking:
+    """Walks and shared tags over the columns of a struct."""
+
+    struct: Any
+
+    def walk(
+        self, strengths: Mapping[int, float], nearness: tuple[float, float, float], allowed: Ints | None, limit: int
+    ) -> tuple[Ints, Floats]:
+        """Return the items that links lead to from the starts, best first, with their scores.
+
+        `nearness`: the share of the strength that a mention passes on, being mentioned, and an edge.
+        """
+        return self._ranked(_walk, strengths, np.array(nearness), allowed, limit)
+
+    def shared(self, strengths: Mapping[int, float], allowed: Ints | None, limit: int) -> tuple[Ints, Floats]:
+        """Return the items that share tags with the starts, best first, with their scores."""
+        return self._ranked(_shared, strengths, None, allowed, limit)
+
+    def _ranked(
+        self, call: Any, strengths: Mapping[int, float], nearness: Floats | None, allowed: Ints | None, limit: int
+    ) -> tuple[Ints, Floats]:
+        count = len(strengths)
+        starts = np.fromiter(strengths, np.int64, count)
+        values = np.fromiter(strengths.values(), np.float64, count)
+        ids, scores = np.empty(limit, np.int64), np.empty(limit)
+        given, powers, near, passing, target, found_scores = addresses(
+            (starts, INT64), (values, FLOAT64), (nearness, FLOAT64), (allowed, INT64), (ids, INT64),
+            (scores, FLOAT64),
+        )  # fmt: skip
+        shares = () if nearness is None else (near,)
+        permitted = -1 if allowed is None else len(allowed)
+        found = call(byref(self.struct), given, powers, count, *shares, passing, permitted, limit, target, found_scores)
+        if found < 0:
+            raise failure(found)
+        return ids[:found], scores[:found]
+
+
+@dataclass(frozen=True)
+class LinkColumns(_Walking):
+    """Items, nodes and tags are numbered by their places in `items`, `nodes` and the sorted tags."""
+
+    items: Ints
+    nodes: Ints
+    holders: Places
+    """By node: the number of its own items."""
+    mentioned: Places
+    degrees: Places
+    own: Lists
+    """By item: its nodes."""
+    said: Lists
+    """By item: the nodes that it mentions."""
+    tags: Lists
+    owners: Lists
+    """By node: its items."""
+    speakers: Lists
+    """By node: the items that mention it."""
+    neighbours: Lists
+    """By node: the nodes at the other ends of its edges, heaviest edge first, ties by number."""
+    weights: Floats
+    users: Lists
+    """By tag: the items that carry it."""
+    bounds: Bounds
+    before: tuple[int, int, int] = (0, 0, 0)
+    """Of a tail: the numbers of items, nodes and tags in the columns that its numbers continue."""
+    tag_uses: Places | None = None
+    """By tag; None: `users` has all of them."""
+    ranks: Floats | None = None
+    """By tag: its place among the sorted names of all tags; None: its number."""
+
+    def __post_init__(self) -> None:
+        items, nodes, tags = len(self.items), len(self.nodes), len(self.users.ends)
+        all_items, all_nodes, all_tags = (sum(pair) for pair in zip((items, nodes, tags), self.before, strict=True))
+        pointed = ((self.own, all_nodes), (self.said, all_nodes), (self.tags, all_tags), (self.owners, all_items))
+        further = (self.speakers, all_items), (self.neighbours, all_nodes), (self.users, all_items)
+        for lists, places in (*pointed, *further):
+            lists.check(places)
+        by_item, by_node = (self.own, self.said, self.tags), (self.owners, self.speakers, self.neighbours)
+        columns = (self.holders, self.mentioned, self.degrees)
+        if (
+            any(len(lists.ends) != items for lists in by_item)
+            or any(len(lists.ends) != nodes for lists in by_node)
+            or any(len(column) != nodes for column in columns)
+            or len(self.weights) != len(self.neighbours.members)
+            or any(column is not None and len(column) != tags for column in (self.tag_uses, self.ranks))
+        ):
+            raise ValueError("the columns have different lengths")
+
+    @cached_property
+    def uses(self) -> Places:
+        """By tag: the number of items that carry it."""
+        return self.tag_uses if self.tag_uses is not None else np.diff(self.users.ends, prepend=0).astype(np.int32)
+
+    @cached_property
+    def struct(self) -> _Columns:  # pyright: ignore[reportIncompatibleVariableOverride]
+        found = _Columns(
+            item_count=len(self.items),
+            node_count=len(self.nodes),
+            tag_count=len(self.uses),
+            hub=self.bounds.hub,
+            most_edges=self.bounds.edges,
+            most_uses=self.bounds.uses,
+        )
+        found.items, found.nodes, found.weights = addresses(
+            (self.items, INT64), (self.nodes, INT64), (self.weights, FLOAT64)
+        )
+        (found.ranks,) = addresses((self.ranks, FLOAT64))
+        counts = (self.holders, self.mentioned, self.degrees, self.uses)
+        found.holders, found.mentioned, found.degrees, found.uses = addresses(*((each, INT32) for each in counts))
+        for name in ("own", "said", "tags", "owners", "speakers", "neighbours", "users"):
+            lists: Lists = getattr(self, name)
+            setattr(found, name, _Lists(*addresses((lists.ends, INT64), (lists.members, INT32))))
+        return found
+
+
+@dataclass(frozen=True)
+class TailedColumns(_Walking):
+    """Columns with the tail of what changed since."""
+
+    published: LinkColumns
+    tail: LinkColumns
+    moved_nodes: Places
+    """By node of the first: the number of one that changed, or -1."""
+    moved_tags: Places
+
+    def __post_init__(self) -> None:
+        first = self.published
+        counts = len(first.items), len(first.nodes), len(first.users.ends)
+        if self.tail.before != counts or self.tail.ranks is None or self.tail.bounds != first.bounds:
+            raise ValueError("the tail belongs to other columns")
+        for moved, count, more in (
+            (self.moved_nodes, counts[1], len(self.tail.nodes)),
+            (self.moved_tags, counts[2], len(self.tail.users.ends)),
+        ):
+            if len(moved) != count or (count and not -1 <= moved.min() <= moved.max() < count + more):
+                raise ValueError("a number that moved is out of range")
+
+    @cached_property
+    def struct(self) -> _Columns:  # pyright: ignore[reportIncompatibleVariableOverride]
+        found = _Columns.from_buffer_copy(self.published.struct)
+        found.tail = addressof(self.tail.struct)
+        found.moved_nodes, found.moved_tags = addresses((self.moved_nodes, INT32), (self.moved_tags, INT32))
+        return found
+
+
+# ---------------------------------------------------------------- fusion (`fusion.c`)
+
+SCALES: Final = {"cosine": 0, "absolute": 1, "best": 2}
+
+_fuse = function(LIBRARY, "fuse", c_int64, P, N, D, D, D, P, P, P, P, P)
+_missing = function(KEEPING_GIL, "missing", c_int64, P, N, P, N, P)
+_common = function(KEEPING_GIL, "common", c_int64, P, N, P, N)
+_highest = function(KEEPING_GIL, "highest", c_double, P, N)
+_values = function(KEEPING_GIL, "values", None, P, N, P, N, P, N)
+_NO_IDS: Final = np.empty(0, np.int64)
+
+
+class FusionList(NamedTuple):
+    hits: Hits
+    """What a retriever listed, best first."""
+    more: Hits | None
+    """Its scores of other items."""
+    scale: str
+    """A key of SCALES."""
+    weight: float
+
+
+class Fused(NamedTuple):
+    hits: Hits
+    lists: Any
+    """Those of the kernel, with the length of each."""
+    ids: Ints
+    scores: Floats
+    values: Floats
+
+    def parts(self) -> Iterator[tuple[int, Hits, Floats]]:
+        """For each list: how many of its hits were listed, all of them, and the values that it adds."""
+        begin = 0
+        for made in self.lists:
+            end = begin + made.length
+            yield made.listed, Hits(self.ids[begin:end], self.scores[begin:end]), self.values[begin:end]
+            begin = end
+
+
+@as_in_kernel(0)
+class List(Structure):
+    """`List` of rankings.h."""
+
+    _fields_ = (
+        *((name, c_void_p) for name in ("ids", "more_ids", "scores", "more_scores")),
+        *((name, c_int64) for name in ("count", "more_count", "scale")),
+        ("weight", c_double),
+        ("length", c_int64),
+        ("listed", c_int64),
+    )
+
+
+def fuse(lists: Sequence[FusionList], average: float, below_share: float, grid: float) -> Fused:
+    """Add up what the lists say of each item. `average`: cosine of the store; below -1 if unknown."""
+    given: Any = (List * len(lists))(*map(in_kernel, lists))
+    room = sum([len(one.hits.ids) + (0 if one.more is None else len(one.more.ids)) for one in lists])
+    numbers, floats = np.empty(2 * room, np.int64), np.empty(3 * room)
+    start, column = cast("tuple[int, int]", tuple(addresses((numbers, INT64), (floats, FLOAT64))))
+    step = room * floats.itemsize
+    found = _fuse(
+        given, len(lists), average, below_share, grid, start, column, column + step, start + step, column + 2 * step
+    )
+    if found < 0:
+        raise failure(found)
+    hits = Hits(numbers[room : room + found], floats[2 * room : 2 * room + found])
+    return Fused(hits, given, numbers[:room], floats[:room], floats[room : 2 * room])
+
+
+def in_kernel(one: FusionList) -> tuple[int | float | None, ...]:
+    """Return the fields of `List`; the arrays must stay alive during the call."""
+    hits, more, scale, weight = one
+    ids, scores = hits.addresses or addresses_of(hits)
+    if more is None:
+        return ids, None, scores, None, len(hits.ids), 0, SCALES[scale], weight
+    more_ids, more_scores = more.addresses or addresses_of(more)
+    return ids, more_ids, scores, more_scores, len(hits.ids), len(more.ids), SCALES[scale], weight
+
+
+def addresses_of(hits: Hits) -> tuple[int | None, int | None]:
+    """The addresses of both arrays, which are remembered."""
+    if len(hits.ids) != len(hits.scores):
+        raise ValueError(f"there are {len(hits.scores)} scores of {len(hits.ids)} ids")
+    ids, scores = addresses((hits.ids, INT64), (hits.scores, FLOAT64))
+    hits.addresses = ids, scores
+    return ids, scores
+
+
+def missing(ids: Ints, known: Ints) -> Ints:
+    """Return the distinct ids that are not among the known ones, in the order in which they occur."""
+    found = np.empty(len(ids), np.int64)
+    given, listed, target = addresses((ids, INT64), (known, INT64), (found, INT64))
+    if (count := _missing(given, len(ids), listed, len(known), target)) < 0:
+        raise failure(count)
+    return found[:count]
+
+
+def common(one: Hits, other: Hits) -> int:
+    """Return how many ids are in both lists."""
+    ids, _ = one.addresses or addresses_of(one)
+    others, _ = other.addresses or addresses_of(other)
+    if (count := _common(ids, len(one.ids), others, len(other.ids))) < 0:
+        raise failure(count)
+    return count
+
+
+def highest(hits: Hits) -> float | None:
+    """Return the highest score, None if there is none."""
+    _, scores = hits.addresses or addresses_of(hits)
+    return _highest(scores, len(hits.ids)) if scores else None
+
+
+class _Column(Structure):
+    """`Column` of fusion.c."""
+
+    _fields_ = (("ids", c_void_p), ("numbers", c_void_p), ("count", c_int64), ("table", c_int64))
+
+
+def values_of(wanted: Ints, tables: Sequence[Sequence[Hits]]) -> list[list[float]]:
+    """Return the numbers of a few ids in each table, NaN for a missing one; a later column has precedence."""
+    columns = [
+        (*(hits.addresses or addresses_of(hits)), len(hits.ids), table)
+        for table, parts in enumerate(tables)
+        for hits in parts
+    ]
+    found = np.empty((len(tables), len(wanted)))
+    asked, target = addresses((wanted, INT64), (found, FLOAT64))
+    _values((_Column * len(columns))(*columns), len(columns), asked, len(wanted), target, len(tables))
+    return found.tolist()
+
+
+# ---------------------------------------------------------------- expansion (`expansion.c`)
+
+_expand = function(LIBRARY, "expand", c_int64, P, P)
+_RESULTS: Final = 6
+"""Rows of integers and of floats that the kernel fills; `Expansion` of expansion.c names them."""
+_SCORED: Final = 4
+_SCORES: Final = 2
+_NO_WALK: Final = (0.0, 0.0, 0.0)
+
+
+@as_in_kernel(3)
+class _Expansion(Structure):
+    """`Expansion` of expansion.c."""
+
+    _fields_ = (
+        ("texts", List * 2),
+        *((name, c_double) for name in ("average", "below_share", "grid")),
+        *((name, c_void_p) for name in ("named", "named_strengths")),
+        *((name, c_int64) for name in ("named_count", "most_starts")),
+        *((name, c_double) for name in ("best_hit", "least_start")),
+        ("walks", c_int64),
+        ("nearness", c_double * 3),
+        ("shares_tags", c_int64),
+        ("allowed", c_void_p),
+        *((name, c_int64) for name in ("allowed_count", "limit")),
+        ("others", c_void_p),
+        ("other_count", c_int64),
+        ("scoring", c_void_p * 2),
+        *((name, c_void_p) for name in ("numbers", "floats")),
+        *((name, c_int64) for name in ("room", "start_count", "walk_count", "shared_count")),
+        *((name, c_int64) for name in ("first_unlisted", "second_unlisted")),
+    )
+
+
+class StartRules(NamedTuple):
+    """`limits.WALK_STARTS`, and BEST_HIT and LEAST_START of `ranking/connections.py`."""
+
+    most: int
+    best_hit: float
+    least: float
+
+
+class Reached(NamedTuple):
+    starts: int
+    walk: Hits
+    shared: Hits
+    unlisted: tuple[Ints, Ints]
+    """For each of the two lists, the ids that are in other lists only."""
+    scored: list[Scores | None]
+    """For each of the two lists, the scores of those; None if it was not to score them."""
+
+
+def expand(
+    columns: LinkColumns | TailedColumns,
+    texts: tuple[FusionList, FusionList],
+    scale: tuple[float, float, float],
+    named: Mapping[int, float],
+    rules: StartRules,
+    nearness: tuple[float, float, float] | None,
+    others: Sequence[Ints],
+    allowed: Ints | None,
+    limit: int,
+    scorers: Sequence[Scorer | None] = (None, None),
+    *,
+    shares: bool,
+) -> Reached:
+    """Search from the best hits of two lists. `scale`: what `fusion.fuse` takes. `nearness`: None for no walk.
+
+    `scorers`: by what each list scores the items that it lacks; raise OutOfRange if rows are damaged.
+    """
+    listed = np.concatenate(others) if others else _NO_IDS
+    room = PARTS * (len(texts[0].hits.ids) + len(texts[1].hits.ids) + len(listed) + 2 * limit)
+    numbers, floats = np.empty(_RESULTS * room, np.int64), np.empty(_RESULTS * room)
+    starts, strengths = array("q", named), array("d", named.values())
+    passing, known, first, column = addresses((allowed, INT64), (listed, INT64), (numbers, INT64), (floats, FLOAT64))
+    given: Any = _Expansion(
+        (in_kernel(texts[0]), in_kernel(texts[1])), *scale, starts.buffer_info()[0], strengths.buffer_info()[0],
+        len(named), *rules, nearness is not None, nearness or _NO_WALK, shares, passing,
+        -1 if allowed is None else len(allowed), limit, known, len(listed),
+        tuple([None if scorer is None else addressof(scorer.struct) for scorer in scorers]), first, column, room,
+    )  # fmt: skip
+    if (state := _expand(byref(given), byref(columns.struct))) < 0:
+        raise failure(state)
+    scored: list[Scores | None] = []
+    for number, scorer in enumerate(scorers):
+        ids, scores = (_SCORED + number) * room, (_SCORES + 2 * number) * room
+        count = 0 if scorer is None else scorer.struct.count
+        both = floats[scores : scores + count], floats[scores + room : scores + room + count]
+        scored.append(None if scorer is None else Scores(numbers[ids : ids + count], *both))
+    walk, shared = given.walk_count, given.shared_count
+    one, other = given.first_unlisted, given.second_unlisted
+    return Reached(
+        given.start_count,
+        Hits(numbers[:walk], floats[:walk]),
+        Hits(numbers[room : room + shared], floats[room : room + shared]),
+        (numbers[2 * room : 2 * room + one], numbers[3 * room : 3 * room + other]),
+        scored,
+    )

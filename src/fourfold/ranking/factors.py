@@ -1,0 +1,136 @@
+"""Factors of scores: age (recency), a time window, and the interface through which an item came in."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
+from typing import Final, Literal, TypeAlias, cast, get_args
+
+from fourfold.errors import InvalidQuery, InvalidSetting, InvalidWeights
+from fourfold.model import Source
+from fourfold.retrieval import FusionName, Recency, TimeWindow
+
+# ---------------------------------------------------------------- recency: of two about equal answers, the newer first
+#
+#     age = max(floor, e^(-decay x days))        factor = 1 - strength x (1 - age)
+#
+# With strength 1 the factor is the age itself, and age dominates the order: scores of good and poor answers often
+# differ by less than the ages 0.3 and 1.
+
+DECAY: Final = 0.01
+"""Per day: half after about 70 days."""
+RECENCY_STRENGTHS: Final[Mapping[FusionName, float]] = {"auto": 0.2, "weighted": 0.2, "rrf": 0.02}
+"""Default strength by fusion. Reciprocal ranks differ little: rank 2 scores 1.6 % less than rank 1."""
+EVERGREEN: Final = "evergreen"
+"""Tag of items that do not age."""
+_DAY_SECONDS: Final = 86400.0
+
+
+def recency_factor(recency: Recency | None, updated_at: datetime, now: datetime, tags: Iterable[str] = ()) -> float:
+    """Return a factor in 1 - strength x (1 - floor) .. 1; a date in the future counts as now."""
+    if recency is None or recency.decay == 0:
+        return 1.0
+    days = (now - updated_at).total_seconds() / _DAY_SECONDS
+    if days <= 0 or any(tag.casefold() == EVERGREEN for tag in tags):
+        return 1.0
+    age = max(recency.floor, math.exp(-recency.decay * days))
+    return 1 - recency.strength * (1 - age) if recency.strength < 1 else age
+
+
+def check_recency(recency: Recency) -> None:
+    if not (_is_number(recency.decay) and recency.decay >= 0):
+        raise InvalidSetting(
+            f"RECENCY_DECAY is {recency.decay!r}", "Set it to 0 (off) or a larger number, such as 0.01"
+        )
+    if not (_is_number(recency.floor) and 0 <= recency.floor <= 1):
+        raise InvalidSetting(f"the floor of recency is {recency.floor!r}", "Set it to a number from 0 to 1")
+    if not (_is_number(recency.strength) and 0 <= recency.strength <= 1):
+        raise InvalidSetting(f"the strength of recency is {recency.strength!r}", "Set it to a number from 0 to 1")
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+# ---------------------------------------------------------------- time windows: an item inside keeps its score
+#
+#     nearness = scale / (scale + distance)        factor = 1 - strength x (1 - nearness)
+#
+# `scale` is the length of the window, from one day to three months; 30 days for one that is open on a side.
+
+TimeMode: TypeAlias = Literal["off", "filter", "boost"]
+TIME_MODES: Final[tuple[TimeMode, ...]] = ("off", "filter", "boost")
+
+WINDOW_STRENGTHS: Final[Mapping[FusionName, float]] = {"auto": 0.7, "weighted": 0.7, "rrf": 0.07}
+"""By fusion, as for recency: reciprocal ranks differ little."""
+_SHORTEST: Final = timedelta(days=1)
+_LONGEST: Final = timedelta(days=92)
+_OPEN: Final = timedelta(days=30)
+_ZERO: Final = timedelta()
+
+
+def check_mode(given: str) -> TimeMode:
+    for mode in TIME_MODES:
+        if given == mode:
+            return mode
+    raise InvalidQuery(f"time is {given!r}", f"It is one of {', '.join(TIME_MODES)}")
+
+
+def distance(window: TimeWindow, moment: datetime) -> timedelta:
+    """How far a moment is outside of the window; zero inside. The end of a window lies outside."""
+    if window.start is not None and moment < window.start:
+        return window.start - moment
+    if window.end is not None and moment >= window.end:
+        return max(moment - window.end, timedelta(microseconds=1))
+    return _ZERO
+
+
+def window_factor(window: TimeWindow, moment: datetime, fusion: FusionName) -> float:
+    outside = distance(window, moment)
+    if outside == _ZERO:
+        return 1.0
+    length = _OPEN if window.start is None or window.end is None else window.end - window.start
+    scale = min(max(length, _SHORTEST), _LONGEST)
+    nearness = scale / (scale + outside)
+    return 1 - WINDOW_STRENGTHS[fusion] * (1 - nearness)
+
+
+# ---------------------------------------------------------------- weights of sources
+
+UNKNOWN_SOURCE: Final = "unknown"
+"""Stands for items that were stored before sources were recorded."""
+SOURCES: Final[tuple[str, ...]] = (*get_args(Source), UNKNOWN_SOURCE)
+
+
+def checked_source_weights(given: object) -> dict[str, float] | None:
+    """Return the weights below 1, None if there are none; raise InvalidWeights if one is not valid."""
+    if given is None:
+        return None
+    if not isinstance(given, Mapping):
+        raise _invalid(f"source_weights are {type(given).__name__}, not names with numbers")
+    weights = {
+        _source_name(name): _source_number(name, value)
+        for name, value in cast("Mapping[object, object]", given).items()
+    }
+    return {name: weight for name, weight in weights.items() if weight != 1} or None
+
+
+def source_weight(weights: Mapping[str, float], source: Source | None) -> float:
+    return weights.get(source or UNKNOWN_SOURCE, 1.0)
+
+
+def _source_name(name: object) -> str:
+    if not isinstance(name, str) or name not in SOURCES:
+        raise _invalid(f"unknown source {name!r} in source_weights")
+    return name
+
+
+def _source_number(name: object, value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
+        raise _invalid(f"the weight of the source {name} is {value!r}")
+    return abs(float(value))  # of -0.0, too
+
+
+def _invalid(what: str) -> InvalidWeights:
+    return InvalidWeights(what, f"Give numbers from 0 to 1 for any of {', '.join(SOURCES)}; others have the weight 1")
