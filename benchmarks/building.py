@@ -88,7 +88,7 @@ def until_searchable(corpus: Corpus, folder: Path, links: bool) -> dict[str, Any
     if not links:
         leave_out_faiss()
     from fourfold import Memory, NewItem, Settings
-    from fourfold.index.faiss_index import lists
+    from fourfold.index.vector_index import lists
 
     seen = noted_publications()
     rows = zip(corpus.items(), corpus.vectors(), strict=True)

@@ -23,7 +23,7 @@ from quality import ROOT, collection
 
 from fourfold import Settings
 from fourfold.engine.present import ResultOptions
-from fourfold.engine.time_windows import window_of
+from fourfold.engine.scope import window_of
 from fourfold.evaluation.bench import Bench, _earlier, open_bench
 from fourfold.evaluation.collection import Collection
 from fourfold.evaluation.metrics import MAIN, scores

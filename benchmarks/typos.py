@@ -27,7 +27,7 @@ from fourfold.evaluation.runs import measure
 from fourfold.index import text_index
 from fourfold.text import keyword_query
 from fourfold.text.spelling import Correction
-from fourfold.text.stopwords import stop_words
+from fourfold.text.stems import stop_words
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 STOP_WORDS = stop_words("en") | stop_words("de")

@@ -18,13 +18,11 @@ from fourfold.engine.analysis import Analysis, analysis
 from fourfold.engine.embedding_queue import EmbeddingQueue, Progress
 from fourfold.engine.expiry import remove_expired
 from fourfold.engine.graph_methods import GraphMethods
-from fourfold.engine.merged import JUDGED, merged
 from fourfold.engine.open_store import now, open_store, require_lasting
-from fourfold.engine.present import ResultOptions, check_per_source
+from fourfold.engine.present import JUDGED, ResultOptions, check_per_source, merged
+from fourfold.engine.scope import CURRENT, View, window_of
 from fourfold.engine.search import Why
-from fourfold.engine.time_windows import window_of
 from fourfold.engine.version_methods import VersionMethods
-from fourfold.engine.visibility import CURRENT, View
 from fourfold.errors import InvalidQuery, RequestError
 from fourfold.model import NO_FILTERS, GivenFilters, Json
 from fourfold.ranking.factors import TimeMode, check_mode
@@ -220,8 +218,8 @@ class Memory(VersionMethods, GraphMethods):
 
         `mask`: masks them and removes every byte of them from the files of the store; lists what was done.
         """
-        from fourfold.engine.secret_scan import mask as mask_stored
-        from fourfold.engine.secret_scan import scan
+        from fourfold.engine.secret_policy import mask as mask_stored
+        from fourfold.engine.secret_policy import scan
 
         if not mask:
             return scan(self.store)

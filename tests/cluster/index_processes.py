@@ -26,7 +26,7 @@ from fourfold.storage.engines import open_engine
 from fourfold.storage.postgres.store import PostgresStore
 from fourfold.storage.postgres.tuning import Tuning
 from fourfold.storage.values import GIVEN_SPACE
-from fourfold.validation.items import checked
+from fourfold.validation import checked
 
 NS = "notes"
 TUNING = Tuning(narrow_items=0, feed_changes=1, vector_index_items=1, check_grace_seconds=1.0)

@@ -17,7 +17,7 @@ from oracle import Oracle, fused
 
 from fourfold import Memory, NewItem
 from fourfold.model import Filters
-from fourfold.ranking import auto
+from fourfold.ranking import fusion
 from fourfold.retrieval import Result, SearchResponse
 from fourfold.storage.sqlite.store import SqliteStore
 from fourfold.storage.sqlite.tuning import DEFAULT
@@ -106,7 +106,7 @@ def test_searches_answer_like_the_oracle(tmp_path: Path, items: int, questions: 
         text, options = notes.question()
         answer = told(memory.search(text, **options))
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(auto, "fuse_scaled", fused)
+            patch.setattr(fusion, "fuse_scaled", fused)
             expected = told(reference.search(text, **options))
         assert answer == expected, (number, text, options)
         subject._caches.links.settle()  # pyright: ignore[reportPrivateUsage]

@@ -13,7 +13,7 @@ from fourfold.memory import Memory
 from fourfold.model import Filters
 from fourfold.ranking.fusion import FILE_NAME
 from fourfold.serve.schemas import response_json
-from fourfold.text.file_names import file_names, named_files
+from fourfold.text.entities import file_names, named_files
 
 FILES = {
     "docs/routing.md": "# Routing\n\nThe router sends each packet along the cheapest way.",

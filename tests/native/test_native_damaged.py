@@ -144,8 +144,7 @@ def texts_of(damaged: Damaged, rows: int) -> bindings.TextColumns:
     count = damaged.size(40)
     terms = damaged.random.integers(0, 9, count).astype(np.uint32)
     ends = damaged.ints(rows, count + 1) if damaged.one_in(2) else np.sort(damaged.random.integers(0, count + 1, rows))
-    sums = None if damaged.one_in(2) else damaged.random.integers(0, 99, rows).astype(np.uint32)
-    return bindings.TextColumns(terms, ends, sums)
+    return bindings.TextColumns(terms, ends)
 
 
 def postings_of(damaged: Damaged, rows: int) -> Postings:

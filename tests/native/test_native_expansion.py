@@ -13,7 +13,7 @@ from fourfold.index.link_state import LinkRows, LinkState
 from fourfold.limits import CANDIDATES
 from fourfold.native.rankings import missing
 from fourfold.ranking.connections import INSTEAD_OF_NAMES, walk_starts
-from fourfold.ranking.fusion import TEXTS, Expanded, Expansion, fuse_scaled
+from fourfold.ranking.fusion import TEXTS, Expanded, Expansion, fuse_scaled, grid_of, mean_of
 from fourfold.retrieval import Background, Hits
 
 ITEMS, NODES, TAGS = 30, 12, 6
@@ -67,11 +67,13 @@ def expansions(draw: st.DrawFn) -> Expansion:
     wanted = draw(st.sampled_from([{"walk"}, {"shared"}, {"walk", "shared"}]))
     average = draw(st.none() | st.floats(-0.5, 0.9).map(Background))
     mentions = draw(st.sampled_from([1.0, INSTEAD_OF_NAMES]))
-    return Expansion(texts, weights, average, named, mentions, others, frozenset(wanted), CANDIDATES)
+    return Expansion(
+        texts, weights, mean_of(average), grid_of(weights), named, mentions, others, frozenset(wanted), CANDIDATES
+    )
 
 
 def step_by_step(state: LinkState, asked: Expansion, allowed: Any) -> Expanded:
-    fused = fuse_scaled(asked.texts, {}, asked.weights, asked.average, asked.weights)
+    fused = fuse_scaled(asked.texts, {}, asked.weights, Background(asked.average), asked.weights)
     starts = walk_starts(fused, asked.named)
     steps = {"walk": partial(state.walk, mentions=asked.mentions), "shared": state.shared}
     found = {name: steps[name](starts, allowed, CANDIDATES) for name in sorted(asked.wanted)[::-1]} if starts else {}

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from oracle import fused
 
 from fourfold.native import bindings
-from fourfold.native.rankings import FusionList, common, highest, in_kernel, missing, ranges, values_of
+from fourfold.native.rankings import FusionList, common, in_kernel, missing, ranges, values_of
 from fourfold.ranking.fusion import fuse_scaled
 from fourfold.ranking.retrievers import EXPANSIONS, RETRIEVERS
 from fourfold.retrieval import Background, Hits
@@ -66,12 +66,6 @@ def test_common_ids_are_counted(one, other):
     assert common(one, other) == len({*one.ids.tolist()} & {*other.ids.tolist()})
 
 
-@given(hits("semantic"))
-def test_the_highest_score_is_found(some):
-    assert highest(some) == max(some.scores.tolist())
-    assert highest(some[:0]) is None
-
-
 @given(st.lists(st.lists(hits("keyword"), max_size=3), min_size=1, max_size=3), IDS)
 def test_a_later_column_of_a_table_has_precedence(tables, wanted):
     found = values_of(np.array(wanted, np.int64), tables)
@@ -97,7 +91,7 @@ def test_copies_of_hits_have_addresses_of_their_own():
 
 def test_columns_of_different_lengths_are_refused():
     with pytest.raises(ValueError, match="1 scores of 2 ids"):
-        highest(Hits(np.arange(2), np.ones(1)))
+        common(Hits(np.arange(2), np.ones(1)), Hits(np.arange(1), np.ones(1)))
 
 
 def test_columns_of_another_type_are_refused():

@@ -53,13 +53,8 @@ def test_bm25_matches_the_formula(texts, words, picked):
 
 
 def columns(texts: list[list[int]]) -> bindings.TextColumns:
-    return bindings.TextColumns(*checked(texts))
-
-
-def checked(texts: list[list[int]]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     terms = np.array([term for text in texts for term in text], np.uint32)
-    ends = np.cumsum([len(text) for text in texts])
-    return terms, ends, bindings.term_sums(terms, ends)
+    return bindings.TextColumns(terms, np.cumsum([len(text) for text in texts]))
 
 
 def sought(words, idfs):
@@ -87,26 +82,14 @@ def test_a_row_number_out_of_range_raises(row):
 def test_row_ends_outside_the_terms_raise(ends):
     terms = np.array([1, 2], np.uint32)
     with pytest.raises(bindings.OutOfRange):
-        bindings.term_sums(terms, ints(ends))
-    with pytest.raises(bindings.OutOfRange):
         bindings.bm25(
-            bindings.TextColumns(terms, ints(ends), None),
+            bindings.TextColumns(terms, ints(ends)),
             ints([0, 1]),
             sought([[(1, 1.0)]], [1.0]),
             1.0,
             1.0,
             CONSTANTS,
         )
-
-
-def test_a_row_with_changed_terms_raises():
-    terms, ends, sums = checked([[1, 2], [], [3, 3]])
-    assert sums.tolist() == [3, 0, 6]
-    words = sought([[(1, 1.0)]], [1.0])
-    terms[3] = 4
-    bindings.bm25(bindings.TextColumns(terms, ends, sums), ints([0, 1]), words, 1.0, 1.0, CONSTANTS)
-    with pytest.raises(bindings.OutOfRange):
-        bindings.bm25(bindings.TextColumns(terms, ends, sums), ints([0, 2]), words, 1.0, 1.0, CONSTANTS)
 
 
 # ---------------------------------------------------------------- vectors

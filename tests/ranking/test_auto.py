@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from search_rankings import IDS, SCORES, named_lists, weights
 
-from fourfold.ranking.fusion import BELOW_AVERAGE, TEXT_FALLBACK, TEXT_ODDS, AutoInputs, fuse_auto, highest
+from fourfold.engine.pipeline import highest
+from fourfold.ranking.fusion import BELOW_AVERAGE, TEXT_FALLBACK, TEXT_ODDS, AutoInputs, fuse_auto
 from fourfold.ranking.retrievers import RETRIEVERS
 from fourfold.retrieval import Background, Hit
 

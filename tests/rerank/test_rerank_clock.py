@@ -12,7 +12,7 @@ from engine_support import WordEmbedder
 
 import fourfold.rerank
 from fourfold import Memory, NewItem, Settings
-from fourfold.engine.rerank_clock import MOST_RESERVED, REMEMBERED, STEP, Delays, RerankClock
+from fourfold.engine.reranking import MOST_RESERVED, REMEMBERED, STEP, Delays, RerankClock
 from fourfold.ranking.fusion import RERANK
 from fourfold.rerank import Budget
 from fourfold.rerank.ms_marco import built_in_model

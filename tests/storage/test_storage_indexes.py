@@ -143,20 +143,6 @@ def _vector_threads() -> set[threading.Thread]:
     return {thread for thread in threading.enumerate() if thread.name == "fourfold-near"}
 
 
-@pytest.mark.spec("B6", "B9")
-@pytest.mark.parametrize("place", PLACES)
-def test_vectors_that_are_overwritten_while_they_are_mapped_change_no_answer(
-    opened: Opener, published: tuple[Path, Any], tuning: dict[str, Any], place: str
-) -> None:
-    tuning |= PLACES[place]
-    memory = opened()
-    assert answers(memory) == published[1]
-    for path in (published[0] / "vectors").glob("*/vectors"):
-        with path.open("r+b") as stream:
-            stream.write(b"U" * (path.stat().st_size // 2))
-    assert answers(memory) == published[1]
-
-
 @pytest.mark.spec("B9")
 def test_a_failed_publication_is_reported_and_writes_and_searches_continue(
     opened: Opener, tmp_path: Path, tuning: dict[str, Any], monkeypatch: pytest.MonkeyPatch

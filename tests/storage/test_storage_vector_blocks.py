@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fourfold.index import vector_rows
-from fourfold.index.mapped_files import Mapped
 from fourfold.index.segment_files import Damaged
 from fourfold.index.vector_rows import Vectors, sums
 
@@ -52,20 +49,3 @@ def test_a_block_is_verified_when_it_is_first_read(monkeypatch: pytest.MonkeyPat
         again.near(rows, query)
     with pytest.raises(Damaged):
         again.near(rows, query)
-
-
-def test_a_block_is_verified_again_when_its_file_was_modified(tmp_path: Path) -> None:
-    plain, file = made(), tmp_path / "vectors"
-    file.write_bytes(plain.matrix.tobytes())
-    mapped = Mapped([file])
-    matrix = np.asarray(np.memmap(file, np.float32, "r", shape=(ROWS, DIMENSION)))
-    vectors = Vectors(plain.ids, plain.dead, matrix, plain.sums, mapped, block_rows=20)
-    rows, query = np.arange(ROWS), plain.matrix[3]
-    expected = vectors.near(rows, query).tolist()
-    os.utime(file, ns=(0, 0))  # modified without a change, as by a publication that appends
-    assert vectors.near(rows, query).tolist() == expected
-    with file.open("r+b") as stream:
-        stream.seek(50 * DIMENSION * 4)
-        stream.write(b"overwritten")
-    with pytest.raises(Damaged):
-        vectors.near(rows, query)

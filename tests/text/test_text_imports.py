@@ -3,7 +3,7 @@
 import subprocess
 import sys
 
-MODULES = ("analysis", "compounds", "entities", "fold", "language", "snippets", "stems", "stopwords")
+MODULES = ("analysis", "compounds", "entities", "fold", "language", "snippets", "stems")
 
 
 LOADED = "import sys; print(sorted({'numpy', 'Stemmer'} & sys.modules.keys()))"

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from fourfold.native.bindings import LANGUAGES, LanguageTable
 from fourfold.text import language
 from fourfold.text.language import CODES, detect, detect_many
-from fourfold.text.stems import _ALGORITHMS
-from fourfold.text.stopwords import stop_words
+from fourfold.text.stems import _ALGORITHMS, stop_words
 
 pytestmark = pytest.mark.spec("S1.9")
 

@@ -61,7 +61,7 @@ def test_the_product_cuts_texts_into_the_pieces_that_were_trained() -> None:
 
 @pytest.mark.usefixtures("training")
 def test_everyday_questions_and_notes_share_no_word_that_carries_meaning() -> None:
-    from fourfold.text.stopwords import stop_words
+    from fourfold.text.stems import stop_words
 
     rows = [line.split("\t") for line in (TRAINING / "everyday-german.tsv").read_text("utf-8").splitlines()[1:]]
     assert len(rows) == 60

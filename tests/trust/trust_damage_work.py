@@ -463,7 +463,6 @@ OPEN_DAMAGES: dict[str, Callable[[Path, int], Any]] = {
     "manifests gone": lambda index, seed: [(index / side / "manifest.json").unlink() for side in SIDES],
     "generations gone": lambda index, seed: [shutil.rmtree(path) for path in index.glob("*/g*")],
     "index gone": lambda index, seed: shutil.rmtree(index.parent),
-    "overwritten": lambda index, seed: _each(index, _overwrite, seed),
 }
 
 
@@ -494,18 +493,12 @@ def _named(index: Path) -> list[str]:
 
 
 def damaged_while_open(home: Path, work: Path, case: Case) -> Problems:
+    """Searches, writes and publishes after the files of an open store were damaged."""
     use_small_limits()
     prepared(home, work, case.state)
-    return _damaged_while_open(home, work, case, lambda: OPEN_DAMAGES[case.damage](index_of(work), case.seed))
-
-
-def _damaged_while_open(home: Path, work: Path, case: Case, damage: Callable[[], Any]) -> Problems:
-    """Searches, writes and publishes after the files of an open store were damaged."""
     with opened(work) as memory:
-        if case.state == "exact":
-            memory.index()
         problems = _wrong(home, memory, "before")
-        damage()
+        OPEN_DAMAGES[case.damage](index_of(work), case.seed)
         problems += _wrong(home, memory, "damaged")
         added = memory.add("one more kingfisher", wait=True)
         response = memory.search("kingfisher", only=["keyword"])
@@ -517,10 +510,19 @@ def _damaged_while_open(home: Path, work: Path, case: Case, damage: Callable[[],
 
 
 def overwritten_while_open(home: Path, work: Path, case: Case) -> Problems:
-    """Overwrites verified bytes that a process has mapped: it notices, and answers from the rows."""
+    """Overwrites verified bytes that a process has mapped: its answers may be wrong until the store is opened again."""
     use_small_limits(20_000 if case.state == "exact" else 200)
     prepared(home, work, None if case.state == "exact" else case.state)
-    return _damaged_while_open(home, work, case, lambda: _overwrite_chosen(index_of(work), case))
+    with opened(work) as memory:
+        if case.state == "exact":
+            memory.index()
+        problems = _wrong(home, memory, "before")
+        _overwrite_chosen(index_of(work), case)
+        _wrong(home, memory, "overwritten")
+    with opened(work) as memory:
+        problems += _wrong(home, memory, "opened again")
+        memory.index()
+        return problems + _wrong(home, memory, "published again")
 
 
 def _overwrite_chosen(index: Path, case: Case) -> None:

@@ -15,11 +15,10 @@ from fourfold.embed.base import shares_space
 from fourfold.embed.vectors import check_dimension
 from fourfold.engine.duplicates import similar_items
 from fourfold.engine.embedding_queue import EmbeddingQueue, Progress
-from fourfold.engine.filter_names import unknown_names
 from fourfold.engine.maintenance import NO_VECTORS
 from fourfold.engine.open_store import OpenStore, no_item, now
+from fourfold.engine.scope import unknown_names, visible
 from fourfold.engine.secret_policy import SecretPolicy
-from fourfold.engine.visibility import visible
 from fourfold.errors import (
     Conflict,
     EmbedderUnavailable,

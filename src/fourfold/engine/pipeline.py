@@ -7,36 +7,36 @@ is late is named in `degraded`, and the others answer.
 
 from __future__ import annotations
 
+import math
 import time
 from array import array
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, cast
 
 import numpy as np
 
 from fourfold import threads
 from fourfold.arguments import checks_arguments
-from fourfold.engine.injected import FindKeys, with_item_ids
-from fourfold.errors import DamagedError, FourfoldError, RequestError, SearchFailed, StoreReplaced
+from fourfold.errors import DamagedError, FourfoldError, InvalidRanking, RequestError, SearchFailed, StoreReplaced
 from fourfold.frozen import value
 from fourfold.limits import CANDIDATES, RETRIEVER_SECONDS
 from fourfold.model import Filters
-from fourfold.native.rankings import missing
+from fourfold.native.rankings import common, missing
 from fourfold.ranking.connections import mention_factor, walk_starts
 from fourfold.ranking.fusion import (
     MOST_NAMED,
+    NO_HITS,
     TEXTS,
     WALK,
     AutoInputs,
     Expanded,
     Expansion,
     Fusion,
-    auto_weights,
     columns,
     fuse_auto,
-    highest,
+    plan_expansion,
     rrf,
     weighted,
 )
@@ -45,6 +45,8 @@ from fourfold.ranking.retrievers import EXPANSIONS, RETRIEVERS
 from fourfold.retrieval import (
     Degraded,
     ExpandingRetriever,
+    Hit,
+    Hits,
     Numbers,
     Plan,
     Query,
@@ -80,10 +82,14 @@ class Found:
     files: Mapping[str, Sequence[int]] = field(default_factory=dict[str, "Sequence[int]"])
     """Files that the query names, with their chunks."""
 
+    overlap: int = 0
+    """Number of items that both semantic and keyword search listed."""
+
     def raw(self, retriever: str) -> Numbers:
         """The retriever's own scores, of the items that it listed and of others."""
-        tables = [table[retriever].hits for table in (self.scores, self.rankings) if retriever in table]
-        return Numbers(tuple(map(columns, tables)))
+        return Numbers(
+            tuple([hits_of(table[retriever]) for table in (self.scores, self.rankings) if retriever in table])
+        )
 
 
 @dataclass(slots=True)
@@ -159,17 +165,27 @@ class Pipeline:
             if "keyword" in scores:
                 coverage = _united(coverage, scores["keyword"].evidence)
         started = time.perf_counter()
-        lists = {name: ranking.hits for name, ranking in progress.rankings.items()}
+        lists = {name: hits_of(ranking) for name, ranking in progress.rankings.items()}
         if inputs is not None:
-            unlisted = {name: ranking.hits for name, ranking in scores.items()}
+            unlisted = {name: hits_of(ranking) for name, ranking in scores.items()}
             fusion = fuse_auto(inputs._replace(lists=lists, unlisted=unlisted, coverage=highest(coverage)))
         else:
             weights = plan.weights or {}
             fusion = rrf(lists, weights, plan.k) if plan.fusion == "rrf" else weighted(lists, weights)
+        both = all(name in lists for name in TEXTS)
+        overlap = common(*[lists[name] for name in TEXTS]) if both else 0
         progress.timings_ms["fusion"] = (time.perf_counter() - started) * 1000
-        found = [note for ranking in progress.rankings.values() for note in ranking.notes]
-        told = (tuple(progress.degraded), (*found, *notes), progress.timings_ms, plan)
-        return Found(progress.rankings, scores, fusion, coverage, *told)
+        return Found(
+            progress.rankings,
+            scores,
+            fusion,
+            coverage,
+            degraded=tuple(progress.degraded),
+            notes=(*[note for ranking in progress.rankings.values() for note in ranking.notes], *notes),
+            timings_ms=progress.timings_ms,
+            plan=plan,
+            overlap=overlap,
+        )
 
     def scores(self, query: Query, plan: Plan, item: int) -> dict[str, float]:
         """Scores of one item by the planned retrievers that can score, listed or not."""
@@ -205,7 +221,7 @@ class Pipeline:
 
     def _unlisted(self, rankings: Mapping[str, Ranking]) -> dict[str, Ints]:
         """For each retriever that can score, the ids that only others listed."""
-        listed = {name: columns(ranking.hits).ids for name, ranking in rankings.items()}
+        listed = {name: hits_of(ranking).ids for name, ranking in rankings.items()}
         able = [name for name in listed if hasattr(self._retrievers.get(name), "score")]
         every = np.concatenate(list(listed.values()))
         return {name: missing(every, listed[name]) for name in able}
@@ -236,14 +252,13 @@ class Pipeline:
         if not able:
             return None
         named = rankings[able[WALK].name].evidence if WALK in able else dict[int, float]()
-        texts = {name: columns(rankings[name].hits) for name in TEXTS if name in rankings}
+        texts = {name: hits_of(rankings[name]) for name in TEXTS if name in rankings}
         if self._expand_at_once is not None and len(named) <= MOST_NAMED:
             failures = len(progress.degraded)
             factor = mention_factor(named, asks=is_question(query.text if query.typed is None else query.typed))
-            weights = auto_weights(inputs, {name: hits for name, hits in texts.items() if len(hits.ids)}, {})
-            others = [columns(found.hits).ids for name, found in rankings.items() if name not in texts]
-            given = Expansion(texts, weights, inputs.average, named, factor, others, frozenset(able), CANDIDATES)
-            at_once = partial(self._expand_at_once, given, query.filters)
+            others = [hits_of(ranking).ids for name, ranking in rankings.items() if name not in texts]
+            expansion = plan_expansion(inputs, texts, named, factor, others, frozenset(able), CANDIDATES)
+            at_once = partial(self._expand_at_once, expansion, query.filters)
             found = self._attempt(progress, next(iter(able)), at_once)
             if found is not None:
                 rankings.update({name: Ranking(hits) for name, hits in found.lists.items()})
@@ -335,6 +350,18 @@ def _timed(call: Call) -> tuple[Ranking | Exception, float]:
     return found, (time.perf_counter() - started) * 1000
 
 
+def hits_of(ranking: Ranking) -> Hits:
+    """The hits as columns; retrievers from outside list objects."""
+    return ranking.hits if isinstance(ranking.hits, Hits) else columns(ranking.hits)
+
+
+def highest(numbers: Mapping[int, float]) -> float | None:
+    """The highest number, None if there is none."""
+    if not isinstance(numbers, Numbers):
+        return max(numbers.values(), default=None)
+    return max([float(hits.scores.max()) for hits in numbers.columns if len(hits.ids)], default=None)
+
+
 def _united(first: Mapping[int, float], more: Mapping[int, float]) -> Mapping[int, float]:
     if isinstance(first, Numbers) and isinstance(more, Numbers):
         return Numbers((*first.columns, *more.columns))
@@ -349,7 +376,7 @@ def _auto_inputs(plan: Plan, rankings: Mapping[str, Ranking]) -> AutoInputs:
     return AutoInputs({}, {}, average, plan.weights, *evidence, plan.fixed, words.code, words.foreign, plan.tuning)
 
 
-_SILENT: Final = Ranking()
+_SILENT: Final = Ranking(NO_HITS)
 
 
 def _reason(error: Exception) -> str:
@@ -359,3 +386,64 @@ def _reason(error: Exception) -> str:
 def _reasons(degraded: Sequence[Degraded]) -> str:
     reasons = "; ".join(f"{failure.retriever}: {failure.reason}" for failure in degraded)
     return f"no retriever could answer ({reasons})"
+
+
+# ---------------------------------------------------------------- rankings of injected retrievers
+
+FindKeys: TypeAlias = Callable[[str, Sequence[str]], Mapping[str, int]]
+"""The ids of those of these keys that a namespace has."""
+
+
+def with_item_ids(given: object, retriever: str, namespace: str, find_keys: FindKeys | None) -> Ranking:
+    """The ranking with ids of items; hits of unknown keys are dropped, and a note counts them."""
+    if not isinstance(given, Ranking):
+        raise _invalid(retriever, f"returned a {type(given).__name__}", "Return a Ranking")
+    if isinstance(given.hits, Hits):  # made by the engine
+        return given
+    hits = [_hit(retriever, each) for each in cast("Sequence[object]", given.hits)]
+    keys = [hit[0] for hit in hits if isinstance(hit[0], str)]
+    if not keys:
+        return replace(given, hits=_each_once(cast("Sequence[tuple[int, float]]", hits)))
+    if find_keys is None:
+        raise _invalid(
+            retriever, f"returned the id {keys[0]!r}", "Return ids of items, or give HybridSearch `find_keys`"
+        )
+    ids = find_keys(namespace, keys)
+    known = [(ids[item] if isinstance(item, str) else item, score) for item, score in hits if _is_known(item, ids)]
+    dropped = len(hits) - len(known)
+    note = (f"{retriever}: {dropped} of {len(hits)} keys belong to no item",) if dropped else ()
+    return replace(
+        given,
+        hits=_each_once(known),
+        evidence=_by_id(given.evidence, ids),
+        related=_by_id(given.related, ids),
+        notes=(*given.notes, *note),
+    )
+
+
+def _hit(retriever: str, given: object) -> tuple[int | str, float]:
+    match given:
+        case (int() | str() as item, int() | float() as score) if not isinstance(item, bool) and math.isfinite(score):
+            return item, float(score)
+        case _:
+            raise _invalid(retriever, f"returned the hit {given!r}", "A hit is Hit(id or key of an item, finite score)")
+
+
+def _is_known(item: int | str, ids: Mapping[str, int]) -> bool:
+    return not isinstance(item, str) or item in ids
+
+
+def _each_once(hits: Sequence[tuple[int, float]]) -> tuple[Hit, ...]:
+    """The first hit of each item: a retriever lists its best first."""
+    best: dict[int, float] = {}
+    for item, score in hits:
+        best.setdefault(item, score)
+    return tuple(Hit(item, score) for item, score in best.items())
+
+
+def _by_id(told: Mapping[Any, float], ids: Mapping[str, int]) -> dict[int, float]:
+    return {ids.get(item, 0) if isinstance(item, str) else item: share for item, share in told.items()}
+
+
+def _invalid(retriever: str, what: str, remedy: str) -> InvalidRanking:
+    return InvalidRanking(f"the retriever {retriever!r} {what}", remedy)

@@ -5,34 +5,40 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import cached_property
 from operator import attrgetter
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar, cast, overload
 
 from fourfold import limits
-from fourfold.engine.contributions import LazyContributions, Lines
-from fourfold.engine.pipeline import Found
-from fourfold.engine.time_windows import happened
+from fourfold.engine.pipeline import Found, hits_of
+from fourfold.engine.scope import happened
 from fourfold.errors import InvalidQuery
 from fourfold.frozen import value
+from fourfold.limits import WINDOWS
 from fourfold.model import Filters, Item, Json
-from fourfold.native.rankings import common
+from fourfold.native.rankings import values_of
 from fourfold.ranking.explain import explained
 from fourfold.ranking.factors import TimeMode, recency_factor, source_weight, window_factor
-from fourfold.ranking.fusion import TEXTS, columns, values_at, with_factors
+from fourfold.ranking.fusion import NO_HITS, Fusion, with_factors
 from fourfold.ranking.presets import PRESETS
 from fourfold.ranking.retrievers import RETRIEVERS
 from fourfold.retrieval import (
     Candidates,
+    Contribution,
     Degraded,
     Hits,
+    Numbers,
+    Part,
     Plan,
+    Query,
     Ranking,
     Result,
     SearchResponse,
     TimeWindow,
 )
+from fourfold.storage.protocols import Snapshot
 
 if TYPE_CHECKING:
     from fourfold.retrieval import Ints
@@ -155,8 +161,8 @@ def _read(order: Ordered, ids: Ints, fetch: Fetch) -> None:
 def _results(found: Found, order: Ordered, options: ResultOptions, text: str, part: Hits) -> list[Result]:
     tags, graph = found.rankings.get("tags", _SILENT), found.rankings.get("graph", _SILENT)
     unmatched = 0.0 if "keyword" in found.rankings else None
-    connected = found.fusion.listed("graph") if graph.hits else frozenset[int]()
-    cosines, covered = values_at(part.ids, (found.raw("semantic"), None), (found.coverage, unmatched))
+    connected = found.fusion.listed("graph") if len(hits_of(graph).ids) else frozenset[int]()
+    cosines, covered = _values_at(part.ids, (found.raw("semantic"), None), (found.coverage, unmatched))
     others = [(spec.log_odds, found.raw(name)) for name, spec in RETRIEVERS.items() if spec.log_odds]
     lines = Lines(found.fusion, part.ids)
     factored = bool(order.factors or order.windows or order.sources)
@@ -177,12 +183,23 @@ def _results(found: Found, order: Ordered, options: ResultOptions, text: str, pa
     return made
 
 
+def _values_at(ids: Ints, *asked: tuple[Mapping[int, float], float | None]) -> list[list[float | None]]:
+    """The numbers of a few ids in each of several mappings, with the default of each."""
+    tables = [numbers.columns if isinstance(numbers, Numbers) else () for numbers, _ in asked]
+    return [
+        [default if math.isnan(number) else number for number in found]
+        if isinstance(numbers, Numbers)
+        else [numbers.get(item, default) for item in ids.tolist()]
+        for (numbers, default), found in zip(asked, values_of(ids, tables), strict=True)
+    ]
+
+
 def _with_factors(result: Result, order: Ordered) -> Result:
     age, window, source = (found.get(result.id, 1.0) for found in (order.factors, order.windows, order.sources))
     return replace(result, recency=age, window=window, outside_window=window != 1, source_weight=source)
 
 
-_SILENT: Final = Ranking()
+_SILENT: Final = Ranking(NO_HITS)
 
 
 # ---------------------------------------------------------------- confidence in an answer, from absolute evidence
@@ -297,8 +314,8 @@ def response(
         applied_weights=found.fusion.weights,
         filters=filters,
         confidence=response_confidence(chosen),
-        counts={name: len(columns(ranking.hits).ids) for name, ranking in found.rankings.items()},
-        overlap=_overlap(*[columns(found.rankings[name].hits) for name in TEXTS if name in found.rankings]),
+        counts={name: len(hits_of(ranking).ids) for name, ranking in found.rankings.items()},
+        overlap=found.overlap,
         degraded=(*found.degraded, *_lacking(found)),
         notes=found.notes,
         timings_ms={
@@ -306,11 +323,6 @@ def response(
         },
         results=tuple(chosen),
     )
-
-
-def _overlap(*lists: Hits) -> int:
-    """How many ids are in both lists; 0 if there are not two."""
-    return common(*lists) if len(lists) == len(TEXTS) else 0
 
 
 def log_fields(response: SearchResponse) -> dict[str, Json]:
@@ -340,3 +352,142 @@ def _waiting(count: int) -> str:
 
 def response_confidence(results: Iterable[Result]) -> float:
     return max([result.confidence for result in results], default=0.0)
+
+
+# ---------------------------------------------------------------- contributions, made on first access
+
+
+@dataclass(eq=False)
+class Lines:
+    """The contributions to some items of a fusion."""
+
+    fusion: Fusion
+    ids: Ints
+
+    @cached_property
+    def of_all(self) -> Sequence[tuple[Contribution, ...]]:
+        return self.fusion.lines(self.ids)
+
+
+@dataclass(eq=False, repr=False, slots=True)
+class LazyContributions(Sequence[Contribution]):
+    """The contributions to one result, made when they are first read: most callers read none."""
+
+    lines: Lines
+    place: int
+
+    def _lines(self) -> tuple[Contribution, ...]:
+        return self.lines.of_all[self.place]
+
+    @overload
+    def __getitem__(self, index: int) -> Contribution: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Contribution, ...]: ...
+    def __getitem__(self, index: int | slice) -> Contribution | tuple[Contribution, ...]:
+        return self._lines()[index]
+
+    def __len__(self) -> int:
+        return len(self._lines())
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and self._lines() == tuple(cast("Sequence[object]", other))
+
+    def __hash__(self) -> int:
+        return hash(self._lines())
+
+    def __repr__(self) -> str:
+        return repr(self._lines())
+
+    def __reduce__(self) -> tuple[type, tuple[tuple[Contribution, ...]]]:
+        return tuple, (self._lines(),)
+
+
+# ---------------------------------------------------------------- the nearest part of a long item
+
+
+def with_parts(snapshot: Snapshot, query: Query, results: list[Result]) -> list[Result]:
+    """Names the part of each result that has several vectors, also in its explanation."""
+    queries = [vector for vector in (query.vector, query.second) if vector is not None]
+    if not queries or not results or not snapshot.size.windows:
+        return results
+    parts = snapshot.nearest_parts(queries, [result.id for result in results])
+    return [_with_part(result, parts[result.id]) if result.id in parts else result for result in results]
+
+
+def _with_part(result: Result, part: Part) -> Result:
+    with_part = replace(result, part=part)
+    return with_part if result.explanation is None else explained(with_part)
+
+
+def unread_notes(results: Sequence[Result]) -> list[str]:
+    """A line for each result whose text is longer than its vectors read."""
+    return [
+        f"item {result.id}: its {result.part.count} vectors (at most {WINDOWS}) read the first "
+        f"{len(result.item.text or result.item.title) - result.part.unread:,} characters of its text; "
+        f"only keyword search reads the last {result.part.unread:,}"
+        for result in results
+        if result.part is not None and result.part.unread
+    ]
+
+
+# ---------------------------------------------------------------- the answers of several namespaces as one
+
+JUDGED = 10
+
+Number = TypeVar("Number", int, float)
+
+
+def merged(answers: Sequence[SearchResponse]) -> SearchResponse:
+    """The best of all. Scores are relative to a namespace, so each namespace is weighted by its confidence.
+
+    That is judged by its best JUDGED results, whatever top_k is: results for k are a prefix of those for k + n.
+    """
+    sure = [response_confidence(answer.results[:JUDGED]) for answer in answers]
+    surest = max(sure, default=0.0)
+    results = [
+        _scaled(result, confidence / surest if surest else 1.0)
+        for answer, confidence in zip(answers, sure, strict=True)
+        for result in answer.results
+    ]
+    results.sort(key=lambda result: (-result.score, result.item.namespace, result.id))
+    first = answers[0]
+    chosen = results[: first.plan.top_k]
+    return replace(
+        first,
+        confidence=response_confidence(chosen),
+        counts=_summed([answer.counts for answer in answers]),
+        overlap=sum(answer.overlap for answer in answers),
+        degraded=_all_degraded(answers),
+        notes=tuple(dict.fromkeys(note for answer in answers for note in answer.notes)),
+        timings_ms=_summed([answer.timings_ms for answer in answers]),
+        time_window=_merged_window(answers),
+        results=tuple(chosen),
+    )
+
+
+def _merged_window(answers: Sequence[SearchResponse]) -> TimeWindow | None:
+    """Empty if nothing lies in it in any namespace."""
+    windows = [answer.time_window for answer in answers if answer.time_window is not None]
+    return next((window for window in windows if not window.empty), windows[0] if windows else None)
+
+
+def _scaled(result: Result, factor: float) -> Result:
+    """Multiplies every line of the score by the same factor, so that they still add up."""
+    lines = tuple(
+        replace(line, weight=line.weight * factor, value=line.value * factor) for line in result.contributions
+    )
+    score = math.prod(result.factors.values(), start=sum(line.value for line in lines))
+    scaled = replace(result, contributions=lines, score=score)
+    return scaled if result.explanation is None else explained(scaled)
+
+
+def _summed(tables: Sequence[Mapping[str, Number]]) -> dict[str, Number]:
+    total: dict[str, Number] = {}
+    for table in tables:
+        for name, number in table.items():
+            total[name] = total[name] + number if name in total else number
+    return total
+
+
+def _all_degraded(answers: Sequence[SearchResponse]) -> tuple[Degraded, ...]:
+    return tuple(failure for answer in answers for failure in answer.degraded)

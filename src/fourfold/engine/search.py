@@ -16,14 +16,22 @@ from fourfold.config import Settings
 from fourfold.embed.base import EmbeddingModel, routed
 from fourfold.engine import present
 from fourfold.engine.embedding_queue import EmbeddingQueue, require_space
-from fourfold.engine.filter_names import unknown_names
-from fourfold.engine.parts import unread_notes, with_parts
 from fourfold.engine.pipeline import Found, Pipeline
-from fourfold.engine.present import Fetch, Ordered, ResultOptions
+from fourfold.engine.present import Fetch, Ordered, ResultOptions, unread_notes, with_parts
 from fourfold.engine.reranking import Reranking
 from fourfold.engine.retrievers import FACTORIES, tag_candidates
-from fourfold.engine.time_windows import is_outside, nothing_inside, window_of, within, without_items
-from fourfold.engine.visibility import CURRENT, View, visible, why_hidden
+from fourfold.engine.scope import (
+    CURRENT,
+    View,
+    is_outside,
+    nothing_inside,
+    unknown_names,
+    visible,
+    why_hidden,
+    window_of,
+    within,
+    without_items,
+)
 from fourfold.errors import EmbedderUnavailable, MissingExtra
 from fourfold.frozen import value
 from fourfold.model import NO_FILTERS, Filters, Item
@@ -33,9 +41,9 @@ from fourfold.ranking.plan import PlanRequest, StoreFacts, make_plan
 from fourfold.ranking.retrievers import RETRIEVERS
 from fourfold.retrieval import Candidates, Degraded, Plan, Query, Ranking, Result, Retriever, SearchResponse, TimeWindow
 from fourfold.storage.protocols import Snapshot, Store
-from fourfold.text.file_names import file_names, named_files
+from fourfold.text.entities import file_names, named_files
 from fourfold.text.negation import ANY_NEGATION, affirmed, negated_phrases, negation_note
-from fourfold.text.time_window import may_name_time
+from fourfold.text.time_window import TIME_HINT
 
 if TYPE_CHECKING:
     from fourfold.model import RawRecord, Vector
@@ -128,7 +136,7 @@ class Search:
         view: View = CURRENT,
     ) -> SearchResponse:
         started, begun = time.perf_counter(), time.monotonic()
-        named = options.time != "off" and may_name_time(request.text)
+        named = options.time != "off" and TIME_HINT.search(request.text.lower())
         window = window_of(request.text, options.time, now, self._settings.time_zone) if named else None
         question = self._question(namespace, request, vector, filters)
         if question.plan.rerank is None:

@@ -12,7 +12,7 @@ from fourfold.engine.duplicates import DuplicateGroup, Grouping, Similar, simila
 from fourfold.engine.embedding_queue import Progress
 from fourfold.engine.item_methods import ItemMethods
 from fourfold.engine.open_store import now
-from fourfold.engine.visibility import visible
+from fourfold.engine.scope import visible
 from fourfold.errors import NotFound
 from fourfold.filters import Every, Not, Test, field_at
 from fourfold.model import NO_FILTERS, Filters, GivenFilters, Item, ItemPatch

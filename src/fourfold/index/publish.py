@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fourfold.index import generations, postings, segment_files
-from fourfold.index.faiss_index import import_faiss, train
 from fourfold.index.log_tail import Segment
 from fourfold.index.rows import NONE, Rows
 from fourfold.index.segment_files import Manifest, Part
@@ -23,7 +22,7 @@ from fourfold.index.source import Change, Source
 from fourfold.index.text_index import TextIndex
 from fourfold.index.text_segment import TextSegment, mapped_terms, term_columns
 from fourfold.index.tuning import IndexTuning
-from fourfold.index.vector_index import VectorIndex, VectorSegment, columns
+from fourfold.index.vector_index import VectorIndex, VectorSegment, columns, import_faiss, train
 from fourfold.index.vector_rows import sums as row_sums
 from fourfold.model import Space
 from fourfold.text.analysis import ANALYSER_VERSION

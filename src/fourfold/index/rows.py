@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple, Self, TypeAlias
 
 import numpy as np
 
-from fourfold.index.mapped_files import Mapped
 from fourfold.index.segment_files import Damaged
 from fourfold.native import bindings
 from fourfold.native.bindings import Postings, RowsPart, Scorer, Scores, rows_part, with_postings
@@ -153,8 +152,6 @@ class Documents(Rows):
     ends: Ints
     """Row r's terms are terms[ends[r - 1]:ends[r]]."""
     terms: Terms
-    sums: Terms | None = None
-    """Checksums of the rows, if their terms are mapped and may change after they were verified."""
     postings: Postings | None = None
     """The same terms by hash, if the rows are published."""
 
@@ -164,7 +161,7 @@ class Documents(Rows):
 
     @cached_property
     def columns(self) -> bindings.TextColumns:
-        return bindings.TextColumns(self.terms, self.ends, self.sums)
+        return bindings.TextColumns(self.terms, self.ends)
 
     @cached_property
     def part(self) -> RowsPart:
@@ -181,19 +178,14 @@ class Documents(Rows):
         return int(self.lengths[self.live].sum())
 
     def gather(self, rows: Ints) -> Gathered:
-        """The terms of these rows in one array. Raises Damaged if checksums are wrong."""
+        """The terms of these rows in one array."""
         lengths = self.lengths[rows]
         bounds = np.cumsum(lengths, dtype=np.int64)
         if rows is self.live and len(rows) == len(self):  # identity, not equality: the order of the rows matters
-            return self._verified(Gathered(self.terms, bounds), rows)
+            return Gathered(self.terms, bounds)
         places = np.repeat(self.ends[rows] - bounds, lengths)
         places += np.arange(len(places))
-        return self._verified(Gathered(self.terms.take(places), bounds), rows)
-
-    def _verified(self, found: Gathered, rows: Ints) -> Gathered:
-        if self.sums is not None and not np.array_equal(bindings.term_sums(found.terms, found.bounds), self.sums[rows]):
-            raise Damaged("terms have a wrong checksum")
-        return found
+        return Gathered(self.terms.take(places), bounds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,7 +254,7 @@ def score(parts: Iterable[tuple[Documents, Ints]], prepared: PreparedQuery, aver
     try:
         found = [(texts.ids[rows], *bindings.bm25(texts.columns, rows, *scored)) for texts, rows in parts if len(rows)]
     except bindings.OutOfRange as error:
-        raise Damaged("terms have a wrong checksum") from error
+        raise Damaged("a row ends behind the last term") from error
     if len(found) == 1:
         return Scored(*found[0])
     ids, scores, coverage = zip(_NO_SCORES, *found, strict=True)
@@ -272,58 +264,43 @@ def score(parts: Iterable[tuple[Documents, Ints]], prepared: PreparedQuery, aver
 # ---------------------------------------------------------------- what a query scores rows by
 
 
-class VectorScorer(NamedTuple):
+@dataclass(eq=False)
+class VectorScorer:
+    """Scores rows by cosines with a vector."""
+
     query: Matrix
-    kernel: Scorer
+    parts: tuple[RowsPart, RowsPart]
     alone: bool
     """Whether the query and each item have one vector only."""
 
-    def ranking(self, found: Scores) -> Ranking:
-        return Ranking(Hits(found.ids, found.scores))
+    @cached_property
+    def kernel(self) -> Scorer:
+        return Scorer.by_vector(self.parts, self.query)
 
-    def require_unmodified(self) -> None:
-        """Rows of vectors have checksums."""
+    def ranking(self, scores: Scores) -> Ranking:
+        return Ranking(Hits(scores.ids, scores.scores))
 
 
-class WordScorer(NamedTuple):
+@dataclass(eq=False)
+class WordScorer:
+    """Scores rows by BM25 of words."""
+
     query: PreparedQuery
-    kernel: Scorer
-    mapped: Mapped | None
-    """The files of the postings."""
-    alone: bool = True
+    parts: tuple[RowsPart, RowsPart]
+    average_length: float
+    alone: ClassVar[bool] = True
 
-    def ranking(self, found: Scores) -> Ranking:
-        return Scored(*found).ranking(self.query.query)
+    @cached_property
+    def kernel(self) -> Scorer:
+        query = self.query
+        return Scorer.by_words(self.parts, query.columns, query.query.weight or 1.0, self.average_length, BM25)
 
-    def require_unmodified(self) -> None:
-        """Raises Damaged if the postings, by which items were scored, may have changed meanwhile."""
-        if self.mapped is not None:
-            self.mapped.require_unmodified()
+    def ranking(self, scores: Scores) -> Ranking:
+        return Scored(*scores).ranking(self.query.query)
 
 
 Scorers: TypeAlias = Mapping[str, VectorScorer | WordScorer]
 """By retriever."""
-
-
-def best_words(scorer: WordScorer, passing: Flags | None, tail: Ints, limit: int) -> Scores:
-    """The best `limit` of the published rows that pass, and of some rows of the tail, best first, ties by id.
-
-    Raises Damaged if postings or checksums are wrong.
-    """
-    try:
-        return scorer.kernel.best_words(passing, tail, limit)
-    except bindings.OutOfRange as error:
-        raise Damaged("postings are damaged, or terms have a wrong checksum") from error
-    finally:
-        scorer.require_unmodified()
-
-
-def best_rows(scorer: VectorScorer | WordScorer, published: Ints, tail: Ints, limit: int) -> Scores:
-    """The best `limit` of some rows of both parts, best first, ties by id. Raises Damaged if checksums are wrong."""
-    try:
-        return scorer.kernel.best(published, tail, limit)
-    except bindings.OutOfRange as error:
-        raise Damaged("terms or vectors have a wrong checksum") from error
 
 
 _NO_SCORES = (NONE, np.empty(0), np.empty(0))

@@ -16,20 +16,18 @@ import numpy as np
 from fourfold.index import rows
 from fourfold.index.log_tail import TailedIndex
 from fourfold.index.rows import (
-    BM25,
     NONE,
     Documents,
     PreparedQuery,
     WordScorer,
-    best_rows,
-    best_words,
     term_hash,
     term_hashes,
 )
+from fourfold.index.segment_files import Damaged
 from fourfold.index.source import Change, Source, SourceSnapshot
 from fourfold.index.text_segment import LayeredLexicon, TextSegment, term_columns
 from fourfold.index.tuning import DEFAULT, IndexTuning
-from fourfold.native.bindings import Scorer, Scores
+from fourfold.native.bindings import OutOfRange
 from fourfold.retrieval import Ranking
 from fourfold.text.code import code_share
 from fourfold.text.compounds import Lexicon, SortedLexicon
@@ -105,9 +103,7 @@ class TextState:
         return known
 
     def scorer(self, query: PreparedQuery) -> WordScorer:
-        parts, weight = (self.published.part, self.tail.part), query.query.weight or 1.0
-        kernel = Scorer.by_words(parts, query.columns, weight, self.average_length, BM25)
-        return WordScorer(query, kernel, self.segment.mapped)
+        return WordScorer(query, (self.published.part, self.tail.part), self.average_length)
 
 
 class TextIndex(TailedIndex[TextState]):
@@ -158,11 +154,20 @@ class TextIndex(TailedIndex[TextState]):
 
 
 def search(state: TextState, scorer: WordScorer, limit: int, allowed: Ints | None) -> Ranking:
-    """The best `limit` of the allowed items (all, if None)."""
+    """The best `limit` of the allowed items (all, if None), of the published rows and of the tail."""
     query = scorer.query.query
     if not query.words:
         return Ranking(notes=query.notes)
-    return scorer.ranking(_best(state, scorer, limit, allowed))
+    texts, tail = state.published, state.tail.permitted(allowed)
+    try:
+        if allowed is not None and len(allowed) <= state.tuning.scan_rows:
+            scores = scorer.kernel.best(texts.permitted(allowed), tail, limit)
+        else:
+            passing = None if allowed is None and texts.all_live else texts.mask(allowed)
+            scores = scorer.kernel.best_words(passing, tail, limit)
+    except OutOfRange as error:
+        raise Damaged("postings are damaged, or a row ends behind the last term") from error
+    return scorer.ranking(scores)
 
 
 def score(state: TextState, prepared: PreparedQuery, ids: Sequence[int]) -> Ranking:
@@ -195,12 +200,3 @@ def _tail_with(state: TextState, groups: Sequence[Collection[str]]) -> Ints:
     matches = (np.concatenate([tail.rows_with(term_hash(term)) for term in group]) for group in groups)
     found = reduce(np.intersect1d, matches, np.arange(len(state.tail.live)))
     return state.tail.ids[state.tail.live[found]]
-
-
-def _best(state: TextState, scorer: WordScorer, limit: int, allowed: Ints | None) -> Scores:
-    """The best of the published rows and of the tail; dead and filtered rows do not count."""
-    texts, tail = state.published, state.tail.permitted(allowed)
-    if allowed is not None and len(allowed) <= state.tuning.scan_rows:
-        return best_rows(scorer, texts.permitted(allowed), tail, limit)
-    passing = None if allowed is None and texts.all_live else texts.mask(allowed)
-    return best_words(scorer, passing, tail, limit)

@@ -13,12 +13,10 @@ import numpy as np
 
 from fourfold.index import postings, segment_files
 from fourfold.index.locks import ReadLock
-from fourfold.index.mapped_files import Mapped
 from fourfold.index.rows import NONE, Documents, row_counts, term_hash, term_hashes
 from fourfold.index.segment_files import Damaged, Manifest
 from fourfold.index.source import TextRow
 from fourfold.native import bindings
-from fourfold.native.bindings import Postings
 from fourfold.scheduling import paced
 from fourfold.text.analysis import ANALYSER_VERSION
 from fourfold.text.batch import analyse_together, split_letters
@@ -44,8 +42,6 @@ class TextSegment:
     """Flags the German rows."""
     dead_counts: dict[int, int] = field(default_factory=dict[int, int])
     """By term hash, the number of dead rows, which the postings still have."""
-    mapped: Mapped | None = None
-    """The files of the postings."""
     lock: ReadLock | None = None
     damage: str = ""
     """Why the published files cannot be used; the segment is then empty."""
@@ -85,33 +81,22 @@ class TextSegment:
     def frequencies(self, terms: Sequence[str]) -> list[int]:
         """Number of live rows that contain each term."""
         hashes = term_hashes(terms)
-        counts = self._read(lambda postings: postings.frequencies(hashes))
-        if counts is None:
+        if (published := self.documents.postings) is None:
             return [0] * len(hashes)
+        try:
+            counts = published.frequencies(hashes)
+        except bindings.OutOfRange as error:
+            raise Damaged("postings are damaged") from error
         if not self.dead_counts:
             return counts
         return [count - self.dead_counts.get(hashed, 0) for hashed, count in zip(hashes, counts, strict=True)]
 
     def containing(self, groups: Sequence[Collection[str]]) -> Ints:
         """The rows that contain at least one term of every group, ascending."""
-        hashes = [term_hashes(group) for group in groups]
-        found = self._read(lambda postings: [_rows_with_any(postings, group) for group in hashes])
-        return reduce(np.intersect1d, found) if found else NONE
-
-    def _read(self, work: Callable[[Postings], T]) -> T | None:
-        """Raises Damaged if the files may have been overwritten after they were verified. None if there are none."""
-        if self.documents.postings is None or self.mapped is None:
-            return None
-        try:
-            return work(self.documents.postings)
-        except bindings.OutOfRange as error:
-            raise Damaged("postings are damaged") from error
-        finally:
-            self.mapped.require_unmodified()
-
-
-def _rows_with_any(postings: Postings, hashes: Sequence[int]) -> Ints:
-    return np.unique(np.concatenate([NONE, *map(postings.rows_with, hashes)]))
+        if (published := self.documents.postings) is None or not groups:
+            return NONE
+        rows = [np.concatenate([NONE, *map(published.rows_with, term_hashes(group))]) for group in groups]
+        return reduce(np.intersect1d, rows[1:], np.unique(rows[0]))
 
 
 _IN_MEMORY = ("ids", "dead", "ends", "spoken", "german")
@@ -125,29 +110,24 @@ def _opened(folder: Path, manifest: Manifest) -> TextSegment:
         name: segment_files.read(folder / name, manifest.parts[name], whole=name == "german") for name in _IN_MEMORY
     }
     files = postings.spans(manifest)
-    mapped = Mapped(folder / span.name for span in files)
-    documents = _documents(folder, manifest, content)
     for name in ("terms", *(span.name for span in files)):
         segment_files.verify(folder / name, manifest.parts[name], whole=name != "terms")
-    documents = replace(documents, postings=postings.read(folder, files, manifest))
+    documents = replace(_documents(folder, manifest, content), postings=postings.read(folder, files, manifest))
     dead_counts = row_counts(documents, np.flatnonzero(documents.dead))
     is_german = np.frombuffer(content["spoken"], np.bool_)
     german = _german(content["german"].decode())
-    return TextSegment(documents, manifest.seq, manifest, german, is_german, dead_counts, mapped, lock)
+    return TextSegment(documents, manifest.seq, manifest, german, is_german, dead_counts, lock)
 
 
 def _documents(folder: Path, manifest: Manifest, content: Mapping[str, bytes]) -> Documents:
-    """The columns. The checksums of the rows are computed before the terms are verified."""
     ids, ends = (np.frombuffer(content[name], np.int64) for name in ("ids", "ends"))
     dead = np.frombuffer(content["dead"], np.bool_)
     if not len(ids) == len(ends) == len(dead) == manifest.rows:
         raise Damaged("the columns have different lengths")
     count = manifest.parts["terms"].size // np.dtype(np.uint32).itemsize
-    terms = mapped_terms(folder, count)
-    try:
-        return Documents(ids, dead, ends, terms, bindings.term_sums(terms, ends))
-    except bindings.OutOfRange as error:
-        raise Damaged("a row ends behind the last term") from error
+    if len(ends) and (ends[-1] > count or (np.diff(ends, prepend=0) < 0).any()):
+        raise Damaged("a row ends behind the last term")
+    return Documents(ids, dead, ends, mapped_terms(folder, count))
 
 
 def mapped_terms(folder: Path, count: int) -> Hashes:

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fourfold.index.mapped_files import Mapped
 from fourfold.index.rows import NONE, Rows
 from fourfold.index.segment_files import Damaged
 from fourfold.index.tuning import DEFAULT
-from fourfold.index.vector_codes import RowCodes
 from fourfold.native import bindings
+from fourfold.native.bindings import MAX_DIMENSION, Codes, OutOfRange, encoded
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -35,10 +35,8 @@ class Vectors(Rows):
     matrix: Matrix
     sums: Sums | None = None
     """Checksums of the rows, if the matrix is mapped."""
-    mapped: Mapped | None = None
-    """The file that the matrix is mapped from."""
-    verified: list[tuple[int, int, list[int]]] = field(default_factory=list[tuple[int, int, list[int]]], compare=False)
-    """Ranges of rows that were verified, with the modification time of the file then."""
+    verified: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]], compare=False)
+    """Ranges of rows that were verified."""
     block_rows: int = DEFAULT.block_rows
     coded: RowCodes | None = None
     """For published rows without FAISS: their codes, shared by all states with the same rows."""
@@ -105,21 +103,14 @@ class Vectors(Rows):
         return None if self.coded is None else self.coded.codes(self.matrix, lambda: self._verify(0, len(self)))
 
     def _verify(self, first: int, end: int) -> None:
-        """Raises Damaged if rows that were just read have wrong checksums.
-
-        Every search reads all rows that FAISS lacks. Their checksums are computed at the first read, and again only
-        after the file was modified.
-        """
-        if self.sums is None:
-            return
-        times = [] if self.mapped is None else self.mapped.times()
-        if any(begin <= first and end <= until and known == times for begin, until, known in self.verified):
+        """Raises Damaged if rows have wrong checksums, which are computed when the rows are first read in place."""
+        if self.sums is None or any(begin <= first and end <= until for begin, until in self.verified):
             return
         if not np.array_equal(sums(self.matrix[first:end]), self.sums[first:end]):
             raise Damaged("vectors have a wrong checksum")
         if len(self.verified) >= _VERIFIED_BLOCKS:
             self.verified.clear()
-        self.verified.append((first, end, times))
+        self.verified.append((first, end))
 
 
 def _block_start(rows: Ints) -> int:
@@ -139,3 +130,32 @@ def _after_last(breaks: Flags) -> int:
 def sums(matrix: Matrix) -> Sums:
     """The checksum of each row."""
     return np.ascontiguousarray(matrix).view(np.uint32).sum(axis=1, dtype=np.uint32)
+
+
+# ---------------------------------------------------------------- codes
+
+
+class RowCodes:
+    """Codes of all rows of one matrix. Concurrent searches may make them twice, with the same result."""
+
+    def __init__(self, after_scans: int) -> None:
+        self._scans_left = after_scans
+        self._codes: Codes | None = None
+
+    def codes(self, matrix: Matrix, verify: Callable[[], None]) -> Codes | None:
+        """None for the first scans. `verify` raises an error if the matrix was modified since it was opened."""
+        if self._codes is None and matrix.shape[1] <= MAX_DIMENSION:
+            self._scans_left -= 1
+            if self._scans_left < 0:
+                made = _encoded(matrix)
+                verify()  # after the matrix was read
+                self._codes = made
+        return self._codes
+
+
+def _encoded(matrix: Matrix) -> Codes | None:
+    """None if a number is not finite, or too small to be divided by."""
+    try:
+        return encoded(matrix)
+    except OutOfRange:
+        return None

@@ -112,9 +112,8 @@ class ForRows:
         return (self._short if rows <= self._few else self._long)(*arguments)
 
 
-_bm25 = ForRows(FEW_TO_SCORE, "bm25", c_int, P, N, P, P, N, P, N, P, P, P, P, P, N, D, D, D, D, D, P, P)
+_bm25 = ForRows(FEW_TO_SCORE, "bm25", c_int, P, N, P, N, P, N, P, P, P, P, P, N, D, D, D, D, D, P, P)
 _cosines = ForRows(FEW_TO_SCORE, "cosines", c_int, P, N, N, P, P, N, P, P)
-_term_sums = function(LIBRARY, "term_sums", c_int, P, N, P, N, P)
 _find = ForRows(FEW_TO_FIND, "find", c_int64, P, P, P, N, P, N, P)
 
 
@@ -130,16 +129,14 @@ class _Held:
 
 
 class TextColumns(_Held):
-    """Terms, the end of each row in them, and the checksums of the rows."""
+    """Terms, and the end of each row in them."""
 
     __slots__ = ()
 
-    def __init__(self, terms: Hashes, ends: Ints, sums: Hashes | None) -> None:
-        super().__init__(terms, ends, sums)
-        if sums is not None and len(sums) != len(ends):
-            raise ValueError(f"there are {len(sums)} checksums of {len(ends)} rows")
-        all_terms, all_ends, expected = addresses((terms, UINT32), (ends, INT64), (sums, UINT32))
-        self.arguments = all_terms, len(terms), all_ends, expected, len(ends)
+    def __init__(self, terms: Hashes, ends: Ints) -> None:
+        super().__init__(terms, ends)
+        all_terms, all_ends = addresses((terms, UINT32), (ends, INT64))
+        self.arguments = all_terms, len(terms), all_ends, len(ends)
 
 
 class QueryColumns(_Held):
@@ -195,7 +192,7 @@ def bm25(
     average_length: float,
     constants: tuple[float, float, float],
 ) -> tuple[Floats, Floats]:
-    """Return scores and coverage of rows; raise OutOfRange if the terms of a row do not match its checksum."""
+    """Return scores and coverage of rows; raise OutOfRange if a row or its end is out of range."""
     count = len(rows)
     found = np.empty((2, count))
     wanted, scored = addresses((rows, INT64), (found, FLOAT64))
@@ -206,15 +203,6 @@ def bm25(
     if state < 0:
         raise failure(state)
     return found[0], found[1]
-
-
-def term_sums(terms: Hashes, ends: Ints) -> Hashes:
-    """Return the checksum of each row's terms; raise OutOfRange if an end lies outside the terms."""
-    sums = np.empty(len(ends), np.uint32)
-    all_terms, all_ends, target = addresses((terms, UINT32), (ends, INT64), (sums, UINT32))
-    if (state := _term_sums(all_terms, len(terms), all_ends, len(ends), target)) < 0:
-        raise failure(state)
-    return sums
 
 
 def cosines(columns: VectorColumns, rows: Ints, query: Matrix) -> Floats:
@@ -421,7 +409,7 @@ class Scoring(Structure):
 def rows_part(places: RowColumns, ids: Ints, content: TextColumns | VectorColumns) -> RowsPart:
     (items,) = addresses((ids, INT64))
     if isinstance(content, TextColumns):
-        terms, size, ends, sums, rows = content.arguments
+        (terms, size, ends, rows), sums = content.arguments, None
     else:
         (terms, rows, size, sums), ends = content.arguments, None
     if not rows == len(ids) == places.arguments[-1]:

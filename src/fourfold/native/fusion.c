@@ -131,16 +131,7 @@ API int64_t ff_common(const int64_t *ids, int64_t count, const int64_t *others, 
     return found;
 }
 
-/* The highest of at least one number. */
-API double ff_highest(const double *numbers, int64_t count)
-{
-    double best = numbers[0];
-    for (int64_t i = 1; i < count; i++)
-        if (numbers[i] > best) best = numbers[i];
-    return best;
-}
-
-/* Numbers by id, in any order. Filled in by native/fusion.py. */
+/* Numbers by id, in any order. Filled in by native/rankings.py. */
 typedef struct {
     const int64_t *ids;
     const double *numbers;

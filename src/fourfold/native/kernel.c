@@ -29,9 +29,9 @@ static void prefetch(const void *start, int64_t bytes)
 
    Word w of the query has the variants firsts[w] to firsts[w + 1], each with the hash of its term, its value (`worth`)
    and the first variant with the same hash (`same`, mostly itself). Of the variants of a word, the one with the highest
-   score in a row counts. `sums` (optional) are the checksums of the rows. */
+   score in a row counts. */
 API int ff_bm25(
-    const uint32_t *terms, int64_t term_count, const int64_t *ends, const uint32_t *sums, int64_t row_count,
+    const uint32_t *terms, int64_t term_count, const int64_t *ends, int64_t row_count,
     const int64_t *rows, int64_t count, const uint32_t *hashes, const double *worth, const int32_t *same, const int32_t *firsts,
     const double *idfs, int64_t words, double weight, double average_length, double k1, double b, double base_length,
     double *scores, double *coverage)
@@ -50,10 +50,7 @@ API int ff_bm25(
     for (int64_t i = 0; i < count && result == DONE; i++)
         if (rows[i] < 0 || rows[i] >= row_count) result = DAMAGED;
     for (int64_t i = 0; i < count && result == DONE; i++) {
-        if (i + 2 * AHEAD < count) {
-            prefetch(ends + rows[i + 2 * AHEAD], 1);
-            if (sums) prefetch(sums + rows[i + 2 * AHEAD], 1);
-        }
+        if (i + 2 * AHEAD < count) prefetch(ends + rows[i + 2 * AHEAD], 1);
         if (i + AHEAD < count) {
             const int64_t next = rows[i + AHEAD], at = next ? ends[next - 1] : 0;
             if (at >= 0 && at < term_count) prefetch(terms + at, 8 * LINE);
@@ -64,19 +61,13 @@ API int ff_bm25(
             break;
         }
         memset(tf, 0, (size_t)variants * sizeof *tf);
-        uint32_t sum = 0;
         for (int64_t t = begin; t < end; t++) {
             const uint32_t term = terms[t];
-            sum += term;
             for (uint64_t at = term & table.mask; table.slots[at]; at = (at + 1) & table.mask) {
                 if (hashes[table.slots[at] - 1] != term) continue;
                 tf[table.slots[at] - 1] += 1.0;
                 break;
             }
-        }
-        if (sums && sum != sums[row]) {
-            result = DAMAGED;
-            break;
         }
         double total = 0.0, covered = 0.0;
         for (int64_t w = 0; w < words; w++) {
@@ -96,21 +87,6 @@ API int ff_bm25(
     free(table.slots);
     free(tf);
     return result;
-}
-
-/* Computes the checksum of each row: the sum of its terms. */
-API int ff_term_sums(const uint32_t *terms, int64_t term_count, const int64_t *ends, int64_t row_count, uint32_t *sums)
-{
-    int64_t begin = 0;
-    for (int64_t row = 0; row < row_count; row++) {
-        const int64_t end = ends[row];
-        if (begin > end || end > term_count) return DAMAGED;
-        uint32_t sum = 0;
-        for (int64_t t = begin; t < end; t++) sum += terms[t];
-        sums[row] = sum;
-        begin = end;
-    }
-    return DONE;
 }
 
 /* ---------------------------------------------------------------- vectors */

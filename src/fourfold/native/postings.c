@@ -252,7 +252,7 @@ API int64_t ff_best_words(
     }
     if (result == DONE && tail_count)
         result = ff_bm25(
-            rest->content, rest->size, rest->ends, rest->sums, rest->row_count, tail, tail_count, s->hashes, s->worth, s->same,
+            rest->content, rest->size, rest->ends, rest->row_count, tail, tail_count, s->hashes, s->worth, s->same,
             s->firsts, s->idfs, s->words, 1.0, s->average_length, s->k1, s->b, s->base_length, tail_scores,
             tail_scores + tail_count);
     for (int64_t i = 0; i < tail_count && result == DONE; i++)

@@ -149,7 +149,7 @@ API int ff_cosines(
     const float *matrix, int64_t row_count, int64_t dimension, const uint32_t *sums, const int64_t *rows, int64_t count,
     const float *query, double *cosines);
 API int ff_bm25(
-    const uint32_t *terms, int64_t term_count, const int64_t *ends, const uint32_t *sums, int64_t row_count,
+    const uint32_t *terms, int64_t term_count, const int64_t *ends, int64_t row_count,
     const int64_t *rows, int64_t count, const uint32_t *hashes, const double *worth, const int32_t *same, const int32_t *firsts,
     const double *idfs, int64_t words, double weight, double average_length, double k1, double b, double base_length,
     double *scores, double *coverage);

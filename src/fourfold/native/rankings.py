@@ -257,7 +257,6 @@ SCALES: Final = {"cosine": 0, "absolute": 1, "best": 2}
 _fuse = function(LIBRARY, "fuse", c_int64, P, N, D, D, D, P, P, P, P, P)
 _missing = function(KEEPING_GIL, "missing", c_int64, P, N, P, N, P)
 _common = function(KEEPING_GIL, "common", c_int64, P, N, P, N)
-_highest = function(KEEPING_GIL, "highest", c_double, P, N)
 _values = function(KEEPING_GIL, "values", None, P, N, P, N, P, N)
 _NO_IDS: Final = np.empty(0, np.int64)
 
@@ -353,12 +352,6 @@ def common(one: Hits, other: Hits) -> int:
     if (count := _common(ids, len(one.ids), others, len(other.ids))) < 0:
         raise failure(count)
     return count
-
-
-def highest(hits: Hits) -> float | None:
-    """Return the highest score, None if there is none."""
-    _, scores = hits.addresses or addresses_of(hits)
-    return _highest(scores, len(hits.ids)) if scores else None
 
 
 class _Column(Structure):

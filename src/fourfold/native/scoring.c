@@ -11,7 +11,7 @@ static int score_rows(
     if (s->vector)
         return ff_cosines(part->content, part->row_count, part->size, part->sums, rows, count, s->vector, scores);
     return ff_bm25(
-        part->content, part->size, part->ends, part->sums, part->row_count, rows, count, s->hashes, s->worth, s->same,
+        part->content, part->size, part->ends, part->row_count, rows, count, s->hashes, s->worth, s->same,
         s->firsts, s->idfs, s->words, s->weight, s->average_length, s->k1, s->b, s->base_length, scores, coverage);
 }
 

@@ -34,9 +34,9 @@ import numpy as np
 
 from fourfold.frozen import value
 from fourfold.native import bindings, rankings
-from fourfold.native.rankings import FusionList, values_of
+from fourfold.native.rankings import FusionList
 from fourfold.ranking.retrievers import EXPANSIONS, LIST_SCALES, LIST_SHARES, RETRIEVERS
-from fourfold.retrieval import Background, Contribution, Hit, Hits, Numbers, Ranking, Tuning
+from fourfold.retrieval import Background, Contribution, Hit, Hits, Ranking, Tuning
 
 if TYPE_CHECKING:
     from fourfold.retrieval import Floats, Ints
@@ -212,17 +212,6 @@ def columns(hits: Sequence[Hit]) -> Hits:
     return Hits(np.array(ids, np.int64), np.array([first[id] for id in ids], np.float64))
 
 
-def values_at(ids: Ints, *asked: tuple[Mapping[int, float], float | None]) -> list[list[float | None]]:
-    """The numbers of a few ids in each of several mappings, with the default of each."""
-    tables = [numbers.columns if isinstance(numbers, Numbers) else () for numbers, _ in asked]
-    return [
-        [default if math.isnan(number) else number for number in found]
-        if isinstance(numbers, Numbers)
-        else [numbers.get(item, default) for item in ids.tolist()]
-        for (numbers, default), found in zip(asked, values_of(ids, tables), strict=True)
-    ]
-
-
 def scaled_to_one(weights: Mapping[str, float], names: Iterable[str]) -> dict[str, float]:
     """Return the weights of `names` scaled to sum 1; empty if all are zero."""
     kept = {name: weights[name] for name in names if weights.get(name, 0.0) > 0}
@@ -394,11 +383,15 @@ def fuse_auto(inputs: AutoInputs) -> Fusion:
 
     The weight reported for a retriever is the sum over both of its lists.
     """
-    lists = {name: hits for name, given in inputs.lists.items() if len((hits := columns(given)).ids)}
-    unlisted = {name: columns(hits) for name, hits in inputs.unlisted.items()}
+    lists = {name: hits for name, hits in _as_columns(inputs.lists).items() if len(hits.ids)}
+    unlisted = _as_columns(inputs.unlisted)
     weights = auto_weights(inputs, lists, unlisted)
     reported = {**(inputs.fixed or {}), **_reported(weights)}
     return fuse_scaled(lists, unlisted, weights, inputs.average, reported)
+
+
+def _as_columns(lists: Mapping[str, Sequence[Hit]]) -> dict[str, Hits]:
+    return {name: hits if isinstance(hits, Hits) else columns(hits) for name, hits in lists.items()}
 
 
 def auto_weights(inputs: AutoInputs, lists: Mapping[str, Hits], unlisted: Mapping[str, Hits]) -> dict[str, float]:
@@ -429,13 +422,14 @@ def fuse_scaled(
     """
     if not weights:
         return fuse((), reported)
-    given = [FusionList(lists[name], unlisted.get(name), LIST_SCALES[name], weight) for name, weight in weights.items()]
-    found = rankings.fuse(given, mean_of(average), BELOW_AVERAGE, grid_of(weights))
+    applied = with_all_retrievers(reported)
+    weighed = [FusionList(lists[name], unlisted.get(name), LIST_SCALES[name], each) for name, each in weights.items()]
+    fused = rankings.fuse(weighed, mean_of(average), BELOW_AVERAGE, grid_of(weights))
 
     def parts() -> list[Part]:
-        return [Part(*named, *made) for named, made in zip(weights.items(), found.parts(), strict=True)]
+        return [Part(*named, *made) for named, made in zip(weights.items(), fused.parts(), strict=True)]
 
-    return Fusion(found.hits, with_all_retrievers(reported), parts)
+    return Fusion(fused.hits, applied, parts)
 
 
 def mean_of(average: Background | None) -> float:
@@ -499,20 +493,12 @@ def text_evidence(inputs: AutoInputs, words: Hits, cosines: tuple[Hits, Hits]) -
     )
 
 
-def highest(numbers: Mapping[int, float]) -> float | None:
-    """Return the highest number, None if there is none."""
-    if not isinstance(numbers, Numbers):
-        return max(numbers.values(), default=None)
-    known = map(rankings.highest, numbers.columns)
-    return max([each for each in known if each is not None], default=None)
-
-
 def _nearness(cosines: tuple[Hits, Hits], background: Background) -> float:
     """Position of the best cosine between the store's average (0) and 1, the query itself (1)."""
     listed, unlisted = cosines
     best = float(listed.scores[0])
-    if (further := rankings.highest(unlisted)) is not None:  # an approximate index may have missed the best one
-        best = max(best, further)
+    if len(unlisted.ids):  # an approximate index may have missed the best one
+        best = max(best, float(unlisted.scores.max()))
     return min(1.0, max(0.0, (best - background.mean) / max(1 - background.mean, LEAST_SPREAD)))
 
 
@@ -547,7 +533,10 @@ class Expansion:
     """The lists of vectors and words that answered."""
     weights: Mapping[str, float]
     """The weights of the lists that have hits and count."""
-    average: Background | None
+    average: float
+    """Cosine of the store (`mean_of`)."""
+    grid: float
+    """Of the scores of the fused texts (`grid_of`)."""
     named: Mapping[int, float]
     """Items that the query names, with strengths in 0..1."""
     mentions: float
@@ -568,3 +557,17 @@ class Expanded:
     """For vectors and words, the ids that are in other lists only, unless they were scored."""
     scores: Mapping[str, Ranking]
     """For vectors and words, the scores of these ids."""
+
+
+def plan_expansion(
+    inputs: AutoInputs,
+    texts: Mapping[str, Hits],
+    named: Mapping[int, float],
+    mentions: float,
+    others: Sequence[Ints],
+    wanted: frozenset[str],
+    limit: int,
+) -> Expansion:
+    weights = auto_weights(inputs, {name: hits for name, hits in texts.items() if len(hits.ids)}, {})
+    average, grid = mean_of(inputs.average), grid_of(weights)
+    return Expansion(texts, weights, average, grid, named, mentions, others, wanted, limit)

@@ -35,8 +35,7 @@ from fourfold.ranking.presets import (
 from fourfold.ranking.retrievers import EXPANSIONS, RETRIEVERS, names_of_all
 from fourfold.retrieval import FusionName, Plan, Recency
 from fourfold.text.fold import folded_words
-from fourfold.text.stems import stem, verb_forms
-from fourfold.text.stopwords import stop_words
+from fourfold.text.stems import stem, stop_words, verb_forms
 
 QueryType: TypeAlias = Literal["standard", "relational"]
 
@@ -200,7 +199,7 @@ def _if_related(
 def _retrievers(request: PlanRequest, preset: Preset, weights: Mapping[str, float] | None) -> tuple[str, ...]:
     """The retrievers in `only` that have a weight."""
     if request.only is None and weights is None:
-        return preset.retrievers
+        return tuple(RETRIEVERS) if preset.uses is None else preset.uses
     allowed = tuple(RETRIEVERS) if request.only is None else _names(request.only)
     if weights is None:
         return tuple(name for name in preset.retrievers if name in allowed)

@@ -11,8 +11,7 @@ from typing import NamedTuple
 
 from fourfold.text.fold import INVISIBLE, MARKS, caseless, fold, visible
 from fourfold.text.language import detect
-from fourfold.text.stems import stem
-from fourfold.text.stopwords import stop_words
+from fourfold.text.stems import stem, stop_words
 
 ANALYSER_VERSION = "4"
 """Part of the stamp of every keyword index; a change makes stores rebuild it."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 from fourfold.limits import QUERY_TERMS
@@ -50,7 +52,8 @@ KnownWords = dict[tuple[QueryWord, bool], Word]
 """Words as a store has them, and whether with German compounds."""
 
 
-class KeywordQuery(NamedTuple):
+@dataclass(frozen=True)
+class KeywordQuery:
     """The words of a query that occur in a store, and what is known about the others."""
 
     words: tuple[Word, ...]
@@ -71,12 +74,12 @@ class KeywordQuery(NamedTuple):
     def terms(self) -> list[str]:
         return [term for word in self.words for term in word.terms]
 
-    @property
+    @cached_property
     def weight(self) -> float:
         """Sum of the idf of all words, which is full coverage."""
         return sum([word.idf for word in self.words]) + self.unknown
 
-    @property
+    @cached_property
     def unknown_share(self) -> float:
         return self.unknown / self.weight if self.unknown else 0.0
 

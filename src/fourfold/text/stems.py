@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache, lru_cache
 from importlib import import_module
+from pathlib import Path
 from threading import Lock
 from typing import Any, cast
 
@@ -186,3 +188,21 @@ def _weak_family(root: str) -> tuple[str, ...]:
     if root.endswith(("er", "el")):
         return (*forms, f"{root}n")
     return (*forms, f"{root}et", f"ge{root}et") if root.endswith(("d", "t", "n", "m")) else forms
+
+
+# ---------------------------------------------------------------- stop words
+
+_LIST = re.compile(r"^([a-z]{2}):([^:#]+)$", re.MULTILINE)
+_SAME = {"no": "nb", "nn": "nb"}
+"""Languages that use the list of another one."""
+
+
+@cache
+def stop_words(language: str) -> frozenset[str]:
+    """Return the folded stop words of a language; empty for a language without a list."""
+    return frozenset(map(fold, _lists().get(_SAME.get(language, language), "").split()))
+
+
+@cache
+def _lists() -> dict[str, str]:
+    return dict(_LIST.findall(Path(__file__).with_name("stopwords.txt").read_text(encoding="utf-8")))

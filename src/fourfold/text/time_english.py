@@ -8,8 +8,19 @@ from typing import Final, Literal, TypeAlias, cast
 
 from fourfold.text import calendar_spans as spans
 from fourfold.text.calendar_spans import Calendar, Part, Span, Third, Unit
-from fourfold.text.time_grammar import NOT_COUNTED, Grammar, Match, Repeats, Rule, before, compiled, number
-from fourfold.text.time_numeric import NUMERIC, YEAR, year_of
+from fourfold.text.time_grammar import (
+    NOT_COUNTED,
+    NUMERIC,
+    YEAR,
+    Grammar,
+    Match,
+    Repeats,
+    Rule,
+    before,
+    compiled,
+    number,
+    year_of,
+)
 
 _MONTHS: Final = (
     ("january", "jan"), ("february", "feb"), ("march", "mar"), ("april", "apr"), ("may",), ("june", "jun"),

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from fourfold import limits
-from fourfold.index.link_tail import ItemLinks, NodeLinks, TagLinks
+from fourfold.index.link_state import ItemLinks, NodeLinks, TagLinks
 from fourfold.index.source import Change
 from fourfold.storage.sqlite import changes
 from fourfold.storage.sqlite.connection import Connection
@@ -36,7 +36,7 @@ def changed(db: Connection, ns: int, after: int, last: int, most: int) -> Change
 
 
 class SqliteLinkSource:
-    """Implements `fourfold.index.link_tail.LinkSource` inside the transaction of `db`."""
+    """Implements `fourfold.index.link_state.LinkSource` inside the transaction of `db`."""
 
     def __init__(self, db: Connection) -> None:
         self._db = db
