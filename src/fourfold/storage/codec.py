@@ -10,7 +10,7 @@ from functools import lru_cache
 
 from fourfold import validation as rules
 from fourfold.errors import StorageFull
-from fourfold.fields import DETAILS, OPTIONAL, Column, Details
+from fourfold.fields import DETAILS, Column, Details
 from fourfold.model import Json, NewItem
 from fourfold.text.fold import fold
 
@@ -50,7 +50,7 @@ def detail_values(item: Details) -> list[Json]:
     return [micros(value) if value is not None and column.holds == "time" else value for column, value in values]
 
 
-def read_optional(values: Iterable[Json], columns: Mapping[str, Column] = OPTIONAL) -> dict[str, Json]:
+def read_optional(values: Iterable[Json], columns: Mapping[str, Column]) -> dict[str, Json]:
     """The fields that are set, from the values of their columns."""
     return {
         column.name: moment(value) if column.holds == "time" else value

@@ -30,6 +30,7 @@ from fourfold.text.fold import fold
 _COLUMNS = (
     f"id, key, title, text, kind, metadata, language, created_at, updated_at, path, chunk_index, {', '.join(OPTIONAL)}"
 )
+_OPTIONAL = tuple((name, column.holds == "time") for name, column in OPTIONAL.items())
 _DETAILS = ", ".join(DETAILS)
 _SET_DETAILS = ", ".join(f"{name} = ?" for name in DETAILS)
 _INSERTED = (
@@ -286,11 +287,16 @@ _Item = thawed(Item)
 def _item(namespace: str, row: tuple[Any, ...], sources: tuple[int, ...]) -> Item:
     item_id, key, title, text, kind, metadata, language, created, updated, path, chunk, *optional, tags = row
     created_at = moment(created)
+    fields: dict[str, Any] = {
+        name: moment(value) if is_time else value
+        for (name, is_time), value in zip(_OPTIONAL, optional, strict=True)
+        if value is not None
+    }
     item = _Item(
         item_id, namespace, key, title, text, () if tags is None else tuple(sorted(tags.split("\0"))), kind,
         {} if metadata == "{}" else json.loads(metadata), language,
         created_at, created_at if updated == created else moment(updated), sources, path, chunk,
-        **codec.read_optional(optional),
+        **fields,
     )  # fmt: skip
     item.__class__ = Item
     return item
