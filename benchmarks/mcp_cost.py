@@ -26,8 +26,7 @@ from typing import Any
 from mcp import Client, StdioServerParameters
 from passages import collect_passages
 
-from fourfold import AsyncMemory, NewItem
-from fourfold.serve import schemas
+from fourfold import AsyncMemory, NewItem, wire
 from fourfold.serve.mcp.answers import SEARCH_TOKENS, search_answer
 
 CACHE = Path(tempfile.gettempdir()) / "fourfold-bench"
@@ -201,7 +200,7 @@ async def text_of(client: Client, tool: str, query: str) -> str:
 async def answer_of(memory: AsyncMemory, query: str) -> str:
     """What is sent, made in this process."""
     response = await memory.search(query)
-    return schemas.compact(search_answer(response, response.results, SEARCH_TOKENS, explain=False, page={}))
+    return wire.compact(search_answer(response, response.results, SEARCH_TOKENS, explain=False, page={}))
 
 
 async def one_by_one(ways: Sequence[Callable[[str], Awaitable[object]]], query: str, turn: int) -> Search:

@@ -45,7 +45,7 @@ with Memory.open(store + "-copy", embedder="none") as memory:
 
 from mcp import Client
 from fourfold.serve.mcp.server import build
-from fourfold.serve.schemas import item_json
+from fourfold.wire import encode
 
 async def tools():
     server, _ = build(lambda: Settings(store=store, embedder="none"), "all")
@@ -57,9 +57,9 @@ described = asyncio.run(tools())["store_memory"]["mood"]
 assert described == {"type": "string", "description": "Mood it was written in."}, described
 with Memory.open(store, embedder="none") as memory:
     merry = memory.list("mood = merry")[0]
-    assert item_json(merry)["mood"] == "merry"
-    from fourfold.client.reading import item_of
-    assert item_of(item_json(merry)).mood == "merry"
+    assert encode(merry)["mood"] == "merry"
+    from fourfold.wire import decode
+    assert decode(type(merry), encode(merry)).mood == "merry"
 
 from fourfold.serve.http.models import NewItemRequest
 from fourfold.serve.http.answers import ItemAnswer

@@ -19,8 +19,8 @@ from fourfold.integrations.chroma import mirror as mirrors
 from fourfold.integrations.chroma.collection import is_cosine, open_collection
 from fourfold.integrations.chroma.search import ChromaSearch
 from fourfold.model import Filters, MetadataTest
-from fourfold.serve.schemas import response_json
 from fourfold.storage.sqlite.snapshot import SqliteWords
+from fourfold.wire import response_json
 
 pytestmark = pytest.mark.spec("S2.2")
 

@@ -12,16 +12,7 @@ import pytest
 from fourfold.errors import InvalidQuery
 from fourfold.model import NO_FILTERS, Edge, Filters, Item, MetadataTest, Neighbor, Node, RawRecord
 from fourfold.retrieval import Contribution, Degraded, Explanation, Plan, Result, SearchResponse
-from fourfold.serve.schemas import (
-    dumps,
-    edge_json,
-    error_json,
-    filters_json,
-    neighbor_json,
-    raw_json,
-    response_json,
-    time_json,
-)
+from fourfold.wire import dumps, encode, error_json, filters_json, response_json, time_json
 
 NOON = datetime(2026, 11, 15, 10, tzinfo=UTC)
 
@@ -167,9 +158,9 @@ def test_an_error() -> None:
 
 
 def test_graph_and_raw_records() -> None:
-    assert edge_json(Edge("a", "uses", "b", 0.5)) == {"from": "a", "relation": "uses", "to": "b", "weight": 0.5}
-    neighbor = neighbor_json(Neighbor(Node(1, "b", "entity", ("bee",), {}, 17), "uses", 2, 0.25))
+    assert encode(Edge("a", "uses", "b", 0.5)) == {"from": "a", "relation": "uses", "to": "b", "weight": 0.5}
+    neighbor = encode(Neighbor(Node(1, "b", "entity", ("bee",), {}, 17), "uses", 2, 0.25))
     assert (neighbor["name"], neighbor["aliases"], neighbor["item_id"]) == ("b", ["bee"], 17)
     assert (neighbor["relation"], neighbor["distance"], neighbor["weight"]) == ("uses", 2, 0.25)
-    record = raw_json(RawRecord(4, "default", "hello", "Ada", None, {}, NOON))
+    record = encode(RawRecord(4, "default", "hello", "Ada", None, {}, NOON))
     assert (record["speaker"], record["session_id"], record["created_at"]) == ("Ada", None, "2026-11-15T10:00:00Z")

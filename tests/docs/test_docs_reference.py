@@ -23,7 +23,7 @@ from fourfold.cli.main import app
 from fourfold.model import NO_FILTERS
 from fourfold.ranking.presets import PRESETS, Preset
 from fourfold.retrieval import Contribution
-from fourfold.serve.schemas import filters_json, response_json, why_json
+from fourfold.wire import filters_json, response_json, why_json
 
 pytestmark = pytest.mark.spec("S1.11")
 

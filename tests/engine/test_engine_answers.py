@@ -8,10 +8,10 @@ from collections import Counter
 import pytest
 from engine_support import Opener, WordEmbedder, ids, notes, scored, texts
 
+from fourfold import wire
 from fourfold.errors import InvalidItem, SpaceMismatch
 from fourfold.memory import Memory
 from fourfold.model import Filters, NewItem
-from fourfold.serve import schemas
 
 # ---------------------------------------------------------------- results per file
 
@@ -89,7 +89,7 @@ def test_min_confidence_leaves_out_less_certain_results(office: Memory) -> None:
     assert scored(sure) == [pair for pair in scored(everything) if pair[0] in ids(sure)]
     none = office.search("quarterly revenue of zeppelin manufacturers", min_confidence=0.9)
     assert none.results == ()
-    assert schemas.response_json(none)["status"] == "success"
+    assert wire.response_json(none)["status"] == "success"
 
 
 # ---------------------------------------------------------------- several namespaces
@@ -144,7 +144,7 @@ def test_named_namespaces_are_searched_separately_and_fused(project: Memory, pre
         assert total * result.recency == pytest.approx(result.score, abs=1e-9)
         assert result.explanation is not None
         assert result.explanation.value == result.score
-    schemas.dumps(schemas.response_json(both))
+    wire.dumps(wire.response_json(both))
     apart = [project.search("heron at the lake", namespaces=[name], top_k=100) for name in ("project", "personal")]
     assert both.counts["semantic"] == sum(response.counts["semantic"] for response in apart)
 

@@ -8,9 +8,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from engine_support import ids
 
+from fourfold import wire
 from fourfold.memory import Memory
 from fourfold.model import Filters, Item, MetadataTest, NewItem
-from fourfold.serve import schemas
 
 DAY = datetime(2025, 3, 1, tzinfo=UTC)
 COUNT = 600
@@ -93,7 +93,7 @@ def test_a_filtered_search_finds_all_that_pass_and_nothing_else(library: Memory,
         response = library.search("Heron river", filters=filters, top_k=100, per_source=100, fusion=fusion)
         assert set(ids(response)) <= expected
         assert len(response.results) == min(100, len(expected))
-        schemas.dumps(schemas.response_json(response))
+        wire.dumps(wire.response_json(response))
     for result in library.search("Heron 30", only=["graph"], filters=filters, top_k=100).results:
         assert result.id in expected
 

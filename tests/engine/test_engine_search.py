@@ -10,13 +10,12 @@ import numpy as np
 import pytest
 from engine_support import DIMENSION, Opener, WordEmbedder, ids, notes, row_counts, scored, texts
 
-from fourfold import limits
+from fourfold import limits, wire
 from fourfold.engine.retrievers import TagRetriever
 from fourfold.errors import InvalidArgument, InvalidQuery, InvalidVector, InvalidWeights, RequestError
 from fourfold.memory import Memory
 from fourfold.model import Filters, NewItem
 from fourfold.retrieval import Query
-from fourfold.serve import schemas
 
 FUSIONS = ("auto", "rrf", "weighted")
 PRESETS = ("auto", "insights-basic", "insights", "wiki", "files", "memories")
@@ -30,7 +29,7 @@ def test_semantic_results_come_nearest_first_and_without_embeddings(office: Memo
     cosines = [result.contributions[0].raw for result in response.results]
     assert cosines == sorted(cosines, reverse=True)
     assert texts(response)[0].startswith("Backups of the router settings")
-    answer = schemas.dumps(schemas.response_json(response))
+    answer = wire.dumps(wire.response_json(response))
     assert "vector" not in answer
     assert "embedding" not in answer
     assert len(answer) < 20_000
@@ -56,7 +55,7 @@ def test_keyword_results_come_best_first(office: Memory) -> None:
 
 @pytest.mark.spec("S1.4")
 def test_a_result_has_at_least_id_content_score_and_source_ids(office: Memory) -> None:
-    answer = schemas.response_json(office.search("printer paper"))
+    answer = wire.response_json(office.search("printer paper"))
     first = answer["results"][0]
     assert isinstance(first["id"], int)
     assert first["content"] == "The printer jams when the paper is damp"
@@ -77,7 +76,7 @@ def test_nothing_found_is_an_empty_list(memory: Memory, preset: str) -> None:
     response = memory.search("anything at all", preset=preset)
     assert response.results == ()
     assert response.confidence == 0
-    assert schemas.response_json(response)["results"] == []
+    assert wire.response_json(response)["results"] == []
 
 
 @pytest.mark.spec("S1.4")
@@ -137,7 +136,7 @@ def test_a_wrong_request_is_refused_and_changes_nothing(
         office.search(**{"text": "router", **request_})
     assert raised.value.message
     assert raised.value.remedy
-    form = schemas.error_json(raised.value, "hybrid_search")
+    form = wire.error_json(raised.value, "hybrid_search")
     assert form == {
         "status": "error",
         "error": raised.value.message,
@@ -178,20 +177,20 @@ def test_without_embedder_and_embedding_the_other_retrievers_answer(opened: Open
 
 @pytest.mark.spec("S3.2")
 def test_full_text_search_has_snippets_and_semantic_search_has_similarities(office: Memory) -> None:
-    words = schemas.response_json(office.search("printer", only=["keyword"]))
+    words = wire.response_json(office.search("printer", only=["keyword"]))
     assert words["method"] == "keyword"
     assert "**printer**" in words["results"][0]["snippet"]
     assert words["results"][0]["semantic_similarity"] is None
-    meaning = schemas.response_json(office.search("printer", only=["semantic"]))
+    meaning = wire.response_json(office.search("printer", only=["semantic"]))
     assert meaning["method"] == "semantic"
     assert 0 < meaning["results"][0]["semantic_similarity"] <= 1
-    assert schemas.response_json(office.search("printer"))["method"] == "hybrid"
+    assert wire.response_json(office.search("printer"))["method"] == "hybrid"
 
 
 @pytest.mark.spec("S3.3")
 def test_fusion_is_chosen_per_call(office: Memory) -> None:
     answers = {fusion: office.search("router backups friday", fusion=fusion) for fusion in FUSIONS}
-    assert [schemas.response_json(answers[fusion])["fusion_strategy"] for fusion in FUSIONS] == list(FUSIONS)
+    assert [wire.response_json(answers[fusion])["fusion_strategy"] for fusion in FUSIONS] == list(FUSIONS)
     assert len({answers[fusion].results[0].score for fusion in FUSIONS}) == 3
     assert {texts(answers[fusion])[0] for fusion in FUSIONS} == {"Backups of the router settings are made every Friday"}
 
@@ -201,7 +200,7 @@ def test_fusion_is_chosen_per_call(office: Memory) -> None:
 def test_an_item_found_by_both_retrievers_is_one_result(office: Memory, fusion: str) -> None:
     response = office.search("printer paper", fusion=fusion)
     assert len(set(ids(response))) == len(ids(response))
-    first = schemas.response_json(response)["results"][0]
+    first = wire.response_json(response)["results"][0]
     assert "**printer**" in first["snippet"]
     assert first["semantic_similarity"] > 0
     assert first["fts_score"] > 0
@@ -222,7 +221,7 @@ RESULT = """id key namespace title content snippet score hybrid_score confidence
 @pytest.mark.parametrize("explain", [False, True])
 def test_the_response_has_the_fields_of_the_specification(office: Memory, explain: bool) -> None:
     response = office.search("office printer", explain=explain, filters=Filters(tags=("office",)))
-    answer = schemas.response_json(response)
+    answer = wire.response_json(response)
     assert set(answer) == set(EXAMPLE.split())
     assert set(answer["hints"]) == {"fts_matches", "semantic_matches", "overlap"}
     assert set(answer["applied_weights"]) == {"semantic", "keyword", "graph", "tags"}
@@ -272,23 +271,23 @@ def test_a_named_node_leads_to_its_items_and_its_neighbours(memory: Memory) -> N
         response = memory.search(query, only=["graph"])
         assert ids(response) == [jurgen.id, clock.id]  # the node's own item, then that of its neighbour
         assert response.results[0].score > response.results[1].score
-        own, near = schemas.response_json(response)["results"]
+        own, near = wire.response_json(response)["results"]
         assert (own["graph_rank"], own["graph_distance"]) == (1, 0)
         assert (near["graph_rank"], near["graph_distance"]) == (2, 1)
         assert own["graph_score"] > near["graph_score"] > 0
     assert ids(memory.search("nobody we know", only=["graph"])) == []
-    by_words = schemas.response_json(memory.search("movement of brass"))["results"][0]
+    by_words = wire.response_json(memory.search("movement of brass"))["results"][0]
     assert (by_words["id"], by_words["graph_distance"], by_words["graph_score"]) == (clock.id, None, None)
 
 
 @pytest.mark.spec("S4.5")
 def test_the_response_says_how_the_query_was_understood(office: Memory) -> None:
     office.add_edge("Maria", "waters", "Ficus")
-    relational = schemas.response_json(office.search("Welche Pflanze gehört zu Maria?", preset="insights"))
+    relational = wire.response_json(office.search("Welche Pflanze gehört zu Maria?", preset="insights"))
     assert relational["query_type"] == "relational"
     assert relational["matched_keywords"]
     assert relational["applied_weights"] == {"semantic": 0.4, "keyword": 0.2, "graph": 0.4, "tags": 0.0}
-    standard = schemas.response_json(office.search("where is the printer", preset="insights"))
+    standard = wire.response_json(office.search("where is the printer", preset="insights"))
     assert standard["query_type"] == "standard"
     assert standard["matched_keywords"] == []
     assert standard["applied_weights"] == {"semantic": 0.6, "keyword": 0.2, "graph": 0.2, "tags": 0.0}

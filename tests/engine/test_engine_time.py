@@ -14,7 +14,7 @@ from fourfold.config import Settings
 from fourfold.errors import InvalidQuery
 from fourfold.memory import Memory
 from fourfold.model import NewItem
-from fourfold.serve.schemas import response_json
+from fourfold.wire import response_json
 
 pytestmark = pytest.mark.spec("C14")
 

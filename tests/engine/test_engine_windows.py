@@ -14,7 +14,7 @@ from fourfold.errors import EmbedderUnavailable
 from fourfold.memory import Memory
 from fourfold.model import NewItem
 from fourfold.retrieval import Result
-from fourfold.serve.schemas import result_json
+from fourfold.wire import result_json
 
 pytestmark = pytest.mark.spec("C13")
 

@@ -12,8 +12,8 @@ from files_support import items, write
 from fourfold.memory import Memory
 from fourfold.model import Filters
 from fourfold.ranking.fusion import FILE_NAME
-from fourfold.serve.schemas import response_json
 from fourfold.text.entities import file_names, named_files
+from fourfold.wire import response_json
 
 FILES = {
     "docs/routing.md": "# Routing\n\nThe router sends each packet along the cheapest way.",

@@ -11,11 +11,10 @@ from engine_support import Opener, texts
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from fourfold import limits
+from fourfold import limits, wire
 from fourfold.errors import InvalidItem
 from fourfold.memory import Memory
 from fourfold.model import NewItem
-from fourfold.serve import schemas
 
 _PIECES = st.one_of(
     st.text(max_size=20),
@@ -83,7 +82,7 @@ def test_5000_texts_come_back_identical_or_are_refused(tmp_path: Path) -> None:
             for item in memory.list(limit=20, offset=page * 20):
                 response = memory.search(item.text[:1000] or item.title)
                 assert response.degraded[1:] == ()  # without `semantic`, which needs an embedder
-                schemas.dumps(schemas.response_json(response)).encode()
+                wire.dumps(wire.response_json(response)).encode()
 
 
 @pytest.mark.spec("B4")
@@ -100,13 +99,13 @@ def test_queries_of_hostile_text_are_safe(office: Memory) -> None:
         if query.strip():
             response = office.search(query)
             assert response.degraded == ()
-            schemas.dumps(schemas.response_json(response)).encode("utf-8")
+            wire.dumps(wire.response_json(response)).encode("utf-8")
 
 
 @pytest.mark.spec("B4")
 def test_a_response_to_half_a_surrogate_pair_is_valid_json(office: Memory) -> None:
     """A query may contain a lone surrogate, which UTF-8 cannot encode; the response must still be printable."""
-    answer = schemas.dumps(schemas.response_json(office.search("printer \ud83d")))
+    answer = wire.dumps(wire.response_json(office.search("printer \ud83d")))
     answer.encode("utf-8")
 
 

@@ -9,11 +9,11 @@ import pytest
 from engine_support import Opener, texts
 from store_calls import StoreCalls
 
+from fourfold import wire
 from fourfold.embed.minilm import built_in_model
 from fourfold.embed.session import LocalEmbedder
 from fourfold.memory import Memory
 from fourfold.model import NewItem
-from fourfold.serve import schemas
 
 NOTES = (
     "The router's password is in the blue folder",
@@ -80,7 +80,7 @@ def test_the_model_reports_texts_that_it_truncates(notes: Memory) -> None:
     assert notes.search("where is the bread").notes == ()
     surrogates = notes.search("bread \ud83d \x00 ?")
     assert texts(surrogates)[0] == NOTES[3]
-    schemas.dumps(schemas.response_json(surrogates))
+    wire.dumps(wire.response_json(surrogates))
 
 
 @pytest.mark.spec("B8")

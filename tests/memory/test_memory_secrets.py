@@ -15,7 +15,7 @@ from fourfold.config import Settings
 from fourfold.errors import InvalidItem
 from fourfold.memory import Memory
 from fourfold.model import ItemPatch, NewItem
-from fourfold.serve.schemas import item_json
+from fourfold.wire import encode
 
 pytestmark = pytest.mark.spec("C16")
 
@@ -79,8 +79,8 @@ def test_the_result_names_what_was_masked(opened: Opener) -> None:
     memory = opened()
     item = memory.add(f"the key is {KEY}")
     assert item.text == f"the key is {MASK}"
-    assert item_json(item)["masked"] == ["github token"]
-    assert "masked" not in item_json(memory.add("no key here"))
+    assert encode(item)["masked"] == ["github token"]
+    assert "masked" not in encode(memory.add("no key here"))
 
 
 def test_refusing_names_the_kind_and_stores_nothing(opened: Opener, tmp_path: Path) -> None:

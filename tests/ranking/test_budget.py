@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from fourfold.serve import schemas
+from fourfold import wire
 from fourfold.serve.budget import fitting, shortened, tokens
 
 ROOT = Path(__file__).parents[2]
@@ -50,7 +50,7 @@ def entry(number: int, length: int) -> list[dict[str, object]]:
 
 
 def size(forms: list[dict[str, object]]) -> int:
-    return tokens(schemas.compact(forms))
+    return tokens(wire.compact(forms))
 
 
 @pytest.mark.spec("B12", "C5")
@@ -86,5 +86,5 @@ def test_a_text_is_cut_to_its_budget(text: str) -> None:
     part = shortened(text, 200)
     assert text.startswith(part)
     assert 0 < len(part) < len(text)
-    assert tokens(schemas.compact(part)) <= 200 < tokens(schemas.compact(text[: len(part) + 20]))
+    assert tokens(wire.compact(part)) <= 200 < tokens(wire.compact(text[: len(part) + 20]))
     assert shortened(part, 200) == part

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from engine_support import Opener, ids, scored
 
+from fourfold import wire
 from fourfold.memory import Memory
 from fourfold.model import NewItem
-from fourfold.serve import schemas
 
 LICENCE = "Permission is hereby granted to anyone who obtains a copy of this heron"
 
@@ -43,8 +43,8 @@ def test_copies_in_other_files_fold_into_the_best_and_are_listed(copies: Memory)
     (one,) = [result for result in found if result.item.path is not None]
     others = {f"/lib/{name}/LICENCE:{number}" for number, name in enumerate("abcdef", start=1)} | {"/lib/a/README:40"}
     assert {*one.also_in, one.item.location} == others
-    assert schemas.result_json(one)["also_in"] == list(one.also_in)
-    assert schemas.result_json(one)["location"] == one.item.location
+    assert wire.result_json(one)["also_in"] == list(one.also_in)
+    assert wire.result_json(one)["location"] == one.item.location
 
 
 @pytest.mark.spec("B4")

@@ -33,7 +33,7 @@ def dedup(
     with open_memory(ctx) as memory:
         groups = memory.duplicates(limit=limit)
     if as_json:
-        from fourfold.serve.schemas import duplicates_json
+        from fourfold.wire import duplicates_json
 
         say_json({"status": "success", "count": len(groups), "groups": [duplicates_json(group) for group in groups]})
     else:

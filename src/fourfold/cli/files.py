@@ -61,7 +61,7 @@ def _say(report: IndexReport, *, as_json: bool) -> None:
     from fourfold.ingest.report import reasons
 
     if as_json:
-        from fourfold.serve.schemas import index_json
+        from fourfold.wire import index_json
 
         say_json(index_json(report))
         return

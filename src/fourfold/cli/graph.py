@@ -85,9 +85,9 @@ def show(
         view = memory.node(name, label)
         items = {item.id: item for item in memory.get([*view.items, *view.mentions])}
     if as_json:
-        from fourfold.serve.schemas import node_view_json
+        from fourfold.wire import encode
 
-        say_json({"status": "success", **node_view_json(view)})
+        say_json({"status": "success", **encode(view)})
         return
     _show_node(view.node)
     for title, ids in (("items", view.items), ("mentioned in", view.mentions)):
@@ -124,9 +124,9 @@ def neighbors(
     with open_memory(ctx) as memory:
         found = memory.neighbors(name, depth, cast("Direction", direction), relation, label)
     if as_json:
-        from fourfold.serve.schemas import neighbor_json
+        from fourfold.wire import encode
 
-        say_json({"status": "success", "node": name, "neighbors": [neighbor_json(one) for one in found]})
+        say_json({"status": "success", "node": name, "neighbors": [encode(one) for one in found]})
         return
     columns = ("name", "label", "relation", "distance", "weight")
     say_rows(columns, ((one.node.name, one.node.label, one.relation, one.distance, f"{one.weight:g}") for one in found))
@@ -143,9 +143,9 @@ def path(
     with open_memory(ctx) as memory:
         edges = memory.path(start, end)
     if as_json:
-        from fourfold.serve.schemas import edge_json
+        from fourfold.wire import encode
 
-        say_json({"status": "success", "from": start, "to": end, "path": [edge_json(edge) for edge in edges]})
+        say_json({"status": "success", "from": start, "to": end, "path": [encode(edge) for edge in edges]})
         return
     if not edges:
         warn(f"no path from {start} to {end}")

@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 
 def history(ctx: typer.Context, item: ItemId, as_json: JsonFlag = False) -> None:
-    from fourfold.serve.schemas import item_json
+    from fourfold.wire import encode
 
     with open_memory(ctx) as memory:
         found = memory.history(read_id(item))
     if as_json:
-        say_json({"status": "success", "count": len(found), "items": [item_json(each) for each in found]})
+        say_json({"status": "success", "count": len(found), "items": [encode(each) for each in found]})
     else:
         say_rows(("id", "from", "until", "item"), (_row(each) for each in found))
 

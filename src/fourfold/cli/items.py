@@ -247,10 +247,10 @@ def _items(count: int) -> str:
 
 
 def _say_items(items: list[Item], sources: list[RawRecord] | None = None) -> None:
-    from fourfold.serve.schemas import item_json, raw_json
+    from fourfold.wire import encode
 
-    shown = {} if sources is None else {"sources": [raw_json(record) for record in sources]}
-    say_json({"status": "success", "count": len(items), "items": [item_json(item) for item in items], **shown})
+    shown = {} if sources is None else {"sources": [encode(record) for record in sources]}
+    say_json({"status": "success", "count": len(items), "items": [encode(item) for item in items], **shown})
 
 
 def _row(item: Item) -> tuple[object, ...]:

@@ -91,7 +91,7 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
 def _report(error: FourfoldError, arguments: Sequence[str]) -> int:
     error.message = _without_secrets(error.message, arguments)
     if _wants_json(arguments):
-        from fourfold.serve.schemas import error_json
+        from fourfold.wire import error_json
 
         with suppress(OSError):  # such as a full disk, which the exit code also reports
             say_json(error_json(error, _command_name(arguments)))
@@ -103,7 +103,7 @@ def _report(error: FourfoldError, arguments: Sequence[str]) -> int:
 def _reject(rejected: Any, arguments: Sequence[str]) -> int:
     rejected.message = _without_secrets(str(rejected.message), arguments)
     if _wants_json(arguments):
-        from fourfold.serve.schemas import error_json
+        from fourfold.wire import error_json
 
         say_json(error_json(RequestError(rejected.format_message(), "See --help"), _command_name(arguments)))
     else:

@@ -83,7 +83,7 @@ def install(
 
     from fourfold.serve.mcp import clients
     from fourfold.serve.mcp import install as entries
-    from fourfold.serve.schemas import dumps
+    from fourfold.wire import dumps
 
     chosen = clients.CLIENTS[client]
     path = clients.file_of(chosen, scope, os.environ)
@@ -122,7 +122,7 @@ def uninstall(
     """Show, or with --yes remove, the entry that gives a client this memory. The store stays."""
     from fourfold.serve.mcp import clients
     from fourfold.serve.mcp import install as entries
-    from fourfold.serve.schemas import dumps
+    from fourfold.wire import dumps
 
     chosen = clients.CLIENTS[client]
     path = clients.file_of(chosen, scope, os.environ)

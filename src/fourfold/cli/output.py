@@ -81,7 +81,7 @@ def _indented(line: str, width: int) -> str:
 
 def say_json(value: Json) -> None:
     """Prints one JSON object; control characters are escaped, which means the same in JSON."""
-    from fourfold.serve.schemas import dumps
+    from fourfold.wire import dumps
 
     typer.echo(_INVISIBLE.sub(_escaped, dumps(value)))
 

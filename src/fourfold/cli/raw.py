@@ -98,6 +98,6 @@ def _row(record: RawRecord) -> tuple[object, ...]:
 
 
 def _say_records(records: Sequence[RawRecord], **facts: object) -> None:
-    from fourfold.serve.schemas import raw_json
+    from fourfold.wire import encode
 
-    say_json({"status": "success", "count": len(records), **facts, "raw": [raw_json(record) for record in records]})
+    say_json({"status": "success", "count": len(records), **facts, "raw": [encode(record) for record in records]})

@@ -50,7 +50,7 @@ def _from_chroma(settings: Settings, place: str, name: str, query: str, asked: d
 
 def _show(response: SearchResponse, *, as_json: bool) -> None:
     if as_json:
-        from fourfold.serve.schemas import response_json
+        from fourfold.wire import response_json
 
         say_json(response_json(response))
         return

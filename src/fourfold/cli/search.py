@@ -33,7 +33,7 @@ def why(
     with open_memory(ctx) as memory:
         answer = memory.why(read_id(item), query, **asked)
     if as_json:
-        from fourfold.serve.schemas import why_json
+        from fourfold.wire import why_json
 
         say_json(why_json(answer, query))
     else:
@@ -43,7 +43,7 @@ def why(
 def show_response(response: SearchResponse, *, as_json: bool, namespaces: bool) -> None:
     """`namespaces`: show the namespace of each result, if several were searched."""
     if as_json:
-        from fourfold.serve.schemas import response_json
+        from fourfold.wire import response_json
 
         say_json(response_json(response))
         return

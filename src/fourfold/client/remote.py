@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from fourfold import validation as rules
 from fourfold.arguments import Owner, checks_arguments
-from fourfold.client import forms, reading
+from fourfold.client import forms
 from fourfold.client.transport import Transport, quoted
 from fourfold.config import Settings
 from fourfold.engine.duplicates import DuplicateGroup, Similar
@@ -34,6 +34,7 @@ from fourfold.model import (
     Source,
 )
 from fourfold.retrieval import SearchResponse
+from fourfold.wire import decode, duplicates_of, response_of, why_of
 
 if TYPE_CHECKING:
     from fourfold.model import Vector
@@ -159,7 +160,8 @@ class RemoteMemory:
             "history": history,
             "as_of": as_of.isoformat() if isinstance(as_of, datetime) else as_of,
         }
-        return reading.response_of(self._call("POST", "/search", forms.without_defaults(body)), filters)
+        form = self._call("POST", "/search", forms.without_defaults(body))
+        return response_of(form, rules.checked_filters(filters))
 
     def why(
         self,
@@ -191,64 +193,64 @@ class RemoteMemory:
             "time": time,
             "filters": forms.filter_form(filters),
         }
-        return reading.why_of(self._call("POST", "/why", forms.without_defaults(body)))
+        return why_of(self._call("POST", "/why", forms.without_defaults(body)))
 
     # ------------------------------------------------------------ storing
 
     def add(self, item: NewItem | str, *, wait: bool = False) -> Item:
         new = NewItem(item) if isinstance(item, str) else item
-        return reading.item_of(self._call("POST", "/items", {**forms.item_form(new), "wait": wait}))
+        return decode(Item, self._call("POST", "/items", {**forms.item_form(new), "wait": wait}))
 
     def add_many(self, items: Sequence[NewItem], *, wait: bool = False) -> list[Item]:
         body = {"items": [forms.item_form(item) for item in items], "wait": wait}
-        return [reading.item_of(form) for form in self._call("POST", "/items:batch", body)["items"]]
+        return [decode(Item, form) for form in self._call("POST", "/items:batch", body)["items"]]
 
     def update(self, item: int | str, patch: ItemPatch, *, wait: bool = False, expected: Item | None = None) -> Item:
         body = forms.patch_form(patch)
         headers = self._if_match(expected)
         if not body:
             return self.get([item])[0]
-        return reading.item_of(self._call("PATCH", f"/items/{quoted(item)}", {**body, "wait": wait}, headers=headers))
+        return decode(Item, self._call("PATCH", f"/items/{quoted(item)}", {**body, "wait": wait}, headers=headers))
 
     def history(self, item: int | str) -> list[Item]:
         form = self._call("GET", f"/items/{quoted(item)}", query={"include": "history"})
-        return [reading.item_of(each) for each in form["history"]]
+        return [decode(Item, each) for each in form["history"]]
 
     def undo(self, item: int | str, *, to: int | None = None, wait: bool = False) -> Item:
         body = forms.without_defaults({"undo": True, "undo_to": to, "wait": wait})
-        return reading.item_of(self._call("PATCH", f"/items/{quoted(item)}", body))
+        return decode(Item, self._call("PATCH", f"/items/{quoted(item)}", body))
 
     def similar(self, item: int | str) -> list[Similar]:
         form = self._call("GET", f"/items/{quoted(item)}", query={"include": "similar"})
-        return [Similar(**each) for each in form["similar"]]
+        return [decode(Similar, each) for each in form["similar"]]
 
     def duplicates(
         self, filters: GivenFilters | None = None, *, limit: int = 50, progress: Progress | None = None
     ) -> list[DuplicateGroup]:
         if filters is not None or progress is not None:
             raise NotOffered("a server groups all items of a namespace", "Leave filters and progress out")
-        return [reading.group_of(form) for form in self._call("GET", "/duplicates", query={"limit": limit})["groups"]]
+        return [duplicates_of(form) for form in self._call("GET", "/duplicates", query={"limit": limit})["groups"]]
 
     def merge(self, kept: int | str, others: Sequence[int | str]) -> Item:
-        return reading.item_of(self._call("POST", "/items:merge", {"keep": kept, "ids": list(others)}))
+        return decode(Item, self._call("POST", "/items:merge", {"keep": kept, "ids": list(others)}))
 
     def _if_match(self, expected: Item | None) -> dict[str, str]:
         """The ETag of the item, if its stored state is the one that the caller expects."""
         if expected is None:
             return {}
         answer = self._transport.send("GET", self._path(f"/items/{expected.id}"))
-        if reading.item_of(answer.json()) != expected:
+        if decode(Item, answer.json()) != expected:
             raise Conflict(f"item {expected.id} has changed", "Read it again and repeat the change")
         return {"if-match": answer.headers["etag"]}
 
     def get(self, ids: Sequence[int | str]) -> list[Item]:
-        return [reading.item_of(form) for form in self._call("POST", "/items:get", {"ids": list(ids)})["items"]]
+        return [decode(Item, form) for form in self._call("POST", "/items:get", {"ids": list(ids)})["items"]]
 
     def list(self, filters: GivenFilters | None = None, *, limit: int = 50, offset: int = 0) -> list[Item]:
         """Lists items. The server pages by cursors, so a large offset costs as much as reading all items before it."""
         rules.check_page(limit, offset)
         found, _ = self._listed("/items", "items", forms.where_query(filters), offset + limit)
-        return [reading.item_of(form) for form in found[offset:]]
+        return [decode(Item, form) for form in found[offset:]]
 
     def count(self, filters: GivenFilters | None = None) -> int:
         return self._call("GET", "/items", query={**forms.where_query(filters), "limit": 1})["total"]
@@ -280,11 +282,11 @@ class RemoteMemory:
         """Stores an original. Its `source` is checked here and set by the server."""
         rules.known_source(source)
         body = {"content": content, "speaker": speaker, "session_id": session_id, "metadata": dict(metadata or {})}
-        return reading.raw_of(self._call("POST", "/raw", body))
+        return decode(RawRecord, self._call("POST", "/raw", body))
 
     def sources(self, item: int | str) -> list[RawRecord]:
         form = self._call("GET", f"/items/{quoted(item)}", query={"include": "sources"})
-        return [reading.raw_of(record) for record in form["sources"]]
+        return [decode(RawRecord, record) for record in form["sources"]]
 
     def tags(self) -> list[tuple[str, int]]:
         return [(each["name"], each["items"]) for each in self._listed("/tags", "counts", {}, None)[0]]
@@ -295,10 +297,10 @@ class RemoteMemory:
         rules.check_page(limit, offset)
         asked = {"session_id": session_id, "speaker": speaker}
         found, total = self._listed("/raw", "raw", asked, offset + limit)
-        return Page([reading.raw_of(form) for form in found[offset:]], total, offset)
+        return Page([decode(RawRecord, form) for form in found[offset:]], total, offset)
 
     def get_raw(self, ids: Sequence[int]) -> list[RawRecord]:
-        return [reading.raw_of(self._call("GET", f"/raw/{number}")) for number in ids]
+        return [decode(RawRecord, self._call("GET", f"/raw/{number}")) for number in ids]
 
     def forget_raw(self, ids: Sequence[int], *, force: bool = False) -> int:
         """Forgets the records one by one; unlike in a store, an error does not restore those before it."""
@@ -336,7 +338,7 @@ class RemoteMemory:
         item: int | str | None = None,
     ) -> Node:
         body = {"name": name, "label": label, "aliases": list(aliases), "properties": properties, "item": item}
-        return reading.node_of(self._call("POST", "/graph/nodes", body))
+        return decode(Node, self._call("POST", "/graph/nodes", body))
 
     def add_edge(self, source: str, relation: str, target: str, weight: float = 1.0) -> Edge:
         self.add_edges([(source, relation, target, weight)])
@@ -362,23 +364,23 @@ class RemoteMemory:
         asked = {"name": name, "depth": depth, "direction": direction, "relation": relation, "label": label}
         most = None if limit is None else offset + limit
         found, total = self._listed("/graph/neighbors", "neighbors", asked, most)
-        return Page([reading.neighbor_of(form) for form in found[offset:]], total, offset)
+        return Page([decode(Neighbor, form) for form in found[offset:]], total, offset)
 
     def nodes(
         self, like: str = "", *, item: int | str | None = None, limit: int = 50, offset: int = 0
     ) -> list[NodeSummary]:
         rules.check_page(limit, offset)
         found, _ = self._listed("/graph/nodes", "nodes", {"like": like, "item": item}, offset + limit)
-        return [reading.summary_of(form) for form in found[offset:]]
+        return [decode(NodeSummary, form) for form in found[offset:]]
 
     def node(self, name: str, label: str | None = None, *, limit: int = 50) -> NodeView:
         rules.check_page(limit, 0)
         query = {"label": label, "limit": limit}
-        return reading.view_of(self._call("GET", f"/graph/nodes/{quoted(name)}", query=query))
+        return decode(NodeView, self._call("GET", f"/graph/nodes/{quoted(name)}", query=query))
 
     def path(self, start: str, goal: str, max_depth: int = PATH_DEPTH) -> list[Edge]:
         query = {"start": start, "goal": goal, "max_depth": max_depth}
-        return [reading.edge_of(form) for form in self._call("GET", "/graph/path", query=query)["edges"]]
+        return [decode(Edge, form) for form in self._call("GET", "/graph/path", query=query)["edges"]]
 
     def remove_node(self, name: str, label: str | None = None) -> bool:
         return self._removed(f"/graph/nodes/{quoted(name)}", {"label": label})

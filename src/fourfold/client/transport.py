@@ -11,9 +11,8 @@ from urllib.parse import quote, urlsplit
 
 import httpx
 
-from fourfold import addresses
-from fourfold.client.reading import error_of
-from fourfold.errors import InvalidArgument, InvalidQuery, InvalidSetting, StoreUnavailable
+from fourfold import addresses, errors
+from fourfold.errors import FourfoldError, InvalidArgument, InvalidQuery, InvalidSetting, StoreUnavailable
 from fourfold.model import Json
 
 RETRY_SECONDS: Final = 10.0
@@ -22,6 +21,13 @@ out once."""
 _ANSWER_SECONDS: Final = 60.0
 _PAUSE_SECONDS: Final = 0.1
 _BUSY: Final = (409, 429, 503)
+_CLOSEST: Final[Mapping[int, type[FourfoldError]]] = {
+    401: errors.NoAccess,
+    403: errors.NoAccess,
+    404: errors.NotFound,
+    412: errors.Conflict,
+    429: errors.StoreBusy,
+}
 
 
 class Transport:
@@ -116,4 +122,12 @@ def _checked(answer: httpx.Response) -> httpx.Response:
         form: Any = answer.json()
     except ValueError:
         form = {}
-    raise error_of(answer.status_code, cast("dict[str, Any]", form) if isinstance(form, dict) else {})
+    raise _error_of(answer.status_code, cast("dict[str, Any]", form) if isinstance(form, dict) else {})
+
+
+def _error_of(status: int, form: Mapping[str, Any]) -> FourfoldError:
+    """The error that the server raised, by its name; for others, the closest one that this library has."""
+    kind: Any = getattr(errors, str(form.get("type", "")).rpartition(":")[2], None)
+    if not (isinstance(kind, type) and issubclass(kind, FourfoldError)):
+        kind = _CLOSEST.get(status, InvalidQuery if status < 500 else StoreUnavailable)
+    return kind(str(form.get("detail", f"the server answered {status}")), str(form.get("remedy", "")))

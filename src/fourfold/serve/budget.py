@@ -10,8 +10,8 @@ from typing import Final
 from fourfold.errors import InvalidQuery
 from fourfold.limits import ANSWER_TOKENS
 from fourfold.model import Json
-from fourfold.serve.schemas import compact
 from fourfold.validation import is_whole
+from fourfold.wire import compact
 
 _SEPARATOR_TOKENS: Final = 2
 """Tokens between two entries of a list."""

@@ -1,16 +1,25 @@
-"""Models of answers for the OpenAPI document; tests validate real answers against them."""
+"""Models of answers for the OpenAPI document, derived from the JSON of values.
+
+Tests validate real answers against them.
+"""
 
 # No `from __future__ import annotations`: pydantic reads these annotations when the module is loaded.
 
-from typing import Any, Final, Literal, TypeVar
+from collections.abc import Mapping, Sequence
+from dataclasses import MISSING, is_dataclass
+from datetime import datetime
+from functools import cache
+from types import UnionType
+from typing import Any, Final, Literal, Union, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
-from fourfold.fields import OPTIONAL
+from fourfold.engine.analysis import Analysis
+from fourfold.engine.duplicates import Similar
+from fourfold.model import Edge, Item, Neighbor, Node, NodeSummary, NodeView, RawRecord
 from fourfold.ranking.retrievers import RETRIEVERS
-
-Metadata = dict[str, Any]
-M = TypeVar("M", bound=BaseModel)
+from fourfold.retrieval import Degraded, Explanation, Part, Plan, Result, TimeWindow
+from fourfold.wire import members, merged_field
 
 
 class Answer(BaseModel):
@@ -27,298 +36,211 @@ class Problem(BaseModel):
     remedy: str
 
 
-def _with_optional(model: type[M]) -> type[M]:
-    """Adds the fields that an item may have."""
-    fields: dict[str, Any] = {
-        name: (int | None if column.holds == "number" else str | None, Field(None, exclude=True))
-        for name, column in OPTIONAL.items()
-    }
-    return create_model(model.__name__, __base__=model, **fields)
-
-
-@_with_optional
-class ItemAnswer(Answer):
-    id: int
-    key: str | None
-    namespace: str
-    title: str
-    content: str
-    source_ids: list[int]
-    tags: list[str]
-    kind: str | None
-    language: str
-    metadata: Metadata
-    created_at: str
-    updated_at: str
-    file_path: str | None
-    chunk_index: int | None
-    location: str | None
-    masked: list[str] | None = Field(None, exclude=True, description="Kinds of the secrets that were masked.")
-
-
-class RawAnswer(Answer):
-    id: int
-    namespace: str
-    content: str
-    speaker: str | None
-    session_id: str | None
-    metadata: Metadata
-    created_at: str
-    source: str | None = Field(None, exclude=True)
-
-
-class NodeSummaryAnswer(Answer):
-    name: str
-    label: str
-    items: int
-    mentions: int
-    edges: int
-
-
-class StoredAnswer(ItemAnswer):
-    similar: list[int] | None = Field(None, exclude=True, description="Items that say nearly the same; none is merged.")
-
-
-class SimilarAnswer(Answer):
-    id: int
-    words: float
-    cosine: float | None
-
-
-class ItemView(ItemAnswer):
-    chunks: list[ItemAnswer] | None = Field(None, exclude=True)
-    sources: list[RawAnswer] | None = Field(None, exclude=True)
-    vector: Literal["ready", "pending"] | None = Field(None, exclude=True)
-    nodes: list[NodeSummaryAnswer] | None = Field(None, exclude=True)
-    history: list[ItemAnswer] | None = Field(None, exclude=True)
-    similar: list[SimilarAnswer] | None = Field(None, exclude=True)
-
-
-class ItemsAnswer(Answer):
-    items: list[ItemAnswer]
-    total: int
-    next_cursor: str | None
-    notes: list[str]
-
-
-class ItemListAnswer(Answer):
-    items: list[ItemAnswer]
-
-
-class DeletedAnswer(Answer):
-    matched: int
-    deleted: int
-    dry_run: bool
-
-
-class ContributionAnswer(Answer):
-    source: str
-    rank: int | None
-    raw: float | None
-    scaled: float
-    weight: float
-    value: float
-
-
 class ExplanationAnswer(Answer):
     value: float | None
     description: str
     details: list["ExplanationAnswer"]
 
 
-class DegradedAnswer(Answer):
-    retriever: str
-    reason: str
-    pending: int
+# ---------------------------------------------------------------- from the classes of values
 
-
-class PlanAnswer(Answer):
-    preset: str
-    retrievers: list[str]
-    fusion: str
-    k: int
-    top_k: int
-    weights: dict[str, float] | None
-    fixed: dict[str, float] | None
-    recency: dict[str, float] | None
-    query_type: str
-    matched_keywords: list[str]
-    if_related: dict[str, float] | None
-    expand: bool
-    rerank: str | None
-    tuning: dict[str, Any] | None
-    source_weights: dict[str, float] | None
-
-
-_RANKS: Final[dict[str, Any]] = {spec.rank_field: (int | None, None) for spec in RETRIEVERS.values()} | {
-    spec.score_field: (float | None, None) for spec in RETRIEVERS.values() if spec.score_field is not None
+_DESCRIBED: Final[Mapping[tuple[type, str], str]] = {
+    (Item, "masked"): "Kinds of the secrets that were masked.",
+    (Item, "similar"): "Items that say nearly the same; none is merged. Only in answers of writes.",
+    (Part, "number"): "From 1.",
+    (Part, "count"): "Of the parts that have a vector.",
+    (Part, "start"): "In characters of the text.",
+    (Part, "unread"): "Characters at the end of the text that no vector reads.",
+    (Result, "window"): "The factor of the time window.",
+    (Result, "source_weight"): "The factor of the item's source.",
+    (Result, "part"): "Of a text with several vectors, the one nearest by meaning.",
+    (TimeWindow, "start"): "Null: unlimited on that side.",
+    (TimeWindow, "end"): "Excluded from the window.",
+    (TimeWindow, "empty"): "Nothing was found in it: results are the nearest outside.",
 }
 
 
-class PartAnswer(Answer):
-    number: int = Field(description="From 1.")
-    count: int = Field(description="Of the parts that have a vector.")
-    start: int = Field(description="In characters of the text.")
-    end: int
-    unread: int = Field(description="Characters at the end of the text that no vector reads.")
+@cache
+def of(kind: type) -> Any:
+    """The model of the JSON of a class."""
+    if kind is Explanation:
+        return ExplanationAnswer
+    merged = merged_field(kind)
+    base = Answer if merged is None else of(merged[1])
+    return create_model(f"{kind.__name__}Answer", __base__=base, **_fields(kind))
 
 
-class _Result(ItemAnswer):
-    content: str | None = Field(None, description="Left out on request, or by budget_tokens.")  # type: ignore[assignment]
-    metadata: Metadata | None = None  # type: ignore[assignment]
-    snippet: str
-    score: float | None
-    hybrid_score: float | None
-    confidence: float | None
-    graph_distance: int | None
-    recency: float
-    window: float = Field(description="The factor of the time window.")
-    source_weight: float = Field(description="The factor of the item's source.")
-    outside_window: bool = False
-    part: PartAnswer | None = Field(None, description="Of a text with several vectors, the one nearest by meaning.")
-    contributions: list[ContributionAnswer]
-    also_in: list[str] = Field([])
-    explanation: ExplanationAnswer | None = None
+def _fields(kind: type) -> dict[str, Any]:
+    fields: dict[str, Any] = {}
+    for member in members(kind).values():
+        told = _DESCRIBED.get((kind, member.attribute))
+        hint: Any = _json_type(member.type)
+        if member.is_optional:
+            default = None if member.default is MISSING else member.default
+            fields[member.name] = (hint | None if default is None else hint, Field(default, description=told))
+        else:
+            fields[member.name] = (hint, Field(description=told))
+    return fields
 
 
-ResultAnswer: Final = create_model("ResultAnswer", __base__=_Result, **_RANKS)
+def _json_type(hint: Any) -> Any:
+    """The type that pydantic describes: lists for tuples, strings for times, models for classes."""
+    origin, parts = get_origin(hint), get_args(hint)
+    if origin in (Union, UnionType):
+        return Union[tuple(_json_type(part) for part in parts)]  # noqa: UP007  the parts are known at run time only
+    if origin in (tuple, Sequence):
+        return list[_json_type(parts[0])]
+    if origin is Mapping:
+        return dict[parts[0], parts[1]]
+    if is_dataclass(hint):
+        return of(hint)
+    return str if hint is datetime else hint
 
 
-class CandidateList(Answer):
-    weight: float = Field(description="As applied; 0 if the list did not take part.")
-    mean: float | None = Field(description="The average cosine of the namespace, for vector search.")
-    hits: list[list[float | None]] = Field(description="[id, raw score, rank, scaled], best first.")
-    unlisted: list[list[float | None]] = Field(description="The same for items that only other lists have.")
+# ---------------------------------------------------------------- each answer
 
 
-class CandidateItem(Answer):
-    id: int
-    key: str | None
-    title: str
-    kind: str | None
-    language: str
-    tags: list[str]
-    location: str | None
-    created_at: str
-    updated_at: str
-    recency: float
-    age: float = Field(description="The recency factor at strength 1.")
-    window: float = Field(description="The factor of the time window.")
-    source: str | None
-    file_path: str | None
-    text_hash: str | None = Field(description="Equal for chunks of files with the same text.")
+def _answer(model: str, base: Any = Answer, /, **fields: Any) -> Any:
+    """A model with these fields, each a type or a pair of type and Field."""
+    described: dict[str, Any] = {
+        name: form if isinstance(form, tuple) else (form, ...) for name, form in fields.items()
+    }
+    return create_model(model, __base__=base, **described)
 
 
-class CandidatesAnswer(Answer):
-    lists: dict[str, CandidateList]
-    items: list[CandidateItem]
-    files: dict[str, list[int]] = Field(description="Files that the query names: their best chunks come first.")
-    order: list[list[float]] = Field(description="[id, score]: the fused ranking, before per_source.")
+def _number(described: str) -> Any:
+    return float, Field(description=described)
 
 
-_COUNTS: Final[dict[str, Any]] = {f"{name}_results_count": (int, 0) for name in RETRIEVERS}
+ItemAnswer: Final = of(Item)
+RawAnswer: Final = of(RawRecord)
+NodeAnswer: Final = of(Node)
+EdgeAnswer: Final = of(Edge)
+NodeViewAnswer: Final = of(NodeView)
+_Node: Final = of(NodeSummary)
+_Plan: Final = of(Plan)
+_Window: Final = of(TimeWindow)
+_Count: Final = _answer("CountAnswer", name=str, items=int)
+_Counts: Final = list[_Count]
+_Scores: Final = dict[str, float]
+_Cursor: Final = str | None
 
+ItemView: Final = _answer(
+    "ItemView",
+    ItemAnswer,
+    chunks=(list[ItemAnswer] | None, None),
+    sources=(list[RawAnswer] | None, None),
+    vector=(Literal["ready", "pending"] | None, None),
+    nodes=(list[_Node] | None, None),
+    history=(list[ItemAnswer] | None, None),
+    similar=(list[of(Similar)] | None, None),
+)
+ItemsAnswer: Final = _answer("ItemsAnswer", items=list[ItemAnswer], total=int, next_cursor=_Cursor, notes=list[str])
+ItemListAnswer: Final = _answer("ItemListAnswer", items=list[ItemAnswer])
+DeletedAnswer: Final = _answer("DeletedAnswer", matched=int, deleted=int, dry_run=bool)
+RawsAnswer: Final = _answer("RawsAnswer", raw=list[RawAnswer], total=int, next_cursor=_Cursor)
+_Duplicate: Final = _answer("DuplicateAnswer", item=ItemAnswer, words=float, cosine=float | None)
+_Group: Final = _answer("DuplicateGroupAnswer", oldest=ItemAnswer, others=list[_Duplicate])
+DuplicatesAnswer: Final = _answer("DuplicatesAnswer", groups=list[_Group])
 
-class TimeWindowAnswer(Answer):
-    """The time that the query names, excluding its end; null: unlimited on that side."""
+# searches
 
-    from_: str | None = Field(alias="from")
-    to: str | None
-    words: str
-    applied: Literal["filter", "boost"] | None
-    empty: bool = Field(description="Nothing was found in it: results are the nearest outside.")
+_LEFT_OUT: Final = Field(None, description="Left out on request, or by budget_tokens.")
+_RANKS: Final[dict[str, Any]] = {spec.rank_field: (int | None, None) for spec in RETRIEVERS.values()} | {
+    spec.score_field: (float | None, None) for spec in RETRIEVERS.values() if spec.score_field is not None
+}
+_Result: Final = _answer(
+    "ResultAnswer",
+    ItemAnswer,
+    content=(str | None, _LEFT_OUT),
+    metadata=(dict[str, Any] | None, _LEFT_OUT),
+    snippet=str,
+    hybrid_score=float | None,
+    **{name: form for name, form in _fields(Result).items() if name != "query"}
+    | {"score": (float | None, ...), "confidence": (float | None, ...)},
+    **_RANKS,
+)
+_Rows: Final = list[list[float | None]]
+_List: Final = _answer(
+    "CandidateList",
+    weight=_number("As applied; 0 if the list did not take part."),
+    mean=(float | None, Field(description="The average cosine of the namespace, for vector search.")),
+    hits=(_Rows, Field(description="[id, raw score, rank, scaled], best first.")),
+    unlisted=(_Rows, Field(description="The same for items that only other lists have.")),
+)
+_Candidate: Final = _answer(
+    "CandidateItem",
+    **{name: _fields(Item)[name] for name in ("id", "key", "title", "kind", "language", "tags", "location")},
+    **{name: _fields(Item)[name] for name in ("created_at", "updated_at", "file_path")},
+    recency=float,
+    age=_number("The recency factor at strength 1."),
+    window=_number("The factor of the time window."),
+    source=str | None,
+    text_hash=(str | None, Field(description="Equal for chunks of files with the same text.")),
+)
+_Candidates: Final = _answer(
+    "CandidatesAnswer",
+    lists=dict[str, _List],
+    items=list[_Candidate],
+    files=(dict[str, list[int]], Field(description="Files that the query names: their best chunks come first.")),
+    order=(list[list[float]], Field(description="[id, score]: the fused ranking, before per_source.")),
+)
+SearchAnswer: Final = _answer(
+    "SearchAnswer",
+    **dict.fromkeys(("status", "query", "method", "preset", "fusion_strategy", "query_type"), str),
+    k=int,
+    matched_keywords=list[str],
+    applied_weights=_Scores,
+    applied_filters=dict[str, Any],
+    confidence=float | None,
+    hints=dict[str, int],
+    degraded=list[of(Degraded)],
+    notes=list[str],
+    time_window=(_Window | None, None),
+    timings_ms=_Scores,
+    plan=_Plan,
+    results=list[_Result],
+    candidates=(_Candidates | None, None),
+    **{f"{name}_results_count": (int, 0) for name in RETRIEVERS},
+)
+WhyAnswer: Final = _answer(
+    "WhyAnswer",
+    status=str,
+    query=str,
+    item=ItemAnswer,
+    rank=int | None,
+    reasons=list[str],
+    sources=list[RawAnswer],
+    result=_Result | None,
+)
+AnalysisAnswer: Final = _answer("AnalysisAnswer", **_fields(Analysis) | {"tags": _Counts})
 
+# counts, graph, the whole store
 
-class _Search(Answer):
-    status: str
-    query: str
-    method: str
-    preset: str
-    fusion_strategy: str
-    k: int
-    query_type: str
-    matched_keywords: list[str]
-    applied_weights: dict[str, float]
-    applied_filters: dict[str, Any]
-    confidence: float | None
-    hints: dict[str, int]
-    degraded: list[DegradedAnswer]
-    notes: list[str]
-    time_window: TimeWindowAnswer | None = None
-    timings_ms: dict[str, float]
-    plan: PlanAnswer
-    results: list[ResultAnswer]  # type: ignore[valid-type]
-    candidates: CandidatesAnswer | None = None
-
-
-SearchAnswer: Final = create_model("SearchAnswer", __base__=_Search, **_COUNTS)
-
-
-class WhyAnswer(Answer):
-    status: str
-    query: str
-    item: ItemAnswer
-    rank: int | None
-    reasons: list[str]
-    sources: list[RawAnswer]
-    result: ResultAnswer | None  # type: ignore[valid-type]
-
-
-class WordAnswer(Answer):
-    surface: str
-    stems: list[str]
-    compounds: list[str]
-    weight: float
-    share: float
-    corrections: list[str]
-
-
-class CountAnswer(Answer):
-    name: str
-    items: int
-
-
-class NegatedAnswer(Answer):
-    text: str
-    words: list[str]
-
-
-class AnalysisAnswer(Answer):
-    query: str
-    language: str
-    words: list[WordAnswer]
-    names: list[NodeSummaryAnswer]
-    tags: list[CountAnswer]
-    plan: PlanAnswer
-    time_window: TimeWindowAnswer | None
-    notes: list[str]
-    negated: list[NegatedAnswer]
-
-
-class CountsAnswer(Answer):
-    """Names with the number of their items, the commonest first."""
-
-    counts: list[CountAnswer]
-    total: int
-    next_cursor: str | None
-
-
-class FacetsAnswer(Answer):
-    items: int
-    tags: list[CountAnswer]
-    kinds: list[CountAnswer]
-    languages: list[CountAnswer]
-    metadata_keys: list[CountAnswer]
-
-
-class RawsAnswer(Answer):
-    raw: list[RawAnswer]
-    total: int
-    next_cursor: str | None
-
-
-class NamespacesAnswer(Answer):
-    namespaces: list[CountAnswer]
+CountsAnswer: Final = _answer("CountsAnswer", counts=_Counts, total=int, next_cursor=_Cursor)
+FacetsAnswer: Final = _answer(
+    "FacetsAnswer", items=int, tags=_Counts, kinds=_Counts, languages=_Counts, metadata_keys=_Counts
+)
+NodesAnswer: Final = _answer("NodesAnswer", nodes=list[_Node], next_cursor=_Cursor)
+NeighborsAnswer: Final = _answer("NeighborsAnswer", neighbors=list[of(Neighbor)], total=int, next_cursor=_Cursor)
+LocalGraphAnswer: Final = _answer(
+    "LocalGraphAnswer",
+    nodes=list[_answer("LocalNode", NodeAnswer, distance=int)],
+    edges=list[EdgeAnswer],
+    total=(int, Field(description="Nodes within the depth, also those beyond the limit.")),
+)
+EdgesAnswer: Final = _answer("EdgesAnswer", edges=list[EdgeAnswer])
+NamespacesAnswer: Final = _answer("NamespacesAnswer", namespaces=_Counts)
+LiveAnswer: Final = _answer("LiveAnswer", status=str, version=str)
+ImportedAnswer: Final = _answer("ImportedAnswer", items=int, raw=int, nodes=int, edges=int)
+_Judgement: Final = _answer(
+    "JudgementAnswer", query=str, item=(int | str, Field(description="An id, or key:K.")), relevance=int
+)
+JudgementsAnswer: Final = _answer("JudgementsAnswer", judgements=list[_Judgement])
+_Question: Final = _answer("QuestionAnswer", query=str, scores=_Scores, ranked=list[str], confidence=float)
+EvaluationAnswer: Final = _answer(
+    "EvaluationAnswer", queries=int, metrics=_Scores, latency_ms=_Scores, questions=list[_Question]
+)
 
 
 class StatusAnswer(BaseModel):
@@ -327,39 +249,3 @@ class StatusAnswer(BaseModel):
     version: str
     namespace: str
     namespaces: dict[str, dict[str, Any]]
-
-
-class LiveAnswer(Answer):
-    status: str
-    version: str
-
-
-class ImportedAnswer(Answer):
-    items: int
-    raw: int
-    nodes: int
-    edges: int
-
-
-class JudgementAnswer(Answer):
-    query: str
-    item: int | str = Field(description="An id, or key:K.")
-    relevance: int
-
-
-class JudgementsAnswer(Answer):
-    judgements: list[JudgementAnswer]
-
-
-class QuestionAnswer(Answer):
-    query: str
-    scores: dict[str, float]
-    ranked: list[str]
-    confidence: float
-
-
-class EvaluationAnswer(Answer):
-    queries: int
-    metrics: dict[str, float]
-    latency_ms: dict[str, float]
-    questions: list[QuestionAnswer]

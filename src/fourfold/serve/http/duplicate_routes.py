@@ -13,7 +13,7 @@ from fourfold.serve.http import answers, models
 from fourfold.serve.http.endpoint import Call, Endpoint, reply
 from fourfold.serve.http.forms import etag
 from fourfold.serve.http.search_routes import NS
-from fourfold.serve.schemas import duplicates_json, item_json
+from fourfold.wire import duplicates_json, encode
 
 
 class DuplicatesQuery(models.Request):
@@ -24,21 +24,6 @@ class MergeRequest(models.Request):
     model_config = ConfigDict(json_schema_extra={"example": {"keep": 1, "ids": [2]}})
     keep: models.ItemId
     ids: list[models.ItemId] = Field(max_length=limits.PAGE_SIZE, description="What is merged into the item to keep.")
-
-
-class DuplicateAnswer(answers.Answer):
-    item: answers.ItemAnswer
-    words: float
-    cosine: float | None
-
-
-class DuplicateGroupAnswer(answers.Answer):
-    oldest: answers.ItemAnswer
-    others: list[DuplicateAnswer]
-
-
-class DuplicatesAnswer(answers.Answer):
-    groups: list[DuplicateGroupAnswer]
 
 
 def duplicates(call: Call) -> Response:
@@ -53,7 +38,7 @@ def merge(call: Call) -> Response:
         if call.begun_before is None:
             raise
         (item,) = call.memory.get([body.keep])  # the interrupted attempt has merged them, all or none
-    return reply(item_json(item), headers={"etag": etag(item)})
+    return reply(encode(item), headers={"etag": etag(item)})
 
 
 ENDPOINTS: Final = (
@@ -62,7 +47,7 @@ ENDPOINTS: Final = (
         f"{NS}/duplicates",
         duplicates,
         "List groups of items that say nearly the same",
-        DuplicatesAnswer,
+        answers.DuplicatesAnswer,
         query=DuplicatesQuery,
     ),
     Endpoint(

@@ -22,8 +22,8 @@ from fourfold.serve.http.bodies import Body, received, spooled
 from fourfold.serve.http.idempotency import Requests
 from fourfold.serve.http.metrics import Metrics
 from fourfold.serve.http.problems import HEADERS, HttpError, from_error, from_validation, problem
-from fourfold.serve.schemas import compact
 from fourfold.serve.sessions import Sessions, require, require_namespace
+from fourfold.wire import compact
 
 if TYPE_CHECKING:
     from fourfold.memory import Memory

@@ -3,42 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, fields
+from dataclasses import replace
 from hashlib import sha256
 from typing import Final
 
 from fourfold.engine.present import shared_text
 from fourfold.model import Item, Json
-from fourfold.retrieval import Candidates, Contribution, Plan, Ranking, Result, SearchResponse
+from fourfold.retrieval import Candidates, Plan, Ranking, SearchResponse
 from fourfold.serve.budget import Form, fitting
-from fourfold.serve.schemas import compact, item_json, response_facts, result_json, time_json
+from fourfold.wire import FACTORS, compact, encode, response_facts, result_json, time_json
 
 _DROPPED: Final = ("content", "metadata")
 """Fields of a result that may be left out."""
-_LINE: Final = tuple(field.name for field in fields(Contribution))
 
 
 def etag(item: Item) -> str:
     """The ETag of an item, which changes with every change of the item."""
-    return f'"{sha256(compact(item_json(item)).encode()).hexdigest()[:32]}"'
+    return f'"{sha256(compact(encode(replace(item, similar=()))).encode()).hexdigest()[:32]}"'
 
 
 def plan_json(plan: Plan) -> dict[str, Json]:
-    form = asdict(plan)
-    lists = {"retrievers": list(plan.retrievers), "matched_keywords": list(plan.matched_keywords)}
     rerank = plan.rerank and plan.rerank.partition(":")[0]  # the path of a folder is not for callers
-    return {**form, **lists, "rerank": rerank}
-
-
-def http_result_json(result: Result) -> dict[str, Json]:
-    lines = [{name: getattr(line, name) for name in _LINE} for line in result.contributions]
-    factors = {"recency": result.recency, "window": result.window, "source_weight": result.source_weight}
-    return {**result_json(result), **factors, "contributions": lines}
+    return {**encode(plan), "rerank": rerank}
 
 
 def search_json(response: SearchResponse, budget: int | None, *, content: bool = True) -> dict[str, Json]:
     form: dict[str, Json] = {**response_facts(response), "plan": plan_json(response.plan)}
-    results = [http_result_json(result) for result in response.results]
+    results = [result_json(result, FACTORS) for result in response.results]
     if not content:
         results = [_short(result) for result in results]
     if budget is not None:

@@ -1,11 +1,9 @@
 """Nodes, edges, neighbours, paths, and the graph around a node."""
 
-# No `from __future__ import annotations`: pydantic reads these annotations when the module is loaded.
+from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Final
 
-from pydantic import Field
 from starlette.responses import Response
 
 from fourfold.errors import NotFound
@@ -15,64 +13,10 @@ from fourfold.serve.http.endpoint import Call, Endpoint, reply
 from fourfold.serve.http.item_routes import item_id
 from fourfold.serve.http.paging import next_offset, offset_of
 from fourfold.serve.http.search_routes import NS
-from fourfold.serve.schemas import edge_json, neighbor_json, node_json, node_view_json
+from fourfold.wire import encode
 
 _EDGES: Final = 50
 """Edges of each node that a local graph shows, heaviest first."""
-
-
-class NodeAnswer(answers.Answer):
-    id: int
-    name: str
-    label: str
-    aliases: list[str]
-    properties: answers.Metadata
-    item_id: int | None
-
-
-class EdgeAnswer(answers.Answer):
-    source: str = Field(alias="from")
-    relation: str
-    target: str = Field(alias="to")
-    weight: float
-
-
-class NodeViewAnswer(answers.Answer):
-    node: NodeAnswer
-    items: list[int]
-    mentions: list[int]
-    edges: list[EdgeAnswer]
-
-
-class NodesAnswer(answers.Answer):
-    nodes: list[answers.NodeSummaryAnswer]
-    next_cursor: str | None
-
-
-class NeighborAnswer(NodeAnswer):
-    relation: str
-    distance: int
-    weight: float
-
-
-class NeighborsAnswer(answers.Answer):
-    neighbors: list[NeighborAnswer]
-    total: int
-    next_cursor: str | None
-
-
-class LocalNode(NodeAnswer):
-    distance: int
-
-
-class LocalGraphAnswer(answers.Answer):
-    nodes: list[LocalNode]
-    edges: list[EdgeAnswer]
-    total: int = Field(description="Nodes within the depth, also those beyond the limit.")
-
-
-class EdgesAnswer(answers.Answer):
-    edges: list[EdgeAnswer]
 
 
 def nodes(call: Call) -> Response:
@@ -81,18 +25,18 @@ def nodes(call: Call) -> Response:
     item = None if query.item is None else item_id(query.item)
     found = call.memory.nodes(query.like, item=item, limit=query.limit, offset=offset)
     following = next_offset(offset, len(found), more=len(found) == query.limit)
-    return reply({"nodes": [asdict(node) for node in found], "next_cursor": following})
+    return reply({"nodes": [encode(node) for node in found], "next_cursor": following})
 
 
 def add_node(call: Call) -> Response:
     body: models.NodeRequest = call.body
     node = call.memory.add_node(body.name, body.label, body.aliases, body.properties, body.item)
-    return reply(node_json(node), 201)
+    return reply(encode(node), 201)
 
 
 def show_node(call: Call) -> Response:
     query: models.LabelQuery = call.query
-    return reply(node_view_json(call.memory.node(call.path("name"), query.label, limit=query.limit)))
+    return reply(encode(call.memory.node(call.path("name"), query.label, limit=query.limit)))
 
 
 def remove_node(call: Call) -> Response:
@@ -105,7 +49,7 @@ def add_edges(call: Call) -> Response:
     body: models.EdgesRequest = call.body
     edges = [(edge.source, edge.relation, edge.target, edge.weight) for edge in body.edges]
     call.memory.add_edges(edges)
-    return reply({"edges": [edge_json(Edge(*edge)) for edge in edges]}, 201)
+    return reply({"edges": [encode(Edge(*edge)) for edge in edges]}, 201)
 
 
 def remove_edge(call: Call) -> Response:
@@ -122,7 +66,7 @@ def neighbors(call: Call) -> Response:
         query.name, query.depth, query.direction, query.relation, query.label, limit=query.limit, offset=offset
     )
     following = next_offset(offset, len(page), more=page.has_more)
-    return reply({"neighbors": [*map(neighbor_json, page)], "total": page.total, "next_cursor": following})
+    return reply({"neighbors": [*map(encode, page)], "total": page.total, "next_cursor": following})
 
 
 def around(call: Call) -> Response:
@@ -140,10 +84,10 @@ def around(call: Call) -> Response:
         view = call.memory.node(node.name, node.label, limit=_EDGES)
         edges |= {(edge.source, edge.relation, edge.target): edge for edge in view.edges}
     names = {name for node, _ in found.values() for name in (node.name, f"{node.name}#{node.label}")}
-    shown = [edge_json(edge) for edge in edges.values() if {edge.source, edge.target} <= names]
+    shown = [encode(edge) for edge in edges.values() if {edge.source, edge.target} <= names]
     return reply(
         {
-            "nodes": [{**node_json(node), "distance": distance} for node, distance in found.values()],
+            "nodes": [{**encode(node), "distance": distance} for node, distance in found.values()],
             "edges": shown,
             "total": total,
         }
@@ -153,17 +97,17 @@ def around(call: Call) -> Response:
 def path(call: Call) -> Response:
     query: models.PathQuery = call.query
     edges = call.memory.path(query.start, query.goal, query.max_depth)
-    return reply({"edges": [*map(edge_json, edges)]})
+    return reply({"edges": [*map(encode, edges)]})
 
 
 ENDPOINTS: Final = (
-    Endpoint("GET", f"{NS}/graph/nodes", nodes, "List nodes", NodesAnswer, query=models.NodesQuery),
+    Endpoint("GET", f"{NS}/graph/nodes", nodes, "List nodes", answers.NodesAnswer, query=models.NodesQuery),
     Endpoint(
         "POST",
         f"{NS}/graph/nodes",
         add_node,
         "Store a node, or add to it",
-        NodeAnswer,
+        answers.NodeAnswer,
         "write",
         models.NodeRequest,
         status=201,
@@ -179,7 +123,7 @@ ENDPOINTS: Final = (
         f"{NS}/graph/nodes/{{name:path}}",
         show_node,
         "Show a node",
-        NodeViewAnswer,
+        answers.NodeViewAnswer,
         query=models.LabelQuery,
     ),
     Endpoint(
@@ -196,7 +140,7 @@ ENDPOINTS: Final = (
         f"{NS}/graph/edges",
         add_edges,
         "Store edges; an edge that exists gets the weight",
-        EdgesAnswer,
+        answers.EdgesAnswer,
         "write",
         models.EdgesRequest,
         status=201,
@@ -213,7 +157,7 @@ ENDPOINTS: Final = (
         f"{NS}/graph/neighbors",
         neighbors,
         "List the nodes near one",
-        NeighborsAnswer,
+        answers.NeighborsAnswer,
         query=models.NeighborsQuery,
     ),
     Endpoint(
@@ -221,8 +165,8 @@ ENDPOINTS: Final = (
         f"{NS}/graph/around",
         around,
         "The graph around a node",
-        LocalGraphAnswer,
+        answers.LocalGraphAnswer,
         query=models.AroundQuery,
     ),
-    Endpoint("GET", f"{NS}/graph/path", path, "A shortest path", EdgesAnswer, query=models.PathQuery),
+    Endpoint("GET", f"{NS}/graph/path", path, "A shortest path", answers.EdgesAnswer, query=models.PathQuery),
 )

@@ -30,8 +30,8 @@ from fourfold import owner_only
 from fourfold.config import Settings
 from fourfold.serve.http.own_files import own_path
 from fourfold.serve.http.problems import HttpError
-from fourfold.serve.schemas import dumps
 from fourfold.text.secrets import masked_json, masks_in
+from fourfold.wire import dumps
 
 KEPT_ROWS: Final = 10_000
 KEPT_SECONDS: Final = 24 * 3600.0

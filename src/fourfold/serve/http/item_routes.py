@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, replace
+from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
@@ -22,8 +22,8 @@ from fourfold.serve.http.forms import etag
 from fourfold.serve.http.paging import after_item, from_cursor, next_offset, offset_of
 from fourfold.serve.http.problems import HttpError
 from fourfold.serve.http.search_routes import NS
-from fourfold.serve.schemas import item_json, raw_json, stored_json
 from fourfold.serve.sessions import require
+from fourfold.wire import encode
 
 if TYPE_CHECKING:
     from fourfold.memory import Memory
@@ -65,7 +65,7 @@ def list_items(call: Call) -> Response:
     total = call.memory.count(filters)
     notes = [] if found or filters == NO_FILTERS else call.memory.unknown_names(filters)
     following = after_item(found[-1]) if len(found) == page.limit else None
-    return reply({"items": [*map(item_json, found)], "total": total, "next_cursor": following, "notes": notes})
+    return reply({"items": [*map(encode, found)], "total": total, "next_cursor": following, "notes": notes})
 
 
 def query_filters(query: BaseModel) -> Filters:
@@ -87,36 +87,36 @@ def add(call: Call) -> Response:
     body: models.AddRequest = call.body
     stored = call.memory.add(new_item(body), wait=body.wait)
     place = f"/v1/namespaces/{quote(stored.namespace, safe='')}/items/{stored.id}"
-    form = stored_json(stored)
+    form = encode(stored)
     return reply(form, 201, {"etag": etag(stored), "location": place})
 
 
 def add_many(call: Call) -> Response:
     body: models.AddManyRequest = call.body
     stored = call.memory.add_many([new_item(each) for each in body.items], wait=body.wait)
-    return reply({"items": [*map(item_json, stored)]}, 201)
+    return reply({"items": [*map(encode, stored)]}, 201)
 
 
 def get_many(call: Call) -> Response:
-    return reply({"items": [*map(item_json, call.memory.get(call.body.ids))]})
+    return reply({"items": [*map(encode, call.memory.get(call.body.ids))]})
 
 
 def get(call: Call) -> Response:
     query: models.ItemQuery = call.query
     (item,) = call.memory.get([item_id(call.path("id"))])
-    form: dict[str, Json] = item_json(item)
+    form: dict[str, Json] = encode(item)
     if "chunks" in query.include:
-        form["chunks"] = [*map(item_json, call.memory.around(item.id, _CHUNKS, _CHUNKS))]
+        form["chunks"] = [*map(encode, call.memory.around(item.id, _CHUNKS, _CHUNKS))]
     if "sources" in query.include:
-        form["sources"] = [*map(raw_json, call.memory.sources(item.id))]
+        form["sources"] = [*map(encode, call.memory.sources(item.id))]
     if "vector" in query.include:
         form["vector"] = "pending" if call.memory.pending([item.id]) else "ready"
     if "nodes" in query.include:
-        form["nodes"] = [asdict(node) for node in call.memory.nodes(item=item.id, limit=_NODES)]
+        form["nodes"] = [encode(node) for node in call.memory.nodes(item=item.id, limit=_NODES)]
     if "similar" in query.include:
-        form["similar"] = [asdict(similar) for similar in call.memory.similar(item.id)]
+        form["similar"] = [encode(similar) for similar in call.memory.similar(item.id)]
     if "history" in query.include:
-        form["history"] = [*map(item_json, call.memory.history(item.id))]
+        form["history"] = [*map(encode, call.memory.history(item.id))]
     return reply(form, headers={"etag": etag(item)})
 
 
@@ -131,9 +131,9 @@ def update(call: Call) -> Response:
     expected = _expected(call, wanted)
     if body.undo:
         item = call.memory.undo(wanted, to=body.undo_to, wait=body.wait)
-        return reply(item_json(item), headers={"etag": etag(item)})
+        return reply(encode(item), headers={"etag": etag(item)})
     item = call.memory.update(wanted, replace(patch, source="tool"), wait=body.wait, expected=expected)
-    return reply(stored_json(item), headers={"etag": etag(item)})
+    return reply(encode(item), headers={"etag": etag(item)})
 
 
 def delete(call: Call) -> Response:
@@ -187,9 +187,9 @@ def add_raw(call: Call) -> Response:
         begun = call.begun_before
         known = None if begun is None else _stored_raw(call.memory, body, metadata, begun)
         if known is not None:
-            return reply(raw_json(known), 201)
+            return reply(encode(known), 201)
     stored = call.memory.add_raw(body.content, body.speaker, body.session_id, metadata, source="tool")
-    return reply(raw_json(stored), 201)
+    return reply(encode(stored), 201)
 
 
 def _stored_raw(
@@ -214,12 +214,12 @@ def list_raw(call: Call) -> Response:
     offset = offset_of(query.cursor)
     page = call.memory.list_raw(session_id=query.session_id, speaker=query.speaker, limit=query.limit, offset=offset)
     following = next_offset(offset, len(page), more=page.has_more)
-    return reply({"raw": [*map(raw_json, page)], "total": page.total, "next_cursor": following})
+    return reply({"raw": [*map(encode, page)], "total": page.total, "next_cursor": following})
 
 
 def get_raw(call: Call) -> Response:
     (record,) = call.memory.get_raw([_raw_id(call)])
-    return reply(raw_json(record))
+    return reply(encode(record))
 
 
 def delete_raw(call: Call) -> Response:
@@ -249,7 +249,7 @@ ENDPOINTS: Final = (
         f"{NS}/items",
         add,
         "Store an item",
-        answers.StoredAnswer,
+        answers.ItemAnswer,
         "write",
         models.AddRequest,
         status=201,
@@ -281,7 +281,7 @@ ENDPOINTS: Final = (
         f"{NS}/items/{{id:path}}",
         update,
         "Change an item",
-        answers.StoredAnswer,
+        answers.ItemAnswer,
         "write",
         models.PatchRequest,
         headers=IF_MATCH,

@@ -10,8 +10,8 @@ from urllib.parse import quote, unquote
 from fourfold import owner_only
 from fourfold.config import Settings
 from fourfold.serve.http.own_files import own_folder, own_path
-from fourfold.serve.schemas import dumps
 from fourfold.text.secrets import masked, masks_in
+from fourfold.wire import dumps
 
 _HEADER: Final = "query-id\tcorpus-id\tscore\n"
 _QUERIES: Final = "queries.jsonl"

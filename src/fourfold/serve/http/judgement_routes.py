@@ -22,7 +22,7 @@ from fourfold.serve.http.endpoint import Call, Endpoint, download, reply
 from fourfold.serve.http.judged_files import Judged
 from fourfold.serve.http.paging import every_item
 from fourfold.serve.http.search_routes import NS
-from fourfold.serve.schemas import dumps
+from fourfold.wire import dumps
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -17,7 +17,7 @@ from fourfold.errors import InvalidQuery
 from fourfold.filters import Every, read_where
 from fourfold.limits import PAGE_SIZE
 from fourfold.model import NO_FILTERS, Filters, Item
-from fourfold.serve.schemas import time_json
+from fourfold.wire import time_json
 
 if TYPE_CHECKING:
     from fourfold.memory import Memory

@@ -12,7 +12,7 @@ from starlette.responses import Response
 from fourfold import errors
 from fourfold.errors import FourfoldError
 from fourfold.model import Json
-from fourfold.serve.schemas import compact
+from fourfold.wire import compact
 
 MEDIA: Final = "application/problem+json"
 BUSY_SECONDS: Final = 1

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import Final
 
 from starlette.responses import Response
@@ -12,10 +11,10 @@ from fourfold.model import Json
 from fourfold.serve.budget import check_budget
 from fourfold.serve.http import answers, models
 from fourfold.serve.http.endpoint import Call, Endpoint, reply
-from fourfold.serve.http.forms import http_result_json, plan_json, search_json
+from fourfold.serve.http.forms import plan_json, search_json
 from fourfold.serve.http.paging import next_offset, offset_of
-from fourfold.serve.schemas import why_json, window_json
 from fourfold.serve.sessions import require_namespace
+from fourfold.wire import FACTORS, encode, why_json
 
 NS: Final = "/v1/namespaces/{namespace}"
 _FACETS: Final = 200
@@ -37,23 +36,17 @@ def why(call: Call) -> Response:
     body = call.body
     filters = models.given_filters(body.filters)
     found = call.memory.why(body.item, body.query, filters=filters, **models.search_arguments(body))
-    result = None if found.result is None else http_result_json(found.result)
-    return reply({**why_json(found, body.query), "result": result})
+    return reply(why_json(found, body.query, FACTORS))
 
 
 def analyze(call: Call) -> Response:
     found = call.memory.analyze(call.body.query, **models.search_arguments(call.body))
     return reply(
         {
-            "query": found.query,
-            "language": found.language,
-            "words": [asdict(word) for word in found.words],
-            "names": [asdict(node) for node in found.names],
+            **encode(found, ("query", "language", "words", "names")),
             "tags": _counts(found.tags),
             "plan": plan_json(found.plan),
-            "time_window": None if found.time_window is None else window_json(found.time_window),
-            "notes": list(found.notes),
-            "negated": [asdict(phrase) for phrase in found.negated],
+            **encode(found, ("time_window", "notes", "negated")),
         }
     )
 

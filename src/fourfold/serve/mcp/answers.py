@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Final
 
 from mcp_types import CallToolResult, TextContent
 
+from fourfold import wire
 from fourfold.errors import FourfoldError, InvalidQuery
 from fourfold.limits import ANSWER_BYTES, ANSWER_ROWS
-from fourfold.serve import schemas
 from fourfold.serve.budget import Form, fitting, shortened, tokens
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def answer(form: Mapping[str, Json]) -> CallToolResult:
 
 def serialised(form: Mapping[str, Json]) -> str:
     """The JSON of an answer; InvalidQuery if it is larger than any answer may be."""
-    text = schemas.compact(form)
+    text = wire.compact(form)
     if len(text.encode()) > ANSWER_BYTES:
         raise InvalidQuery(f"the answer has more than {ANSWER_BYTES:,} bytes", "Ask for fewer or smaller parts of it")
     return text
@@ -49,8 +49,8 @@ def serialised(form: Mapping[str, Json]) -> str:
 
 def refusal(error: FourfoldError, tool: str) -> CallToolResult:
     """The error with its remedy."""
-    form = {**schemas.error_json(error, tool), "details": remedy_for_agents(error.remedy)}
-    return CallToolResult(content=[TextContent(type="text", text=schemas.compact(form))], is_error=True)
+    form = {**wire.error_json(error, tool), "details": remedy_for_agents(error.remedy)}
+    return CallToolResult(content=[TextContent(type="text", text=wire.compact(form))], is_error=True)
 
 
 _TOOLS_FOR_COMMANDS: Final = {
@@ -77,13 +77,13 @@ def search_answer(
     response: SearchResponse, results: Sequence[Result], budget: int, *, explain: bool, page: Mapping[str, Json]
 ) -> dict[str, Json]:
     """The results within the budget: the best in full, the others as snippets."""
-    whole = schemas.response_facts(response)
+    whole = wire.response_facts(response)
     several = len({result.item.namespace for result in response.results}) > 1
     said = {name: whole[name] for name in ("degraded", "notes", "time_window") if whole.get(name)}
     frame: dict[str, Json] = dict(whole) if explain else {"confidence": _rounded(response.confidence), **said}
     frame |= page
     for asked in ("applied_filters", "query"):
-        if asked in frame and tokens(schemas.compact(frame)) > budget // 2:
+        if asked in frame and tokens(wire.compact(frame)) > budget // 2:
             del frame[asked]
     forms = [_explained_forms(result) if explain else _result_forms(result, several=several) for result in results]
     kept = within(frame, "results", forms, budget)
@@ -102,7 +102,7 @@ def _result_forms(result: Result, *, several: bool) -> list[Form]:
         "score": _rounded(result.score),
         "confidence": _rounded(result.confidence),
         **({"outside_window": True} if result.outside_window else {}),
-        **({} if item.superseded_at is None else {"superseded_at": schemas.time_json(item.superseded_at)}),
+        **({} if item.superseded_at is None else {"superseded_at": wire.time_json(item.superseded_at)}),
         **({"also_in": list(result.also_in[:_COPIES])} if result.also_in else {}),
     }
     if not item.text:
@@ -119,14 +119,14 @@ def _result_forms(result: Result, *, several: bool) -> list[Form]:
 
 
 def _explained_forms(result: Result) -> list[Form]:
-    full = schemas.result_json(result)
+    full = wire.result_json(result)
     bare = {"id": result.id, "score": full["score"], "confidence": full["confidence"]}
     return [bare, {name: value for name, value in full.items() if name not in ("content", "metadata")}, full]
 
 
 def why_answer(why: Why, query: str) -> dict[str, Json]:
     """A result without its text, which get_memory returns."""
-    form = schemas.why_json(why, query)
+    form = wire.why_json(why, query)
     result = form["result"]
     if result is not None:
         result = {name: value for name, value in result.items() if name not in form["item"]}
@@ -141,13 +141,13 @@ def why_answer(why: Why, query: str) -> dict[str, Json]:
 def stored_form(item: Item) -> Form:
     """The fields of an item just written that the store may have changed."""
     bare = {"id": item.id, **_name(item)}
-    facts = {name: value for name, value in schemas.item_json(item).items() if name in _ECHOED}
+    facts = {name: value for name, value in wire.encode(item).items() if name in _ECHOED}
     return fitting([[bare, _filled({**bare, **facts})]], _ECHO_TOKENS)[0]
 
 
 def listed_forms(item: Item) -> list[Form]:
     bare = {"id": item.id, **_name(item)}
-    created = schemas.time_json(item.created_at.replace(microsecond=0))
+    created = wire.time_json(item.created_at.replace(microsecond=0))
     known = _filled({**bare, "key": item.key, "kind": item.kind, "tags": list(item.tags), "created_at": created})
     full = _filled({**known, "content": item.text})
     beginning = item.text[:_BEGINNING_CHARACTERS]
@@ -156,7 +156,7 @@ def listed_forms(item: Item) -> list[Form]:
 
 def item_forms(item: Item, offset: int, share: int) -> list[Form]:
     """The fields of an item, and its text from `offset` on, as far as its share of the budget allows."""
-    facts = _filled({name: value for name, value in schemas.item_json(item).items() if name != "content"})
+    facts = _filled({name: value for name, value in wire.encode(item).items() if name != "content"})
     return _text_forms({"id": item.id, **_name(item)}, facts, item.text, offset, share)
 
 
@@ -165,7 +165,7 @@ def _text_forms(bare: Form, facts: Form, text: str, offset: int, share: int) -> 
     rest = text[offset:]
     if not rest:
         return [bare, facts]
-    sizes = ((form, tokens(schemas.compact(form))) for form in (facts, bare))
+    sizes = ((form, tokens(wire.compact(form))) for form in (facts, bare))
     known, size = next(((form, size) for form, size in sizes if size < share / 2), ({"id": bare["id"]}, _ID_TOKENS))
     part = shortened(rest, max(0, share - size - len('"next_offset":1000000')))
     left = {"next_offset": offset + len(part)} if len(part) < len(rest) else {}
@@ -174,7 +174,7 @@ def _text_forms(bare: Form, facts: Form, text: str, offset: int, share: int) -> 
 
 def within(form: Mapping[str, Json], name: str, entries: Sequence[Sequence[Form]], budget: int) -> list[Form]:
     """The forms of entries that fit into the list `name` of an answer of this form."""
-    return fitting(entries, budget - tokens(schemas.compact({**form, name: []})))
+    return fitting(entries, budget - tokens(wire.compact({**form, name: []})))
 
 
 def page_answer(name: str, entries: Sequence[Sequence[Form]], total: int, offset: int, budget: int) -> dict[str, Json]:
@@ -225,18 +225,18 @@ def _rounded(number: float) -> float:
 
 def node_form(node: Node) -> Form:
     bare = {"id": node.id, "name": node.name, "label": node.label}
-    return fitting([[bare, _filled(schemas.node_json(node))]], _ECHO_TOKENS)[0]
+    return fitting([[bare, _filled(wire.encode(node))]], _ECHO_TOKENS)[0]
 
 
 def neighbor_forms(neighbor: Neighbor) -> list[Form]:
-    full = _filled(schemas.neighbor_json(neighbor))
+    full = _filled(wire.encode(neighbor))
     short = {name: value for name, value in full.items() if name not in ("aliases", "properties")}
     return [short, full]
 
 
 def raw_forms(record: RawRecord, offset: int, share: int) -> list[Form]:
     """A raw record, with as much of its text as its share of the budget allows."""
-    facts = _filled({name: value for name, value in schemas.raw_json(record).items() if name != "content"})
+    facts = _filled({name: value for name, value in wire.encode(record).items() if name != "content"})
     bare = {name: facts[name] for name in ("id", "speaker", "session_id", "created_at") if name in facts}
     return _text_forms(bare, facts, record.content, offset, share)
 

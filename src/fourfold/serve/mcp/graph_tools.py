@@ -7,8 +7,7 @@ from typing import Annotated, Any, Literal
 from mcp_types import CallToolResult
 from pydantic import Field
 
-from fourfold import limits
-from fourfold.serve import schemas
+from fourfold import limits, wire
 from fourfold.serve.arguments import Id, Integer, Number
 from fourfold.serve.mcp.answers import SEARCH_TOKENS, answer, neighbor_forms, node_form, page_answer
 from fourfold.serve.mcp.arguments import Limit, Namespace, Offset, check_rows
@@ -87,4 +86,4 @@ class GraphTools:
         namespace: Namespace = None,
     ) -> CallToolResult:
         edges = await (await self._sessions.memory(namespace)).path(start, goal, max_depth)
-        return answer({"status": "success", "found": bool(edges), "edges": [schemas.edge_json(edge) for edge in edges]})
+        return answer({"status": "success", "found": bool(edges), "edges": [wire.encode(edge) for edge in edges]})

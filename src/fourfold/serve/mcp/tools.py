@@ -31,8 +31,8 @@ from fourfold.serve.mcp.answers import (
     within,
 )
 from fourfold.serve.mcp.arguments import Id, ItemId, ItemIds, Limit, Namespace, Offset, Sources, accepted, check_rows
-from fourfold.serve.schemas import similar_json
 from fourfold.serve.sessions import Sessions
+from fourfold.wire import encode
 
 if TYPE_CHECKING:
     from fourfold.aio import AsyncMemory
@@ -242,7 +242,7 @@ class Tools:
 
 
 def _answered(item: Item) -> CallToolResult:
-    return answer({"status": "success", "item": {**stored_form(item), **similar_json(item)}})
+    return answer({"status": "success", "item": {**stored_form(item), **encode(item, ("similar",))}})
 
 
 async def _read(memory: "AsyncMemory", ids: Sequence[int | str], around: int, *, history: bool) -> list[Item]:
