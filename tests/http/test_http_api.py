@@ -87,6 +87,31 @@ def test_an_item_is_shown_with_the_nodes_that_it_is_linked_to(client: httpx.Clie
     assert client.get(f"{base}/graph/nodes", params={"item": str(item + 1)}).status_code == 404
 
 
+def test_head_is_answered_like_get_without_the_body(client: httpx.Client) -> None:
+    for path in ("/livez", f"{NS}/tags", "/v1/openapi.json"):
+        head, full = client.head(path), client.get(path)
+        assert (head.status_code, head.content, head.headers["content-type"]) == (
+            200,
+            b"",
+            full.headers["content-type"],
+        )
+    assert client.head(f"{NS}/search").status_code == 405
+
+
+def test_parameters_that_an_operation_does_not_take_are_refused(client: httpx.Client) -> None:
+    for path in (f"{NS}/facets?x=1", f"{NS}/tags?x=1"):
+        assert client.get(path).json()["detail"] == "x: Extra inputs are not permitted"
+    assert client.get(f"{NS}/tags?limit=1&limit=2").json()["detail"] == "the parameter limit is given twice"
+
+
+def test_bodies_are_strict_json(client: httpx.Client) -> None:
+    for body in (b'{"query": "\\ud800"}', b'{"query": "a", "alpha": NaN}', b"[" * 10_000, b"", b"{"):
+        refused = client.post(f"{NS}/search", content=body, headers={"content-type": "application/json"})
+        assert (refused.status_code, refused.headers["content-type"]) == (422, "application/problem+json")
+    refused = client.post(f"{NS}/search", content=b"{}", headers={"content-type": "text/plain"})
+    assert refused.status_code == 415
+
+
 def test_a_change_needs_the_etag_that_was_read(client: httpx.Client) -> None:
     stored = client.post(f"{NS}/items", json={"text": "etag"})
     place, etag = stored.headers["location"], stored.headers["etag"]

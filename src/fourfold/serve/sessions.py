@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from fourfold.errors import InvalidSetting, NoAccess
 from fourfold.serve.auth import Scope, grant
@@ -22,6 +22,7 @@ class Sessions:
     def __init__(self, settings: Callable[[], Settings]) -> None:
         self._settings = settings
         self._opening = asyncio.Lock()
+        self._store: Memory | None = None
         self._memory: AsyncMemory | None = None
 
     async def memory(self, namespace: str | None = None, scope: Scope = "read") -> AsyncMemory:
@@ -32,10 +33,18 @@ class Sessions:
         require_namespace(wanted)
         return memory if wanted == memory.namespace else memory.within(wanted)
 
+    async def blocking(self, namespace: str | None, scope: Scope) -> Memory:
+        """The same memory, for a caller in a thread of its own."""
+        wanted = (await self.memory(namespace, scope)).namespace
+        return cast("Memory", self._store).within(wanted)
+
     async def _opened(self) -> AsyncMemory:
         async with self._opening:
             if self._memory is None:
-                self._memory = await asyncio.to_thread(_open, self._settings)
+                from fourfold.aio import AsyncMemory
+
+                self._store = await asyncio.to_thread(_open, self._settings)
+                self._memory = AsyncMemory(self._store)
         return self._memory
 
     async def status(self) -> dict[str, Json]:
@@ -81,12 +90,11 @@ def _default(namespace: str, permitted: tuple[str, ...] | None) -> str:
     return namespace if permitted is None or namespace in permitted else permitted[0]
 
 
-def _open(settings: Callable[[], Settings]) -> AsyncMemory:
+def _open(settings: Callable[[], Settings]) -> Memory:
     """Reads the settings, imports the engine and opens the store; in a thread, since all of this blocks."""
-    from fourfold.aio import AsyncMemory
     from fourfold.memory import Memory
 
     loaded = settings()
     if "," in loaded.namespace:
         raise InvalidSetting(f"{loaded.namespace!r} names several namespaces", "Set one; a tool may name another")
-    return AsyncMemory(Memory.open(loaded.store, namespace=loaded.namespace, settings=loaded))
+    return Memory.open(loaded.store, namespace=loaded.namespace, settings=loaded)

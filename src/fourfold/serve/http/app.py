@@ -6,55 +6,51 @@ import mimetypes
 import re
 import sys
 import webbrowser
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
-from starlette.applications import Starlette
+from fastapi import FastAPI
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from fourfold import logs
+from fourfold import __version__, logs
 from fourfold.model import Json
 from fourfold.serve.auth import RequestRate
 from fourfold.serve.guard import HEALTH
 from fourfold.serve.http import (
-    duplicate_routes,
     graph_routes,
     item_routes,
     judgement_routes,
-    openapi,
     search_routes,
     store_routes,
 )
-from fourfold.serve.http.endpoint import Endpoint, Shared, reply
+from fourfold.serve.http.answers import Problem
 from fourfold.serve.http.idempotency import Requests
 from fourfold.serve.http.metrics import Metrics
+from fourfold.serve.http.operation import Operation, Shared, reply
 from fourfold.serve.http.own_files import own_folder
 from fourfold.serve.http.problems import problem
 from fourfold.serve.mcp import http as mcp_http
 from fourfold.serve.mcp.offers import Level
 from fourfold.serve.server import listen, make_rules, make_server, url
-from fourfold.serve.sessions import Sessions
 
 if TYPE_CHECKING:
     from fourfold.config import Settings
 
-ENDPOINTS: Final[tuple[Endpoint, ...]] = (
-    *search_routes.ENDPOINTS,
-    *duplicate_routes.ENDPOINTS,
-    *item_routes.ENDPOINTS,
-    *graph_routes.ENDPOINTS,
-    *judgement_routes.ENDPOINTS,
-    *store_routes.ENDPOINTS,
+OPERATIONS: Final[tuple[Operation, ...]] = (
+    *search_routes.operations,
+    *item_routes.operations,
+    *graph_routes.operations,
+    *judgement_routes.operations,
+    *store_routes.operations,
 )
 DESCRIPTION: Final = "/v1/openapi.json"
 WEB: Final = Path(__file__).parents[1] / "web"
 _STREAMED: Final = re.compile(r"/v1/namespaces/[^/]+/import")
-_OPEN: Final = frozenset({HEALTH, DESCRIPTION, *(each.path for each in ENDPOINTS if each.is_open)})
+_OPEN: Final = frozenset({HEALTH, DESCRIPTION, *(each.path for each in OPERATIONS if each.is_open)})
 _PAGE_HEADERS: Final = {
     "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
     "connect-src 'self'; font-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
@@ -66,27 +62,37 @@ _PAGE_HEADERS: Final = {
 }
 
 
-def make_app(settings: Settings, level: Level = "core") -> Starlette:
+def make_app(settings: Settings, level: Level = "core") -> FastAPI:
     """Every route of the server, unguarded."""
-    requests = Requests(lambda: own_folder(settings))
-
-    def routes(sessions: Sessions) -> Sequence[BaseRoute]:
-        shared = Shared(sessions, requests, Metrics())
-        return [*(each.route(shared) for each in ENDPOINTS), Route(DESCRIPTION, _described), *_pages()]
-
-    app = mcp_http.make_app(settings, level, routes)
+    parts = mcp_http.make_parts(settings, level)
+    app = FastAPI(
+        title="Fourfold",
+        version=__version__,
+        description="Explained hybrid search over HTTP.",
+        openapi_url=None,
+        separate_input_output_schemas=False,
+        lifespan=parts.lifespan,
+    )
+    app.state.shared = Shared(parts.sessions, Requests(lambda: own_folder(settings)), Metrics())
+    app.router.routes[:] = [*parts.routes, *OPERATIONS, Route(DESCRIPTION, _described), *_pages()]
     app.add_exception_handler(404, _no_route)
     app.add_exception_handler(405, _no_method)
     return app
 
 
-@cache
-def _description() -> dict[str, Json]:
-    return openapi.document(ENDPOINTS)
+def description(app: FastAPI) -> dict[str, Json]:
+    """The OpenAPI document."""
+    if app.openapi_schema is None:
+        document = app.openapi()
+        parts = document["components"]
+        parts["schemas"][Problem.__name__] = Problem.model_json_schema()
+        parts["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
+        document["security"] = [{"token": []}, {}]
+    return cast("dict[str, Json]", app.openapi_schema)
 
 
-async def _described(_: Request) -> Response:
-    return reply(_description())
+def _described(request: Request) -> Response:
+    return reply(description(request.app))
 
 
 def page_files() -> dict[str, Path]:

@@ -33,6 +33,7 @@ from fourfold.serve.http.problems import HttpError
 from fourfold.text.secrets import masked_json, masks_in
 from fourfold.wire import dumps
 
+KEY_HEADER: Final = "idempotency-key"
 KEPT_ROWS: Final = 10_000
 KEPT_SECONDS: Final = 24 * 3600.0
 KEPT_ANSWER_BYTES: Final = 64 * 1024

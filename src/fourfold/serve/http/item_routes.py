@@ -1,38 +1,42 @@
-"""Items and raw records: list, store, read, change, delete."""
+"""Items and raw records: list, store, read, change, delete, merge."""
 
-from __future__ import annotations
+# No `from __future__ import annotations`: FastAPI reads these annotations when the module is loaded.
 
 import json
 from dataclasses import replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import Annotated, Any, Final
 from urllib.parse import quote
 
+from fastapi import Header, Path, Query
 from pydantic import BaseModel
 from starlette.responses import Response
 
 from fourfold.errors import InvalidItem, InvalidQuery, NotFound
 from fourfold.fields import filter_options
 from fourfold.limits import LARGEST_ID, PAGE_SIZE
+from fourfold.memory import Memory
 from fourfold.model import NO_FILTERS, Filters, Item, ItemPatch, Json, NewItem, RawRecord
 from fourfold.serve.arguments import moment, read_details, read_filters
 from fourfold.serve.http import answers, models
-from fourfold.serve.http.endpoint import KEY_HEADER, Call, Endpoint, reply
 from fourfold.serve.http.forms import etag
+from fourfold.serve.http.idempotency import KEY_HEADER
+from fourfold.serve.http.operation import Begun, InNamespace, Operations, reply
 from fourfold.serve.http.paging import after_item, from_cursor, next_offset, offset_of
 from fourfold.serve.http.problems import HttpError
 from fourfold.serve.http.search_routes import NS
 from fourfold.serve.sessions import require
-from fourfold.wire import encode
-
-if TYPE_CHECKING:
-    from fourfold.memory import Memory
+from fourfold.wire import duplicates_json, encode
 
 _CHUNKS: Final = 50
 """Chunks of a file that are shown on each side of an item."""
 _NODES: Final = 100
 """Nodes that are shown with an item, most connected first."""
-IF_MATCH: Final = {"if-match": "Only if the item still has this ETag; otherwise 412."}
+IfMatch = Annotated[str | None, Header(description="Only if the item still has this ETag; otherwise 412.")]
+Id = Annotated[str, Path(description="An id, or key:K.")]
+Key = Annotated[str | None, Header(alias=KEY_HEADER, include_in_schema=False)]
+
+operations: Final = Operations()
 
 
 def item_id(text: str) -> int | str:
@@ -59,11 +63,18 @@ def new_item(given: models.NewItemRequest) -> NewItem:
     )
 
 
-def list_items(call: Call) -> Response:
-    page, filters = call.query, query_filters(call.query)
-    found = call.memory.list(from_cursor(filters, page.cursor), limit=page.limit)
-    total = call.memory.count(filters)
-    notes = [] if found or filters == NO_FILTERS else call.memory.unknown_names(filters)
+@operations.add(
+    "GET",
+    f"{NS}/items",
+    "List items",
+    answers.ItemsAnswer,
+    leads_to={"list_items": {"query.cursor": "/next_cursor"}, "get": {"path.id": "/items/0/id"}},
+)
+def list_items(memory: InNamespace, page: Annotated[models.ItemsQuery, Query()]) -> Response:
+    filters = query_filters(page)
+    found = memory.list(from_cursor(filters, page.cursor), limit=page.limit)
+    total = memory.count(filters)
+    notes = [] if found or filters == NO_FILTERS else memory.unknown_names(filters)
     following = after_item(found[-1]) if len(found) == page.limit else None
     return reply({"items": [*map(encode, found)], "total": total, "next_cursor": following, "notes": notes})
 
@@ -83,113 +94,132 @@ def query_filters(query: BaseModel) -> Filters:
     return read_filters(given)
 
 
-def add(call: Call) -> Response:
-    body: models.AddRequest = call.body
-    stored = call.memory.add(new_item(body), wait=body.wait)
+@operations.add(
+    "POST",
+    f"{NS}/items",
+    "Store an item",
+    answers.ItemAnswer,
+    "write",
+    status=201,
+    leads_to={name: {"path.id": "/id"} for name in ("get", "update", "delete")},
+)
+def add(memory: InNamespace, body: models.AddRequest) -> Response:
+    stored = memory.add(new_item(body), wait=body.wait)
     place = f"/v1/namespaces/{quote(stored.namespace, safe='')}/items/{stored.id}"
     form = encode(stored)
     return reply(form, 201, {"etag": etag(stored), "location": place})
 
 
-def add_many(call: Call) -> Response:
-    body: models.AddManyRequest = call.body
-    stored = call.memory.add_many([new_item(each) for each in body.items], wait=body.wait)
+@operations.add("POST", f"{NS}/items:batch", "Store items, all or none", answers.ItemListAnswer, "write", status=201)
+def add_many(memory: InNamespace, body: models.AddManyRequest) -> Response:
+    stored = memory.add_many([new_item(each) for each in body.items], wait=body.wait)
     return reply({"items": [*map(encode, stored)]}, 201)
 
 
-def get_many(call: Call) -> Response:
-    return reply({"items": [*map(encode, call.memory.get(call.body.ids))]})
+@operations.add("POST", f"{NS}/items:get", "Read items", answers.ItemListAnswer)
+def get_many(memory: InNamespace, body: models.GetManyRequest) -> Response:
+    return reply({"items": [*map(encode, memory.get(body.ids))]})
 
 
-def get(call: Call) -> Response:
-    query: models.ItemQuery = call.query
-    (item,) = call.memory.get([item_id(call.path("id"))])
+@operations.add("GET", f"{NS}/items/{{id:path}}", "Read an item", answers.ItemView)
+def get(memory: InNamespace, id: Id, query: Annotated[models.ItemQuery, Query()]) -> Response:
+    (item,) = memory.get([item_id(id)])
     form: dict[str, Json] = encode(item)
     if "chunks" in query.include:
-        form["chunks"] = [*map(encode, call.memory.around(item.id, _CHUNKS, _CHUNKS))]
+        form["chunks"] = [*map(encode, memory.around(item.id, _CHUNKS, _CHUNKS))]
     if "sources" in query.include:
-        form["sources"] = [*map(encode, call.memory.sources(item.id))]
+        form["sources"] = [*map(encode, memory.sources(item.id))]
     if "vector" in query.include:
-        form["vector"] = "pending" if call.memory.pending([item.id]) else "ready"
+        form["vector"] = "pending" if memory.pending([item.id]) else "ready"
     if "nodes" in query.include:
-        form["nodes"] = [encode(node) for node in call.memory.nodes(item=item.id, limit=_NODES)]
+        form["nodes"] = [encode(node) for node in memory.nodes(item=item.id, limit=_NODES)]
     if "similar" in query.include:
-        form["similar"] = [encode(similar) for similar in call.memory.similar(item.id)]
+        form["similar"] = [encode(similar) for similar in memory.similar(item.id)]
     if "history" in query.include:
-        form["history"] = [*map(encode, call.memory.history(item.id))]
+        form["history"] = [*map(encode, memory.history(item.id))]
     return reply(form, headers={"etag": etag(item)})
 
 
-def update(call: Call) -> Response:
-    body: models.PatchRequest = call.body
+@operations.add("PATCH", f"{NS}/items/{{id:path}}", "Change an item", answers.ItemAnswer, "write")
+def update(memory: InNamespace, id: Id, body: models.PatchRequest, if_match: IfMatch = None) -> Response:
     patch = ItemPatch(body.text, body.title, tuple(body.add_tags), tuple(body.remove_tags), body.metadata)
     if (patch == ItemPatch()) != body.undo or (body.undo_to is not None and not body.undo):
         raise InvalidItem(
             "nothing to change, or too much", "Give text, title, add_tags, remove_tags, metadata; or undo"
         )
-    wanted = item_id(call.path("id"))
-    expected = _expected(call, wanted)
+    wanted = item_id(id)
+    expected = _expected(memory, wanted, if_match)
     if body.undo:
-        item = call.memory.undo(wanted, to=body.undo_to, wait=body.wait)
+        item = memory.undo(wanted, to=body.undo_to, wait=body.wait)
         return reply(encode(item), headers={"etag": etag(item)})
-    item = call.memory.update(wanted, replace(patch, source="tool"), wait=body.wait, expected=expected)
+    item = memory.update(wanted, replace(patch, source="tool"), wait=body.wait, expected=expected)
     return reply(encode(item), headers={"etag": etag(item)})
 
 
-def delete(call: Call) -> Response:
-    wanted = item_id(call.path("id"))
-    call.memory.forget([wanted], expected=_expected(call, wanted))
+@operations.add("DELETE", f"{NS}/items/{{id:path}}", "Delete an item", scope="write", status=204)
+def delete(memory: InNamespace, id: Id, if_match: IfMatch = None) -> Response:
+    wanted = item_id(id)
+    memory.forget([wanted], expected=_expected(memory, wanted, if_match))
     return Response(status_code=204)
 
 
-def _expected(call: Call, wanted: int | str) -> Item | None:
+def _expected(memory: Memory, wanted: int | str, given: str | None) -> Item | None:
     """The stored item, if the request names its ETag; the write compares it again."""
-    given = call.request.headers.get("if-match")
     if given is None:
         return None
-    (item,) = call.memory.get([wanted])
+    (item,) = memory.get([wanted])
     if given.strip() != "*" and etag(item) not in [each.strip() for each in given.split(",")]:
         raise HttpError(412, f"item {wanted} has changed", "Read it again and repeat the change")
     return item
 
 
-def delete_many(call: Call) -> Response:
-    body: models.DeleteRequest = call.body
+@operations.add(
+    "POST",
+    f"{NS}/items:delete",
+    "Delete items by id or by filter; counts only, unless dry_run is false",
+    answers.DeletedAnswer,
+    "write",
+)
+def delete_many(memory: InNamespace, body: models.DeleteRequest, begun: Begun) -> Response:
     if (body.ids is None) == (body.filters is None):
         raise InvalidQuery("give ids or filters", "One of them, not both")
     if body.ids is not None:
         try:
-            found = call.memory.get(body.ids)
+            found = memory.get(body.ids)
         except NotFound:
-            if call.begun_before is None or body.dry_run:
+            if begun is None or body.dry_run:
                 raise
             count = len(body.ids)  # the interrupted attempt has deleted them, all or none
             return reply({"matched": count, "deleted": count, "dry_run": False})
-        deleted = 0 if body.dry_run or not found else call.memory.forget(body.ids)
+        deleted = 0 if body.dry_run or not found else memory.forget(body.ids)
         return reply({"matched": len(found), "deleted": deleted, "dry_run": body.dry_run})
     require("admin")
-    filters = models.given_filters(call.body.filters)
+    filters = models.given_filters(body.filters)
     if filters.condition is None:
         raise InvalidQuery("the filters are empty", "Say which items to delete")
-    matched = call.memory.count(filters)
-    deleted = 0 if body.dry_run else call.memory.forget_matching(filters)
+    matched = memory.count(filters)
+    deleted = 0 if body.dry_run else memory.forget_matching(filters)
     return reply({"matched": matched, "deleted": deleted, "dry_run": body.dry_run})
 
 
 # ---------------------------------------------------------------- raw records
 
 
-def add_raw(call: Call) -> Response:
-    body: models.RawRequest = call.body
-    key, metadata = call.request.headers.get(KEY_HEADER), body.metadata
-    if key is not None:
-        metadata = {**metadata, "idempotency_key": key}
-        begun = call.begun_before
-        known = None if begun is None else _stored_raw(call.memory, body, metadata, begun)
-        if known is not None:
-            return reply(encode(known), 201)
-    stored = call.memory.add_raw(body.content, body.speaker, body.session_id, metadata, source="tool")
-    return reply(encode(stored), 201)
+@operations.add(
+    "POST",
+    f"{NS}/raw",
+    "Store a raw record",
+    answers.RawAnswer,
+    "write",
+    status=201,
+    leads_to={name: {"path.id": "/id"} for name in ("get_raw", "delete_raw")},
+)
+def add_raw(memory: InNamespace, body: models.RawRequest, begun: Begun, key: Key = None) -> Response:
+    metadata = body.metadata if key is None else {**body.metadata, "idempotency_key": key}
+    known = None if begun is None else _stored_raw(memory, body, metadata, begun)
+    if known is None:
+        known = memory.add_raw(body.content, body.speaker, body.session_id, metadata, source="tool")
+    return reply(encode(known), 201)
 
 
 def _stored_raw(
@@ -209,106 +239,53 @@ def _stored_raw(
         offset += len(page)
 
 
-def list_raw(call: Call) -> Response:
-    query: models.RawQuery = call.query
+@operations.add("GET", f"{NS}/raw", "List raw records", answers.RawsAnswer)
+def list_raw(memory: InNamespace, query: Annotated[models.RawQuery, Query()]) -> Response:
     offset = offset_of(query.cursor)
-    page = call.memory.list_raw(session_id=query.session_id, speaker=query.speaker, limit=query.limit, offset=offset)
+    page = memory.list_raw(session_id=query.session_id, speaker=query.speaker, limit=query.limit, offset=offset)
     following = next_offset(offset, len(page), more=page.has_more)
     return reply({"raw": [*map(encode, page)], "total": page.total, "next_cursor": following})
 
 
-def get_raw(call: Call) -> Response:
-    (record,) = call.memory.get_raw([_raw_id(call)])
+@operations.add("GET", f"{NS}/raw/{{id}}", "Read a raw record", answers.RawAnswer)
+def get_raw(memory: InNamespace, id: Id) -> Response:
+    (record,) = memory.get_raw([_raw_id(id)])
     return reply(encode(record))
 
 
-def delete_raw(call: Call) -> Response:
-    call.memory.forget_raw([_raw_id(call)], force=call.query.force)
+@operations.add("DELETE", f"{NS}/raw/{{id}}", "Delete a raw record", scope="write", status=204)
+def delete_raw(memory: InNamespace, id: Id, query: Annotated[models.ForceQuery, Query()]) -> Response:
+    memory.forget_raw([_raw_id(id)], force=query.force)
     return Response(status_code=204)
 
 
-def _raw_id(call: Call) -> int:
-    found = item_id(call.path("id"))
+def _raw_id(id: str) -> int:
+    found = item_id(id)
     if isinstance(found, str):
         raise NotFound(f"{found!r} is not a valid id of a raw record", "Give a number")
     return found
 
 
-ENDPOINTS: Final = (
-    Endpoint(
-        "GET",
-        f"{NS}/items",
-        list_items,
-        "List items",
-        answers.ItemsAnswer,
-        query=models.ItemsQuery,
-        leads_to={"list_items": {"query.cursor": "/next_cursor"}, "get": {"path.id": "/items/0/id"}},
-    ),
-    Endpoint(
-        "POST",
-        f"{NS}/items",
-        add,
-        "Store an item",
-        answers.ItemAnswer,
-        "write",
-        models.AddRequest,
-        status=201,
-        leads_to={name: {"path.id": "/id"} for name in ("get", "update", "delete")},
-    ),
-    Endpoint(
-        "POST",
-        f"{NS}/items:batch",
-        add_many,
-        "Store items, all or none",
-        answers.ItemListAnswer,
-        "write",
-        models.AddManyRequest,
-        status=201,
-    ),
-    Endpoint("POST", f"{NS}/items:get", get_many, "Read items", answers.ItemListAnswer, body=models.GetManyRequest),
-    Endpoint(
-        "POST",
-        f"{NS}/items:delete",
-        delete_many,
-        "Delete items by id or by filter; counts only, unless dry_run is false",
-        answers.DeletedAnswer,
-        "write",
-        models.DeleteRequest,
-    ),
-    Endpoint("GET", f"{NS}/items/{{id:path}}", get, "Read an item", answers.ItemView, query=models.ItemQuery),
-    Endpoint(
-        "PATCH",
-        f"{NS}/items/{{id:path}}",
-        update,
-        "Change an item",
-        answers.ItemAnswer,
-        "write",
-        models.PatchRequest,
-        headers=IF_MATCH,
-    ),
-    Endpoint(
-        "DELETE", f"{NS}/items/{{id:path}}", delete, "Delete an item", scope="write", status=204, headers=IF_MATCH
-    ),
-    Endpoint("GET", f"{NS}/raw", list_raw, "List raw records", answers.RawsAnswer, query=models.RawQuery),
-    Endpoint(
-        "POST",
-        f"{NS}/raw",
-        add_raw,
-        "Store a raw record",
-        answers.RawAnswer,
-        "write",
-        models.RawRequest,
-        status=201,
-        leads_to={name: {"path.id": "/id"} for name in ("get_raw", "delete_raw")},
-    ),
-    Endpoint("GET", f"{NS}/raw/{{id}}", get_raw, "Read a raw record", answers.RawAnswer),
-    Endpoint(
-        "DELETE",
-        f"{NS}/raw/{{id}}",
-        delete_raw,
-        "Delete a raw record",
-        scope="write",
-        query=models.ForceQuery,
-        status=204,
-    ),
+# ---------------------------------------------------------------- near-duplicates
+
+
+@operations.add("GET", f"{NS}/duplicates", "List groups of items that say nearly the same", answers.DuplicatesAnswer)
+def duplicates(memory: InNamespace, query: Annotated[models.DuplicatesQuery, Query()]) -> Response:
+    return reply({"groups": [*map(duplicates_json, memory.duplicates(limit=query.limit))]})
+
+
+@operations.add(
+    "POST",
+    f"{NS}/items:merge",
+    "Merge items that say the same into one; undo of that one takes it back",
+    answers.ItemAnswer,
+    "write",
 )
+def merge(memory: InNamespace, body: models.MergeRequest, begun: Begun) -> Response:
+    try:
+        item = memory.merge(body.keep, body.ids)
+    except NotFound:
+        if begun is None:
+            raise
+        (item,) = memory.get([body.keep])  # the interrupted attempt has merged them, all or none
+    return reply(encode(item), headers={"etag": etag(item)})

@@ -3,34 +3,33 @@
 The folder of a namespace has queries.jsonl and qrels.tsv; the download adds corpus.jsonl, and `fourfold eval` reads it.
 """
 
-from __future__ import annotations
+# No `from __future__ import annotations`: FastAPI reads these annotations when the module is loaded.
 
 import tempfile
 import zipfile
 from collections.abc import Mapping
+from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from starlette.responses import Response
 
 from fourfold.engine.secret_policy import SecretPolicy
 from fourfold.errors import InvalidQuery
+from fourfold.memory import Memory
 from fourfold.model import Item, Json
 from fourfold.ranking.plan import check_text
 from fourfold.serve.http import answers, judged_files, models
-from fourfold.serve.http.endpoint import Call, Endpoint, download, reply
 from fourfold.serve.http.judged_files import Judged
+from fourfold.serve.http.operation import InNamespace, Operations, download, reply
 from fourfold.serve.http.paging import every_item
 from fourfold.serve.http.search_routes import NS
 from fourfold.wire import dumps
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from fourfold.memory import Memory
-
 _RANKED: Final = 10
 _changing = Lock()
+
+operations: Final = Operations()
 
 
 def _folder(memory: Memory) -> Path:
@@ -48,13 +47,13 @@ def _name(item: Item) -> str:
     return str(item.id) if key is None or not key.isprintable() else f"key:{key}"
 
 
-def judge(call: Call) -> Response:
-    body: models.JudgementRequest = call.body
+@operations.add("POST", f"{NS}/judgements", "Judge a result", answers.JudgementsAnswer, "write")
+def judge(memory: InNamespace, body: models.JudgementRequest) -> Response:
     check_text(body.query)
     if body.relevance is not None and not 0 <= body.relevance <= 3:
         raise InvalidQuery(f"relevance is {body.relevance}", "It is 0 to 3, or null")
-    (item,) = call.memory.get([body.item])
-    folder, query = _folder(call.memory), _without_secrets(call.memory, body.query)
+    (item,) = memory.get([body.item])
+    folder, query = _folder(memory), _without_secrets(memory, body.query)
     with _changing:
         judged = judged_files.read(folder)
         items = judged.setdefault(query, {})
@@ -75,19 +74,26 @@ def _listed(judged: Judged) -> dict[str, Json]:
     return {"judgements": rows}
 
 
-def judgements(call: Call) -> Response:
-    folder = _folder(call.memory)
-    return reply(_listed(judged_files.read(folder)))
+@operations.add("GET", f"{NS}/judgements", "List judgements", answers.JudgementsAnswer)
+def judgements(memory: InNamespace) -> Response:
+    return reply(_listed(judged_files.read(_folder(memory))))
 
 
-def collection(call: Call) -> Response:
-    files = judged_files.files(judged_files.read(_folder(call.memory)))
+@operations.add(
+    "GET",
+    f"{NS}/judgements/collection",
+    "The judgements as a collection for `fourfold eval`",
+    scope="admin",
+    media="application/zip",
+)
+def collection(memory: InNamespace) -> Response:
+    files = judged_files.files(judged_files.read(_folder(memory)))
     packed = tempfile.TemporaryFile()  # noqa: SIM115  closed by `parts`
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, text in files.items():
             archive.writestr(name, text)
         with archive.open("corpus.jsonl", "w") as corpus:
-            for item in every_item(call.memory):
+            for item in every_item(memory):
                 row = {"_id": _name(item), "title": item.title, "text": item.text, "tags": list(item.tags)}
                 corpus.write((dumps(row) + "\n").encode())
     packed.seek(0)
@@ -97,20 +103,21 @@ def collection(call: Call) -> Response:
 # ---------------------------------------------------------------- evaluation
 
 
-def evaluate(call: Call) -> Response:
+@operations.add("POST", f"{NS}/evaluation", "Measure a ranking by the judgements", answers.EvaluationAnswer)
+def evaluate(memory: InNamespace, body: models.EvaluationRequest) -> Response:
     from fourfold.evaluation.bench import Answer, answered, percentile
     from fourfold.evaluation.collection import Question
     from fourfold.evaluation.metrics import means, measured
 
-    folder = _folder(call.memory)
+    folder = _folder(memory)
     judged = judged_files.read(folder)
     wanted = {text: items for text, items in judged.items() if max(items.values()) > 0}
     if not wanted:
         raise InvalidQuery("no query has a relevant item", "Judge some results first: POST .../judgements")
-    asked = models.search_arguments(call.body)
+    asked = models.search_arguments(body)
     found: list[Answer] = []
     for number, text in enumerate(wanted, 1):
-        response = call.memory.search(text, top_k=100, **asked)
+        response = memory.search(text, top_k=100, **asked)
         keys = [_name(result.item) for result in response.results]
         found.append(answered(Question(str(number), text), response, keys))
     relevant: Mapping[str, Mapping[str, int]] = {
@@ -136,33 +143,3 @@ def evaluate(call: Call) -> Response:
             "questions": questions,
         }
     )
-
-
-ENDPOINTS: Final = (
-    Endpoint("GET", f"{NS}/judgements", judgements, "List judgements", answers.JudgementsAnswer),
-    Endpoint(
-        "POST",
-        f"{NS}/judgements",
-        judge,
-        "Judge a result",
-        answers.JudgementsAnswer,
-        "write",
-        models.JudgementRequest,
-    ),
-    Endpoint(
-        "GET",
-        f"{NS}/judgements/collection",
-        collection,
-        "The judgements as a collection for `fourfold eval`",
-        scope="admin",
-        media="application/zip",
-    ),
-    Endpoint(
-        "POST",
-        f"{NS}/evaluation",
-        evaluate,
-        "Measure a ranking by the judgements",
-        answers.EvaluationAnswer,
-        body=models.EvaluationRequest,
-    ),
-)

@@ -2,6 +2,7 @@
 
 # No `from __future__ import annotations`: pydantic reads these annotations when the module is loaded.
 
+from collections.abc import Sequence
 from typing import Annotated, Any, Final, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
@@ -59,7 +60,7 @@ def _filters_model() -> type[BaseModel]:
 FiltersRequest: Final = _filters_model()
 
 
-def given_filters(filters: BaseModel | None) -> Filters:
+def given_filters(filters: Any) -> Filters:
     return Filters() if filters is None else read_filters(filters.model_dump(exclude_unset=True))
 
 
@@ -72,35 +73,31 @@ def _options(explaining: bool) -> dict[str, Any]:
     }
 
 
-_QUERY: Final = (str, Field(description="A question, keywords or names.", examples=["how do I get into the network?"]))
-_FILTERS: Final[Any] = (FiltersRequest | None, Field(default=None, description="What an item must satisfy."))
-_BUDGET: Final[Any] = (
-    TYPES["whole"],
-    Field(
+def _asking(*, explaining: bool, without: Sequence[str] = ()) -> Any:
+    """A base class with these options."""
+    fields = {name: field for name, field in _options(explaining).items() if name not in without}
+    return create_model("Asking", __base__=Request, **fields)
+
+
+class AnalyzeRequest(_asking(explaining=True, without=["vector"])):
+    query: str = Field(description="A question, keywords or names.", examples=["how do I get into the network?"])
+
+
+class WhyRequest(_asking(explaining=True)):
+    query: str = Field(description="A question, keywords or names.", examples=["how do I get into the network?"])
+    item: ItemId
+    filters: FiltersRequest | None = Field(None, description="What an item must satisfy.")  # type: ignore[valid-type]
+
+
+class SearchRequest(_asking(explaining=False)):
+    query: str = Field(description="A question, keywords or names.", examples=["how do I get into the network?"])
+    filters: FiltersRequest | None = Field(None, description="What an item must satisfy.")  # type: ignore[valid-type]
+    budget_tokens: Integer | None = Field(
         default=None,
         description="Tokens that the results may take; the best are in full, the others shortened.",
         json_schema_extra={"minimum": SMALLEST_TOKENS, "maximum": limits.ANSWER_TOKENS},
-    ),
-)
-_CONTENT: Final[Any] = (Flag, Field(default=True, description="Whether results hold their text and metadata."))
-SearchRequest: Final = create_model(
-    "SearchRequest",
-    __config__=STRICT,
-    query=_QUERY,
-    filters=_FILTERS,
-    budget_tokens=_BUDGET,
-    content=_CONTENT,
-    **_options(False),
-)
-WhyRequest: Final = create_model(
-    "WhyRequest", __config__=STRICT, query=_QUERY, item=(ItemId, ...), filters=_FILTERS, **_options(True)
-)
-AnalyzeRequest: Final = create_model(
-    "AnalyzeRequest",
-    __config__=STRICT,
-    query=_QUERY,
-    **{name: field for name, field in _options(True).items() if name != "vector"},
-)
+    )
+    content: Flag = Field(default=True, description="Whether results hold their text and metadata.")
 
 
 def search_arguments(body: BaseModel) -> dict[str, Any]:
@@ -178,17 +175,18 @@ class PageQuery(Request):
     cursor: str | None = Field(None, description="The next_cursor of the previous page.")
 
 
-def _item_filters() -> dict[str, Any]:
-    """Filters as query parameters: tags may be repeated; metadata is JSON, a condition is text or JSON."""
+def _asked_filters() -> Any:
+    """A base class with filters as query parameters: tags may be repeated, metadata is JSON, a condition either."""
     fields: dict[str, Any] = {}
     for name, option in filter_options().items():
         kind = {"tags": list[str], "flag": bool}.get(str(option.holds), str | None)
         default: Any = [] if option.holds == "tags" else False if option.holds == "flag" else None
         fields[name] = (kind, Field(default=default, description=_advice(option)))
-    return fields
+    return create_model("AskedFilters", __base__=Request, **fields)
 
 
-ItemsQuery: Final = create_model("ItemsQuery", __base__=PageQuery, **_item_filters())
+class ItemsQuery(PageQuery, _asked_filters()):
+    pass
 
 
 class ItemQuery(Request):
@@ -290,6 +288,17 @@ class JudgementRequest(Request):
 
 
 _MEASURED: Final = ("preset", "fusion", "weights", "alpha", "recency", "source_weights", "rerank", "only")
-EvaluationRequest: Final = create_model(
-    "EvaluationRequest", __config__=STRICT, **{name: _options(False)[name] for name in _MEASURED}
-)
+
+
+class EvaluationRequest(_asking(explaining=False, without=[name for name in OPTIONS if name not in _MEASURED])):
+    pass
+
+
+class DuplicatesQuery(Request):
+    limit: int = Field(50, ge=1, le=limits.PAGE_SIZE)
+
+
+class MergeRequest(Request):
+    model_config = ConfigDict(json_schema_extra={"example": {"keep": 1, "ids": [2]}})
+    keep: ItemId
+    ids: list[ItemId] = Field(max_length=limits.PAGE_SIZE, description="What is merged into the item to keep.")

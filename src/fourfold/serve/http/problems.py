@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Final
 
+from fastapi.exceptions import RequestValidationError
 from pydantic import ValidationError
+from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from fourfold import errors
@@ -16,6 +18,7 @@ from fourfold.wire import compact
 
 MEDIA: Final = "application/problem+json"
 BUSY_SECONDS: Final = 1
+REMEDY: Final = "Correct the fields; /v1/openapi.json describes them"
 HEADERS: Final = {
     "cache-control": "no-store",
     "content-security-policy": "default-src 'none'; frame-ancestors 'none'",
@@ -38,15 +41,12 @@ _STATUSES: Final[tuple[tuple[type[FourfoldError], int], ...]] = (
 )
 
 
-class HttpError(Exception):
+class HttpError(HTTPException):
     """A refusal that is about HTTP itself, such as a wrong media type."""
 
     def __init__(self, status: int, detail: str, remedy: str, headers: Mapping[str, str] | None = None) -> None:
-        super().__init__(detail)
-        self.status = status
-        self.detail = detail
+        super().__init__(status, detail, headers)
         self.remedy = remedy
-        self.headers = headers
 
 
 def problem(
@@ -74,10 +74,10 @@ def from_error(error: FourfoldError) -> Response:
     return problem(status, error.message, error.remedy, type(error).__name__, headers)
 
 
-def from_validation(error: ValidationError) -> Response:
+def from_validation(error: ValidationError | RequestValidationError) -> Response:
     """Names each wrong field, but not its value, which is the caller's data."""
-    wrong = error.errors(include_url=False, include_input=False, include_context=False)
-    fields = [{"field": ".".join(map(str, each["loc"])), "message": each["msg"]} for each in wrong[:20]]
-    first = fields[0]
-    detail = f"{first['field']}: {first['message']}" if first["field"] else str(first["message"])
-    return problem(422, detail, "Correct the fields; /v1/openapi.json describes them", "InvalidRequest", errors=fields)
+    place = 1 if isinstance(error, RequestValidationError) else 0  # FastAPI says first whether it is query or body
+    wrong = [(".".join(map(str, each["loc"][place:])), str(each["msg"])) for each in error.errors()[:20]]
+    fields = [{"field": field, "message": message} for field, message in wrong]
+    detail = ": ".join(filter(None, wrong[0]))
+    return problem(422, detail, REMEDY, "InvalidRequest", errors=fields)

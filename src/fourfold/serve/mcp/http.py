@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING
+from contextlib import AbstractAsyncContextManager
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mcp.server.transport_security import TransportSecuritySettings
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
-from starlette.routing import BaseRoute, Route
+from starlette.routing import Route
 
 from fourfold import __version__, limits, logs
 from fourfold.errors import FourfoldError
@@ -28,10 +29,16 @@ _CLOSING_SECONDS = 10.0
 """How long the store may take to close, which waits for a publication of indexes that is running."""
 
 
-def make_app(
-    settings: Settings, level: Level, more: Callable[[Sessions], Sequence[BaseRoute]] = lambda _: ()
-) -> Starlette:
-    """Every route of the server, unguarded; `more` makes further ones for the same store."""
+class Parts(NamedTuple):
+    """What an app needs to answer MCP."""
+
+    routes: Sequence[Route]
+    lifespan: Callable[[Any], AbstractAsyncContextManager[Any]]
+    sessions: Sessions
+
+
+def make_parts(settings: Settings, level: Level) -> Parts:
+    """MCP and the sign of life, unguarded."""
     server, sessions = build(lambda: settings, level, closing_seconds=_CLOSING_SECONDS)
     app = server.streamable_http_app(
         streamable_http_path=PATH,
@@ -42,8 +49,13 @@ def make_app(
     )
     # GET would open a stream that never carries a message.
     posted = [Route(PATH, route.endpoint, methods=["POST"]) for route in app.routes if isinstance(route, Route)]
-    app.router.routes[:] = [*posted, Route(HEALTH, _health(sessions), methods=["GET"]), *more(sessions)]
-    return app
+    health = Route(HEALTH, _health(sessions), methods=["GET"])
+    return Parts([*posted, health], app.router.lifespan_context, sessions)
+
+
+def make_app(settings: Settings, level: Level) -> Starlette:
+    parts = make_parts(settings, level)
+    return Starlette(routes=parts.routes, lifespan=parts.lifespan)
 
 
 def _health(sessions: Sessions) -> Callable[[Request], Awaitable[Response]]:

@@ -1,0 +1,327 @@
+"""A route of the API with what all of them have: scopes, strict bodies, keys for writes, problems, metrics."""
+
+# No `from __future__ import annotations`: FastAPI reads these annotations when the module is loaded.
+
+import asyncio
+import tempfile
+import time
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from hashlib import sha256
+from pathlib import Path
+from typing import IO, Annotated, Any, Final, TypeVar, get_args, get_origin
+
+import pydantic_core
+from fastapi import Depends, Request
+from fastapi import Path as PathParameter
+from fastapi.exceptions import RequestValidationError
+from fastapi.routing import APIRoute
+from pydantic import BaseModel, ValidationError
+from starlette.requests import ClientDisconnect
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.routing import Match
+from starlette.types import Receive, Send
+from starlette.types import Scope as AsgiScope
+
+from fourfold import logs, owner_only
+from fourfold.errors import FourfoldError, NotFound
+from fourfold.memory import Memory
+from fourfold.model import Json
+from fourfold.serve.auth import Scope
+from fourfold.serve.http.answers import Problem
+from fourfold.serve.http.idempotency import KEY_HEADER, Requests
+from fourfold.serve.http.metrics import Metrics
+from fourfold.serve.http.problems import HEADERS, MEDIA, REMEDY, HttpError, from_error, from_validation, problem
+from fourfold.serve.sessions import Sessions, require, require_namespace
+from fourfold.wire import compact
+
+JSON: Final = "application/json"
+SPOOLED_BYTES: Final = 1 << 30
+"""Maximum size of a body that is written into a file (answered with 413)."""
+_PART_BYTES: Final = 1 << 20
+_PROBLEM: Final[Json] = {
+    "description": "An error, with the remedy.",
+    "content": {MEDIA: {"schema": {"$ref": f"#/components/schemas/{Problem.__name__}"}}},
+}
+_KEY: Final[Json] = {
+    "name": KEY_HEADER,
+    "in": "header",
+    "required": False,
+    "description": "A name for this request; if it is sent again with the same name, it is carried out once.",
+    "schema": {"type": "string"},
+}
+
+H = TypeVar("H", bound=Callable[..., Any])
+Serve = Callable[[Request], Coroutine[Any, Any, Response]]
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """The objects that all requests to a server share."""
+
+    sessions: Sessions
+    requests: Requests
+    metrics: Metrics
+
+
+def shared(request: Request) -> Shared:
+    return request.app.state.shared
+
+
+# ---------------------------------------------------------------- parameters of handlers
+
+
+async def _store(request: Request) -> Memory:
+    return await shared(request).sessions.blocking(None, request.scope["route"].scope)
+
+
+async def _in_namespace(
+    request: Request, namespace: Annotated[str, PathParameter(description="A namespace; its first write creates it.")]
+) -> Memory:
+    return await shared(request).sessions.blocking(namespace, request.scope["route"].scope)
+
+
+Store = Annotated[Memory, Depends(_store)]
+"""The memory of the caller's default namespace."""
+InNamespace = Annotated[Memory, Depends(_in_namespace)]
+"""The memory of the namespace in the path."""
+
+
+def _begun(request: Request) -> datetime | None:
+    return request.state.begun
+
+
+Begun = Annotated[datetime | None, Depends(_begun)]
+"""When an earlier, interrupted attempt of this keyed request began."""
+
+
+def _file(request: Request) -> Path:
+    return request.state.file
+
+
+File = Annotated[Path, Depends(_file)]
+"""The body of a request that is not JSON."""
+
+# ---------------------------------------------------------------- routes
+
+
+class Operation(APIRoute):
+    """A route of FastAPI. Its handler runs in a thread, so it may block; an `async def` runs on the event loop."""
+
+    method: str
+    scope: Scope = "read"
+    takes: str = JSON
+    is_open: bool = False
+    """Whether it needs no token. Errors then show only their names."""
+
+    @property
+    def writes(self) -> bool:
+        return self.scope != "read" and self.method != "GET"
+
+    def matches(self, scope: AsgiScope) -> tuple[Match, AsgiScope]:
+        return super().matches(_as_get(scope))
+
+    async def handle(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
+        await super().handle(_as_get(scope), receive, send)
+
+    def get_route_handler(self) -> Serve:
+        handle = super().get_route_handler()
+
+        async def serve(request: Request) -> Response:
+            started = time.perf_counter()
+            response = await self._answered(_StrictRequest(request.scope, request.receive), handle)
+            spent = time.perf_counter() - started
+            shared(request).metrics.request(self.method, self.path, response.status_code, spent)
+            for name, value in HEADERS.items():
+                response.headers.setdefault(name, value)
+            return response
+
+        return serve
+
+    async def _answered(self, request: Request, handle: Serve) -> Response:
+        try:
+            require(self.scope)
+            if (namespace := request.path_params.get("namespace")) is not None:
+                require_namespace(namespace)
+            key = request.headers.get(KEY_HEADER) if self.writes else None
+            async with _spooled(request) if self.takes != JSON else _received(request) as digest:
+                if key is None:
+                    return await self._handled(request, handle, None)
+                requests = shared(request).requests
+                return await requests.once(request, key, digest, lambda begun: self._handled(request, handle, begun))
+        except FourfoldError as error:
+            logs.event("refused", route=self.path, error=type(error).__name__)
+            return problem(503, type(error).__name__, "See the server's log") if self.is_open else from_error(error)
+        except (ValidationError, RequestValidationError) as error:
+            return from_validation(error)
+        except HttpError as error:
+            return problem(error.status_code, error.detail, error.remedy, headers=error.headers)
+        except Exception:  # noqa: BLE001  a bug: logged with its traceback, counted in /metrics as a 500
+            logs.log.exception("request failed", extra={"fourfold": {"route": self.path}})
+            return problem(500, "the server failed", "Report this with the server's log")
+
+    async def _handled(self, request: Request, handle: Serve, begun: datetime | None) -> Response:
+        if self.body_field is not None:
+            media = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+            if media != JSON:
+                raise HttpError(415, f"the media type is {media or 'missing'}", f"Send content-type: {JSON}")
+        self._check_parameters(request)
+        request.state.begun = begun
+        try:
+            return await handle(request)
+        except NotFound:
+            if begun is None or request.method != "DELETE":
+                raise
+            return Response(status_code=204)  # the interrupted attempt has deleted it
+
+    def _check_parameters(self, request: Request) -> None:
+        """FastAPI ignores parameters that a handler without any does not take, and takes the last of several."""
+        declared: list[Any] = [field.field_info.annotation for field in self.dependant.query_params]
+        model: type[BaseModel] = declared[0] if declared else _Nothing
+        given = request.query_params.multi_items()
+        if not declared:
+            model.model_validate(dict(given))
+        names = [name for name, _ in given]
+        for name, field in model.model_fields.items():
+            wanted = field.alias or name
+            if names.count(wanted) > 1 and not _is_list(field.annotation):
+                raise HttpError(400, f"the parameter {wanted} is given twice", "Give it once")
+
+
+def _as_get(scope: AsgiScope) -> AsgiScope:
+    """A HEAD request is answered like GET; the server leaves the body out."""
+    return {**scope, "method": "GET"} if scope.get("method") == "HEAD" else scope
+
+
+class _Nothing(BaseModel, extra="forbid"):
+    """No query parameters."""
+
+
+def _is_list(annotation: Any) -> bool:
+    return get_origin(annotation) is list or any(get_origin(part) is list for part in get_args(annotation))
+
+
+class Operations(list[Operation]):
+    """The operations of one part of the API."""
+
+    def add(
+        self,
+        method: str,
+        path: str,
+        summary: str,
+        answer: Any = None,
+        scope: Scope = "read",
+        *,
+        status: int = 200,
+        media: str = JSON,
+        takes: str = JSON,
+        is_open: bool = False,
+        leads_to: Mapping[str, Mapping[str, str]] | None = None,
+    ) -> Callable[[H], H]:
+        """Makes a handler the operation of its name. `answer`: the model of its JSON; else it has the type `media`.
+
+        `leads_to`: operations on the answered object, with their parameters as pointers into the body of the answer.
+        """
+
+        def added(handler: H) -> H:
+            answered: dict[str, Any] = {"description": "Done."} | ({} if answer is None else {"model": answer})
+            if leads_to:
+                answered["links"] = {name: _link(name, pointers) for name, pointers in leads_to.items()}
+            extra: dict[str, Any] = {"parameters": [_KEY]} if scope != "read" and method != "GET" else {}
+            if takes != JSON:
+                extra["requestBody"] = {"required": True, "content": {takes: {"schema": {"type": "string"}}}}
+            route = Operation(
+                path,
+                handler,
+                methods=[method],
+                status_code=status,
+                response_model=None,
+                response_class=JSONResponse if answer is not None else _response_of(media),
+                responses={status: answered, "default": _PROBLEM},
+                operation_id=handler.__name__,
+                summary=summary,
+                description=f"Needs the scope {scope}.",
+                openapi_extra=extra,
+            )
+            route.method, route.scope, route.takes, route.is_open = method, scope, takes, is_open
+            self.append(route)
+            return handler
+
+        return added
+
+
+def _response_of(media: str) -> type[Response]:
+    """A class of answers, by which the OpenAPI document knows their media type."""
+    return type("MediaResponse", (Response,), {"media_type": media})
+
+
+def _link(operation: str, pointers: Mapping[str, str]) -> dict[str, Json]:
+    values = {name: f"$response.body#{pointer}" for name, pointer in pointers.items()}
+    return {"operationId": operation, "parameters": {"path.namespace": "$request.path.namespace", **values}}
+
+
+# ---------------------------------------------------------------- bodies and answers
+
+
+class _StrictRequest(Request):
+    """Reads JSON without NaN, lone surrogates and endless nesting, unlike `json.loads`."""
+
+    async def json(self) -> Any:
+        try:
+            return pydantic_core.from_json(await self.body(), allow_inf_nan=False)
+        except ValueError as error:
+            raise HttpError(422, f"Invalid JSON: {error}", REMEDY) from error
+
+
+@asynccontextmanager
+async def _received(request: Request) -> AsyncGenerator[bytes]:
+    """Reads the body into memory and yields its digest."""
+    yield sha256(await request.body()).digest()
+
+
+@asynccontextmanager
+async def _spooled(request: Request) -> AsyncGenerator[bytes]:
+    """Writes the body into a file that is removed at the end of the block, and yields its digest.
+
+    The file is open only while a part is written: bodies that stall hold no file descriptors.
+    """
+    with tempfile.TemporaryDirectory(prefix="fourfold-") as folder:
+        file, size, digest, waiting = Path(folder) / "body", 0, sha256(), bytearray()
+        try:
+            async for part in request.stream():
+                size += len(part)
+                if size > SPOOLED_BYTES:
+                    raise HttpError(413, "the request is too large", f"Send at most {SPOOLED_BYTES >> 20} MiB at once")
+                digest.update(part)
+                waiting += part
+                if len(waiting) >= _PART_BYTES:
+                    await asyncio.to_thread(_append, file, waiting)
+                    waiting = bytearray()
+        except ClientDisconnect as error:
+            raise HttpError(400, "the request ended before its body was complete", "Send it again") from error
+        await asyncio.to_thread(_append, file, waiting)
+        request.state.file = file
+        yield digest.digest()
+
+
+def _append(file: Path, part: bytes | bytearray) -> None:
+    with owner_only.open_file(file, "ab") as target:
+        target.write(part)
+
+
+def download(file: IO[bytes], name: str, media: str) -> Response:
+    """Sends a file part by part, then closes it."""
+
+    def parts() -> Iterator[bytes]:
+        with file:
+            while part := file.read(_PART_BYTES // 4):
+                yield part
+
+    headers = {"content-disposition": f'attachment; filename="{name}"'}
+    return StreamingResponse(parts(), headers=headers, media_type=media)
+
+
+def reply(form: Json, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    return Response(compact(form), status, headers, JSON)
