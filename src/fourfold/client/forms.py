@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from json import dumps
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from fourfold import validation as rules
 from fourfold.embed.vectors import check_vector
@@ -19,6 +19,28 @@ if TYPE_CHECKING:
 
 def without_defaults(body: Mapping[str, Json]) -> dict[str, Json]:
     return {name: value for name, value in body.items() if value is not None and value is not False}
+
+
+def asked(given: Mapping[str, Json]) -> dict[str, Json]:
+    """The arguments of a search."""
+    form: dict[str, Json] = {}
+    for name, value in given.items():
+        match name, value:
+            case "vector", _:
+                form[name] = vector_form(value)
+            case "filters", _:
+                form[name] = filter_form(value)
+            case "text", _:
+                form["query"] = value
+            case _, datetime():
+                form[name] = value.isoformat()
+            case _, str() | Mapping():
+                form[name] = value
+            case _, Collection():
+                form[name] = list(cast("Collection[Json]", value))
+            case _:
+                form[name] = value
+    return without_defaults(form)
 
 
 def vector_form(vector: Sequence[float] | Vector | None) -> list[float] | None:

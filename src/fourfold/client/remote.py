@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from datetime import datetime
+from collections.abc import Callable, Mapping, Sequence
+from functools import wraps
+from inspect import signature
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, Self, TypeVar
 
 from fourfold import validation as rules
 from fourfold.arguments import Owner, checks_arguments
@@ -36,11 +37,31 @@ from fourfold.model import (
 from fourfold.retrieval import SearchResponse
 from fourfold.wire import decode, duplicates_of, response_of, why_of
 
-if TYPE_CHECKING:
-    from fourfold.model import Vector
-    from fourfold.storage.values import Direction
-
 _PAGE: Final = PAGE_SIZE
+
+
+P = ParamSpec("P")
+T = TypeVar("T")
+V = TypeVar("V")
+
+
+def _like(
+    method: Callable[Concatenate[Memory, P], T],
+) -> Callable[[Callable[[RemoteMemory, dict[str, Any]], T]], Callable[Concatenate[RemoteMemory, P], T]]:
+    """Gives a function the parameters of a method of Memory; it gets the arguments of a call by name."""
+
+    def liked(function: Callable[[RemoteMemory, dict[str, Any]], T]) -> Callable[Concatenate[RemoteMemory, P], T]:
+        bind = signature(method).bind
+
+        @wraps(method)
+        def call(self: RemoteMemory, /, *args: P.args, **kwargs: P.kwargs) -> T:
+            given = dict(bind(self, *args, **kwargs).arguments)
+            del given["self"]
+            return function(self, given)
+
+        return call
+
+    return liked
 
 
 def connect(url: str, *, token: str = "", namespace: str = "default") -> RemoteMemory:
@@ -111,89 +132,16 @@ class RemoteMemory:
 
     # ------------------------------------------------------------ searching
 
-    def search(
-        self,
-        text: str,
-        *,
-        vector: Sequence[float] | Vector | None = None,
-        top_k: int | None = None,
-        preset: str | None = None,
-        fusion: str | None = None,
-        weights: Mapping[str, float] | None = None,
-        alpha: float | None = None,
-        recency: float | None = None,
-        source_weights: Mapping[str, float] | None = None,
-        rerank: str | None = None,
-        time: str | None = None,
-        only: Collection[str] | None = None,
-        k: int | None = None,
-        filters: GivenFilters | None = None,
-        per_source: int | None = None,
-        min_confidence: float | None = None,
-        explain: bool = False,
-        candidates: bool = False,
-        namespaces: Sequence[str] | None = None,
-        history: bool = False,
-        as_of: datetime | str | None = None,
-    ) -> SearchResponse:
-        if candidates:
+    @_like(Memory.search)
+    def search(self, given: dict[str, Any]) -> SearchResponse:
+        if given.pop("candidates", False):
             raise NotOffered("a server gives candidates as JSON only", "Call POST /search with candidates")
-        body = {
-            "query": text,
-            "vector": forms.vector_form(vector),
-            "top_k": top_k,
-            "preset": preset,
-            "fusion": fusion,
-            "weights": weights,
-            "alpha": alpha,
-            "recency": recency,
-            "source_weights": source_weights,
-            "rerank": rerank,
-            "time": time,
-            "only": None if only is None else list(only),
-            "k": k,
-            "filters": forms.filter_form(filters),
-            "per_source": per_source,
-            "min_confidence": min_confidence,
-            "explain": explain,
-            "namespaces": None if namespaces is None else list(namespaces),
-            "history": history,
-            "as_of": as_of.isoformat() if isinstance(as_of, datetime) else as_of,
-        }
-        form = self._call("POST", "/search", forms.without_defaults(body))
-        return response_of(form, rules.checked_filters(filters))
+        form = self._call("POST", "/search", forms.asked(given))
+        return response_of(form, rules.checked_filters(given.get("filters")))
 
-    def why(
-        self,
-        item: int | str,
-        text: str,
-        *,
-        vector: Sequence[float] | Vector | None = None,
-        preset: str | None = None,
-        fusion: str | None = None,
-        weights: Mapping[str, float] | None = None,
-        alpha: float | None = None,
-        recency: float | None = None,
-        source_weights: Mapping[str, float] | None = None,
-        rerank: str | None = None,
-        time: str | None = None,
-        filters: GivenFilters | None = None,
-    ) -> Why:
-        body = {
-            "query": text,
-            "item": item,
-            "vector": forms.vector_form(vector),
-            "preset": preset,
-            "fusion": fusion,
-            "weights": weights,
-            "alpha": alpha,
-            "recency": recency,
-            "source_weights": source_weights,
-            "rerank": rerank,
-            "time": time,
-            "filters": forms.filter_form(filters),
-        }
-        return why_of(self._call("POST", "/why", forms.without_defaults(body)))
+    @_like(Memory.why)
+    def why(self, given: dict[str, Any]) -> Why:
+        return why_of(self._call("POST", "/why", forms.asked(given)))
 
     # ------------------------------------------------------------ storing
 
@@ -248,9 +196,8 @@ class RemoteMemory:
 
     def list(self, filters: GivenFilters | None = None, *, limit: int = 50, offset: int = 0) -> list[Item]:
         """Lists items. The server pages by cursors, so a large offset costs as much as reading all items before it."""
-        rules.check_page(limit, offset)
-        found, _ = self._listed("/items", "items", forms.where_query(filters), offset + limit)
-        return [decode(Item, form) for form in found[offset:]]
+        given = {**forms.where_query(filters), "limit": limit, "offset": offset}
+        return [*self._page("/items", "items", Item, given)]
 
     def count(self, filters: GivenFilters | None = None) -> int:
         return self._call("GET", "/items", query={**forms.where_query(filters), "limit": 1})["total"]
@@ -291,13 +238,9 @@ class RemoteMemory:
     def tags(self) -> list[tuple[str, int]]:
         return [(each["name"], each["items"]) for each in self._listed("/tags", "counts", {}, None)[0]]
 
-    def list_raw(
-        self, *, session_id: str | None = None, speaker: str | None = None, limit: int = 50, offset: int = 0
-    ) -> Page[RawRecord]:
-        rules.check_page(limit, offset)
-        asked = {"session_id": session_id, "speaker": speaker}
-        found, total = self._listed("/raw", "raw", asked, offset + limit)
-        return Page([decode(RawRecord, form) for form in found[offset:]], total, offset)
+    @_like(Memory.list_raw)
+    def list_raw(self, given: dict[str, Any]) -> Page[RawRecord]:
+        return self._page("/raw", "raw", RawRecord, given)
 
     def get_raw(self, ids: Sequence[int]) -> list[RawRecord]:
         return [decode(RawRecord, self._call("GET", f"/raw/{number}")) for number in ids]
@@ -315,6 +258,15 @@ class RemoteMemory:
     def status(self) -> dict[str, Json]:
         return self._transport.call("GET", "/v1/status")
 
+    def _page(self, path: str, name: str, kind: type[V], given: Mapping[str, Any]) -> Page[V]:
+        """The rows of a list from `offset` on. `limit`: 50 if it is not given; None: all."""
+        query = {name: value for name, value in given.items() if name not in ("limit", "offset")}
+        limit, offset = given.get("limit", 50), given.get("offset", 0)
+        if limit is not None:
+            rules.check_page(limit, offset)
+        found, total = self._listed(path, name, query, None if limit is None else offset + limit)
+        return Page([decode(kind, form) for form in found[offset:]], total, offset)
+
     def _listed(self, path: str, name: str, query: Mapping[str, Any], most: int | None) -> tuple[list[Any], int]:
         """The first `most` rows of a list (None: all), read page by page, and the total number of rows."""
         found: list[Any] = []
@@ -329,15 +281,9 @@ class RemoteMemory:
 
     # ------------------------------------------------------------ graph
 
-    def add_node(
-        self,
-        name: str,
-        label: str = "entity",
-        aliases: Sequence[str] = (),
-        properties: Mapping[str, Json] | None = None,
-        item: int | str | None = None,
-    ) -> Node:
-        body = {"name": name, "label": label, "aliases": list(aliases), "properties": properties, "item": item}
+    @_like(Memory.add_node)
+    def add_node(self, given: dict[str, Any]) -> Node:
+        body = {**given, "aliases": list(given.get("aliases", ()))}
         return decode(Node, self._call("POST", "/graph/nodes", body))
 
     def add_edge(self, source: str, relation: str, target: str, weight: float = 1.0) -> Edge:
@@ -348,30 +294,13 @@ class RemoteMemory:
         names = ("from", "relation", "to", "weight")
         self._call("POST", "/graph/edges", {"edges": [dict(zip(names, edge, strict=True)) for edge in edges]})
 
-    def neighbors(
-        self,
-        name: str,
-        depth: int = 1,
-        direction: Direction = "both",
-        relation: str | None = None,
-        label: str | None = None,
-        *,
-        limit: int | None = None,
-        offset: int = 0,
-    ) -> Page[Neighbor]:
-        if limit is not None:
-            rules.check_page(limit, offset)
-        asked = {"name": name, "depth": depth, "direction": direction, "relation": relation, "label": label}
-        most = None if limit is None else offset + limit
-        found, total = self._listed("/graph/neighbors", "neighbors", asked, most)
-        return Page([decode(Neighbor, form) for form in found[offset:]], total, offset)
+    @_like(Memory.neighbors)
+    def neighbors(self, given: dict[str, Any]) -> Page[Neighbor]:
+        return self._page("/graph/neighbors", "neighbors", Neighbor, {"limit": None, **given})
 
-    def nodes(
-        self, like: str = "", *, item: int | str | None = None, limit: int = 50, offset: int = 0
-    ) -> list[NodeSummary]:
-        rules.check_page(limit, offset)
-        found, _ = self._listed("/graph/nodes", "nodes", {"like": like, "item": item}, offset + limit)
-        return [decode(NodeSummary, form) for form in found[offset:]]
+    @_like(Memory.nodes)
+    def nodes(self, given: dict[str, Any]) -> list[NodeSummary]:
+        return [*self._page("/graph/nodes", "nodes", NodeSummary, given)]
 
     def node(self, name: str, label: str | None = None, *, limit: int = 50) -> NodeView:
         rules.check_page(limit, 0)
