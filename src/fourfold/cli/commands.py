@@ -27,9 +27,9 @@ class Command(NamedTuple):
 COMMANDS: Final = {
     "add": Command("fourfold.cli.items:add", "Store an item and print its id."),
     "update": Command("fourfold.cli.items:update", "Change the text, tags or metadata of an item."),
-    "history": Command("fourfold.cli.history:history", "Show earlier versions and values of an item."),
-    "undo": Command("fourfold.cli.history:undo", "Take the last change of an item back."),
-    "dedup": Command("fourfold.cli.dedup:dedup", "List items that say nearly the same, or merge those you name."),
+    "history": Command("fourfold.cli.versions:history", "Show earlier versions and values of an item."),
+    "undo": Command("fourfold.cli.versions:undo", "Take the last change of an item back."),
+    "dedup": Command("fourfold.cli.versions:dedup", "List items that say nearly the same, or merge those you name."),
     "list": Command("fourfold.cli.items:list_items", "List items, newest first."),
     "get": Command("fourfold.cli.items:get", "Show items in full."),
     "forget": Command("fourfold.cli.items:forget", "Delete items by id, tag or path."),

@@ -5,6 +5,7 @@
 import json
 from dataclasses import replace
 from datetime import datetime
+from hashlib import sha256
 from typing import Annotated, Any, Final
 from urllib.parse import quote
 
@@ -19,14 +20,13 @@ from fourfold.memory import Memory
 from fourfold.model import NO_FILTERS, Filters, Item, ItemPatch, Json, NewItem, RawRecord
 from fourfold.serve.arguments import moment, read_details, read_filters
 from fourfold.serve.http import answers, models
-from fourfold.serve.http.forms import etag
 from fourfold.serve.http.idempotency import KEY_HEADER
 from fourfold.serve.http.operation import Begun, InNamespace, Operations, reply
 from fourfold.serve.http.paging import after_item, from_cursor, next_offset, offset_of
 from fourfold.serve.http.problems import HttpError
 from fourfold.serve.http.search_routes import NS
 from fourfold.serve.sessions import require
-from fourfold.wire import duplicates_json, encode
+from fourfold.wire import compact, duplicates_json, encode
 
 _CHUNKS: Final = 50
 """Chunks of a file that are shown on each side of an item."""
@@ -42,6 +42,11 @@ operations: Final = Operations()
 def item_id(text: str) -> int | str:
     """An id as it is written in a path: a number, or key:K."""
     return int(text) if text.isdecimal() and len(text) <= len(str(LARGEST_ID)) else text
+
+
+def etag(item: Item) -> str:
+    """The ETag of an item, which changes with every change of the item."""
+    return f'"{sha256(compact(encode(replace(item, similar=()))).encode()).hexdigest()[:32]}"'
 
 
 def new_item(given: models.NewItemRequest) -> NewItem:
