@@ -30,7 +30,7 @@ from setting import Setting, options_parser, setting_of
 import fourfold
 from fourfold import Memory
 from fourfold.engine import pipeline, present, retrievers, search
-from fourfold.index import faiss_index, text_index, vector_index
+from fourfold.index import text_index, vector_index
 from fourfold.storage.sqlite import database, snapshot
 
 ROUNDS = 5
@@ -259,13 +259,13 @@ def bare_vectors(corpus: Corpus) -> Callable[[Any], object]:
             return np.argpartition(-near, LISTED)[:LISTED]
 
         return product
-    faiss = faiss_index.import_faiss()
-    lists = faiss_index.lists(len(matrix))
+    faiss = vector_index.import_faiss()
+    lists = vector_index.lists(len(matrix))
     index = faiss.index_factory(matrix.shape[1], f"IVF{lists},RaBitQ2", faiss.METRIC_INNER_PRODUCT)
     index.train(matrix[: lists * 64])
     index.add(matrix)
     faiss.omp_set_num_threads(1)
-    reach = faiss.IVFRaBitQSearchParameters(nprobe=faiss_index.probes(lists), qb=4)
+    reach = faiss.IVFRaBitQSearchParameters(nprobe=vector_index.probes(lists), qb=4)
     return lambda query: index.search(query[None, :], LISTED, params=reach)
 
 

@@ -73,12 +73,12 @@ def storing(corpus: Corpus, folder: Path) -> Steps:
     """Steps of `add_many`. Those that contain others have the time of these subtracted."""
     begin = time.process_time()
     from fourfold import Memory, NewItem, Settings
+    from fourfold import validation as rules
     from fourfold.engine import item_methods, secret_policy
     from fourfold.storage.sqlite import bulk, changes
     from fourfold.storage.sqlite.store import SqliteStore
     from fourfold.storage.sqlite.tuning import Tuning
     from fourfold.text import language
-    from fourfold.validation import items as rules
 
     steps: Steps = {"once: imports": time.process_time() - begin}
     begin = time.process_time()

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fourfold.engine.pipeline import highest
 from fourfold.evaluation.bench import Bench
 from fourfold.evaluation.metrics import MAIN, Scores, scores
 from fourfold.evaluation.tune import STEPS
@@ -30,7 +31,6 @@ from fourfold.ranking.fusion import (
     TextEvidence,
     TextOdds,
     columns,
-    highest,
     rrf,
     text_evidence,
     weighted,
