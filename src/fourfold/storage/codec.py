@@ -60,7 +60,7 @@ def read_optional(values: Iterable[Json], columns: Mapping[str, Column]) -> dict
 
 
 def united_details(stored: Sequence[Json], again: NewItem) -> list[Json]:
-    """The columns of `DETAILS` of an item whose text is stored again: what is said anew replaces what was said."""
+    """The columns of `DETAILS` of an item whose text is stored again: values that are set replace the stored ones."""
     renewed = dict(zip(DETAILS, stored, strict=True))
     said = dict(zip(DETAILS, detail_values(again), strict=True))
     trusted = rules.most_trusted(renewed["source"], again.source)
