@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from typing import Final, Literal, TypeAlias
 
 from fourfold.text import calendar_spans as spans
-from fourfold.text.calendar_spans import Calendar, Span, earlier_year, hour_of_day, in_year, joined
+from fourfold.text.calendar_spans import Calendar, Part, Span, Third, Unit, earlier_year, hour_of_day, in_year, joined
 
 Match: TypeAlias = re.Match[str]
+Resolve: TypeAlias = Callable[[Match, Calendar], Span | None]
 Repeats: TypeAlias = Literal["week", "year"] | None
 """How often the words come true: a Monday every week, a March every year, "March 2026" and "last week" once."""
 _MOST_MATCHES: Final = 100
@@ -30,7 +31,7 @@ class Rule:
     """A kind of expression for a point in time: "last week", "3 May", "in March"."""
 
     pattern: re.Pattern[str]
-    span: Callable[[Match, Calendar], Span | None]
+    span: Resolve
     """None, or ValueError: the words mean no time."""
     alone: bool = True
     """Whether it is a time without a preposition before it."""
@@ -199,12 +200,155 @@ def _limited(text: str, point: Point, grammar: Grammar) -> Bounds | None:
     return Bounds(start, end, begin, point.end, point.repeats is not None)
 
 
-def number(words: Mapping[str, int], text: str) -> int:
-    """A number in digits or words; ValueError if it is neither."""
-    folded = text.strip().casefold()
-    if folded in words:
-        return words[folded]
-    return int(folded)
+# ---------------------------------------------------------------- the words of a language
+
+
+def rule(pattern: str, span: Resolve, *, alone: bool = True, cased: bool = False, repeats: Repeats = None) -> Rule:
+    return Rule(compiled(rf"(?<![\w.,:/$€£#@-]){pattern}", cased=cased), span, alone, repeats)
+
+
+def day(offset: int) -> Resolve:
+    return lambda match, calendar: calendar.day(offset)
+
+
+def night(offset: int) -> Resolve:
+    return lambda match, calendar: spans.part_of_day(calendar.day(offset), "night")
+
+
+def has(match: Match, group: str) -> bool:
+    return bool(match.groupdict().get(group))
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """What the words of a language mean, and so the spans of its expressions. Keys are in lower case."""
+
+    months: Mapping[str, int]
+    weekdays: Mapping[str, int]
+    numbers: Mapping[str, int]
+    ordinals: Mapping[str, int]
+    units: Mapping[str, Unit]
+    offsets: Mapping[str, int]
+    """last: -1, this: 0, next: 1."""
+    days: Mapping[str, int]
+    """yesterday: -1."""
+    parts: Mapping[str, Part]
+    thirds: Mapping[str, Third]
+    seasons: Mapping[str, str]
+
+    def offset(self, match: Match) -> int:
+        return self.offsets[match["which"].casefold().removeprefix("the ")]
+
+    def unit(self, match: Match) -> Unit:
+        return self.units[match["unit"].casefold()]
+
+    def count(self, match: Match) -> int:
+        """A number in digits or words; ValueError if it is neither."""
+        word = (match.groupdict().get("count") or "1").strip().casefold()
+        return self.numbers[word] if word in self.numbers else int(word)
+
+    def ordinal(self, text: str) -> int:
+        """3, 3rd, 3., Q3, third, dritten."""
+        digits = "".join(filter(str.isdigit, text))
+        return int(digits) if digits else self.ordinals[text.casefold().rstrip("nrs")]
+
+    def month_number(self, match: Match) -> int:
+        return self.months[match["month"].casefold().rstrip(".")]
+
+    def weekday_number(self, match: Match) -> int:
+        return self.weekdays[match["weekday"].casefold()]
+
+    def whole_year(self, match: Match, calendar: Calendar) -> int | None:
+        """The year that the words name by its number, or as last, this and next; None if they name none."""
+        if has(match, "year"):
+            return year_of(match, calendar)
+        return calendar.today.year + self.offset(match) if has(match, "which") else None
+
+    def month(self, match: Match, calendar: Calendar) -> Span:
+        number, year = self.month_number(match), self.whole_year(match, calendar)
+        return calendar.month_named(number, "recent") if year is None else spans.month(year, number)
+
+    def date(self, match: Match, calendar: Calendar, day: str = "day") -> Span:
+        number = self.ordinal(match[day])
+        if has(match, "year"):
+            return spans.days(date(year_of(match, calendar), self.month_number(match), number))
+        return calendar.date_recent(self.month_number(match), number)
+
+    def dates(self, match: Match, calendar: Calendar) -> Span | None:
+        last = self.date(match, calendar, "to")
+        first = last.start.replace(day=self.ordinal(match["day"]))
+        return Span(first, last.end) if first < last.end else None
+
+    def weekday(self, match: Match, calendar: Calendar) -> Span:
+        return calendar.weekday(self.weekday_number(match), "last")
+
+    def weekday_of_week(self, match: Match, calendar: Calendar) -> Span:
+        week = calendar.unit("week", self.offset(match))
+        return spans.days(week.start.date() + timedelta(self.weekday_number(match)))
+
+    def named(self, match: Match, calendar: Calendar) -> Span | None:
+        """last Tuesday, this March, next summer, vorletzte Woche."""
+        offset = self.offset(match)
+        if has(match, "unit"):
+            return calendar.unit(self.unit(match), offset)
+        if abs(offset) > 1:  # the last Tuesday but one
+            return None
+        direction: Literal["last", "this", "next"] = ("last", "this", "next")[offset + 1]
+        if has(match, "weekday"):
+            return calendar.weekday(self.weekday_number(match), direction)
+        if has(match, "month"):
+            return calendar.month_named(self.month_number(match), direction)
+        return calendar.season_named(self.seasons[match["season"].casefold()], direction)
+
+    def season(self, match: Match, calendar: Calendar) -> Span:
+        name, year = self.seasons[match["season"].casefold()], self.whole_year(match, calendar)
+        return calendar.season_named(name, "recent") if year is None else spans.season(name, year)
+
+    def quarter(self, match: Match, calendar: Calendar) -> Span:
+        return self._months(match, calendar, 3 * self.ordinal(match["quarter"]) - 2, 3)
+
+    def half(self, match: Match, calendar: Calendar) -> Span:
+        return self._months(match, calendar, 6 * self.ordinal(match["half"]) - 5, 6)
+
+    def _months(self, match: Match, calendar: Calendar, first: int, count: int) -> Span:
+        """Without a year: the latest that have begun."""
+        year = self.whole_year(match, calendar)
+        return spans.month(calendar.today.year - (first > calendar.today.month) if year is None else year, first, count)
+
+    def third(self, match: Match, calendar: Calendar) -> Span:
+        """early March, the end of last year, mid-2025."""
+        if has(match, "month"):
+            whole = self.month(match, calendar)
+        elif has(match, "year"):
+            whole = spans.year(year_of(match, calendar))
+        else:
+            whole = calendar.unit(self.unit(match), self.offset(match) if has(match, "which") else 0)
+        return spans.third(whole, self.thirds[match["third"].casefold()])
+
+    def ago(self, match: Match, calendar: Calendar) -> Span:
+        return calendar.unit(self.unit(match), -self.count(match))
+
+    def same_day(self, match: Match, calendar: Calendar) -> Span:
+        return calendar.same_day(self.unit(match), -self.count(match))
+
+    def half_ago(self, match: Match, calendar: Calendar) -> Span:
+        return calendar.unit("month", -6) if self.unit(match) == "year" else calendar.unit("minute", -30)
+
+    def rolling(self, match: Match, calendar: Calendar) -> Span:
+        return calendar.rolling(self.unit(match), self.count(match))
+
+    def coming(self, match: Match, calendar: Calendar) -> Span:
+        return Span(calendar.now, calendar.same_day(self.unit(match), self.count(match)).end)
+
+    def day_part(self, match: Match, calendar: Calendar) -> Span:
+        return self._part(calendar.day(self.days[match["when"].casefold()]), match)
+
+    def weekday_part(self, match: Match, calendar: Calendar) -> Span | None:
+        whole = self.named(match, calendar) if has(match, "which") else self.weekday(match, calendar)
+        return None if whole is None else self._part(whole, match)
+
+    def _part(self, whole: Span, match: Match) -> Span:
+        return spans.part_of_day(whole, self.parts[match["part"].casefold()])
 
 
 # ---------------------------------------------------------------- dates in digits
@@ -256,23 +400,31 @@ def _quarter(match: Match, calendar: Calendar) -> Span:
     return spans.month(year_of(match, calendar), 3 * int(match["quarter"][-1]) - 2, 3)
 
 
-def _rule(
-    pattern: str, span: Callable[[Match, Calendar], Span | None], *, alone: bool = True, repeats: Repeats = None
-) -> Rule:
-    return Rule(compiled(rf"(?<![\w.,:/$€£#@-]){pattern}"), span, alone, repeats)
+def _iso_day(match: Match, calendar: Calendar) -> Span:
+    return spans.days(date.fromisoformat(match["iso"]))
+
+
+def in_year_named(match: Match, calendar: Calendar) -> Span:
+    return spans.year(year_of(match, calendar))
+
+
+def decade(match: Match, calendar: Calendar) -> Span:
+    return spans.year(spans.full_year(int(match["decade"]), calendar.now), 10)
 
 
 NUMERIC: Final = (
-    _rule(rf"{_NUMBERED}(?P<number>0[1-9]|{_NOT_A_SHARE}1[0-2])/(?P<year>(?:19|20)\d\d)(?= *(?:$|[?.!,;]))", _month),
-    _rule(r"(?P<number>0?[1-9]|1[0-2])/(?P<year>(?:19|20)\d\d)(?![\w/-])", _month, alone=False),
-    _rule(r"(?P<number>0[1-9]|1[0-2])\.(?P<year>(?:19|20)\d\d)(?![\w/-]|\.\d)", _month, alone=False),
-    _rule(r"(?P<year>(?:19|20)\d\d)-?W(?P<number>[0-5]\d)\b(?!-)", week_number),
-    _rule(rf"{_CERTAIN_WEEK} *(?P<number>\d\d?)\b{_OF}?", week_number),
-    _rule(rf"(?:week|woche) +(?P<number>\d\d?){_OF}", week_number),
-    _rule(rf"(?P<number>\d\d?)\. +(?:KW|kalenderwoche)\b{_OF}?", week_number),
-    _rule(rf"(?:week|woche) +(?P<number>[1-5]\d)\b{_NOT_OF}", week_number, alone=False),
-    _rule(rf"{_CERTAIN_WEEK}[sn]? *(?P<number>\d\d?){_TO_NUMBER}{_OF}?", _weeks),
-    _rule(rf"(?:weeks|wochen) +(?P<number>[1-5]\d){_TO_NUMBER}(?:{_OF}|{_NOT_OF})", _weeks),
-    _rule(rf"(?P<quarter>Q[1-4])(?: +(?:of +|in +|von +)?|/){YEAR}", _quarter, repeats="year"),
-    _rule(r"(?P<year>(?:19|20)\d\d)[ /-]?(?P<quarter>Q[1-4])\b", _quarter),
+    rule(r"(?P<iso>(?P<year>\d{4})-\d\d-\d\d)(?![\d-])", _iso_day),
+    rule(r"(?P<year>(?:19|20)\d\d)-(?P<number>0[1-9]|1[0-2])(?![\d-])", _month, alone=False),
+    rule(rf"{_NUMBERED}(?P<number>0[1-9]|{_NOT_A_SHARE}1[0-2])/(?P<year>(?:19|20)\d\d)(?= *(?:$|[?.!,;]))", _month),
+    rule(r"(?P<number>0?[1-9]|1[0-2])/(?P<year>(?:19|20)\d\d)(?![\w/-])", _month, alone=False),
+    rule(r"(?P<number>0[1-9]|1[0-2])\.(?P<year>(?:19|20)\d\d)(?![\w/-]|\.\d)", _month, alone=False),
+    rule(r"(?P<year>(?:19|20)\d\d)-?W(?P<number>[0-5]\d)\b(?!-)", week_number),
+    rule(rf"{_CERTAIN_WEEK} *(?P<number>\d\d?)\b{_OF}?", week_number),
+    rule(rf"(?:week|woche) +(?P<number>\d\d?){_OF}", week_number),
+    rule(rf"(?P<number>\d\d?)\. +(?:KW|kalenderwoche)\b{_OF}?", week_number),
+    rule(rf"(?:week|woche) +(?P<number>[1-5]\d)\b{_NOT_OF}", week_number, alone=False),
+    rule(rf"{_CERTAIN_WEEK}[sn]? *(?P<number>\d\d?){_TO_NUMBER}{_OF}?", _weeks),
+    rule(rf"(?:weeks|wochen) +(?P<number>[1-5]\d){_TO_NUMBER}(?:{_OF}|{_NOT_OF})", _weeks),
+    rule(rf"(?P<quarter>Q[1-4])(?: +(?:of +|in +|von +)?|/){YEAR}", _quarter, repeats="year"),
+    rule(r"(?P<year>(?:19|20)\d\d)[ /-]?(?P<quarter>Q[1-4])\b", _quarter),
 )
