@@ -225,4 +225,4 @@ def test_a_closed_pipe_gives_no_traceback(home: Path) -> None:
 def test_the_script_starts_the_app() -> None:
     done = subprocess.run([sys.executable, "-m", "fourfold", "--version"], capture_output=True, text=True, check=True)
     assert done.stdout.strip()
-    assert app.info.help
+    assert app.help

@@ -141,7 +141,7 @@ def test_h_is_help(arguments: list[str], cli: Cli) -> None:
 def test_the_completion_script_of_a_shell(shell: str, cli: Cli) -> None:
     done = cli("completion", shell)
     assert (done.code, done.err) == (0, "")
-    assert f"_FOURFOLD_COMPLETE=complete_{shell}" in done.out
+    assert f"_FOURFOLD_COMPLETE={shell}_complete" in done.out
     program = shutil.which(shell)
     if program is not None:
         subprocess.run([program, "-n"], input=done.out, text=True, check=True)
@@ -150,12 +150,13 @@ def test_the_completion_script_of_a_shell(shell: str, cli: Cli) -> None:
 def completed(words: str) -> list[str]:
     environment = {
         **os.environ,
-        "_FOURFOLD_COMPLETE": "complete_bash",
+        "_FOURFOLD_COMPLETE": "bash_complete",
         "COMP_WORDS": words,
         "COMP_CWORD": str(len(words.split(" ")) - 1),
     }
     command = [sys.executable, "-m", "fourfold"]
-    return subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout.split()
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    return [line.removeprefix("plain,") for line in done.stdout.split()]
 
 
 def test_commands_and_options_are_completed() -> None:

@@ -14,7 +14,6 @@ from typing import Any
 
 import pytest
 from docs_pages import EXAMPLES, PAGES, ROOT, blocks
-from typer.main import get_command
 
 from fourfold import config
 from fourfold.cli.commands import COMMANDS
@@ -90,7 +89,7 @@ def commands_on_pages() -> list[str]:
 @pytest.mark.parametrize("line", commands_on_pages())
 def test_documented_commands_exist(line: str) -> None:
     words = shlex.split(line)[1:]
-    command: Any = get_command(app)
+    command: Any = app
     known = {name for option in command.params for name in option.opts}
     name = next(word for word in words if word in COMMANDS)
     command = command.get_command(None, name)

@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 from docs_pages import PAGES, REFERENCE, quoted, row, rows, section
 from engine_support import WordEmbedder
-from typer.main import get_command
 
 import fourfold
 from fourfold import Filters, ItemPatch, Memory, MetadataTest, NewItem, Settings, config, errors, limits
@@ -30,7 +29,7 @@ pytestmark = pytest.mark.spec("S1.11")
 METHODS = [name for name in vars(Memory) if not name.startswith("_")]
 LIMITS = [name for name in vars(limits) if name.isupper()]
 ERRORS = [kind for kind in vars(errors).values() if isinstance(kind, type)]
-PROGRAM: Any = get_command(app)
+PROGRAM: Any = app
 VALUES = [kind for name in fourfold.__all__ if dataclasses.is_dataclass(kind := getattr(fourfold, name))]
 
 
@@ -162,7 +161,7 @@ def test_every_command_is_documented_with_its_options(name: str, command: Any) -
     shown = quoted(found[1])
     if "filters" in found[1]:
         shown += quoted(text.partition("The **filters** are")[2])
-    own = [parameter for parameter in command.params if not parameter.hidden]
+    own = [parameter for parameter in command.params if not getattr(parameter, "hidden", False)]
     options = {parameter.opts[0] for parameter in own if parameter.opts[0].startswith("-")}
     assert options - {"--help"} <= set(shown)
     assert {said for said in quoted(found[1]) if said.startswith("-")} <= options

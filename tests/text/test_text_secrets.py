@@ -107,7 +107,7 @@ def lines_without_secrets() -> list[str]:
     standard = Path(sysconfig.get_path("stdlib"))
     for name in ("getpass", "secrets", "netrc", "smtplib", "ftplib", "imaplib", "hashlib", "hmac", "uuid", "tokenize"):
         found += [line for line in (standard / f"{name}.py").read_text("utf-8").splitlines() if len(line.strip()) > 20]
-    for package in ("pydantic", "starlette", "typer", "mcp"):
+    for package in ("pydantic", "starlette", "click", "mcp"):
         spec = find_spec(package)
         assert spec is not None
         assert spec.origin is not None

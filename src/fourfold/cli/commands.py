@@ -1,151 +1,240 @@
-"""The commands. Their code is imported when one of them runs, so that `--help` is fast."""
+"""The commands: where each one is, and how its signature becomes options and arguments of click.
+
+The code of a command is imported when it runs, so that `--help` is fast. A parameter is annotated with its type and
+with `option` or `argument`; one whose type is an `OptionGroup` stands for all options of the group.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from copy import copy
-from dataclasses import fields, replace
+import types
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from importlib import import_module
-from typing import Any, Final, NamedTuple, cast
+from inspect import Parameter, cleandoc, signature
+from pathlib import Path
+from typing import Any, Final, NamedTuple, Union, cast, get_args, get_origin
 
-import typer
-from typer.core import TyperGroup
-from typer.main import get_command
+import click
+from click.shell_completion import CompletionItem
 
-from fourfold.cli.session import Globals
-
-_GLOBALS: Final = {field.name for field in fields(Globals)}
+HELP: Final = {"help_option_names": ["-h", "--help"]}
 
 
-class Command(NamedTuple):
+class Place(NamedTuple):
     place: str
     """module:name, of a function or of a group of commands."""
     help: str
 
 
 COMMANDS: Final = {
-    "add": Command("fourfold.cli.items:add", "Store an item and print its id."),
-    "update": Command("fourfold.cli.items:update", "Change the text, tags or metadata of an item."),
-    "history": Command("fourfold.cli.versions:history", "Show earlier versions and values of an item."),
-    "undo": Command("fourfold.cli.versions:undo", "Take the last change of an item back."),
-    "dedup": Command("fourfold.cli.versions:dedup", "List items that say nearly the same, or merge those you name."),
-    "list": Command("fourfold.cli.items:list_items", "List items, newest first."),
-    "get": Command("fourfold.cli.items:get", "Show items in full."),
-    "forget": Command("fourfold.cli.items:forget", "Delete items by id, tag or path."),
-    "import": Command(
-        "fourfold.cli.transfer:import_file", "Store rows of JSONL, an export, or what another tool wrote."
-    ),
-    "export": Command("fourfold.cli.transfer:export", "Write everything into one file."),
-    "index": Command("fourfold.cli.files:index", "Store what the files of folders hold, and keep up with them."),
-    "embed": Command("fourfold.cli.vectors:embed", "Make the vectors that are pending, and wait for them."),
-    "search": Command("fourfold.cli.search:search", "Search with four retrievers, fused into one ranking."),
-    "retrieve": Command("fourfold.cli.retrieve:retrieve", "Rank chunks by vectors and BM25, also those of a Chroma."),
-    "why": Command("fourfold.cli.search:why", "Say why an item is where it is in a ranking, or not in it."),
-    "tags": Command("fourfold.cli.upkeep:tags", "List the tags and how many items carry each."),
-    "namespaces": Command("fourfold.cli.upkeep:namespaces", "List the namespaces and how many items each has."),
-    "status": Command("fourfold.cli.upkeep:status", "Show what the store holds and what its indexes have."),
-    "config": Command("fourfold.cli.upkeep:config", "Show every setting and where its value came from."),
-    "check": Command("fourfold.cli.upkeep:check", "Compare rows and indexes; exit code 4 if they differ."),
-    "serve": Command("fourfold.cli.serve:serve", "Serve the HTTP API, MCP and a web page on one address."),
-    "mcp": Command("fourfold.cli.mcp:app", "Serve the memory to an agent over MCP."),
-    "hook": Command("fourfold.cli.hook:hook", "Answer an event of Claude Code or Codex with memories."),
-    "repair": Command("fourfold.cli.upkeep:repair", "Make the indexes agree with the rows again."),
-    "scan-secrets": Command("fourfold.cli.upkeep:scan_secrets", "List API keys, tokens and passwords that are stored."),
-    "backup": Command("fourfold.cli.transfer:backup", "Copy the store into one file, while it is in use."),
-    "restore": Command("fourfold.cli.transfer:restore", "A new store from a backup."),
-    "copy": Command("fourfold.cli.transfer:copy", "Copy the store into another: a folder or a PostgreSQL address."),
-    "move": Command("fourfold.cli.transfer:move", "The same; with --delete-source the source is removed after it."),
-    "db": Command("fourfold.cli.db:app", "A local PostgreSQL server, and distributed indexes."),
-    "reembed": Command("fourfold.cli.upkeep:reembed", "Rebuild all vectors with the configured model."),
-    "raw": Command("fourfold.cli.raw:app", "Keep and show the originals that items are drawn from."),
-    "graph": Command("fourfold.cli.graph:app", "Entities and the relations between them."),
-    "eval": Command("fourfold.cli.evaluation:evaluate", "Measure the ranking on questions with known answers."),
-    "tune": Command("fourfold.cli.tuning:tune", "Try other weights on such questions, and tune auto."),
-    "presets": Command("fourfold.cli.tuning:presets", "List or remove tuned presets."),
-    "completion": Command("fourfold.cli.completion:completion", "Print the completion script of a shell."),
-    "demo": Command("fourfold.cli.demo:demo", "Search the knowledge of a small team, in a temporary store."),
+    "add": Place("fourfold.cli.items:add", "Store an item and print its id."),
+    "update": Place("fourfold.cli.items:update", "Change the text, tags or metadata of an item."),
+    "history": Place("fourfold.cli.versions:history", "Show earlier versions and values of an item."),
+    "undo": Place("fourfold.cli.versions:undo", "Take the last change of an item back."),
+    "dedup": Place("fourfold.cli.versions:dedup", "List items that say nearly the same, or merge those you name."),
+    "list": Place("fourfold.cli.items:list_items", "List items, newest first."),
+    "get": Place("fourfold.cli.items:get", "Show items in full."),
+    "forget": Place("fourfold.cli.items:forget", "Delete items by id, tag or path."),
+    "import": Place("fourfold.cli.transfer:import_file", "Store rows of JSONL, an export, or what another tool wrote."),
+    "export": Place("fourfold.cli.transfer:export", "Write everything into one file."),
+    "index": Place("fourfold.cli.files:index", "Store what the files of folders hold, and keep up with them."),
+    "embed": Place("fourfold.cli.vectors:embed", "Make the vectors that are pending, and wait for them."),
+    "search": Place("fourfold.cli.search:search", "Search with four retrievers, fused into one ranking."),
+    "retrieve": Place("fourfold.cli.retrieve:retrieve", "Rank chunks by vectors and BM25, also those of a Chroma."),
+    "why": Place("fourfold.cli.search:why", "Say why an item is where it is in a ranking, or not in it."),
+    "tags": Place("fourfold.cli.upkeep:tags", "List the tags and how many items carry each."),
+    "namespaces": Place("fourfold.cli.upkeep:namespaces", "List the namespaces and how many items each has."),
+    "status": Place("fourfold.cli.upkeep:status", "Show what the store holds and what its indexes have."),
+    "config": Place("fourfold.cli.upkeep:config", "Show every setting and where its value came from."),
+    "check": Place("fourfold.cli.upkeep:check", "Compare rows and indexes; exit code 4 if they differ."),
+    "serve": Place("fourfold.cli.serve:serve", "Serve the HTTP API, MCP and a web page on one address."),
+    "mcp": Place("fourfold.cli.mcp:app", "Serve the memory to an agent over MCP."),
+    "hook": Place("fourfold.cli.hook:hook", "Answer an event of Claude Code or Codex with memories."),
+    "repair": Place("fourfold.cli.upkeep:repair", "Make the indexes agree with the rows again."),
+    "scan-secrets": Place("fourfold.cli.upkeep:scan_secrets", "List API keys, tokens and passwords that are stored."),
+    "backup": Place("fourfold.cli.transfer:backup", "Copy the store into one file, while it is in use."),
+    "restore": Place("fourfold.cli.transfer:restore", "A new store from a backup."),
+    "copy": Place("fourfold.cli.transfer:copy", "Copy the store into another: a folder or a PostgreSQL address."),
+    "move": Place("fourfold.cli.transfer:move", "The same; with --delete-source the source is removed after it."),
+    "db": Place("fourfold.cli.db:app", "A local PostgreSQL server, and distributed indexes."),
+    "reembed": Place("fourfold.cli.upkeep:reembed", "Rebuild all vectors with the configured model."),
+    "raw": Place("fourfold.cli.raw:app", "Keep and show the originals that items are drawn from."),
+    "graph": Place("fourfold.cli.graph:app", "Entities and the relations between them."),
+    "eval": Place("fourfold.cli.evaluation:evaluate", "Measure the ranking on questions with known answers."),
+    "tune": Place("fourfold.cli.tuning:tune", "Try other weights on such questions, and tune auto."),
+    "presets": Place("fourfold.cli.tuning:presets", "List or remove tuned presets."),
+    "completion": Place("fourfold.cli.completion:completion", "Print the completion script of a shell."),
+    "demo": Place("fourfold.cli.demo:demo", "Search the knowledge of a small team, in a temporary store."),
 }
 
 
-class Lazy(TyperGroup):
-    """A group that knows its commands by name and builds the one that is asked for."""
+# ---------------------------------------------------------------- from a signature to a command
 
-    def __init__(self, **attributes: Any) -> None:
-        super().__init__(**attributes)
+
+class Told(NamedTuple):
+    """How a parameter is given on the command line."""
+
+    kind: type[click.Parameter]
+    names: tuple[str, ...]
+    attributes: Mapping[str, Any]
+
+
+def option(*names: str, **attributes: Any) -> Told:
+    return Told(click.Option, names, attributes)
+
+
+def argument(**attributes: Any) -> Told:
+    return Told(click.Argument, (), attributes)
+
+
+class OptionGroup:
+    """A parameter of a command with this annotation is replaced by all options of the group."""
+
+    def __init__(self, given: Mapping[str, Any]) -> None:
+        self._given = given
+
+    @classmethod
+    def parameters(cls) -> list[Parameter]:
+        raise NotImplementedError
+
+
+class Group(click.Group):
+    """A group of commands, which each have a function."""
+
+    def __init__(self, name: str, **attributes: Any) -> None:
+        attributes = {"params": hidden_globals(), "context_settings": HELP, "no_args_is_help": True, **attributes}
+        super().__init__(name, **attributes)
+
+    def adds(self, function: Callable[..., None]) -> Callable[..., None]:
+        """Decorate the function of a command of this group."""
+        self.add_command(made(function.__name__.rstrip("_"), cleandoc(function.__doc__ or ""), function))
+        return function
+
+
+def made(
+    name: str, help: str, function: Callable[..., None], kind: type[Any] = click.Command, **attributes: Any
+) -> Any:
+    """The command of a function."""
+    parameters: list[Parameter] = []
+    groups: dict[str, type[OptionGroup]] = {}
+    takes_context = False
+    for parameter in signature(function, eval_str=True).parameters.values():
+        if parameter.annotation is click.Context:
+            takes_context = True
+        elif isinstance(parameter.annotation, type) and issubclass(parameter.annotation, OptionGroup):
+            groups[parameter.name] = parameter.annotation
+            parameters += parameter.annotation.parameters()
+        else:
+            parameters.append(parameter)
+    absent = {parameter.name: parameter.default for parameter in parameters}
+
+    def run(**values: Any) -> None:
+        for name, value in values.items():
+            if isinstance(value, tuple):
+                values[name] = list(cast("tuple[Any, ...]", value)) or absent[name]
+        for name, group in groups.items():
+            values[name] = group({each.name: values.pop(each.name) for each in group.parameters()})
+        function(*([click.get_current_context()] if takes_context else []), **values)
+
+    return kind(
+        name,
+        params=[*map(_parameter, parameters), *hidden_globals()],
+        callback=run,
+        help=help,
+        context_settings=HELP,
+        **attributes,
+    )
+
+
+def _parameter(parameter: Parameter) -> click.Parameter:
+    hint, told = parameter.annotation.__origin__, parameter.annotation.__metadata__[0]
+    kinds = [each for each in get_args(hint) if each is not types.NoneType] if _is_union(hint) else [hint]
+    required = parameter.default is Parameter.empty
+    attributes: dict[str, Any] = {"required": True} if required else {"default": parameter.default}
+    many = get_origin(kinds[0]) is list
+    kind = get_args(kinds[0])[0] if many else kinds[0]
+    if told.kind is click.Argument:
+        attributes |= {"nargs": -1 if many else 1, "required": required}
+    elif kind is bool:
+        attributes |= {"is_flag": True}
+    else:
+        attributes |= {"multiple": many, "show_default": parameter.default not in ("", None)}
+    flags = told.names or (f"--{parameter.name.replace('_', '-')}",)
+    names = (parameter.name,) if told.kind is click.Argument else (parameter.name, *flags)
+    return told.kind(names, **attributes | {"type": _TYPES.get(kind) or click.Choice(get_args(kind))} | told.attributes)
+
+
+_TYPES: Final[Mapping[Any, Any]] = {
+    str: click.STRING, int: click.INT, float: click.FLOAT, bool: click.BOOL, Path: click.Path(path_type=Path),
+}  # fmt: skip
+
+
+def _is_union(hint: Any) -> bool:
+    return get_origin(hint) in (Union, types.UnionType)
+
+
+# ---------------------------------------------------------------- the program
+
+
+class Lazy(Group):
+    """The group that knows its commands by name and builds the one that is asked for."""
+
+    def __init__(self, name: str, **attributes: Any) -> None:
+        super().__init__(name, **attributes)
         names: dict[str, Any] = dict.fromkeys(COMMANDS)
         self.commands = names
-        _convert_late(self)
 
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        built = _build(cmd_name, COMMANDS[cmd_name])
-        shared = [option for option in self.params if option.name in _GLOBALS]
-        _take_globals(built, shared)
-        _convert_late(built)
-        return built
+        place, help = COMMANDS[cmd_name]
+        module, _, attribute = place.partition(":")
+        target = getattr(import_module(module), attribute)
+        return target if isinstance(target, click.Group) else made(cmd_name, help, target)
 
-    def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Names of commands without building them, because a shell asks for completions often."""
         if incomplete.startswith("-"):
-            return super().shell_complete(ctx, incomplete)
-        import typer.completion
+            return click.Command.shell_complete(self, ctx, incomplete)
+        return [CompletionItem(name, help=COMMANDS[name].help) for name in COMMANDS if name.startswith(incomplete)]
 
-        form: Any = typer.completion.shell_completion.CompletionItem  # pyright: ignore[reportPrivateImportUsage]
-        return [form(name, help=COMMANDS[name].help) for name in COMMANDS if name.startswith(incomplete)]
-
-    def format_commands(self, ctx: Any, formatter: Any) -> None:
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl([(name, command.help) for name, command in COMMANDS.items()])
 
 
-def _take_globals(command: Any, options: Sequence[Any]) -> None:
-    """Global options are understood after the command, too, where people write them; what comes last wins."""
-    for option in options:
-        own = copy(option)
-        own.hidden, own.expose_value, own.callback = True, False, _set_global
-        command.params.append(own)
-    for inner in getattr(command, "commands", {}).values():
-        _take_globals(inner, options)
+GLOBALS: Final[Mapping[str, Mapping[str, Any]]] = {
+    "store": {"metavar": "FOLDER|DSN|URL", "help": "Default: the user's data folder."},
+    "namespace": {"metavar": "NAME[,NAME]", "help": "Default: default."},
+    "config": {
+        "metavar": "FILE",
+        "type": click.Path(path_type=Path),
+        "help": "Default: fourfold.yaml in the user's configuration folder.",
+    },
+    "onnx_provider": {
+        "metavar": "NAME",
+        "help": "Execution provider of local models, such as cuda. Default: cpu.",
+    },
+    "log_level": {
+        "type": click.Choice(["debug", "info", "warning", "error"]),
+        "help": "Log on stderr from this level on.",
+    },
+    "log_format": {"type": click.Choice(["text", "json"]), "help": "Lines of text, or of JSON with every field."},
+}
+"""The global options, by the field of `Globals` that each one sets."""
 
 
-def _convert_late(command: Any) -> None:
-    """Converts only values that need it: typer imports pydantic for that, a fifth of the time that a search takes."""
-    command.get_params = partial(_parameters, command)
-    for inner in getattr(command, "commands", {}).values():
-        if inner is not None:
-            _convert_late(inner)
+def global_options(**attributes: Any) -> list[click.Option]:
+    return [
+        click.Option((name, f"--{name.replace('_', '-')}"), **{**told, **attributes}) for name, told in GLOBALS.items()
+    ]
 
 
-def _parameters(command: Any, ctx: Any) -> list[Any]:
-    found: list[Any] = cast("Any", type(command)).get_params(command, ctx)
-    for parameter in found:
-        parameter.process_value = partial(_processed, parameter)
-    return found
-
-
-def _processed(parameter: Any, ctx: Any, value: Any) -> Any:
-    is_list = parameter.multiple or parameter.nargs != 1
-    if value is None and not parameter.required:
-        value = () if is_list else None
-    elif is_list or type(value) is not str or parameter.type_descriptor.annotation is not str:
-        return cast("Any", type(parameter)).process_value(parameter, ctx, value)
-    return value if parameter.callback is None else parameter.callback(ctx, parameter, value)
-
-
-def _set_global(ctx: Any, option: Any, value: Any) -> None:
+def _set_global(ctx: click.Context, option: click.Parameter, value: Any) -> None:
     if value is not None and ctx.obj is not None:
-        ctx.obj = replace(ctx.obj, **{option.name: value})
+        ctx.obj = replace(ctx.obj, **{str(option.name): value})
 
 
-def _build(name: str, command: Command) -> Any:
-    module, _, attribute = command.place.partition(":")
-    target = getattr(import_module(module), attribute)
-    if isinstance(target, typer.Typer):
-        return get_command(target)
-    app = typer.Typer(add_completion=False, rich_markup_mode=None)
-    from fourfold.cli.options import expanded
-
-    app.command(name, help=command.help)(expanded(target))
-    return get_command(app)
+hidden_globals = partial(global_options, hidden=True, expose_value=False, callback=_set_global)
+"""The same after a command, where people write them, too; what comes last wins."""

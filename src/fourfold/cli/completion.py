@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-import typer
+import click
+from click.shell_completion import BashComplete, FishComplete, ZshComplete
+
+from fourfold.cli.commands import argument
 
 
 def completion(
-    shell: Annotated[Literal["bash", "zsh", "fish"], typer.Argument(metavar="bash|zsh|fish", show_default=False)],
+    shell: Annotated[Literal["bash", "zsh", "fish"], argument(metavar="bash|zsh|fish")],
 ) -> None:
     """Print the completion script of a shell.
 
     bash: fourfold completion bash >> ~/.bashrc; zsh: the same with ~/.zshrc;
     fish: fourfold completion fish > ~/.config/fish/completions/fourfold.fish
     """
-    from typer.completion import get_completion_script  # pyright: ignore[reportPrivateImportUsage]
+    from fourfold.cli.main import app
 
-    typer.echo(get_completion_script(prog_name="fourfold", complete_var="_FOURFOLD_COMPLETE", shell=shell))
+    kinds = {"bash": BashComplete, "zsh": ZshComplete, "fish": FishComplete}
+    click.echo(kinds[shell](app, {}, "fourfold", "_FOURFOLD_COMPLETE").source())

@@ -7,8 +7,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
-import typer
+import click
 
+from fourfold.cli.commands import Group, option
 from fourfold.cli.output import one_line, say
 from fourfold.cli.session import open_memory
 from fourfold.errors import DamagedStore, InvalidSetting, NotFound, RequestError
@@ -17,23 +18,25 @@ if TYPE_CHECKING:
     from fourfold.storage.postgres.index_feed import Feeder
     from fourfold.storage.postgres.store import PostgresStore
 
-app = typer.Typer(add_completion=False, rich_markup_mode=None, help="A local PostgreSQL with pgvector, and indexes.")
+app = Group("db", help="A local PostgreSQL with pgvector, and indexes.")
 
 Data = Annotated[
     Path | None,
-    typer.Option("--data", metavar="FOLDER", help="Data folder of the server; by default next to the user's store."),
+    option("--data", metavar="FOLDER", help="Data folder of the server; by default next to the user's store."),
 ]
 
 
-@app.command(help="Start the server, making it if need be, and print the address of a store on it.")
+@app.adds
 def start(data: Data = None) -> None:
+    """Start the server, making it if need be, and print the address of a store on it."""
     from fourfold.storage.postgres import local_server
 
     say(local_server.start(_folder(data)))
 
 
-@app.command(help="Stop the server. What it holds stays.")
+@app.adds
 def stop(data: Data = None) -> None:
+    """Stop the server. What it holds stays."""
     from fourfold.storage.postgres import local_server
 
     say("stopped" if local_server.stop(_folder(data)) else "no server was running")
@@ -41,42 +44,46 @@ def stop(data: Data = None) -> None:
 
 # ---------------------------------------------------------------- a distributed index
 
-index = typer.Typer(add_completion=False, rich_markup_mode=None, help="A distributed index of words and vectors.")
-app.add_typer(index, name="index")
+index = Group("index", help="A distributed index of words and vectors.")
+app.add_command(index)
 
 
-@index.command(help="Create the index of the namespace, and fill it.")
-def create(ctx: typer.Context) -> None:
+@index.adds
+def create(ctx: click.Context) -> None:
+    """Create the index of the namespace, and fill it."""
     with _indexed(ctx) as (store, feeder, namespace):
         if not feeder.create(namespace):
             raise RequestError(f"{namespace} has an index", "fourfold db index rebuild makes a new one")
         _fill(store, namespace)
 
 
-@index.command(help="Build a new generation, then switch to it.")
-def rebuild(ctx: typer.Context) -> None:
+@index.adds
+def rebuild(ctx: click.Context) -> None:
+    """Build a new generation, then switch to it."""
     with _indexed(ctx) as (store, feeder, namespace):
         if not feeder.rebuild(namespace):
             raise _no_index(namespace)
         _fill(store, namespace)
 
 
-@index.command(help="Compare the index with the rows; exit code 4 if they differ.")
+@index.adds
 def check(
-    ctx: typer.Context,
-    repair: Annotated[bool, typer.Option("--repair", help="Repair what differs.")] = False,
+    ctx: click.Context,
+    repair: Annotated[bool, option("--repair", help="Repair what differs.")] = False,
 ) -> None:
+    """Compare the index with the rows; exit code 4 if they differ."""
     with _indexed(ctx) as (store, _, namespace):
         done = store.maintenance.mend_index(namespace) if repair else []
         problems = store.maintenance.check_index()
     for line in (*done, *problems) or ("no problems found",):
         say(one_line(line))
     if problems:
-        raise typer.Exit(DamagedStore.exit_code)
+        raise click.exceptions.Exit(DamagedStore.exit_code)
 
 
-@index.command(help="Remove the index of the namespace; PostgreSQL then answers alone.")
-def drop(ctx: typer.Context) -> None:
+@index.adds
+def drop(ctx: click.Context) -> None:
+    """Remove the index of the namespace; PostgreSQL then answers alone."""
     with _indexed(ctx) as (_, feeder, namespace):
         if not feeder.drop(namespace):
             raise _no_index(namespace)
@@ -84,7 +91,7 @@ def drop(ctx: typer.Context) -> None:
 
 
 @contextmanager
-def _indexed(ctx: typer.Context) -> Generator[tuple[PostgresStore, Feeder, str]]:
+def _indexed(ctx: click.Context) -> Generator[tuple[PostgresStore, Feeder, str]]:
     with open_memory(ctx) as memory:
         store = cast("PostgresStore", memory.store)
         feeder = getattr(store, "feeder", None)

@@ -7,8 +7,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypeVar
 
-import typer
+import click
 
+from fourfold.cli.commands import argument, option
 from fourfold.cli.options import JsonFlag, RankingFlags
 from fourfold.cli.output import say, say_json, say_rows, warn
 from fourfold.cli.session import load_config, open_memory
@@ -23,10 +24,10 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Ask: TypeAlias = "Callable[[Callable[[Any], T]], T]"
 
-Folder = Annotated[Path, typer.Argument(metavar="DIR", help="A folder with corpus.jsonl, queries.jsonl, qrels.tsv.")]
+Folder = Annotated[Path, argument(metavar="DIR", help="A folder with corpus.jsonl, queries.jsonl, qrels.tsv.")]
 Source = Annotated[
     Path | None,
-    typer.Argument(
+    argument(
         metavar="[DIR]",
         help="A folder with corpus.jsonl, queries.jsonl, qrels.tsv;"
         " with --store-items an export, or nothing: your store.",
@@ -34,25 +35,21 @@ Source = Annotated[
 ]
 StoreItems = Annotated[
     Path | None,
-    typer.Option(metavar="FILE.tsv", help="Ask your store: question, ids or key:K, category, 'known failure'."),
+    option(metavar="FILE.tsv", help="Ask your store: question, ids or key:K, category, 'known failure'."),
 ]
-Plain = Annotated[bool, typer.Option("--plain", help="Titles and texts only: no tags, links and edges.")]
-Cache = Annotated[
-    Path | None, typer.Option(metavar="FOLDER", help="Where vectors are kept; default: the user's cache.")
-]
+Plain = Annotated[bool, option("--plain", help="Titles and texts only: no tags, links and edges.")]
+Cache = Annotated[Path | None, option(metavar="FOLDER", help="Where vectors are kept; default: the user's cache.")]
 
 
 def evaluate(
-    ctx: typer.Context,
+    ctx: click.Context,
     how: RankingFlags,
     folder: Source = None,
     store_items: StoreItems = None,
     plain: Plain = False,
-    table: Annotated[
-        bool, typer.Option("--table", help="Every retriever, every preset and auto side by side.")
-    ] = False,
-    baseline: Annotated[Path | None, typer.Option(metavar="FILE", help="Compare with this saved run.")] = None,
-    save: Annotated[Path | None, typer.Option(metavar="FILE", help="Write every question's result, as JSONL.")] = None,
+    table: Annotated[bool, option("--table", help="Every retriever, every preset and auto side by side.")] = False,
+    baseline: Annotated[Path | None, option(metavar="FILE", help="Compare with this saved run.")] = None,
+    save: Annotated[Path | None, option(metavar="FILE", help="Write every question's result, as JSONL.")] = None,
     cache: Cache = None,
     as_json: JsonFlag = False,
 ) -> None:
@@ -66,7 +63,7 @@ def evaluate(
 
 
 def _asker(
-    ctx: typer.Context, folder: Path | None, store_items: Path | None, *, plain: bool, cache: Path | None
+    ctx: click.Context, folder: Path | None, store_items: Path | None, *, plain: bool, cache: Path | None
 ) -> Ask[Any]:
     """The store in which the questions are asked: that of a collection, the user's, or an export of it."""
     if store_items is None:
@@ -101,7 +98,7 @@ def _evaluate(
     _show(runs.summary(run), comparison, as_json=as_json)
     if comparison is not None and comparison["ndcg@10"].loss:
         warn("nDCG@10 is below the baseline by more than chance")
-        raise typer.Exit(RequestError.exit_code)
+        raise click.exceptions.Exit(RequestError.exit_code)
 
 
 def _show_table(ask: Ask[list[Run]], *, as_json: bool) -> None:
@@ -126,7 +123,7 @@ def _refuse_beside_table(asked: Mapping[str, Any]) -> None:
         raise InvalidQuery(f"--{given[0]} cannot be combined with --table", "Leave one of them out")
 
 
-def on_bench(ctx: typer.Context, folder: Path, work: Callable[[Bench], T], *, plain: bool, cache: Path | None) -> T:
+def on_bench(ctx: click.Context, folder: Path, work: Callable[[Bench], T], *, plain: bool, cache: Path | None) -> T:
     """The result of `work` on the collection, in a temporary store with the user's other settings."""
     from fourfold.evaluation.bench import open_bench
     from fourfold.evaluation.collection import read_collection
@@ -144,7 +141,7 @@ def on_bench(ctx: typer.Context, folder: Path, work: Callable[[Bench], T], *, pl
         return work(bench)
 
 
-def _on_store(ctx: typer.Context, questions: Path, work: Callable[[LiveBench], T], *, export: Path | None) -> T:
+def _on_store(ctx: click.Context, questions: Path, work: Callable[[LiveBench], T], *, export: Path | None) -> T:
     """The result of `work` on the user's store, to which nothing is written, or on an export."""
     from fourfold.evaluation.bench import LiveBench, opened_export
     from fourfold.evaluation.collection import read_questions

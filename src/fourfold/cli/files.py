@@ -6,8 +6,9 @@ from collections.abc import Generator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+import click
 
+from fourfold.cli.commands import argument, option
 from fourfold.cli.options import JsonFlag
 from fourfold.cli.output import one_line, say, say_json, warn
 from fourfold.cli.session import open_memory
@@ -19,14 +20,14 @@ if TYPE_CHECKING:
 
 
 def index(
-    ctx: typer.Context,
-    folders: Annotated[list[Path], typer.Argument(metavar="PATH...", help="Folders or files to index.")],
+    ctx: click.Context,
+    folders: Annotated[list[Path], argument(metavar="PATH...", help="Folders or files to index.")],
     exclude: Annotated[
-        list[str] | None, typer.Option("--exclude", metavar="GLOB", help="Leave this out, as .gitignore would; repeat.")
+        list[str] | None, option("--exclude", metavar="GLOB", help="Leave this out, as .gitignore would; repeat.")
     ] = None,
-    tag: Annotated[list[str] | None, typer.Option("--tag", metavar="T", help="A tag for all of them; repeat.")] = None,
-    watch: Annotated[bool, typer.Option("--watch", help="Stay, and follow changes until interrupted.")] = False,
-    verify: Annotated[bool, typer.Option("--verify", help="Compare contents, not only sizes and times.")] = False,
+    tag: Annotated[list[str] | None, option("--tag", metavar="T", help="A tag for all of them; repeat.")] = None,
+    watch: Annotated[bool, option("--watch", help="Stay, and follow changes until interrupted.")] = False,
+    verify: Annotated[bool, option("--verify", help="Compare contents, not only sizes and times.")] = False,
     wait: WaitFlag = None,
     as_json: JsonFlag = False,
 ) -> None:

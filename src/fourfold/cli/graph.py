@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, cast
 
-import typer
+import click
 
+from fourfold.cli.commands import Group, argument, option
 from fourfold.cli.options import JsonFlag
 from fourfold.cli.output import heading, one_line, say, say_json, say_rows, warn
 from fourfold.cli.session import open_memory
@@ -18,20 +19,18 @@ if TYPE_CHECKING:
     from fourfold.model import Node
     from fourfold.storage.values import Direction
 
-app = typer.Typer(
-    help="Entities and the relations between them.", no_args_is_help=True, add_completion=False, rich_markup_mode=None
-)
+app = Group("graph", help="Entities and the relations between them.")
 
-LabelOption = Annotated[str | None, typer.Option("--label", metavar="L", help="Where several nodes share the name.")]
+LabelOption = Annotated[str | None, option("--label", metavar="L", help="Where several nodes share the name.")]
 
 
-@app.command()
+@app.adds
 def node(
-    ctx: typer.Context,
-    name: Annotated[str, typer.Argument(metavar="NAME")],
-    label: Annotated[str, typer.Option(metavar="L", help="What it is, such as person.")] = "entity",
-    alias: Annotated[list[str] | None, typer.Option(metavar="A", help="Another name; repeat for more.")] = None,
-    item: Annotated[str | None, typer.Option(metavar="ID", help="The item about it.")] = None,
+    ctx: click.Context,
+    name: Annotated[str, argument(metavar="NAME")],
+    label: Annotated[str, option(metavar="L", help="What it is, such as person.")] = "entity",
+    alias: Annotated[list[str] | None, option(metavar="A", help="Another name; repeat for more.")] = None,
+    item: Annotated[str | None, option(metavar="ID", help="The item about it.")] = None,
 ) -> None:
     """Store a node."""
     item_id = None if item is None else read_id(item)
@@ -40,13 +39,13 @@ def node(
     say(f"{one_line(stored.name)} ({one_line(stored.label)})")
 
 
-@app.command()
+@app.adds
 def edge(
-    ctx: typer.Context,
-    source: Annotated[str, typer.Argument(metavar="FROM", help="A name, or NAME#LABEL.")],
-    relation: Annotated[str, typer.Argument(metavar="RELATION")],
-    target: Annotated[str, typer.Argument(metavar="TO", help="A name, or NAME#LABEL.")],
-    weight: Annotated[float, typer.Option(metavar="W")] = 1.0,
+    ctx: click.Context,
+    source: Annotated[str, argument(metavar="FROM", help="A name, or NAME#LABEL.")],
+    relation: Annotated[str, argument(metavar="RELATION")],
+    target: Annotated[str, argument(metavar="TO", help="A name, or NAME#LABEL.")],
+    weight: Annotated[float, option(metavar="W")] = 1.0,
 ) -> None:
     """Store an edge; storing it again sets the weight."""
     with open_memory(ctx, create=True) as memory:
@@ -54,11 +53,11 @@ def edge(
     say(one_line(f"{stored.source} -{stored.relation}-> {stored.target} ({stored.weight:g})"))
 
 
-@app.command()
+@app.adds
 def nodes(
-    ctx: typer.Context,
-    like: Annotated[str, typer.Option(metavar="TEXT", help="Only names and aliases that contain this.")] = "",
-    limit: Annotated[int, typer.Option(metavar="N", help="How many, most connected first.")] = 50,
+    ctx: click.Context,
+    like: Annotated[str, option(metavar="TEXT", help="Only names and aliases that contain this.")] = "",
+    limit: Annotated[int, option(metavar="N", help="How many, most connected first.")] = 50,
     as_json: JsonFlag = False,
 ) -> None:
     """List nodes with the number of their items, mentions and edges."""
@@ -73,10 +72,10 @@ def nodes(
     say_rows(columns, ((one.name, one.label, one.items, one.mentions, one.edges) for one in found))
 
 
-@app.command()
+@app.adds
 def show(
-    ctx: typer.Context,
-    name: Annotated[str, typer.Argument(metavar="NAME")],
+    ctx: click.Context,
+    name: Annotated[str, argument(metavar="NAME")],
     label: LabelOption = None,
     as_json: JsonFlag = False,
 ) -> None:
@@ -110,13 +109,13 @@ def _show_section(title: str, lines: Sequence[str]) -> None:
         say(f"  {one_line(line)}")
 
 
-@app.command()
+@app.adds
 def neighbors(
-    ctx: typer.Context,
-    name: Annotated[str, typer.Argument(metavar="NAME")],
-    depth: Annotated[int, typer.Option(metavar="N", help="How far, 1 to 5.")] = 1,
-    direction: Annotated[str, typer.Option(metavar="D", help="both, out or in.")] = "both",
-    relation: Annotated[str | None, typer.Option(metavar="R", help="Only along this relation.")] = None,
+    ctx: click.Context,
+    name: Annotated[str, argument(metavar="NAME")],
+    depth: Annotated[int, option(metavar="N", help="How far, 1 to 5.")] = 1,
+    direction: Annotated[str, option(metavar="D", help="both, out or in.")] = "both",
+    relation: Annotated[str | None, option(metavar="R", help="Only along this relation.")] = None,
     label: LabelOption = None,
     as_json: JsonFlag = False,
 ) -> None:
@@ -132,11 +131,11 @@ def neighbors(
     say_rows(columns, ((one.node.name, one.node.label, one.relation, one.distance, f"{one.weight:g}") for one in found))
 
 
-@app.command()
+@app.adds
 def path(
-    ctx: typer.Context,
-    start: Annotated[str, typer.Argument(metavar="A", help="A name, or NAME#LABEL.")],
-    end: Annotated[str, typer.Argument(metavar="B", help="A name, or NAME#LABEL.")],
+    ctx: click.Context,
+    start: Annotated[str, argument(metavar="A", help="A name, or NAME#LABEL.")],
+    end: Annotated[str, argument(metavar="B", help="A name, or NAME#LABEL.")],
     as_json: JsonFlag = False,
 ) -> None:
     """Show how one node leads to another."""
@@ -153,10 +152,10 @@ def path(
         say(one_line(f"{one.source} -{one.relation}-> {one.target}"))
 
 
-@app.command()
+@app.adds
 def remove(
-    ctx: typer.Context,
-    names: Annotated[list[str], typer.Argument(metavar="NAME | FROM RELATION TO")],
+    ctx: click.Context,
+    names: Annotated[list[str], argument(metavar="NAME | FROM RELATION TO")],
     label: LabelOption = None,
 ) -> None:
     """Remove a node with its edges, or one edge."""

@@ -12,8 +12,9 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
-import typer
+import click
 
+from fourfold.cli.commands import argument
 from fourfold.cli.session import load_config, open_memory
 from fourfold.errors import FourfoldError, InvalidItem, StoreNotFound
 
@@ -26,12 +27,12 @@ if TYPE_CHECKING:
     from fourfold.memory import Memory
 
 EventName = Annotated[
-    str, typer.Argument(metavar="EVENT", help="session-start, prompt, stop or pre-compact; its JSON is on stdin.")
+    str, argument(metavar="EVENT", help="session-start, prompt, stop or pre-compact; its JSON is on stdin.")
 ]
 _LATER: Final = "what you asked to remember is kept and will be stored later"
 
 
-def hook(ctx: typer.Context, event: EventName) -> None:
+def hook(ctx: click.Context, event: EventName) -> None:
     from fourfold import threads
     from fourfold.cli.hooks.events import Answer
 
@@ -54,7 +55,7 @@ def hook(ctx: typer.Context, event: EventName) -> None:
         os._exit(0)  # a thread that waits for a lock would delay the exit
 
 
-def _work(ctx: typer.Context, answer: Answer, settings: Settings) -> None:
+def _work(ctx: click.Context, answer: Answer, settings: Settings) -> None:
     from fourfold.cli.hooks.capture import Pending, captured
     from fourfold.cli.hooks.events import UnreadableEvent, read_event
 
@@ -79,7 +80,7 @@ def _keep(pending: Pending, new: list[Captured]) -> None:
         pending.keep(item)
 
 
-def _recall(ctx: typer.Context, event: Event, answer: Answer, settings: Settings) -> None:
+def _recall(ctx: click.Context, event: Event, answer: Answer, settings: Settings) -> None:
     """Fills the context. A prompt is first searched without a model, which may take longer than the hook has."""
     from fourfold.cli.hooks import recall
 
@@ -94,7 +95,7 @@ def _recall(ctx: typer.Context, event: Event, answer: Answer, settings: Settings
                 answer.context = recall.prompt_context(memory, event, settings)
 
 
-def _store(ctx: typer.Context, waiting: list[tuple[Path, Captured]], answer: Answer) -> None:
+def _store(ctx: click.Context, waiting: list[tuple[Path, Captured]], answer: Answer) -> None:
     """Moves kept texts into the store; an item without a vector gets it from a background process."""
     ids: list[int] = []
     refused: list[str] = []

@@ -6,8 +6,9 @@ import sys
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+import click
 
+from fourfold.cli.commands import argument, option
 from fourfold.cli.options import DetailFlags, FilterFlags, ItemId, JsonFlag, MetaOption, VectorOption
 from fourfold.cli.output import clean, heading, local_time, one_line, say, say_json, say_rows, warn
 from fourfold.cli.session import open_memory
@@ -20,22 +21,22 @@ if TYPE_CHECKING:
     from fourfold.memory import Memory
     from fourfold.model import Filters, Item, NewItem, RawRecord
 
-TagOption = Annotated[list[str] | None, typer.Option("--tag", metavar="T", help="A tag; repeat for more.")]
+TagOption = Annotated[list[str] | None, option("--tag", metavar="T", help="A tag; repeat for more.")]
 
 
 def add(
-    ctx: typer.Context,
-    text: Annotated[str, typer.Argument(metavar="TEXT|-", help="The text; - reads it from stdin.")],
+    ctx: click.Context,
+    text: Annotated[str, argument(metavar="TEXT|-", help="The text; - reads it from stdin.")],
     details: DetailFlags,
-    key: Annotated[str | None, typer.Option(metavar="K", help="Your own id: storing it again replaces.")] = None,
-    title: Annotated[str, typer.Option(metavar="T")] = "",
+    key: Annotated[str | None, option(metavar="K", help="Your own id: storing it again replaces.")] = None,
+    title: Annotated[str, option(metavar="T")] = "",
     tag: TagOption = None,
-    kind: Annotated[str | None, typer.Option(metavar="K", help="Such as note or decision.")] = None,
-    lang: Annotated[str | None, typer.Option(metavar="L", help="Such as de; detected if left out.")] = None,
-    source: Annotated[list[int] | None, typer.Option(metavar="RAW_ID", help="A raw record that it is made of.")] = None,
+    kind: Annotated[str | None, option(metavar="K", help="Such as note or decision.")] = None,
+    lang: Annotated[str | None, option(metavar="L", help="Such as de; detected if left out.")] = None,
+    source: Annotated[list[int] | None, option(metavar="RAW_ID", help="A raw record that it is made of.")] = None,
     meta: MetaOption = None,
-    at: Annotated[str | None, typer.Option(metavar="TIME", help="When it was created.")] = None,
-    ttl: Annotated[str | None, typer.Option(metavar="N", help="How long it is found: 30m, 12h, 7d or 2w.")] = None,
+    at: Annotated[str | None, option(metavar="TIME", help="When it was created.")] = None,
+    ttl: Annotated[str | None, option(metavar="N", help="How long it is found: 30m, 12h, 7d or 2w.")] = None,
     vector: VectorOption = None,
     wait: WaitFlag = None,
 ) -> None:
@@ -121,13 +122,13 @@ def _finish(memory: Memory, wait: bool | None) -> None:
 
 
 def update(
-    ctx: typer.Context,
+    ctx: click.Context,
     item: ItemId,
-    text: Annotated[str | None, typer.Option(metavar="T", help="The new text.")] = None,
-    title: Annotated[str | None, typer.Option(metavar="T", help="The new title.")] = None,
+    text: Annotated[str | None, option(metavar="T", help="The new text.")] = None,
+    title: Annotated[str | None, option(metavar="T", help="The new title.")] = None,
     tag: TagOption = None,
-    untag: Annotated[list[str] | None, typer.Option(metavar="T", help="A tag to take away.")] = None,
-    meta: Annotated[list[str] | None, typer.Option(metavar="K=V", help="Metadata; K=null removes K.")] = None,
+    untag: Annotated[list[str] | None, option(metavar="T", help="A tag to take away.")] = None,
+    meta: Annotated[list[str] | None, option(metavar="K=V", help="Metadata; K=null removes K.")] = None,
     wait: WaitFlag = None,
 ) -> None:
     from fourfold.model import ItemPatch
@@ -151,10 +152,10 @@ def update(
 
 
 def list_items(
-    ctx: typer.Context,
+    ctx: click.Context,
     where: FilterFlags,
-    limit: Annotated[int, typer.Option(metavar="N", help="How many, newest first.")] = 50,
-    offset: Annotated[int, typer.Option(metavar="N", help="How many to leave out before.")] = 0,
+    limit: Annotated[int, option(metavar="N", help="How many, newest first.")] = 50,
+    offset: Annotated[int, option(metavar="N", help="How many to leave out before.")] = 0,
     as_json: JsonFlag = False,
 ) -> None:
     filters = where.filters()
@@ -170,10 +171,10 @@ def list_items(
 
 
 def get(
-    ctx: typer.Context,
-    items: Annotated[list[str], typer.Argument(metavar="ID...", help="Ids, or key:K.")],
-    around: Annotated[int, typer.Option(metavar="N", help="Also show this many chunks of its file on each side.")] = 0,
-    sources: Annotated[bool, typer.Option("--sources", help="With the raw records that it is drawn from.")] = False,
+    ctx: click.Context,
+    items: Annotated[list[str], argument(metavar="ID...", help="Ids, or key:K.")],
+    around: Annotated[int, option(metavar="N", help="Also show this many chunks of its file on each side.")] = 0,
+    sources: Annotated[bool, option("--sources", help="With the raw records that it is drawn from.")] = False,
     as_json: JsonFlag = False,
 ) -> None:
     ids = [read_id(item) for item in items]
@@ -200,12 +201,12 @@ def _original(record: RawRecord) -> str:
 
 
 def forget(
-    ctx: typer.Context,
-    items: Annotated[list[str] | None, typer.Argument(metavar="[ID...]", help="Ids, or key:K.")] = None,
-    tag: Annotated[list[str] | None, typer.Option(metavar="T", help="All items with this tag.")] = None,
-    path: Annotated[str | None, typer.Option(metavar="GLOB", help="All items of these files.")] = None,
-    where: Annotated[str | None, typer.Option(metavar="EXPR", help="All items that satisfy this filter.")] = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    ctx: click.Context,
+    items: Annotated[list[str] | None, argument(metavar="[ID...]", help="Ids, or key:K.")] = None,
+    tag: Annotated[list[str] | None, option(metavar="T", help="All items with this tag.")] = None,
+    path: Annotated[str | None, option(metavar="GLOB", help="All items of these files.")] = None,
+    where: Annotated[str | None, option(metavar="EXPR", help="All items that satisfy this filter.")] = None,
+    yes: Annotated[bool, option("--yes", help="Do not ask.")] = False,
 ) -> None:
     from fourfold.model import Filters
 
@@ -232,7 +233,7 @@ def _forget_matching(memory: Memory, filters: Filters, *, yes: bool) -> int:
 def _confirm(count: int) -> None:
     if not sys.stdin.isatty():
         raise RequestError(f"this would forget {_items(count)}", "Repeat it with --yes")
-    typer.confirm(f"Forget {_items(count)}?", abort=True, err=True)
+    click.confirm(f"Forget {_items(count)}?", abort=True, err=True)
 
 
 def read_stdin() -> str:

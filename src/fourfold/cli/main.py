@@ -2,87 +2,67 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, NoReturn
+from typing import Any, Final, NoReturn
 
-import typer
+import click
 
-from fourfold.cli.commands import COMMANDS, Lazy
+from fourfold.cli.commands import COMMANDS, HELP, Lazy, global_options
 from fourfold.cli.output import say_json, speak_utf8, warn
 from fourfold.cli.session import Globals
 from fourfold.errors import FourfoldError, RequestError, WorldError
 
-app = typer.Typer(
-    help="Search for the memory of AI agents and for RAG: vectors, BM25, a graph and tags in one explained ranking.",
-    cls=Lazy,
-    no_args_is_help=True,
-    add_completion=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-)
 
-_Rejected: Final[type[Exception]] = typer.BadParameter.__mro__[1]
-"""What the argument parser raises: its UsageError, wherever this typer keeps it."""
-
-
-def _print_version(wanted: bool) -> None:
+def _print_version(ctx: click.Context, option: click.Parameter, wanted: bool) -> None:
     if wanted:
         from fourfold import __version__
 
-        typer.echo(__version__)
-        raise typer.Exit
+        click.echo(__version__)
+        ctx.exit()
 
 
-@app.callback()
-def before(
-    ctx: typer.Context,
-    store: Annotated[
-        str | None, typer.Option(metavar="FOLDER|DSN|URL", help="Default: the user's data folder.")
-    ] = None,
-    namespace: Annotated[str | None, typer.Option(metavar="NAME[,NAME]", help="Default: default.")] = None,
-    config: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Default: fourfold.yaml in the user's configuration folder.")
-    ] = None,
-    onnx_provider: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Execution provider of local models, such as cuda. Default: cpu.")
-    ] = None,
-    log_level: Annotated[
-        Literal["debug", "info", "warning", "error"] | None, typer.Option(help="Log on stderr from this level on.")
-    ] = None,
-    log_format: Annotated[
-        Literal["text", "json"] | None, typer.Option(help="Lines of text, or of JSON with every field.")
-    ] = None,
-    version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
-    ] = False,
-) -> None:
-    ctx.obj = Globals(store, namespace, config, onnx_provider, log_level, log_format)
+def _before(**given: Any) -> None:
+    click.get_current_context().obj = Globals(**given)
+
+
+app: Final = Lazy(
+    "fourfold",
+    help="Search for the memory of AI agents and for RAG: vectors, BM25, a graph and tags in one explained ranking.",
+    params=[
+        *global_options(),
+        click.Option(
+            ("--version",),
+            is_flag=True,
+            is_eager=True,
+            expose_value=False,
+            callback=_print_version,
+            help="Print the version.",
+        ),
+    ],
+    callback=_before,
+    no_args_is_help=True,
+    context_settings=HELP,
+)
 
 
 def main(argv: Sequence[str] | None = None) -> NoReturn:
     """Exit codes: 0 success, 1 wrong request, 2 rejected by the parser, 3 failing environment, 4 damaged data."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     speak_utf8()
-    if "_FOURFOLD_COMPLETE" in os.environ:
-        from typer.completion import completion_init  # pyright: ignore[reportPrivateImportUsage]
-
-        completion_init()
     try:
-        code: Any = app(arguments, prog_name="fourfold", standalone_mode=False)
+        code: Any = app.main(arguments, prog_name="fourfold", standalone_mode=False)
     except FourfoldError as error:
         code = _report(error, arguments)
     except OSError as error:
         code = _report(
             WorldError(f"the system says: {error}", "Check the path, its permissions and the space left"), arguments
         )
-    except _Rejected as rejected:
+    except click.UsageError as rejected:
         code = _reject(rejected, arguments)
-    except typer.Abort:
+    except click.Abort:
         warn("aborted")
         code = RequestError.exit_code
     raise SystemExit(code or 0)

@@ -3,28 +3,25 @@
 from __future__ import annotations
 
 import os
+from inspect import cleandoc
 from pathlib import Path
 from typing import Annotated, Any, Literal, cast, get_args
 
-import typer
+import click
 
+from fourfold.cli.commands import Group, made, option
 from fourfold.cli.output import say, warn
 from fourfold.cli.session import Globals, load_config
 from fourfold.errors import MissingExtra
 
-Tools = Annotated[
-    Literal["core", "graph", "all"], typer.Option(help="Which tools to offer: core, graph (and core), or all.")
-]
-
-app = typer.Typer(add_completion=False, rich_markup_mode=None, invoke_without_command=True)
+Tools = Annotated[Literal["core", "graph", "all"], option(help="Which tools to offer: core, graph (and core), or all.")]
 
 
-@app.callback()
 def mcp(
-    ctx: typer.Context,
+    ctx: click.Context,
     tools: Tools = "core",
     http: Annotated[
-        str | None, typer.Option(metavar="HOST:PORT", help="Serve Streamable HTTP at this address instead of stdio.")
+        str | None, option(metavar="HOST:PORT", help="Serve Streamable HTTP at this address instead of stdio.")
     ] = None,
 ) -> None:
     """Serve the memory to an agent over MCP, on stdin and stdout or over HTTP."""
@@ -35,6 +32,9 @@ def mcp(
         _server("stdio").serve_stdio(lambda: load_config(ctx).settings, tools)
     else:
         _server("http").serve_http(load_config(ctx).settings, tools, http)
+
+
+app: Group = made("mcp", cleandoc(mcp.__doc__ or ""), mcp, Group, invoke_without_command=True, no_args_is_help=False)
 
 
 def _server(transport: Literal["stdio", "http"]) -> Any:
@@ -62,21 +62,21 @@ def _configure_logs(given: Globals) -> None:
 
 
 Scope = Annotated[
-    Literal["user", "project"], typer.Option(help="For all your projects, or the client's file in this folder.")
+    Literal["user", "project"], option(help="For all your projects, or the client's file in this folder.")
 ]
 ForClient = Annotated[
     Literal["claude-code", "claude-desktop", "cursor", "vscode", "codex", "gemini", "windsurf"],
-    typer.Option("--client", help="The agent or editor that starts the server."),
+    option("--client", help="The agent or editor that starts the server."),
 ]
 
 
-@app.command()
+@app.adds
 def install(
-    ctx: typer.Context,
+    ctx: click.Context,
     client: ForClient = "claude-code",
     tools: Tools = "core",
     scope: Scope = "user",
-    yes: Annotated[bool, typer.Option("--yes", help="Write it; without this it is only shown.")] = False,
+    yes: Annotated[bool, option("--yes", help="Write it; without this it is only shown.")] = False,
 ) -> None:
     """Show, or with --yes write, the entry that gives a client this memory."""
     import shlex
@@ -113,11 +113,11 @@ def _again(client: str) -> str:
     return f"fourfold mcp install{f' --client {client}' if client != 'claude-code' else ''} --yes"
 
 
-@app.command()
+@app.adds
 def uninstall(
     client: ForClient = "claude-code",
     scope: Scope = "user",
-    yes: Annotated[bool, typer.Option("--yes", help="Remove it; without this it is only shown.")] = False,
+    yes: Annotated[bool, option("--yes", help="Remove it; without this it is only shown.")] = False,
 ) -> None:
     """Show, or with --yes remove, the entry that gives a client this memory. The store stays."""
     from fourfold.serve.mcp import clients

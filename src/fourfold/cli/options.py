@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from inspect import Parameter, Signature, signature
+from inspect import Parameter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 
-import typer
-
+from fourfold.cli.commands import OptionGroup, argument, option
 from fourfold.cli.values import read_metadata_test, read_names, read_time, read_vector, read_weights, read_where
 from fourfold.fields import DETAILS, Column, FilterOption, filter_options
 from fourfold.ranking.options import OPTIONS, SearchOption
@@ -18,11 +17,11 @@ if TYPE_CHECKING:
 
 VectorOption = Annotated[
     Path | None,
-    typer.Option("--vector", metavar="FILE", help="A JSON list of numbers, instead of a vector made from the text."),
+    option("--vector", metavar="FILE", help="A JSON list of numbers, instead of a vector made from the text."),
 ]
-JsonFlag = Annotated[bool, typer.Option("--json", help="Print one JSON object, and nothing else, on stdout.")]
-MetaOption = Annotated[list[str] | None, typer.Option("--meta", metavar="K=V", help="Metadata; V may be JSON.")]
-ItemId = Annotated[str, typer.Argument(metavar="ID", help="An id, or key:K.")]
+JsonFlag = Annotated[bool, option("--json", help="Print one JSON object, and nothing else, on stdout.")]
+MetaOption = Annotated[list[str] | None, option("--meta", metavar="K=V", help="Metadata; V may be JSON.")]
+ItemId = Annotated[str, argument(metavar="ID", help="An id, or key:K.")]
 
 _TYPES: Final[Mapping[str, Any]] = {
     "flag": bool,
@@ -41,17 +40,6 @@ _READERS: Final[Mapping[str, Callable[[Any], Any]]] = {
     "metadata": lambda tests: tuple(read_metadata_test(test) for test in tests),
     "condition": read_where,
 }
-
-
-class OptionGroup:
-    """A parameter of a command with this annotation is replaced by all options of the group."""
-
-    def __init__(self, given: Mapping[str, Any]) -> None:
-        self._given = given
-
-    @classmethod
-    def parameters(cls) -> list[Parameter]:
-        raise NotImplementedError
 
 
 class SearchFlags(OptionGroup):
@@ -117,41 +105,15 @@ class DetailFlags(OptionGroup):
 def _detail_parameter(column: Column) -> Parameter:
     kind = int | None if column.holds == "number" else str | None
     metavar = "TIME" if column.holds == "time" else column.metavar or None
-    told = typer.Option(column.flag, metavar=metavar, help=column.help)
+    told = option(column.flag, metavar=metavar, help=column.help)
     return Parameter(column.name, Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind, told])
 
 
-def expanded(command: Callable[..., None]) -> Callable[..., None]:
-    """The command with each parameter that is a group of options replaced by these options."""
-    parameters = signature(command, eval_str=True).parameters.values()
-    groups: dict[str, type[OptionGroup]] = {
-        parameter.name: parameter.annotation
-        for parameter in parameters
-        if isinstance(parameter.annotation, type) and issubclass(parameter.annotation, OptionGroup)
-    }
-    if not groups:
-        return command
-
-    def run(**values: Any) -> None:
-        for name, group in groups.items():
-            values[name] = group({option.name: values.pop(option.name) for option in group.parameters()})
-        command(**values)
-
-    flat = [
-        option.replace(kind=Parameter.KEYWORD_ONLY)
-        for parameter in parameters
-        for option in (groups[parameter.name].parameters() if parameter.name in groups else [parameter])
-    ]
-    run.__signature__ = Signature(flat)  # type: ignore[attr-defined]
-    run.__name__, run.__doc__ = command.__name__, command.__doc__
-    return run
-
-
-def _parameter(option: SearchOption | FilterOption, described: str) -> Parameter:
-    kind = _TYPES.get(str(option.holds), str | None)
-    told = typer.Option(option.flag, metavar=option.metavar or None, help=described)
-    default = False if option.holds == "flag" else None
-    return Parameter(option.name, Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, told])
+def _parameter(spec: SearchOption | FilterOption, described: str) -> Parameter:
+    kind = _TYPES.get(str(spec.holds), str | None)
+    told = option(str(spec.flag), metavar=spec.metavar or None, help=described)
+    default = False if spec.holds == "flag" else None
+    return Parameter(spec.name, Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, told])
 
 
 def _read(holds: str, value: Any) -> Any:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import typer
+import click
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -59,12 +59,12 @@ def on_terminal() -> bool:
 
 
 def say(text: str) -> None:
-    typer.echo(clean(text))
+    click.echo(clean(text))
 
 
 def warn(text: str) -> None:
     """A message on stderr; a terminal gets it in lines that end between words."""
-    typer.echo(_wrapped(clean(text)) if sys.stderr.isatty() else clean(text), err=True)
+    click.echo(_wrapped(clean(text)) if sys.stderr.isatty() else clean(text), err=True)
 
 
 def _wrapped(text: str) -> str:
@@ -83,7 +83,7 @@ def say_json(value: Json) -> None:
     """Prints one JSON object; control characters are escaped, which means the same in JSON."""
     from fourfold.wire import dumps
 
-    typer.echo(_INVISIBLE.sub(_escaped, dumps(value)))
+    click.echo(_INVISIBLE.sub(_escaped, dumps(value)))
 
 
 def _escaped(match: re.Match[str]) -> str:
@@ -103,7 +103,7 @@ def say_rows(columns: Sequence[str], rows: Iterable[Sequence[object]], *, header
         print_table(columns, lines)
     else:
         named = [list(columns), *lines] if header else lines
-        typer.echo("".join("\t".join(line) + "\n" for line in named), nl=False)
+        click.echo("".join("\t".join(line) + "\n" for line in named), nl=False)
 
 
 def warn_degraded(response: SearchResponse) -> None:

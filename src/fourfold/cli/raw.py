@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+import click
 
+from fourfold.cli.commands import Group, argument, option
 from fourfold.cli.items import read_stdin
 from fourfold.cli.options import JsonFlag, MetaOption
 from fourfold.cli.output import clean, local_time, one_line, say, say_json, say_rows
@@ -17,22 +18,17 @@ if TYPE_CHECKING:
 
     from fourfold.model import RawRecord
 
-app = typer.Typer(
-    help="Raw records: the originals that items are drawn from.",
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode=None,
-)
+app = Group("raw", help="Raw records: the originals that items are drawn from.")
 
-RawIds = Annotated[list[int], typer.Argument(metavar="RAW_ID...")]
-SpeakerOption = Annotated[str | None, typer.Option("--speaker", metavar="NAME", help="Who said it.")]
-SessionOption = Annotated[str | None, typer.Option("--session", metavar="ID", help="The conversation it is from.")]
+RawIds = Annotated[list[int], argument(metavar="RAW_ID...")]
+SpeakerOption = Annotated[str | None, option("--speaker", metavar="NAME", help="Who said it.")]
+SessionOption = Annotated[str | None, option("--session", metavar="ID", help="The conversation it is from.")]
 
 
-@app.command()
+@app.adds
 def add(
-    ctx: typer.Context,
-    text: Annotated[str, typer.Argument(metavar="TEXT|-", help="The words; - reads them from stdin.")],
+    ctx: click.Context,
+    text: Annotated[str, argument(metavar="TEXT|-", help="The words; - reads them from stdin.")],
     speaker: SpeakerOption = None,
     session: SessionOption = None,
     meta: MetaOption = None,
@@ -44,8 +40,8 @@ def add(
     say(str(record.id))
 
 
-@app.command()
-def get(ctx: typer.Context, ids: RawIds, as_json: JsonFlag = False) -> None:
+@app.adds
+def get(ctx: click.Context, ids: RawIds, as_json: JsonFlag = False) -> None:
     """Show raw records in full."""
     with open_memory(ctx) as memory:
         found = memory.get_raw(ids)
@@ -55,13 +51,13 @@ def get(ctx: typer.Context, ids: RawIds, as_json: JsonFlag = False) -> None:
         say("\n\n".join(f"{raw_heading(record)}\n\n{clean(record.content)}" for record in found))
 
 
-@app.command("list")
-def list_records(
-    ctx: typer.Context,
+@app.adds
+def list_(
+    ctx: click.Context,
     speaker: SpeakerOption = None,
     session: SessionOption = None,
-    limit: Annotated[int, typer.Option(metavar="N", help="How many, newest first.")] = 50,
-    offset: Annotated[int, typer.Option(metavar="N", help="How many to leave out before.")] = 0,
+    limit: Annotated[int, option(metavar="N", help="How many, newest first.")] = 50,
+    offset: Annotated[int, option(metavar="N", help="How many to leave out before.")] = 0,
     as_json: JsonFlag = False,
 ) -> None:
     """List raw records, newest first."""
@@ -74,11 +70,11 @@ def list_records(
         say_rows(columns, (_row(record) for record in page))
 
 
-@app.command()
+@app.adds
 def forget(
-    ctx: typer.Context,
+    ctx: click.Context,
     ids: RawIds,
-    force: Annotated[bool, typer.Option("--force", help="Also those that items are drawn from.")] = False,
+    force: Annotated[bool, option("--force", help="Also those that items are drawn from.")] = False,
 ) -> None:
     """Delete raw records; one that an item is drawn from only with --force."""
     with open_memory(ctx) as memory:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+import click
 
+from fourfold.cli.commands import option
 from fourfold.cli.options import FilterFlags, JsonFlag, RetrieveFlags
 from fourfold.cli.output import heading, say_json, say_rows, warn, warn_degraded
 from fourfold.cli.search import QueryText
@@ -19,14 +20,14 @@ if TYPE_CHECKING:
 
 
 def retrieve(
-    ctx: typer.Context,
+    ctx: click.Context,
     query: QueryText,
     how: RetrieveFlags,
     where: FilterFlags,
     chroma: Annotated[
-        str | None, typer.Option(metavar="FOLDER|URL", help="Vectors of this Chroma instead of the store's.")
+        str | None, option(metavar="FOLDER|URL", help="Vectors of this Chroma instead of the store's.")
     ] = None,
-    collection: Annotated[str | None, typer.Option(metavar="NAME", help="The collection of that Chroma.")] = None,
+    collection: Annotated[str | None, option(metavar="NAME", help="The collection of that Chroma.")] = None,
     as_json: JsonFlag = False,
 ) -> None:
     if (chroma is None) != (collection is None):

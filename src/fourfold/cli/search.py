@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+import click
 
+from fourfold.cli.commands import argument
 from fourfold.cli.options import FilterFlags, ItemId, JsonFlag, SearchFlags, WhyFlags
 from fourfold.cli.output import heading, located, on_terminal, one_line, say, say_json, warn, warn_degraded
 from fourfold.cli.session import load_config, open_memory, search_namespaces
@@ -15,11 +16,11 @@ if TYPE_CHECKING:
     from fourfold.memory import Why
     from fourfold.retrieval import Result, SearchResponse
 
-QueryText = Annotated[str, typer.Argument(metavar="QUERY", help="Any text.")]
+QueryText = Annotated[str, argument(metavar="QUERY", help="Any text.")]
 
 
 def search(
-    ctx: typer.Context, query: QueryText, how: SearchFlags, where: FilterFlags, as_json: JsonFlag = False
+    ctx: click.Context, query: QueryText, how: SearchFlags, where: FilterFlags, as_json: JsonFlag = False
 ) -> None:
     asked: dict[str, Any] = {**how.arguments(), "filters": where.filters()}
     response = search_namespaces(ctx, query, **asked)
@@ -27,7 +28,7 @@ def search(
 
 
 def why(
-    ctx: typer.Context, item: ItemId, query: QueryText, how: WhyFlags, where: FilterFlags, as_json: JsonFlag = False
+    ctx: click.Context, item: ItemId, query: QueryText, how: WhyFlags, where: FilterFlags, as_json: JsonFlag = False
 ) -> None:
     asked: dict[str, Any] = {**how.arguments(), "filters": where.filters()}
     with open_memory(ctx) as memory:

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-import typer
+import click
 
+from fourfold.cli.commands import option
 from fourfold.cli.session import load_config
 from fourfold.errors import MissingExtra
 
 
 def serve(
-    ctx: typer.Context,
+    ctx: click.Context,
     host: Annotated[
-        str, typer.Option(metavar="HOST", help="The address to listen on; any but this machine's needs http_tokens.")
+        str, option(metavar="HOST", help="The address to listen on; any but this machine's needs http_tokens.")
     ] = "127.0.0.1",
-    port: Annotated[int, typer.Option(metavar="PORT", min=0, max=65535, help="0 stands for any free port.")] = 8765,
-    tools: Annotated[Literal["core", "graph", "all"], typer.Option(help="Which MCP tools to offer at /mcp.")] = "core",
-    open_page: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
+    port: Annotated[
+        int, option(metavar="PORT", type=click.IntRange(0, 65535), help="0 stands for any free port.")
+    ] = 8765,
+    tools: Annotated[Literal["core", "graph", "all"], option(help="Which MCP tools to offer at /mcp.")] = "core",
+    open_page: Annotated[bool, option("--open", help="Open the page in a browser.")] = False,
 ) -> None:
     settings = load_config(ctx).settings
     try:

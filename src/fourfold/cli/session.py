@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 from fourfold.errors import InvalidSetting
 
 if TYPE_CHECKING:
-    import typer
+    import click
 
     from fourfold.config import Loaded, Settings
     from fourfold.logs import Format, Level
@@ -30,7 +30,7 @@ class Globals:
     log_format: Format | None = None
 
 
-def load_config(ctx: typer.Context) -> Loaded:
+def load_config(ctx: click.Context) -> Loaded:
     from fourfold import logs
     from fourfold.config import load
 
@@ -53,7 +53,7 @@ def namespaces(settings: Settings) -> tuple[str, ...]:
     return names
 
 
-def open_memory(ctx: typer.Context, *, create: bool = False, background: bool = False) -> Memory:
+def open_memory(ctx: click.Context, *, create: bool = False, background: bool = False) -> Memory:
     """Opens the store for the one namespace that is set.
 
     `create`: creates a store that does not exist; otherwise that is a StoreNotFound.
@@ -65,7 +65,7 @@ def open_memory(ctx: typer.Context, *, create: bool = False, background: bool = 
     return _open(settings, create=create, background=background)
 
 
-def search_namespaces(ctx: typer.Context, query: str, **options: Any) -> SearchResponse:
+def search_namespaces(ctx: click.Context, query: str, **options: Any) -> SearchResponse:
     """Searches all namespaces that are set."""
     settings = load_config(ctx).settings
     with _open(settings) as memory:

@@ -9,8 +9,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+import click
 
+from fourfold.cli.commands import argument, option
 from fourfold.cli.output import say, warn
 from fourfold.cli.session import load_config, open_memory
 from fourfold.cli.vectors import WaitFlag, finish_vectors
@@ -21,19 +22,19 @@ if TYPE_CHECKING:
     from fourfold.memory import Memory
     from fourfold.storage.move import Moved
 
-FilePath = Annotated[Path, typer.Argument(metavar="FILE")]
-Target = Annotated[str, typer.Argument(metavar="TARGET", help="FOLDER or DSN")]
+FilePath = Annotated[Path, argument(metavar="FILE")]
+Target = Annotated[str, argument(metavar="TARGET", help="FOLDER or DSN")]
 Foreign = Annotated[
     str | None,
-    typer.Option("--from", metavar="TOOL", help=f"What another tool wrote, one of {', '.join(FORMATS)}."),
+    option("--from", metavar="TOOL", help=f"What another tool wrote, one of {', '.join(FORMATS)}."),
 ]
 
 
 def import_file(
-    ctx: typer.Context,
+    ctx: click.Context,
     file: FilePath,
     tool: Foreign = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="With --from: only report what would be stored.")] = False,
+    dry_run: Annotated[bool, option("--dry-run", help="With --from: only report what would be stored.")] = False,
     wait: WaitFlag = None,
 ) -> None:
     from fourfold.cli.render import progress_bar
@@ -51,7 +52,7 @@ def import_file(
     say(f"imported {_listed(counts)}")
 
 
-def _import_from(ctx: typer.Context, tool: str, place: Path, *, dry_run: bool, wait: bool | None) -> None:
+def _import_from(ctx: click.Context, tool: str, place: Path, *, dry_run: bool, wait: bool | None) -> None:
     from fourfold.integrations.importers.formats import read, report_of, store
 
     found = read(tool, place)
@@ -66,9 +67,9 @@ def _import_from(ctx: typer.Context, tool: str, place: Path, *, dry_run: bool, w
 
 
 def export(
-    ctx: typer.Context,
-    file: Annotated[str, typer.Argument(metavar="FILE.jsonl|-", help="- writes to stdout.")],
-    force: Annotated[bool, typer.Option("--force", help="Replace the file if it exists.")] = False,
+    ctx: click.Context,
+    file: Annotated[str, argument(metavar="FILE.jsonl|-", help="- writes to stdout.")],
+    force: Annotated[bool, option("--force", help="Replace the file if it exists.")] = False,
 ) -> None:
     target, to_stdout = Path(file), file == "-"
     if not to_stdout and target.exists() and not force:
@@ -89,13 +90,13 @@ def _export_to_stdout(memory: Memory) -> Mapping[str, int]:
     return counts
 
 
-def backup(ctx: typer.Context, file: FilePath) -> None:
+def backup(ctx: click.Context, file: FilePath) -> None:
     with open_memory(ctx) as memory:
         memory.backup(file)
     say(f"backed up to {file}")
 
 
-def restore(ctx: typer.Context, file: FilePath) -> None:
+def restore(ctx: click.Context, file: FilePath) -> None:
     from fourfold.memory import Memory
 
     _must_exist(file)
@@ -103,22 +104,22 @@ def restore(ctx: typer.Context, file: FilePath) -> None:
     say(f"restored from {file}")
 
 
-def copy(ctx: typer.Context, target: Target) -> None:
+def copy(ctx: click.Context, target: Target) -> None:
     say(_copied(_copy(ctx, target)))
 
 
 def move(
-    ctx: typer.Context,
+    ctx: click.Context,
     target: Target,
     delete_source: Annotated[
-        bool, typer.Option("--delete-source", help="Remove the source after both were compared.")
+        bool, option("--delete-source", help="Remove the source after both were compared.")
     ] = False,
 ) -> None:
     say(_copied(_copy(ctx, target, delete_source=delete_source)))
     say("the source is removed" if delete_source else "the source is kept: --delete-source removes it")
 
 
-def _copy(ctx: typer.Context, target: str, *, delete_source: bool = False) -> Moved:
+def _copy(ctx: click.Context, target: str, *, delete_source: bool = False) -> Moved:
     from fourfold.cli.render import progress_bar
 
     with open_memory(ctx) as memory, progress_bar("copy", in_bytes=True) as progress:

@@ -7,8 +7,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+import click
 
+from fourfold.cli.commands import option
 from fourfold.cli.evaluation import Cache, Folder, Plain, on_bench
 from fourfold.cli.options import JsonFlag
 from fourfold.cli.output import say, say_json, say_rows, warn
@@ -25,15 +26,15 @@ if TYPE_CHECKING:
 
 
 def tune(
-    ctx: typer.Context,
+    ctx: click.Context,
     folder: Folder,
     save: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Keep the constants of auto as a preset, if they help.")
+        str | None, option(metavar="NAME", help="Keep the constants of auto as a preset, if they help.")
     ] = None,
-    preset: Annotated[str | None, typer.Option(metavar="P", help="The weights of this preset only.")] = None,
-    fusion: Annotated[str | None, typer.Option(metavar="F", help="By this fusion: auto, rrf or weighted.")] = None,
+    preset: Annotated[str | None, option(metavar="P", help="The weights of this preset only.")] = None,
+    fusion: Annotated[str | None, option(metavar="F", help="By this fusion: auto, rrf or weighted.")] = None,
     plain: Plain = False,
-    plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw the tables: .png, .svg or .pdf.")] = None,
+    plot: Annotated[Path | None, option(metavar="FILE", help="Draw the tables: .png, .svg or .pdf.")] = None,
     cache: Cache = None,
     as_json: JsonFlag = False,
 ) -> None:
@@ -78,12 +79,12 @@ def tune(
             say(f"\nThe constants of `auto` are fitted to at least {tuning.FEWEST_QUESTIONS} judged questions.")
     if kept != save:
         warn("the constants do not help by more than chance; nothing was kept")
-        raise typer.Exit(RequestError.exit_code)
+        raise click.exceptions.Exit(RequestError.exit_code)
 
 
 def presets(
-    ctx: typer.Context,
-    remove: Annotated[str | None, typer.Option(metavar="NAME", help="Remove a tuned preset.")] = None,
+    ctx: click.Context,
+    remove: Annotated[str | None, option(metavar="NAME", help="Remove a tuned preset.")] = None,
     as_json: JsonFlag = False,
 ) -> None:
     from fourfold.config.presets_file import read_presets, write_presets
@@ -105,7 +106,7 @@ def presets(
         )
 
 
-def _file(ctx: typer.Context) -> Path:
+def _file(ctx: click.Context) -> Path:
     from fourfold.config import presets_file
 
     return presets_file(load_config(ctx).settings.presets_file)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated, cast
 
-import typer
+import click
 
+from fourfold.cli.commands import option
 from fourfold.cli.options import JsonFlag
 from fourfold.cli.output import one_line, say, say_json, say_rows
 from fourfold.cli.session import load_config, open_memory
@@ -16,19 +17,19 @@ if TYPE_CHECKING:
     from fourfold.model import Json
 
 
-def tags(ctx: typer.Context, as_json: JsonFlag = False) -> None:
+def tags(ctx: click.Context, as_json: JsonFlag = False) -> None:
     with open_memory(ctx) as memory:
         counts = memory.tags()
     _say_counts("tags", "tag", counts, as_json=as_json)
 
 
-def namespaces(ctx: typer.Context, as_json: JsonFlag = False) -> None:
+def namespaces(ctx: click.Context, as_json: JsonFlag = False) -> None:
     with open_memory(ctx) as memory:
         counts = memory.namespaces()
     _say_counts("namespaces", "namespace", counts, as_json=as_json)
 
 
-def status(ctx: typer.Context, as_json: JsonFlag = False) -> None:
+def status(ctx: click.Context, as_json: JsonFlag = False) -> None:
     with open_memory(ctx) as memory:
         facts = memory.status()
     if as_json:
@@ -37,7 +38,7 @@ def status(ctx: typer.Context, as_json: JsonFlag = False) -> None:
         say_rows(("what", "value"), _flat(facts))
 
 
-def config(ctx: typer.Context, as_json: JsonFlag = False) -> None:
+def config(ctx: click.Context, as_json: JsonFlag = False) -> None:
     shown = load_config(ctx).shown()
     if as_json:
         say_json({"status": "success", "settings": {name: given._asdict() for name, given in shown.items()}})
@@ -47,7 +48,7 @@ def config(ctx: typer.Context, as_json: JsonFlag = False) -> None:
         )
 
 
-def check(ctx: typer.Context, as_json: JsonFlag = False) -> None:
+def check(ctx: click.Context, as_json: JsonFlag = False) -> None:
     with open_memory(ctx) as memory:
         problems, facts = memory.check(), memory.status()
     counts = {name: known["pending_vectors"] for name, known in facts["namespaces"].items()}
@@ -62,12 +63,12 @@ def check(ctx: typer.Context, as_json: JsonFlag = False) -> None:
             waits = "1 item waits for its vector" if count == 1 else f"{count} items wait for their vectors"
             say(one_line(f"{namespace}: {waits}; `fourfold --namespace {namespace} embed` makes them"))
     if problems:
-        raise typer.Exit(DamagedStore.exit_code)
+        raise click.exceptions.Exit(DamagedStore.exit_code)
 
 
 def repair(
-    ctx: typer.Context,
-    purge: Annotated[bool, typer.Option("--purge", help="Also remove forgotten text from every file.")] = False,
+    ctx: click.Context,
+    purge: Annotated[bool, option("--purge", help="Also remove forgotten text from every file.")] = False,
 ) -> None:
     with open_memory(ctx) as memory:
         actions = memory.repair(purge=purge)
@@ -80,8 +81,8 @@ def repair(
 
 
 def scan_secrets(
-    ctx: typer.Context,
-    mask: Annotated[bool, typer.Option("--mask", help="Mask them, and remove them from every file.")] = False,
+    ctx: click.Context,
+    mask: Annotated[bool, option("--mask", help="Mask them, and remove them from every file.")] = False,
 ) -> None:
     from fourfold.serve.http import idempotency, judged_files
 
@@ -93,7 +94,7 @@ def scan_secrets(
         say(one_line(line))
 
 
-def reembed(ctx: typer.Context) -> None:
+def reembed(ctx: click.Context) -> None:
     from fourfold.cli.render import progress_bar
 
     with open_memory(ctx) as memory, progress_bar("vectors") as progress:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+import click
 
+from fourfold.cli.commands import option
 from fourfold.cli.output import say, warn
 from fourfold.cli.session import open_memory
 from fourfold.errors import EmbedderUnavailable, MissingExtra, RequestError, SpaceMismatch
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 WaitFlag = Annotated[
     bool | None,
-    typer.Option(
+    option(
         "--wait/--no-wait",
         help="Wait until every vector is made, or return at once and leave them to a background process. "
         "Default: wait on a terminal; elsewhere embed for a few seconds (setting embed_seconds), then leave the rest.",
@@ -26,7 +27,7 @@ WaitFlag = Annotated[
 ]
 
 
-def embed(ctx: typer.Context) -> None:
+def embed(ctx: click.Context) -> None:
     with open_memory(ctx) as memory:
         renewed, made, size = _renew(memory), _embed(memory), _size(memory)
         if memory.settings.embedder == "none":

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+import click
 
+from fourfold.cli.commands import argument, option
 from fourfold.cli.options import ItemId, JsonFlag
 from fourfold.cli.output import heading, local_time, one_line, say, say_json, say_rows
 from fourfold.cli.session import open_memory
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from fourfold.model import Item
 
 
-def history(ctx: typer.Context, item: ItemId, as_json: JsonFlag = False) -> None:
+def history(ctx: click.Context, item: ItemId, as_json: JsonFlag = False) -> None:
     from fourfold.wire import encode
 
     with open_memory(ctx) as memory:
@@ -36,9 +37,9 @@ def _row(item: Item) -> tuple[object, ...]:
 
 
 def undo(
-    ctx: typer.Context,
+    ctx: click.Context,
     item: ItemId,
-    to: Annotated[int | None, typer.Option(metavar="ID", help="That version or value, not the last one.")] = None,
+    to: Annotated[int | None, option(metavar="ID", help="That version or value, not the last one.")] = None,
 ) -> None:
     with open_memory(ctx) as memory:
         restored = memory.undo(read_id(item), to=to, wait=True)
@@ -46,12 +47,12 @@ def undo(
 
 
 def dedup(
-    ctx: typer.Context,
+    ctx: click.Context,
     items: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[KEEP ID...]", help="The item to keep, then those to merge into it. Without: list."),
+        argument(metavar="[KEEP ID...]", help="The item to keep, then those to merge into it. Without: list."),
     ] = None,
-    limit: Annotated[int, typer.Option(metavar="N", help="How many groups to list.")] = 50,
+    limit: Annotated[int, option(metavar="N", help="How many groups to list.")] = 50,
     as_json: JsonFlag = False,
 ) -> None:
     if items:
@@ -67,7 +68,7 @@ def dedup(
         say_rows(("id", "words", "cosine", "item"), (row for group in groups for row in _rows(group)))
 
 
-def _merge(ctx: typer.Context, items: list[str]) -> None:
+def _merge(ctx: click.Context, items: list[str]) -> None:
     kept, *others = [read_id(item) for item in items]
     if not others:
         raise RequestError("dedup with one id", "Name the item to keep, then those to merge into it")
