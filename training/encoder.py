@@ -85,20 +85,16 @@ LAYER_NAMES = {
 }
 
 
-def from_bert(weights: dict[str, np.ndarray], keep: list[int] | None = None) -> tuple[Encoder, Tensor]:
-    """Make an encoder of some layers of a BERT model, and its word vectors."""
-    keep = (
-        keep
-        if keep is not None
-        else sorted({int(name.split(".")[2]) for name in weights if name.startswith("encoder.layer.")})
-    )
-    made = Encoder(len(keep))
+def from_bert(weights: dict[str, np.ndarray]) -> tuple[Encoder, Tensor]:
+    """Make an encoder of a BERT model, and its word vectors."""
+    layers = {int(name.split(".")[2]) for name in weights if name.startswith("encoder.layer.")}
+    made = Encoder(len(layers))
     with torch.no_grad():
         types = weights["embeddings.token_type_embeddings.weight"][0]
         made.places.copy_(torch.from_numpy(weights["embeddings.position_embeddings.weight"] + types))
         for kind in ("weight", "bias"):
             getattr(made.norm, kind).copy_(torch.from_numpy(weights[f"embeddings.LayerNorm.{kind}"]))
-            for layer, number in zip(made.layers, keep, strict=True):
+            for layer, number in zip(made.layers, sorted(layers), strict=True):
                 prefix = f"encoder.layer.{number}."
                 joined = np.concatenate(
                     [weights[f"{prefix}attention.self.{part}.{kind}"] for part in ("query", "key", "value")]

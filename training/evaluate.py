@@ -135,12 +135,7 @@ def main() -> None:
     parser.add_argument("--start", type=Path, help="other word vectors")
     options = parser.parse_intermixed_args()
     pieces = options.vocabulary.read_text("utf-8").removesuffix("\n").split("\n")
-    weights = (
-        read_weights(options.weights)
-        if options.weights.suffix == ".onnx"
-        else {name: values.astype(np.float32) for name, values in np.load(options.weights).items()}
-    )
-    encoder, words = from_bert(weights)
+    encoder, words = from_bert(read_weights(options.weights))
     if options.start:
         words = torch.from_numpy(np.load(options.start).astype(np.float32))
     model = Model(pieces, encoder, words, "", "", False) if options.plain else Model(pieces, encoder, words)

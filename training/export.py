@@ -1,11 +1,11 @@
 """Writes an encoder as an ONNX file with int8 multiplication, the form in which Fourfold ships it.
 
     pip install onnx==1.23.2 onnxruntime==1.31.1 numpy
-    python training/export.py WEIGHTS VOCABULARY ENCODER.onnx [--plain]
+    python training/export.py WEIGHTS VOCABULARY FOLDER
 
-WEIGHTS is the `student.npz` of `train.py`, or the ONNX file of a teacher. The texts of `calibration.txt` get the
-student's prefixes, and umlauts are written with two letters; `--plain` leaves them as they are (MiniLM). Prints the
-sha256 of the file and how close its vectors are to those of float multiplication.
+WEIGHTS is the `student.npz` of `train.py`. FOLDER gets `encoder.onnx` and `words.bin`, its vectors of word pieces. The
+texts of `calibration.txt` get the student's prefixes, and umlauts are written with two letters. Prints the sha256 of
+both files, and how close the vectors are to those of float multiplication.
 
 Weights are int8 with a scale for each output. Activations are uint8:
 
@@ -29,6 +29,7 @@ import onnx
 import onnxruntime
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
+from onnx.external_data_helper import set_external_data
 from teachers import read_weights
 from texts import fold, prefix_of
 
@@ -38,6 +39,7 @@ Floats = NDArray[np.float32]
 Weights = dict[str, Floats]
 Ranges = dict[str, tuple[Floats, Floats]]
 
+FILES = ("encoder.onnx", "words.bin")
 CALIBRATION = Path(__file__).with_name("calibration.txt")
 LAYERS, HEADS, WIDTH, TOKENS = 6, 12, 384, 256
 EPSILON = 1e-12
@@ -57,29 +59,17 @@ def main() -> None:
     parser.add_argument("weights", type=Path)
     parser.add_argument("vocabulary", type=Path)
     parser.add_argument("target", type=Path)
-    parser.add_argument("--plain", action="store_true")
     options = parser.parse_args()
-    weights = weights_of(options.weights)
-    texts = CALIBRATION.read_text("utf-8").splitlines()
-    if not options.plain:
-        texts = [prefix_of(text) + fold(text) for text in texts]
+    weights = read_weights(options.weights)
+    texts = [prefix_of(text) + fold(text) for text in CALIBRATION.read_text("utf-8").splitlines()]
     rows = WordPiece(options.vocabulary.read_bytes(), TOKENS).encode(texts)
     plain = session(Builder(weights, None).model())
     content = Builder(weights, ranges(plain, rows)).model()
-    options.target.write_bytes(content)
     cosines = np.array(list(compared(plain, session(content), rows)))
-    print(f"{options.target}: {len(content):,} bytes, sha256 {hashlib.sha256(content).hexdigest()}")
+    for name, part in zip(FILES, apart(content), strict=True):
+        (options.target / name).write_bytes(part)
+        print(f"{name}: {len(part):,} bytes, sha256 {hashlib.sha256(part).hexdigest()}")
     print(f"cosine to float multiplication: mean {cosines.mean():.5f}, minimum {cosines.min():.5f}")
-
-
-# ---------------------------------------------------------------- weights
-
-
-def weights_of(path: Path) -> Weights:
-    """Return float32 weights by name."""
-    if path.suffix == ".onnx":
-        return read_weights(path)
-    return {name: values.astype(np.float32) for name, values in np.load(path).items()}
 
 
 # ---------------------------------------------------------------- the graph
@@ -200,6 +190,16 @@ class Builder:
         names = [f"{kind}.{len(self._nodes)}.{index}" for index in range(count)]
         self._nodes.append(helper.make_node(kind, inputs, names, domain=domain, **attributes))
         return names[0] if count == 1 else names
+
+
+def apart(content: bytes) -> tuple[bytes, bytes]:
+    """Return the model without its word rows, and these: onnxruntime maps them into memory and reads what it needs."""
+    model = onnx.load_from_string(content)
+    (words,) = [tensor for tensor in model.graph.initializer if tensor.name == "words"]
+    rows = words.raw_data
+    set_external_data(words, FILES[1], offset=0, length=len(rows))
+    words.ClearField("raw_data")
+    return model.SerializeToString(), rows
 
 
 def smoothing(peaks: Floats, largest: Floats) -> Floats:

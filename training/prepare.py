@@ -1,10 +1,12 @@
 """Prepares everything that needs no GPU: vocabulary, start vectors, texts as ids.
 
-    python training/prepare.py SOURCES E5.onnx OUT [--share 1.0] [--limit 80000] [--english 150000] [--permissive]
+    python training/prepare.py SOURCES VOCAB.txt START OUT [--share 1.0] [--limit 80000] [--english 150000]
+        [--permissive]
 
-SOURCES holds `pairs-*/LANGUAGE.tsv.xz`, `english/*.xz` and `german-words.tsv.xz`. OUT gets `vocab.txt`, `start.npy`
-(vectors of all pieces), and `texts.npz`: the English texts for the teachers (`teacher`), the same and all translations
-for the student (`student`), and which English text each one means (`target`).
+START is the encoder that the student starts from, and VOCAB.txt its vocabulary, which begins with BERT's. SOURCES
+holds `pairs-*/LANGUAGE.tsv.xz`, `english/*.xz` and `german-words.tsv.xz`. OUT gets `vocab.txt`, `start.npy` (vectors
+of all pieces), and `texts.npz`: the English texts for the teachers (`teacher`), the same and all translations for the
+student (`student`), and which English text each one means (`target`).
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 import texts
-from teachers import word_vectors
+from teachers import PIECES, WORDS, read_weights
 from vocabulary import encode, new_pieces, tokenizer, translations
 
 ALIGNED_PAIRS = 120_000
@@ -34,8 +36,8 @@ def drawn_first(row: texts.Pair) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("sources", type=Path)
-    parser.add_argument("vocabulary", type=Path, help="BERT's vocab.txt")
-    parser.add_argument("teacher", type=Path, help="whose word vectors new pieces start from")
+    parser.add_argument("vocabulary", type=Path, help="of the encoder to start from")
+    parser.add_argument("start", type=Path, help="encoder to start from")
     parser.add_argument("target", type=Path)
     parser.add_argument("--share", type=float, default=1.0, help="of the quotas of new pieces")
     parser.add_argument("--limit", type=int, default=10**9, help="pairs for each language")
@@ -55,8 +57,8 @@ def main() -> None:
     (options.target / "vocab.txt").write_text("\n".join(pieces) + "\n", "utf-8")
     log("pieces", len(pieces))
 
-    split, old = tokenizer(pieces), tokenizer(base)
-    vectors = word_vectors(options.teacher)
+    split, old = tokenizer(pieces), tokenizer(base[:PIECES])
+    vectors = read_weights(options.start)[WORDS]
     sums, weights = np.zeros((len(pieces), vectors.shape[1])), np.zeros(len(pieces))
     draw = random.Random(SEED)
     for language, rows in pairs.items():
@@ -65,7 +67,7 @@ def main() -> None:
             rows += draw.sample(list(texts.words(options.sources)), ALIGNED_PAIRS)
         others = [np.append(ids[1:-1], 0) for ids in encode(split, [texts.fold(row.other) for row in rows])]
         englishes = [ids[1:-1] for ids in encode(old, [row.english for row in rows])]
-        other, english, probability = translations(others, englishes, len(base))
+        other, english, probability = translations(others, englishes, PIECES)
         words = sum(len(row.other.split()) for row in rows)
         log(
             language,

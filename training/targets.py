@@ -3,7 +3,7 @@
     python training/targets.py OUT E5.onnx GTE.onnx MINILM.onnx
 
 Each teacher's vectors are centred and scaled so that their similarities spread alike, weighted, joined, reduced to 384
-dimensions by PCA, and turned towards the first teacher's own basis, where the student starts.
+dimensions by PCA, and turned towards the basis of the last teacher, which the student starts from.
 """
 
 from __future__ import annotations
@@ -52,19 +52,19 @@ def main() -> None:
         vectors -= mean
         factor = scale(vectors[torch.randperm(len(vectors), generator=torch.Generator().manual_seed(1))], weight)
         parts.append(vectors * factor)
-    first = functional.normalize(parts[0], dim=-1)
+    start = functional.normalize(parts[-1], dim=-1)
     joined = torch.cat(parts, 1)
     del parts
     values, basis = torch.linalg.eigh((joined.T @ joined).double())
     print("kept by PCA", float(values[-384:].sum() / values.sum()))
     reduced = functional.normalize(joined @ basis[:, -384:].float(), dim=-1)
-    left, _, right = torch.linalg.svd((reduced.T @ first).double())
+    left, _, right = torch.linalg.svd((reduced.T @ start).double())
     np.save(folder / "targets.npy", (reduced @ (left @ right).float()).half().numpy())
     print(
         "targets",
         reduced.shape,
-        "cosine to the first teacher",
-        float(((reduced @ (left @ right).float()) * first).sum(1).mean()),
+        "cosine to the last teacher",
+        float(((reduced @ (left @ right).float()) * start).sum(1).mean()),
     )
 
 
