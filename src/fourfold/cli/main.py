@@ -15,6 +15,9 @@ from fourfold.cli.output import say_json, speak_utf8, warn
 from fourfold.cli.session import Globals
 from fourfold.errors import FourfoldError, RequestError, WorldError
 
+INTERRUPTED: Final = 130
+"""What a shell reports of a program that Ctrl-C ended."""
+
 
 def _print_version(ctx: click.Context, option: click.Parameter, wanted: bool) -> None:
     if wanted:
@@ -49,7 +52,8 @@ app: Final = Lazy(
 
 
 def main(argv: Sequence[str] | None = None) -> NoReturn:
-    """Exit codes: 0 success, 1 wrong request, 2 rejected by the parser, 3 failing environment, 4 damaged data."""
+    """Exit codes: 0 success, 1 wrong request, 2 rejected by the parser, 3 failing environment, 4 damaged data,
+    130 interrupted."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     speak_utf8()
     try:
@@ -62,9 +66,10 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
         )
     except click.UsageError as rejected:
         code = _reject(rejected, arguments)
-    except click.Abort:
+    except click.Abort as aborted:
         warn("aborted")
-        code = RequestError.exit_code
+        interrupted = isinstance(aborted.__context__, KeyboardInterrupt)
+        code = INTERRUPTED if interrupted else RequestError.exit_code
     raise SystemExit(code or 0)
 
 
