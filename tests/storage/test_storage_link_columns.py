@@ -15,6 +15,7 @@ from fourfold.index.link_state import LinkRows, LinkState
 from fourfold.limits import CANDIDATES, HUB
 from fourfold.model import NO_FILTERS, Filters
 from fourfold.ranking.connections import INSTEAD_OF_NAMES, rank_by_links, rank_by_shared_tags
+from fourfold.storage.sql import graph
 from fourfold.storage.sqlite import connections
 from fourfold.storage.sqlite.link_columns import LinkCache
 from fourfold.storage.sqlite.store import SqliteStore
@@ -156,7 +157,7 @@ def require_the_tables(store: SqliteStore, rng: random.Random) -> int:
         assert links is not None
         ids = at.rows.ids(NO_FILTERS)
         names = ["ada", "blue folder", "zurich", "ada too", "nothing", *(f"page {number}" for number in range(16))]
-        known = connections.named(at.db, at.ns, names)
+        known = graph.named(at.db, at.ns, names)
         assert links.named(names) == {name: sorted(nodes) for name, nodes in known.items()}
         for nodes in known.values():
             assert sorted(links.node_links(nodes)) == sorted(connections.node_links(at.db, nodes))

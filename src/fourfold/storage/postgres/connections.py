@@ -15,7 +15,6 @@ from fourfold.limits import HUB, WALK_EDGES
 from fourfold.model import Edge, Filters, Neighbor, NodeSummary, NodeView, Page
 from fourfold.ranking.connections import rank_by_links, rank_by_shared_tags, rarity, selective_tags
 from fourfold.retrieval import Hits, Link
-from fourfold.storage.codec import digest
 from fourfold.storage.postgres.filters import where
 from fourfold.storage.postgres.sql import Db, rows, together
 from fourfold.storage.sql import graph
@@ -54,16 +53,7 @@ def _edges(asked: str) -> str:
     )
 
 
-# ---------------------------------------------------------------- from names
-
-
-def named(db: Db, ns: int, names: Sequence[str]) -> dict[str, list[int]]:
-    """The names that exist, with their nodes."""
-    sql = "SELECT folded, node FROM names WHERE ns = %s AND digest = ANY(%s::bytea[])"
-    nodes: dict[str, list[int]] = {}
-    for name, node in rows(db, sql, ns, [digest(name) for name in names]):
-        nodes.setdefault(name, []).append(node)
-    return nodes
+# ---------------------------------------------------------------- from nodes
 
 
 _NODES = "unnest(%s::bigint[])"
@@ -143,7 +133,7 @@ class GraphReader:
         self._at = at
 
     def named(self, names: Sequence[str]) -> dict[str, list[int]]:
-        return named(self._at.db, self._at.ns.id, names)
+        return graph.named(self._at.db, self._at.ns.id, names)
 
     def node_links(self, nodes: Sequence[int], filters: Filters) -> list[Link]:
         return self._passing(node_links(self._at.db, nodes), filters)

@@ -101,6 +101,15 @@ def attach(db: Db, pairs: Iterable[tuple[int, int, bool]]) -> None:
 # ---------------------------------------------------------------- finding nodes
 
 
+def named(db: Db, ns: int, names: Collection[str]) -> dict[str, list[int]]:
+    """Those of the names, in normal form, that nodes have, with these nodes."""
+    nodes: dict[str, list[int]] = {}
+    sql = f"SELECT folded, node FROM names WHERE ns = ? AND {db.any_name}"  # noqa: S608  (constants)
+    for name, node in db.rows(sql, ns, db.names(names)) if names else ():
+        nodes.setdefault(name, []).append(node)
+    return nodes
+
+
 class NamedNode(NamedTuple):
     """A node that has some name."""
 

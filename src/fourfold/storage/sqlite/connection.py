@@ -8,6 +8,7 @@ from typing import Any, ClassVar, cast
 
 import apsw
 
+from fourfold.scheduling import paced
 from fourfold.storage.sql.dialect import possible, sendable
 
 
@@ -52,7 +53,7 @@ class Connection(apsw.Connection):
         return self.changes()
 
     def run_many(self, sql: str, bindings: Sequence[Sequence[Any]]) -> None:
-        self.executemany(sql, bindings)
+        self.executemany(sql, paced(bindings))
 
     def insert(self, table: str, types: Sequence[str], rows: Sequence[Sequence[Any]], conflict: str = "") -> None:
         self.executemany(f"INSERT INTO {table} VALUES ({', '.join('?' * len(types))}) {conflict}", rows)  # noqa: S608  (our own clauses)

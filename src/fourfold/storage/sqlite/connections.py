@@ -19,16 +19,6 @@ _Row = tuple[int, int, int]
 _Edge = tuple[int, int, float, int, int]
 
 
-def named(db: Connection, ns: int, names: Sequence[str]) -> dict[str, list[int]]:
-    """The names that exist, with their nodes."""
-    found: dict[str, list[int]] = {}
-    for part in batches(names):
-        sql = f"SELECT folded, node FROM names WHERE ns = ? AND folded IN ({marks(len(part))})"  # noqa: S608  (placeholders)
-        for name, node in db.execute(sql, (ns, *part)):
-            found.setdefault(name, []).append(node)
-    return found
-
-
 def node_links(db: Connection, nodes: Sequence[int]) -> list[Link]:
     """From nodes to their own items, to those that mention them, and over one edge to their neighbours' items."""
     scope = _Scope(db)

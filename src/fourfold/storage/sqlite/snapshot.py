@@ -314,7 +314,7 @@ class SqliteGraph:
 
     def named(self, names: Sequence[str]) -> dict[str, list[int]]:
         links = self._at.links
-        return connections.named(self._at.db, self._at.ns, names) if links is None else links.named(names)
+        return graph.named(self._at.db, self._at.ns, names) if links is None else links.named(names)
 
     def node_links(self, nodes: Sequence[int], filters: Filters) -> list[Link]:
         links = self._at.links
